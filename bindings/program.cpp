@@ -11,6 +11,7 @@
 #include "tilesim/graph/file.hpp"
 #include "tilesim/program/count.hpp"
 #include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/program/memory_plan.hpp"
 #include "tilesim/program/run/execute.hpp"
 
 namespace py = pybind11;
@@ -46,8 +47,17 @@ py::tuple contents(const Program& program) {
   return py::make_tuple(found.operations, reads, found.sends, kernels);
 }
 
+py::tuple memory_plan(const Program& program, std::int64_t granule) {
+  const program::MemoryPlan plan = bindings::cancellable([&] { return program::plan_memory(program, granule); });
+  py::list rows;
+  for (const auto& place : plan.places)
+    rows.append(
+        py::make_tuple(place.tensor->name, place.address, place.bytes, place.first, place.last, place.alias_of));
+  return py::make_tuple(plan.kernels, plan.peak_bytes, plan.live_bytes, plan.shared, rows);
+}
+
 py::dict execute_program(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed,
-                         bool find_races) {
+                         bool find_races, bool planned) {
   program::ExecuteOptions options;
   const std::map<std::string, program::Order> orders{
       {"text", program::Order::text}, {"early_loads", program::Order::early_loads}, {"random", program::Order::random}};
@@ -57,6 +67,7 @@ py::dict execute_program(const Program& program, const py::dict& inputs, const s
   options.order = found->second;
   options.seed = seed;
   options.find_races = find_races;
+  options.planned = planned;
   std::map<std::string, Array> arrays;
   for (const auto& [key, value] : inputs)
     arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
@@ -114,12 +125,15 @@ void init_program(py::module_& module) {
            "Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.")
       .def("footprint", &program::footprint,
            "Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.")
+      .def("memory_plan", &memory_plan, py::arg("granule"),
+           "Kernels, bytes at the peak and of the largest live set, whether tensors share bytes, and of each tensor "
+           "name, address, bytes, first and last kernel, and the one in whose bytes it lies.")
       .def_readonly("name", &Program::name)
       .def_readonly("machine", &Program::machine)
       .def_readonly("notes", &Program::notes)
       .def_readonly("cores", &Program::cores);
   module.def("execute", &execute_program, py::arg("program"), py::arg("inputs"), py::arg("order") = "text",
-             py::arg("seed") = 0, py::arg("find_races") = false,
+             py::arg("seed") = 0, py::arg("find_races") = false, py::arg("planned") = false,
              "Runs a program on arrays by tensor name; returns outputs and final state.");
   module.def(
       "mutants",

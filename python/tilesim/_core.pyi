@@ -568,6 +568,10 @@ class Program:
         """
         Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.
         """
+    def memory_plan(self, granule: typing.SupportsInt | typing.SupportsIndex) -> tuple:
+        """
+        Kernels, bytes at the peak and of the largest live set, whether tensors share bytes, and of each tensor name, address, bytes, first and last kernel, and the one in whose bytes it lies.
+        """
     def read_tensors(self) -> list[str]:
         """
         Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.
@@ -1155,7 +1159,7 @@ def evaluate_op(kind: str, operands: collections.abc.Iterable, attributes: dict 
     """
     Results of one operation on arrays (None: absent operand) by its reference kernel, as a list of arrays.
     """
-def execute(program: Program, inputs: dict, order: str = 'text', seed: typing.SupportsInt | typing.SupportsIndex = 0, find_races: bool = False) -> dict:
+def execute(program: Program, inputs: dict, order: str = 'text', seed: typing.SupportsInt | typing.SupportsIndex = 0, find_races: bool = False, planned: bool = False) -> dict:
     """
     Runs a program on arrays by tensor name; returns outputs and final state.
     """

@@ -13,6 +13,7 @@
 #include "tilesim/compile/plan/core_sorts.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/grouping.hpp"
+#include "tilesim/compile/plan/in_place.hpp"
 #include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/plan/layouts.hpp"
 #include "tilesim/compile/prepare/boundary.hpp"
@@ -36,7 +37,9 @@ class Compiler {
         options_(options),
         contexts_(contexts),
         rules_(lower::FusionRules::of(machine, options)),
-        prepared_(lower::prepare(graph, machine, options)) {}
+        prepared_(lower::prepare(graph, machine, options)) {
+    lower::mark_in_place(prepared_.graph);
+  }
 
   /// The program before passes, and what they know of its kernels. `whole`: as the program has it for itself.
   lower::Lowering run(const Share& whole) {
@@ -44,6 +47,7 @@ class Compiler {
     program_.name = graph.name;
     program_.machine = machine_.name;
     program_.notes = prepared_.notes;
+    for (std::string& note : lower::copied_states(prepared_.graph)) program_.notes.push_back(std::move(note));
     program_.cores = machine_.core.count;
     program_.contexts = contexts_;
     lower::check_mappings(graph, options_);

@@ -1,18 +1,20 @@
-"""What `tilesim run` says beyond the result: bounds, both lowerings."""
+"""What `tilesim run` says beyond the result: bounds, memory, both lowerings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 
 from ..base.errors import nearest, user_error
+from ..program.program import Program
 from ..results.result import Result
 from .show import ROWS, clipped, columns
 
 __all__ = ["asked_for", "show_both", "show_explained"]
 
-TOPICS = ("bounds",)
+TOPICS = ("bounds", "memory")
 
 
 def asked_for(topics: Sequence[str] | None) -> list[str]:
@@ -37,15 +39,18 @@ def asked_for(topics: Sequence[str] | None) -> list[str]:
     return found
 
 
-def show_explained(result: Result, topics: Sequence[str]) -> None:
+def show_explained(result: Result, topics: Sequence[str], program: Program) -> None:
     """Prints what was asked for.
 
     Args:
         result: of a simulation.
         topics: of `asked_for`.
+        program: that was simulated.
     """
     if "bounds" in topics:
         typer.echo("\n".join(["", *_bounds(result)]))
+    if "memory" in topics:
+        typer.echo("\n".join(["", *_memory(program)]))
 
 
 def show_both(native: Result, best: Result) -> None:
@@ -63,6 +68,29 @@ def show_both(native: Result, best: Result) -> None:
         row = [name, f"{result.cycles:,}", f"{result.milliseconds:,.4g}", f"{result.memory_bytes / 1e6:,.2f}"]
         cells.append([*row, f"{time:.2f}" if least else "", f"{moved:.2f}" if least else ""])
     typer.echo("\n".join([f"{native.data['program']} on {native.data['machine']}", *columns(cells)]))
+
+
+def _memory(program: Program) -> list[str]:
+    """The plan: its peak, and the largest tensors, of several calls the first."""
+    if program.placement.rows:
+        return ["Memory: not planned where the host runs a part."]
+    plan = program.memory_plan()
+    places: dict[str, dict[str, Any]] = {}
+    for row in plan.table().rows:
+        places.setdefault(row["tensor"], row)
+    peak, live = plan.peak_bytes["memory"], plan.live_bytes["memory"]
+    apart = sum(size for size, _ in program.footprint)
+    lines = [
+        f"Memory: {peak / 1e6:,.2f} MB at the peak of {plan.kernels:,} kernels; {live / 1e6:,.2f} MB live at one time, "
+        f"{apart / 1e6:,.2f} MB if no two tensors shared bytes"
+    ]
+    rows = sorted(places.values(), key=lambda row: (bool(row["alias_of"]), -row["bytes"], row["tensor"]))
+    cells = [["tensor", "address", "bytes", "first", "last", "in the bytes of"]]
+    for row in rows[:ROWS]:
+        numbers = [f"{row[key]:,}" for key in ("address", "bytes", "first", "last")]
+        cells.append([clipped(row["tensor"]), *numbers, clipped(row["alias_of"])])
+    more = [f"... and {len(rows) - ROWS} more tensors"] if len(rows) > ROWS else []
+    return [*lines, *columns(cells), *more]
 
 
 def _bounds(result: Result) -> list[str]:

@@ -142,7 +142,10 @@ def run(
         typer.Option(help="profile (default), cost, heuristic, tuned, gemmini, pytorchsim; a .json file."),
     ] = None,
     explain: Annotated[
-        list[str] | None, typer.Option(help="bounds: the least bytes and time beside those reached, by operation.")
+        list[str] | None,
+        typer.Option(
+            help="bounds: the least bytes and time beside those reached, by operation; memory: addresses by lifetime."
+        ),
     ] = None,
     lowering: Annotated[
         str | None,
@@ -214,8 +217,9 @@ def run(
         show(result, best)
         if long and advice is None:
             typer.echo("Changed machines were not simulated, which takes long with banks: --advice does it.")
-    for one in [result] if second is None else [result, second]:
-        show_explained(one, explained)
+    show_explained(result, explained, program)
+    if second is not None and other is not None:
+        show_explained(second, explained, other)
 
 
 cli_report.register(app)

@@ -134,7 +134,7 @@ def compile(
             program = _compiled(graph, machine, target, options)
             program.sort = sort or ""
             if capacity == "error":
-                check_capacity(program.footprint, target)
+                check_capacity(program, target)
             return program
     except Unsupported as error:
         if fallback == "error":

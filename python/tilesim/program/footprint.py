@@ -5,6 +5,7 @@ from __future__ import annotations
 from .. import _core
 from ..base.errors import user_error
 from ..machine.machine import Machine
+from .program import Program
 
 __all__ = ["check_capacity", "over_capacity"]
 
@@ -13,35 +14,38 @@ def _gibibytes(count: int) -> str:
     return f"{count / 2**30:.2f} GiB" if count >= 2**30 else f"{count:,} bytes"
 
 
-def over_capacity(tensors: list[tuple[int, str]], machine: Machine) -> tuple[str, str] | None:
+def over_capacity(program: Program, machine: Machine) -> tuple[str, str] | None:
     """What does not fit, in words, and what would; none where it fits or the machine does not say.
 
     Args:
-        tensors: a program's `footprint`.
+        program: whose tensors are looked at; those that do not live at one time share bytes.
         machine: whose `memory.capacity` counts.
 
     Returns:
         The pair of texts.
     """
     capacity = int(_core.parse_bytes(str(machine.get("memory.capacity") or "0 B")))
-    needed = sum(count for count, _ in tensors)
-    if capacity == 0 or needed <= capacity:
+    tensors = program.footprint
+    if capacity == 0 or sum(count for count, _ in tensors) <= capacity:
+        return None
+    needed = program.peak_bytes
+    if needed <= capacity:
         return None
     largest = ", ".join(f"{name} {_gibibytes(count)}" for count, name in tensors[:3])
     return f"{_gibibytes(needed)} of tensors (largest: {largest})", _gibibytes(capacity)
 
 
-def check_capacity(tensors: list[tuple[int, str]], machine: Machine) -> None:
+def check_capacity(program: Program, machine: Machine) -> None:
     """Refuses a program that does not fit.
 
     Args:
-        tensors: a program's `footprint`.
+        program: whose tensors are looked at.
         machine: whose `memory.capacity` counts.
 
     Raises:
         UserError: naming the bytes needed, the capacity and the largest tensors.
     """
-    found = over_capacity(tensors, machine)
+    found = over_capacity(program, machine)
     if found:
         raise user_error(
             "the program's tensors exceed the machine's memory",

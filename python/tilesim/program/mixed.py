@@ -106,6 +106,11 @@ class MixedProgram(Program):
         return sorted(((size, name) for name, size in found.items()), reverse=True)
 
     @property
+    def peak_bytes(self) -> int:
+        """Bytes of all tensors: parts of the host stand between, so that none share bytes."""
+        return sum(size for size, _ in self.footprint)
+
+    @property
     def transfers(self) -> Table:
         """What crosses the link, in order: value, to, bytes."""
         return Table(placement.rows(t for part in self.turns for t in (*part.before, *part.after)))

@@ -16,6 +16,7 @@ from ..graph.kept import kept, restore
 from ..graph.trips import Trips, counted, told
 from ..machine.machine import Machine, MachineLike
 from ..results.result import Table
+from .memory_plan import MemoryPlan
 
 __all__ = ["Program"]
 
@@ -47,6 +48,7 @@ class Program:
         self._operations, self._reads, self._sends = -1, False, False
         self._kernels: list[tuple[str, str, tuple[str, ...]]] = []
         self._footprint: list[tuple[int, str]] | None = None
+        self._memory_plan: MemoryPlan | None = None
         self._weights: dict[str, Any] | None = None
         #: of `compile`, by name; to compile the same graph for another machine
         self.options: dict[str, Any] = {}
@@ -219,6 +221,23 @@ class Program:
         if self._footprint is None:
             self._footprint = self.core.footprint()
         return self._footprint
+
+    def memory_plan(self) -> MemoryPlan:
+        """Where the program's tensors lie in memory; those that do not live at one time share bytes.
+
+        Returns:
+            The plan: `peak_bytes` by level, `table()`. Addresses are multiples of what the machine puts on one channel
+            before it goes to the next.
+        """
+        if self._memory_plan is None:
+            granule = self.target.get("memory.interleave_bytes") if self.target is not None else None
+            self._memory_plan = MemoryPlan(self.core.memory_plan(int(_core.parse_bytes(str(granule or "64 B")))))
+        return self._memory_plan
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes of the machine's memory that all its tensors take, as `memory_plan` lays them out."""
+        return self.memory_plan().peak_bytes["memory"]
 
     @property
     def reads_tensors(self) -> bool:

@@ -109,6 +109,7 @@ def execute(
     numerics: str = "machine",
     find_races: bool = False,
     order: str = "text",
+    poison: bool = False,
 ) -> dict[str, Any]:
     """Runs the tiled program on real tensors.
 
@@ -120,6 +121,8 @@ def execute(
         find_races: also report uses that no wait, commit or release orders.
         order: "text"; "early_loads" (loads as early, consumers as late as the program allows); "random" (some legal
             order). Without races all give the same bits.
+        poison: tensors share bytes as `Program.memory_plan` says, all of them NaN or large integers before the first
+            kernel: a tensor that is read when its bytes are another's shows.
 
     Returns:
         Outputs (numpy arrays) by name, in the graph's order.
@@ -137,10 +140,10 @@ def execute(
 
         def on_machine(part: Turn, given: list[Any]) -> dict[str, Any]:
             assert part.program is not None
-            return execute(part.program, given, seed=seed, find_races=find_races, order=order)
+            return execute(part.program, given, seed=seed, find_races=find_races, order=order, poison=poison)
 
         return execute_parts(program, _whole_inputs(program, inputs, seed), on_machine)
-    found = dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races))
+    found = dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races, poison))
     names = [row["name"] for row in program.graph.core.outputs] if program.graph is not None else []
     return {name: found[name] for name in [*(name for name in names if name in found), *found]}
 

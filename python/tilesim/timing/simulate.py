@@ -211,7 +211,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
             "the program was compiled for multicasts that pass the sender's port once; routers take one packet per "
             f"destination: compile for a machine with network.kind={fabric}"
         )
-    if over := over_capacity(program.footprint, target):
+    if over := over_capacity(program, target):
         text = f"memory.capacity is not enforced: {over[0]} on {over[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]

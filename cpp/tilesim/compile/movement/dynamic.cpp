@@ -5,6 +5,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/movement/movement.hpp"
+#include "tilesim/compile/plan/in_place.hpp"
 
 namespace tilesim::lower {
 
@@ -110,10 +111,7 @@ void MovementLowering::dynamic_slice() {
 void MovementLowering::dynamic_update() {
   const ValueId x = op_.operands[0], update = op_.operands[1];
   const std::vector<AxisAccess> plain = plain_axes(shape_.size());
-  const program::Tensor* result = find_tensor(context_, placement(y_).tensor);
-  const bool in_place =
-      placement(y_).tensor == placement(x).tensor || (result && result->alias_of == placement(x).tensor);
-  if (in_place)
+  if (placement(y_).tensor == placement(x).tensor || old_value(op_, y_) == x)
     main_ = shape(update);
   else
     copy(shape_, placement(x), plain, placement(y_), plain);

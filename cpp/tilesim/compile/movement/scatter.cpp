@@ -6,6 +6,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/movement/boxes.hpp"
 #include "tilesim/compile/movement/movement.hpp"
+#include "tilesim/compile/plan/in_place.hpp"
 
 namespace tilesim::lower {
 
@@ -54,7 +55,7 @@ void MovementLowering::scatter() {
   const DType dtype = meeting_dtype(context_.value(y_).type.dtype, combiner);
   const program::Tensor* result = find_tensor(context_, placement(y_).tensor);
   const bool own = placement(y_).identity && placement(y_).dtype == dtype && result && result->tile.empty();
-  const bool in_place = own && result->alias_of == placement(x).tensor;
+  const bool in_place = own && old_value(op_, y_) == x;
   const Placement target = own ? placement(y_) : temporary("meeting", dtype, shape_);
   if (!in_place) copy(shape_, placement(x), plain, target, plain);
   Gather g;

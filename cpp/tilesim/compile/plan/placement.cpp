@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/in_place.hpp"
 
 namespace tilesim::lower {
 
@@ -225,7 +226,14 @@ class Placer {
     const bool given = named != boundary_.end();
     const std::string name = given ? named->second : prefix_ + context_.value(value).name;
     place_dense(value, name, dtype);
-    if (!given) declare(name, dtype, type.shape, program::Role::temporary, {});
+    if (!given) declare(name, dtype, type.shape, program::Role::temporary, updated(value));
+  }
+
+  /// The tensor in whose bytes a value lies; empty: it has its own.
+  std::string updated(ValueId value) {
+    const int producer = uses_.producer[index(value)];
+    const ValueId old = producer < 0 ? no_value : old_value(function_.ops[index(producer)], value);
+    return old == no_value ? std::string() : at(old).tensor;
   }
 
   void place_dense(ValueId value, const std::string& tensor, DType dtype) {

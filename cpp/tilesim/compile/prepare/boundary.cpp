@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "tilesim/compile/plan/in_place.hpp"
+
 namespace tilesim::lower {
 
 namespace {
@@ -17,26 +19,20 @@ program::Tensor& declare(program::Program& program, const std::string& name, con
   return program.tensors.emplace_back(std::move(tensor));
 }
 
-/// By output, the state that it is an update of and replaces: it lies in the same bytes, so that only the written
-/// part moves. Not where anything else reads the state.
+/// By output, the state in whose bytes it lies, through everything that updates it in place on the way.
 std::map<ValueId, std::string> updated_states(const GraphFunction& function) {
   std::map<ValueId, std::string> states;
   if (function.aliases.empty()) return states;
-  std::map<ValueId, std::int64_t> readers;
   std::map<ValueId, const Op*> makers;
-  for (ValueId output : function.outputs) ++readers[output];
-  for (const Op& op : function.ops) {
-    for (ValueId operand : op.operands) ++readers[operand];
-    if (!op.results.empty()) makers[op.results[0]] = &op;
-  }
+  for (const Op& op : function.ops)
+    for (const ValueId result : op.results) makers[result] = &op;
   for (const Alias& alias : function.aliases) {
     const ValueId output = function.outputs[static_cast<std::size_t>(alias.output)];
-    const ValueId input = function.inputs[static_cast<std::size_t>(alias.input)];
-    const auto made = makers.find(output);
-    if (made == makers.end() || readers[input] != 1) continue;
-    const Op& op = *made->second;
-    if ((op.kind == Kind::dynamic_update || op.kind == Kind::scatter) && op.operands[0] == input)
-      states.emplace(output, function.value(input).name);
+    const ValueId state = function.inputs[static_cast<std::size_t>(alias.input)];
+    ValueId value = output;
+    for (auto made = makers.find(value); value != state && made != makers.end(); made = makers.find(value))
+      value = old_value(*made->second, value);
+    if (value == state && output != state) states.emplace(output, function.value(state).name);
   }
   return states;
 }

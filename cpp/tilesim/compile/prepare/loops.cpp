@@ -7,6 +7,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
+#include "tilesim/compile/plan/in_place.hpp"
 #include "tilesim/compile/prepare/trips.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 
@@ -80,8 +81,7 @@ LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& 
       carried = Carried::counter;
     else if (before == after)
       carried = Carried::unchanged;
-    else if (from && from->kind == Kind::dynamic_update && from->operands[0] == before && uses(body, before) == 1 &&
-             std::count(body.outputs.begin(), body.outputs.end(), after) == 1)
+    else if (from && old_value(*from, after) == before)
       carried = Carried::in_place;
     plan.states.push_back(carried);
     if (carried != Carried::in_place && carried != Carried::renewed) continue;
@@ -210,7 +210,8 @@ class LoopLowering {
       const Placement last = has_result ? context_.placements[at(op_.results[i])]
                                         : declared(prefix() + op_.name + ".state" + std::to_string(i), i);
       state.last = last.tensor;
-      if (carried == Carried::in_place || !writes)
+      const bool same_bytes = has_result && old_value(op_, op_.results[i]) != no_value;
+      if ((carried == Carried::in_place || !writes) && !same_bytes)
         scope_.body.push_back(on("", copy_step(context_, op_.name, copy_name(op_, i), operand(i), last)));
       if (carried == Carried::renewed && plan_.trips > 1)
         state.other = declared(prefix() + op_.name + ".other" + std::to_string(i), i).tensor;

@@ -10,7 +10,7 @@ std::map<std::string, Array> execute(const Program& program, const std::map<std:
   const CompiledProgram compiled(program);
   const auto streams = static_cast<std::size_t>(program.cores * program.contexts);
   if (options.find_races || options.order == Order::text) {
-    Tensors tensors(compiled, inputs, options.poison);
+    Tensors tensors(compiled, inputs, options.poison, options.planned);
     std::unique_ptr<Races> races;
     if (options.find_races) races = std::make_unique<Races>(compiled, streams);
     TextOptions text;
@@ -21,7 +21,7 @@ std::map<std::string, Array> execute(const Program& program, const std::map<std:
     TextRun(compiled, text).run();
     if (options.order == Order::text) return tensors.results();
   }
-  Tensors tensors(compiled, inputs, options.poison);
+  Tensors tensors(compiled, inputs, options.poison, options.planned);
   Schedule(compiled, tensors, options).run();
   return tensors.results();
 }

@@ -32,6 +32,7 @@ struct ExecuteOptions {
   bool find_races =
       false;           ///< carry happens-before per buffer piece and tensor element; throws RaceError (small programs)
   bool poison = true;  ///< NaN / extreme integers in fresh and released buffers
+  bool planned = false;  ///< tensors share memory as the memory plan says
   CancelToken* cancel = nullptr;
   /// Called in text order after each kernel with the tensors that it stored to (per-operation comparison). The arrays
   /// share the program's memory: what is written to them is what later kernels read.

@@ -33,8 +33,10 @@ void poison(std::byte* data, DType dtype, std::int64_t count) {
   for (std::size_t done = size; done < total; done *= 2) std::memcpy(data + done, data, std::min(done, total - done));
 }
 
-Tensors::Tensors(const CompiledProgram& program, const std::map<std::string, Array>& inputs, bool poison_fresh)
+Tensors::Tensors(const CompiledProgram& program, const std::map<std::string, Array>& inputs, bool poison_fresh,
+                 bool planned)
     : program_(program), arrays_(program.tensors.size()), owned_(program.tensors.size(), false) {
+  if (planned) plan();
   std::vector<std::string> wanted;
   for (std::size_t i = 0; i < program.tensors.size(); ++i) {
     const CompiledTensor& t = program.tensors[i];
@@ -50,10 +52,61 @@ Tensors::Tensors(const CompiledProgram& program, const std::map<std::string, Arr
   }
 }
 
+/// Elements of less than a byte take one here: every address is as many times as large.
+void Tensors::plan() {
+  constexpr std::int64_t granule = 64;
+  std::int64_t scale = 1, low = std::numeric_limits<std::int64_t>::max();
+  plan_ = plan_memory(program_.program(), granule);
+  const auto moves = [](const MemoryPlan::Place& place) {
+    return place.alias_of.empty() && !is_given(place.tensor->role);
+  };
+  for (const MemoryPlan::Place& place : plan_.places) {
+    if (!moves(place)) continue;
+    const DType dtype = place.tensor->dtype;
+    scale = std::max<std::int64_t>(scale, (8 * host_bytes(dtype) + bits(dtype) - 1) / bits(dtype));
+    low = std::min(low, place.address);
+  }
+  std::int64_t end = 0;
+  for (const MemoryPlan::Place& place : plan_.places) {
+    if (!moves(place)) continue;
+    places_[place.tensor->name] = scale * (place.address - low);
+    end = std::max(end, scale * (place.address - low + place.bytes));
+  }
+  memory_ = std::make_shared<std::vector<std::byte>>(static_cast<std::size_t>(end));
+  std::map<std::string, int> ids;
+  for (std::size_t i = 0; i < program_.tensors.size(); ++i) ids[program_.tensors[i].name] = static_cast<int>(i);
+  for (const MemoryPlan::Place& place : plan_.places)
+    if (moves(place)) last_.emplace(place.last, ids.at(place.tensor->name));
+}
+
+void Tensors::begin_kernel(const Scope* scope) {
+  if (plan_.scopes.empty()) return;
+  const auto number = [&](std::int64_t from, std::int64_t step) {
+    for (; from >= 0 && from < std::ssize(plan_.scopes); from += step)
+      if (plan_.scopes[static_cast<std::size_t>(from)] == scope) return from;
+    return std::int64_t{-1};
+  };
+  const auto next = static_cast<std::size_t>(kernel_ + 1);
+  if (next >= plan_.scopes.size() || plan_.scopes[next] != scope) {
+    const std::int64_t again = number(kernel_, -1);  // another trip of a loop
+    if (again >= 0) kernel_ = again;
+    return;
+  }
+  const auto [low, high] = last_.equal_range(kernel_++);
+  for (auto free = low; free != high; ++free) {
+    Array& array = arrays_[storage(free->second)];
+    poison(array.bytes(), array.dtype(), array.size());
+  }
+}
+
 void Tensors::bind(std::size_t i, const std::map<std::string, Array>& inputs, bool poison_fresh) {
   const CompiledTensor& t = program_.tensors[i];
   if (!is_given(t.tensor->role)) {
-    arrays_[i] = naming("tensor \"" + t.name + "\"", [&] { return Array(t.dtype, t.shape); });
+    const auto place = places_.find(t.name);
+    if (place != places_.end())
+      arrays_[i] = Array(t.dtype, t.shape, memory_->data() + place->second, memory_);
+    else
+      arrays_[i] = naming("tensor \"" + t.name + "\"", [&] { return Array(t.dtype, t.shape); });
     owned_[i] = true;
     if (poison_fresh) poison(arrays_[i].bytes(), t.dtype, arrays_[i].size());
     return;
