@@ -48,11 +48,13 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
     case Kind::gather:
     case Kind::embedding:
     case Kind::dynamic_slice:
+      if (index > 0 && op.kind == Kind::dynamic_slice) return 0;  // positions steer transfers
       return index == 0 ? std::min(packed(type), packed_bytes(type.dtype, result())) : packed(type);
     case Kind::ragged_contract:  // all rows may belong to one group
       if (index != 1 || type.shape[0] == 0) return packed(type);
       return element_count(function.value(op.operands[0]).type.shape) == 0 ? 0 : packed(type) / type.shape[0];
     case Kind::dynamic_update:
+      if (index > 1) return 0;  // positions steer transfers
       if (index != 0) return packed(type);
       return packed_bytes(type.dtype,
                           element_count(type.shape) - element_count(function.value(op.operands[1]).type.shape));
@@ -149,11 +151,33 @@ class Reads {
       for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
         if (op.operands[i] != value || &op == except) continue;
         const bool follows = op.kind == Kind::call || op.kind == Kind::fused;
-        most = std::max(most, follows ? of_input(op.functions[0], i) : touched_bytes(function, op, i));
+        most = std::max(most, follows ? of_input(op.functions[0], i) : moved_on(number, op, i));
       }
       sum += most;
     }
     return std::min(sum, all);
+  }
+
+  /// What an operation touches of operand `index`; of what only moves, no more than others touch of its result.
+  std::int64_t moved_on(std::int32_t number, const Op& op, std::size_t index) {
+    const GraphFunction& function = graph_.functions[at(number)];
+    const std::int64_t touched = touched_bytes(function, op, index);
+    const bool moves = info(op.kind).movement && op.functions.empty() && op.results.size() == 1 && index == 0 &&
+                       op.kind != Kind::dynamic_update;
+    if (!moves || touched == 0) return touched;
+    const std::int64_t whole = packed(function.value(op.results[0]).type), read = of_result(number, op.results[0]);
+    // Elements that are repeated (broadcast) serve many; what comes from elsewhere (pad, concat) may be all that is
+    // read.
+    const std::int64_t copies = std::max<std::int64_t>(1, ceil_div(whole, touched));
+    if (op.kind == Kind::broadcast) return std::min(touched, ceil_div(read, copies));
+    return std::clamp<std::int64_t>(read - std::max<std::int64_t>(0, whole - touched), 0, touched);
+  }
+
+  std::int64_t of_result(std::int32_t number, ValueId value) {
+    const auto key = std::make_pair(number, value);
+    if (const auto found = results_.find(key); found != results_.end()) return found->second;
+    const std::int64_t bytes = of_value(number, value);
+    return results_[key] = bytes;
   }
 
   /// Which operations give something that has elements: nobody needs to read for the others.
@@ -197,6 +221,7 @@ class Reads {
   std::map<std::string, std::int64_t> weight_bytes_;
   std::map<std::pair<std::int32_t, std::size_t>, std::int64_t> inputs_;
   std::map<std::int32_t, std::vector<bool>> counting_;
+  std::map<std::pair<std::int32_t, ValueId>, std::int64_t> results_;
 };
 
 }  // namespace

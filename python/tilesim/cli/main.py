@@ -14,10 +14,11 @@ import typer
 from .. import models
 from .._core import Error, __version__
 from ..base.arguments import is_size
-from ..base.errors import shown
+from ..base.errors import nearest, shown
 from ..base.paths import configs_dir
 from ..base.table import amount
 from ..graph import Graph, user_error
+from ..lowering.profile import LOWERINGS
 from ..machine.machine import Machine
 from ..program.program import Program
 from ..timing.execution import verify
@@ -175,6 +176,11 @@ def run(
         target = target.replace({"network.kind": network})
     explained = asked_for(explain)
     both = lowering == "both"
+    if lowering not in (None, "both", *LOWERINGS):
+        hint, allowed = nearest(lowering, (*LOWERINGS, "both")), "native, best, both"
+        raise user_error(
+            "unknown lowering", place="--lowering", value=f"'{lowering}'", allowed=allowed, suggestion=hint
+        )
     if both and (timeline or report or verify_):
         raise user_error(
             "of one program alone", place="--timeline, --report, --verify", allowed="--lowering native, best"

@@ -32,9 +32,10 @@ Extents extents_of(const Context& context, const Op& op) {
   return {b[0], a[0], context.value(op.results[0]).type.shape[1], a[1]};
 }
 
-/// Groups that have rows, and rows of each, when the rows are spread evenly.
+/// Groups that have rows, and rows of each, when the rows are spread evenly. Two for a single row: the kernel has a
+/// loop over groups wherever there are several, since data says which one has it.
 std::pair<std::int64_t, std::int64_t> even(const Extents& e) {
-  const std::int64_t groups = std::max<std::int64_t>(1, std::min(e.groups, e.rows));
+  const std::int64_t groups = std::max<std::int64_t>(1, std::min(e.groups, std::max<std::int64_t>(2, e.rows)));
   return {groups, ceil_div(e.rows, groups)};
 }
 

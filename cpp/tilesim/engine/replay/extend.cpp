@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "tilesim/base/index.hpp"
@@ -91,6 +94,27 @@ class Sum {
   long double rest_ = 0;
 };
 
+/// Rows that some parts lack are 0 there.
+std::vector<Count> combined_counts(const Result& like, std::span<const Part> parts) {
+  using Key = std::tuple<std::string, std::string, std::string, std::string>;
+  std::vector<Count> rows;
+  std::vector<Sum> sums;
+  std::map<Key, std::size_t> places;
+  const auto place = [&](const Count& count) {
+    const auto [found, fresh] = places.try_emplace({count.part, count.item, count.level, count.operation}, rows.size());
+    if (fresh) {
+      rows.push_back(count);
+      sums.emplace_back();
+    }
+    return found->second;
+  };
+  for (const Count& count : like.counts) place(count);
+  for (const Part& part : parts)
+    for (const Count& count : part.result->counts) sums[place(count)].add(part.weight, count.number);
+  for (std::size_t i = 0; i < rows.size(); ++i) sums[i].take(rows[i].number);
+  return rows;
+}
+
 }  // namespace
 
 std::optional<Result> combined(const Result& like, std::span<const Part> parts) {
@@ -104,6 +128,7 @@ std::optional<Result> combined(const Result& like, std::span<const Part> parts) 
   }
   std::size_t i = 0;
   numbers(result, [&](Sort, auto& value) { sums[i++].take(value); });
+  result.counts = combined_counts(like, parts);
   return result;
 }
 

@@ -39,7 +39,6 @@ Result finished(Result result, const program::Program& program, const std::strin
   balance(result);
   result.hashes["program"] = hash_text(program.to_json().dump());
   result.memory = result.network = Json();  // of the short runs: no picture of the long one
-  result.counts.clear();
   std::string said = "cycles are within " + percent(bounds.cycles) +
                      ", busy cycles of units, bytes and kernels' rows within " + percent(bounds.others) +
                      ", busy cycles of DMA queues within " + percent(bounds.queues) + " of all";
