@@ -98,8 +98,8 @@ def compile(
     """
     if capacity not in ("report", "error"):
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
-    if fuse not in ("all", "none"):
-        raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
+    if fuse not in ("all", "none", "attention"):
+        raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none, attention")
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
     graph, machine = as_graph(graph), lowered_as(Machine.load(machine), lowering)
