@@ -449,7 +449,14 @@ class AttentionLowering {
     Block block;
     load_queries(block);
     emit_start(block);
-    Block first, each, last;
+    for (program::Statement& statement : all_keys()) block.push_back(std::move(statement));
+    emit_end(block);
+    return block;
+  }
+
+  /// A tile's keys; products that give the next scores stand before those that take the weights at hand.
+  Block all_keys() const {
+    Block block, first, each, last;
     emit_scores(keys(0), first);
     const Expr number = Expr::symbol("keys");
     emit_weights(keys(number), each);
@@ -458,6 +465,7 @@ class AttentionLowering {
     const Keys end = keys(trips_ - Expr(1));
     emit_weights(end, last);
     emit_sums(end, last);
+    if (trips_.is_constant() && trips_.value() < 1) return block;
     if (trips_.is_constant()) {
       for (program::Statement& statement : first) block.push_back(std::move(statement));
       if (trips_.value() > 1) block.push_back(loop("keys", trips_ - Expr(1), std::move(each)));
@@ -467,7 +475,6 @@ class AttentionLowering {
       block.push_back(loop("keys", max(Expr(0), trips_ - Expr(1)), std::move(each)));
       block.push_back(on("", program::If{less(Expr(0), trips_), std::move(last), {}}));
     }
-    emit_end(block);
     return block;
   }
 
