@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::int64_t alignment = 64;
 
+double cores_of(const Share& machine) { return static_cast<double>(std::max<std::int64_t>(1, machine.core.count)); }
+
+/// Of one core, while all are at work.
 double bytes_per_cycle(const Share& machine) {
   return static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
          static_cast<double>(machine.core.clock.hertz);
@@ -66,7 +69,7 @@ class Pricing {
       longest = std::max(longest, own);
     }
     const auto many = static_cast<double>(groups);
-    const double cores = static_cast<double>(std::max<std::int64_t>(1, machine_.core.count));
+    const double cores = cores_of(machine_);
     const auto units = static_cast<double>(groups * parts);
     const double compute = std::max(longest, all * many / units * std::ceil(units / cores));
     const auto size = static_cast<double>(host_bytes(p_.stored));
@@ -77,7 +80,9 @@ class Pricing {
       bytes += steps * many * static_cast<double>(plan.rows() * plan.keys * host_bytes(*p_.mask));
     plan.bytes = static_cast<std::int64_t>(bytes);
     const double first = static_cast<double>((plan.rows() + plan.keys) * p_.depth) * size / bytes_per_cycle(machine_);
-    plan.cycles = std::max(compute, bytes / bytes_per_cycle(machine_)) + first +
+    // With one buffer, the first keys of a part are waited for.
+    const double waits = plan.key_buffers > 1 ? 1 : std::ceil(units / cores);
+    plan.cycles = std::max(compute, bytes / cores / bytes_per_cycle(machine_)) + waits * first +
                   static_cast<double>(machine_.core.kernel_launch_cycles);
     return true;
   }
@@ -86,10 +91,10 @@ class Pricing {
   void add_buffers(AttentionPlan& plan) const {
     const std::int64_t rows = plan.rows(), held = plan.resident ? p_.keys : plan.keys;
     plan.buffers = {{"q", p_.stored, rows * p_.depth, 2},
-                    {"k", p_.stored, held * p_.depth, 2},
-                    {"v", p_.stored, held * p_.width, 2},
+                    {"k", p_.stored, held * p_.depth, plan.key_buffers},
+                    {"v", p_.stored, held * p_.width, plan.key_buffers},
                     {"s", DType::f32, rows * plan.keys, 2, true},
-                    {"p", p_.weights, rows * plan.keys, 2},
+                    {"p", p_.stored, rows * plan.keys, 2},
                     {"tile_max", DType::f32, rows, 1},
                     {"row_max", DType::f32, rows, 1},
                     {"shift", DType::f32, rows, 1},
@@ -116,7 +121,7 @@ class Pricing {
     const TileLatency scores = array_latency(
         machine_, product(machine_, p_.stored, p_.stored, each, p_.depth, plan.keys, plan.queries_stay), running);
     const TileLatency sums = array_latency(
-        machine_, product(machine_, p_.weights, p_.stored, each, plan.keys, p_.width, plan.queries_stay), running);
+        machine_, product(machine_, p_.stored, p_.stored, each, plan.keys, p_.width, plan.queries_stay), running);
     const TileLatency best = vector(machine_, {p_.reshapes ? 2 : 0, p_.reshapes ? 1 : 0, 0, 0}, 1, rows, plan.keys);
     const TileLatency row = vector(machine_, {3, 2, 0, 1}, 0, 1, rows);
     const TileLatency weights = vector(machine_, {1, 1, 0, 1}, 1, rows, plan.keys);
@@ -161,12 +166,17 @@ KeyTiles seen_tiles(const AttentionProblem& problem, std::int64_t tile, std::int
 std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine) {
   constexpr std::int64_t most_queries = 2048, most_keys = 4096;
   const Pricing pricing(problem, machine);
+  constexpr double traffic_weight = 0.05;
+  const double rate = cores_of(machine) * bytes_per_cycle(machine);
   std::optional<AttentionPlan> best;
+  double least = 0;
   const auto consider = [&](AttentionPlan plan) {
     for (const bool stay : {false, true}) {
       plan.queries_stay = stay;
-      if (pricing.price(plan) && (!best || plan.cycles < best->cycles || (plan.cycles == best->cycles && plan.bytes < best->bytes)))
-        best = plan;
+      if (!pricing.price(plan)) continue;
+      // What others need of memory counts too, a little.
+      const double cost = plan.cycles + traffic_weight * static_cast<double>(plan.bytes) / rate;
+      if (!best || cost < least) least = cost, best = plan;
     }
   };
   for (const std::int64_t queries : sizes(problem.queries, most_queries))
@@ -183,7 +193,7 @@ std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, con
         for (std::int64_t parts = 1; parts <= tiles && parts <= 2 * machine.core.count; parts *= 2) {
           plan.resident = true;
           plan.per_part = ceil_div(tiles, parts);
-          consider(plan);
+          for (plan.key_buffers = 2; plan.key_buffers > 0; --plan.key_buffers) consider(plan);
         }
       }
     }
@@ -191,8 +201,8 @@ std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, con
 }
 
 double attention_apart_cycles(const AttentionProblem& p, const Share& machine) {
-  const double cores = static_cast<double>(std::max<std::int64_t>(1, machine.core.count));
-  const double arrays = cores * static_cast<double>(machine.core.array.count), rate = bytes_per_cycle(machine);
+  const double cores = cores_of(machine), rate = cores * bytes_per_cycle(machine);
+  const double arrays = cores * static_cast<double>(machine.core.array.count);
   const auto groups = static_cast<double>(p.batch * p.key_heads);
   const std::int64_t rows = p.shared() * p.queries;
   const History running{false, true};

@@ -17,8 +17,7 @@ struct AttentionProblem {
   std::int64_t window = 0;  ///< t > s + offset - window; 0: all
   bool reshapes = false;    ///< every score changes beyond a scale above 0: soft cap, bias, mask
   std::optional<DType> mask;
-  DType stored = DType::f32;   ///< of q, k, v and the result
-  DType weights = DType::f32;  ///< of what multiplies v
+  DType stored = DType::f32;  ///< of q, k, v, the result, and the weights that multiply v
   std::int64_t shared() const { return heads / key_heads; }
   bool hides() const { return causal || window > 0; }
 };
@@ -29,6 +28,7 @@ struct AttentionPlan {
   std::int64_t heads = 1, queries = 1, keys = 1;
   std::int64_t per_part = 1;  ///< tiles of queries that follow each other on one core
   bool resident = false;      ///< keys and values stay on chip while the tiles of a part follow each other
+  std::int64_t key_buffers = 2;  ///< of keys and values
   bool queries_stay = false;  ///< in the array while keys pass; otherwise keys do
   struct Buffer {
     const char* name = "";

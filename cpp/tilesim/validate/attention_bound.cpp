@@ -47,9 +47,9 @@ std::vector<Array> attention_bounds(const Op& op, const std::vector<Bounded>& op
                            : 0;
   const std::vector<double> rows = lengths(operands[0].value), keys = lengths(operands[1].value);
   const std::int64_t shared = q[1] / k[1], width = result.shape()[3];
-  const double rounded = rounds_operands(numerics, DType::f32) ? 4 * unit_roundoff(*numerics.multiply)
-                         : numerics.multiply_tf32              ? 4 * 0x1p-11
-                                                               : 0;
+  double rounded = unit_roundoff(result.dtype()) > u ? 4 * unit_roundoff(result.dtype()) : 0;  // weights are stored so
+  if (rounds_operands(numerics, DType::f32)) rounded = std::max(rounded, 4 * unit_roundoff(*numerics.multiply));
+  if (numerics.multiply_tf32) rounded = std::max(rounded, 4 * 0x1p-11);
   const double sums = gamma(2 * k[2] + static_cast<std::int64_t>(2 * few), u) + rounded;
   const Array sizes = result.to(DType::f64);
   Array bound(DType::f64, result.shape());

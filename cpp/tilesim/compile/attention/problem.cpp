@@ -14,14 +14,12 @@ std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& 
   mapping::AttentionProblem p;
   p.stored = type(0).dtype;
   if (p.stored != DType::f32 && p.stored != DType::bf16 && p.stored != DType::f16) return std::nullopt;
-  // Weights are f32 where they are not rounded to what values have anyway.
-  p.weights = rounds_operands(numerics, DType::f32) && *numerics.multiply == p.stored ? p.stored : DType::f32;
   const auto multiplies = [&](DType dtype) {
     const auto rate = machine.core.array.rates.find(dtype);
     return rate != machine.core.array.rates.end() && rate->second > 0;
   };
   if (!machine.sorts.empty() || machine.core.array.count == 0 || numerics.accumulate != DType::f32) return std::nullopt;
-  if (!multiplies(p.stored) || !multiplies(p.weights)) return std::nullopt;
+  if (!multiplies(p.stored)) return std::nullopt;
   p.batch = q[0];
   p.heads = q[1];
   p.key_heads = k[1];
