@@ -122,9 +122,9 @@ class Pricing {
         machine_, product(machine_, p_.stored, p_.stored, each, p_.depth, plan.keys, plan.queries_stay), running);
     const TileLatency sums = array_latency(
         machine_, product(machine_, p_.stored, p_.stored, each, plan.keys, p_.width, plan.queries_stay), running);
-    const TileLatency best = vector(machine_, {p_.reshapes ? 2 : 0, p_.reshapes ? 1 : 0, 0, 0}, 1, rows, plan.keys);
+    const TileLatency best = vector(machine_, {p_.reshapes ? 3 : 1, p_.reshapes ? 1 : 0, 0, 0}, 1, rows, plan.keys);
     const TileLatency row = vector(machine_, {3, 2, 0, 1}, 0, 1, rows);
-    const TileLatency weights = vector(machine_, {1, 1, 0, 1}, 1, rows, plan.keys);
+    const TileLatency weights = vector(machine_, {2, plan.folds ? 0 : 1, 0, 1}, 1, rows, plan.keys);
     const TileLatency rescale = vector(machine_, {0, 1, 0, 0}, 0, rows, p_.width);
     const std::int64_t arrays = scores.busy + sums.busy;
     const std::int64_t units = best.done + row.done + weights.done + rescale.busy;
@@ -136,7 +136,10 @@ class Pricing {
   double around_cycles(const AttentionPlan& plan) const {
     const TileLatency begin = vector(machine_, {0, 0, 0, 0}, 0, plan.rows(), p_.width);
     const TileLatency end = vector(machine_, {1, 0, 1, 0}, 0, plan.rows(), p_.width);
-    return static_cast<double>(begin.done + end.done) + static_cast<double>(machine_.core.array.rows + machine_.core.array.columns);
+    const TileLatency scaled = vector(machine_, {0, 1, 0, 0}, 0, plan.rows(), p_.depth);
+    // Scores of a tile begin under the end of the one before, unless queries wait for the vector unit.
+    const std::int64_t alone = plan.folds ? scaled.done + static_cast<std::int64_t>(step_cycles(plan) / 2) : 0;
+    return static_cast<double>(begin.done + end.done + alone) + static_cast<double>(machine_.core.array.rows + machine_.core.array.columns);
   }
 
   const AttentionProblem& p_;
@@ -171,8 +174,10 @@ std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, con
   std::optional<AttentionPlan> best;
   double least = 0;
   const auto consider = [&](AttentionPlan plan) {
-    for (const bool stay : {false, true}) {
-      plan.queries_stay = stay;
+    for (const int choice : {0, 1, 2, 3}) {
+      plan.queries_stay = choice % 2 > 0;
+      plan.folds = choice > 1;
+      if (plan.folds && !problem.power_of_two) break;
       if (!pricing.price(plan)) continue;
       // What others need of memory counts too, a little.
       const double cost = plan.cycles + traffic_weight * static_cast<double>(plan.bytes) / rate;

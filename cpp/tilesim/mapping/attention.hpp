@@ -16,6 +16,7 @@ struct AttentionProblem {
   std::int64_t offset = 0;  ///< key t is visible to query s where t <= s + offset, and
   std::int64_t window = 0;  ///< t > s + offset - window; 0: all
   bool reshapes = false;    ///< every score changes beyond a scale above 0: soft cap, bias, mask
+  bool power_of_two = false;  ///< the scale, which queries can then take without rounding
   std::optional<DType> mask;
   DType stored = DType::f32;  ///< of q, k, v, the result, and the weights that multiply v
   std::int64_t shared() const { return heads / key_heads; }
@@ -29,6 +30,7 @@ struct AttentionPlan {
   std::int64_t per_part = 1;  ///< tiles of queries that follow each other on one core
   bool resident = false;      ///< keys and values stay on chip while the tiles of a part follow each other
   std::int64_t key_buffers = 2;  ///< of keys and values
+  bool folds = false;            ///< queries take the scale, not scores
   bool queries_stay = false;  ///< in the array while keys pass; otherwise keys do
   struct Buffer {
     const char* name = "";

@@ -31,7 +31,6 @@ class AttentionLowering {
         p_(*attention_problem(context.function, op_, context.machine)),
         arrays_(context.machine.core.array.count),
         loads_(std::max<std::int64_t>(1, context.machine.core.dma.load_queues)),
-        scale_(op_.attributes.number("scale", 1 / std::sqrt(static_cast<double>(p_.depth)))),
         cap_(op_.attributes.number("soft_cap", 0)) {}
 
   program::Scope lower() {
@@ -40,6 +39,7 @@ class AttentionLowering {
     const std::optional<AttentionPlan> plan = mapping::plan_attention(p_, context_.machine);
     require(plan.has_value(), "an attention was kept whole of which no tile fits");
     plan_ = *plan;
+    scale_ = plan_.folds ? 1 : scale();
     add_slots();
     find_tile();
     scope_.body = body();
@@ -96,6 +96,8 @@ class AttentionLowering {
     return result;
   }
 
+  double scale() const { return op_.attributes.number("scale", 1 / std::sqrt(static_cast<double>(p_.depth))); }
+
   // ---- Slots and transfers
 
   std::vector<std::string> arrays() const {
@@ -133,7 +135,16 @@ class AttentionLowering {
     acquire("q", {load_queue(0)}, block);
     block.push_back(on(load_queue(0), program::Load{rows_transfer(op_.operands[0], p_.depth, "q")}));
     block.push_back(on(load_queue(0), program::Commit{"q", 0, 1}));
-    for_arrays(block, program::Wait{"q", 0, {}, 0, 1});
+    if (plan_.folds) {
+      const View all{"q", 0, 0, {{rows_, p_.depth}, {p_.depth, 1}}};
+      wait("q", 1, "vector", block);
+      Compute scaled = over({rows_, p_.depth});
+      const int x = scaled.input(all, p_.stored);
+      scaled.output(scaled.apply(Function::multiply, x, scaled.number(scale())), all);
+      on_vector(std::move(scaled.op), block);
+      on_vector(program::Commit{"q", 0, 1}, block);
+    }
+    for_arrays(block, program::Wait{"q", 0, {}, 0, plan_.folds ? 2 : 1});
   }
 
   program::Transfer rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const {
@@ -254,6 +265,7 @@ class AttentionLowering {
   Compute over(const std::vector<Expr>& extents) const {
     Compute compute;
     compute.op.extents = extents;
+    compute.op.lane_dim = static_cast<int>(extents.size()) - 1;
     return compute;
   }
   View row(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}}}; }
@@ -267,13 +279,16 @@ class AttentionLowering {
     acquire("row_max", {"vector"}, block);
     acquire("row_sum", {"vector"}, block);
     acquire("acc", {"vector"}, block);
+    Compute rows = over({rows_});
+    rows.output(rows.number(lowest), row("row_max"));
+    rows.output(rows.number(0), row("row_sum"));
+    on_vector(std::move(rows.op), block);
+    on_vector(program::Commit{"row_sum", 0, 1}, block);
     Compute start = over({rows_, p_.width});
-    const int least = start.number(lowest), zero = start.number(0);
-    start.reduced(least, across("row_max", p_.width), Combiner::maximum, false);
-    start.reduced(zero, across("row_sum", p_.width), Combiner::add, false);
-    start.output(zero, sums("acc"));
+    start.output(start.number(0), sums("acc"));
     on_vector(std::move(start.op), block);
     on_vector(program::Commit{"acc", 0, 1}, block);
+    wait("row_sum", 1, "vector", block);
   }
 
   /// Some query of the tile does not see some key of the tile.
@@ -456,26 +471,20 @@ class AttentionLowering {
 
   /// A tile's keys; products that give the next scores stand before those that take the weights at hand.
   Block all_keys() const {
-    Block block, first, each, last;
-    emit_scores(keys(0), first);
-    const Expr number = Expr::symbol("keys");
+    if (trips_.is_constant() && trips_.value() < 1) return {};
+    Block block, each;
+    const Expr number = Expr::symbol("keys"), turns = trips_ - Expr(1);
+    emit_scores(keys(0), block);
     emit_weights(keys(number), each);
     emit_scores(keys(number + Expr(1)), each);
     emit_sums(keys(number), each);
-    const Keys end = keys(trips_ - Expr(1));
-    emit_weights(end, last);
-    emit_sums(end, last);
-    if (trips_.is_constant() && trips_.value() < 1) return block;
-    if (trips_.is_constant()) {
-      for (program::Statement& statement : first) block.push_back(std::move(statement));
-      if (trips_.value() > 1) block.push_back(loop("keys", trips_ - Expr(1), std::move(each)));
-      for (program::Statement& statement : last) block.push_back(std::move(statement));
-    } else {
-      block.push_back(on("", program::If{less(Expr(0), trips_), std::move(first), {}}));
-      block.push_back(loop("keys", max(Expr(0), trips_ - Expr(1)), std::move(each)));
-      block.push_back(on("", program::If{less(Expr(0), trips_), std::move(last), {}}));
-    }
-    return block;
+    if (!turns.is_constant() || turns.value() > 0) block.push_back(loop("keys", turns, std::move(each)));
+    emit_weights(keys(turns), block);
+    emit_sums(keys(turns), block);
+    if (trips_.is_constant()) return block;
+    Block some;
+    some.push_back(on("", program::If{less(Expr(0), trips_), std::move(block), {}}));
+    return some;
   }
 
   static Block around(const char* name, const Expr& trips, Block body) {
@@ -507,7 +516,7 @@ class AttentionLowering {
   const Op& op_;
   AttentionProblem p_;
   std::int64_t arrays_, loads_;
-  double scale_, cap_;
+  double cap_, scale_ = 1;  ///< what products of queries and keys are still to be multiplied with
   AttentionPlan plan_;
   program::Scope scope_;
   Expr batch_, group_, head_, heads_, number_, tile_, first_, queries_, rows_, tiles_here_;

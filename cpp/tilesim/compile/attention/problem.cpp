@@ -33,6 +33,9 @@ std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& 
   p.offset = op.attributes.integer("causal_offset", p.keys - p.queries);
   if (op.operands.size() > 3 && op.operands[3] != no_value) p.mask = type(3).dtype;
   p.reshapes = p.mask.has_value() || op.attributes.number("soft_cap", 0) > 0;
+  const double scale = op.attributes.number("scale", 1 / std::sqrt(static_cast<double>(p.depth)));
+  int exponent = 0;
+  p.power_of_two = scale != 1 && std::frexp(scale, &exponent) == 0.5 && exponent > -16 && exponent < 4;
   return p;
 }
 
