@@ -51,7 +51,8 @@ class Pricing {
     if (!fits(plan)) return false;
     const std::int64_t tiles = ceil_div(p_.queries, plan.queries), parts = ceil_div(tiles, plan.per_part);
     const std::int64_t groups = p_.batch * p_.key_heads * ceil_div(p_.shared(), plan.heads);
-    const double step = step_cycles(plan), around = around_cycles(plan);
+    const double step = step_cycles(plan, false), masked = step_cycles(plan, true), around = around_cycles(plan);
+    plan.paired = p_.causal && parts > 1 && groups * ceil_div(parts, 2) >= machine_.core.count;
     double all = 0, longest = 0, loaded = 0, steps = 0;
     for (std::int64_t part = 0; part < parts; ++part) {
       double own = 0;
@@ -59,7 +60,8 @@ class Pricing {
       for (std::int64_t i = part * plan.per_part; i < std::min(tiles, (part + 1) * plan.per_part); ++i) {
         const KeyTiles seen = seen_tiles(p_, plan.keys, i * plan.queries, std::min(plan.queries, p_.queries - i * plan.queries));
         const std::int64_t count = std::max<std::int64_t>(0, seen.end - seen.begin);
-        own += around + step * static_cast<double>(count);
+        const std::int64_t border = p_.hides() ? std::min(count, ceil_div(plan.queries, plan.keys) + (p_.window > 0)) : 0;
+        own += around + step * static_cast<double>(count - border) + masked * static_cast<double>(border);
         steps += static_cast<double>(count);
         if (count > 0) low = std::min(low, seen.begin), high = std::max(high, seen.end);
         if (!plan.resident) loaded += static_cast<double>(count);
@@ -70,7 +72,9 @@ class Pricing {
     }
     const auto many = static_cast<double>(groups);
     const double cores = cores_of(machine_);
-    const auto units = static_cast<double>(groups * parts);
+    const auto units = static_cast<double>(groups * (plan.paired ? ceil_div(parts, 2) : parts));
+    if (p_.causal && !plan.paired && parts > 1 && cores_of(machine_) > 1)
+      longest = std::max(longest, 2 * all * many / units);  // neighbours are on one core
     const double compute = std::max(longest, all * many / units * std::ceil(units / cores));
     const auto size = static_cast<double>(host_bytes(p_.stored));
     const auto rows = static_cast<double>(p_.batch * p_.heads * p_.queries);
@@ -114,15 +118,17 @@ class Pricing {
     return scratchpad <= machine_.core.scratchpad.bytes && sums <= machine_.core.scratchpad.accumulator_bytes + (machine_.core.scratchpad.accumulator_bytes > 0 ? 0 : sums);
   }
 
-  /// Of one tile of keys: arrays and vector unit work side by side, but for what follows each other.
-  double step_cycles(const AttentionPlan& plan) const {
+  /// Of one tile of keys, of which some are hidden where `masked`: arrays and vector unit work side by side, but for what follows each other.
+  double step_cycles(const AttentionPlan& plan, bool masked) const {
     const std::int64_t rows = plan.rows(), each = ceil_div(rows, machine_.core.array.count);
     const History running{false, true};
     const TileLatency scores = array_latency(
         machine_, product(machine_, p_.stored, p_.stored, each, p_.depth, plan.keys, plan.queries_stay), running);
     const TileLatency sums = array_latency(
         machine_, product(machine_, p_.stored, p_.stored, each, plan.keys, p_.width, plan.queries_stay), running);
-    const TileLatency best = vector(machine_, {p_.reshapes ? 3 : 1, p_.reshapes ? 1 : 0, 0, 0}, 1, rows, plan.keys);
+    const std::int32_t scaled = p_.reshapes || (masked && !plan.folds) ? 1 : 0;
+    const TileLatency best =
+        vector(machine_, {1 + (p_.reshapes ? 2 : 0) + (masked ? 6 : 0), scaled, 0, 0}, 1, rows, plan.keys);
     const TileLatency row = vector(machine_, {3, 2, 0, 1}, 0, 1, rows);
     const TileLatency weights = vector(machine_, {2, plan.folds ? 0 : 1, 0, 1}, 1, rows, plan.keys);
     const TileLatency rescale = vector(machine_, {0, 1, 0, 0}, 0, rows, p_.width);
@@ -138,7 +144,7 @@ class Pricing {
     const TileLatency end = vector(machine_, {1, 0, 1, 0}, 0, plan.rows(), p_.width);
     const TileLatency scaled = vector(machine_, {0, 1, 0, 0}, 0, plan.rows(), p_.depth);
     // Scores of a tile begin under the end of the one before, unless queries wait for the vector unit.
-    const std::int64_t alone = plan.folds ? scaled.done + static_cast<std::int64_t>(step_cycles(plan) / 2) : 0;
+    const std::int64_t alone = plan.folds ? scaled.done + static_cast<std::int64_t>(step_cycles(plan, false) / 2) : 0;
     return static_cast<double>(begin.done + end.done + alone) + static_cast<double>(machine_.core.array.rows + machine_.core.array.columns);
   }
 

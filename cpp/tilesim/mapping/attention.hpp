@@ -29,6 +29,7 @@ struct AttentionPlan {
   std::int64_t heads = 1, queries = 1, keys = 1;
   std::int64_t per_part = 1;  ///< tiles of queries that follow each other on one core
   bool resident = false;      ///< keys and values stay on chip while the tiles of a part follow each other
+  bool paired = false;        ///< a trip takes the first part left and the last: together they see as much as others
   std::int64_t key_buffers = 2;  ///< of keys and values
   bool folds = false;            ///< queries take the scale, not scores
   bool queries_stay = false;  ///< in the array while keys pass; otherwise keys do

@@ -41,7 +41,6 @@ class AttentionLowering {
     plan_ = *plan;
     scale_ = plan_.folds ? 1 : scale();
     add_slots();
-    find_tile();
     scope_.body = body();
     return std::move(scope_);
   }
@@ -57,10 +56,10 @@ class AttentionLowering {
   std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
   std::int64_t head_tiles() const { return ceil_div(p_.shared(), plan_.heads); }
 
-  void find_tile() {
+  void find_tile(const Expr& part) {
     batch_ = index("batch", p_.batch);
     group_ = index("group", p_.key_heads);
-    const Expr head_tile = index("heads", head_tiles()), part = index("part", parts());
+    const Expr head_tile = index("heads", head_tiles());
     number_ = index("tile", plan_.per_part);
     tile_ = part * Expr(plan_.per_part) + number_;
     first_ = tile_ * Expr(plan_.queries);
@@ -494,18 +493,32 @@ class AttentionLowering {
     return block;
   }
 
-  Block body() const {
+  Block part(const Expr& number) {
+    find_tile(number);
     Block block = plan_.per_part > 1 ? around("tile", tiles_here_, tile()) : tile();
-    if (plan_.resident) {
-      Block whole;
-      acquire("k", {load_queue(0)}, whole);
-      acquire("v", {load_queue(1)}, whole);
-      for (program::Statement& statement : block) whole.push_back(std::move(statement));
-      for_arrays(whole, program::Release{"k", 0});
-      for_arrays(whole, program::Release{"v", 0});
-      block = std::move(whole);
+    if (!plan_.resident) return block;
+    Block whole;
+    acquire("k", {load_queue(0)}, whole);
+    acquire("v", {load_queue(1)}, whole);
+    for (program::Statement& statement : block) whole.push_back(std::move(statement));
+    for_arrays(whole, program::Release{"k", 0});
+    for_arrays(whole, program::Release{"v", 0});
+    return whole;
+  }
+
+  Block body() {
+    const std::int64_t trips = plan_.paired ? ceil_div(parts(), 2) : parts();
+    const Expr number = index("part", trips);
+    Block block = part(number);
+    if (plan_.paired) {
+      const Expr other = Expr(parts() - 1) - number;
+      Block last = part(other);
+      if (parts() % 2 == 0)
+        for (program::Statement& statement : last) block.push_back(std::move(statement));
+      else
+        block.push_back(on("", program::If{less(number, other), std::move(last), {}}));
     }
-    block = around("part", parts(), std::move(block));
+    block = around("part", trips, std::move(block));
     block = around("heads", head_tiles(), std::move(block));
     block = around("group", p_.key_heads, std::move(block));
     return around("batch", p_.batch, std::move(block));
