@@ -124,8 +124,8 @@ void init_compile(py::module_& module) {
           return tilesim::prepared_graph(*graph, machine, options);
         }));
       },
-      py::arg("graph"), py::arg("machine"), py::arg("cores") = 0, py::arg("fuse") = "all",
-      py::arg("contexts") = 1, "The graph that lowering works on: expanded and folded; its weights are the program's.");
+      py::arg("graph"), py::arg("machine"), py::arg("cores") = 0, py::arg("fuse") = "all", py::arg("contexts") = 1,
+      "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
       "open_loops",
       [](const tilesim::bindings::GraphValue& graph) {

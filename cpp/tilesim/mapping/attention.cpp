@@ -37,8 +37,7 @@ TileLatency vector(const Share& machine, std::array<std::int32_t, 4> functions, 
   work.functions = functions;
   work.lane_reductions = reductions;
   const std::int64_t extents[] = {rows, columns};
-  return vector_latency(machine,
-                        vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
+  return vector_latency(machine, vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
 }
 
 class Pricing {
@@ -58,9 +57,11 @@ class Pricing {
       double own = 0;
       std::int64_t low = INT64_MAX, high = 0;
       for (std::int64_t i = part * plan.per_part; i < std::min(tiles, (part + 1) * plan.per_part); ++i) {
-        const KeyTiles seen = seen_tiles(p_, plan.keys, i * plan.queries, std::min(plan.queries, p_.queries - i * plan.queries));
+        const KeyTiles seen =
+            seen_tiles(p_, plan.keys, i * plan.queries, std::min(plan.queries, p_.queries - i * plan.queries));
         const std::int64_t count = std::max<std::int64_t>(0, seen.end - seen.begin);
-        const std::int64_t border = p_.hides() ? std::min(count, ceil_div(plan.queries, plan.keys) + (p_.window > 0)) : 0;
+        const std::int64_t border =
+            p_.hides() ? std::min(count, ceil_div(plan.queries, plan.keys) + (p_.window > 0)) : 0;
         own += around + step * static_cast<double>(count - border) + masked * static_cast<double>(border);
         steps += static_cast<double>(count);
         if (count > 0) low = std::min(low, seen.begin), high = std::max(high, seen.end);
@@ -79,9 +80,9 @@ class Pricing {
     const auto size = static_cast<double>(host_bytes(p_.stored));
     const auto rows = static_cast<double>(p_.batch * p_.heads * p_.queries);
     const double keys = loaded * many * static_cast<double>(std::min(plan.keys, p_.keys));
-    double bytes = rows * static_cast<double>(p_.depth + p_.width) * size + keys * static_cast<double>(p_.depth + p_.width) * size;
-    if (p_.mask)
-      bytes += steps * many * static_cast<double>(plan.rows() * plan.keys * host_bytes(*p_.mask));
+    double bytes =
+        rows * static_cast<double>(p_.depth + p_.width) * size + keys * static_cast<double>(p_.depth + p_.width) * size;
+    if (p_.mask) bytes += steps * many * static_cast<double>(plan.rows() * plan.keys * host_bytes(*p_.mask));
     plan.bytes = static_cast<std::int64_t>(bytes);
     const double first = static_cast<double>((plan.rows() + plan.keys) * p_.depth) * size / bytes_per_cycle(machine_);
     // With one buffer, the first keys of a part are waited for.
@@ -112,13 +113,17 @@ class Pricing {
   bool fits(const AttentionPlan& plan) const {
     std::int64_t scratchpad = 0, sums = 0;
     for (const AttentionPlan::Buffer& buffer : plan.buffers) {
-      const std::int64_t bytes = buffer.depth * round_up(buffer.elements * host_bytes(buffer.dtype), alignment) + alignment;
+      const std::int64_t bytes =
+          buffer.depth * round_up(buffer.elements * host_bytes(buffer.dtype), alignment) + alignment;
       (buffer.sums && machine_.core.scratchpad.accumulator_bytes > 0 ? sums : scratchpad) += bytes;
     }
-    return scratchpad <= machine_.core.scratchpad.bytes && sums <= machine_.core.scratchpad.accumulator_bytes + (machine_.core.scratchpad.accumulator_bytes > 0 ? 0 : sums);
+    return scratchpad <= machine_.core.scratchpad.bytes &&
+           sums <=
+               machine_.core.scratchpad.accumulator_bytes + (machine_.core.scratchpad.accumulator_bytes > 0 ? 0 : sums);
   }
 
-  /// Of one tile of keys, of which some are hidden where `masked`: arrays and vector unit work side by side, but for what follows each other.
+  /// Of one tile of keys, of which some are hidden where `masked`: arrays and vector unit work side by side, but for
+  /// what follows each other.
   double step_cycles(const AttentionPlan& plan, bool masked) const {
     const std::int64_t rows = plan.rows(), each = ceil_div(rows, machine_.core.array.count);
     const History running{false, true};
@@ -145,7 +150,8 @@ class Pricing {
     const TileLatency scaled = vector(machine_, {0, 1, 0, 0}, 0, plan.rows(), p_.depth);
     // Scores of a tile begin under the end of the one before, unless queries wait for the vector unit.
     const std::int64_t alone = plan.folds ? scaled.done + static_cast<std::int64_t>(step_cycles(plan, false) / 2) : 0;
-    return static_cast<double>(begin.done + end.done + alone) + static_cast<double>(machine_.core.array.rows + machine_.core.array.columns);
+    return static_cast<double>(begin.done + end.done + alone) +
+           static_cast<double>(machine_.core.array.rows + machine_.core.array.columns);
   }
 
   const AttentionProblem& p_;
@@ -191,7 +197,8 @@ std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, con
     }
   };
   for (const std::int64_t queries : sizes(problem.queries, most_queries))
-    for (std::int64_t heads = 1; heads <= problem.shared(); heads = heads < problem.shared() ? std::min(2 * heads, problem.shared()) : heads + 1) {
+    for (std::int64_t heads = 1; heads <= problem.shared();
+         heads = heads < problem.shared() ? std::min(2 * heads, problem.shared()) : heads + 1) {
       if (heads > 1 && (problem.queries % queries != 0 || heads * queries > most_queries)) break;
       if (heads > 1 && problem.mask && problem.queries > 1) break;  // a row's mask is not at one distance from the last
       for (const std::int64_t keys : sizes(problem.keys, most_keys)) {
@@ -228,7 +235,8 @@ double attention_apart_cycles(const AttentionProblem& p, const Share& machine) {
   const auto ends = [&](std::int64_t width) {
     return (static_cast<double>(rows * width) + static_cast<double>(p.keys * width)) * groups * size;
   };
-  const TileLatency softmax = vector(machine, {2 + (p.hides() ? 4 : 0) + (p.reshapes ? 2 : 0), 1, 1, 1}, 2, rows, p.keys);
+  const TileLatency softmax =
+      vector(machine, {2 + (p.hides() ? 4 : 0) + (p.reshapes ? 2 : 0), 1, 1, 1}, 2, rows, p.keys);
   const double mask = p.mask ? scores * static_cast<double>(host_bytes(*p.mask)) : 0;
   return std::max(product_cycles(p.stored, p.depth, p.keys), (ends(p.depth) + scores * wide) / rate) +
          std::max(static_cast<double>(softmax.busy) * groups / cores, (2 * scores * wide + mask) / rate) +

@@ -13,9 +13,9 @@ namespace tilesim::mapping {
 struct AttentionProblem {
   std::int64_t batch = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, depth = 1, width = 1;
   bool causal = false;
-  std::int64_t offset = 0;  ///< key t is visible to query s where t <= s + offset, and
-  std::int64_t window = 0;  ///< t > s + offset - window; 0: all
-  bool reshapes = false;    ///< every score changes beyond a scale above 0: soft cap, bias, mask
+  std::int64_t offset = 0;    ///< key t is visible to query s where t <= s + offset, and
+  std::int64_t window = 0;    ///< t > s + offset - window; 0: all
+  bool reshapes = false;      ///< every score changes beyond a scale above 0: soft cap, bias, mask
   bool power_of_two = false;  ///< the scale, which queries can then take without rounding
   std::optional<DType> mask;
   DType stored = DType::f32;  ///< of q, k, v, the result, and the weights that multiply v
@@ -27,12 +27,12 @@ struct AttentionProblem {
 /// are full.
 struct AttentionPlan {
   std::int64_t heads = 1, queries = 1, keys = 1;
-  std::int64_t per_part = 1;  ///< tiles of queries that follow each other on one core
-  bool resident = false;      ///< keys and values stay on chip while the tiles of a part follow each other
-  bool paired = false;        ///< a trip takes the first part left and the last: together they see as much as others
+  std::int64_t per_part = 1;     ///< tiles of queries that follow each other on one core
+  bool resident = false;         ///< keys and values stay on chip while the tiles of a part follow each other
+  bool paired = false;           ///< a trip takes the first part left and the last: together they see as much as others
   std::int64_t key_buffers = 2;  ///< of keys and values
   bool folds = false;            ///< queries take the scale, not scores
-  bool queries_stay = false;  ///< in the array while keys pass; otherwise keys do
+  bool queries_stay = false;     ///< in the array while keys pass; otherwise keys do
   struct Buffer {
     const char* name = "";
     DType dtype = DType::f32;
@@ -40,8 +40,8 @@ struct AttentionPlan {
     bool sums = false;  ///< an array writes it
   };
   std::vector<Buffer> buffers;
-  std::int64_t bytes = 0;           ///< moved between memory and chip
-  double cycles = 0;                ///< of the kernel
+  std::int64_t bytes = 0;  ///< moved between memory and chip
+  double cycles = 0;       ///< of the kernel
   std::int64_t rows() const { return heads * queries; }
 };
 

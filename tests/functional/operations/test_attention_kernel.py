@@ -18,7 +18,7 @@ Arrays = dict[str, Any]
 def oracle(values: Arrays, attributes: Arrays) -> Any:
     q, k, v = (np.asarray(values[name], np.float64) for name in "qkv")
     mask = values.get("mask")
-    (batch, heads, queries, depth), shared = q.shape, q.shape[1] // k.shape[1]
+    (_, _, queries, depth), shared = q.shape, q.shape[1] // k.shape[1]
     keys = attributes.get("kv_len", k.shape[2])
     offset = attributes.get("causal_offset", keys - queries)
     k, v = np.repeat(k[:, :, :keys], shared, 1), np.repeat(v[:, :, :keys], shared, 1)

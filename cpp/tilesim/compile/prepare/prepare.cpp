@@ -186,9 +186,9 @@ namespace {
 std::string decision(const mapping::AttentionPlan& plan, double apart) {
   const auto cycles = [](double value) { return std::to_string(static_cast<std::int64_t>(value)); };
   return std::string(plan.cycles < apart ? "as one kernel" : "as two products around a softmax") + ": " +
-         cycles(plan.cycles) + " and " + cycles(apart) + " cycles by estimate; tiles of " +
-         std::to_string(plan.heads) + " x " + std::to_string(plan.queries) + " queries and " +
-         std::to_string(plan.keys) + " keys" + (plan.resident ? ", which stay" : "");
+         cycles(plan.cycles) + " and " + cycles(apart) + " cycles by estimate; tiles of " + std::to_string(plan.heads) +
+         " x " + std::to_string(plan.queries) + " queries and " + std::to_string(plan.keys) + " keys" +
+         (plan.resident ? ", which stay" : "");
 }
 
 /// Attentions that run faster as one kernel than apart. What chips with a compiler of their own do is in its profile.
@@ -221,7 +221,8 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
   if (profile.fusion && profile.fusion->keep_affine_apart)
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
-  const std::set<const Op*> whole = whole_attentions(work, machine, options, prepared.notes);  // operations stay where they are
+  const std::set<const Op*> whole =
+      whole_attentions(work, machine, options, prepared.notes);  // operations stay where they are
   expand(work, [&](const Op& op) { return !whole.count(&op); });
   fold_empty(work, evaluated);
   divide_solves(work, machine);
