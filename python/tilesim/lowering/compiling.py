@@ -67,7 +67,9 @@ def compile(
             both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
         lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
             "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile.
-        fuse: "all" or "none".
+        fuse: "all" or "none"; "attention" is all, and each attention is one kernel that keeps its scores on the chip
+            where the estimate says that this is faster (never where the machine's lowering profile says what its
+            compiler fuses). The program's notes name the prices.
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.program_checks import unnoticed_mutants
 
 SEEDS = {"edge-8": range(24), "mesh-16": range(6)}
 Arrays = dict[str, Any]
@@ -266,3 +267,21 @@ def test_a_chip_with_a_compiler_of_its_own_keeps_what_that_does() -> None:
     model = ts.workloads.attention(1, 4, 512, 64)
     cycles = {how: ts.simulate(ts.compile(model, "tpu-v3", fuse=how)).cycles for how in ("all", "attention")}
     assert cycles["all"] == cycles["attention"]
+
+
+def tiled(queries: int, keys: int, **attributes: Any) -> ts.Program:
+    shapes = {"q": [1, 4, queries, 16], "k": [1, 4, keys, 16], "v": [1, 4, keys, 16]}
+    program = ts.compile(graph(shapes, "f32", **attributes), "mesh-16", fuse="attention")
+    assert whole(program)
+    return program
+
+
+def test_no_wait_commit_or_release_can_be_spared() -> None:
+    """Where there are several tiles of queries and of keys."""
+    assert unnoticed_mutants(tiled(60, 200)) == []
+
+
+@pytest.mark.slow
+def test_none_can_be_spared_where_keys_are_hidden() -> None:
+    """Every branch runs: tiles within and on the border, keys that stay and those that come fresh."""
+    assert unnoticed_mutants(tiled(300, 300, causal=True, window=100)) == []
