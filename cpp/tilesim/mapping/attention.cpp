@@ -122,23 +122,34 @@ class Pricing {
                machine_.core.scratchpad.accumulator_bytes + (machine_.core.scratchpad.accumulator_bytes > 0 ? 0 : sums);
   }
 
-  /// Of one tile of keys, of which some are hidden where `masked`: arrays and vector unit work side by side, but for
-  /// what follows each other.
-  double step_cycles(const AttentionPlan& plan, bool masked) const {
-    const std::int64_t rows = plan.rows(), each = ceil_div(rows, machine_.core.array.count);
-    const History running{false, true};
-    const TileLatency scores = array_latency(
-        machine_, product(machine_, p_.stored, p_.stored, each, p_.depth, plan.keys, plan.queries_stay), running);
-    const TileLatency sums = array_latency(
-        machine_, product(machine_, p_.stored, p_.stored, each, plan.keys, p_.width, plan.queries_stay), running);
+  TileLatency scores_of(const AttentionPlan& plan) const {
+    const std::int64_t each = ceil_div(plan.rows(), machine_.core.array.count);
+    return array_latency(
+        machine_, product(machine_, p_.stored, p_.stored, each, p_.depth, plan.keys, plan.queries_stay), {false, true});
+  }
+
+  /// The vector unit turns scores into weights, one compute after the other.
+  std::int64_t weights_cycles(const AttentionPlan& plan, bool masked) const {
+    const std::int64_t rows = plan.rows();
     const std::int32_t scaled = p_.reshapes || (masked && !plan.folds) ? 1 : 0;
     const TileLatency best =
         vector(machine_, {1 + (p_.reshapes ? 2 : 0) + (masked ? 6 : 0), scaled, 0, 0}, 1, rows, plan.keys);
     const TileLatency row = vector(machine_, {3, 2, 0, 1}, 0, 1, rows);
     const TileLatency weights = vector(machine_, {2, plan.folds ? 0 : 1, 0, 1}, 1, rows, plan.keys);
+    return best.done + row.done + weights.done;
+  }
+
+  /// Of one tile of keys, of which some are hidden where `masked`: arrays and vector unit work side by side, but for
+  /// what follows each other.
+  double step_cycles(const AttentionPlan& plan, bool masked) const {
+    const std::int64_t rows = plan.rows(), each = ceil_div(rows, machine_.core.array.count);
+    const TileLatency scores = scores_of(plan);
+    const History running{false, true};
+    const TileLatency sums = array_latency(
+        machine_, product(machine_, p_.stored, p_.stored, each, plan.keys, p_.width, plan.queries_stay), running);
     const TileLatency rescale = vector(machine_, {0, 1, 0, 0}, 0, rows, p_.width);
     const std::int64_t arrays = scores.busy + sums.busy;
-    const std::int64_t units = best.done + row.done + weights.done + rescale.busy;
+    const std::int64_t units = weights_cycles(plan, masked) + rescale.busy;
     const std::int64_t chain = sums.done + rescale.done;
     return static_cast<double>(std::max({arrays, units, chain}));
   }
@@ -150,7 +161,9 @@ class Pricing {
     const TileLatency scaled = vector(machine_, {0, 1, 0, 0}, 0, plan.rows(), p_.depth);
     // Scores of a tile begin under the end of the one before, unless queries wait for the vector unit.
     const std::int64_t alone = plan.folds ? scaled.done + static_cast<std::int64_t>(step_cycles(plan, false) / 2) : 0;
-    return static_cast<double>(begin.done + end.done + alone) +
+    // The arrays wait for the first weights of a tile, but for the next scores.
+    const std::int64_t first = std::max<std::int64_t>(0, weights_cycles(plan, false) - scores_of(plan).busy);
+    return static_cast<double>(begin.done + end.done + alone + first) +
            static_cast<double>(machine_.core.array.rows + machine_.core.array.columns);
   }
 

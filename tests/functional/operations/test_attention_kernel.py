@@ -230,6 +230,7 @@ LONG = {"plain": ([1, 16, 2048, 64], False), "causal": ([1, 8, 8192, 128], True)
         ("plain", "mesh-16", "f32"),
         ("narrow", "tpu-v3", "bf16"),
         ("narrow", "mesh-16", "f32"),
+        ("causal", "mesh-16", "f32"),
     ],
 )
 def test_long_attentions_reach_their_bound(name: str, machine: str, dtype: str) -> None:
@@ -245,13 +246,14 @@ def test_long_attentions_reach_their_bound(name: str, machine: str, dtype: str) 
 
 
 def test_hidden_keys_take_no_time() -> None:
-    shape = [1, 4, 2048, 64]
+    """Half of all pairs, and what tiles on the border have beyond."""
+    shape = [1, 8, 8192, 128]
     cycles = {}
     for causal in (False, True):
         shapes = {"q": shape, "k": shape, "v": shape}
-        program = ts.compile(graph(shapes, "f32", causal=causal), "tpu-v3", fuse="attention", lowering="best")
+        program = ts.compile(graph(shapes, "bf16", causal=causal), "tpu-v3", fuse="attention", lowering="best")
         cycles[causal] = ts.simulate(program).cycles
-    assert cycles[True] < 0.75 * cycles[False]
+    assert cycles[True] < 0.6 * cycles[False]
 
 
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
