@@ -151,6 +151,8 @@ class Pricing {
     const std::int64_t arrays = scores.busy + sums.busy;
     const std::int64_t units = weights_cycles(plan, masked) + rescale.busy;
     const std::int64_t chain = sums.done + rescale.done;
+    // A few rows: results come long after the arrays are free, and what needs them waits, one after the other.
+    if (plan.rows() < machine_.core.array.rows) return static_cast<double>(scores.done + units + chain);
     return static_cast<double>(std::max({arrays, units, chain}));
   }
 
