@@ -113,15 +113,18 @@ void init_compile(py::module_& module) {
              "Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.");
   module.def(
       "prepared",
-      [](const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine, std::int64_t cores) {
+      [](const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine, std::int64_t cores,
+         const std::string& fuse, std::int64_t contexts) {
         tilesim::CompileOptions options;
         options.cores = cores;
+        options.fuse = fuse;
+        options.contexts = contexts;
         return tilesim::bindings::SharedGraph(tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
           options.cancel = &token;
           return tilesim::prepared_graph(*graph, machine, options);
         }));
       },
-      py::arg("graph"), py::arg("machine"), py::arg("cores") = 0,
+      py::arg("graph"), py::arg("machine"), py::arg("cores") = 0, py::arg("fuse") = "all", py::arg("contexts") = 1,
       "The graph that lowering works on: expanded and folded; its weights are the program's.");
   module.def(
       "open_loops",

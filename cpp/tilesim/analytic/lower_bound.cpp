@@ -226,6 +226,7 @@ class Sum {
     BoundRow row{op.name, std::string(info(op.kind).name), times};
     const bool from = op.kind != Kind::attention && op.operands.size() > 1 && op.operands[0] != no_value &&
                       op.operands[1] != no_value && stored[at(op.operands[0])] && stored[at(op.operands[1])];
+    // Scores of an attention need not leave the chip: what its products pass through memory is compulsory alone.
     for (const LeastProduct& product : least.products) {
       if (!(product.multiply_adds() > 0)) continue;
       row.multiply_adds += times * product.multiply_adds();
@@ -235,7 +236,8 @@ class Sum {
       (lanes ? row.vector_seconds : row.array_seconds) += std::min(choice.array, choice.vector);
       (lanes ? to_.vector_seconds : to_.array_seconds) += std::min(choice.array, choice.vector);
       if (lanes && choice.array < never) either_.push_back(choice);
-      traffic_ += times * traffic(product, parts_.chip_bytes(), from, from && leaving[at(op.results[0])]);
+      if (op.kind != Kind::attention)
+        traffic_ += times * traffic(product, parts_.chip_bytes(), from, from && leaving[at(op.results[0])]);
     }
     const double lanes = times * parts_.vector(least.functions, least.dtype);
     row.vector_seconds += lanes;

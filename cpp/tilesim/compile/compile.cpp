@@ -7,6 +7,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/attention/attention.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/passes/passes.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
@@ -303,6 +304,8 @@ class Compiler {
     if (kernel.family == lower::Family::call)
       return loop(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]);
     if (kernel.family == lower::Family::vector) return lower::lower_vector(context, kernel);
+    if (context.function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::attention)
+      return lower::lower_attention(context, kernel);
     return lower::lower_movement(context, kernel);
   }
 
@@ -360,7 +363,9 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
 }
 
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  Graph prepared = lower::prepare(graph, lower::shared_by(machine, options.cores), options).graph;
+  const Share share = lower::shared_by(machine, options.cores);
+  const Share part = lower::with_part_of_memories(share, lower::contexts_of(share, options));
+  Graph prepared = lower::prepare(graph, part, options).graph;
   drop_origins(prepared);
   return prepared;
 }

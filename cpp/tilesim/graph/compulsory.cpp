@@ -40,6 +40,17 @@ std::int64_t touched_positions(const AxisAccess& axis, std::int64_t extent, cons
   return std::ranges::count(touched, true);
 }
 
+/// Leaves the keys of an attention that causality and window let some query see.
+void see_keys(Domain& nest, const Op& op) {
+  constexpr std::size_t queries = 3, keys = 5;  // dims of its domain
+  const std::int64_t all = nest.extents[keys], window = op.attributes.integer("window", 0);
+  const std::int64_t offset = op.attributes.integer("causal_offset", all - nest.extents[queries]);
+  const std::int64_t end =
+      op.attributes.flag("causal") ? std::clamp<std::int64_t>(nest.extents[queries] + offset, 0, all) : all;
+  const std::int64_t begin = window > 0 ? std::clamp<std::int64_t>(offset - window + 1, 0, end) : 0;
+  nest.extents[keys] = end - begin;
+}
+
 /// Bytes of operand `index` that the operation must see at least.
 std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::size_t index) {
   const TensorType& type = function.value(op.operands[index]).type;
@@ -58,8 +69,8 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
       if (index != 0) return packed(type);
       return packed_bytes(type.dtype,
                           element_count(type.shape) - element_count(function.value(op.operands[1]).type.shape));
-    case Kind::attention:  // keys beyond kv_len are not read
-      if (index == 0 || op.attributes.find("kv_len") == nullptr) return packed(type);
+    case Kind::attention:  // keys that no query sees are not read
+      if (index == 0) return packed(type);
       break;
     case Kind::slice:
     case Kind::convolution:
@@ -69,7 +80,8 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
     default:
       return packed(type);
   }
-  const Domain nest = domain(function, op);
+  Domain nest = domain(function, op);
+  if (op.kind == Kind::attention) see_keys(nest, op);
   const Access& access = nest.operands[index];
   if (!access.affine) return packed(type);
   std::int64_t elements = 1;

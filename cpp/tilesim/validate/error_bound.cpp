@@ -11,6 +11,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
+#include "tilesim/validate/attention_bound.hpp"
 #include "tilesim/validate/rounding.hpp"
 #include "tilesim/validate/solve_bound.hpp"
 
@@ -321,6 +322,13 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     bounds = product_bounds(graph, function, op, operands, results[0], numerics);
   } else if (any_error(operands) && multiplies(op)) {
     bounds = factor_distances(Probe(graph, function, op, DType::f64), operands[0]);
+  } else if (op.kind == Kind::attention) {
+    require(!any_error(operands), "an attention kernel with operands of its own making");
+    std::vector<Array> at;
+    for (const Bounded& operand : operands) at.push_back(operand.value);
+    at[2] = magnitude(at[2]);
+    const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(at);
+    bounds = attention_bounds(op, operands, sums[0].to(DType::f64), results[0], numerics);
   } else if (op.kind == Kind::linear_solve) {
     bounds = solve_bounds(op, operands, results[0]);
   } else if (any_error(operands)) {

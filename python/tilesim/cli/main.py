@@ -152,7 +152,7 @@ def run(
         str | None,
         typer.Option(help="native: as the chip's own compiler, where the machine's file says how; best; or both."),
     ] = None,
-    fuse: Annotated[str | None, typer.Option(help="all (default) or none.")] = None,
+    fuse: Annotated[str | None, typer.Option(help="all (default), none or attention.")] = None,
     contexts: Annotated[int | None, typer.Option(min=1, help="Of a core, that share every kernel.")] = None,
     tensors: Annotated[str | None, typer.Option(help="Arrays that timing reads, by name: a .npz file.")] = None,
     passes: Annotated[

@@ -67,7 +67,9 @@ def compile(
             both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
         lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
             "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile.
-        fuse: "all" or "none".
+        fuse: "all" or "none"; "attention" is all, and each attention is one kernel that keeps its scores on the chip
+            where the estimate says that this is faster (never where the machine's lowering profile says what its
+            compiler fuses). The program's notes name the prices.
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
@@ -98,8 +100,8 @@ def compile(
     """
     if capacity not in ("report", "error"):
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
-    if fuse not in ("all", "none"):
-        raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none")
+    if fuse not in ("all", "none", "attention"):
+        raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none, attention")
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
     graph, machine = as_graph(graph), lowered_as(Machine.load(machine), lowering)

@@ -309,7 +309,11 @@ class Program:
         if self.graph is None or target is None:
             raise user_error("a program without its graph has none to prepare")
         if self._prepared is None:
-            self._prepared = _core.prepared(self.graph.core, target.core, self._shared_by())
+            fuse = self.options.get("fuse", "all")
+            most = int(target.get("core.contexts"))
+            self._prepared = _core.prepared(
+                self.graph.core, target.core, self._shared_by(), fuse, min(int(self.options.get("contexts") or 1), most)
+            )
         return self._prepared
 
     def weights(self) -> dict[str, Any]:

@@ -1,9 +1,12 @@
 #include "tilesim/compile/prepare/prepare.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/attention/attention.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/layouts.hpp"
@@ -177,7 +180,40 @@ std::vector<Array> evaluated(const Graph& graph, const GraphFunction& function, 
 
 void fold_small(Graph& graph) { fold_constants(graph, evaluated, fold_limit); }
 
-Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&) {
+namespace {
+
+/// Prices in cycles, and the tiles of the kernel.
+std::string decision(const mapping::AttentionPlan& plan, double apart) {
+  const auto cycles = [](double value) { return std::to_string(static_cast<std::int64_t>(value)); };
+  return std::string(plan.cycles < apart ? "as one kernel" : "as two products around a softmax") + ": " +
+         cycles(plan.cycles) + " and " + cycles(apart) + " cycles by estimate; tiles of " + std::to_string(plan.heads) +
+         " x " + std::to_string(plan.queries) + " queries and " + std::to_string(plan.keys) + " keys" +
+         (plan.resident ? ", which stay" : "");
+}
+
+/// Attentions that run faster as one kernel than apart. What chips with a compiler of their own do is in its profile.
+std::set<const Op*> whole_attentions(const Graph& graph, const Share& machine, const CompileOptions& options,
+                                     std::vector<std::string>& notes) {
+  std::set<const Op*> whole;
+  std::map<std::string, int> said;
+  if (options.fuse != "attention" || machine.whole.lowering.fusion) return whole;
+  for (const GraphFunction& function : graph.functions)
+    for (const Op& op : function.ops) {
+      if (op.kind != Kind::attention) continue;
+      const auto problem = attention_problem(function, op, machine);
+      const auto plan = problem ? mapping::plan_attention(*problem, machine) : std::nullopt;
+      if (!plan) continue;
+      const double apart = mapping::attention_apart_cycles(*problem, machine);
+      if (plan->cycles < apart) whole.insert(&op);
+      ++said[decision(*plan, apart)];
+    }
+  for (const auto& [text, count] : said) notes.push_back(std::to_string(count) + " x attention " + text);
+  return whole;
+}
+
+}  // namespace
+
+Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options) {
   Prepared prepared{graph, {}, {}};
   Graph& work = prepared.graph;
   keep_origins(work);
@@ -185,7 +221,9 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
   if (profile.fusion && profile.fusion->keep_affine_apart)
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
-  expand(work);
+  const std::set<const Op*> whole =
+      whole_attentions(work, machine, options, prepared.notes);  // operations stay where they are
+  expand(work, [&](const Op& op) { return !whole.count(&op); });
   fold_empty(work, evaluated);
   divide_solves(work, machine);
   expand_transforms(work, machine);

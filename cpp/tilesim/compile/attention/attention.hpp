@@ -1,0 +1,18 @@
+// attention as one kernel with the online softmax: scores never leave the chip.
+#pragma once
+
+#include <optional>
+
+#include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/mapping/attention.hpp"
+
+namespace tilesim::lower {
+
+/// The problem of an attention that the machine's units compute in one kernel; none: expanded it runs, or not at all.
+std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& function, const Op& op,
+                                                           const Share& machine);
+
+/// Of an operation that has a problem and a plan.
+program::Scope lower_attention(Context& context, const Kernel& kernel);
+
+}  // namespace tilesim::lower

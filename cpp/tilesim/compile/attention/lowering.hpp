@@ -1,0 +1,211 @@
+// Lowering of attention: parts shared by the files of this folder.
+#pragma once
+
+#include <cmath>
+#include <limits>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/attention/attention.hpp"
+#include "tilesim/compile/vector/vector.hpp"
+
+namespace tilesim::lower {
+
+class AttentionLowering {
+ public:
+  AttentionLowering(Context& context, const Kernel& kernel)
+      : context_(context),
+        kernel_(kernel),
+        op_(context.function.ops[at(kernel.ops[0])]),
+        p_(*attention_problem(context.function, op_, context.machine)),
+        arrays_(context.machine.core.array.count),
+        loads_(std::max<std::int64_t>(1, context.machine.core.dma.load_queues)),
+        cap_(op_.attributes.number("soft_cap", 0)) {}
+
+  program::Scope lower();
+
+ private:
+  // ---- Tiles
+
+  static Expr index(const char* name, std::int64_t trips) { return trips > 1 ? Expr::symbol(name) : Expr(0); }
+  static Expr part_of(std::int64_t extent, std::int64_t tile, const Expr& start) {
+    return extent % tile == 0 ? Expr(tile) : min(Expr(tile), Expr(extent) - start);
+  }
+  std::int64_t tiles() const { return ceil_div(p_.queries, plan_.queries); }
+  std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
+  std::int64_t head_tiles() const { return ceil_div(p_.shared(), plan_.heads); }
+
+  void find_tile(const Expr& part);
+  /// Tiles of keys that a query from `first` on sees; that one before `last` sees.
+  Expr begin_of(const Expr& first) const {
+    if (p_.window == 0) return 0;
+    return max(Expr(0), floor_div(first + Expr(p_.offset - p_.window + 1), plan_.keys));
+  }
+  Expr end_of(const Expr& last) const {
+    if (!p_.causal) return ceil_div(p_.keys, plan_.keys);
+    return ceil_div(min(Expr(p_.keys), max(Expr(0), last + Expr(p_.offset))), plan_.keys);
+  }
+
+  /// One tile of keys: its number from the tile's first one on, and where it lies.
+  struct Keys { Expr number, tile, start, count; };
+  Keys keys(const Expr& number) const {
+    Keys result{number, begin_ + number, 0, 0};
+    result.start = result.tile * Expr(plan_.keys);
+    result.count = part_of(p_.keys, plan_.keys, result.start);
+    return result;
+  }
+
+  double scale() const { return op_.attributes.number("scale", 1 / std::sqrt(static_cast<double>(p_.depth))); }
+
+  // ---- Slots and transfers
+
+  std::vector<std::string> arrays() const {
+    std::vector<std::string> queues;
+    for (std::int64_t i = 0; i < arrays_; ++i) queues.push_back("mma" + std::to_string(i));
+    return queues;
+  }
+
+  void add_slots();
+  const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
+  std::string load_queue(std::int64_t number) const { return "load" + std::to_string(number % loads_); }
+
+  static void acquire(const std::string& slot, std::vector<std::string> queues, program::Block& block) {
+    block.push_back(on("", program::Acquire{slot, std::move(queues)}));
+  }
+  void for_arrays(program::Block& block, const program::Action& action) const {
+    for (const std::string& queue : arrays()) block.push_back(on(queue, action));
+  }
+  static void wait(const std::string& slot, const Expr& pieces, const std::string& queue, program::Block& block) {
+    block.push_back(on(queue, program::Wait{slot, 0, {}, 0, pieces}));
+  }
+  static void on_vector(const program::Action& action, program::Block& block) { block.push_back(on("vector", action)); }
+
+  void load_queries(program::Block& block) const;
+  program::Transfer rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const;
+  /// Tiles of keys that stay are loaded by the first tile of queries that sees them.
+  void load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width, program::Block& block) const;
+  Expr offset_of(const Keys& k, std::int64_t width) const { return plan_.resident ? k.start * Expr(width) : Expr(0); }
+
+  // ---- Products
+
+  /// Rows of the tile are shared by the arrays.
+  void multiply(const program::View& a, std::int64_t a_width, const program::View& b, const program::View& c,
+                std::int64_t c_width, bool accumulate, program::Block& block) const;
+  void emit_scores(const Keys& k, program::Block& block) const;
+  /// Each tile of keys: the vector unit rescales the sums, each array adds to its rows.
+  Expr sums_before(const Expr& number) const { return number * Expr(1 + arrays_) + Expr(1); }
+
+  void emit_sums(const Keys& k, program::Block& block) const;
+  // ---- Vector computes
+
+  /// A compute over rows, or rows and columns.
+  struct Compute {
+    program::VectorOp op;
+    int input(program::View view, DType dtype = DType::f32) {
+      op.inputs.push_back(std::move(view));
+      return add_node(op.nodes,
+                      {.op = VectorNode::Op::input, .index = static_cast<int>(op.inputs.size()) - 1, .dtype = dtype});
+    }
+    int number(double value) {
+      return add_node(op.nodes, {.op = VectorNode::Op::constant, .number = value, .dtype = DType::f32});
+    }
+    int apply(Function function, int a, int b = -1, int c = -1, DType dtype = DType::f32) {
+      return add_node(op.nodes,
+                      {.op = VectorNode::Op::function, .function = function, .arguments = {a, b, c}, .dtype = dtype});
+    }
+    int position(int dim, const Expr& start, std::int64_t period = 0) {
+      int at = add_node(op.nodes, {.op = VectorNode::Op::iota, .index = dim, .dtype = DType::i32});
+      if (period > 0) {
+        const int by = add_node(
+            op.nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(period), .dtype = DType::i32});
+        at = apply(Function::remainder, at, by, -1, DType::i32);
+      }
+      op.nodes.push_back({{.op = VectorNode::Op::scalar, .dtype = DType::i32}, start});
+      return apply(Function::add, at, static_cast<int>(op.nodes.size()) - 1, -1, DType::i32);
+    }
+    void output(int node, program::View view) { op.outputs.push_back({node, std::move(view), {}, Combiner::add, 0}); }
+    void reduced(int node, program::View view, Combiner combiner, bool accumulate) {
+      op.outputs.push_back({node, std::move(view), {1}, combiner, accumulate ? 1 : 0});
+    }
+  };
+  Compute over(const std::vector<Expr>& extents) const {
+    Compute compute;
+    compute.op.extents = extents;
+    compute.op.lane_dim = static_cast<int>(extents.size()) - 1;
+    return compute;
+  }
+  program::View row(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}}}; }
+  program::View across(const std::string& slot, const Expr& columns) const {
+    return {slot, 0, 0, {{rows_, 1}, {columns, 0}}};
+  }
+  program::View scores(const std::string& slot, const Keys& k) const {
+    return {slot, 0, 0, {{rows_, plan_.keys}, {k.count, 1}}};
+  }
+  program::View sums(const std::string& slot) const { return {slot, 0, 0, {{rows_, p_.width}, {p_.width, 1}}}; }
+
+  void emit_start(program::Block& block) const;
+  /// Some query of the tile does not see some key of the tile.
+  Expr hides(const Keys& k) const;
+  int visible(Compute& compute, const Keys& k) const;
+  /// Scaled, capped, biased and masked scores take the place of the products.
+  void change_scores(const Keys& k, bool hidden, program::Block& block) const;
+  /// Where scores change, they are final; elsewhere they are products that the scale turns into scores. `compute` gives
+  /// the statements for tiles whose scores do, or do not, and whether some are hidden.
+  template <class Make>
+  void emit_either(const Keys& k, const Make& make, program::Block& block) const {
+    const bool always = p_.reshapes || !(scale_ > 0);
+    program::Block plain = make(always, false);
+    if (p_.hides())
+      block.push_back(on("", program::If{hides(k), make(true, true), std::move(plain)}));
+    else
+      for (program::Statement& statement : plain) block.push_back(std::move(statement));
+  }
+
+  program::Block largest_scores(const Keys& k, bool changed, bool hidden) const;
+  /// The largest score so far, and the factor for what was summed before.
+  program::Block rescaled_rows(bool changed) const;
+  program::Block weights(const Keys& k, bool changed) const;
+  void emit_weights(const Keys& k, program::Block& block) const;
+  void emit_end(program::Block& block) const;
+  // ---- Mask: rows of a tile are queries of one head, or heads of one query
+
+  const Shape& mask_shape() const { return context_.value(op_.operands[3]).type.shape; }
+  /// Whether the mask differs along an axis of [B, H, S, T].
+  bool mask_spans(std::size_t axis) const {
+    const std::size_t rank = mask_shape().size();
+    return axis + rank >= 4 && mask_shape()[axis + rank - 4] > 1;
+  }
+  bool mask_rows() const { return mask_spans(plan_.heads > 1 ? 1 : 2); }
+
+  void load_mask(const Keys& k, program::Block& block) const;
+  program::View mask_view(const Keys& k) const;
+  // ---- All
+
+  program::Block tile() const;
+  /// A tile's keys; products that give the next scores stand before those that take the weights at hand.
+  program::Block all_keys() const;
+  static program::Block around(const char* name, const Expr& trips, program::Block body) {
+    if (trips.is_constant() && trips.value() == 1) return body;
+    program::Block block;
+    block.push_back(loop(name, trips, std::move(body)));
+    return block;
+  }
+
+  program::Block part(const Expr& number);
+  program::Block body();
+  Context& context_;
+  const Kernel& kernel_;
+  const Op& op_;
+  mapping::AttentionProblem p_;
+  std::int64_t arrays_, loads_;
+  double cap_, scale_ = 1;  ///< what products of queries and keys are still to be multiplied with
+  mapping::AttentionPlan plan_;
+  program::Scope scope_;
+  Expr batch_, group_, head_, heads_, number_, tile_, first_, queries_, rows_, tiles_here_;
+  Expr begin_, end_, trips_, part_begin_;
+};
+
+}  // namespace tilesim::lower

@@ -1,0 +1,42 @@
+#include <algorithm>
+#include <cmath>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/compile/attention/attention.hpp"
+
+namespace tilesim::lower {
+
+std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& function, const Op& op,
+                                                           const Share& machine) {
+  const auto type = [&](std::size_t i) -> const TensorType& { return function.value(op.operands[i]).type; };
+  const Shape &q = type(0).shape, &k = type(1).shape, &v = type(2).shape;
+  const Numerics& numerics = machine.core.array.numerics;
+  mapping::AttentionProblem p;
+  p.stored = type(0).dtype;
+  if (p.stored != DType::f32 && p.stored != DType::bf16 && p.stored != DType::f16) return std::nullopt;
+  const auto multiplies = [&](DType dtype) {
+    const auto rate = machine.core.array.rates.find(dtype);
+    return rate != machine.core.array.rates.end() && rate->second > 0;
+  };
+  if (!machine.sorts.empty() || machine.core.array.count == 0 || numerics.accumulate != DType::f32) return std::nullopt;
+  if (!multiplies(p.stored)) return std::nullopt;
+  p.batch = q[0];
+  p.heads = q[1];
+  p.key_heads = k[1];
+  p.queries = q[2];
+  p.keys = op.attributes.integer("kv_len", k[2]);
+  p.depth = q[3];
+  p.width = v[3];
+  if (std::min({p.batch, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.width}) < 1) return std::nullopt;
+  p.causal = op.attributes.flag("causal");
+  p.window = op.attributes.integer("window", 0);
+  p.offset = op.attributes.integer("causal_offset", p.keys - p.queries);
+  if (op.operands.size() > 3 && op.operands[3] != no_value) p.mask = type(3).dtype;
+  p.reshapes = p.mask.has_value() || op.attributes.number("soft_cap", 0) > 0;
+  const double scale = op.attributes.number("scale", 1 / std::sqrt(static_cast<double>(p.depth)));
+  int exponent = 0;
+  p.power_of_two = scale != 1 && std::frexp(scale, &exponent) == 0.5 && exponent > -16 && exponent < 4;
+  return p;
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,191 @@
+// What the vector unit does for a tile of queries: the online softmax.
+#include "tilesim/compile/attention/lowering.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+constexpr double lowest = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+void AttentionLowering::emit_start(Block& block) const {
+  acquire("row_max", {"vector"}, block);
+  acquire("row_sum", {"vector"}, block);
+  acquire("acc", {"vector"}, block);
+  Compute rows = over({rows_});
+  rows.output(rows.number(lowest), row("row_max"));
+  rows.output(rows.number(0), row("row_sum"));
+  on_vector(std::move(rows.op), block);
+  on_vector(program::Commit{"row_sum", 0, 1}, block);
+  Compute start = over({rows_, p_.width});
+  start.output(start.number(0), sums("acc"));
+  on_vector(std::move(start.op), block);
+  on_vector(program::Commit{"acc", 0, 1}, block);
+  wait("row_sum", 1, "vector", block);
+}
+
+/// Some query of the tile does not see some key of the tile.
+Expr AttentionLowering::hides(const Keys& k) const {
+  Expr result = 0;
+  if (p_.causal) result = less(first_ + Expr(p_.offset), k.start + k.count - Expr(1));
+  if (p_.window > 0) {
+    const Expr near = less_equal(k.start, first_ + queries_ + Expr(p_.offset - p_.window - 1));
+    result = p_.causal ? logical_or(result, near) : near;
+  }
+  return result;
+}
+
+int AttentionLowering::visible(Compute& compute, const Keys& k) const {
+  const int key = compute.position(1, k.start);
+  const auto query = [&](std::int64_t by) {
+    return compute.position(0, first_ + Expr(by), plan_.heads > 1 ? plan_.queries : 0);
+  };
+  int seen = -1;
+  if (p_.causal) seen = compute.apply(Function::less_equal, key, query(p_.offset), -1, DType::boolean);
+  if (p_.window > 0) {
+    const int near = compute.apply(Function::greater, key, query(p_.offset - p_.window), -1, DType::boolean);
+    seen = seen < 0 ? near : compute.apply(Function::logical_and, seen, near, -1, DType::boolean);
+  }
+  return seen;
+}
+
+/// Scaled, capped, biased and masked scores take the place of the products.
+void AttentionLowering::change_scores(const Keys& k, bool hidden, Block& block) const {
+  Compute change = over({rows_, k.count});
+  int x = change.input(scores("s", k));
+  if (scale_ != 1) x = change.apply(Function::multiply, x, change.number(scale_));
+  if (cap_ > 0) {
+    const int cap = change.number(cap_);
+    x = change.apply(Function::multiply, change.apply(Function::tanh, change.apply(Function::divide, x, cap)), cap);
+  }
+  int seen = hidden ? visible(change, k) : -1;
+  if (p_.mask) {
+    const int mask = change.input(mask_view(k), *p_.mask);
+    if (*p_.mask != DType::boolean)
+      x = change.apply(Function::add, x, mask);
+    else
+      seen = seen < 0 ? mask : change.apply(Function::logical_and, seen, mask, -1, DType::boolean);
+  }
+  if (seen >= 0) x = change.apply(Function::select, seen, x, change.number(lowest));
+  change.output(x, scores("s", k));
+  change.reduced(x, across("tile_max", k.count), Combiner::maximum, false);
+  on_vector(std::move(change.op), block);
+  on_vector(program::Commit{"s", 0, 1}, block);
+}
+
+Block AttentionLowering::largest_scores(const Keys& k, bool changed, bool hidden) const {
+  Block block;
+  if (changed) {
+    change_scores(k, hidden, block);
+    return block;
+  }
+  Compute best = over({rows_, k.count});
+  best.reduced(best.input(scores("s", k)), across("tile_max", k.count), Combiner::maximum, false);
+  on_vector(std::move(best.op), block);
+  return block;
+}
+
+/// The largest score so far, and the factor for what was summed before.
+Block AttentionLowering::rescaled_rows(bool changed) const {
+  Compute rows = over({rows_});
+  const int before = rows.input(row("row_max")), sum = rows.input(row("row_sum"));
+  int best = rows.input(row("tile_max"));
+  if (!changed && scale_ != 1) best = rows.apply(Function::multiply, best, rows.number(scale_));
+  const int now = rows.apply(Function::maximum, before, best);
+  const int none = rows.apply(Function::equal, now, rows.number(lowest), -1, DType::boolean);
+  const int shift = rows.apply(Function::select, none, rows.number(0), now);
+  const int factor = rows.apply(Function::exp, rows.apply(Function::subtract, before, shift));
+  rows.output(now, row("row_max"));
+  rows.output(shift, row("shift"));
+  rows.output(factor, row("factor"));
+  rows.output(rows.apply(Function::multiply, sum, factor), row("row_sum"));
+  Block block;
+  on_vector(std::move(rows.op), block);
+  return block;
+}
+
+Block AttentionLowering::weights(const Keys& k, bool changed) const {
+  Block block;
+  if (changed) wait("s", arrays_ + 1, "vector", block);
+  Compute each = over({rows_, k.count});
+  int x = each.input(scores("s", k));
+  const int by = each.input(across("shift", k.count));
+  if (!changed && scale_ != 1) x = each.apply(Function::multiply, x, each.number(scale_));
+  const int weight = each.apply(Function::exp, each.apply(Function::subtract, x, by));
+  each.output(weight, scores("p", k));
+  each.reduced(weight, across("row_sum", k.count), Combiner::add, true);
+  on_vector(std::move(each.op), block);
+  return block;
+}
+
+void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
+  if (p_.mask) load_mask(k, block);
+  wait("s", arrays_, "vector", block);
+  for (const char* slot : {"tile_max", "shift", "factor", "p"}) acquire(slot, {"vector"}, block);
+  emit_either(k, [&](bool changed, bool hidden) { return largest_scores(k, changed, hidden); }, block);
+  on_vector(program::Commit{"tile_max", 0, 1}, block);
+  wait("tile_max", 1, "vector", block);
+  emit_either(k, [&](bool changed, bool) { return rescaled_rows(changed); }, block);
+  on_vector(program::Release{"tile_max", 0}, block);
+  on_vector(program::Commit{"row_max", 0, 1}, block);
+  wait("row_max", k.number + Expr(1), "vector", block);
+  emit_either(k, [&](bool changed, bool) { return weights(k, changed); }, block);
+  on_vector(program::Release{"s", 0}, block);
+  if (p_.mask) on_vector(program::Release{"mask", 0}, block);
+  on_vector(program::Commit{"p", 0, 1}, block);
+  wait("acc", sums_before(k.number), "vector", block);
+  Compute rescale = over({rows_, p_.width});
+  const int old = rescale.input(sums("acc")), factor = rescale.input(across("factor", p_.width));
+  rescale.output(rescale.apply(Function::multiply, old, factor), sums("acc"));
+  on_vector(std::move(rescale.op), block);
+  on_vector(program::Release{"shift", 0}, block);
+  on_vector(program::Release{"factor", 0}, block);
+  on_vector(program::Commit{"acc", 0, 1}, block);
+}
+
+void AttentionLowering::emit_end(Block& block) const {
+  for_arrays(block, program::Release{"q", 0});
+  acquire("y", {"vector"}, block);
+  wait("acc", sums_before(trips_), "vector", block);
+  Compute end = over({rows_, p_.width});
+  const int sum = end.input(sums("acc")), weight = end.input(across("row_sum", p_.width));
+  const int best = end.input(across("row_max", p_.width));
+  const int unseen = end.apply(Function::equal, best, end.number(lowest), -1, DType::boolean);
+  const bool zero = op_.attributes.text("masked_row", "zero") == "zero";
+  const int nothing = end.number(zero ? 0 : std::numeric_limits<double>::quiet_NaN());
+  end.output(end.apply(Function::select, unseen, nothing, end.apply(Function::divide, sum, weight)), sums("y"));
+  on_vector(std::move(end.op), block);
+  for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
+  on_vector(program::Commit{"y", 0, 1}, block);
+  wait("y", 1, "store0", block);
+  block.push_back(on("store0", program::Store{rows_transfer(op_.results[0], p_.width, "y"), {}, 0}));
+  block.push_back(on("store0", program::Release{"y", 0}));
+}
+
+void AttentionLowering::load_mask(const Keys& k, Block& block) const {
+  const Expr starts[] = {batch_, head_, first_, k.start}, extents[] = {Expr(1), heads_, queries_, k.count};
+  std::vector<Expr> start, extent;
+  std::vector<std::int64_t> strides;
+  for (std::size_t axis = 4 - mask_shape().size(); axis < 4; ++axis) {
+    const bool spans = mask_spans(axis);
+    start.push_back(spans ? starts[axis] : Expr(0));
+    extent.push_back(spans ? extents[axis] : Expr(1));
+    strides.push_back(axis == 3 ? 1 : plan_.keys);
+  }
+  const std::string queue = load_queue(1);
+  acquire("mask", {queue}, block);
+  block.push_back(
+      on(queue, program::Load{region_transfer(placement(op_.operands[3]), start, extent, strides, "mask")}));
+  block.push_back(on(queue, program::Commit{"mask", 0, 1}));
+  wait("mask", 1, "vector", block);
+}
+
+View AttentionLowering::mask_view(const Keys& k) const {
+  return {"mask", 0, 0, {{rows_, mask_rows() ? plan_.keys : 0}, {k.count, mask_spans(3) ? 1 : 0}}};
+}
+
+}  // namespace tilesim::lower

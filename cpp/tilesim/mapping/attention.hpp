@@ -1,0 +1,58 @@
+// Attention as one kernel with the online softmax: what it holds on chip, which tiles it has, and its price.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "tilesim/base/dtype.hpp"
+#include "tilesim/machine/share.hpp"
+
+namespace tilesim::mapping {
+
+struct AttentionProblem {
+  std::int64_t batch = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, depth = 1, width = 1;
+  bool causal = false;
+  std::int64_t offset = 0;    ///< key t is visible to query s where t <= s + offset, and
+  std::int64_t window = 0;    ///< t > s + offset - window; 0: all
+  bool reshapes = false;      ///< every score changes beyond a scale above 0: soft cap, bias, mask
+  bool power_of_two = false;  ///< the scale, which queries can then take without rounding
+  std::optional<DType> mask;
+  DType stored = DType::f32;  ///< of q, k, v, the result, and the weights that multiply v
+  std::int64_t shared() const { return heads / key_heads; }
+  bool hides() const { return causal || window > 0; }
+};
+
+/// A tile holds `heads` query heads of one key head, `queries` of each; more than one head only where all their tiles
+/// are full.
+struct AttentionPlan {
+  std::int64_t heads = 1, queries = 1, keys = 1;
+  std::int64_t per_part = 1;     ///< tiles of queries that follow each other on one core
+  bool resident = false;         ///< keys and values stay on chip while the tiles of a part follow each other
+  bool paired = false;           ///< a trip takes the first part left and the last: together they see as much as others
+  std::int64_t key_buffers = 2;  ///< of keys and values
+  bool folds = false;            ///< queries take the scale, not scores
+  bool queries_stay = false;     ///< in the array while keys pass; otherwise keys do
+  struct Buffer {
+    const char* name = "";
+    DType dtype = DType::f32;
+    std::int64_t elements = 1, depth = 1;
+    bool sums = false;  ///< an array writes it
+  };
+  std::vector<Buffer> buffers;
+  std::int64_t bytes = 0;  ///< moved between memory and chip
+  double cycles = 0;       ///< of the kernel
+  std::int64_t rows() const { return heads * queries; }
+};
+
+/// Tiles of keys that some query of [first, first + count) sees.
+struct KeyTiles { std::int64_t begin = 0, end = 0; };
+KeyTiles seen_tiles(const AttentionProblem& problem, std::int64_t tile, std::int64_t first, std::int64_t count);
+
+/// The fastest plan by the estimate; none: no tile fits.
+std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine);
+
+/// Cycles of the two products around a softmax in memory.
+double attention_apart_cycles(const AttentionProblem& problem, const Share& machine);
+
+}  // namespace tilesim::mapping
