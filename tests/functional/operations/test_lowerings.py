@@ -240,3 +240,18 @@ def test_long_rows_of_scores_do_not_starve_the_array(keys: int, head: int) -> No
     scores = 4 * keys**2
     bytes_per_cycle = 0.835 * 450e9 / 940e6
     assert 3 * scores / bytes_per_cycle < ts.simulate(program).cycles < 4.4 * scores / bytes_per_cycle
+
+
+@pytest.mark.parametrize("machine", ["tpu-v3", "edge-8", "mesh-16"])
+@pytest.mark.parametrize(("rows", "groups"), [(1, 2), (1, 9), (2, 2), (3, 9)])
+def test_fewer_rows_than_groups(machine: str, rows: int, groups: int) -> None:
+    """One token of a mixture of experts."""
+    b = ts.GraphBuilder("experts")
+    a, w, s = b.input("a", (rows, 16)), b.input("w", (groups, 16, 8)), b.input("s", (groups,), "i32")
+    b.output(b.op("ragged_contract", a, w, s), "y")
+    sizes = np.zeros(groups, np.int32)
+    sizes[-1] = rows
+    random = np.random.default_rng(rows + groups)
+    x, m = random.integers(-4, 4, (rows, 16)).astype("f4"), random.integers(-4, 4, (groups, 16, 8)).astype("f4")
+    y = ts.execute(ts.compile(b.build(), machine), {"a": x, "w": m, "s": sizes})["y"]
+    np.testing.assert_array_equal(y, x @ m[-1])
