@@ -28,9 +28,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
 endif()
 
 if(TILESIM_UNITY AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # Classes local to one source look as if a header declared them.
+  # Classes local to one source look as if a header declared them, names of one as if those of another hid them.
   # The collector of the compiler itself starts at 128 MB, which a batch passes many times: a tenth of the time.
-  target_compile_options(tilesim_options INTERFACE -Wno-subobject-linkage "SHELL:--param ggc-min-heapsize=500000")
+  target_compile_options(tilesim_options INTERFACE -Wno-subobject-linkage -Wno-shadow "SHELL:--param ggc-min-heapsize=500000")
 endif()
 
 if(TILESIM_SANITIZE)

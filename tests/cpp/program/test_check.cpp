@@ -68,9 +68,9 @@ BOOST_AUTO_TEST_CASE(mistakes_are_named) {
 BOOST_AUTO_TEST_CASE(capacity_is_that_of_the_machine) {
   Machine machine;
   machine.core.scratchpad.bytes = 256 + 2 * 64;
-  BOOST_CHECK_NO_THROW(check(gemm(), &machine));
+  BOOST_CHECK_NO_THROW(check(gemm(), &machine.core.scratchpad));
   machine.core.scratchpad.bytes -= 1;
-  BOOST_TEST(contains(mistake([&] { check(gemm(), &machine); }), "exceed the scratchpad"));
+  BOOST_TEST(contains(mistake([&] { check(gemm(), &machine.core.scratchpad); }), "exceed the scratchpad"));
   const Program accumulator = gemm_with("\"address\": 256", "\"address\": 0, \"accumulator\": true");
   machine.core.scratchpad.bytes = 256;
   BOOST_TEST(contains(mistake([&] { check(accumulator, &machine.core.scratchpad); }), "exceed the accumulator"));

@@ -130,7 +130,7 @@ BOOST_AUTO_TEST_CASE(files_that_are_no_result) {
     return changed.replace(at, from.size(), to);
   };
   BOOST_TEST(fails(swap("tilesim.result", "tilesim.graph")));
-  BOOST_TEST(fails(swap("\"version\": 1", "\"version\": 3")));
+  BOOST_TEST(fails(swap("\"version\": 2", "\"version\": 3")));
   BOOST_TEST(fails(swap("\"cycles\": 940", "\"cycles\": 940.5")));
   BOOST_TEST(fails(swap("\"cycles\": 940", "\"cycle\": 940")));
   BOOST_TEST(fails(swap("\"bottleneck_share\"", "\"bottleneck_shares\"")));
