@@ -77,6 +77,13 @@ def assert_within_what_is_said(short: ts.Result, whole: ts.Result) -> None:
             assert a[key] == pytest.approx(b[key], rel=others, abs=others * whole.cycles / 100), (a["name"], key)
     for a, b in zip(short.data["energy"], whole.data["energy"], strict=True):
         assert a["femtojoules"] == pytest.approx(b["femtojoules"], rel=others)
+    few, many = (
+        {(row["part"], row["item"], row["level"], row["operation"]): row["number"] for row in result.counts().rows}
+        for result in (short, whole)
+    )
+    assert few.keys() == many.keys() and many
+    for key, number in many.items():
+        assert few[key] == pytest.approx(number, rel=others, abs=1), key
 
 
 PRESETS = ("edge-8", "tpu-v3", "gemmini-16", "mesh-16", "tpu-v4", "chiplet-2")
