@@ -16,9 +16,10 @@ class Bound:
 
     `bytes` (off-chip) is the larger of `compulsory_bytes` (inputs, weights and outputs once) and `capacity_bytes`
     (products of which so little fits on the chip: 2 multiply-adds / sqrt(S) - 2 S words for S words of scratchpads and
-    caches, Hong and Kung 1981; convolutions divided by the square root of kernel area over stride area).
+    caches, Hong and Kung 1981; convolutions divided by the square root of kernel area over stride area; less where an
+    operand or result need not pass through memory, nothing for attention).
     `seconds` is the longest of `array_seconds` (whole tiles of the arrays in the better orientation, at least the load
-    of their weights), `vector_seconds` (functions by class) and `memory_seconds` (`bytes` over the peak bandwidth).
+    of their weights; a product that the vector unit alone does sooner counts there), `vector_seconds` (functions by class) and `memory_seconds` (`bytes` over the peak bandwidth).
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
