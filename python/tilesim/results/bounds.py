@@ -19,8 +19,8 @@ class Bound:
     caches, Hong and Kung 1981; convolutions divided by the square root of kernel area over stride area; less where an
     operand or result need not pass through memory, nothing for attention).
     `seconds` is the longest of `array_seconds` (whole tiles of the arrays in the better orientation, at least the load
-    of their weights; a product that the vector unit alone does sooner counts there), `vector_seconds` (functions by class) and
-    `memory_seconds` (`bytes` over the peak bandwidth).
+    of their weights; a product that the vector unit alone does sooner counts there), `vector_seconds` (functions by
+    class) and `memory_seconds` (`bytes` over the peak bandwidth).
     """
 
     def __init__(self, data: dict[str, Any]) -> None:
