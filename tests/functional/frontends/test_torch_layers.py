@@ -246,6 +246,23 @@ def test_weights_without_elements_serve_for_timing() -> None:
     assert ts.simulate(graph).cycles > 0
 
 
+def test_indices_without_elements_are_inside_every_table() -> None:
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Embedding(16, 8)
+            self.register_buffer("positions", torch.arange(16).expand(1, -1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x + self.table(self.positions[:, :4])
+
+    with torch.device("meta"):
+        module = Positions()
+    graph = ts.from_torch(module.eval(), (torch.empty(1, 4, 8, device="meta"),))
+    program = ts.compile(graph, "edge-8")
+    assert ts.verify(program).ok and ts.simulate(program).cycles > 0
+
+
 def test_exported_programs_are_read_as_they_are() -> None:
     module, x = nn.Linear(4, 2), torch.randn(3, 4)
     graph = ts.from_torch(torch.export.export(module, (x,)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from ...graph import GraphBuilder, Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
@@ -36,9 +37,11 @@ class WeightStore:
         name = self.ties.get(name, name)
         value, trainable = self._values[name]
         dtype = dtype_name(value.dtype, name)
-        if not is_real(value) and value.device.type in ("meta", "cpu"):
-            return self.builder.weight(name, list(value.shape), dtype, trainable=trainable)
         core = self.builder.core
+        if not is_real(value) and value.device.type in ("meta", "cpu"):
+            if value.is_floating_point() or value.is_complex() or trainable:
+                return self.builder.weight(name, list(value.shape), dtype, trainable=trainable)
+            value = torch.zeros(value.shape, dtype=value.dtype)  # positions, masks: any other number may be no index
         array = elements_of(value)
         return Tensor(self.builder, core.weight(name, data=array, trainable=trainable, share=True))
 
