@@ -21,6 +21,7 @@
 #include "tilesim/compile/prepare/checks.hpp"
 #include "tilesim/compile/prepare/loops.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
+#include "tilesim/compile/recurrence/recurrence.hpp"
 #include "tilesim/graph/passes/devices.hpp"
 
 namespace tilesim {
@@ -96,9 +97,20 @@ class Compiler {
         name = stem + "." + std::to_string(i);
       const lower::LoopPlan& plan = loops_[{function.name, op.name}] =
           lower::plan_loop(prepared_.graph, function, op, name);
+      if (is_recurrence(function, op, plan)) continue;
       add_loops(plan.body);
       add_body(plan);
     }
+  }
+
+  /// Keeps what it finds. Not where the chip's own compiler decides.
+  bool is_recurrence(const GraphFunction& function, const Op& op, const lower::LoopPlan& plan) {
+    if (!rules_.fuse || machine_.whole.lowering.fusion) return false;
+    std::optional<lower::Recurrence> found = lower::find_recurrence(prepared_.graph, plan);
+    Context context{prepared_.graph, function, machine_, options_, choices_, program_, {}, {}};
+    if (!found || !lower::recurrence_pays(*found, plan, context)) return false;
+    recurrences_.emplace(std::pair{function.name, op.name}, std::move(*found));
+    return true;
   }
 
   void add_body(const lower::LoopPlan& plan) {
@@ -311,7 +323,10 @@ class Compiler {
 
   program::Scope loop(Context& context, const Op& op) {
     for (std::size_t i = 0; i < op.operands.size(); ++i) vector_names_.insert(lower::copy_name(op, i));
-    return lower::lower_loop(context, op, loops_.at({context.function.name, op.name}));
+    const std::pair key{context.function.name, op.name};
+    if (const auto found = recurrences_.find(key); found != recurrences_.end())
+      return lower::lower_recurrence(context, op, loops_.at(key), found->second);
+    return lower::lower_loop(context, op, loops_.at(key));
   }
 
   bool is_counter(const GraphFunction& function, const Op& op, std::size_t operand) const {
@@ -343,6 +358,7 @@ class Compiler {
   lower::FusionRules rules_;
   lower::Prepared prepared_;
   std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
+  std::map<std::pair<std::string, std::string>, lower::Recurrence> recurrences_;  ///< those that are one kernel
   lower::Choices choices_;
   program::Program program_;
   std::map<std::string, std::vector<lower::KernelFacts>> facts_;  ///< by function

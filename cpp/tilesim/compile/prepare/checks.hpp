@@ -14,6 +14,9 @@ void check_elements(const Graph& graph);
 /// UserError for a nest given from outside that is for no product of the graph.
 void check_mappings(const Graph& graph, const CompileOptions& options);
 
+/// Whether the vector unit works on elements of a type.
+bool computes(const VectorSpec& vector, DType dtype);
+
 /// The tensors of a program with owners before their aliases: one of an output may be an alias of a temporary that was
 /// declared after it.
 std::vector<program::Tensor> owners_first(std::vector<program::Tensor> tensors);

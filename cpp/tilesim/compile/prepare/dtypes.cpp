@@ -4,6 +4,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/compile/prepare/checks.hpp"
 
 namespace tilesim::lower {
 
@@ -54,11 +55,11 @@ bool orders(const Op& op, const GraphFunction& function) {
   }
 }
 
+}  // namespace
+
 bool computes(const VectorSpec& vector, DType dtype) {
   return vector.dtypes.empty() || dtype == DType::boolean || vector.dtypes.count(dtype) > 0;
 }
-
-}  // namespace
 
 void check_vector_dtypes(const Context& context, const std::vector<int>& ops) {
   const VectorSpec& vector = context.machine.core.vector;

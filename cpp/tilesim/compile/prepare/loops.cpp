@@ -23,6 +23,13 @@ int uses(const GraphFunction& function, ValueId value) {
   return static_cast<int>(count);
 }
 
+/// What a value is, through copies.
+ValueId copied_from(const GraphFunction& function, ValueId value) {
+  for (const Op* op = producer(function, value); op && op->kind == Kind::copy; op = producer(function, value))
+    value = op->operands[0];
+  return value;
+}
+
 void drop_unused(GraphFunction& function) {
   for (bool changed = true; changed;) {
     const auto unused = [&](const Op& op) {
@@ -74,7 +81,7 @@ LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& 
   plan.counter_value = body.inputs[at(plan.counter)];
   std::vector<ValueId> outputs;
   for (std::size_t i = 0; i < body.inputs.size(); ++i) {
-    const ValueId before = body.inputs[i], after = body.outputs[i];
+    const ValueId before = body.inputs[i], after = copied_from(body, body.outputs[i]);
     const Op* from = producer(body, after);
     Carried carried = Carried::renewed;
     if (static_cast<int>(i) == plan.counter)
@@ -160,6 +167,28 @@ program::Scope copy_step(const Context& context, const std::string& operation, c
   return step;
 }
 
+program::Scope counter_step(const Op& op, const LoopPlan& plan, const Placement& to) {
+  program::Scope step;
+  step.operation = {op.name};
+  step.barrier = true;
+  step.slots = {ring_slot("count", to.dtype, 1, "store0")};
+  program::VectorOp compute;
+  compute.extents = {Expr(1)};
+  compute.lane_dim = 0;
+  compute.nodes.push_back({{.op = VectorNode::Op::constant,
+                            .number = static_cast<double>(plan.start + plan.trips * plan.step),
+                            .dtype = to.dtype},
+                           0});
+  compute.outputs.push_back({0, {"count", 0, 0, {{Expr(1), Expr(1)}}}, {}, Combiner::add, 0});
+  step.body.push_back(on("", program::Acquire{"count", {"vector"}}));
+  step.body.push_back(on("vector", std::move(compute)));
+  step.body.push_back(on("vector", program::Commit{"count", 0, 1}));
+  step.body.push_back(on("store0", program::Wait{"count", 0, {}, 0, 1}));
+  step.body.push_back(on("store0", program::Store{region_transfer(to, {}, {}, {}, "count"), {}, 0}));
+  step.body.push_back(on("store0", program::Release{"count", 0}));
+  return step;
+}
+
 namespace {
 
 class LoopLowering {
@@ -199,7 +228,7 @@ class LoopLowering {
     const Carried carried = plan_.states[i];
     const bool has_result = op_.results[i] != no_value && context_.placed(op_.results[i]);
     if (carried == Carried::counter) {
-      if (has_result) store_counter(context_.placements[at(op_.results[i])]);
+      if (has_result) scope_.body.push_back(on("", counter_step(op_, plan_, context_.placements[at(op_.results[i])])));
       states_.push_back(state);
       return;
     }
@@ -221,28 +250,6 @@ class LoopLowering {
 
   /// Tensors of functions that differ must not have one name.
   std::string prefix() const { return context_.function.name.empty() ? "" : context_.function.name + "."; }
-
-  void store_counter(const Placement& to) {
-    program::Scope step;
-    step.operation = {op_.name};
-    step.barrier = true;
-    step.slots = {ring_slot("count", to.dtype, 1, "store0")};
-    program::VectorOp compute;
-    compute.extents = {Expr(1)};
-    compute.lane_dim = 0;
-    compute.nodes.push_back({{.op = VectorNode::Op::constant,
-                              .number = static_cast<double>(plan_.start + plan_.trips * plan_.step),
-                              .dtype = to.dtype},
-                             0});
-    compute.outputs.push_back({0, {"count", 0, 0, {{Expr(1), Expr(1)}}}, {}, Combiner::add, 0});
-    step.body.push_back(on("", program::Acquire{"count", {"vector"}}));
-    step.body.push_back(on("vector", std::move(compute)));
-    step.body.push_back(on("vector", program::Commit{"count", 0, 1}));
-    step.body.push_back(on("store0", program::Wait{"count", 0, {}, 0, 1}));
-    step.body.push_back(on("store0", program::Store{region_transfer(to, {}, {}, {}, "count"), {}, 0}));
-    step.body.push_back(on("store0", program::Release{"count", 0}));
-    scope_.body.push_back(on("", std::move(step)));
-  }
 
   /// Calls the body; `from_last`: renewed states are read from where the last trip leaves them; `first`: from the
   /// operands.

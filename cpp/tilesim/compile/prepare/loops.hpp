@@ -39,6 +39,8 @@ std::string formal_output(const LoopPlan& plan, std::size_t output);
 /// The loop as one kernel that calls its body.
 program::Scope lower_loop(Context& context, const Op& op, const LoopPlan& plan);
 
+/// Stores what the counter is at in the end.
+program::Scope counter_step(const Op& op, const LoopPlan& plan, const Placement& to);
 /// to = from, both with tensors of the same shape and type.
 program::Scope copy_step(const Context& context, const std::string& operation, const std::string& name,
                          const Placement& from, const Placement& to);

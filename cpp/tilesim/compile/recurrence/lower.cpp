@@ -1,0 +1,527 @@
+// The statements of a recurrence: tiles of its axes outside, chunks of trips in them, one trip after the other inside.
+// Of a state two copies take turns, so that a trip may read what it replaces.
+#include <algorithm>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/plan/grouping.hpp"
+#include "tilesim/compile/plan/in_place.hpp"
+#include "tilesim/compile/plan/lanes.hpp"
+#include "tilesim/compile/prepare/checks.hpp"
+#include "tilesim/compile/recurrence/plan.hpp"
+#include "tilesim/compile/vector/vector.hpp"
+#include "tilesim/program/vector_work.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+using program::Block;
+using program::View;
+using Use = RecurrenceBuffer::Use;
+
+class RecurrenceLowering {
+ public:
+  RecurrenceLowering(const Context& context, const LoopPlan& loop, const Recurrence& r)
+      : context_(context),
+        body_{context.graph,   r.body,          context.machine, context.options,
+              context.choices, context.program, {},              r.scalars,
+              context.contexts},
+        loop_(loop),
+        r_(r),
+        plan_(plan_recurrence(r, loop, context.machine)),
+        loads_(std::max<std::int64_t>(1, context.machine.core.dma.load_queues)) {
+    for (std::size_t i = 0; i < r_.space.size(); ++i) {
+      const std::int64_t tile = plan_.tiles[i], trips = ceil_div(r_.space[i], tile);
+      start_.push_back(trips > 1 ? Expr::symbol("part" + std::to_string(i)) * Expr(tile) : Expr(0));
+      extent_.push_back(r_.space[i] % tile == 0 ? Expr(tile) : min(Expr(tile), Expr(r_.space[i]) - start_.back()));
+    }
+    const std::int64_t chunks = ceil_div(loop_.trips, plan_.chunk);
+    first_trip_ = chunks > 1 ? Expr::symbol("chunk") * Expr(plan_.chunk) : Expr(0);
+    count_ = loop_.trips % plan_.chunk == 0 ? Expr(plan_.chunk) : min(Expr(plan_.chunk), Expr(loop_.trips) - first_trip_);
+    in_chunk_ = plan_.chunk > 1 ? Expr::symbol("trip") : Expr(0);
+    trip_ = first_trip_ + in_chunk_;
+    body_.counters[loop_.counter_value] = Expr(loop_.start) + trip_ * Expr(loop_.step);
+  }
+
+  bool pays() const {
+    if (!plan_.fits || !computes_all()) return false;
+    const Share& machine = context_.machine;
+    double moved = 0;
+    for (const Recurrence::Renewed& state : r_.states) {
+      const TensorType& type = r_.body.value(state.before).type;
+      moved += 2.0 * static_cast<double>(packed_bytes(type.dtype, element_count(type.shape)));
+    }
+    const auto hertz = static_cast<double>(machine.core.clock.hertz);
+    const double apart = hertz * (moved / static_cast<double>(machine.memory.bytes_per_second) +
+                                  2e-12 * static_cast<double>(machine.memory.latency_ps));
+    ClosedForm latency(machine);
+    double together = 0;
+    for (const RecurrenceStage& stage : plan_.stages) {
+      const program::VectorOp op = compute(stage).op;
+      const auto extent = [&](int i) { return stage.spans[at(i)] ? plan_.tiles[at(i)] : std::int64_t{1}; };
+      together += static_cast<double>(latency
+                                          .latency(vector_descriptor(dtype_of(op), program::work_of(op),
+                                                                     static_cast<int>(std::ssize(r_.space)),
+                                                                     plan_.lane, extent),
+                                                   {})
+                                          .done);
+    }
+    std::int64_t parts = 1;
+    for (std::size_t i = 0; i < r_.space.size(); ++i) parts *= ceil_div(r_.space[i], plan_.tiles[i]);
+    return together * static_cast<double>(ceil_div(parts, machine.core.count)) < apart;
+  }
+
+  program::Scope lower(const Op& op) {
+    program::Scope scope;
+    scope.kernel = op.name;
+    scope.operation = {op.name};
+    scope.launch_cycles = context_.machine.core.kernel_launch_cycles;
+    scope.barrier = true;
+    Block before = copies(op);
+    program::Scope step;
+    find_ends(op);
+    step.slots = slots();
+    step.body = tiles();
+    if (before.empty()) {
+      scope.slots = std::move(step.slots);
+      scope.body = std::move(step.body);
+      return scope;
+    }
+    step.operation = {op.name};
+    step.barrier = true;
+    scope.body = std::move(before);
+    scope.body.push_back(on("", std::move(step)));
+    return scope;
+  }
+
+ private:
+  struct Compute {
+    program::VectorOp op;
+    std::set<std::size_t> read;  ///< buffers
+  };
+
+  static DType dtype_of(const program::VectorOp& op) {
+    for (const program::VectorNodeSpec& node : op.nodes)
+      if (node.node.op == VectorNode::Op::input) return node.node.dtype;
+    return op.nodes.empty() ? DType::f32 : op.nodes[0].node.dtype;
+  }
+
+  bool computes_all() const {
+    const VectorSpec& vector = context_.machine.core.vector;
+    for (const Op& op : r_.body.ops)
+      for (const ValueId operand : op.operands)
+        if (operand != no_value && !r_.scalars.count(operand) && !r_.body.value(operand).type.shape.empty() &&
+            !computes(vector, r_.body.value(operand).type.dtype))
+          return false;
+    return true;
+  }
+
+  // ---- Around the kernel: what of a loop's state no trip writes
+
+  const Placement& result(const Op& op, std::size_t state) const { return context_.placements[at(op.results[state])]; }
+  bool has_result(const Op& op, std::size_t state) const {
+    return op.results[state] != no_value && context_.placed(op.results[state]);
+  }
+
+  Block copies(const Op& op) const {
+    Block block;
+    for (std::size_t i = 0; i < loop_.states.size(); ++i) {
+      if (!has_result(op, i)) continue;
+      if (loop_.states[i] == Carried::counter) {
+        block.push_back(on("", counter_step(op, loop_, result(op, i))));
+        continue;
+      }
+      const bool same_bytes = old_value(op, op.results[i]) != no_value;
+      if (loop_.states[i] == Carried::renewed || same_bytes || writes_all(i)) continue;
+      block.push_back(on("", copy_step(context_, op.name, copy_name(op, i), operand(op, i), result(op, i))));
+    }
+    return block;
+  }
+
+  const Placement& operand(const Op& op, std::size_t state) const {
+    return context_.placements[at(op.operands[state])];
+  }
+
+  bool writes_all(std::size_t state) const {
+    return std::ranges::any_of(r_.writes, [&](const Recurrence::Slice& write) {
+      return write.state == state && r_.body.value(r_.body.inputs[state]).type.shape[write.axis] == loop_.trips;
+    });
+  }
+
+  /// Where buffers come from and go to in memory.
+  struct End {
+    const Placement *from = nullptr, *to = nullptr;
+    std::vector<int> axes;  ///< of the tensor: axis of the space
+    int trips = -1;         ///< axis of the tensor along which trips lie
+    const Recurrence::Slice* slice = nullptr;
+    bool from_turned = false, to_turned = false;
+  };
+
+  void find_ends(const Op& op) {
+    std::size_t whole = 0, read = 0, write = 0, state = 0;
+    for (const RecurrenceBuffer& buffer : plan_.buffers) {
+      End end;
+      if (buffer.use == Use::whole) {
+        end.from = &operand(op, r_.wholes[whole++].state);
+        end.axes = r_.axes[at(buffer.value)];
+      } else if (buffer.use == Use::state) {
+        const Recurrence::Renewed& own = r_.states[state++];
+        end.from = &operand(op, own.state);
+        if (has_result(op, own.state)) end.to = &result(op, own.state);
+        end.axes = r_.axes[at(buffer.value)];
+      } else if (buffer.use != Use::sum) {
+        const bool in = buffer.use == Use::read;
+        end.slice = in ? &r_.reads[read++] : &r_.writes[write++];
+        if (in) end.from = &operand(op, end.slice->state);
+        if (!in && has_result(op, end.slice->state)) end.to = &result(op, end.slice->state);
+        end.axes = end.slice->axes;
+        end.trips = static_cast<int>(end.slice->axis);
+      }
+      end.from_turned = end.from && turned(buffer, end, *end.from);
+      end.to_turned = end.to && turned(buffer, end, *end.to);
+      ends_.push_back(std::move(end));
+    }
+  }
+
+  Shape tile_of(const End& end) const {
+    Shape tile;
+    for (std::size_t i = 0; i < end.axes.size(); ++i)
+      tile.push_back(static_cast<int>(i) == end.trips            ? plan_.chunk
+                     : end.axes[i] == Recurrence::none ? 1
+                                                                 : plan_.tiles[at(end.axes[i])]);
+    return tile;
+  }
+
+  /// Whether elements change lanes between memory and the tile.
+  bool turned(const RecurrenceBuffer& buffer, const End& end, const Placement& placement) const {
+    if (!buffer.spans[at(plan_.lane)]) return plan_.tiles[at(plan_.lane)] > 1;
+    const Shape tile = tile_of(end);
+    const std::vector<std::int64_t> strides = memory_strides(context_, placement, tile);
+    for (std::size_t i = 0; i < tile.size(); ++i)
+      if (strides[i] == 1 && tile[i] > 1) return end.axes[i] != plan_.lane;
+    return false;
+  }
+
+  // ---- Slots and transfers
+
+  std::vector<program::Slot> slots() const {
+    const bool one = std::ranges::all_of(start_, [](const Expr& start) { return start.is_constant(); });
+    std::vector<program::Slot> slots;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const RecurrenceBuffer& buffer = plan_.buffers[i];
+      const bool chunked = buffer.use == Use::read || buffer.use == Use::write;
+      const std::int64_t copies = buffer.use == Use::state ? 2 : chunked ? plan_.chunk : 1;
+      const std::int64_t depth = one && (buffer.use == Use::whole || buffer.use == Use::state) ? 1 : 2;
+      program::Slot slot = ring_slot(buffer.slot, buffer.dtype, buffer.tile * copies, "vector", depth);
+      if (buffer.use == Use::write) slot.consumers = {ends_[i].to ? "store0" : "vector"};
+      if (buffer.use == Use::state && ends_[i].to) slot.consumers.push_back("store0");
+      slots.push_back(std::move(slot));
+    }
+    return slots;
+  }
+
+  std::string load_queue(std::size_t buffer) const {
+    return "load" + std::to_string(static_cast<std::int64_t>(buffer) % loads_);
+  }
+
+  /// Between memory and the slot, which holds the tile in its own order, or turned, in that of memory.
+  program::Transfer transfer(std::size_t number, const Placement& placement, bool is_turned) const {
+    const RecurrenceBuffer& buffer = plan_.buffers[number];
+    const End& end = ends_[number];
+    const std::vector<std::int64_t> memory = memory_strides(context_, placement, tile_of(end));
+    std::vector<Expr> start, extent;
+    std::vector<std::int64_t> strides;
+    for (std::size_t i = 0; i < end.axes.size(); ++i) {
+      const bool trips = static_cast<int>(i) == end.trips, none = end.axes[i] == Recurrence::none;
+      if (trips)
+        start.push_back(Expr(end.slice->first) + (end.slice->step > 0 ? first_trip_
+                                                                      : Expr(1) - first_trip_ - count_));
+      else
+        start.push_back(none ? Expr(0) : start_[at(end.axes[i])]);
+      extent.push_back(trips ? count_ : none ? Expr(1) : extent_[at(end.axes[i])]);
+      strides.push_back(is_turned ? memory[i] : trips ? buffer.tile : none ? 0 : buffer.strides[at(end.axes[i])]);
+    }
+    return region_transfer(placement, start, extent, strides, buffer.slot);
+  }
+
+  /// The cross-lane unit waits for `pieces` and commits one more.
+  void turn(std::size_t number, const Placement& placement, bool loaded, const Expr& pieces, const Expr& offset,
+            Block& block) const {
+    const RecurrenceBuffer& buffer = plan_.buffers[number];
+    const End& end = ends_[number];
+    const std::vector<std::int64_t> strides = memory_strides(context_, placement, tile_of(end));
+    View memory{buffer.slot, 0, offset, {}}, tile{buffer.slot, 0, offset, {}};
+    for (std::size_t i = 0; i < end.axes.size(); ++i) {
+      const bool trips = static_cast<int>(i) == end.trips, none = end.axes[i] == Recurrence::none;
+      const Expr extent = trips ? count_ : none ? Expr(1) : extent_[at(end.axes[i])];
+      memory.dims.push_back({extent, strides[i]});
+      tile.dims.push_back({extent, trips ? buffer.tile : none ? 0 : buffer.strides[at(end.axes[i])]});
+    }
+    if (!buffer.spans[at(plan_.lane)]) {  // from one lane to all
+      const Expr lanes = min(Expr(context_.machine.core.vector.lanes), extent_[at(plan_.lane)]);
+      memory.dims.push_back({loaded ? lanes : Expr(1), 0});
+      tile.dims.push_back({loaded ? lanes : Expr(1), 0});
+    }
+    block.push_back(on("cross_lane", program::Wait{buffer.slot, 0, {}, 0, pieces}));
+    block.push_back(on("cross_lane", program::PermuteOp{loaded ? memory : tile, loaded ? tile : memory}));
+    block.push_back(on("cross_lane", program::Commit{buffer.slot, 0, 1}));
+  }
+
+  /// Pieces that a loaded buffer has before the first trip.
+  std::int64_t loaded_pieces(std::size_t number) const { return ends_[number].from_turned ? 2 : 1; }
+
+  void load(std::size_t number, Block& block) const {
+    const std::string& slot = plan_.buffers[number].slot;
+    const std::string queue = load_queue(number);
+    const End& end = ends_[number];
+    block.push_back(on("", program::Acquire{slot, {queue}}));
+    block.push_back(on(queue, program::Load{transfer(number, *end.from, end.from_turned)}));
+    block.push_back(on(queue, program::Commit{slot, 0, 1}));
+    if (end.from_turned) turn(number, *end.from, true, 1, 0, block);
+    block.push_back(on("vector", program::Wait{slot, 0, {}, 0, loaded_pieces(number)}));
+  }
+
+  void store(std::size_t number, std::int64_t pieces, const Expr& offset, Block& block) const {
+    const std::string& slot = plan_.buffers[number].slot;
+    const End& end = ends_[number];
+    if (end.to_turned) turn(number, *end.to, false, pieces, offset, block);
+    program::Transfer to = transfer(number, *end.to, end.to_turned);
+    to.offset = to.offset + offset;
+    block.push_back(on("store0", program::Wait{slot, 0, {}, 0, pieces + (end.to_turned ? 1 : 0)}));
+    block.push_back(on("store0", program::Store{std::move(to), {}, 0}));
+    block.push_back(on("store0", program::Release{slot, 0}));
+  }
+
+  // ---- Computes
+
+  /// Where the buffer's part of this trip begins; of a state, the copy that the trip reads, or makes.
+  Expr offset_of(const RecurrenceBuffer& buffer, bool makes, std::size_t number) const {
+    if (buffer.use == Use::state) return modulo(makes ? trip_ + Expr(1) : trip_, 2) * Expr(buffer.tile);
+    if (buffer.use != Use::read && buffer.use != Use::write) return 0;
+    const Recurrence::Slice& slice = slice_of(number);
+    return (slice.step > 0 ? in_chunk_ : count_ - Expr(1) - in_chunk_) * Expr(buffer.tile);
+  }
+
+  const Recurrence::Slice& slice_of(std::size_t number) const {
+    const std::size_t first_read = r_.wholes.size(), first_write = first_read + r_.reads.size() + r_.states.size();
+    return number < first_write ? r_.reads[number - first_read] : r_.writes[number - first_write];
+  }
+
+  View view(std::size_t number, bool makes, const RecurrenceStage& stage) const {
+    const RecurrenceBuffer& buffer = plan_.buffers[number];
+    View result{buffer.slot, 0, offset_of(buffer, makes, number), {}};
+    for (std::size_t i = 0; i < r_.space.size(); ++i)
+      result.dims.push_back({stage.spans[i] ? extent_[i] : Expr(1), buffer.strides[i]});
+    return result;
+  }
+
+  /// By value: the buffer that holds it before the stage, and whether that is a state's new copy.
+  std::map<ValueId, std::pair<std::size_t, bool>> held_before(const RecurrenceStage& stage) const {
+    std::map<ValueId, std::pair<std::size_t, bool>> held;
+    std::size_t state = 0;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const RecurrenceBuffer& buffer = plan_.buffers[i];
+      if (buffer.use == Use::write) continue;
+      if (buffer.use == Use::state) {
+        const ValueId after = r_.states[state++].after;
+        if (r_.level[at(after)] < stage.level) held.try_emplace(after, i, true);
+      }
+      if (buffer.use != Use::sum || r_.level[at(buffer.value)] <= stage.level) held[buffer.value] = {i, false};
+    }
+    return held;
+  }
+
+  Compute compute(const RecurrenceStage& stage) const {
+    Compute compute;
+    for (std::size_t i = 0; i < r_.space.size(); ++i)
+      compute.op.extents.push_back(stage.spans[i] ? extent_[i] : Expr(1));
+    compute.op.lane_dim = plan_.lane;
+    DagBuilder dag(body_);
+    bind_held(stage, compute, dag);
+    std::set<int> ops;
+    for (int i = 0; i < std::ssize(r_.body.ops); ++i)
+      if (is_recomputable(r_.body.ops[at(i)].kind)) ops.insert(i);
+    std::vector<int> roots;
+    for (const RecurrenceStage::Result& result : stage.results) {
+      if (!result.sum)
+        roots.push_back(dag.node_of(result.value, ops));
+      else if (result.sum->kind == Kind::reduce)
+        roots.push_back(dag.node_of(result.sum->operands[0], ops));
+      else
+        roots.push_back(product(*result.sum, dag, ops));
+    }
+    compute.op.nodes = std::move(dag.nodes());
+    for (std::size_t i = 0; i < roots.size(); ++i)
+      for (const std::size_t buffer : stage.results[i].buffers) add_output(stage, i, roots[i], buffer, compute);
+    return compute;
+  }
+
+  /// Declares what the results are computed from, as far as it is held.
+  void bind_held(const RecurrenceStage& stage, Compute& compute, DagBuilder& dag) const {
+    const auto held = held_before(stage);
+    std::set<ValueId> seen;
+    std::vector<ValueId> pending;
+    for (const RecurrenceStage::Result& result : stage.results)
+      if (result.sum)
+        pending.insert(pending.end(), result.sum->operands.begin(), result.sum->operands.end());
+      else
+        pending.push_back(result.value);
+    while (!pending.empty()) {
+      const ValueId value = pending.back();
+      pending.pop_back();
+      if (value == no_value || r_.scalars.count(value) || !seen.insert(value).second) continue;
+      if (const auto found = held.find(value); found != held.end()) {
+        const auto& [buffer, makes] = found->second;
+        compute.op.inputs.push_back(view(buffer, makes, stage));
+        compute.read.insert(buffer);
+        dag.bind_input(value, static_cast<int>(compute.op.inputs.size()) - 1);
+      } else if (const Op* op = maker(value)) {
+        pending.insert(pending.end(), op->operands.begin(), op->operands.end());
+      }
+    }
+  }
+
+  const Op* maker(ValueId value) const {
+    for (const Op& op : r_.body.ops)
+      if (op.results[0] == value) return &op;
+    return nullptr;
+  }
+
+  int product(const Op& op, DagBuilder& dag, const std::set<int>& ops) const {
+    const int a = dag.node_of(op.operands[0], ops), b = dag.node_of(op.operands[1], ops);
+    const DType wide = r_.body.value(op.operands[0]).type.dtype == DType::f64 ? DType::f64 : DType::f32;
+    return add_node(
+        dag.nodes(),
+        {.op = VectorNode::Op::function, .function = Function::multiply, .arguments = {a, b, -1}, .dtype = wide});
+  }
+
+  void add_output(const RecurrenceStage& stage, std::size_t result, int node, std::size_t buffer,
+                  Compute& compute) const {
+    program::VectorOutputSpec output{node, view(buffer, true, stage), {}, Combiner::add, 0};
+    if (const Op* sum = stage.results[result].sum) {
+      output.reduce = r_.along[at(stage.results[result].value)];
+      std::ranges::sort(output.reduce);
+      if (sum->kind == Kind::reduce) output.combiner = parse_combiner(sum->attributes.text("combiner"));
+    }
+    compute.op.outputs.push_back(std::move(output));
+  }
+
+  // ---- Statements
+
+  Block one_trip() const {
+    Block block;
+    std::vector<std::size_t> sums;
+    for (const RecurrenceStage& stage : plan_.stages) {
+      Compute compute = this->compute(stage);
+      for (const std::size_t number : compute.read) {
+        const RecurrenceBuffer& buffer = plan_.buffers[number];
+        if (buffer.use == Use::sum) block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, 1}));
+        if (buffer.use != Use::state) continue;
+        const bool fresh = made(number) < stage.level;
+        const Expr pieces = Expr(loaded_pieces(number)) + trip_ + Expr(fresh ? 1 : 0);
+        block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, pieces}));
+      }
+      std::vector<std::size_t> done;
+      for (const RecurrenceStage::Result& result : stage.results)
+        for (const std::size_t number : result.buffers) {
+          const Use use = plan_.buffers[number].use;
+          if (use == Use::sum) {
+            block.push_back(on("", program::Acquire{plan_.buffers[number].slot, {"vector"}}));
+            sums.push_back(number);
+          }
+          if (use != Use::write) done.push_back(number);
+        }
+      block.push_back(on("vector", std::move(compute.op)));
+      for (const std::size_t number : done)
+        block.push_back(on("vector", program::Commit{plan_.buffers[number].slot, 0, 1}));
+    }
+    for (const std::size_t number : sums)
+      block.push_back(on("vector", program::Release{plan_.buffers[number].slot, 0}));
+    return block;
+  }
+
+  /// Level of the stage that makes a state.
+  int made(std::size_t number) const {
+    for (const RecurrenceStage& stage : plan_.stages)
+      for (const RecurrenceStage::Result& result : stage.results)
+        if (std::ranges::count(result.buffers, number) > 0) return stage.level;
+    return 0;
+  }
+
+  Block one_chunk() const {
+    Block block;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (plan_.buffers[i].use == Use::read) load(i, block);
+    for (const RecurrenceBuffer& buffer : plan_.buffers)
+      if (buffer.use == Use::write) block.push_back(on("", program::Acquire{buffer.slot, {"vector"}}));
+    Block trips = one_trip();
+    if (plan_.chunk > 1)
+      block.push_back(loop("trip", count_, std::move(trips)));
+    else
+      std::ranges::move(trips, std::back_inserter(block));
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const RecurrenceBuffer& buffer = plan_.buffers[i];
+      if (buffer.use == Use::read) block.push_back(on("vector", program::Release{buffer.slot, 0}));
+      if (buffer.use != Use::write) continue;
+      block.push_back(on("vector", program::Commit{buffer.slot, 0, 1}));
+      if (ends_[i].to)
+        store(i, 1, 0, block);
+      else
+        block.push_back(on("vector", program::Release{buffer.slot, 0}));
+    }
+    return block;
+  }
+
+  Block tiles() const {
+    Block block;
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (plan_.buffers[i].use == Use::whole || plan_.buffers[i].use == Use::state) load(i, block);
+    Block chunk = one_chunk();
+    const std::int64_t chunks = ceil_div(loop_.trips, plan_.chunk);
+    if (chunks > 1)
+      block.push_back(loop("chunk", Expr(chunks), std::move(chunk)));
+    else
+      std::ranges::move(chunk, std::back_inserter(block));
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      const RecurrenceBuffer& buffer = plan_.buffers[i];
+      if (buffer.use != Use::whole && buffer.use != Use::state) continue;
+      if (ends_[i].to) store(i, loaded_pieces(i) + loop_.trips, Expr(loop_.trips % 2 * buffer.tile), block);
+      block.push_back(on("vector", program::Release{buffer.slot, 0}));
+    }
+    for (std::size_t i = r_.space.size(); i-- > 0;) {
+      const std::int64_t trips = ceil_div(r_.space[i], plan_.tiles[i]);
+      if (trips < 2) continue;
+      Block around;
+      around.push_back(loop("part" + std::to_string(i), Expr(trips), std::move(block)));
+      block = std::move(around);
+    }
+    return block;
+  }
+
+  const Context& context_;
+  Context body_;
+  const LoopPlan& loop_;
+  const Recurrence& r_;
+  RecurrencePlan plan_;
+  std::int64_t loads_ = 1;
+  std::vector<Expr> start_, extent_;             ///< of the tile at hand, per axis of the space
+  Expr first_trip_, count_, in_chunk_, trip_;    ///< of the chunk; within it; of all
+  std::vector<End> ends_;                        ///< per buffer
+};
+
+}  // namespace
+
+bool recurrence_pays(const Recurrence& recurrence, const LoopPlan& plan, Context& context) {
+  return RecurrenceLowering(context, plan, recurrence).pays();
+}
+
+program::Scope lower_recurrence(Context& context, const Op& op, const LoopPlan& plan, const Recurrence& recurrence) {
+  return RecurrenceLowering(context, plan, recurrence).lower(op);
+}
+
+}  // namespace tilesim::lower

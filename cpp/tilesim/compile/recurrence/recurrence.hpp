@@ -1,0 +1,55 @@
+// Counted loops whose trips are functions along axes that all trips share (selective scans, gated averages): one
+// kernel. Its state stays on chip from the first trip to the last, what trips take in passes by in chunks of them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "tilesim/compile/prepare/loops.hpp"
+
+namespace tilesim::lower {
+
+struct Recurrence {
+  static constexpr int none = -1;  ///< an axis of extent 1
+
+  /// What one trip takes from a state that all trips share, or puts into one: position first + trip * step of `axis`.
+  struct Slice {
+    ValueId value = no_value;
+    std::size_t state = 0, axis = 0;
+    std::int64_t first = 0, step = 1;  ///< step: 1 or -1
+    std::vector<int> axes;             ///< of the state: axis of the space; `axis` itself has none
+  };
+  /// A state that every trip reads and makes anew.
+  struct Renewed {
+    ValueId before = no_value, after = no_value;
+    std::size_t state = 0;
+  };
+  struct Whole {
+    ValueId value = no_value;
+    std::size_t state = 0;
+  };
+
+  GraphFunction body;                  ///< operations read what views show; views are left out
+  Shape space;                         ///< extents of the axes along which values of a trip lie
+  std::vector<bool> summed;            ///< per such axis: something adds up along it, so that it is never cut
+  std::vector<std::vector<int>> axes;  ///< per value of the body and axis of it: axis of the space
+  std::vector<std::vector<int>> along;  ///< per value that adds up: along which axes of the space
+  std::vector<int> level;              ///< per value: reductions that must be complete before it
+  std::map<ValueId, double> scalars;   ///< numbers of the body that are known
+  std::vector<Slice> reads, writes;
+  std::vector<Whole> wholes;
+  std::vector<Renewed> states;
+};
+
+/// None where trips are more than that: products of whole states, positions that data choose, other kinds.
+std::optional<Recurrence> find_recurrence(const Graph& graph, const LoopPlan& plan);
+
+/// Whether the kernel takes less than moving the states through memory in every trip, if that were all. False too where
+/// not even single elements fit the scratchpad.
+bool recurrence_pays(const Recurrence& recurrence, const LoopPlan& plan, Context& context);
+
+program::Scope lower_recurrence(Context& context, const Op& op, const LoopPlan& plan, const Recurrence& recurrence);
+
+}  // namespace tilesim::lower
