@@ -49,7 +49,8 @@ struct Facts {
     std::vector<std::string> loops;  ///< around it
   };
   std::vector<StoreAt> stores;
-  std::set<std::string> loaded;
+  std::vector<const program::Transfer*> loads;
+  std::set<std::string> indices;  ///< tensors that choose where others are read or written
   Ranges ranges;      ///< of every loop index
   bool known = true;  ///< false: something here cannot be judged
 };
@@ -94,7 +95,7 @@ class Divider {
         inside.push_back(loop->index);
         return std::optional(std::move(inside));
       } else if (const auto* load = std::get_if<program::Load>(&statement.action)) {
-        facts_.loaded.insert(root(load->transfer.tensor));
+        facts_.loads.push_back(&load->transfer);
         through(load->transfer);
       } else if (const auto* store = std::get_if<program::Store>(&statement.action)) {
         facts_.stores.push_back({&store->transfer, around});
@@ -112,17 +113,36 @@ class Divider {
 
   void through(const program::Transfer& transfer) {
     for (const program::TransferDim& dim : transfer.dims)
-      if (!dim.through.empty()) facts_.loaded.insert(root(dim.through));
+      if (!dim.through.empty()) facts_.indices.insert(root(dim.through));
   }
 
-  /// Nothing that the kernel stores is read by it.
+  /// Nothing that the kernel stores chooses where it reads and writes.
   bool stores_are_apart() const {
     return std::none_of(facts_.stores.begin(), facts_.stores.end(), [&](const Facts::StoreAt& store) {
-      return facts_.loaded.count(root(store.transfer->tensor)) != 0;
+      return facts_.indices.count(root(store.transfer->tensor)) != 0;
     });
   }
 
-  /// Whether two trips of the loop never store the same element, whatever the other loops are at: along one axis, a
+  const program::Tensor* tensor(const program::Transfer& transfer) const {
+    return tensors_.find(program_, transfer.tensor);
+  }
+
+  /// What the kernel reads of the bytes that it stores, it reads where it stores: along this axis the same elements.
+  bool reads_there(const program::Transfer& store, std::size_t axis) const {
+    const auto along = [&](const program::Transfer& transfer) {
+      std::vector<std::pair<std::string, std::string>> steps;
+      for (const program::TransferDim& dim : transfer.dims)
+        if (dim.axis == static_cast<int>(axis)) steps.emplace_back(dim.extent.text(), dim.step.text());
+      return steps;
+    };
+    return std::ranges::all_of(facts_.loads, [&](const program::Transfer* load) {
+      if (root(load->tensor) != root(store.tensor)) return true;
+      return tensor(*load)->shape == tensor(store)->shape && load->at[axis] == store.at[axis] &&
+             along(*load) == along(store);
+    });
+  }
+
+  /// Whether two trips of the loop never store the same element, or one that the other reads, whatever the other loops are at: along one axis, a
   /// trip's reach is at most the distance between trips.
   bool separates(const Facts::StoreAt& store, const std::string& index) const {
     if (std::find(store.loops.begin(), store.loops.end(), index) == store.loops.end()) return false;
@@ -147,7 +167,7 @@ class Divider {
         bounded &= dim.through.empty() && extent.high < limit && step.low == step.high && std::abs(step.low) < limit;
         if (bounded) reach += std::abs(step.low) * std::max<std::int64_t>(0, extent.high - 1);
       }
-      if (bounded && reach <= std::abs(*distance)) return true;
+      if (bounded && reach <= std::abs(*distance) && reads_there(t, axis)) return true;
     }
     return false;
   }

@@ -283,7 +283,8 @@ class Grouping {
         const std::vector<int>& readers = uses_.consumers[index(result)];
         const auto outside = [&](int reader) { return !members.count(reader); };
         const bool read = uses_.is_output[index(result)] || std::any_of(readers.begin(), readers.end(), outside);
-        if (read || kernel.family == Family::call) kernel.outputs.push_back(result);  // a function stores all it gives
+        const bool bound = kernel.family == Family::call && op(member).kind != Kind::while_loop;
+        if (read || bound) kernel.outputs.push_back(result);  // a function stores all it gives
       }
     }
     kernel.inputs.assign(inputs.begin(), inputs.end());

@@ -49,7 +49,7 @@ class RecurrenceLowering {
   }
 
   bool pays() const {
-    if (!plan_.fits || !computes_all()) return false;
+    if (!plan_.fits || !computes_all() || !multiplies_all()) return false;
     const Share& machine = context_.machine;
     double moved = 0;
     for (const Recurrence::Renewed& state : r_.states) {
@@ -392,12 +392,32 @@ class RecurrenceLowering {
     return nullptr;
   }
 
+  /// Operands rounded as an array rounds them: a loop gives the same whichever unit multiplies.
   int product(const Op& op, DagBuilder& dag, const std::set<int>& ops) const {
-    const int a = dag.node_of(op.operands[0], ops), b = dag.node_of(op.operands[1], ops);
+    const Numerics& numerics = context_.machine.core.array.numerics;
+    int factors[2];
+    for (std::size_t i = 0; i < 2; ++i) {
+      factors[i] = dag.node_of(op.operands[i], ops);
+      if (!is_exact(op) && rounds_operands(numerics, r_.body.value(op.operands[i]).type.dtype))
+        factors[i] = add_node(dag.nodes(), {.op = VectorNode::Op::convert,
+                                            .arguments = {factors[i], -1, -1},
+                                            .dtype = *numerics.multiply});
+    }
     const DType wide = r_.body.value(op.operands[0]).type.dtype == DType::f64 ? DType::f64 : DType::f32;
-    return add_node(
-        dag.nodes(),
-        {.op = VectorNode::Op::function, .function = Function::multiply, .arguments = {a, b, -1}, .dtype = wide});
+    return add_node(dag.nodes(), {.op = VectorNode::Op::function,
+                                  .function = Function::multiply,
+                                  .arguments = {factors[0], factors[1], -1},
+                                  .dtype = wide});
+  }
+
+  /// Whether products come out as an array of this machine would have them.
+  bool multiplies_all() const {
+    const Numerics& numerics = context_.machine.core.array.numerics;
+    return std::ranges::all_of(r_.body.ops, [&](const Op& op) {
+      if (op.kind != Kind::contract || is_exact(op)) return true;
+      const bool tf32 = numerics.multiply_tf32 && r_.body.value(op.operands[0]).type.dtype == DType::f32;
+      return !tf32 && unit_roundoff(numerics.accumulate) <= unit_roundoff(DType::f32);
+    });
   }
 
   void add_output(const RecurrenceStage& stage, std::size_t result, int node, std::size_t buffer,
