@@ -259,7 +259,7 @@ def test_copies_of_states_have_tiles() -> None:
 
 
 def test_time_grows_with_the_trips() -> None:
-    times = [ts.simulate(counted(trips), "edge-8").cycles for trips in (2, 4, 6)]
+    times = [ts.simulate(counted(trips), "edge-8").cycles for trips in (20, 40, 60)]
     assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=0.05)
     assert times[1] > times[0]
 

@@ -92,7 +92,10 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
               std::vector<bool>(function.values.size(), true)};
   Owners owners;
   const std::vector<bool> needs_own = needing_own_tensors(function);
-  const auto formal = [&](ValueId value) { return !is_main && uses.producer[index(value)] < 0; };
+  // Only calls know in which tensors these lie: no name may be an alias of them.
+  const auto formal = [&](ValueId value) {
+    return !is_main && (uses.producer[index(value)] < 0 || uses.is_output[index(value)]);
+  };
   for (std::size_t i = 0; i < function.ops.size(); ++i) {
     const Op& op = function.ops[i];
     if (!info(op.kind).movement || op.operands.empty()) continue;

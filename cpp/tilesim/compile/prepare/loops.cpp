@@ -91,6 +91,9 @@ LoopPlan plan_loop(const Graph& graph, const GraphFunction& function, const Op& 
     else if (from && old_value(*from, after) == before)
       carried = Carried::in_place;
     plan.states.push_back(carried);
+    if (carried == Carried::renewed)
+      if (const auto grows = counted_state(graph, function, op, static_cast<int>(i)))
+        plan.inductions.push_back({i, before, grows->start, grows->step});
     if (carried != Carried::in_place && carried != Carried::renewed) continue;
     outputs.push_back(after);
     plan.written.push_back(static_cast<int>(i));
@@ -167,7 +170,7 @@ program::Scope copy_step(const Context& context, const std::string& operation, c
   return step;
 }
 
-program::Scope counter_step(const Op& op, const LoopPlan& plan, const Placement& to) {
+program::Scope number_step(const Op& op, std::int64_t number, const Placement& to) {
   program::Scope step;
   step.operation = {op.name};
   step.barrier = true;
@@ -176,7 +179,7 @@ program::Scope counter_step(const Op& op, const LoopPlan& plan, const Placement&
   compute.extents = {Expr(1)};
   compute.lane_dim = 0;
   compute.nodes.push_back({{.op = VectorNode::Op::constant,
-                            .number = static_cast<double>(plan.start + plan.trips * plan.step),
+                            .number = static_cast<double>(number),
                             .dtype = to.dtype},
                            0});
   compute.outputs.push_back({0, {"count", 0, 0, {{Expr(1), Expr(1)}}}, {}, Combiner::add, 0});
@@ -228,7 +231,8 @@ class LoopLowering {
     const Carried carried = plan_.states[i];
     const bool has_result = op_.results[i] != no_value && context_.placed(op_.results[i]);
     if (carried == Carried::counter) {
-      if (has_result) scope_.body.push_back(on("", counter_step(op_, plan_, context_.placements[at(op_.results[i])])));
+      const std::int64_t end = plan_.start + plan_.trips * plan_.step;
+      if (has_result) scope_.body.push_back(on("", number_step(op_, end, context_.placements[at(op_.results[i])])));
       states_.push_back(state);
       return;
     }

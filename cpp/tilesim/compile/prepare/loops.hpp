@@ -17,6 +17,13 @@ enum class Carried : std::uint8_t {
   renewed     ///< written as a whole from the one before: two tensors take turns
 };
 
+/// A whole number of the state that every trip adds a known one to.
+struct Induction {
+  std::size_t state = 0;
+  ValueId value = no_value;  ///< of the body
+  std::int64_t start = 0, step = 0;
+};
+
 struct LoopPlan {
   std::int64_t trips = 0;
   std::vector<Carried> states;
@@ -25,6 +32,7 @@ struct LoopPlan {
   GraphFunction body;          ///< without the counter and what it leaves unchanged; outputs: what it writes, in order
   std::vector<int> written;    ///< place in the state of each output of `body`
   ValueId counter_value = -1;  ///< of `body`
+  std::vector<Induction> inductions;  ///< beside the counter; of `states` they are renewed
 };
 
 /// Throws Unsupported naming the operation where the number of trips is not known.
@@ -39,8 +47,8 @@ std::string formal_output(const LoopPlan& plan, std::size_t output);
 /// The loop as one kernel that calls its body.
 program::Scope lower_loop(Context& context, const Op& op, const LoopPlan& plan);
 
-/// Stores what the counter is at in the end.
-program::Scope counter_step(const Op& op, const LoopPlan& plan, const Placement& to);
+/// Stores a number that is known.
+program::Scope number_step(const Op& op, std::int64_t number, const Placement& to);
 /// to = from, both with tensors of the same shape and type.
 program::Scope copy_step(const Context& context, const std::string& operation, const std::string& name,
                          const Placement& from, const Placement& to);

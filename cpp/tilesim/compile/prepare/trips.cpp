@@ -52,6 +52,13 @@ class TripCount {
     return std::nullopt;
   }
 
+  std::optional<Counted> state(int place) const {
+    if (!is_integer(body_.value(body_.inputs[at(place)]).type.dtype)) return std::nullopt;
+    const auto first = known(graph_, function_, op_.operands[at(place)]), step = step_of(place);
+    if (!first || !step) return std::nullopt;
+    return Counted{place, *first, *step, 0};
+  }
+
  private:
   /// A number that is known in the condition: a constant, or a state that the body leaves as it is.
   std::optional<std::int64_t> limit_of(ValueId value) const {
@@ -93,6 +100,10 @@ class TripCount {
 
 std::optional<Counted> counted_trips(const Graph& graph, const GraphFunction& function, const Op& op) {
   return TripCount(graph, function, op).find();
+}
+
+std::optional<Counted> counted_state(const Graph& graph, const GraphFunction& function, const Op& op, int place) {
+  return TripCount(graph, function, op).state(place);
 }
 
 }  // namespace tilesim::lower

@@ -24,4 +24,7 @@ struct Counted {
 /// None where only data know how often the loop runs.
 std::optional<Counted> counted_trips(const Graph& graph, const GraphFunction& function, const Op& op);
 
+/// A state of the loop that starts at a known whole number and grows by one in every trip; its `trips` say nothing.
+std::optional<Counted> counted_state(const Graph& graph, const GraphFunction& function, const Op& op, int place);
+
 }  // namespace tilesim::lower

@@ -23,20 +23,22 @@ bool is_recurrence_view(Kind kind) {
 /// Scalars of a trip as whole numbers: positions that follow from the counter.
 class Positions {
  public:
-  Positions(const GraphFunction& body, const std::map<ValueId, double>& scalars, ValueId counter)
-      : body_(body), scalars_(scalars), counter_(counter) {}
+  Positions(const LoopPlan& plan, const std::map<ValueId, double>& scalars)
+      : plan_(plan), body_(plan.body), scalars_(scalars) {}
 
-  std::optional<std::int64_t> at_count(ValueId value, std::int64_t count) const {
-    if (value == counter_) return count;
+  std::optional<std::int64_t> in_trip(ValueId value, std::int64_t trip) const {
+    if (value == plan_.counter_value) return plan_.start + trip * plan_.step;
+    for (const Induction& own : plan_.inductions)
+      if (value == own.value) return own.start + trip * own.step;
     if (const auto known = scalars_.find(value); known != scalars_.end())
       return static_cast<std::int64_t>(known->second);
     const Op* op = producer(body_, value);
     if (!op || op->operands.empty() || element_count(body_.value(value).type.shape) != 1) return std::nullopt;
-    if (is_recurrence_view(op->kind) || op->kind == Kind::convert) return at_count(op->operands[0], count);
+    if (is_recurrence_view(op->kind) || op->kind == Kind::convert) return in_trip(op->operands[0], trip);
     if (op->kind != Kind::elementwise) return std::nullopt;
     std::vector<std::int64_t> x;
     for (const ValueId operand : op->operands) {
-      const auto one = at_count(operand, count);
+      const auto one = in_trip(operand, trip);
       if (!one) return std::nullopt;
       x.push_back(*one);
     }
@@ -57,9 +59,9 @@ class Positions {
     return std::nullopt;
   }
 
+  const LoopPlan& plan_;
   const GraphFunction& body_;
   const std::map<ValueId, double>& scalars_;
-  ValueId counter_;
 };
 
 class Finder {
@@ -230,9 +232,9 @@ class Finder {
     const auto state = state_of_.find(of);
     if (state == state_of_.end()) return std::nullopt;
     std::optional<Recurrence::Slice> found;
-    const Positions positions(body_, scalars_, plan_.counter_value);
+    const Positions positions(plan_, scalars_);
     const auto start_at = [&](std::size_t i, std::int64_t trip) {
-      return positions.at_count(op.operands[first_start + i], plan_.start + trip * plan_.step);
+      return positions.in_trip(op.operands[first_start + i], trip);
     };
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       if (sizes[i] == shape(of)[i]) continue;  // positions are clamped to the whole axis
@@ -289,7 +291,7 @@ class Finder {
   bool join_states() {
     for (std::size_t o = 0; o < plan_.written.size(); ++o) {
       const std::size_t state = at(plan_.written[o]);
-      if (plan_.states[state] != Carried::renewed) continue;
+      if (plan_.states[state] != Carried::renewed || counted(state)) continue;
       const ValueId before = body_.inputs[state], after = body_.outputs[o];
       if (scalars_.count(shown_[at(after)])) return false;
       for (std::size_t i = 0; i < shape(before).size(); ++i)
@@ -300,6 +302,10 @@ class Finder {
       if (plan_.states[i] == Carried::unchanged && reads_whole(body_.inputs[i]))
         found_.wholes.push_back({body_.inputs[i], i});
     return !found_.states.empty();
+  }
+
+  bool counted(std::size_t state) const {
+    return std::ranges::any_of(plan_.inductions, [&](const Induction& own) { return own.state == state; });
   }
 
   /// Axes of the space, in the order of the widest value; no value has two of its axes along one.
@@ -331,6 +337,7 @@ class Finder {
         axes.push_back(found->second);
       }
     }
+    if (found_.space.empty()) found_.space.push_back(1);  // numbers alone
     found_.summed.assign(found_.space.size(), false);
     for (std::size_t i = 0; i < added_.size(); ++i)
       if (added_[i] && extents_[i] > 1) {
@@ -349,7 +356,7 @@ class Finder {
         if (const int number = numbered(op.operands[0], at(dim), numbers); number != Recurrence::none)
           found_.along[at(op.results[0])].push_back(number);
     }
-    return !found_.space.empty();
+    return true;
   }
 
   int numbered(ValueId value, std::size_t number, const std::map<std::int64_t, int>& numbers) {

@@ -46,8 +46,12 @@ class RecurrenceLowering {
     in_chunk_ = plan_.chunk > 1 ? Expr::symbol("trip") : Expr(0);
     trip_ = first_trip_ + in_chunk_;
     body_.counters[loop_.counter_value] = Expr(loop_.start) + trip_ * Expr(loop_.step);
+    for (const Induction& own : loop_.inductions)
+      body_.counters[own.value] = Expr(own.start) + trip_ * Expr(own.step);
   }
 
+  /// The functions of a trip take the vector unit either way. Products take it here alone; in exchange no state passes
+  /// through memory.
   bool pays() const {
     if (!plan_.fits || !computes_all() || !multiplies_all()) return false;
     const Share& machine = context_.machine;
@@ -56,24 +60,20 @@ class RecurrenceLowering {
       const TensorType& type = r_.body.value(state.before).type;
       moved += 2.0 * static_cast<double>(packed_bytes(type.dtype, element_count(type.shape)));
     }
-    const auto hertz = static_cast<double>(machine.core.clock.hertz);
-    const double apart = hertz * (moved / static_cast<double>(machine.memory.bytes_per_second) +
-                                  2e-12 * static_cast<double>(machine.memory.latency_ps));
-    ClosedForm latency(machine);
-    double together = 0;
+    const double seconds = moved / static_cast<double>(machine.memory.bytes_per_second) +
+                           2e-12 * static_cast<double>(machine.memory.latency_ps);
+    double products = 0;
     for (const RecurrenceStage& stage : plan_.stages) {
-      const program::VectorOp op = compute(stage).op;
-      const auto extent = [&](int i) { return stage.spans[at(i)] ? plan_.tiles[at(i)] : std::int64_t{1}; };
-      together += static_cast<double>(latency
-                                          .latency(vector_descriptor(dtype_of(op), program::work_of(op),
-                                                                     static_cast<int>(std::ssize(r_.space)),
-                                                                     plan_.lane, extent),
-                                                   {})
-                                          .done);
+      RecurrenceStage others = stage;
+      std::erase_if(others.results, [](const RecurrenceStage::Result& result) {
+        return result.sum && result.sum->kind == Kind::contract;
+      });
+      products += cycles(stage) - cycles(others);
     }
     std::int64_t parts = 1;
     for (std::size_t i = 0; i < r_.space.size(); ++i) parts *= ceil_div(r_.space[i], plan_.tiles[i]);
-    return together * static_cast<double>(ceil_div(parts, machine.core.count)) < apart;
+    return products * static_cast<double>(ceil_div(parts, machine.core.count)) <
+           seconds * static_cast<double>(machine.core.clock.hertz);
   }
 
   program::Scope lower(const Op& op) {
@@ -111,6 +111,16 @@ class RecurrenceLowering {
     return op.nodes.empty() ? DType::f32 : op.nodes[0].node.dtype;
   }
 
+  /// Of a stage on one full tile.
+  double cycles(const RecurrenceStage& stage) const {
+    if (stage.results.empty()) return 0;
+    const program::VectorOp op = compute(stage).op;
+    const auto extent = [&](int i) { return stage.spans[at(i)] ? plan_.tiles[at(i)] : std::int64_t{1}; };
+    const Descriptor descriptor = vector_descriptor(dtype_of(op), program::work_of(op),
+                                                    static_cast<int>(std::ssize(r_.space)), plan_.lane, extent);
+    return static_cast<double>(ClosedForm(context_.machine).latency(descriptor, {}).done);
+  }
+
   bool computes_all() const {
     const VectorSpec& vector = context_.machine.core.vector;
     for (const Op& op : r_.body.ops)
@@ -132,8 +142,8 @@ class RecurrenceLowering {
     Block block;
     for (std::size_t i = 0; i < loop_.states.size(); ++i) {
       if (!has_result(op, i)) continue;
-      if (loop_.states[i] == Carried::counter) {
-        block.push_back(on("", counter_step(op, loop_, result(op, i))));
+      if (const auto number = number_at_end(i)) {
+        block.push_back(on("", number_step(op, *number, result(op, i))));
         continue;
       }
       const bool same_bytes = old_value(op, op.results[i]) != no_value;
@@ -141,6 +151,13 @@ class RecurrenceLowering {
       block.push_back(on("", copy_step(context_, op.name, copy_name(op, i), operand(op, i), result(op, i))));
     }
     return block;
+  }
+
+  std::optional<std::int64_t> number_at_end(std::size_t state) const {
+    if (loop_.states[state] == Carried::counter) return loop_.start + loop_.trips * loop_.step;
+    for (const Induction& own : loop_.inductions)
+      if (own.state == state) return own.start + loop_.trips * own.step;
+    return std::nullopt;
   }
 
   const Placement& operand(const Op& op, std::size_t state) const {
@@ -374,7 +391,8 @@ class RecurrenceLowering {
     while (!pending.empty()) {
       const ValueId value = pending.back();
       pending.pop_back();
-      if (value == no_value || r_.scalars.count(value) || !seen.insert(value).second) continue;
+      if (value == no_value || r_.scalars.count(value) || body_.counters.count(value)) continue;
+      if (!seen.insert(value).second) continue;
       if (const auto found = held.find(value); found != held.end()) {
         const auto& [buffer, makes] = found->second;
         compute.op.inputs.push_back(view(buffer, makes, stage));
