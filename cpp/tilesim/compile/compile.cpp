@@ -8,12 +8,12 @@
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/attention/attention.hpp"
+#include "tilesim/compile/groups/grouping.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/passes/passes.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
 #include "tilesim/compile/plan/core_sorts.hpp"
 #include "tilesim/compile/plan/divide.hpp"
-#include "tilesim/compile/plan/grouping.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
 #include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/plan/layouts.hpp"
@@ -48,6 +48,7 @@ class Compiler {
     program_.name = graph.name;
     program_.machine = machine_.name;
     program_.notes = prepared_.notes;
+    if (options_.record_fusion) *options_.record_fusion = prepared_.looked_at;
     for (std::string& note : lower::copied_states(prepared_.graph)) program_.notes.push_back(std::move(note));
     program_.cores = machine_.core.count;
     program_.contexts = contexts_;
@@ -145,7 +146,10 @@ class Compiler {
     const std::size_t vectors = options_.record_vectors ? options_.record_vectors->size() : 0;
     const std::vector<program::Tensor> tensors = program_.tensors;
     std::vector<std::string> notes = program_.notes;
-    std::set<std::string> kept_apart = prepared_.kept_apart;
+    lower::KeptApart kept_apart;
+    for (const std::string& value : prepared_.kept_apart)
+      kept_apart[value] = {false, "the chip's compiler stores it: a view lies between"};
+    std::vector<FusionCandidate> looked_at;
     while (true) {
       Context context{prepared_.graph, function, machine_, options_,
                       choices_,        program_, {},       lower::known_scalars(prepared_.graph, function)};
@@ -157,7 +161,8 @@ class Compiler {
         context.scalars[counter] = 0;
         context.counters[counter] = Expr::symbol(lower::counter_name);
       }
-      const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main);
+      const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main,
+                                                               options_.record_fusion ? &looked_at : nullptr);
       lower::assign_layouts(context, kernels);
       program::Block block;
       std::vector<lower::KernelFacts>& facts = facts_[is_main ? std::string() : prefix.substr(0, prefix.size() - 1)];
@@ -177,8 +182,12 @@ class Compiler {
         block.push_back(std::move(std::get<program::Statement>(lowered)));
         if (std::holds_alternative<program::Scope>(block.back().action)) facts.push_back(facts_of(function, kernel));
       }
-      if (!refusal) return block;
-      if (is_given(function, *current) || !split(function, *current, kept_apart)) throw UserError(refusal->why);
+      if (!refusal) {
+        if (options_.record_fusion) std::ranges::move(looked_at, std::back_inserter(*options_.record_fusion));
+        return block;
+      }
+      const lower::Apart why{refusal->by_price, refusal->text()};
+      if (is_given(function, *current) || !split(function, *current, why, kept_apart)) throw UserError(refusal->why);
       notes.push_back(current->name + ": fused, " + refusal->text() + "; its parts run one by one");
       program_.tensors = tensors;
       choices_.tensors.forget();
@@ -201,12 +210,13 @@ class Compiler {
 
   /// Takes the kernel's fused operations apart: first a reduction behind a product, then what feeds the product, then
   /// everything. False when nothing is left to take apart.
-  static bool split(const GraphFunction& function, const Kernel& kernel, std::set<std::string>& kept_apart) {
+  static bool split(const GraphFunction& function, const Kernel& kernel, const lower::Apart& why,
+                    lower::KeptApart& kept_apart) {
     std::set<ValueId> made;
     for (int op : kernel.ops)
       for (ValueId result : function.ops[static_cast<std::size_t>(op)].results) made.insert(result);
     bool changed = false;
-    const auto keep = [&](ValueId value) { changed |= kept_apart.insert(function.value(value).name).second; };
+    const auto keep = [&](ValueId value) { changed |= kept_apart.try_emplace(function.value(value).name, why).second; };
     for (int op : kernel.ops)
       if (kernel.anchor >= 0 && function.ops[static_cast<std::size_t>(op)].kind == Kind::reduce)
         for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
