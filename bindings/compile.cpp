@@ -1,5 +1,6 @@
 // compile: a Graph and a Machine to a Program.
 #include "tilesim/compile/compile.hpp"
+#include "tilesim/compile/groups/rules.hpp"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -13,10 +14,39 @@ namespace py = pybind11;
 
 namespace {
 
+py::dict row_of(const tilesim::FusionCandidate& candidate) {
+  py::dict row;
+  row["candidate"] = tilesim::bindings::readable(candidate.candidate);
+  row["rule"] = candidate.rule;
+  py::list operations;
+  for (const std::string& name : candidate.operations) operations.append(tilesim::bindings::readable(name));
+  row["operations"] = operations;
+  row["bytes_saved"] = candidate.bytes_saved;
+  row["cycles_saved"] = candidate.cycles_saved;
+  row["recomputed_flops"] = candidate.recomputed_flops;
+  row["decision"] = candidate.decision;
+  row["reason"] = tilesim::bindings::readable(candidate.reason);
+  return row;
+}
+
+py::list fusion_rules() {
+  py::list rules;
+  for (const tilesim::lower::RuleInfo& rule : tilesim::lower::fusion_rules()) {
+    py::dict row;
+    row["rule"] = std::string(rule.name);
+    row["matches"] = std::string(rule.matches);
+    row["legal"] = std::string(rule.legal);
+    row["saves"] = std::string(rule.saves);
+    row["rounding"] = std::string(rule.rounding);
+    rules.append(row);
+  }
+  return rules;
+}
+
 tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine,
                                         const std::string& fuse, const std::map<std::string, py::dict>& mappings,
                                         const std::string& mapping, const std::string& only, std::int64_t cores,
-                                        std::int64_t contexts) {
+                                        std::int64_t contexts, std::optional<py::list> groups) {
   tilesim::CompileOptions options;
   options.fuse = fuse;
   options.mapping = mapping;
@@ -29,10 +59,14 @@ tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& gra
     else
       options.mappings[operation] = tilesim::bindings::nest_from_python(nest, operation);
   }
-  return tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
+  std::vector<tilesim::FusionCandidate> candidates;
+  if (groups) options.record_fusion = &candidates;
+  tilesim::program::Program program = tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
     options.cancel = &token;
     return tilesim::compile(*graph, machine, options);
   });
+  for (const tilesim::FusionCandidate& row : candidates) groups->append(row_of(row));
+  return program;
 }
 
 template <class Choice, class Make>
@@ -99,15 +133,19 @@ void init_compile(py::module_& module) {
   module.def(
       "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
-      py::arg("cores") = 0, py::arg("contexts") = 0,
+      py::arg("cores") = 0, py::arg("contexts") = 0, py::arg("groups") = py::none(),
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
       "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "
       "alone;\n"
       "cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its "
-      "own.\n"
+      "own;\n"
+      "fuse: \"all\", \"none\" or names of rules with commas between; groups: a list that gets a row for each group "
+      "looked at.\n"
       "Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no "
       "tile fits the scratchpad.");
+  module.def("fusion_rules", &fusion_rules,
+             "Rules by which operations become one kernel: rule, matches, legal, saves, rounding.");
   module.def("mapping_choices", &choices, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
              py::arg("mapping") = "profile", py::arg("contexts") = 1, py::arg("each") = 0,
              "Products and vector kernels of a graph as compiled: function, operation, nest, and the mapping problem.");

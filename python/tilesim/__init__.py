@@ -14,6 +14,7 @@ from .graph import Graph, GraphBuilder, optimize
 from .machine.device import Device, Level, Rate
 from .machine.machine import Machine
 from .mapping import MappingTable
+from .program.fusion import fusion_rules
 from .program.jobs import Job
 from .program.program import Program
 from .results.result import Result, compare
@@ -70,6 +71,7 @@ __all__ = [
     "from_pytorch_ir",
     "from_stablehlo",
     "from_torch",
+    "fusion_rules",
     "lower_bound",
     "mapping",
     "memory",

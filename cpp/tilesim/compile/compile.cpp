@@ -8,12 +8,12 @@
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/attention/attention.hpp"
+#include "tilesim/compile/groups/grouping.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/passes/passes.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
 #include "tilesim/compile/plan/core_sorts.hpp"
 #include "tilesim/compile/plan/divide.hpp"
-#include "tilesim/compile/plan/grouping.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
 #include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/plan/layouts.hpp"
@@ -49,6 +49,7 @@ class Compiler {
     program_.name = graph.name;
     program_.machine = machine_.name;
     program_.notes = prepared_.notes;
+    if (options_.record_fusion) *options_.record_fusion = prepared_.looked_at;
     for (std::string& note : lower::copied_states(prepared_.graph)) program_.notes.push_back(std::move(note));
     program_.cores = machine_.core.count;
     program_.contexts = contexts_;
@@ -105,12 +106,26 @@ class Compiler {
 
   /// Keeps what it finds. Not where the chip's own compiler decides.
   bool is_recurrence(const GraphFunction& function, const Op& op, const lower::LoopPlan& plan) {
-    if (!rules_.fuse || machine_.whole.lowering.fusion) return false;
+    if (!rules_.has(lower::Rule::recurrence) || rules_.native) return false;
     std::optional<lower::Recurrence> found = lower::find_recurrence(prepared_.graph, plan);
-    Context context{prepared_.graph, function, machine_, options_, choices_, program_, {}, {}};
-    if (!found || !lower::recurrence_pays(*found, plan, context)) return false;
-    recurrences_.emplace(std::pair{function.name, op.name}, std::move(*found));
-    return true;
+    FusionCandidate row;
+    row.candidate = (&function == &prepared_.graph.entry() ? "" : function.name + ".") + op.name;
+    row.rule = lower::info(lower::Rule::recurrence).name;
+    row.operations = {op.name};
+    row.decision = "not legal";
+    row.reason = "trips mix elements of what they carry, or take positions that the counter does not tell";
+    bool takes = false;
+    if (found) {
+      const Context context{prepared_.graph, function, machine_, options_, choices_, program_, {}, {}};
+      const auto gain = lower::recurrence_gain(*found, plan, context);
+      takes = gain && gain->cycles > 0;
+      row.reason = gain ? "" : "no tile of it fits the scratchpad, or the vector unit does not compute on its types";
+      if (gain) row.decision = takes ? "taken" : "not worth it";
+      if (gain) row.bytes_saved = gain->bytes, row.cycles_saved = gain->cycles;
+    }
+    if (options_.record_fusion) options_.record_fusion->push_back(std::move(row));
+    if (takes) recurrences_.emplace(std::pair{function.name, op.name}, std::move(*found));
+    return takes;
   }
 
   void add_body(const lower::LoopPlan& plan) {
@@ -157,7 +172,10 @@ class Compiler {
     const std::size_t vectors = options_.record_vectors ? options_.record_vectors->size() : 0;
     const std::vector<program::Tensor> tensors = program_.tensors;
     std::vector<std::string> notes = program_.notes;
-    std::set<std::string> kept_apart = prepared_.kept_apart;
+    lower::KeptApart kept_apart;
+    for (const std::string& value : prepared_.kept_apart)
+      kept_apart[value] = {false, "the chip's compiler stores it: a view lies between"};
+    std::vector<FusionCandidate> looked_at;
     while (true) {
       Context context{prepared_.graph, function, machine_, options_,
                       choices_,        program_, {},       lower::known_scalars(prepared_.graph, function)};
@@ -169,7 +187,8 @@ class Compiler {
         context.scalars[counter] = 0;
         context.counters[counter] = Expr::symbol(lower::counter_name);
       }
-      const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main);
+      const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main,
+                                                               options_.record_fusion ? &looked_at : nullptr);
       lower::assign_layouts(context, kernels);
       program::Block block;
       std::vector<lower::KernelFacts>& facts = facts_[is_main ? std::string() : prefix.substr(0, prefix.size() - 1)];
@@ -189,8 +208,12 @@ class Compiler {
         block.push_back(std::move(std::get<program::Statement>(lowered)));
         if (std::holds_alternative<program::Scope>(block.back().action)) facts.push_back(facts_of(function, kernel));
       }
-      if (!refusal) return block;
-      if (is_given(function, *current) || !split(function, *current, kept_apart)) throw UserError(refusal->why);
+      if (!refusal) {
+        if (options_.record_fusion) std::ranges::move(looked_at, std::back_inserter(*options_.record_fusion));
+        return block;
+      }
+      const lower::Apart why{refusal->by_price, refusal->text()};
+      if (is_given(function, *current) || !split(function, *current, why, kept_apart)) throw UserError(refusal->why);
       notes.push_back(current->name + ": fused, " + refusal->text() + "; its parts run one by one");
       program_.tensors = tensors;
       choices_.tensors.forget();
@@ -213,12 +236,13 @@ class Compiler {
 
   /// Takes the kernel's fused operations apart: first a reduction behind a product, then what feeds the product, then
   /// everything. False when nothing is left to take apart.
-  static bool split(const GraphFunction& function, const Kernel& kernel, std::set<std::string>& kept_apart) {
+  static bool split(const GraphFunction& function, const Kernel& kernel, const lower::Apart& why,
+                    lower::KeptApart& kept_apart) {
     std::set<ValueId> made;
     for (int op : kernel.ops)
       for (ValueId result : function.ops[static_cast<std::size_t>(op)].results) made.insert(result);
     bool changed = false;
-    const auto keep = [&](ValueId value) { changed |= kept_apart.insert(function.value(value).name).second; };
+    const auto keep = [&](ValueId value) { changed |= kept_apart.try_emplace(function.value(value).name, why).second; };
     for (int op : kernel.ops)
       if (kernel.anchor >= 0 && function.ops[static_cast<std::size_t>(op)].kind == Kind::reduce)
         for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)

@@ -14,7 +14,7 @@ from .show import ROWS, clipped, columns
 
 __all__ = ["asked_for", "show_both", "show_explained"]
 
-TOPICS = ("bounds", "memory")
+TOPICS = ("bounds", "memory", "fusion")
 
 
 def asked_for(topics: Sequence[str] | None) -> list[str]:
@@ -51,6 +51,8 @@ def show_explained(result: Result, topics: Sequence[str], program: Program) -> N
         typer.echo("\n".join(["", *_bounds(result)]))
     if "memory" in topics:
         typer.echo("\n".join(["", *_memory(program)]))
+    if "fusion" in topics:
+        typer.echo("\n".join(["", *_fusion(program)]))
 
 
 def show_both(native: Result, best: Result) -> None:
@@ -91,6 +93,31 @@ def _memory(program: Program) -> list[str]:
         cells.append([clipped(row["tensor"]), *numbers, clipped(row["alias_of"])])
     more = [f"... and {len(rows) - ROWS} more tensors"] if len(rows) > ROWS else []
     return [*lines, *columns(cells), *more]
+
+
+def _fusion(program: Program) -> list[str]:
+    """Groups by rule, then the largest, then what would save most of those that were refused."""
+    if not program.fusion.known:
+        return ["Fusion: not known of a tile program without its graph."]
+    found = program.fusion.table().rows
+    taken = [row for row in found if row["decision"] == "taken"]
+    lines = [f"Fusion: {len(taken):,} groups of {len(found):,} that the rules looked at; bytes and cycles per call"]
+    cells = [["rule", "taken", "not worth it", "not legal", "MB saved", "cycles saved"]]
+    for rule in dict.fromkeys(row["rule"] for row in found):
+        own = [row for row in found if row["rule"] == rule]
+        counts = [sum(row["decision"] == one for row in own) for one in ("taken", "not worth it", "not legal")]
+        size, cycles = (sum(row[key] for row in own if row in taken) for key in ("bytes_saved", "cycles_saved"))
+        cells.append([rule, *map(str, counts), f"{size / 1e6:,.2f}", f"{cycles:,.0f}"])
+    lines += columns(cells)
+    for title, rows in (("Taken", taken), ("Not taken", [row for row in found if row["decision"] != "taken"])):
+        cells = [[title, "rule", "operations", "MB saved", "cycles saved", "reason"]]
+        for row in sorted(rows, key=lambda row: -row["bytes_saved"])[:ROWS]:
+            numbers = [f"{row['bytes_saved'] / 1e6:,.2f}", f"{row['cycles_saved']:,.0f}"]
+            operations = clipped(", ".join(row["operations"][-4:]))
+            cells.append([clipped(row["candidate"]), row["rule"], operations, *numbers, row["reason"]])
+        more = [f"... and {len(rows) - ROWS} more"] if len(rows) > ROWS else []
+        lines += ["", *columns(cells, 3), *more] if rows else []
+    return lines
 
 
 def _bounds(result: Result) -> list[str]:

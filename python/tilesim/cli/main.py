@@ -145,14 +145,16 @@ def run(
     explain: Annotated[
         list[str] | None,
         typer.Option(
-            help="bounds: the least bytes and time beside those reached, by operation; memory: addresses by lifetime."
+            help="bounds: the least bytes and time, by operation; memory: addresses by lifetime; fusion: every group."
         ),
     ] = None,
     lowering: Annotated[
         str | None,
         typer.Option(help="native: as the chip's own compiler, where the machine's file says how; best; or both."),
     ] = None,
-    fuse: Annotated[str | None, typer.Option(help="all (default), none or attention.")] = None,
+    fuse: Annotated[
+        str | None, typer.Option(help="all (default), none, or rules with commas between: --fuse list.")
+    ] = None,
     contexts: Annotated[int | None, typer.Option(min=1, help="Of a core, that share every kernel.")] = None,
     tensors: Annotated[str | None, typer.Option(help="Arrays that timing reads, by name: a .npz file.")] = None,
     passes: Annotated[

@@ -19,6 +19,7 @@ from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
 from ..mapping.integer_products import with_integer_products
 from ..program.footprint import check_capacity
+from ..program.fusion import Fusion, rules_text
 from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as
@@ -40,7 +41,7 @@ def compile(
     *,
     mapping: Any = "profile",
     lowering: str | None = None,
-    fuse: str = "all",
+    fuse: str | Sequence[str] = "all",
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
     cores: int | None = None,
@@ -67,9 +68,8 @@ def compile(
             both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
         lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
             "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile.
-        fuse: "all" or "none"; "attention" is all, and each attention is one kernel that keeps its scores on the chip
-            where the estimate says that this is faster (never where the machine's lowering profile says what its
-            compiler fuses). The program's notes name the prices.
+        fuse: which rules may make one kernel of several operations: "all", "none", or names of `ts.fusion_rules()` (a
+            list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
@@ -100,8 +100,8 @@ def compile(
     """
     if capacity not in ("report", "error"):
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
-    if fuse not in ("all", "none", "attention"):
-        raise user_error("unknown way to fuse", value=f"'{fuse}'", allowed="all, none, attention")
+    rules_text(fuse)
+    fuse = fuse if isinstance(fuse, str) else list(fuse)
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
     graph, machine = as_graph(graph), lowered_as(Machine.load(machine), lowering)
@@ -148,10 +148,13 @@ def compile(
 
 def _compiled(graph: Graph, machine: Machine, target: Machine, options: dict[str, Any]) -> Program:
     """A program of the machine alone."""
-    mappings, rest = _mappings(graph, target, options["mapping"], options["fuse"])
+    fuse = rules_text(options["fuse"])
+    mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
-    core = _core.compile(graph.core, target.core, options["fuse"], mappings, rest, cores=cores, contexts=contexts)
+    groups: list[dict[str, Any]] = []
+    core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores, contexts=contexts, groups=groups)
     program = Program(core, graph, machine)
+    program.fusion = Fusion(groups)
     program.options = options
     return program
 

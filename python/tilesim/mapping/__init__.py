@@ -132,7 +132,7 @@ class MappingTable(Mapping[str, Any]):
         """The most contexts of a core that an entry asks for, as a count."""
         return max((int(entry.get("contexts", 1)) for entry in list(self.entries.values())), default=1)
 
-    def nests_for(self, graph: Graph, machine: Machine, fuse: str = "all") -> dict[str, Nest]:
+    def nests_for(self, graph: Graph, machine: Machine, fuse: str | Sequence[str] = "all") -> dict[str, Nest]:
         """As `nests`, for the kernels of a graph; each as its entry divides it over the contexts of a core.
 
         Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from .. import _core
@@ -12,6 +13,7 @@ from ..base.checked import checked, checked_class
 from ..base.errors import user_error
 from ..graph import Graph
 from ..machine.machine import Machine
+from ..program.fusion import rules_text
 from .entries import Nest
 from .fields import pieces_text
 from .integer_products import with_integer_products
@@ -140,7 +142,7 @@ class Product:
 
 @checked()
 def products(
-    graph: Graph, machine: Machine | str = "tpu-v3", *, fuse: str = "all", mapping: str = "profile"
+    graph: Graph, machine: Machine | str = "tpu-v3", *, fuse: str | Sequence[str] = "all", mapping: str = "profile"
 ) -> list[Product]:
     """The products of a graph as they are compiled.
 
@@ -157,7 +159,7 @@ def products(
         Unsupported: as `compile`.
     """
     target = Machine.load(machine)
-    rows, _ = _core.mapping_choices(with_integer_products(graph, target).core, target.core, fuse, mapping)
+    rows, _ = _core.mapping_choices(with_integer_products(graph, target).core, target.core, rules_text(fuse), mapping)
     return [Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows]
 
 
@@ -166,7 +168,7 @@ def kernels(
     graph: Graph,
     machine: Machine | str = "tpu-v3",
     *,
-    fuse: str = "all",
+    fuse: str | Sequence[str] = "all",
     mapping: str = "profile",
     contexts: int = 1,
     each: int | None = None,
@@ -190,7 +192,7 @@ def kernels(
     """
     target = Machine.load(machine)
     core = with_integer_products(graph, target).core
-    rows, vectors = _core.mapping_choices(core, target.core, fuse, mapping, contexts, each or 0)
+    rows, vectors = _core.mapping_choices(core, target.core, rules_text(fuse), mapping, contexts, each or 0)
     chosen: list[Product | VectorKernel] = [
         Product(row["function"], row["operation"], row["nest"], row["problem"]) for row in rows
     ]

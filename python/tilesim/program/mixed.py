@@ -14,6 +14,7 @@ from ..machine.device import Device
 from ..machine.machine import Machine
 from ..results.result import Table
 from . import placement
+from .fusion import Fusion
 from .placement import Item, Link, Transfer
 from .program import READERS, Program
 
@@ -80,6 +81,14 @@ class MixedProgram(Program):
             UserError: always, naming where they are.
         """
         raise user_error("a program with parts for the host is several graphs", suggestion="See `turns`.")
+
+    @property
+    def fusion(self) -> Fusion:  # type: ignore[override]
+        """Which operations became one kernel, of all parts of the machine."""
+        parts = [part.program.fusion for part in self.turns if part.program]
+        if not all(part.known for part in parts):
+            return Fusion(None)
+        return Fusion(row for part in parts for row in part.table().rows)
 
     @property
     def operations(self) -> int:

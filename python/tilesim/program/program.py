@@ -16,6 +16,7 @@ from ..graph.kept import kept, restore
 from ..graph.trips import Trips, counted, told
 from ..machine.machine import Machine, MachineLike
 from ..results.result import Table
+from .fusion import Fusion, checked_rows, rules_text
 from .memory_plan import MemoryPlan
 
 __all__ = ["Program"]
@@ -42,6 +43,8 @@ class Program:
             machine: what it was compiled for.
         """
         self.core, self.graph, self.machine = core, graph, machine
+        #: which operations became one kernel, and which did not
+        self.fusion = Fusion(None)
         #: sort of cores that it was compiled for; empty: all
         self.sort = ""
         self._prepared: _core.Graph | None = None
@@ -151,6 +154,8 @@ class Program:
             core.check()
             program = cls(core, whole, target)
         program.sort = str(header.get("sort", ""))
+        if "fusion" in header and "mixed" not in header:
+            program.fusion = Fusion(checked_rows(header["fusion"], path))
         if trips:
             program.ended_by_data(graph, trips, {"trips": trips})
             program.trips_counted = bool(header.get("trips_counted"))
@@ -189,7 +194,7 @@ class Program:
 
     def _contents(self) -> dict[str, Any]:
         """What a file holds beside graph, machine and program."""
-        return {}
+        return {"fusion": self.fusion.table().rows} if self.fusion.known else {}
 
     def _write(self, path: str, graph: Graph, header: dict[str, Any]) -> None:
         self.core.save(path, graph.core, json.dumps(header))
@@ -207,7 +212,8 @@ class Program:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies by the JSON form, with graph and machine."""
         loops = (self.trips, self.trips_counted, self._open)
-        return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options, self.sort, loops)
+        rows = self.fusion.table().rows if self.fusion.known else None
+        return _unpickled, (self.core.to_json(), self.graph, self.machine, self.options, self.sort, loops, rows)
 
     @property
     def operations(self) -> int:
@@ -309,7 +315,7 @@ class Program:
         if self.graph is None or target is None:
             raise user_error("a program without its graph has none to prepare")
         if self._prepared is None:
-            fuse = self.options.get("fuse", "all")
+            fuse = rules_text(self.options.get("fuse", "all"))
             most = int(target.get("core.contexts"))
             self._prepared = _core.prepared(
                 self.graph.core, target.core, self._shared_by(), fuse, min(int(self.options.get("contexts") or 1), most)
@@ -351,8 +357,10 @@ def _unpickled(
     options: dict[str, Any],
     sort: str,
     loops: tuple[Any, ...] = ({}, False, None),
+    groups: list[dict[str, Any]] | None = None,
 ) -> Program:
     program = Program(_core.Program.from_json(text, "pickle"), graph, machine)
     program.options, program.sort = options, sort
     program.trips, program.trips_counted, program._open = loops
+    program.fusion = Fusion(groups)
     return program

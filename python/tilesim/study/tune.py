@@ -307,7 +307,7 @@ def tune(
     jobs: int | None = None,
     memory: str | None = None,
     confirm: str | None = None,
-    fuse: str = "all",
+    fuse: str | Sequence[str] = "all",
     progress: Callable[[int, int, str], None] | bool | None = None,
     sampler: str = "model",
     seed: int = 0,
@@ -347,7 +347,7 @@ def tune(
         raise user_error(
             "unknown sampler", value=f"'{sampler}'", allowed=", ".join(SAMPLERS), suggestion=nearest(sampler, SAMPLERS)
         )
-    target = Machine.load(machine)
+    target, fuse = Machine.load(machine), rules_text(fuse)
     workload = as_graph(graph)
     for fidelity in (memory, confirm):
         if fidelity not in (None, "ideal", "simple", "bank"):

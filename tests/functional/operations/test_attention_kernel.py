@@ -97,7 +97,7 @@ class Case:
 def check(machine: str, seed: int, most: int) -> bool:
     case = Case(seed, most)
     values = case.values(seed)
-    program = ts.compile(case.graph, machine, fuse="attention", lowering="best")
+    program = ts.compile(case.graph, machine, fuse="all", lowering="best")
     got = ts.execute(program, values, numerics="exact", find_races=True)["y"]
     close = 3e-2 if case.dtype == "bf16" else 1e-4
     np.testing.assert_allclose(np.asarray(got, np.float64), oracle(values, case.attributes), rtol=close, atol=close)
@@ -147,7 +147,7 @@ def test_many_ragged_tiles(which: int, machine: str) -> None:
         seen = r.random(shapes["mask"]) < 0.7
         values["mask"] = seen if mask == "bool" else np.where(seen, values["mask"], np.float32(-np.inf))
     model = graph(shapes, "f32", mask or "bool", **attributes)
-    program = ts.compile(model, machine, fuse="attention", lowering="best")
+    program = ts.compile(model, machine, fuse="all", lowering="best")
     assert whole(program)
     assert not any("first core runs it alone" in note for note in program.core.notes)
     got = ts.execute(program, values, numerics="exact")["y"]
@@ -166,7 +166,7 @@ def test_many_attentions_are_those_of_numpy(machine: str) -> None:
 def edge(values: Arrays, **attributes: Any) -> tuple[Any, Any]:
     shapes = {name: list(value.shape) for name, value in values.items()}
     kind = "bool" if "mask" in values and values["mask"].dtype == bool else "f32"
-    program = ts.compile(graph(shapes, "f32", kind, **attributes), "edge-8", fuse="attention")
+    program = ts.compile(graph(shapes, "f32", kind, **attributes), "edge-8", fuse="all")
     assert whole(program)
     return np.asarray(ts.execute(program, values)["y"], np.float64), oracle(values, attributes)
 
@@ -238,7 +238,7 @@ LONG = {"plain": ([1, 16, 2048, 64], False), "causal": ([1, 8, 8192, 128], True)
 def test_long_attentions_reach_their_bound(name: str, machine: str, dtype: str) -> None:
     shape, causal = LONG[name]
     program = ts.compile(
-        graph({"q": shape, "k": shape, "v": shape}, dtype, causal=causal), machine, fuse="attention", lowering="best"
+        graph({"q": shape, "k": shape, "v": shape}, dtype, causal=causal), machine, fuse="all", lowering="best"
     )
     result = ts.simulate(program)
     assert result.bounds.seconds <= result.seconds <= 1.15 * result.bounds.seconds
@@ -253,7 +253,7 @@ def test_hidden_keys_take_no_time() -> None:
     cycles = {}
     for causal in (False, True):
         shapes = {"q": shape, "k": shape, "v": shape}
-        program = ts.compile(graph(shapes, "bf16", causal=causal), "tpu-v3", fuse="attention", lowering="best")
+        program = ts.compile(graph(shapes, "bf16", causal=causal), "tpu-v3", fuse="all", lowering="best")
         cycles[causal] = ts.simulate(program).cycles
     assert cycles[True] < 0.6 * cycles[False]
 
@@ -262,20 +262,24 @@ def test_hidden_keys_take_no_time() -> None:
 def test_one_kernel_is_chosen_where_it_is_faster(machine: str) -> None:
     for shape in ([1, 2, 1, 64], [1, 2, 64, 64], [2, 4, 256, 32], [1, 8, 512, 64]):
         model = graph({"q": shape, "k": shape, "v": shape}, "f32")
-        fused, apart = (ts.compile(model, machine, fuse=how, lowering="best") for how in ("attention", "all"))
+        others = [rule for rule in ts.fusion_rules() if rule != "attention"]
+        fused, apart = (ts.compile(model, machine, fuse=how, lowering="best") for how in ("all", others))
         assert ts.simulate(fused).cycles <= 1.02 * ts.simulate(apart).cycles
         assert [any(" x attention as " in note for note in one.core.notes) for one in (fused, apart)] == [True, False]
 
 
 def test_a_chip_with_a_compiler_of_its_own_keeps_what_that_does() -> None:
     model = ts.workloads.attention(1, 4, 512, 64)
-    cycles = {how: ts.simulate(ts.compile(model, "tpu-v3", fuse=how)).cycles for how in ("all", "attention")}
-    assert cycles["all"] == cycles["attention"]
+    program = ts.compile(model, "tpu-v3")
+    (row,) = (row for row in program.fusion.table().rows if row["rule"] == "attention")
+    assert row["decision"] == "not legal" and "chip's own compiler" in row["reason"]
+    others = [rule for rule in ts.fusion_rules() if rule != "attention"]
+    assert ts.simulate(program).cycles == ts.simulate(ts.compile(model, "tpu-v3", fuse=others)).cycles
 
 
 def tiled(queries: int, keys: int, **attributes: Any) -> ts.Program:
     shapes = {"q": [1, 4, queries, 16], "k": [1, 4, keys, 16], "v": [1, 4, keys, 16]}
-    program = ts.compile(graph(shapes, "f32", **attributes), "mesh-16", fuse="attention")
+    program = ts.compile(graph(shapes, "f32", **attributes), "mesh-16", fuse="all")
     assert whole(program)
     return program
 

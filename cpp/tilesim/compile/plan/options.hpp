@@ -29,15 +29,27 @@ struct VectorChoice {
   Share machine;
 };
 
+/// A group of operations that a rule looked at, whether or not it became a kernel.
+struct FusionCandidate {
+  std::string candidate;  ///< the kernel's name, behind that of its function where that is not the entry
+  std::string rule;
+  std::vector<std::string> operations;
+  double bytes_saved = 0, cycles_saved = 0;  ///< of the group, against its parts
+  double recomputed_flops = 0;
+  std::string decision;  ///< taken | not worth it | not legal
+  std::string reason;
+};
+
 struct CompileOptions {
-  std::string fuse = "all";                             ///< all | none
+  std::string fuse = "all";                             ///< all | none | names of rules with commas between
   mapping::Table mappings;                              ///< tile sizes by operation name; others as `mapping` says
   std::string mapping = "profile";                      ///< one of mapping::strategies()
   std::map<std::string, mapping::VectorTiles> vectors;  ///< tiles of vector kernels, by name
   std::string only;                              ///< lower only the kernel of this name (and calls): to time it alone
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product
-  std::vector<VectorChoice>* record_vectors = nullptr;  ///< gets every vector kernel
-  std::int64_t cores = 0;                               ///< that share the work; 0: all of the machine
+  std::vector<VectorChoice>* record_vectors = nullptr;    ///< gets every vector kernel
+  std::vector<FusionCandidate>* record_fusion = nullptr;  ///< gets every group that a rule looked at
+  std::int64_t cores = 0;                                 ///< that share the work; 0: all of the machine
   std::int64_t contexts = 0;  ///< of a core, that the program has; 0: as many as a given mapping asks for
   std::int64_t each = 0;      ///< contexts that share a kernel without a given mapping; 0: all that the program has
   CancelToken* cancel = nullptr;

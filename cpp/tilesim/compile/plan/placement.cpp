@@ -198,11 +198,11 @@ Placement compose(const Placement& operand, const std::vector<AxisAccess>& acces
 
 class Placer {
  public:
-  Placer(Context& context, const FusionRules& rules, const Uses& uses, const Views& views, const std::string& prefix,
+  Placer(Context& context, bool narrow, const Uses& uses, const Views& views, const std::string& prefix,
          const std::map<ValueId, std::string>& boundary)
       : context_(context),
         function_(context.function),
-        rules_(rules),
+        narrow_(narrow),
         uses_(uses),
         views_(views),
         prefix_(prefix),
@@ -281,7 +281,7 @@ class Placer {
     const DType dtype = context_.value(value).type.dtype;
     const auto narrow = context_.machine.core.array.numerics.multiply;
     if (has_raw_moves(value)) return dtype;
-    if (!rules_.narrow_for_products || dtype != DType::f32 || !narrow || uses_.is_output[index(value)]) return dtype;
+    if (!narrow_ || dtype != DType::f32 || !narrow || uses_.is_output[index(value)]) return dtype;
     return only_products_read(value) ? *narrow : dtype;
   }
 
@@ -348,7 +348,7 @@ class Placer {
 
   Context& context_;
   const GraphFunction& function_;
-  const FusionRules& rules_;
+  const bool narrow_;
   const Uses& uses_;
   const Views& views_;
   const std::string& prefix_;
@@ -357,9 +357,9 @@ class Placer {
 
 }  // namespace
 
-void place_values(Context& context, const FusionRules& rules, const std::vector<Kernel>& kernels, const Uses& uses,
+void place_values(Context& context, bool narrow, const std::vector<Kernel>& kernels, const Uses& uses,
                   const Views& views, const std::string& prefix, const std::map<ValueId, std::string>& boundary) {
-  Placer(context, rules, uses, views, prefix, boundary).run(kernels);
+  Placer(context, narrow, uses, views, prefix, boundary).run(kernels);
 }
 
 }  // namespace tilesim::lower

@@ -6,7 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/compile/plan/grouping.hpp"
+#include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/compile/plan/uses.hpp"
 
 namespace tilesim::lower {
 
@@ -21,7 +22,8 @@ struct Views {
 Views find_views(const GraphFunction& function, const Uses& uses, bool is_main);
 
 /// Fills context.placements for everything that kernels read or store, and declares tensors in context.program.
-void place_values(Context& context, const FusionRules& rules, const std::vector<Kernel>& kernels, const Uses& uses,
+/// `narrow`: what only products read is stored in the type that the array multiplies.
+void place_values(Context& context, bool narrow, const std::vector<Kernel>& kernels, const Uses& uses,
                   const Views& views, const std::string& prefix, const std::map<ValueId, std::string>& boundary);
 
 /// Access of a reshape's operand by the result's axes, if each operand axis is a product of whole result axes (splits,

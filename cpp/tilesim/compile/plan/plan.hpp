@@ -113,6 +113,7 @@ bool ends_with_tensor(const Context& context, ValueId value);
 /// user, who reads it where there is nothing left to take apart.
 struct Refusal {
   UserError::Parts why;
+  bool by_price = false;  ///< it could be lowered so, and the estimate says that its parts take less
   /// The reason without the operation.
   std::string text() const;
 };

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/plan/grouping.hpp"
+#include "tilesim/compile/plan/uses.hpp"
 
 namespace tilesim::lower {
 
@@ -110,9 +110,13 @@ double RowBytes::sums_of(const Op& op) const {
 bool RowBytes::stays_resident(int i) {
   const Op& op = operation(i);
   const auto capacity = static_cast<double>(context_.machine.core.scratchpad.bytes);
-  if (read_bytes(dims_) + output_bytes_ + sums_bytes_ > capacity) return true;
+  if (!fits()) return true;
   const std::vector<std::int64_t> dims = op.kind == Kind::reduce ? op.attributes.integers("dims") : dims_;
   return read_bytes(dims) + inputs_of(op, dims) + output_of(op) + sums_bytes_ + sums_of(op) <= capacity;
+}
+
+bool RowBytes::fits() {
+  return read_bytes(dims_) + output_bytes_ + sums_bytes_ <= static_cast<double>(context_.machine.core.scratchpad.bytes);
 }
 
 void RowBytes::add(int i) {

@@ -30,6 +30,9 @@ class RowBytes {
   /// however many operations take part.
   bool stays_resident(int op);
   void add(int op);
+  bool reduces() const { return reductions_ > 0; }
+  bool closed() const { return closed_; }  ///< nothing joins
+  bool fits();                             ///< whole rows, on chip
 
  private:
   const Op& operation(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }

@@ -7,6 +7,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/attention/attention.hpp"
+#include "tilesim/compile/groups/rules.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/layouts.hpp"
@@ -191,21 +192,47 @@ std::string decision(const mapping::AttentionPlan& plan, double apart) {
          (plan.resident ? ", which stay" : "");
 }
 
+/// The row of an attention in the table of groups. Apart, scores and weights are each written and read once.
+FusionCandidate attention_row(const Graph& graph, const GraphFunction& function, const Op& op) {
+  FusionCandidate row;
+  row.candidate = (&function == &graph.entry() ? "" : function.name + ".") + op.name;
+  row.rule = info(Rule::attention).name;
+  row.operations = {op.name};
+  row.decision = "not legal";
+  return row;
+}
+
+void add_price(FusionCandidate& row, const mapping::AttentionProblem& problem, const mapping::AttentionPlan& plan,
+               double apart) {
+  const auto scores = static_cast<double>(problem.batch * problem.heads * problem.queries * problem.keys);
+  constexpr double moves = 4, bytes = 4;  // of scores and weights, in f32
+  row.bytes_saved = moves * bytes * scores;
+  row.cycles_saved = apart - plan.cycles;
+  row.decision = plan.cycles < apart ? "taken" : "not worth it";
+  row.reason = decision(plan, apart);
+}
+
 /// Attentions that run faster as one kernel than apart. What chips with a compiler of their own do is in its profile.
 std::set<const Op*> whole_attentions(const Graph& graph, const Share& machine, const CompileOptions& options,
-                                     std::vector<std::string>& notes) {
+                                     std::vector<std::string>& notes, std::vector<FusionCandidate>& looked_at) {
   std::set<const Op*> whole;
   std::map<std::string, int> said;
-  if (options.fuse != "attention" || machine.whole.lowering.fusion) return whole;
+  const FusionRules rules = FusionRules::of(machine, options);
+  if (!rules.has(Rule::attention)) return whole;
   for (const GraphFunction& function : graph.functions)
     for (const Op& op : function.ops) {
       if (op.kind != Kind::attention) continue;
+      FusionCandidate& row = looked_at.emplace_back(attention_row(graph, function, op));
+      row.reason = "the chip's own compiler does not";
+      if (rules.native) continue;
+      row.reason = "the units do not compute it so, or no tile of it fits the scratchpad";
       const auto problem = attention_problem(function, op, machine);
       const auto plan = problem ? mapping::plan_attention(*problem, machine) : std::nullopt;
       if (!plan) continue;
       const double apart = mapping::attention_apart_cycles(*problem, machine);
+      add_price(row, *problem, *plan, apart);
       if (plan->cycles < apart) whole.insert(&op);
-      ++said[decision(*plan, apart)];
+      ++said[row.reason];
     }
   for (const auto& [text, count] : said) notes.push_back(std::to_string(count) + " x attention " + text);
   return whole;
@@ -214,7 +241,7 @@ std::set<const Op*> whole_attentions(const Graph& graph, const Share& machine, c
 }  // namespace
 
 Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options) {
-  Prepared prepared{graph, {}, {}};
+  Prepared prepared{graph, {}, {}, {}};
   Graph& work = prepared.graph;
   keep_origins(work);
   const LoweringProfile& profile = machine.whole.lowering;
@@ -222,7 +249,7 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
   const std::set<const Op*> whole =
-      whole_attentions(work, machine, options, prepared.notes);  // operations stay where they are
+      whole_attentions(work, machine, options, prepared.notes, prepared.looked_at);  // operations stay where they are
   expand(work, [&](const Op& op) { return !whole.count(&op); });
   fold_empty(work, evaluated);
   divide_solves(work, machine);

@@ -10,8 +10,9 @@ namespace tilesim::lower {
 
 struct Prepared {
   Graph graph;
-  std::set<std::string> kept_apart;  ///< values that end a kernel although their reader could join it
-  std::vector<std::string> notes;    ///< what is approximated, for the program
+  std::set<std::string> kept_apart;        ///< values that end a kernel although their reader could join it
+  std::vector<std::string> notes;          ///< what is approximated, for the program
+  std::vector<FusionCandidate> looked_at;  ///< groups that are one operation of the graph: attention
 };
 
 /// Composites become primitives, small constants are folded, no-ops go; what the machine's profile asks for is

@@ -3,6 +3,7 @@
 #include "tilesim/compile/product/product.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -125,6 +126,25 @@ std::vector<LeafSource> leaf_sources(const Context& context, const Kernel& kerne
 
 namespace {
 
+/// Cycles per register of an operation, in those of a simple one. Profiles of real chips were fitted on mere counts.
+std::int64_t weight_of(const Context& context, const Op& op) {
+  if (context.machine.whole.lowering.fusion || op.kind != Kind::elementwise) return 1;
+  const VectorSpec& unit = context.machine.core.vector;
+  const auto in_simple = [&](double cycles) {
+    return std::max<std::int64_t>(1, std::llround(cycles / std::max(unit.simple, 1e-9)));
+  };
+  switch (info(parse_function(op.attributes.text("function"))).flop_class) {
+    case FlopClass::multiply:
+      return in_simple(unit.multiply);
+    case FlopClass::divide:
+      return in_simple(unit.divide);
+    case FlopClass::transcendental:
+      return in_simple(unit.transcendental);
+    default:
+      return 1;
+  }
+}
+
 /// Operations of the kernel from which a value is computed.
 std::int64_t operations_behind(const Context& context, const Kernel& kernel, ValueId value) {
   std::set<ValueId> wanted{value};
@@ -132,7 +152,7 @@ std::int64_t operations_behind(const Context& context, const Kernel& kernel, Val
   for (auto index = kernel.ops.rbegin(); index != kernel.ops.rend(); ++index) {
     const Op& op = context.function.ops[static_cast<std::size_t>(*index)];
     if (*index == kernel.anchor || !wanted.count(op.results[0])) continue;
-    ++count;
+    count += weight_of(context, op);
     wanted.insert(op.operands.begin(), op.operands.end());
   }
   return count;
@@ -142,7 +162,9 @@ std::int64_t operations_behind(const Context& context, const Kernel& kernel, Val
 
 void add_vector_parts(mapping::Problem& problem, const Context& context, const Kernel& kernel) {
   const Op& anchor = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
-  auto others = static_cast<std::int64_t>(kernel.ops.size()) - 1;
+  std::int64_t others = 0;
+  for (int op : kernel.ops)
+    if (op != kernel.anchor) others += weight_of(context, context.function.ops[static_cast<std::size_t>(op)]);
   for (std::size_t operand = 0; operand < 2; ++operand) {
     if (context.placed(anchor.operands[operand])) continue;
     problem.computed[operand] = true;

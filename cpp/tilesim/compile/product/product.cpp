@@ -43,13 +43,14 @@ void ProductLowering::divide_over_cores() {
       nest_ = division.nest;
       domain_ = division.domain;
       refusal_ = division.refusal;
+      refused_by_price_ = division.by_price;
       return;
     }
   }
   search_division();
   if (!given)
-    context_.choices.divisions[key] =
-        std::make_shared<const Division>(Division{problem_, split_, seen_, nest_, domain_, refusal_});
+    context_.choices.divisions[key] = std::make_shared<const Division>(
+        Division{problem_, split_, seen_, nest_, domain_, refusal_, refused_by_price_});
 }
 
 /// All that the choice looks at, beside what is the same for the whole program.
@@ -70,6 +71,7 @@ void ProductLowering::search_division() {
     nest_ = product_nest(context_, kernel_, problem_, *seen_);
     domain_ = problem_.domain;
     keep_reduced_columns_whole();
+    keep_prologue_worth();
     if (counts_windows()) return;
   }
 }
@@ -222,6 +224,7 @@ mapping::Nest ProductLowering::nest_of_whole_rows(mapping::CostModel& model) con
 /// by one.
 void ProductLowering::keep_reduced_columns_whole() {
   refusal_.clear();
+  refused_by_price_ = false;
   if (reduced_result_dims().empty()) return;
   if (context_.options.mappings.count(anchor_.name)) {  // as given, but for the columns
     for (int dim : reduced_result_dims())
@@ -245,11 +248,46 @@ void ProductLowering::keep_reduced_columns_whole() {
   const mapping::Cost stored = mapping::CostModel(apart, context_.machine).price(nest_), fused = model.price(whole);
   const double pass =
       stored.memory * static_cast<double>(stored.bytes[2]) / std::max(1.0, static_cast<double>(stored.total_bytes()));
-  if (fused.soft > stored.soft + pass)
+  refused_by_price_ = fused.soft > stored.soft + pass;
+  if (refused_by_price_)
     refusal_ = "tiles of whole rows are estimated to take " + std::to_string(std::llround(fused.soft)) +
                " cycles, the product and another pass over its result " +
                std::to_string(std::llround(stored.soft + pass));
   nest_ = std::move(whole);
+}
+
+/// Computing an operand tile by tile must cost less than a kernel that stores it before.
+void ProductLowering::keep_prologue_worth() {
+  if ((!problem_.computed[0] && !problem_.computed[1]) || !refusal_.empty()) return;
+  if (context_.options.mappings.count(anchor_.name) || context_.machine.whole.lowering.fusion) return;
+  const Share& machine = seen_ ? *seen_ : context_.machine;
+  mapping::Problem apart = problem_;
+  const auto cores = static_cast<double>(std::max<std::int64_t>(1, problem_.cores));
+  double bytes = 0, functions = 0;
+  for (const mapping::Problem::Leaf& leaf : problem_.leaves)
+    if (leaf.of < 2) bytes += static_cast<double>(element_count(leaf.shape) * bits(leaf.dtype)) / 8;
+  std::erase_if(apart.leaves, [](const mapping::Problem::Leaf& leaf) { return leaf.of < 2; });
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    if (!problem_.computed[operand]) continue;
+    const auto elements = static_cast<double>(element_count(problem_.shapes[operand]));
+    bytes += elements * bits(problem_.dtypes[operand]) / 8;
+    functions += elements * static_cast<double>(problem_.prologue_functions[operand]);
+    apart.computed[operand] = false;
+    apart.prologue_functions[operand] = 0;
+  }
+  const mapping::Nest nest = product_nest(context_, kernel_, apart, machine);
+  const VectorSpec& unit = machine.core.vector;
+  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
+                      static_cast<double>(machine.core.clock.hertz);
+  const double pass = std::max(bytes / cores / std::max(rate, 1e-9),
+                               functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
+                      static_cast<double>(machine.core.kernel_launch_cycles);
+  const double fused = mapping::CostModel(problem_, machine).price(nest_).soft;
+  const double stored = mapping::CostModel(apart, machine).price(nest).soft;
+  if (fused <= stored + pass) return;
+  refused_by_price_ = true;
+  refusal_ = "computing an operand tile by tile is estimated to take " + std::to_string(std::llround(fused)) +
+             " cycles, the product and a kernel before it " + std::to_string(std::llround(stored + pass));
 }
 
 /// A program names at most so many queues: those of the arrays beside those of DMA and the other units.
@@ -343,7 +381,8 @@ program::Scope ProductLowering::lower() {
 
 Lowered lower_product(Context& context, const Kernel& kernel) {
   ProductLowering lowering(context, kernel);
-  if (!lowering.refusal().empty()) return Refusal{{lowering.refusal(), kernel.name, {}, {}, {}}};
+  if (!lowering.refusal().empty())
+    return Refusal{{lowering.refusal(), kernel.name, {}, {}, {}}, lowering.refused_by_price()};
   return lowering.lower();
 }
 

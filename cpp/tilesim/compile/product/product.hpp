@@ -69,6 +69,7 @@ struct Division {
   mapping::Nest nest;
   Domain domain;
   std::string refusal;  ///< why the kernel is not fused after all; empty: it is
+  bool by_price = false;
 };
 
 /// One product kernel being lowered.
@@ -77,6 +78,7 @@ class ProductLowering {
   ProductLowering(Context& context, const Kernel& kernel);
   /// Why the kernel is not fused after all; empty: it is.
   const std::string& refusal() const { return refusal_; }
+  bool refused_by_price() const { return refused_by_price_; }
   program::Scope lower();
 
  private:
@@ -113,6 +115,7 @@ class ProductLowering {
 
   // product.cpp
   void keep_reduced_columns_whole();
+  void keep_prologue_worth();
   mapping::Nest nest_of_whole_rows(mapping::CostModel& model) const;
   void check_queues() const;
   void divide_over_cores();
@@ -195,6 +198,7 @@ class ProductLowering {
   std::int64_t load_queues_ = 1;  ///< that take its operands
   CoreSplit split_;
   std::string refusal_;
+  bool refused_by_price_ = false;
   std::shared_ptr<const Share> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
   mapping::Nest nest_;
   mapping::KernelPlan plan_;

@@ -7,7 +7,6 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/plan/grouping.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
 #include "tilesim/compile/prepare/trips.hpp"
 #include "tilesim/compile/recurrence/recurrence.hpp"

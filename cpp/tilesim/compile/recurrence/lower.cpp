@@ -8,7 +8,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/plan/grouping.hpp"
+#include "tilesim/compile/plan/uses.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
 #include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/prepare/checks.hpp"
@@ -52,8 +52,8 @@ class RecurrenceLowering {
 
   /// The functions of a trip take the vector unit either way. Products take it here alone; in exchange no state passes
   /// through memory.
-  bool pays() const {
-    if (!plan_.fits || !computes_all() || !multiplies_all()) return false;
+  std::optional<RecurrenceGain> gain() const {
+    if (!plan_.fits || !computes_all() || !multiplies_all()) return std::nullopt;
     const Share& machine = context_.machine;
     double moved = 0;
     for (const Recurrence::Renewed& state : r_.states) {
@@ -72,8 +72,10 @@ class RecurrenceLowering {
     }
     std::int64_t parts = 1;
     for (std::size_t i = 0; i < r_.space.size(); ++i) parts *= ceil_div(r_.space[i], plan_.tiles[i]);
-    return products * static_cast<double>(ceil_div(parts, machine.core.count)) <
-           seconds * static_cast<double>(machine.core.clock.hertz);
+    const auto trips = static_cast<double>(loop_.trips);
+    const double apart = seconds * static_cast<double>(machine.core.clock.hertz);
+    return RecurrenceGain{trips * moved,
+                          trips * (apart - products * static_cast<double>(ceil_div(parts, machine.core.count)))};
   }
 
   program::Scope lower(const Op& op) {
@@ -554,8 +556,9 @@ class RecurrenceLowering {
 
 }  // namespace
 
-bool recurrence_pays(const Recurrence& recurrence, const LoopPlan& plan, Context& context) {
-  return RecurrenceLowering(context, plan, recurrence).pays();
+std::optional<RecurrenceGain> recurrence_gain(const Recurrence& recurrence, const LoopPlan& plan,
+                                              const Context& context) {
+  return RecurrenceLowering(context, plan, recurrence).gain();
 }
 
 program::Scope lower_recurrence(Context& context, const Op& op, const LoopPlan& plan, const Recurrence& recurrence) {

@@ -46,9 +46,12 @@ struct Recurrence {
 /// None where trips are more than that: products of whole states, positions that data choose, other kinds.
 std::optional<Recurrence> find_recurrence(const Graph& graph, const LoopPlan& plan);
 
-/// Whether the kernel takes less than moving the states through memory in every trip, if that were all. False too where
-/// not even single elements fit the scratchpad.
-bool recurrence_pays(const Recurrence& recurrence, const LoopPlan& plan, Context& context);
+/// What one kernel saves, if nothing but the states passed through memory otherwise.
+struct RecurrenceGain { double bytes = 0, cycles = 0; };
+
+/// None where not even single elements fit the scratchpad, or the vector unit does not compute it as the arrays do.
+std::optional<RecurrenceGain> recurrence_gain(const Recurrence& recurrence, const LoopPlan& plan,
+                                              const Context& context);
 
 program::Scope lower_recurrence(Context& context, const Op& op, const LoopPlan& plan, const Recurrence& recurrence);
 

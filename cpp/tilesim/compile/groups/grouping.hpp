@@ -1,0 +1,27 @@
+// From a function of the graph to placements and kernels.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tilesim/compile/groups/rules.hpp"
+#include "tilesim/compile/plan/plan.hpp"
+
+namespace tilesim::lower {
+
+/// Why a value ends a kernel although its reader could join it.
+struct Apart {
+  bool by_price = false;
+  std::string reason;
+};
+using KeptApart = std::map<std::string, Apart>;  ///< by the value's name
+
+/// Kernels of the function in an order where producers precede readers; fills context.placements and declares the
+/// temporaries in context.program. `prefix` makes tensor names unique; `boundary` gives tensors of function inputs and
+/// outputs; `looked_at` gets every group that a rule looked at.
+std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, const std::string& prefix,
+                                  const std::map<ValueId, std::string>& boundary, const KeptApart& kept_apart,
+                                  bool is_main, std::vector<FusionCandidate>* looked_at);
+
+}  // namespace tilesim::lower

@@ -1,0 +1,126 @@
+// The search for groups, rule by rule: parts shared by the files of this folder.
+#pragma once
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tilesim/compile/groups/grouping.hpp"
+#include "tilesim/compile/groups/price.hpp"
+#include "tilesim/compile/plan/placement.hpp"
+#include "tilesim/compile/plan/row_bytes.hpp"
+
+namespace tilesim::lower {
+
+bool is_product(Kind kind);
+
+/// Kernels as they grow, and which way leads from one to another. Operations stand in order: no way leads back.
+class KernelGraph {
+ public:
+  KernelGraph(const GraphFunction& function, const Uses& uses);
+  int add(Family family, int op);
+  void own(int op, int kernel);
+  /// Takes the operations of another kernel, which then has none.
+  void merge(int into, int from);
+  /// The kernel's operations belong to none: whoever reads them computes them.
+  void dissolve(int kernel);
+  /// Whether a way leads from the kernel through others, or through views, to an operand of the operation.
+  bool returns(int kernel, int op) const;
+  /// Whether a way leads from the one to the other through what is in neither.
+  bool leads_around(int from, int to) const;
+
+  std::vector<Kernel> kernels;
+  std::vector<int> owner;  ///< by operation; -1: none
+
+ private:
+  /// Kernels, and operations that belong to none (views; movement until it has a kernel).
+  struct Node {
+    int kernel = -1, op = -1;
+    auto operator<=>(const Node&) const = default;
+  };
+  Node node(int op) const;
+  int last(const Node& of) const;
+  template <typename Visit>
+  void each_reader(const Node& of, int until, Visit visit) const;
+  void take(int op, int kernel);
+
+  const GraphFunction& function_;
+  const Uses& uses_;
+  std::vector<std::set<int>> readers_;  ///< by kernel: operations of others that read what it computes
+  std::vector<int> last_;               ///< by kernel: its last operation
+};
+
+class Grouping {
+ public:
+  Grouping(Context& context, const FusionRules& rules, const KeptApart& kept_apart, const Uses& uses,
+           const Views& views);
+  std::vector<Kernel> run();
+  /// Of the groups that were looked at, with their prices.
+  std::vector<FusionCandidate> candidates() const;
+
+ private:
+  static std::size_t index(int i) { return static_cast<std::size_t>(i); }
+  int count() const { return static_cast<int>(function_.ops.size()); }
+  const Op& op(int i) const { return function_.ops[index(i)]; }
+  const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
+  bool scalar(ValueId value) const { return context_.scalars.count(value) > 0; }
+  const Apart* apart(ValueId value) const;
+  bool needs_movement(int i) const;
+
+  // candidates.cpp
+  /// What a rule did to a kernel; what it would have done beside: an operation that did not join.
+  struct Looked {
+    Rule rule;
+    int kernel;
+    std::vector<int> ops;
+    std::string decision, reason;
+  };
+  void taken(Rule rule, int kernel, int op);
+  void refused(Rule rule, int kernel, int op, std::string reason);
+  void refused(Rule rule, int kernel, int op, const Apart& why);
+  FusionCandidate priced(const Looked& looked, const GroupPrice& price) const;
+  std::string name_of(int kernel) const;
+
+  // products.cpp
+  void make_product(int i);
+  void grow_epilogue(int kernel);
+  bool may_end(int kernel, int next, const Shape& result);
+  void end_with_extreme(int kernel);
+  void feed_products();
+  std::string why_no_operand(int kernel, ValueId value) const;
+
+  // vectors.cpp
+  void place_vector(int i);
+  bool join(int i);
+  std::string why_not(int kernel, int i);
+  void join_branches(int kernel, int i);
+  bool merge_kernels(int into, int from);
+  std::set<ValueId> streams_of(const std::set<int>& ops) const;
+  void make_passes();
+  Rule recomputing(int producer, int reader) const;
+  bool stored(ValueId value) const;
+
+  // grouping.cpp
+  void finish(Kernel& kernel);
+  bool owned_by(int member, const Kernel& kernel) const;
+  std::vector<int> sources() const;
+  std::vector<Kernel> ordered();
+
+  Context& context_;
+  const GraphFunction& function_;
+  FusionRules rules_;
+  const KeptApart& kept_apart_;
+  const Uses& uses_;
+  const Views& views_;
+  KernelGraph graph_;
+  std::map<int, RowBytes> rows_;       ///< by vector kernel
+  std::set<int> computed_by_readers_;  ///< operations in front of products
+  std::vector<Looked> looked_;
+  std::vector<std::string> names_;            ///< by kernel
+  std::vector<std::vector<int>> kernel_ops_;  ///< by kernel, as they ended
+};
+
+}  // namespace tilesim::lower

@@ -1,0 +1,126 @@
+// Kernels as they grow: who reads whom, by which ways.
+#include <algorithm>
+
+#include "tilesim/compile/groups/groups.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+std::size_t position(int i) { return static_cast<std::size_t>(i); }
+
+}  // namespace
+
+bool is_product(Kind kind) { return kind == Kind::contract || kind == Kind::convolution; }
+
+KernelGraph::KernelGraph(const GraphFunction& function, const Uses& uses)
+    : owner(function.ops.size(), -1), function_(function), uses_(uses) {}
+
+int KernelGraph::add(Family family, int op) {
+  Kernel kernel;
+  kernel.family = family;
+  kernel.ops = {op};
+  if (family == Family::product) kernel.anchor = op;
+  kernels.push_back(std::move(kernel));
+  readers_.emplace_back();
+  last_.push_back(op);
+  const int made = static_cast<int>(kernels.size()) - 1;
+  take(op, made);
+  return made;
+}
+
+void KernelGraph::own(int op, int kernel) {
+  kernels[position(kernel)].ops.push_back(op);
+  last_[position(kernel)] = std::max(last_[position(kernel)], op);
+  take(op, kernel);
+}
+
+void KernelGraph::merge(int into, int from) {
+  for (int op : kernels[position(from)].ops) own(op, into);
+  kernels[position(from)].ops.clear();
+  readers_[position(from)].clear();
+  std::erase_if(readers_[position(into)], [&](int reader) { return owner[position(reader)] == into; });
+}
+
+void KernelGraph::dissolve(int kernel) {
+  for (int op : kernels[position(kernel)].ops) owner[position(op)] = -1;
+  kernels[position(kernel)].ops.clear();
+  readers_[position(kernel)].clear();
+}
+
+void KernelGraph::take(int op, int kernel) {
+  owner[position(op)] = kernel;
+  std::set<int>& readers = readers_[position(kernel)];
+  readers.erase(op);
+  for (ValueId result : function_.ops[position(op)].results)
+    if (result != no_value)
+      for (int reader : uses_.consumers[position(result)])
+        if (owner[position(reader)] != kernel) readers.insert(reader);
+}
+
+KernelGraph::Node KernelGraph::node(int op) const {
+  return owner[position(op)] >= 0 ? Node{owner[position(op)], -1} : Node{-1, op};
+}
+
+int KernelGraph::last(const Node& of) const { return of.kernel >= 0 ? last_[position(of.kernel)] : of.op; }
+
+template <typename Visit>
+void KernelGraph::each_reader(const Node& of, int until, Visit visit) const {
+  if (of.kernel >= 0) {
+    const std::set<int>& readers = readers_[position(of.kernel)];
+    for (auto reader = readers.begin(); reader != readers.end() && *reader <= until; ++reader) visit(*reader);
+    return;
+  }
+  for (ValueId result : function_.ops[position(of.op)].results)
+    if (result != no_value)
+      for (int reader : uses_.consumers[position(result)])
+        if (reader <= until) visit(reader);
+}
+
+bool KernelGraph::returns(int kernel, int op) const {
+  std::set<Node> targets, seen;
+  int until = -1;
+  for (ValueId operand : function_.ops[position(op)].operands) {
+    const int producer = operand == no_value ? -1 : uses_.producer[position(operand)];
+    if (producer < 0 || owner[position(producer)] == kernel) continue;
+    targets.insert(node(producer));
+    until = std::max(until, last(node(producer)));
+  }
+  if (targets.empty()) return false;
+  std::vector<Node> pending{{kernel, -1}};
+  bool found = false;
+  while (!pending.empty() && !found) {
+    const Node next = pending.back();
+    pending.pop_back();
+    each_reader(next, until, [&](int reader) {
+      const Node to = node(reader);
+      if (to.kernel == kernel || !seen.insert(to).second) return;
+      found |= targets.count(to) > 0;
+      pending.push_back(to);
+    });
+  }
+  return found;
+}
+
+bool KernelGraph::leads_around(int from, int to) const {
+  const int until = last_[position(to)];
+  std::set<Node> seen;
+  std::vector<Node> pending{{from, -1}};
+  bool found = false;
+  while (!pending.empty() && !found) {
+    const Node next = pending.back();
+    pending.pop_back();
+    each_reader(next, until, [&](int reader) {
+      const Node other = node(reader);
+      if (other.kernel == from) return;
+      if (other.kernel == to) {
+        found |= next.kernel != from;
+        return;
+      }
+      if (seen.insert(other).second) pending.push_back(other);
+    });
+  }
+  return found;
+}
+
+}  // namespace tilesim::lower

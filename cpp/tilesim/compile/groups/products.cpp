@@ -1,0 +1,137 @@
+// Groups around one product: what reads its result, what gives its operands.
+#include <algorithm>
+
+#include "tilesim/compile/groups/groups.hpp"
+
+namespace tilesim::lower {
+
+void Grouping::make_product(int i) {
+  const int kernel = graph_.add(Family::product, i);
+  if (rules_.has(Rule::epilogue)) grow_epilogue(kernel);
+  if (rules_.has(Rule::row_extremes) && rules_.reduce_epilogue) end_with_extreme(kernel);
+}
+
+/// Whether an operation that reads what the kernel makes may be computed at its end.
+bool Grouping::may_end(int kernel, int next, const Shape& result) {
+  const Op& reader = op(next);
+  if (graph_.owner[index(next)] >= 0 || !is_recomputable(reader.kind) || reader.kind == Kind::iota) return false;
+  for (ValueId operand : reader.operands) {
+    const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
+    if (producer < 0 || graph_.owner[index(producer)] != kernel) continue;
+    if (const Apart* why = apart(operand)) return refused(Rule::epilogue, kernel, next, *why), false;
+  }
+  if (shape(reader.results[0]) != result)
+    return refused(Rule::epilogue, kernel, next, "its result has another shape than the product"), false;
+  if (graph_.returns(kernel, next))
+    return refused(Rule::epilogue, kernel, next, "it waits for what reads the product elsewhere"), false;
+  return true;
+}
+
+/// The elementwise operations behind a product, in order; values that others read too are stored beside.
+void Grouping::grow_epilogue(int kernel) {
+  const int anchor = graph_.kernels[index(kernel)].anchor;
+  const Shape result = shape(op(anchor).results[0]);
+  std::set<int> pending, seen;
+  const auto look = [&](int made) {
+    const ValueId value = op(made).results[0];
+    const std::vector<int>& readers = uses_.consumers[index(value)];
+    const bool also = readers.size() != 1 || uses_.is_output[index(value)];
+    for (int reader : readers) {
+      if (also && rules_.native) {
+        if (is_recomputable(op(reader).kind))
+          refused(Rule::epilogue, kernel, reader, "its operand has other readers, which the chip's compiler stores");
+      } else if (seen.insert(reader).second) {
+        pending.insert(reader);
+      }
+    }
+  };
+  look(anchor);
+  while (!pending.empty()) {
+    const int next = *pending.begin();
+    pending.erase(pending.begin());
+    if (!may_end(kernel, next, result)) continue;
+    graph_.own(next, kernel);
+    taken(Rule::epilogue, kernel, next);
+    look(next);
+  }
+}
+
+/// A maximum or minimum over the last value's columns. Sums of products would change the order of rounding.
+void Grouping::end_with_extreme(int kernel) {
+  const Kernel& product = graph_.kernels[index(kernel)];
+  const ValueId value = op(product.ops.back()).results[0];
+  const Shape& result = shape(value);
+  for (int reader : uses_.consumers[index(value)]) {
+    const Op& candidate = op(reader);
+    if (graph_.owner[index(reader)] >= 0 || candidate.kind != Kind::reduce) continue;
+    const std::string combiner = candidate.attributes.text("combiner");
+    const std::vector<std::int64_t>& dims = candidate.attributes.integers("dims");
+    if (combiner != "maximum" && combiner != "minimum") continue;
+    if (dims.size() != 1 || dims[0] + 1 != static_cast<std::int64_t>(result.size())) {
+      refused(Rule::row_extremes, kernel, reader, "it takes more than the columns");
+      continue;
+    }
+    if (const Apart* why = apart(value)) {
+      refused(Rule::row_extremes, kernel, reader, *why);
+      continue;
+    }
+    if (result.back() * 8 * 4 * 8 > context_.machine.core.scratchpad.bytes) {
+      refused(Rule::row_extremes, kernel, reader, "whole rows do not fit the scratchpad");
+      continue;
+    }
+    graph_.own(reader, kernel);
+    taken(Rule::row_extremes, kernel, reader);
+    return;
+  }
+}
+
+/// Why a vector kernel that makes an operand of products is not computed in them; empty: it may be.
+std::string Grouping::why_no_operand(int kernel, ValueId value) const {
+  const std::vector<int>& ops = graph_.kernels[index(kernel)].ops;
+  const std::set<int> members(ops.begin(), ops.end());
+  for (int i : ops) {
+    if (!is_recomputable(op(i).kind)) return "a reduction in front of a product is a kernel of its own";
+    const ValueId made = op(i).results[0];
+    const std::vector<int>& readers = uses_.consumers[index(made)];
+    const bool outside = std::any_of(readers.begin(), readers.end(), [&](int r) { return !members.count(r); });
+    if (made != value && (outside || uses_.is_output[index(made)])) return "its kernel makes more than the operand";
+  }
+  if (uses_.is_output[index(value)]) return "it is an output";
+  for (int reader : uses_.consumers[index(value)]) {
+    const Op& product = op(reader);
+    if (!is_product(product.kind)) return "something else than products reads it";
+    if (std::count(product.operands.begin(), product.operands.end(), value) != 1 ||
+        (product.operands[0] != value && product.operands[1] != value))
+      return "a product takes it more than once";
+    const Domain whole = domain(function_, product);
+    for (const AxisAccess& axis : whole.operands[product.operands[0] == value ? 0 : 1].axes)
+      if (axis.may_leave) return "the product reads zeros beyond its edges";
+  }
+  return {};
+}
+
+/// Vector kernels that make operands of products alone are computed in them, tile by tile.
+void Grouping::feed_products() {
+  if (!rules_.has(Rule::prologue) || rules_.native || !rules_.resident_rows) return;
+  for (int i = 0; i < count(); ++i) {
+    if (!is_product(op(i).kind)) continue;
+    const int product = graph_.owner[index(i)];
+    for (std::size_t operand = 0; operand < 2; ++operand) {
+      const ValueId value = op(i).operands[operand];
+      const int producer = uses_.producer[index(value)], made_by = producer < 0 ? -1 : graph_.owner[index(producer)];
+      if (made_by < 0 || graph_.kernels[index(made_by)].family != Family::vector) continue;
+      const Apart* why = apart(value);
+      std::string reason = why ? std::string() : why_no_operand(made_by, value);
+      if (why) {
+        refused(Rule::prologue, product, producer, *why);
+      } else if (!reason.empty()) {
+        refused(Rule::prologue, product, producer, std::move(reason));
+      } else {
+        for (int op : graph_.kernels[index(made_by)].ops) computed_by_readers_.insert(op);
+        graph_.dissolve(made_by);
+      }
+    }
+  }
+}
+
+}  // namespace tilesim::lower

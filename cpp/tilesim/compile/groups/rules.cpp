@@ -1,0 +1,79 @@
+#include "tilesim/compile/groups/rules.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim::lower {
+
+const std::vector<RuleInfo>& fusion_rules() {
+  constexpr std::string_view stored_and_read = "each value inside: written once, read once by every reader";
+  constexpr std::string_view equal = "none: each value is rounded to its dtype as if it were stored";
+  static const std::vector<RuleInfo> rules{
+      {Rule::epilogue, "epilogue",
+       "a product or convolution and the elementwise operations and conversions that read its result, or each other",
+       "results have the product's shape; no path leaves the group and comes back; a value that something else reads "
+       "too is stored beside",
+       stored_and_read, equal},
+      {Rule::row_extremes, "row_extremes", "a maximum or minimum over the columns of a product's result",
+       "whole rows fit the scratchpad; only where the chip's own compiler does it", stored_and_read, equal},
+      {Rule::prologue, "prologue",
+       "elementwise operations and conversions (of quantized weights, too) in front of either operand of a product",
+       "only products read the result; nothing outside of the operand's elements is read (no padding); the price of "
+       "computing the operand again for every tile that needs it is lower",
+       "the operand: written once, read by each product, less what the product reads in its place", equal},
+      {Rule::elementwise, "elementwise", "elementwise operations and conversions of one shape that read each other",
+       "no path leaves the group and comes back; at most 24 tensors pass through one kernel", stored_and_read, equal},
+      {Rule::branches, "branches",
+       "kernels of elementwise operations and row reductions whose results one operation combines",
+       "as elementwise, of both kernels together", stored_and_read, equal},
+      {Rule::rows, "rows",
+       "reductions along the same axes (sums, extremes, products) with the elementwise operations before and behind "
+       "them: normalizations, softmax",
+       "whole rows of all that is read and stored fit the scratchpad; the reduction keeps its axes", stored_and_read,
+       equal},
+      {Rule::recompute, "recompute", "elementwise operations that several kernels read, computed in each of them",
+       "only elementwise operations and reductions read them; only where the chip's own compiler does it",
+       "the value: written once, read by each kernel, less what each reads in its place", equal},
+      {Rule::attention, "attention", "attention: two products with the softmax between them, by the online softmax",
+       "a tile of queries and keys fits the scratchpad; the estimate finds it faster than its parts",
+       "scores and weights: each written and read once or more",
+       "sums of a row are taken tile by tile, rescaled by the largest score so far: within the bound of a sum in "
+       "another order"},
+      {Rule::recurrence, "recurrence",
+       "all trips of a counted loop whose values keep to their axes from trip to trip: selective scans, gated averages",
+       "positions follow from the counter; no product mixes the elements of a state; its tiles fit the scratchpad",
+       "the state: read and written in every trip", equal},
+  };
+  return rules;
+}
+
+const RuleInfo& info(Rule rule) { return fusion_rules()[static_cast<std::size_t>(rule)]; }
+
+RuleSet RuleSet::parse(const std::string& text) {
+  RuleSet set;
+  std::vector<std::string> known;
+  for (const RuleInfo& rule : fusion_rules()) {
+    known.emplace_back(rule.name);
+    if (text == "all") set.on_ |= 1U << static_cast<unsigned>(rule.rule);
+  }
+  if (text == "all" || text == "none" || text.empty()) return set;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string name = text.substr(begin, end - begin);
+    const auto found = std::find(known.begin(), known.end(), name);
+    if (found == known.end())
+      throw UserError({"no rule of fusion has this name", "fuse", "'" + name + "'", "all, none, " + join(known),
+                       nearest(name, known)});
+    set.on_ |= 1U << static_cast<unsigned>(found - known.begin());
+    begin = end + 1;
+  }
+  return set;
+}
+
+FusionRules FusionRules::of(const Share& machine, const CompileOptions& options) {
+  const std::optional<LoweringProfile::Fusion>& own = machine.whole.lowering.fusion;
+  return {own.value_or(LoweringProfile::Fusion{}), RuleSet::parse(options.fuse), own.has_value()};
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,56 @@
+// The rules by which operations become one kernel, by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilesim/compile/plan/options.hpp"
+
+namespace tilesim::lower {
+
+enum class Rule : std::uint8_t {
+  epilogue,
+  row_extremes,
+  prologue,
+  elementwise,
+  branches,
+  rows,
+  recompute,
+  attention,
+  recurrence,
+};
+
+struct RuleInfo {
+  Rule rule;
+  std::string_view name;
+  std::string_view matches;   ///< which operations
+  std::string_view legal;     ///< when they may be one kernel
+  std::string_view saves;     ///< bytes and cycles of the group, against its parts
+  std::string_view rounding;  ///< what becomes of the results
+};
+
+/// All rules, in the order in which they are tried.
+const std::vector<RuleInfo>& fusion_rules();
+const RuleInfo& info(Rule rule);
+
+class RuleSet {
+ public:
+  /// "all", "none", or names with commas between. UserError for an unknown name, with the nearest one.
+  static RuleSet parse(const std::string& text);
+  bool has(Rule rule) const { return on_ >> static_cast<unsigned>(rule) & 1; }
+
+ private:
+  std::uint32_t on_ = 0;
+};
+
+/// The machine's own way to group, or the generic one, and the rules that are on.
+struct FusionRules : LoweringProfile::Fusion {
+  RuleSet on;
+  bool native = false;  ///< the machine's file says what its compiler does
+  bool has(Rule rule) const { return on.has(rule); }
+  static FusionRules of(const Share& machine, const CompileOptions& options);
+};
+
+}  // namespace tilesim::lower

@@ -1,0 +1,181 @@
+// Groups of operations of the vector unit.
+#include <algorithm>
+
+#include "tilesim/compile/groups/groups.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+/// Tensors that pass through one kernel: beyond some, each has a sliver of the scratchpad.
+constexpr std::size_t most_streams = 24;
+
+}  // namespace
+
+void Grouping::place_vector(int i) {
+  if (op(i).kind == Kind::iota) return;  // recomputed as an index by whoever reads it
+  if (rules_.resident_rows) {
+    if (join(i)) return;
+    rows_.emplace(graph_.add(Family::vector, i), RowBytes(context_, i));
+  } else if (!is_recomputable(op(i).kind)) {
+    graph_.add(Family::vector, i);  // a root; make_passes adds what it recomputes
+  }
+}
+
+/// Tensors that operations read and store as one kernel.
+std::set<ValueId> Grouping::streams_of(const std::set<int>& ops) const {
+  std::set<ValueId> streams;
+  for (int i : ops) {
+    for (ValueId operand : op(i).operands) {
+      if (operand == no_value || scalar(operand)) continue;
+      const int producer = uses_.producer[index(operand)];
+      if (producer < 0 || (!ops.count(producer) && op(producer).kind != Kind::iota)) streams.insert(operand);
+    }
+    for (ValueId result : op(i).results) {
+      const std::vector<int>& readers = uses_.consumers[index(result)];
+      if (uses_.is_output[index(result)] ||
+          std::any_of(readers.begin(), readers.end(), [&](int reader) { return !ops.count(reader); }))
+        streams.insert(result);
+    }
+  }
+  return streams;
+}
+
+/// Why an operation does not become part of the vector kernel that makes an operand of it; empty: it may.
+std::string Grouping::why_not(int kernel, int i) {
+  RowBytes& rows = rows_.at(kernel);
+  if (rows.closed()) return "nothing joins a scan, a window, an index of an extreme or a reduction that drops its axes";
+  if (!rows.compatible(i)) return "another shape, or a reduction along other axes";
+  if (graph_.returns(kernel, i)) return "it waits for what reads the kernel's results elsewhere";
+  if (!rows.stays_resident(i)) return "whole rows would no longer fit the scratchpad";
+  return {};
+}
+
+bool Grouping::join(int i) {
+  const bool reduce = op(i).kind == Kind::reduce;
+  if (!reduce && !is_recomputable(op(i).kind)) return false;
+  std::set<int> tried;
+  for (ValueId operand : op(i).operands) {
+    const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
+    const int kernel = producer < 0 ? -1 : graph_.owner[index(producer)];
+    if (kernel < 0 || graph_.kernels[index(kernel)].family != Family::vector || !tried.insert(kernel).second) continue;
+    const Rule rule = reduce || rows_.at(kernel).reduces() ? Rule::rows : Rule::elementwise;
+    if (!rules_.has(rule)) continue;
+    if (const Apart* why = apart(operand)) {
+      refused(rule, kernel, i, *why);
+      continue;
+    }
+    if (std::string why = why_not(kernel, i); !why.empty()) {
+      refused(rule, kernel, i, std::move(why));
+      continue;
+    }
+    graph_.own(i, kernel);
+    rows_.at(kernel).add(i);
+    taken(rule, kernel, i);
+    if (rules_.has(Rule::branches)) join_branches(kernel, i);
+    return true;
+  }
+  return false;
+}
+
+/// The other kernels whose results the operation combines.
+void Grouping::join_branches(int kernel, int i) {
+  for (ValueId operand : op(i).operands) {
+    const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
+    const int other = producer < 0 ? -1 : graph_.owner[index(producer)];
+    if (other < 0 || other == kernel || graph_.kernels[index(other)].family != Family::vector) continue;
+    if (const Apart* why = apart(operand))
+      refused(Rule::branches, other, i, *why);
+    else
+      merge_kernels(kernel, other);
+  }
+}
+
+bool Grouping::merge_kernels(int into, int from) {
+  const std::vector<int>&a = graph_.kernels[index(into)].ops, &b = graph_.kernels[index(from)].ops;
+  std::set<int> all(a.begin(), a.end());
+  all.insert(b.begin(), b.end());
+  const auto no = [&](const char* why) { return refused(Rule::branches, from, *all.rbegin(), why), false; };
+  if (graph_.leads_around(into, from) || graph_.leads_around(from, into))
+    return no("a way leads from the one to the other through a third kernel");
+  if (streams_of(all).size() > most_streams) return no("too many tensors would pass through one kernel");
+  std::optional<RowBytes> rows;
+  const bool fitted = rows_.at(into).fits() && rows_.at(from).fits();
+  for (int i : all) {
+    if (!rows) {
+      rows.emplace(context_, i);
+      continue;
+    }
+    if (!rows->compatible(i)) return no("another shape, or reductions along other axes");
+    rows->add(i);
+  }
+  if (fitted && !rows->fits()) return no("whole rows would no longer fit the scratchpad");
+  for (int i : b) taken(Rule::branches, into, i);
+  for (Looked& looked : looked_)
+    if (looked.kernel == from) looked.kernel = into;
+  graph_.merge(into, from);
+  rows_.erase(from);
+  rows_.erase(into);
+  rows_.emplace(into, std::move(*rows));
+  return true;
+}
+
+/// Each reduction and each value that must be stored becomes a kernel that recomputes its elementwise producers.
+void Grouping::make_passes() {
+  for (int i = 0; i < count(); ++i) {
+    if (graph_.owner[index(i)] >= 0 || !is_recomputable(op(i).kind)) continue;
+    if (stored(op(i).results[0])) graph_.add(Family::vector, i);
+  }
+  for (int k = 0; k < static_cast<int>(graph_.kernels.size()); ++k) {
+    Kernel& kernel = graph_.kernels[index(k)];
+    if (kernel.family != Family::vector && kernel.family != Family::product) continue;
+    std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
+    std::vector<std::pair<ValueId, int>> pending;  // and who reads it
+    const auto read = [&](int member) {
+      for (ValueId operand : op(member).operands) pending.emplace_back(operand, member);
+    };
+    for (int member : kernel.ops) read(member);
+    while (!pending.empty()) {
+      const auto [value, reader] = pending.back();
+      pending.pop_back();
+      const int producer = value == no_value || scalar(value) ? -1 : uses_.producer[index(value)];
+      if (producer < 0 || graph_.owner[index(producer)] >= 0 || !is_recomputable(op(producer).kind)) continue;
+      if (!ops.insert(producer).second) continue;
+      read(producer);
+      if (op(producer).kind != Kind::iota)
+        taken(kernel.anchor >= 0 ? Rule::prologue : recomputing(producer, reader), k, producer);
+    }
+    kernel.ops.assign(ops.begin(), ops.end());
+  }
+}
+
+/// The rule by which a kernel computes an operand of one of its operations.
+Rule Grouping::recomputing(int producer, int reader) const {
+  if (is_product(op(reader).kind)) return Rule::prologue;
+  if (uses_.consumers[index(op(producer).results[0])].size() > 1) return Rule::recompute;
+  return op(reader).kind == Kind::reduce ? Rule::rows : Rule::elementwise;
+}
+
+/// Must this elementwise result be stored, or do all its readers recompute it?
+bool Grouping::stored(ValueId value) const {
+  if (uses_.is_output[index(value)] || apart(value)) return true;
+  const int producer = uses_.producer[index(value)];
+  if (computed_by_readers_.count(producer)) return false;
+  for (int reader : uses_.consumers[index(value)]) {
+    const Op& consumer = op(reader);
+    if (op(producer).kind != Kind::iota && !rules_.has(recomputing(producer, reader))) return true;
+    if (is_product(consumer.kind)) {
+      const bool only =
+          uses_.consumers[index(value)].size() == 1 && consumer.kind == Kind::contract && consumer.operands[0] == value;
+      if (!rules_.product_prologue || !only) return true;
+    } else if (!is_recomputable(consumer.kind) && consumer.kind != Kind::reduce) {
+      return true;  // movement, views, calls, windows read bytes
+    } else if (graph_.owner[index(reader)] >= 0 &&
+               graph_.kernels[index(graph_.owner[index(reader)])].family == Family::product) {
+      return true;  // an epilogue reads it
+    }
+  }
+  return false;
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,21 @@
+// Who makes and who reads the values of a function, and which kinds the vector unit computes element by element.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/graph/graph.hpp"
+
+namespace tilesim::lower {
+
+/// Who produces and who reads each value of a function.
+struct Uses {
+  explicit Uses(const GraphFunction& function);
+  std::vector<int> producer;                ///< op index or -1
+  std::vector<std::vector<int>> consumers;  ///< op indices, each once
+  std::vector<bool> is_output;
+};
+
+bool is_vector_kind(Kind kind);   ///< elementwise, convert, reduce, cumulative, window_reduce, iota
+bool is_recomputable(Kind kind);  ///< elementwise, convert, iota: cheap to compute again in every reader
+
+}  // namespace tilesim::lower

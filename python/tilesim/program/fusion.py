@@ -1,0 +1,139 @@
+"""Which operations became one kernel, by which rule, and which did not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from .. import _core
+from ..base.errors import nearest, shown, user_error
+from ..results.result import Table
+
+__all__ = ["Fusion", "FusionRules", "checked_rows", "fusion_rules", "rules_text"]
+
+DECISIONS = ("taken", "not worth it", "not legal")
+TEXTS, NUMBERS = ("candidate", "rule", "decision", "reason"), ("bytes_saved", "cycles_saved", "recomputed_flops")
+
+
+class FusionRules(list[str]):
+    """Names of rules, as `compile(fuse=[...])` takes them."""
+
+    def table(self) -> Table:
+        """What each of them does.
+
+        Returns:
+            Rows with rule, matches (which operations), legal (when), saves (against the operations one by one), rounding
+            (what becomes of the results).
+        """
+        return Table([row for row in _core.fusion_rules() if row["rule"] in self])
+
+
+@cache
+def _known() -> tuple[str, ...]:
+    return tuple(row["rule"] for row in _core.fusion_rules())
+
+
+def fusion_rules() -> FusionRules:
+    """The rules by which operations become one kernel.
+
+    Returns:
+        Their names in the order in which they are tried; `.table()` tells what each matches, when it is legal, what it
+        saves, and what it does to rounding.
+    """
+    return FusionRules(_known())
+
+
+def rules_text(fuse: str | Sequence[str]) -> str:
+    """The rules that are on, as the core takes them.
+
+    Args:
+        fuse: "all", "none", names with commas between, or a sequence of names.
+
+    Returns:
+        "all", "none", or names with commas between.
+
+    Raises:
+        UserError: for an unknown rule, with the nearest name.
+    """
+    names = [name.strip() for name in fuse.split(",")] if isinstance(fuse, str) else list(fuse)
+    if isinstance(fuse, str) and fuse in ("all", "none"):
+        return fuse
+    for name in names:
+        if not isinstance(name, str) or name not in _known():
+            hint = nearest(name, ("all", "none", *_known())) if isinstance(name, str) else ""
+            allowed = "all, none, or rules: " + ", ".join(_known())
+            raise user_error(
+                "no rule of fusion has this name", place="fuse", value=shown(name), allowed=allowed, suggestion=hint
+            )
+    return ",".join(dict.fromkeys(names)) or "none"
+
+
+def checked_rows(rows: Any, place: str) -> list[dict[str, Any]]:
+    """Rows from a file.
+
+    Args:
+        rows: as JSON has them.
+        place: for messages.
+
+    Returns:
+        The rows.
+
+    Raises:
+        UserError: for what is no such row.
+    """
+    if not isinstance(rows, list):
+        raise user_error("the table of groups is damaged", place=place, value=shown(rows), allowed="a list of rows")
+    for row in rows:
+        good = isinstance(row, dict) and set(row) == {*TEXTS, *NUMBERS, "operations"}
+        good = good and all(isinstance(row[key], str) for key in TEXTS) and row["decision"] in DECISIONS
+        good = good and all(type(row[key]) in (int, float) for key in NUMBERS)
+        good = good and isinstance(row["operations"], list) and all(isinstance(name, str) for name in row["operations"])
+        if not good:
+            raise user_error("the table of groups is damaged", place=place, value=shown(row)[:200])
+    return rows
+
+
+class Fusion:
+    """The groups that the rules looked at while a program was compiled."""
+
+    def __init__(self, rows: Iterable[dict[str, Any]] | None) -> None:
+        """Wraps what the core has found.
+
+        Args:
+            rows: one for each group; None where nobody knows them.
+        """
+        self._rows = None if rows is None else list(rows)
+
+    @property
+    def known(self) -> bool:
+        """Whether the table stands anywhere: a tile program written by hand, or read from .json, has none."""
+        return self._rows is not None
+
+    def table(self) -> Table:
+        """Every group that a rule looked at.
+
+        Bytes are those of whole tensors without padding, each read or written once per kernel; cycles those of the
+        longest of memory at its peak, arrays and vector units, and a launch per kernel: of the operations one by one,
+        less those of the group. What was refused shows what one operation more would have saved.
+
+        Returns:
+            Rows with candidate (the kernel), rule, operations, bytes_saved, cycles_saved, recomputed_flops (computed
+            more than once), decision ("taken", "not worth it" with the prices, "not legal") and reason.
+
+        Raises:
+            UserError: for a program that was not compiled from a graph, or was saved as a tile program alone (.json).
+        """
+        if self._rows is None:
+            raise user_error(
+                "which groups were looked at is not known of a tile program without its graph",
+                suggestion="Save it as .tsim, which holds the table, or compile the graph",
+            )
+        return Table(self._rows)
+
+    def __repr__(self) -> str:
+        """How many groups were taken."""
+        if self._rows is None:
+            return "<Fusion unknown>"
+        taken = sum(row["decision"] == "taken" for row in self._rows)
+        return f"<Fusion {taken} groups of {len(self._rows)} looked at>"
