@@ -7,6 +7,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/apart.hpp"
 #include "tilesim/compile/attention/attention.hpp"
 #include "tilesim/compile/groups/grouping.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
@@ -39,7 +40,8 @@ class Compiler {
         options_(options),
         contexts_(contexts),
         rules_(lower::FusionRules::of(machine, options)),
-        prepared_(lower::prepare(graph, machine, options)) {
+        prepared_(lower::prepare(graph, machine, options, apart_prices(machine, options, contexts))) {
+    choices_.attentions = std::move(prepared_.attentions);
     lower::mark_in_place(prepared_.graph);
   }
 
@@ -395,7 +397,12 @@ lower::Lowering lowered(const Graph& graph, const Machine& machine, const Compil
   const Share share = lower::shared_by(machine, options.cores);
   const std::int64_t contexts = lower::contexts_of(share, options);
   const Share part = lower::with_part_of_memories(share, contexts);
-  return Compiler(graph, part, options, contexts).run(share);
+  return lowered_on(graph, part, options, contexts, share);
+}
+
+lower::Lowering lowered_on(const Graph& graph, const Share& machine, const CompileOptions& options,
+                           std::int64_t contexts, const Share& whole) {
+  return Compiler(graph, machine, options, contexts).run(whole);
 }
 
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
@@ -404,8 +411,9 @@ program::Program compile(const Graph& graph, const Machine& machine, const Compi
 
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {
   const Share share = lower::shared_by(machine, options.cores);
-  const Share part = lower::with_part_of_memories(share, lower::contexts_of(share, options));
-  Graph prepared = lower::prepare(graph, part, options).graph;
+  const std::int64_t contexts = lower::contexts_of(share, options);
+  const Share part = lower::with_part_of_memories(share, contexts);
+  Graph prepared = lower::prepare(graph, part, options, apart_prices(part, options, contexts)).graph;
   drop_origins(prepared);
   return prepared;
 }

@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/machine/parts.hpp"
+#include "tilesim/mapping/attention_walk.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
 
@@ -44,55 +46,49 @@ class Pricing {
  public:
   Pricing(const AttentionProblem& problem, const Share& machine) : p_(problem), machine_(machine) {}
 
-  /// Fills buffers, bytes and cycles; false where the tiles do not fit.
-  bool price(AttentionPlan& plan) const {
+  /// Fills buffers, bytes and pairs; false where the tiles do not fit.
+  bool fill(AttentionPlan& plan) const {
     add_buffers(plan);
     if (!fits(plan)) return false;
     const std::int64_t tiles = ceil_div(p_.queries, plan.queries), parts = ceil_div(tiles, plan.per_part);
-    const std::int64_t groups = p_.batch * p_.key_heads * ceil_div(p_.shared(), plan.heads);
-    const double step = step_cycles(plan, false), masked = step_cycles(plan, true), around = around_cycles(plan);
-    plan.paired = p_.causal && parts > 1 && groups * ceil_div(parts, 2) >= machine_.core.count;
-    double all = 0, longest = 0, loaded = 0, steps = 0;
-    for (std::int64_t part = 0; part < parts; ++part) {
-      double own = 0;
-      std::int64_t low = INT64_MAX, high = 0;
-      for (std::int64_t i = part * plan.per_part; i < std::min(tiles, (part + 1) * plan.per_part); ++i) {
-        const KeyTiles seen =
-            seen_tiles(p_, plan.keys, i * plan.queries, std::min(plan.queries, p_.queries - i * plan.queries));
-        const std::int64_t count = std::max<std::int64_t>(0, seen.end - seen.begin);
-        const std::int64_t border =
-            p_.hides() ? std::min(count, ceil_div(plan.queries, plan.keys) + (p_.window > 0)) : 0;
-        own += around + step * static_cast<double>(count - border) + masked * static_cast<double>(border);
-        steps += static_cast<double>(count);
-        if (count > 0) low = std::min(low, seen.begin), high = std::max(high, seen.end);
-        if (!plan.resident) loaded += static_cast<double>(count);
-      }
-      if (plan.resident && high > low) loaded += static_cast<double>(high - low);
-      all += own;
-      longest = std::max(longest, own);
-    }
-    const auto many = static_cast<double>(groups);
-    const double cores = cores_of(machine_);
-    const auto units = static_cast<double>(groups * (plan.paired ? ceil_div(parts, 2) : parts));
-    if (p_.causal && !plan.paired && parts > 1 && cores_of(machine_) > 1)
-      longest = std::max(longest, 2 * all * many / units);  // neighbours are on one core
-    const double compute = std::max(longest, all * many / units * std::ceil(units / cores));
-    const auto size = static_cast<double>(host_bytes(p_.stored));
-    const auto rows = static_cast<double>(p_.batch * p_.heads * p_.queries);
-    const double keys = loaded * many * static_cast<double>(std::min(plan.keys, p_.keys));
-    double bytes =
-        rows * static_cast<double>(p_.depth + p_.width) * size + keys * static_cast<double>(p_.depth + p_.width) * size;
-    if (p_.mask) bytes += steps * many * static_cast<double>(plan.rows() * plan.keys * host_bytes(*p_.mask));
-    plan.bytes = static_cast<std::int64_t>(bytes);
-    const double first = static_cast<double>((plan.rows() + plan.keys) * p_.depth) * size / bytes_per_cycle(machine_);
-    // With one buffer, the first keys of a part are waited for.
-    const double waits = plan.key_buffers > 1 ? 1 : std::ceil(units / cores);
-    plan.cycles = std::max(compute, bytes / cores / bytes_per_cycle(machine_)) + waits * first +
-                  static_cast<double>(machine_.core.kernel_launch_cycles);
+    plan.paired = p_.causal && parts > 1 && groups(plan) * ceil_div(parts, 2) >= machine_.core.count;
+    plan.bytes = moved(plan, tiles);
     return true;
   }
 
+  /// Cycles that memory needs for the plan's bytes.
+  double memory_cycles(const AttentionPlan& plan) const {
+    return static_cast<double>(plan.bytes) / cores_of(machine_) / bytes_per_cycle(machine_);
+  }
+
  private:
+  std::int64_t groups(const AttentionPlan& plan) const {
+    return p_.batch * p_.key_heads * ceil_div(p_.shared(), plan.heads);
+  }
+
+  std::int64_t moved(const AttentionPlan& plan, std::int64_t tiles) const {
+    std::int64_t loaded = 0, steps = 0, low = INT64_MAX, high = 0;
+    for (std::int64_t i = 0; i < tiles; ++i) {
+      const KeyTiles seen =
+          seen_tiles(p_, plan.keys, i * plan.queries, std::min(plan.queries, p_.queries - i * plan.queries));
+      const std::int64_t count = std::max<std::int64_t>(0, seen.end - seen.begin);
+      steps += count;
+      if (count > 0) low = std::min(low, seen.begin), high = std::max(high, seen.end);
+      if (!plan.resident) {
+        loaded += count;
+      } else if ((i + 1) % plan.per_part == 0 || i + 1 == tiles) {
+        loaded += std::max<std::int64_t>(0, high - low);
+        low = INT64_MAX, high = 0;
+      }
+    }
+    const std::int64_t size = host_bytes(p_.stored), ends = p_.depth + p_.width, many = groups(plan);
+    const std::int64_t rows = p_.batch * p_.heads * p_.queries;
+    std::int64_t bytes = rows * ends * size + loaded * many * std::min(plan.keys, p_.keys) * ends * size;
+    if (p_.mask) bytes += steps * many * plan.rows() * plan.keys * host_bytes(*p_.mask);
+    if (plan.splits > 1) bytes += 2 * plan.splits * rows * (p_.width + 2) * 4;
+    return bytes;
+  }
+
   void add_buffers(AttentionPlan& plan) const {
     const std::int64_t rows = plan.rows(), held = plan.resident ? p_.keys : plan.keys;
     plan.buffers = {{"q", p_.stored, rows * p_.depth, 2},
@@ -122,53 +118,6 @@ class Pricing {
                machine_.core.scratchpad.accumulator_bytes + (machine_.core.scratchpad.accumulator_bytes > 0 ? 0 : sums);
   }
 
-  TileLatency scores_of(const AttentionPlan& plan) const {
-    const std::int64_t each = ceil_div(plan.rows(), machine_.core.array.count);
-    return array_latency(
-        machine_, product(machine_, p_.stored, p_.stored, each, p_.depth, plan.keys, plan.queries_stay), {false, true});
-  }
-
-  /// The vector unit turns scores into weights, one compute after the other.
-  std::int64_t weights_cycles(const AttentionPlan& plan, bool masked) const {
-    const std::int64_t rows = plan.rows();
-    const std::int32_t scaled = p_.reshapes || (masked && !plan.folds) ? 1 : 0;
-    const TileLatency best =
-        vector(machine_, {1 + (p_.reshapes ? 2 : 0) + (masked ? 6 : 0), scaled, 0, 0}, 1, rows, plan.keys);
-    const TileLatency row = vector(machine_, {3, 2, 0, 1}, 0, 1, rows);
-    const TileLatency weights = vector(machine_, {2, plan.folds ? 0 : 1, 0, 1}, 1, rows, plan.keys);
-    return best.done + row.done + weights.done;
-  }
-
-  /// Of one tile of keys, of which some are hidden where `masked`: arrays and vector unit work side by side, but for
-  /// what follows each other.
-  double step_cycles(const AttentionPlan& plan, bool masked) const {
-    const std::int64_t rows = plan.rows(), each = ceil_div(rows, machine_.core.array.count);
-    const TileLatency scores = scores_of(plan);
-    const History running{false, true};
-    const TileLatency sums = array_latency(
-        machine_, product(machine_, p_.stored, p_.stored, each, plan.keys, p_.width, plan.queries_stay), running);
-    const TileLatency rescale = vector(machine_, {0, 1, 0, 0}, 0, rows, p_.width);
-    const std::int64_t arrays = scores.busy + sums.busy;
-    const std::int64_t units = weights_cycles(plan, masked) + rescale.busy;
-    const std::int64_t chain = sums.done + rescale.done;
-    // A few rows: results come long after the arrays are free, and what needs them waits, one after the other.
-    if (plan.rows() < machine_.core.array.rows) return static_cast<double>(scores.done + units + chain);
-    return static_cast<double>(std::max({arrays, units, chain}));
-  }
-
-  /// What begins and ends a tile of queries, the first scores and the last sums.
-  double around_cycles(const AttentionPlan& plan) const {
-    const TileLatency begin = vector(machine_, {0, 0, 0, 0}, 0, plan.rows(), p_.width);
-    const TileLatency end = vector(machine_, {1, 0, 1, 0}, 0, plan.rows(), p_.width);
-    const TileLatency scaled = vector(machine_, {0, 1, 0, 0}, 0, plan.rows(), p_.depth);
-    // Scores of a tile begin under the end of the one before, unless queries wait for the vector unit.
-    const std::int64_t alone = plan.folds ? scaled.done + static_cast<std::int64_t>(step_cycles(plan, false) / 2) : 0;
-    // The arrays wait for the first weights of a tile, but for the next scores.
-    const std::int64_t first = std::max<std::int64_t>(0, weights_cycles(plan, false) - scores_of(plan).busy);
-    return static_cast<double>(begin.done + end.done + alone + first) +
-           static_cast<double>(machine_.core.array.rows + machine_.core.array.columns);
-  }
-
   const AttentionProblem& p_;
   const Share& machine_;
 };
@@ -193,43 +142,114 @@ KeyTiles seen_tiles(const AttentionProblem& problem, std::int64_t tile, std::int
   return seen;
 }
 
-std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine) {
-  constexpr std::int64_t most_queries = 2048, most_keys = 4096;
-  const Pricing pricing(problem, machine);
-  constexpr double traffic_weight = 0.05;
-  const double rate = cores_of(machine) * bytes_per_cycle(machine);
-  std::optional<AttentionPlan> best;
-  double least = 0;
-  const auto consider = [&](AttentionPlan plan) {
+SeenRows seen_rows(const AttentionProblem& problem, std::int64_t first, std::int64_t count, std::int64_t start,
+                   std::int64_t keys) {
+  const std::int64_t nearest = start - first - problem.offset;  // row that sees the first key as its last one
+  SeenRows seen{0, count};
+  if (problem.causal) seen.from = std::max<std::int64_t>(0, nearest);
+  if (problem.window > 0) seen.to = std::min(count, nearest + keys + problem.window - 1);
+  return seen;
+}
+
+std::int64_t AttentionPlan::split_tiles(const AttentionProblem& problem) const {
+  return ceil_div(ceil_div(problem.keys, keys), splits);
+}
+
+AttentionTrips attention_trips(const AttentionProblem& problem, const AttentionPlan& plan, std::int64_t cores) {
+  const std::int64_t parts = ceil_div(ceil_div(problem.queries, plan.queries), plan.per_part);
+  const std::vector<std::int64_t> extents{problem.batch, ceil_div(problem.key_heads, plan.groups),
+                                          ceil_div(problem.shared(), plan.heads),
+                                          plan.splits > 1 ? plan.splits : plan.paired ? ceil_div(parts, 2) : parts};
+  const std::vector<std::int64_t> own = parts_of_loops(extents, cores);
+  const auto trips = [&](std::size_t i) { return ceil_div(extents[i], own[i]); };
+  AttentionTrips result{trips(0), trips(1), trips(2)};
+  (plan.splits > 1 ? result.splits : result.parts) = trips(3);
+  for (const std::int64_t count : own) result.cores *= count;
+  return result;
+}
+
+namespace {
+
+/// Every choice of tiles that fits, with the least that it can take.
+class Candidates {
+ public:
+  Candidates(const AttentionProblem& problem, const Share& machine)
+      : p_(problem), machine_(machine), pricing_(problem, machine) {}
+
+  std::vector<AttentionPlan> list() {
+    for (const std::int64_t queries : sizes(p_.queries, most_queries))
+      for (std::int64_t heads = 1; heads <= p_.shared();
+           heads = heads < p_.shared() ? std::min(2 * heads, p_.shared()) : heads + 1) {
+        if (heads > 1 && (p_.queries % queries != 0 || heads * queries > most_queries)) break;
+        if (heads > 1 && p_.mask && p_.queries > 1) break;  // a row's mask is not at one distance from the last
+        for (const std::int64_t keys : sizes(p_.keys, most_keys)) add_tiles(queries, heads, keys);
+      }
+    return std::move(plans_);
+  }
+
+ private:
+  static constexpr std::int64_t most_queries = 2048, most_keys = 4096;
+
+  void add_tiles(std::int64_t queries, std::int64_t heads, std::int64_t keys) {
+    AttentionPlan plan;
+    plan.heads = heads;
+    plan.queries = queries;
+    plan.keys = keys;
+    const std::int64_t tiles = ceil_div(p_.queries, queries);
+    if (tiles > 2 * machine_.core.count) add(plan);
+    for (std::int64_t parts = 1; parts <= tiles && parts <= 2 * machine_.core.count; parts *= 2) {
+      plan.per_part = ceil_div(tiles, parts);
+      plan.key_buffers = 2;
+      plan.resident = false;
+      add(plan);
+      plan.resident = true;
+      for (; plan.key_buffers > 0; --plan.key_buffers) add(plan);
+    }
+  }
+
+  /// Alone, and with key heads that follow each other.
+  void add(AttentionPlan plan) {
+    if (!pricing_.fill(plan)) return;
+    add_products(plan);
+    if (plan.heads < p_.shared() || plan.per_part * plan.queries < p_.queries) return;
+    for (std::int64_t trips = 1; trips < p_.key_heads; trips *= 2) {
+      plan.groups = ceil_div(p_.key_heads, trips);
+      add_products(plan);
+    }
+  }
+
+  void add_products(AttentionPlan plan) {
     for (const int choice : {0, 1, 2, 3}) {
       plan.queries_stay = choice % 2 > 0;
       plan.folds = choice > 1;
-      if (plan.folds && !problem.power_of_two) break;
-      if (!pricing.price(plan)) continue;
-      // What others need of memory counts too, a little.
-      const double cost = plan.cycles + traffic_weight * static_cast<double>(plan.bytes) / rate;
-      if (!best || cost < least) least = cost, best = plan;
+      if (plan.folds && !p_.power_of_two) break;
+      plan.cycles = std::max(least_attention_cycles(p_, plan, machine_), pricing_.memory_cycles(plan));
+      plans_.push_back(plan);
     }
-  };
-  for (const std::int64_t queries : sizes(problem.queries, most_queries))
-    for (std::int64_t heads = 1; heads <= problem.shared();
-         heads = heads < problem.shared() ? std::min(2 * heads, problem.shared()) : heads + 1) {
-      if (heads > 1 && (problem.queries % queries != 0 || heads * queries > most_queries)) break;
-      if (heads > 1 && problem.mask && problem.queries > 1) break;  // a row's mask is not at one distance from the last
-      for (const std::int64_t keys : sizes(problem.keys, most_keys)) {
-        AttentionPlan plan;
-        plan.heads = heads;
-        plan.queries = queries;
-        plan.keys = keys;
-        consider(plan);
-        const std::int64_t tiles = ceil_div(problem.queries, queries);
-        for (std::int64_t parts = 1; parts <= tiles && parts <= 2 * machine.core.count; parts *= 2) {
-          plan.resident = true;
-          plan.per_part = ceil_div(tiles, parts);
-          for (plan.key_buffers = 2; plan.key_buffers > 0; --plan.key_buffers) consider(plan);
-        }
-      }
-    }
+  }
+
+  const AttentionProblem& p_;
+  const Share& machine_;
+  Pricing pricing_;
+  std::vector<AttentionPlan> plans_;
+};
+
+}  // namespace
+
+std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine) {
+  constexpr double traffic_weight = 0.05;  // what others need of memory counts too, a little
+  const Pricing pricing(problem, machine);
+  std::vector<AttentionPlan> plans = Candidates(problem, machine).list();
+  const auto traffic = [&](const AttentionPlan& plan) { return traffic_weight * pricing.memory_cycles(plan); };
+  std::ranges::stable_sort(plans, {}, [&](const AttentionPlan& plan) { return plan.cycles + traffic(plan); });
+  std::optional<AttentionPlan> best;
+  double least = 0;
+  for (AttentionPlan& plan : plans) {
+    if (best && plan.cycles + traffic(plan) >= least) break;
+    plan.cycles = std::max(plan.cycles, walked_attention_cycles(problem, plan, machine));
+    const double cost = plan.cycles + traffic(plan);
+    if (!best || cost < least) least = cost, best = plan;
+  }
   return best;
 }
 

@@ -13,7 +13,10 @@ using program::View;
 program::Scope AttentionLowering::lower() {
   scope_ = named_scope(context_, kernel_);
   refuse_tiles(context_, kernel_);
-  const std::optional<AttentionPlan> plan = mapping::plan_attention(p_, context_.machine);
+  const auto known = context_.choices.attentions.find(p_);
+  const std::optional<AttentionPlan> plan = known != context_.choices.attentions.end()
+                                                ? known->second
+                                                : mapping::plan_attention(p_, context_.machine);
   require(plan.has_value(), "an attention was kept whole of which no tile fits");
   plan_ = *plan;
   scale_ = plan_.folds ? 1 : scale();
@@ -22,22 +25,43 @@ program::Scope AttentionLowering::lower() {
   return std::move(scope_);
 }
 
-void AttentionLowering::find_tile(const Expr& part) {
+void AttentionLowering::find_trip(const Expr& part) {
   batch_ = index("batch", p_.batch);
-  group_ = index("group", p_.key_heads);
-  const Expr head_tile = index("heads", head_tiles());
-  number_ = index("tile", plan_.per_part);
-  tile_ = part * Expr(plan_.per_part) + number_;
+  head_tile_ = index("heads", head_tiles());
+  first_group_ = index("group", ceil_div(p_.key_heads, plan_.groups)) * Expr(plan_.groups);
+  groups_here_ = part_of(p_.key_heads, plan_.groups, first_group_);
+  part_ = part;
+  tiles_here_ = part_of(tiles(), plan_.per_part, part * Expr(plan_.per_part));
+  part_begin_ = begin_of(part * Expr(plan_.per_part * plan_.queries));
+}
+
+/// The tile of that number among those that follow each other.
+void AttentionLowering::find_tile(const Expr& number) {
+  const bool several = plan_.groups > 1;
+  number_ = several ? modulo(number, plan_.per_part) : number;
+  group_ = several ? first_group_ + floor_div(number, plan_.per_part) : first_group_;
+  tile_ = part_ * Expr(plan_.per_part) + number_;
   first_ = tile_ * Expr(plan_.queries);
   queries_ = part_of(p_.queries, plan_.queries, first_);
-  head_ = group_ * Expr(p_.shared()) + head_tile * Expr(plan_.heads);
-  heads_ = part_of(p_.shared(), plan_.heads, head_tile * Expr(plan_.heads));
+  head_ = group_ * Expr(p_.shared()) + head_tile_ * Expr(plan_.heads);
+  heads_ = part_of(p_.shared(), plan_.heads, head_tile_ * Expr(plan_.heads));
   rows_ = plan_.heads == 1 ? queries_ : heads_ * Expr(plan_.queries);
-  tiles_here_ = part_of(tiles(), plan_.per_part, part * Expr(plan_.per_part));
   begin_ = begin_of(first_);
   end_ = end_of(first_ + queries_);
-  trips_ = p_.hides() ? max(Expr(0), end_ - begin_) : end_;
-  part_begin_ = begin_of(part * Expr(plan_.per_part * plan_.queries));
+  trips_ = p_.all_see() ? end_ - begin_ : max(Expr(0), end_ - begin_);
+}
+
+AttentionLowering::Keys AttentionLowering::keys(const Expr& number) const {
+  Keys k{number, begin_ + number, 0, 0, 0, rows_};
+  k.start = k.tile * Expr(plan_.keys);
+  k.count = part_of(p_.keys, plan_.keys, k.start);
+  if (!p_.hides() || plan_.heads > 1) return k;
+  const Expr nearest = k.start - first_ - Expr(p_.offset);  // row that sees the first key as its last one
+  if (p_.causal) k.from = max(Expr(0), nearest);
+  Expr to = rows_;
+  if (p_.window > 0) to = min(rows_, nearest + k.count + Expr(p_.window - 1));
+  k.rows = to - k.from;
+  return k;
 }
 
 void AttentionLowering::add_slots() {
@@ -83,28 +107,31 @@ void AttentionLowering::load_keys(const Keys& k, const char* slot, std::size_t o
   load.push_back(on(queue, program::Load{std::move(transfer)}));
   load.push_back(on(queue, program::Commit{slot, 0, 1}));
   if (!plan_.resident) acquire(slot, {queue}, block);
-  if (plan_.resident && plan_.per_part > 1) {
-    const Expr fresh = logical_or(equal(number_, Expr(0)), less_equal(end_of(first_), k.tile));
-    block.push_back(on("", program::If{fresh, std::move(load), {}}));
-  } else {
-    std::move(load.begin(), load.end(), std::back_inserter(block));
-  }
+  Expr fresh = 1;
+  if (plan_.resident && plan_.per_part > 1)
+    fresh = logical_or(equal(number_, Expr(0)), less_equal(end_of(first_), k.tile));
+  where(fresh, std::move(load), block);
+}
+
+void AttentionLowering::await_keys(const Keys& k, const char* slot, Block& block) const {
   for_arrays(block, program::Wait{slot, 0, {}, 0, plan_.resident ? k.tile - part_begin_ + Expr(1) : Expr(1)});
 }
 
-/// Rows of the tile are shared by the arrays.
-void AttentionLowering::multiply(const View& a, std::int64_t a_width, const View& b, const View& c,
-                                 std::int64_t c_width, bool accumulate, Block& block) const {
-  const std::int64_t chunk = ceil_div(plan_.rows(), arrays_);
+void AttentionLowering::multiply(const Keys& k, const View& a, const View& b, const View& c, bool accumulate,
+                                 Block& block) const {
+  const Expr chunk = k.rows.is_constant() ? Expr(ceil_div(k.rows.value(), arrays_))
+                     : p_.hides() && plan_.heads == 1
+                         ? floor_div(k.rows + Expr(arrays_ - 1), arrays_)
+                         : Expr(ceil_div(plan_.rows(), arrays_));
   for (std::int64_t i = 0; i < arrays_; ++i) {
-    const Expr rows = arrays_ == 1 ? rows_ : max(Expr(0), min(Expr(chunk), rows_ - Expr(i * chunk)));
+    const Expr rows = arrays_ == 1 ? k.rows : max(Expr(0), min(chunk, k.rows - chunk * Expr(i)));
     program::MmaOp mma;
     mma.a = a;
     mma.b = b;
     mma.c = c;
     mma.a.dims[0].extent = mma.c.dims[0].extent = rows;
-    mma.a.offset = mma.a.offset + Expr(i * chunk * a_width);
-    mma.c.offset = mma.c.offset + Expr(i * chunk * c_width);
+    mma.a.offset = mma.a.offset + chunk * Expr(i * a.dims[0].stride);
+    mma.c.offset = mma.c.offset + chunk * Expr(i * c.dims[0].stride);
     mma.accumulate = accumulate ? 1 : 0;
     mma.numerics = context_.machine.core.array.numerics;
     mma.stationary_a = plan_.queries_stay;
@@ -118,66 +145,103 @@ void AttentionLowering::multiply(const View& a, std::int64_t a_width, const View
   }
 }
 
-void AttentionLowering::emit_scores(const Keys& k, Block& block) const {
-  load_keys(k, "k", 1, p_.depth, block);
+void AttentionLowering::emit_scores(const Keys& k, bool held, Block& block) const {
+  if (!held) {
+    load_keys(k, "k", 1, p_.depth, block);
+    await_keys(k, "k", block);
+  }
   acquire("s", arrays(), block);
-  multiply({"q", 0, 0, {{rows_, p_.depth}, {p_.depth, 1}}}, p_.depth,
-           {"k", 0, offset_of(k, p_.depth), {{p_.depth, 1}, {k.count, p_.depth}}},
-           {"s", 0, 0, {{rows_, plan_.keys}, {k.count, 1}}}, plan_.keys, false, block);
+  multiply(k, wide("q", k, p_.depth), {"k", 0, offset_of(k, p_.depth), {{p_.depth, 1}, {k.count, p_.depth}}},
+           scores("s", k), false, block);
   if (!plan_.resident) for_arrays(block, program::Release{"k", 0});
   for_arrays(block, program::Commit{"s", 0, 1});
 }
 
 void AttentionLowering::emit_sums(const Keys& k, Block& block) const {
-  load_keys(k, "v", 2, p_.width, block);
+  await_keys(k, "v", block);
   for_arrays(block, program::Wait{"p", 0, {}, 0, 1});
   for_arrays(block, program::Wait{"acc", 0, {}, 0, sums_before(k.number) + Expr(1)});
-  multiply({"p", 0, 0, {{rows_, plan_.keys}, {k.count, 1}}}, plan_.keys,
-           {"v", 0, offset_of(k, p_.width), {{k.count, p_.width}, {p_.width, 1}}},
-           {"acc", 0, 0, {{rows_, p_.width}, {p_.width, 1}}}, p_.width, true, block);
+  multiply(k, scores("p", k), {"v", 0, offset_of(k, p_.width), {{k.count, p_.width}, {p_.width, 1}}},
+           wide("acc", k, p_.width), true, block);
   for_arrays(block, program::Release{"p", 0});
   if (!plan_.resident) for_arrays(block, program::Release{"v", 0});
   for_arrays(block, program::Commit{"acc", 0, 1});
 }
 
-Block AttentionLowering::tile() const {
-  Block block;
+void AttentionLowering::where(const Expr& condition, Block statements, Block& block) const {
+  if (statements.empty() || (condition.is_constant() && condition.value() == 0)) return;
+  if (condition.is_constant())
+    for (program::Statement& statement : statements) block.push_back(std::move(statement));
+  else
+    block.push_back(on("", program::If{condition, std::move(statements), {}}));
+}
+
+void AttentionLowering::emit_begin(bool follows, Block& block) const {
   load_queries(block);
+  // The first query of a tile sees what the last one of the tile before did, but for a window of one.
+  const bool held = follows && plan_.resident && plan_.groups == 1 && p_.window != 1;
+  if (p_.all_see()) emit_scores(keys(0), held, block);
+}
+
+Block AttentionLowering::tile(const Expr& number, bool next) {
+  Block block;
+  find_tile(number);
   emit_start(block);
-  for (program::Statement& statement : all_keys()) block.push_back(std::move(statement));
+  all_keys(number, next, block);
+  find_tile(number);
   emit_end(block);
   return block;
 }
 
 /// A tile's keys; products that give the next scores stand before those that take the weights at hand.
-Block AttentionLowering::all_keys() const {
-  if (trips_.is_constant() && trips_.value() < 1) return {};
-  Block block, each;
-  const Expr number = Expr::symbol("keys"), turns = trips_ - Expr(1);
-  emit_scores(keys(0), block);
-  emit_weights(keys(number), each);
-  emit_scores(keys(number + Expr(1)), each);
-  emit_sums(keys(number), each);
-  if (!turns.is_constant() || turns.value() > 0) block.push_back(loop("keys", turns, std::move(each)));
-  emit_weights(keys(turns), block);
-  emit_sums(keys(turns), block);
-  if (trips_.is_constant()) return block;
-  Block some;
-  some.push_back(on("", program::If{less(Expr(0), trips_), std::move(block), {}}));
-  return some;
+void AttentionLowering::all_keys(const Expr& number, bool next, Block& block) {
+  Block each, last, sums;
+  if (!p_.all_see()) emit_scores(keys(0), false, last);
+  const Expr at = Expr::symbol("keys"), turns = trips_ - Expr(1);
+  const Expr ends = equal(number_, tiles_here_ - Expr(1));
+  emit_weights(keys(at), each);
+  emit_scores(keys(at + Expr(1)), false, each);
+  load_values(keys(at), each);
+  emit_sums(keys(at), each);
+  if (turns.is_constant() && turns.value() < 1) each.clear();
+  if (!each.empty()) last.push_back(loop("keys", turns, std::move(each)));
+  emit_weights(keys(turns), last);
+  load_values(keys(turns), last);
+  emit_sums(keys(turns), p_.all_see() ? sums : last);
+  where(p_.all_see() ? Expr(1) : less(Expr(0), trips_), std::move(last), block);
+  for_arrays(block, program::Release{"q", 0});
+  Block release, acquire;
+  release_held("k", release);
+  where(ends, std::move(release), block);
+  const Expr more = next ? less(number + Expr(1), sequence()) : Expr(0);
+  Block following;
+  if (next) {
+    acquire_held("k", 1, acquire);
+    where(ends, std::move(acquire), following);
+    find_tile(number + Expr(1));
+    emit_begin(true, following);
+  }
+  where(more, std::move(following), block);
+  where(1, std::move(sums), block);
+  Block values, fresh;
+  release_held("v", values);
+  where(ends, std::move(values), block);
+  if (next) acquire_held("v", 2, fresh);
+  where(logical_and(ends, more), std::move(fresh), block);
 }
 
 Block AttentionLowering::part(const Expr& number) {
-  find_tile(number);
-  Block block = plan_.per_part > 1 ? around("tile", tiles_here_, tile()) : tile();
-  if (!plan_.resident) return block;
-  Block whole;
-  acquire("k", {load_queue(0)}, whole);
-  acquire("v", {load_queue(1)}, whole);
-  for (program::Statement& statement : block) whole.push_back(std::move(statement));
-  for_arrays(whole, program::Release{"k", 0});
-  for_arrays(whole, program::Release{"v", 0});
-  return whole;
+  find_trip(number);
+  Block block;
+  acquire_held("k", 1, block);
+  acquire_held("v", 2, block);
+  find_tile(0);
+  emit_begin(false, block);
+  const bool one = sequence().is_constant() && sequence().value() == 1;
+  Block tiles = tile(one ? Expr(0) : Expr::symbol("tile"), !one);
+  for (program::Statement& statement : around("tile", sequence(), std::move(tiles)))
+    block.push_back(std::move(statement));
+  return block;
 }
 
 Block AttentionLowering::body() {
@@ -194,7 +258,7 @@ Block AttentionLowering::body() {
   }
   block = around("part", trips, std::move(block));
   block = around("heads", head_tiles(), std::move(block));
-  block = around("group", p_.key_heads, std::move(block));
+  block = around("group", ceil_div(p_.key_heads, plan_.groups), std::move(block));
   return around("batch", p_.batch, std::move(block));
 }
 

@@ -12,7 +12,7 @@ namespace tilesim::lower {
 std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& function, const Op& op,
                                                            const Share& machine);
 
-/// Of an operation that has a problem and a plan.
+/// Of an operation that has a problem and a plan, which `context.choices` may have.
 program::Scope lower_attention(Context& context, const Kernel& kernel);
 
 }  // namespace tilesim::lower

@@ -38,7 +38,10 @@ class AttentionLowering {
   std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
   std::int64_t head_tiles() const { return ceil_div(p_.shared(), plan_.heads); }
 
-  void find_tile(const Expr& part);
+  /// The tiles that a trip has follow each other: those of a part, of one key head after the other.
+  Expr sequence() const { return plan_.groups > 1 ? groups_here_ * Expr(plan_.per_part) : tiles_here_; }
+  void find_trip(const Expr& part);
+  void find_tile(const Expr& number);
   /// Tiles of keys that a query from `first` on sees; that one before `last` sees.
   Expr begin_of(const Expr& first) const {
     if (p_.window == 0) return 0;
@@ -49,14 +52,9 @@ class AttentionLowering {
     return ceil_div(min(Expr(p_.keys), max(Expr(0), last + Expr(p_.offset))), plan_.keys);
   }
 
-  /// One tile of keys: its number from the tile's first one on, and where it lies.
-  struct Keys { Expr number, tile, start, count; };
-  Keys keys(const Expr& number) const {
-    Keys result{number, begin_ + number, 0, 0};
-    result.start = result.tile * Expr(plan_.keys);
-    result.count = part_of(p_.keys, plan_.keys, result.start);
-    return result;
-  }
+  /// One tile of keys: its number from the tile's first one on, where it lies, and the rows that see some of it.
+  struct Keys { Expr number, tile, start, count, from, rows; };
+  Keys keys(const Expr& number) const;
 
   double scale() const { return op_.attributes.number("scale", 1 / std::sqrt(static_cast<double>(p_.depth))); }
 
@@ -83,18 +81,29 @@ class AttentionLowering {
   }
   static void on_vector(const program::Action& action, program::Block& block) { block.push_back(on("vector", action)); }
 
+  void acquire_held(const char* slot, std::size_t operand, program::Block& block) const {
+    if (plan_.resident) acquire(slot, {load_queue(static_cast<std::int64_t>(operand) - 1)}, block);
+  }
+  void release_held(const char* slot, program::Block& block) const {
+    if (plan_.resident) for_arrays(block, program::Release{slot, 0});
+  }
+  /// Around a head's first tile, or its last one, among those that follow each other.
+  void where(const Expr& condition, program::Block statements, program::Block& block) const;
   void load_queries(program::Block& block) const;
   program::Transfer rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const;
   /// Tiles of keys that stay are loaded by the first tile of queries that sees them.
   void load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width, program::Block& block) const;
+  void load_values(const Keys& k, program::Block& block) const { load_keys(k, "v", 2, p_.width, block); }
+  void await_keys(const Keys& k, const char* slot, program::Block& block) const;
   Expr offset_of(const Keys& k, std::int64_t width) const { return plan_.resident ? k.start * Expr(width) : Expr(0); }
 
   // ---- Products
 
-  /// Rows of the tile are shared by the arrays.
-  void multiply(const program::View& a, std::int64_t a_width, const program::View& b, const program::View& c,
-                std::int64_t c_width, bool accumulate, program::Block& block) const;
-  void emit_scores(const Keys& k, program::Block& block) const;
+  /// Rows of the tile that see some of the keys are shared by the arrays.
+  void multiply(const Keys& k, const program::View& a, const program::View& b, const program::View& c, bool accumulate,
+                program::Block& block) const;
+  /// `held`: of keys that the tile before has waited for.
+  void emit_scores(const Keys& k, bool held, program::Block& block) const;
   /// Each tile of keys: the vector unit rescales the sums, each array adds to its rows.
   Expr sums_before(const Expr& number) const { return number * Expr(1 + arrays_) + Expr(1); }
 
@@ -137,12 +146,18 @@ class AttentionLowering {
     compute.op.lane_dim = static_cast<int>(extents.size()) - 1;
     return compute;
   }
+  /// All rows of the tile, or those that see some of the keys.
   program::View row(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}}}; }
-  program::View across(const std::string& slot, const Expr& columns) const {
-    return {slot, 0, 0, {{rows_, 1}, {columns, 0}}};
+  static program::View row(const std::string& slot, const Keys& k) { return {slot, 0, k.from, {{k.rows, 1}}}; }
+  program::View across(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}, {p_.width, 0}}}; }
+  static program::View across(const std::string& slot, const Keys& k, const Expr& columns) {
+    return {slot, 0, k.from, {{k.rows, 1}, {columns, 0}}};
   }
   program::View scores(const std::string& slot, const Keys& k) const {
-    return {slot, 0, 0, {{rows_, plan_.keys}, {k.count, 1}}};
+    return {slot, 0, k.from * Expr(plan_.keys), {{k.rows, plan_.keys}, {k.count, 1}}};
+  }
+  program::View wide(const std::string& slot, const Keys& k, std::int64_t width) const {
+    return {slot, 0, k.from * Expr(width), {{k.rows, width}, {width, 1}}};
   }
   program::View sums(const std::string& slot) const { return {slot, 0, 0, {{rows_, p_.width}, {p_.width, 1}}}; }
 
@@ -166,7 +181,7 @@ class AttentionLowering {
 
   program::Block largest_scores(const Keys& k, bool changed, bool hidden) const;
   /// The largest score so far, and the factor for what was summed before.
-  program::Block rescaled_rows(bool changed) const;
+  program::Block rescaled_rows(const Keys& k, bool changed) const;
   program::Block weights(const Keys& k, bool changed) const;
   void emit_weights(const Keys& k, program::Block& block) const;
   void emit_end(program::Block& block) const;
@@ -184,9 +199,11 @@ class AttentionLowering {
   program::View mask_view(const Keys& k) const;
   // ---- All
 
-  program::Block tile() const;
-  /// A tile's keys; products that give the next scores stand before those that take the weights at hand.
-  program::Block all_keys() const;
+  /// Queries of a tile, and its first scores: they stand before the last sums of the tile before.
+  void emit_begin(bool follows, program::Block& block) const;
+  /// The rest of it, around the begin of the next one.
+  program::Block tile(const Expr& number, bool next);
+  void all_keys(const Expr& number, bool next, program::Block& block);
   static program::Block around(const char* name, const Expr& trips, program::Block body) {
     if (trips.is_constant() && trips.value() == 1) return body;
     program::Block block;
@@ -204,7 +221,8 @@ class AttentionLowering {
   double cap_, scale_ = 1;  ///< what products of queries and keys are still to be multiplied with
   mapping::AttentionPlan plan_;
   program::Scope scope_;
-  Expr batch_, group_, head_, heads_, number_, tile_, first_, queries_, rows_, tiles_here_;
+  Expr batch_, group_, head_, heads_, head_tile_, part_, number_, tile_, first_, queries_, rows_, tiles_here_;
+  Expr groups_here_, first_group_;
   Expr begin_, end_, trips_, part_begin_;
 };
 

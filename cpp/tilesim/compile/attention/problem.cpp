@@ -32,10 +32,13 @@ std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& 
   p.window = op.attributes.integer("window", 0);
   p.offset = op.attributes.integer("causal_offset", p.keys - p.queries);
   if (op.operands.size() > 3 && op.operands[3] != no_value) p.mask = type(3).dtype;
-  p.reshapes = p.mask.has_value() || op.attributes.number("soft_cap", 0) > 0;
+  p.caps = op.attributes.number("soft_cap", 0) > 0;
+  p.reshapes = p.mask.has_value() || p.caps;
   const double scale = op.attributes.number("scale", 1 / std::sqrt(static_cast<double>(p.depth)));
+  p.scaled = scale != 1;
+  if (!(scale > 0)) p.reshapes = true;
   int exponent = 0;
-  p.power_of_two = scale != 1 && std::frexp(scale, &exponent) == 0.5 && exponent > -16 && exponent < 4;
+  p.power_of_two = p.scaled && std::frexp(scale, &exponent) == 0.5 && exponent > -16 && exponent < 4;
   return p;
 }
 

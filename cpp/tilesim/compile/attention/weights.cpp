@@ -42,7 +42,7 @@ Expr AttentionLowering::hides(const Keys& k) const {
 int AttentionLowering::visible(Compute& compute, const Keys& k) const {
   const int key = compute.position(1, k.start);
   const auto query = [&](std::int64_t by) {
-    return compute.position(0, first_ + Expr(by), plan_.heads > 1 ? plan_.queries : 0);
+    return compute.position(0, first_ + k.from + Expr(by), plan_.heads > 1 ? plan_.queries : 0);
   };
   int seen = -1;
   if (p_.causal) seen = compute.apply(Function::less_equal, key, query(p_.offset), -1, DType::boolean);
@@ -55,7 +55,7 @@ int AttentionLowering::visible(Compute& compute, const Keys& k) const {
 
 /// Scaled, capped, biased and masked scores take the place of the products.
 void AttentionLowering::change_scores(const Keys& k, bool hidden, Block& block) const {
-  Compute change = over({rows_, k.count});
+  Compute change = over({k.rows, k.count});
   int x = change.input(scores("s", k));
   if (scale_ != 1) x = change.apply(Function::multiply, x, change.number(scale_));
   if (cap_ > 0) {
@@ -72,7 +72,7 @@ void AttentionLowering::change_scores(const Keys& k, bool hidden, Block& block) 
   }
   if (seen >= 0) x = change.apply(Function::select, seen, x, change.number(lowest));
   change.output(x, scores("s", k));
-  change.reduced(x, across("tile_max", k.count), Combiner::maximum, false);
+  change.reduced(x, across("tile_max", k, k.count), Combiner::maximum, false);
   on_vector(std::move(change.op), block);
   on_vector(program::Commit{"s", 0, 1}, block);
 }
@@ -83,26 +83,26 @@ Block AttentionLowering::largest_scores(const Keys& k, bool changed, bool hidden
     change_scores(k, hidden, block);
     return block;
   }
-  Compute best = over({rows_, k.count});
-  best.reduced(best.input(scores("s", k)), across("tile_max", k.count), Combiner::maximum, false);
+  Compute best = over({k.rows, k.count});
+  best.reduced(best.input(scores("s", k)), across("tile_max", k, k.count), Combiner::maximum, false);
   on_vector(std::move(best.op), block);
   return block;
 }
 
 /// The largest score so far, and the factor for what was summed before.
-Block AttentionLowering::rescaled_rows(bool changed) const {
-  Compute rows = over({rows_});
-  const int before = rows.input(row("row_max")), sum = rows.input(row("row_sum"));
-  int best = rows.input(row("tile_max"));
+Block AttentionLowering::rescaled_rows(const Keys& k, bool changed) const {
+  Compute rows = over({k.rows});
+  const int before = rows.input(row("row_max", k)), sum = rows.input(row("row_sum", k));
+  int best = rows.input(row("tile_max", k));
   if (!changed && scale_ != 1) best = rows.apply(Function::multiply, best, rows.number(scale_));
   const int now = rows.apply(Function::maximum, before, best);
   const int none = rows.apply(Function::equal, now, rows.number(lowest), -1, DType::boolean);
   const int shift = rows.apply(Function::select, none, rows.number(0), now);
   const int factor = rows.apply(Function::exp, rows.apply(Function::subtract, before, shift));
-  rows.output(now, row("row_max"));
-  rows.output(shift, row("shift"));
-  rows.output(factor, row("factor"));
-  rows.output(rows.apply(Function::multiply, sum, factor), row("row_sum"));
+  rows.output(now, row("row_max", k));
+  rows.output(shift, row("shift", k));
+  rows.output(factor, row("factor", k));
+  rows.output(rows.apply(Function::multiply, sum, factor), row("row_sum", k));
   Block block;
   on_vector(std::move(rows.op), block);
   return block;
@@ -111,13 +111,13 @@ Block AttentionLowering::rescaled_rows(bool changed) const {
 Block AttentionLowering::weights(const Keys& k, bool changed) const {
   Block block;
   if (changed) wait("s", arrays_ + 1, "vector", block);
-  Compute each = over({rows_, k.count});
+  Compute each = over({k.rows, k.count});
   int x = each.input(scores("s", k));
-  const int by = each.input(across("shift", k.count));
+  const int by = each.input(across("shift", k, k.count));
   if (!changed && scale_ != 1) x = each.apply(Function::multiply, x, each.number(scale_));
   const int weight = each.apply(Function::exp, each.apply(Function::subtract, x, by));
   each.output(weight, scores("p", k));
-  each.reduced(weight, across("row_sum", k.count), Combiner::add, true);
+  each.reduced(weight, across("row_sum", k, k.count), Combiner::add, true);
   on_vector(std::move(each.op), block);
   return block;
 }
@@ -129,7 +129,7 @@ void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
   emit_either(k, [&](bool changed, bool hidden) { return largest_scores(k, changed, hidden); }, block);
   on_vector(program::Commit{"tile_max", 0, 1}, block);
   wait("tile_max", 1, "vector", block);
-  emit_either(k, [&](bool changed, bool) { return rescaled_rows(changed); }, block);
+  emit_either(k, [&](bool changed, bool) { return rescaled_rows(k, changed); }, block);
   on_vector(program::Release{"tile_max", 0}, block);
   on_vector(program::Commit{"row_max", 0, 1}, block);
   wait("row_max", k.number + Expr(1), "vector", block);
@@ -138,9 +138,9 @@ void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
   if (p_.mask) on_vector(program::Release{"mask", 0}, block);
   on_vector(program::Commit{"p", 0, 1}, block);
   wait("acc", sums_before(k.number), "vector", block);
-  Compute rescale = over({rows_, p_.width});
-  const int old = rescale.input(sums("acc")), factor = rescale.input(across("factor", p_.width));
-  rescale.output(rescale.apply(Function::multiply, old, factor), sums("acc"));
+  Compute rescale = over({k.rows, p_.width});
+  const int old = rescale.input(wide("acc", k, p_.width)), factor = rescale.input(across("factor", k, p_.width));
+  rescale.output(rescale.apply(Function::multiply, old, factor), wide("acc", k, p_.width));
   on_vector(std::move(rescale.op), block);
   on_vector(program::Release{"shift", 0}, block);
   on_vector(program::Release{"factor", 0}, block);
@@ -148,12 +148,11 @@ void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
 }
 
 void AttentionLowering::emit_end(Block& block) const {
-  for_arrays(block, program::Release{"q", 0});
   acquire("y", {"vector"}, block);
   wait("acc", sums_before(trips_), "vector", block);
   Compute end = over({rows_, p_.width});
-  const int sum = end.input(sums("acc")), weight = end.input(across("row_sum", p_.width));
-  const int best = end.input(across("row_max", p_.width));
+  const int sum = end.input(sums("acc")), weight = end.input(across("row_sum"));
+  const int best = end.input(across("row_max"));
   const int unseen = end.apply(Function::equal, best, end.number(lowest), -1, DType::boolean);
   const bool zero = op_.attributes.text("masked_row", "zero") == "zero";
   const int nothing = end.number(zero ? 0 : std::numeric_limits<double>::quiet_NaN());
@@ -185,7 +184,8 @@ void AttentionLowering::load_mask(const Keys& k, Block& block) const {
 }
 
 View AttentionLowering::mask_view(const Keys& k) const {
-  return {"mask", 0, 0, {{rows_, mask_rows() ? plan_.keys : 0}, {k.count, mask_spans(3) ? 1 : 0}}};
+  const std::int64_t stride = mask_rows() ? plan_.keys : 0;
+  return {"mask", 0, k.from * Expr(stride), {{k.rows, stride}, {k.count, mask_spans(3) ? 1 : 0}}};
 }
 
 }  // namespace tilesim::lower

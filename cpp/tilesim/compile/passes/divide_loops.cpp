@@ -7,6 +7,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/divide.hpp"
+#include "tilesim/machine/parts.hpp"
 #include "tilesim/program/visit.hpp"
 
 namespace tilesim::lower {
@@ -142,9 +143,10 @@ class Divider {
     });
   }
 
-  /// Whether two trips of the loop never store the same element, or one that the other reads, whatever the other loops are at: along one axis, a
-  /// trip's reach is at most the distance between trips.
-  bool separates(const Facts::StoreAt& store, const std::string& index) const {
+  /// Whether two trips of the loop never store the same element, or one that the other reads, whatever the other loops
+  /// are at, but for those that `held` names, which are at the same trip: along one axis, a trip's reach is at most the
+  /// distance between trips.
+  bool separates(const Facts::StoreAt& store, const std::string& index, const std::set<std::string>& held) const {
     if (std::find(store.loops.begin(), store.loops.end(), index) == store.loops.end()) return false;
     const program::Transfer& t = *store.transfer;
     for (const program::Slot& slot : scope_.slots)
@@ -154,7 +156,9 @@ class Divider {
     for (std::size_t axis = 0; axis < t.at.size(); ++axis) {
       const auto distance = coefficient(t.at[axis], index);
       if (!distance || *distance == 0) continue;
-      const Expr rest = t.at[axis].substitute({{index, Expr(0)}});
+      Expr rest = t.at[axis].substitute({{index, Expr(0)}});
+      for (const std::string& same : held)
+        if (coefficient(rest, same)) rest = rest.substitute({{same, Expr(0)}});
       if (rest.symbols().count("core") || rest.reads_tensors()) continue;
       const Expr::Range start = rest.range(others);
       constexpr std::int64_t limit = std::int64_t{1} << 40;
@@ -224,46 +228,31 @@ class Divider {
     return fine;
   }
 
-  /// Loops around everything, outermost first, that may be divided.
+  /// Loops around everything, outermost first, that may be divided. Trips of one that differ are apart, so that a loop
+  /// within it need only be apart from itself at the same trip.
   std::vector<program::For*> divisible() {
     std::vector<program::For*> loops;
+    std::set<std::string> held;
     Block* block = &scope_.body;
     while (block->size() == 1) {
       auto* loop = std::get_if<program::For>(&block->front().action);
       if (!loop) break;
       const bool apart = std::all_of(facts_.stores.begin(), facts_.stores.end(),
-                                     [&](const Facts::StoreAt& store) { return separates(store, loop->index); });
+                                     [&](const Facts::StoreAt& store) { return separates(store, loop->index, held); });
       if (loop->extent.is_constant() && loop->extent.value() > 1 && apart && owns_slots(loop->body))
-        loops.push_back(loop);
+        loops.push_back(loop), held.insert(loop->index);
       block = &loop->body;
     }
     return loops;
-  }
-
-  /// Parts per loop that leave the fewest trips to the busiest core.
-  std::vector<std::int64_t> parts_of(const std::vector<program::For*>& loops) const {
-    std::vector<std::int64_t> best(loops.size(), 1), current(loops.size(), 1);
-    double least = -1;
-    const auto search = [&](const auto& self, std::size_t i, std::int64_t cores, double trips) -> void {
-      if (i == loops.size()) {
-        if (least < 0 || trips < least) least = trips, best = current;
-        return;
-      }
-      const std::int64_t extent = loops[i]->extent.value();
-      for (std::int64_t parts = std::min(cores, extent); parts >= 1; --parts) {
-        current[i] = parts;
-        self(self, i + 1, cores / parts, trips * static_cast<double>(ceil_div(extent, parts)));
-      }
-    };
-    search(search, 0, cores_, 1);
-    return best;
   }
 
   bool divide() {
     std::vector<program::For*> loops = divisible();
     if (!speeds_.empty()) return divide_by_speed(loops);
     if (loops.size() > 4) loops.resize(4);
-    const std::vector<std::int64_t> parts = parts_of(loops);
+    std::vector<std::int64_t> extents;
+    for (const program::For* loop : loops) extents.push_back(loop->extent.value());
+    const std::vector<std::int64_t> parts = parts_of_loops(extents, cores_);
     std::int64_t used = 1;
     for (std::int64_t count : parts) used *= count;
     if (used < 2) return false;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -14,6 +15,7 @@
 #include "tilesim/compile/plan/options.hpp"
 #include "tilesim/graph/graph.hpp"
 #include "tilesim/graph/kind.hpp"
+#include "tilesim/mapping/attention.hpp"
 #include "tilesim/program/program.hpp"
 
 namespace tilesim::lower {
@@ -64,6 +66,7 @@ struct Choices {
   std::unordered_map<std::string, std::shared_ptr<const Division>> divisions;
   std::unordered_map<std::string, mapping::Nest> nests;
   std::unordered_map<std::string, mapping::VectorTiles> tiles;
+  std::map<mapping::AttentionProblem, std::optional<mapping::AttentionPlan>> attentions;  ///< none: no tile fits
 };
 
 /// A contract whose float operands are not rounded to what an array multiplies.

@@ -183,16 +183,17 @@ void fold_small(Graph& graph) { fold_constants(graph, evaluated, fold_limit); }
 
 namespace {
 
-/// Prices in cycles, and the tiles of the kernel.
-std::string decision(const mapping::AttentionPlan& plan, double apart) {
+/// What is chosen, the prices in cycles, and the tiles of the kernel.
+std::string decision(const mapping::AttentionPlan& plan, bool one, double apart) {
   const auto cycles = [](double value) { return std::to_string(static_cast<std::int64_t>(value)); };
-  return std::string(plan.cycles < apart ? "as one kernel" : "as two products around a softmax") + ": " +
-         cycles(plan.cycles) + " and " + cycles(apart) + " cycles by estimate; tiles of " + std::to_string(plan.heads) +
-         " x " + std::to_string(plan.queries) + " queries and " + std::to_string(plan.keys) + " keys" +
-         (plan.resident ? ", which stay" : "");
+  return std::string(one ? "as one kernel" : "as two products around a softmax") + ": " + cycles(plan.cycles) +
+         " and " + cycles(apart) + " cycles by estimate; tiles of " + std::to_string(plan.heads) + " x " +
+         std::to_string(plan.queries) + " queries and " + std::to_string(plan.keys) + " keys" +
+         (plan.resident ? ", which stay" : "") +
+         (plan.splits > 1 ? ", in " + std::to_string(plan.splits) + " parts" : "");
 }
 
-/// The row of an attention in the table of groups. Apart, scores and weights are each written and read once.
+/// The row of an attention in the table of groups.
 FusionCandidate attention_row(const Graph& graph, const GraphFunction& function, const Op& op) {
   FusionCandidate row;
   row.candidate = (&function == &graph.entry() ? "" : function.name + ".") + op.name;
@@ -202,55 +203,98 @@ FusionCandidate attention_row(const Graph& graph, const GraphFunction& function,
   return row;
 }
 
-void add_price(FusionCandidate& row, const mapping::AttentionProblem& problem, const mapping::AttentionPlan& plan,
-               double apart) {
-  const auto scores = static_cast<double>(problem.batch * problem.heads * problem.queries * problem.keys);
-  constexpr double moves = 4, bytes = 4;  // of scores and weights, in f32
-  row.bytes_saved = moves * bytes * scores;
-  row.cycles_saved = apart - plan.cycles;
-  row.decision = plan.cycles < apart ? "taken" : "not worth it";
-  row.reason = decision(plan, apart);
-}
+/// Attentions that run faster as one kernel than apart, by their origins: passes move operations. What chips with a
+/// compiler of their own do is in its profile.
+class WholeAttentions {
+ public:
+  WholeAttentions(const Share& machine, const CompileOptions& options, const ApartCycles& apart, Prepared& prepared)
+      : machine_(machine), options_(options), apart_(apart), prepared_(prepared) {}
 
-/// Attentions that run faster as one kernel than apart. What chips with a compiler of their own do is in its profile.
-std::set<const Op*> whole_attentions(const Graph& graph, const Share& machine, const CompileOptions& options,
-                                     std::vector<std::string>& notes, std::vector<FusionCandidate>& looked_at) {
-  std::set<const Op*> whole;
-  std::map<std::string, int> said;
-  const FusionRules rules = FusionRules::of(machine, options);
-  if (!rules.has(Rule::attention)) return whole;
-  for (const GraphFunction& function : graph.functions)
-    for (const Op& op : function.ops) {
-      if (op.kind != Kind::attention) continue;
-      FusionCandidate& row = looked_at.emplace_back(attention_row(graph, function, op));
-      row.reason = "the chip's own compiler does not";
-      if (rules.native) continue;
-      row.reason = "the units do not compute it so, or no tile of it fits the scratchpad";
-      const auto problem = attention_problem(function, op, machine);
-      const auto plan = problem ? mapping::plan_attention(*problem, machine) : std::nullopt;
-      if (!plan) continue;
-      const double apart = mapping::attention_apart_cycles(*problem, machine);
-      add_price(row, *problem, *plan, apart);
-      if (plan->cycles < apart) whole.insert(&op);
-      ++said[row.reason];
-    }
-  for (const auto& [text, count] : said) notes.push_back(std::to_string(count) + " x attention " + text);
-  return whole;
-}
+  std::set<std::string> find() {
+    const bool native = FusionRules::of(machine_, options_).native;
+    std::set<std::string> whole;
+    std::map<std::string, int> said;
+    for (const GraphFunction& function : prepared_.graph.functions)
+      for (const Op& op : function.ops) {
+        if (op.kind != Kind::attention) continue;
+        FusionCandidate& row = prepared_.looked_at.emplace_back(attention_row(prepared_.graph, function, op));
+        row.reason = native           ? "the chip's own compiler does not"
+                     : is_mapped(op) ? "tiles are given for its parts"
+                                      : "the units do not compute it so, or no tile of it fits the scratchpad";
+        const auto problem =
+            native || is_mapped(op) ? std::nullopt : attention_problem(function, op, machine_);
+        if (!problem) continue;
+        const Chosen& chosen = choice(*problem, function, op);
+        if (!chosen.plan) continue;
+        if (chosen.one) whole.insert(op.source);
+        add_price(row, *problem, chosen);
+        ++said[row.reason];
+      }
+    for (const auto& [text, count] : said)
+      prepared_.notes.push_back(std::to_string(count) + " x attention " + text);
+    return whole;
+  }
+
+ private:
+  /// Tiles are given for what it becomes as primitives, or it alone is to be lowered.
+  bool is_mapped(const Op& op) const {
+    const auto of_it = [&](const std::string& name) { return name == op.name || name.starts_with(op.name + "."); };
+    const auto any = [&](const auto& table) {
+      return std::ranges::any_of(table, [&](const auto& entry) { return of_it(entry.first); });
+    };
+    return any(options_.mappings) || any(options_.vectors) || of_it(options_.only);
+  }
+
+  struct Chosen {
+    std::optional<mapping::AttentionPlan> plan;
+    double apart = 0;
+    bool one = false;
+  };
+
+  /// Apart, scores and weights are each written and read once.
+  static void add_price(FusionCandidate& row, const mapping::AttentionProblem& problem, const Chosen& chosen) {
+    const auto scores = static_cast<double>(problem.batch * problem.heads * problem.queries * problem.keys);
+    constexpr double moves = 4, bytes = 4;  // of scores and weights, in f32
+    row.bytes_saved = moves * bytes * scores;
+    row.cycles_saved = chosen.apart - chosen.plan->cycles;
+    row.decision = chosen.one ? "taken" : "not worth it";
+    row.reason = decision(*chosen.plan, chosen.one, chosen.apart);
+  }
+
+  const Chosen& choice(const mapping::AttentionProblem& problem, const GraphFunction& function, const Op& op) {
+    const auto [known, fresh] = chosen_.try_emplace(problem);
+    Chosen& chosen = known->second;
+    if (!fresh) return chosen;
+    prepared_.attentions[problem] = chosen.plan = mapping::plan_attention(problem, machine_);
+    if (!chosen.plan) return chosen;
+    constexpr double certain = 0.95;  // the two prices are not closer to the truth than that
+    chosen.apart = mapping::attention_apart_cycles(problem, machine_);
+    if (chosen.plan->cycles > certain * chosen.apart) chosen.apart = apart_(function, op);
+    chosen.one = chosen.plan->cycles < certain * chosen.apart;
+    return chosen;
+  }
+
+  const Share& machine_;
+  const CompileOptions& options_;
+  const ApartCycles& apart_;
+  Prepared& prepared_;
+  std::map<mapping::AttentionProblem, Chosen> chosen_;
+};
 
 }  // namespace
 
-Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options) {
-  Prepared prepared{graph, {}, {}, {}};
+Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options, const ApartCycles& apart) {
+  Prepared prepared{graph, {}, {}, {}, {}};
   Graph& work = prepared.graph;
   keep_origins(work);
   const LoweringProfile& profile = machine.whole.lowering;
   if (profile.fusion && profile.fusion->keep_affine_apart)
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
   for (GraphFunction& function : work.functions) materialize_input_dilation(function);
-  const std::set<const Op*> whole =
-      whole_attentions(work, machine, options, prepared.notes, prepared.looked_at);  // operations stay where they are
-  expand(work, [&](const Op& op) { return !whole.count(&op); });
+  std::set<std::string> whole;
+  if (FusionRules::of(machine, options).has(Rule::attention))
+    whole = WholeAttentions(machine, options, apart, prepared).find();
+  expand(work, [&](const Op& op) { return op.kind != Kind::attention || !whole.count(op.source); });
   fold_empty(work, evaluated);
   divide_solves(work, machine);
   expand_transforms(work, machine);

@@ -1,6 +1,9 @@
 // Makes the graph ready for one machine: expansion, folding, layout copies.
 #pragma once
 
+#include <functional>
+#include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -13,11 +16,15 @@ struct Prepared {
   std::set<std::string> kept_apart;        ///< values that end a kernel although their reader could join it
   std::vector<std::string> notes;          ///< what is approximated, for the program
   std::vector<FusionCandidate> looked_at;  ///< groups that are one operation of the graph: attention
+  std::map<mapping::AttentionProblem, std::optional<mapping::AttentionPlan>> attentions;  ///< none: no tile fits
 };
+
+/// Cycles of an attention as primitives, by the prices of their kernels.
+using ApartCycles = std::function<double(const GraphFunction&, const Op&)>;
 
 /// Composites become primitives, small constants are folded, no-ops go; what the machine's profile asks for is
 /// inserted.
-Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options);
+Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions& options, const ApartCycles& apart);
 
 /// Folds constants of few elements, as every graph is before it is lowered.
 void fold_small(Graph& graph);

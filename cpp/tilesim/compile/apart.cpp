@@ -1,0 +1,51 @@
+#include "tilesim/compile/apart.hpp"
+
+#include "tilesim/graph/builder.hpp"
+#include "tilesim/graph/passes.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim {
+
+namespace {
+
+/// The operation alone, of inputs, as primitives.
+Graph expanded_alone(const GraphFunction& function, const Op& op) {
+  Graph graph;
+  Builder builder(graph, "apart");
+  std::vector<ValueId> operands;
+  for (const ValueId operand : op.operands)
+    operands.push_back(operand == no_value ? no_value
+                                           : builder.input("x" + std::to_string(operands.size()),
+                                                           function.value(operand).type));
+  builder.output(builder.op(op.kind, operands, op.attributes, "apart")[0], "y");
+  builder.finish();
+  expand(graph);
+  return graph;
+}
+
+}  // namespace
+
+lower::ApartCycles apart_prices(const Share& machine, const CompileOptions& options, std::int64_t contexts) {
+  return [&machine, &options, contexts](const GraphFunction& function, const Op& op) {
+    std::vector<ProductChoice> products;
+    std::vector<VectorChoice> vectors;
+    CompileOptions alone;
+    alone.fuse = options.fuse;
+    alone.mapping = options.mapping;
+    alone.cores = options.cores;
+    alone.contexts = options.contexts;
+    alone.each = options.each;
+    alone.cancel = options.cancel;
+    alone.record = &products;
+    alone.record_vectors = &vectors;
+    lowered_on(expanded_alone(function, op), machine, alone, contexts, machine);
+    double cycles = 0;
+    for (const ProductChoice& choice : products)
+      cycles += mapping::CostModel(choice.problem, choice.machine).cycles(choice.nest);
+    for (const VectorChoice& choice : vectors)
+      cycles += mapping::price(choice.problem, choice.tiles, choice.machine).cycles;
+    return cycles;
+  };
+}
+
+}  // namespace tilesim

@@ -1,0 +1,18 @@
+// What attentions cost as primitives: the price that one kernel is compared with.
+#pragma once
+
+#include "tilesim/compile/passes/passes.hpp"
+#include "tilesim/compile/plan/options.hpp"
+#include "tilesim/compile/prepare/prepare.hpp"
+
+namespace tilesim {
+
+/// `lowered` on a share that a context has; `whole`: as the program has it for itself.
+lower::Lowering lowered_on(const Graph& graph, const Share& machine, const CompileOptions& options,
+                           std::int64_t contexts, const Share& whole);
+
+/// Lowers an attention alone, expanded, and adds up what the mapping expects of its kernels. Refers to what it is made
+/// of.
+lower::ApartCycles apart_prices(const Share& machine, const CompileOptions& options, std::int64_t contexts);
+
+}  // namespace tilesim

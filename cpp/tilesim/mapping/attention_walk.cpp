@@ -1,0 +1,441 @@
+#include "tilesim/mapping/attention_walk.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/tile/compute.hpp"
+#include "tilesim/tile/latency.hpp"
+
+namespace tilesim::mapping {
+
+namespace {
+
+/// One tile of keys under one tile of queries.
+struct AttentionStep {
+  std::int64_t rows = 0, keys = 0, tile = 0;
+  bool masked = false, fresh = true;
+  bool as(const AttentionStep& other) const {
+    return rows == other.rows && keys == other.keys && masked == other.masked && fresh == other.fresh;
+  }
+};
+
+/// Latencies of the kernel's computes.
+class AttentionUnits {
+ public:
+  AttentionUnits(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
+      : p_(problem), plan_(plan), machine_(machine) {}
+
+  TileLatency scores(const AttentionStep& s, bool follows) const { return product(s, p_.depth, s.keys, follows); }
+  TileLatency sums(const AttentionStep& s, bool follows) const { return product(s, s.keys, p_.width, follows); }
+  /// The largest score of each row; where scores change, they do.
+  TileLatency largest(const AttentionStep& s) const {
+    std::array<std::int32_t, 4> f{1, 0, 0, 0};
+    if (changes(s)) {
+      f[1] += (scaled() ? 1 : 0) + (p_.caps ? 1 : 0);
+      if (p_.caps) f[2] += 1, f[3] += 1;
+      const std::int32_t limits = s.masked ? p_.causal + (p_.window > 0) : 0;
+      if (limits > 0) f[0] += 2 + 3 * limits + (limits > 1), f[2] += plan_.heads > 1 ? limits : 0;
+      if (p_.mask) f[0] += *p_.mask != DType::boolean || limits > 0;
+      if (limits > 0 || p_.mask == DType::boolean) f[0] += 1;
+    }
+    return vector(f, 1, s.rows, s.keys);
+  }
+  TileLatency rows(const AttentionStep& s) const {
+    return vector({4, 1 + (scaled() && !changes(s) ? 1 : 0), 0, 1}, 0, 1, s.rows);
+  }
+  TileLatency weights(const AttentionStep& s) const {
+    return vector({2, scaled() && !changes(s) ? 1 : 0, 0, 1}, 1, s.rows, s.keys);
+  }
+  TileLatency rescale(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.width); }
+  TileLatency first_rows(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, 1, rows); }
+  TileLatency first_sums(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, rows, p_.width); }
+  TileLatency scale_queries(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.depth); }
+  TileLatency end(std::int64_t rows) const {
+    if (plan_.splits > 1) return vector({0, 0, 0, 0}, 0, rows, p_.width);
+    return vector({2, 0, 1, 0}, 0, rows, p_.width);
+  }
+
+ private:
+  bool scaled() const { return p_.scaled && !plan_.folds; }
+  bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
+  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, bool follows) const {
+    ProductDims dims;
+    dims.a = dims.b = p_.stored;
+    dims.stationary_a = plan_.queries_stay;
+    const std::int64_t extents[] = {ceil_div(s.rows, machine_.core.array.count), k, n};
+    return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
+                         {false, follows});
+  }
+  TileLatency vector(const std::array<std::int32_t, 4>& functions, std::int64_t reductions, std::int64_t rows,
+                     std::int64_t columns) const {
+    VectorWork work;
+    work.functions = functions;
+    work.lane_reductions = reductions;
+    const std::int64_t extents[] = {rows, columns};
+    return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
+  }
+
+  const AttentionProblem& p_;
+  const AttentionPlan& plan_;
+  const Share& machine_;
+};
+
+/// The tiles that one core has: of a part, the parts of a trip, and how often it has such trips.
+class AttentionTiles {
+ public:
+  AttentionTiles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
+      : p_(problem), plan_(plan), trips_(attention_trips(problem, plan, machine.core.count)) {}
+
+  const AttentionTrips& trips() const { return trips_; }
+  std::int64_t tiles() const { return ceil_div(p_.queries, plan_.queries); }
+  std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
+  std::int64_t repeats() const { return trips_.batch * trips_.groups * trips_.heads * trips_.splits; }
+  /// Parts of the core with most work, in their order.
+  std::vector<std::int64_t> own_parts() const {
+    const std::int64_t all = plan_.paired ? ceil_div(parts(), 2) : parts();
+    std::vector<std::int64_t> best;
+    double most = -1;
+    for (std::int64_t first = 0; first < all; first += trips_.parts) {
+      std::vector<std::int64_t> own;
+      double work = 0;
+      const auto take = [&](std::int64_t part) { own.push_back(part), work += this->work(part); };
+      for (std::int64_t i = first; i < std::min(all, first + trips_.parts); ++i) {
+        take(i);
+        if (plan_.paired && parts() - 1 - i > i) take(parts() - 1 - i);
+      }
+      if (work > most) most = work, best = std::move(own);
+      if (!p_.hides()) break;  // all see as much, but for the last
+    }
+    return best;
+  }
+  std::int64_t first_tile(std::int64_t part) const { return part * plan_.per_part; }
+  std::int64_t end_tile(std::int64_t part) const { return std::min(tiles(), (part + 1) * plan_.per_part); }
+  std::int64_t queries(std::int64_t tile) const { return std::min(plan_.queries, p_.queries - tile * plan_.queries); }
+  std::int64_t rows(std::int64_t tile) const { return plan_.heads * queries(tile); }
+
+  KeyTiles seen(std::int64_t tile) const {
+    KeyTiles range = seen_tiles(p_, plan_.keys, tile * plan_.queries, queries(tile));
+    if (plan_.splits > 1) range.end = std::min(range.end, range.begin + plan_.split_tiles(p_));
+    return range;
+  }
+  AttentionStep step(std::int64_t tile, std::int64_t key_tile) const {
+    const std::int64_t first = tile * plan_.queries, count = queries(tile), start = key_tile * plan_.keys;
+    AttentionStep step{rows(tile), std::min(plan_.keys, p_.keys - start), key_tile, false, true};
+    if (p_.causal && first + p_.offset < start + step.keys - 1) step.masked = true;
+    if (p_.window > 0 && start <= first + count + p_.offset - p_.window - 1) step.masked = true;
+    if (p_.hides() && plan_.heads == 1) {
+      const SeenRows seen = seen_rows(p_, first, count, start, step.keys);
+      step.rows = seen.to - seen.from;
+    }
+    if (plan_.resident && tile % plan_.per_part > 0)
+      step.fresh = p_.causal && key_tile >= seen_before(tile * plan_.queries);
+    return step;
+  }
+
+ private:
+  double work(std::int64_t part) const {
+    std::int64_t steps = 0;
+    for (std::int64_t tile = first_tile(part); tile < end_tile(part); ++tile) {
+      const KeyTiles range = seen(tile);
+      steps += rows(tile) * std::max<std::int64_t>(0, range.end - range.begin) + rows(tile);
+    }
+    return static_cast<double>(steps);
+  }
+  std::int64_t seen_before(std::int64_t first) const {
+    return ceil_div(std::clamp<std::int64_t>(first + p_.offset, 0, p_.keys), plan_.keys);
+  }
+
+  const AttentionProblem& p_;
+  const AttentionPlan& plan_;
+  AttentionTrips trips_;
+};
+
+/// Queues and rings of one core; times in cycles.
+class AttentionQueues {
+ public:
+  AttentionQueues(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
+      : p_(problem), plan_(plan), machine_(machine), units_(problem, plan, machine), tiles_(problem, plan, machine) {
+    const auto hertz = static_cast<double>(machine.core.clock.hertz);
+    const auto ratio = hertz / static_cast<double>(machine.network.clock.hertz);
+    const DmaSpec& dma = machine.core.dma;
+    const auto cores = static_cast<double>(tiles_.trips().cores);
+    one_way_ = static_cast<double>(machine.network.latency_cycles) * ratio;
+    latency_ = static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz;
+    const double all = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz *
+                       static_cast<double>(machine.core.count);
+    rate_ = std::min(all / cores, static_cast<double>(machine.network.port_bytes_per_cycle) / ratio);
+    if (const auto regions = static_cast<double>(machine.memory.regions); regions > 1) {
+      const double link = static_cast<double>(machine.network.region_bytes_per_cycle) / ratio;
+      rate_ = std::min(rate_, link * regions / (regions - 1) / std::max(1.0, cores / regions));
+      one_way_ += static_cast<double>(machine.network.region_latency_cycles) * ratio;
+    }
+    dma_ = static_cast<double>(dma.bytes_per_cycle);
+    chunk_ = std::max<std::int64_t>(16384, machine.memory.interleave_bytes * machine.memory.channels);
+    chunk_ = std::max<std::int64_t>(1, std::min(chunk_, dma.outstanding_bytes));
+    alone_ = dma.outstanding_bytes < 2 * chunk_;
+    queues_ = std::max<std::int64_t>(1, dma.load_queues);
+    size_ = static_cast<double>(host_bytes(p_.stored));
+  }
+
+  double run() {
+    const std::vector<std::int64_t> parts = tiles_.own_parts();
+    keys_held_.assign(static_cast<std::size_t>(ceil_div(p_.keys, plan_.keys)), 0);
+    values_held_ = keys_held_;
+    repeat(tiles_.repeats(), [&] {
+      for (const std::int64_t part : parts) walk_part(part, std::min(plan_.groups, p_.key_heads));
+    });
+    return *std::max_element(t_.begin(), t_.end()) + static_cast<double>(machine_.core.kernel_launch_cycles);
+  }
+
+ private:
+  enum Time : std::uint8_t {
+    load0,
+    load1,
+    store,
+    memory_reads,
+    memory_writes,
+    array,
+    vector,
+    finish,
+    queries_ready,
+    rows_begun,
+    weights_done,
+    values_ready,
+    rescaled,
+    sums_done,
+    scores_done,
+    q_ring = scores_done + 2,
+    y_ring = q_ring + 2,
+    k_ring = y_ring + 2,
+    v_ring = k_ring + 2,
+    s_ring = v_ring + 2,
+    p_ring = s_ring + 2,
+    mask_ring = p_ring + 2,
+    times = mask_ring + 2
+  };
+  using Times = std::array<double, times>;
+  double& ring(Time first, std::int64_t version, std::int64_t depth = 2) {
+    return t_[static_cast<std::size_t>(first) + static_cast<std::size_t>(version % depth)];
+  }
+
+  /// As often as `count` says; once two turns move all that they move by as much as each other, the rest do too.
+  template <class Body>
+  void repeat(std::int64_t count, const Body& body) {
+    std::int64_t done = 0, pairs = 0;
+    double before = 0;
+    while (count - done >= 4) {
+      const Times old = t_;
+      body(), body();
+      done += 2;
+      double least = INFINITY, most = 0;
+      for (std::size_t i = 0; i < t_.size(); ++i)
+        if (t_[i] != old[i]) least = std::min(least, t_[i] - old[i]), most = std::max(most, t_[i] - old[i]);
+      const bool steady = most - least < 1e-6 * most + 1e-9;
+      const bool even = ++pairs > 4 && std::abs(most - before) < 1e-3 * most;
+      before = most;
+      if (!steady && !even && pairs < 12) continue;
+      const auto rest = static_cast<double>((count - done) / 2);
+      for (std::size_t i = 0; i < t_.size(); ++i)
+        if (t_[i] != old[i]) t_[i] += rest * most;
+      done += (count - done) / 2 * 2;
+    }
+    for (; done < count; ++done) body();
+  }
+
+  /// When a transfer that may begin at `wanted` is done.
+  double transfer(Time queue, double wanted, double bytes, bool write) {
+    double& free = t_[queue];
+    const double begin = std::max(free, wanted) + static_cast<double>(machine_.core.dma.issue_cycles);
+    const double way = latency_ + one_way_ * (write ? 1 : 2);
+    double& busy = t_[write ? memory_writes : memory_reads];  // stores stand later in the text than loads that go first
+    double done = 0;
+    if (alone_) {  // one request at a time
+      double left = bytes, now = begin;
+      const auto whole = static_cast<double>(chunk_);
+      if (const double many = std::floor(left / whole) - 2; many > 0) {
+        const double each = std::max(whole / rate_ + way, whole / dma_);
+        now += many * each, left -= many * whole;
+        busy = std::max(busy, now - way);
+      }
+      for (; left > 0; left -= whole) {
+        busy = std::max(busy, now + one_way_) + std::min(left, whole) / rate_;
+        now = std::max(busy - one_way_ + way, now + std::min(left, whole) / dma_);
+      }
+      done = free = now;
+    } else {
+      busy = std::max(busy, begin + one_way_) + bytes / rate_;
+      done = std::max(busy - one_way_ + way, begin + bytes / dma_);
+      free = std::max(begin + bytes / dma_, busy - one_way_ - static_cast<double>(machine_.core.dma.outstanding_bytes) / rate_);
+    }
+    done += static_cast<double>(machine_.core.dma.latency_cycles);
+    t_[finish] = std::max(t_[finish], done);
+    return done;
+  }
+  Time load_queue(std::int64_t number) const { return number % std::min<std::int64_t>(2, queues_) == 0 ? load0 : load1; }
+
+  double compute(Time unit, double wanted, const TileLatency& latency) {
+    const double begin = std::max(t_[unit], wanted);
+    t_[unit] = begin + static_cast<double>(latency.busy);
+    return begin + static_cast<double>(latency.done);
+  }
+  /// A product on the arrays; the next one that follows at once finds them filled.
+  template <class Latency>
+  double multiply(double wanted, const Latency& latency) {
+    const double begin = std::max(t_[array], wanted);
+    return compute(array, begin, latency(begin == t_[array] && begin > 0));
+  }
+
+  double load_keys(const AttentionStep& s, Time slots, std::int64_t version, std::int64_t head, Time queue,
+                   std::int64_t width, std::vector<double>& held) {
+    const double bytes = static_cast<double>(s.keys * width) * size_;
+    if (!plan_.resident) return transfer(queue, ring(slots, version, plan_.key_buffers), bytes, false);
+    double& here = held[static_cast<std::size_t>(s.tile)];
+    if (s.fresh) here = transfer(queue, ring(slots, head, plan_.key_buffers), bytes, false);
+    return here;
+  }
+
+  void scores(const AttentionStep& s) {
+    const std::int64_t version = scores_++;
+    const double keys = load_keys(s, k_ring, version, heads_begun_, load_queue(0), p_.depth, keys_held_);
+    const double wanted = std::max({keys, t_[queries_ready], ring(s_ring, version)});
+    ring(scores_done, version) = multiply(wanted, [&](bool follows) { return units_.scores(s, follows); });
+    if (!plan_.resident) ring(k_ring, version, plan_.key_buffers) = t_[array];
+  }
+
+  void weights(const AttentionStep& s) {
+    const std::int64_t version = weights_++;
+    double wanted = std::max({ring(scores_done, version), ring(p_ring, version), t_[rows_begun]});
+    if (p_.mask) {
+      const double bytes = static_cast<double>(s.rows * s.keys * host_bytes(*p_.mask));
+      wanted = std::max(wanted, transfer(load_queue(1), ring(mask_ring, version), bytes, false));
+    }
+    const double largest = compute(vector, wanted, units_.largest(s));
+    const double rows = compute(vector, largest, units_.rows(s));
+    t_[weights_done] = compute(vector, rows, units_.weights(s));
+    ring(s_ring, version) = ring(mask_ring, version) = t_[vector];
+    t_[rescaled] = compute(vector, t_[sums_done], units_.rescale(s.rows));
+  }
+
+  void load_values(const AttentionStep& s) {
+    t_[values_ready] = load_keys(s, v_ring, sums_, heads_ended_, load_queue(1), p_.width, values_held_);
+  }
+  void sums(const AttentionStep& s) {
+    const std::int64_t version = sums_++;
+    const double wanted = std::max({t_[values_ready], t_[weights_done], t_[rescaled]});
+    t_[sums_done] = multiply(wanted, [&](bool follows) { return units_.sums(s, follows); });
+    ring(p_ring, version) = t_[array];
+    if (!plan_.resident) ring(v_ring, version, plan_.key_buffers) = t_[array];
+  }
+
+  void begin(std::int64_t tile) {
+    const double bytes = static_cast<double>(tiles_.rows(tile) * p_.depth) * size_;
+    t_[queries_ready] = transfer(load_queue(0), ring(q_ring, tiles_begun_++), bytes, false);
+    if (plan_.folds) t_[queries_ready] = compute(vector, t_[queries_ready], units_.scale_queries(tiles_.rows(tile)));
+    const KeyTiles seen = tiles_.seen(tile);
+    if (p_.all_see()) scores(tiles_.step(tile, seen.begin));
+  }
+
+  /// Around the begin of the next one; none: -1.
+  void walk_tile(std::int64_t tile, std::int64_t next) {
+    const std::int64_t rows = tiles_.rows(tile), version = tiles_done_++;
+    t_[rows_begun] = compute(vector, 0, units_.first_rows(rows));
+    t_[sums_done] = compute(vector, 0, units_.first_sums(rows));
+    const KeyTiles seen = tiles_.seen(tile);
+    const bool some = seen.end > seen.begin, ends = (tile + 1) % plan_.per_part == 0 || tile + 1 == tiles_.tiles();
+    if (some && !p_.all_see()) scores(tiles_.step(tile, seen.begin));
+    if (some) walk_keys(tile, seen);
+    if (some && !p_.all_see()) sums(tiles_.step(tile, seen.end - 1));
+    ring(q_ring, version) = t_[array];
+    if (plan_.resident && ends) ring(k_ring, heads_begun_++, plan_.key_buffers) = t_[array];
+    if (next >= 0) begin(next);
+    if (p_.all_see()) sums(tiles_.step(tile, seen.end - 1));
+    if (plan_.resident && ends) ring(v_ring, heads_ended_++, plan_.key_buffers) = t_[array];
+    const double wanted = std::max(t_[sums_done], ring(y_ring, version));
+    const double end = compute(vector, wanted, units_.end(rows));
+    const double wide = plan_.splits > 1 ? 4 : size_;
+    ring(y_ring, version) = transfer(store, end, static_cast<double>(rows * p_.width) * wide, true);
+    if (plan_.splits > 1)
+      for (int i = 0; i < 2; ++i) transfer(store, end, static_cast<double>(rows) * 4, true);
+  }
+
+  /// All but the last sums.
+  void walk_keys(std::int64_t tile, const KeyTiles& seen) {
+    const std::int64_t last = seen.end - 1;
+    const auto turn = [&](const AttentionStep& step, const AttentionStep& next) {
+      weights(step), scores(next), load_values(step), sums(step);
+    };
+    for (std::int64_t i = seen.begin; i < last;) {
+      const AttentionStep step = tiles_.step(tile, i);
+      std::int64_t alike = i, beyond = seen.end;  // the last one that is the same, found by halving
+      while (beyond - alike > 1) {
+        const std::int64_t middle = (alike + beyond) / 2;
+        (tiles_.step(tile, middle).as(step) ? alike : beyond) = middle;
+      }
+      repeat(alike - i, [&] { turn(step, step); });
+      i = alike;
+      if (i < last) turn(step, tiles_.step(tile, i + 1)), ++i;
+    }
+    const AttentionStep step = tiles_.step(tile, last);
+    weights(step), load_values(step);
+  }
+
+  void walk_head(std::int64_t first, std::int64_t end, bool last) {
+    const std::int64_t follows = last ? -1 : first;
+    std::int64_t tile = first;
+    if (!p_.hides() && end - first > 4) {
+      walk_tile(tile++, first + 1);
+      repeat(end - first - 3, [&] { walk_tile(first + 1, first + 1); });
+      tile = end - 2;
+    }
+    for (; tile < end; ++tile) walk_tile(tile, tile + 1 < end ? tile + 1 : follows);
+  }
+
+  void walk_part(std::int64_t part, std::int64_t groups) {
+    const std::int64_t first = tiles_.first_tile(part), end = tiles_.end_tile(part);
+    begin(first);
+    repeat(groups - 1, [&] { walk_head(first, end, false); });
+    walk_head(first, end, true);
+  }
+
+  const AttentionProblem& p_;
+  const AttentionPlan& plan_;
+  const Share& machine_;
+  AttentionUnits units_;
+  AttentionTiles tiles_;
+  Times t_{};
+  double one_way_ = 0, latency_ = 0, rate_ = 1, dma_ = 1, size_ = 4;
+  std::int64_t chunk_ = 1, queues_ = 1;
+  bool alone_ = false;  ///< a queue has one request in flight
+  std::int64_t scores_ = 0, weights_ = 0, sums_ = 0, tiles_begun_ = 0, tiles_done_ = 0, heads_begun_ = 0,
+               heads_ended_ = 0;
+  std::vector<double> keys_held_, values_held_;
+};
+
+}  // namespace
+
+double least_attention_cycles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine) {
+  const AttentionUnits units(problem, plan, machine);
+  const AttentionTiles tiles(problem, plan, machine);
+  double arrays = 0, vectors = 0;
+  for (const std::int64_t part : tiles.own_parts())
+    for (std::int64_t tile = tiles.first_tile(part); tile < tiles.end_tile(part); ++tile) {
+      const KeyTiles seen = tiles.seen(tile);
+      if (seen.end <= seen.begin) continue;
+      const AttentionStep step = tiles.step(tile, seen.begin);
+      const std::int64_t border =
+          problem.hides() ? 2 + ceil_div(plan.queries, plan.keys) * (problem.window > 0 ? 2 : 1) : 1;
+      const auto count = static_cast<double>(std::max<std::int64_t>(0, seen.end - seen.begin - border));
+      arrays += count * static_cast<double>(units.scores(step, true).busy + units.sums(step, true).busy);
+      vectors += count * static_cast<double>(units.largest({step.rows, step.keys}).busy + units.weights(step).busy +
+                                             units.rescale(step.rows).busy);
+    }
+  return std::max(arrays, vectors) * static_cast<double>(tiles.repeats() * plan.groups);
+}
+
+double walked_attention_cycles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine) {
+  return AttentionQueues(problem, plan, machine).run();
+}
+
+}  // namespace tilesim::mapping
