@@ -124,13 +124,14 @@ ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& 
 
 }  // namespace
 
-ArrayDims array_dims(const Problem& problem, int pack) {
+ArrayDims array_dims(const Problem& problem, const Nest& nest) {
+  const int pack = nest.pack;
   ArrayDims dims;
   dims.batch = static_cast<int>(problem.batch_dims.size());
   dims.rows = static_cast<int>(problem.m_dims.size());
   dims.contraction = static_cast<int>(problem.k_dims.size());
   dims.columns = static_cast<int>(problem.n_dims.size());
-  dims.packed = pack >= 0 ? 2 : 1;
+  dims.packed = nest.unfold > 0 ? static_cast<int>(nest.unfold) : pack >= 0 ? 2 : 1;
   dims.a = problem.dtypes[0];
   dims.b = problem.dtypes[1];
   dims.order = problem.batch_dims;
@@ -171,7 +172,8 @@ TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machin
     work.lane = lane_dim(problem, nest, machine);
     return work;
   }
-  work.dims = array_dims(problem, nest.pack);
+  work.dims = array_dims(problem, nest);
+  work.unfold = nest.unfold;
   work.grid = array_grid(problem, nest, work.dims, machine, latency);
   return work;
 }
@@ -182,8 +184,25 @@ TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::
   const Descriptor d = array_descriptor(work.dims, tile, work.grid, machine);
   const TileLatency behind = latency.latency(d, {false, true});
   const ArraySpec& array = machine.core.array;
-  return {behind.busy, latency.latency(d, {}).busy - behind.busy, behind.done - behind.busy,
-          kept_whole(array, d) ? kept_operand(array, d.stationary_a) : -1};
+  TileCycles cycles{behind.busy, latency.latency(d, {}).busy - behind.busy, behind.done - behind.busy,
+                    kept_whole(array, d) ? kept_operand(array, d.stationary_a) : -1};
+  if (work.unfold > 0) {
+    Descriptor moved;
+    moved.kind = ComputeKind::permute;
+    moved.dtype = problem.dtypes[0];
+    moved.elements = element_count(unfolded_extents(problem, Nest{tile, {}, {}, false, {}, 1, -1, work.unfold}));
+    cycles.unfolding = latency.latency(moved, {}).done;
+  }
+  return cycles;
+}
+
+int lane_axis(const Problem& problem, const TileWork& work) {
+  const std::vector<AxisAccess>& axes = problem.domain.results[0].axes;
+  const int dim = problem.on_vector ? work.lane : problem.n_dims.empty() ? -1 : problem.n_dims.back();
+  for (std::size_t axis = 0; axis < axes.size(); ++axis)
+    for (const AxisAccess::Term& term : axes[axis].terms)
+      if (term.dim == dim) return static_cast<int>(axis);
+  return static_cast<int>(axes.size()) - 1;
 }
 
 }  // namespace tilesim::mapping
