@@ -39,11 +39,12 @@ mapping::Nest nest_from_python(const py::dict& nest, const std::string& operatio
     if (nest.contains("pack")) result.pack = nest["pack"].cast<int>();
     if (nest.contains("unfold")) result.unfold = nest["unfold"].cast<std::int64_t>();
   } catch (const std::runtime_error&) {
-    throw UserError({"tiles, order, depths and sub of a nest are lists of integers, contexts, pack and unfold are integers",
-                     operation,
-                     shown(nest),
-                     {},
-                     {}});
+    throw UserError(
+        {"tiles, order, depths and sub of a nest are lists of integers, contexts, pack and unfold are integers",
+         operation,
+         shown(nest),
+         {},
+         {}});
   }
   const py::object given = nest.contains("unit") ? py::object(nest["unit"]) : py::str("array");
   const std::string unit = py::isinstance<py::str>(given) ? given.cast<std::string>() : shown(given);

@@ -33,10 +33,10 @@ struct ArrayGrid {
 
 /// What the tiles of a nest are to the units: the same for full and ragged ones.
 struct TileWork {
-  ArrayDims dims;   ///< of computes on arrays
-  ArrayGrid grid;   ///< no cuts on the vector unit
-  VectorTaps taps;  ///< on the vector unit
-  int lane = -1;    ///< there
+  ArrayDims dims;           ///< of computes on arrays
+  ArrayGrid grid;           ///< no cuts on the vector unit
+  VectorTaps taps;          ///< on the vector unit
+  int lane = -1;            ///< there
   std::int64_t unfold = 0;  ///< contracted dims that the cross-lane unit puts side by side
 };
 /// With the grid with which the arrays finish a full tile (or piece) of the nest soonest; of equals the one of fewest
@@ -49,9 +49,9 @@ int lane_axis(const Problem& problem, const TileWork& work);
 /// A tile with these extents on its unit, behind another one: of the array that has most.
 struct TileCycles {
   std::int64_t busy = 0;
-  std::int64_t first = 0;  ///< more where nothing streams while what lies still in the array is loaded
-  std::int64_t drain = 0;  ///< from then until the last result
-  int kept = -1;           ///< operand that lies still and fills the array once
+  std::int64_t first = 0;      ///< more where nothing streams while what lies still in the array is loaded
+  std::int64_t drain = 0;      ///< from then until the last result
+  int kept = -1;               ///< operand that lies still and fills the array once
   std::int64_t unfolding = 0;  ///< of the cross-lane unit, before
 };
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,

@@ -282,8 +282,7 @@ struct CostModel::Walk {
       const auto drain = static_cast<double>(step.unit.drain);
       unit_free = end;
       for (std::size_t operand = 0; operand < 2; ++operand)
-        if (step.last_use[operand])
-          read_ring(operand).released[static_cast<std::size_t>(step.versions[operand])] = end;
+        if (step.last_use[operand]) read_ring(operand).released[static_cast<std::size_t>(step.versions[operand])] = end;
       if (!step.stores) continue;
       if (model.problem_.epilogue_functions == 0) {
         stored.push_back(end + drain);

@@ -180,8 +180,8 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
     Access apart;
     for (const mapping::UnfoldedAxis& axis : mapping::unfolded_axes(problem_, nest_.unfold))
       apart.axes.push_back(axis.access);
-    mma.a = product_view(unfolded_slot, apart, row_major_strides(plan_.unfolded.extents),
-                         {dims.order.begin(), columns}, array);
+    mma.a = product_view(unfolded_slot, apart, row_major_strides(plan_.unfolded.extents), {dims.order.begin(), columns},
+                         array);
   }
   mma.b = product_view("b", domain_.operands[1], operands_[1].slot_strides,
                        join(dims.order.begin(), rows, contraction, dims.order.end()), array);

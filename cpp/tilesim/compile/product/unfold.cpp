@@ -31,8 +31,7 @@ void ProductLowering::emit_unfold(program::Block& block) {
   block.push_back(on(unit, program::PermuteOp{std::move(in), std::move(out)}));
   block.push_back(on(unit, program::Commit{unfolded_slot, 0, 1}));
   block.push_back(on(unit, program::Release{operand.slot, 0}));
-  for (const std::string& array : mma_queues())
-    block.push_back(on(array, program::Wait{unfolded_slot, 0, {}, 0, 1}));
+  for (const std::string& array : mma_queues()) block.push_back(on(array, program::Wait{unfolded_slot, 0, {}, 0, 1}));
 }
 
 }  // namespace tilesim::lower
