@@ -40,7 +40,8 @@ struct TileWork {
   std::int64_t unfold = 0;  ///< contracted dims that the cross-lane unit puts side by side
 };
 /// With the grid with which the arrays finish a full tile (or piece) of the nest soonest; of equals the one of fewest
-/// arrays. Rows are divided where that is worth loading their weights several times.
+/// arrays. Rows are divided where that is worth loading their weights several times. Few columns stream past rows that
+/// lie still, where memory leaves the lanes free.
 TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& latency);
 /// Axis of the result that lies over the lanes where the vector unit finishes tiles: the axis along which the vector
 /// unit, or the array's columns, have computed them; -1: the result has no axes.

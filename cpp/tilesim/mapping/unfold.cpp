@@ -61,10 +61,14 @@ double cycles_per_pass(const Problem& problem, const Nest& nest, const Share& ma
     return count;
   };
   const auto rate = array.rates.find(problem.dtypes[0]);
-  const double streamed = static_cast<double>(product(problem.m_dims)) /
-                          (rate == array.rates.end() || rate->second <= 0 ? 1 : rate->second);
-  return tiles * static_cast<double>(product(problem.batch_dims) * ceil_div(product(problem.n_dims), array.columns)) *
-         std::max(streamed, static_cast<double>(array.rows)) / static_cast<double>(array.count);
+  const double slower = 1 / (rate == array.rates.end() || rate->second <= 0 ? 1 : rate->second);
+  const auto one = [&](const std::vector<int>& streamed, const std::vector<int>& across) {
+    return static_cast<double>(ceil_div(product(across), array.columns)) *
+           std::max(slower * static_cast<double>(product(streamed)), static_cast<double>(array.rows));
+  };
+  double pass = one(problem.m_dims, problem.n_dims);
+  if (machine.layout.tile.empty()) pass = std::min(pass, one(problem.n_dims, problem.m_dims));
+  return tiles * static_cast<double>(product(problem.batch_dims)) * pass / static_cast<double>(array.count);
 }
 
 }  // namespace
