@@ -19,13 +19,13 @@ using tilesim::bindings::MappingProblem;
 namespace tilesim::bindings {
 
 mapping::Nest nest_from_python(const py::dict& nest, const std::string& operation) {
-  static const std::set<std::string> known{"tiles", "order", "depths", "unit", "sub", "contexts", "pack"};
+  static const std::set<std::string> known{"tiles", "order", "depths", "unit", "sub", "contexts", "pack", "unfold"};
   for (const auto& [key, value] : nest)
     if (const auto text = py::isinstance<py::str>(key) ? key.cast<std::string>() : shown(key); !known.count(text))
       throw UserError({"unknown key of a nest",
                        operation,
                        "'" + text + "'",
-                       "tiles, order, depths, sub, unit, contexts, pack",
+                       "tiles, order, depths, sub, unit, contexts, pack, unfold",
                        {}});
   for (const char* key : {"tiles", "order", "depths"})
     if (!nest.contains(key)) throw UserError({std::string("a nest needs '") + key + "'", operation, {}, {}, {}});
@@ -37,12 +37,14 @@ mapping::Nest nest_from_python(const py::dict& nest, const std::string& operatio
     if (nest.contains("sub")) result.sub = nest["sub"].cast<std::vector<std::int64_t>>();
     if (nest.contains("contexts")) result.contexts = nest["contexts"].cast<std::int64_t>();
     if (nest.contains("pack")) result.pack = nest["pack"].cast<int>();
+    if (nest.contains("unfold")) result.unfold = nest["unfold"].cast<std::int64_t>();
   } catch (const std::runtime_error&) {
-    throw UserError({"tiles, order, depths and sub of a nest are lists of integers, contexts and pack are integers",
-                     operation,
-                     shown(nest),
-                     {},
-                     {}});
+    throw UserError(
+        {"tiles, order, depths and sub of a nest are lists of integers, contexts, pack and unfold are integers",
+         operation,
+         shown(nest),
+         {},
+         {}});
   }
   const py::object given = nest.contains("unit") ? py::object(nest["unit"]) : py::str("array");
   const std::string unit = py::isinstance<py::str>(given) ? given.cast<std::string>() : shown(given);
@@ -61,6 +63,7 @@ py::dict nest_to_python(const mapping::Nest& nest) {
   if (!nest.sub.empty()) result["sub"] = nest.sub;
   if (nest.contexts != 1) result["contexts"] = nest.contexts;
   if (nest.pack >= 0) result["pack"] = nest.pack;
+  if (nest.unfold > 0) result["unfold"] = nest.unfold;
   return result;
 }
 

@@ -93,8 +93,9 @@ ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& 
     for (int dim : group)
       if (size(dim) > 1) choices.push_back({dim, dim == group.back() ? innermost : 1});
   };
-  add(problem.n_dims, array.columns);
-  add(problem.m_dims, machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 1);
+  const std::int64_t row = machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 1;
+  add(problem.n_dims, dims.stationary_a ? 1 : array.columns);
+  add(problem.m_dims, dims.stationary_a ? array.columns : row);
   add(problem.batch_dims, 1);
   ArrayGrid best, next;
   std::int64_t least = latency.latency(array_descriptor(dims, tile, best, machine), {false, true}).busy;
@@ -122,15 +123,23 @@ ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& 
   return best;
 }
 
+/// Whether the rows may lie still while the columns stream, which ends with rows over the lanes: where memory is tiled
+/// for the lanes the result would have to change them.
+bool either_may_stay(const Problem& problem, const Share& machine) {
+  return machine.core.array.dataflow == Dataflow::weight_stationary && machine.layout.tile.empty() &&
+         problem.counted_by_data < 0 && !problem.m_dims.empty() && !problem.n_dims.empty();
+}
+
 }  // namespace
 
-ArrayDims array_dims(const Problem& problem, int pack) {
+ArrayDims array_dims(const Problem& problem, const Nest& nest) {
+  const int pack = nest.pack;
   ArrayDims dims;
   dims.batch = static_cast<int>(problem.batch_dims.size());
   dims.rows = static_cast<int>(problem.m_dims.size());
   dims.contraction = static_cast<int>(problem.k_dims.size());
   dims.columns = static_cast<int>(problem.n_dims.size());
-  dims.packed = pack >= 0 ? 2 : 1;
+  dims.packed = nest.unfold > 0 ? static_cast<int>(nest.unfold) : pack >= 0 ? 2 : 1;
   dims.a = problem.dtypes[0];
   dims.b = problem.dtypes[1];
   dims.order = problem.batch_dims;
@@ -171,9 +180,19 @@ TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machin
     work.lane = lane_dim(problem, nest, machine);
     return work;
   }
-  work.dims = array_dims(problem, nest.pack);
+  work.dims = array_dims(problem, nest);
+  work.unfold = nest.unfold;
   work.grid = array_grid(problem, nest, work.dims, machine, latency);
-  return work;
+  if (!either_may_stay(problem, machine)) return work;
+  TileWork turned = work;
+  turned.dims.stationary_a = true;
+  turned.grid = array_grid(problem, nest, turned.dims, machine, latency);
+  std::vector<std::int64_t> tile(nest.tiles.size());
+  for (std::size_t d = 0; d < tile.size(); ++d) tile[d] = sub_of(problem, nest, d);
+  const auto busy = [&](const TileWork& way) {
+    return latency.latency(array_descriptor(way.dims, tile, way.grid, machine), {false, true}).busy;
+  };
+  return busy(turned) < busy(work) ? turned : work;
 }
 
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
@@ -182,8 +201,29 @@ TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::
   const Descriptor d = array_descriptor(work.dims, tile, work.grid, machine);
   const TileLatency behind = latency.latency(d, {false, true});
   const ArraySpec& array = machine.core.array;
-  return {behind.busy, latency.latency(d, {}).busy - behind.busy, behind.done - behind.busy,
-          kept_whole(array, d) ? kept_operand(array, d.stationary_a) : -1};
+  TileCycles cycles{behind.busy, latency.latency(d, {}).busy - behind.busy, behind.done - behind.busy,
+                    kept_whole(array, d) ? kept_operand(array, d.stationary_a) : -1};
+  if (work.unfold > 0) {
+    Descriptor moved;
+    moved.kind = ComputeKind::permute;
+    moved.dtype = problem.dtypes[0];
+    moved.elements = element_count(unfolded_extents(problem, Nest{tile, {}, {}, false, {}, 1, -1, work.unfold}));
+    cycles.unfolding = latency.latency(moved, {}).done;
+  }
+  return cycles;
+}
+
+int lane_axis(const Problem& problem, const TileWork& work) {
+  const std::vector<AxisAccess>& axes = problem.domain.results[0].axes;
+  const auto last_row = static_cast<std::size_t>(std::max(0, work.dims.batch + work.dims.rows - 1));
+  const int dim = problem.on_vector        ? work.lane
+                  : work.dims.stationary_a ? work.dims.order[last_row]
+                  : problem.n_dims.empty() ? -1
+                                           : problem.n_dims.back();
+  for (std::size_t axis = 0; axis < axes.size(); ++axis)
+    for (const AxisAccess::Term& term : axes[axis].terms)
+      if (term.dim == dim) return static_cast<int>(axis);
+  return static_cast<int>(axes.size()) - 1;
 }
 
 }  // namespace tilesim::mapping

@@ -11,7 +11,7 @@ namespace tilesim::mapping {
 
 /// Of a product's array computes as they stand in its program: problem dims, in that order.
 struct ArrayDims : ProductDims { std::vector<int> order; };
-ArrayDims array_dims(const Problem& problem, int pack);
+ArrayDims array_dims(const Problem& problem, const Nest& nest);
 
 /// Of a product on the vector unit: contracted dims that one compute sums, and those over whose tiles a loop goes.
 struct VectorTaps { std::vector<int> summed, looped; };
@@ -33,21 +33,27 @@ struct ArrayGrid {
 
 /// What the tiles of a nest are to the units: the same for full and ragged ones.
 struct TileWork {
-  ArrayDims dims;   ///< of computes on arrays
-  ArrayGrid grid;   ///< no cuts on the vector unit
-  VectorTaps taps;  ///< on the vector unit
-  int lane = -1;    ///< there
+  ArrayDims dims;           ///< of computes on arrays
+  ArrayGrid grid;           ///< no cuts on the vector unit
+  VectorTaps taps;          ///< on the vector unit
+  int lane = -1;            ///< there
+  std::int64_t unfold = 0;  ///< contracted dims that the cross-lane unit puts side by side
 };
 /// With the grid with which the arrays finish a full tile (or piece) of the nest soonest; of equals the one of fewest
-/// arrays. Rows are divided where that is worth loading their weights several times.
+/// arrays. Rows are divided where that is worth loading their weights several times. Few columns stream past rows that
+/// lie still, where memory leaves the lanes free.
 TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& latency);
+/// Axis of the result that lies over the lanes where the vector unit finishes tiles: the axis along which the vector
+/// unit, or the array's columns, have computed them; -1: the result has no axes.
+int lane_axis(const Problem& problem, const TileWork& work);
 
 /// A tile with these extents on its unit, behind another one: of the array that has most.
 struct TileCycles {
   std::int64_t busy = 0;
-  std::int64_t first = 0;  ///< more where nothing streams while what lies still in the array is loaded
-  std::int64_t drain = 0;  ///< from then until the last result
-  int kept = -1;           ///< operand that lies still and fills the array once
+  std::int64_t first = 0;      ///< more where nothing streams while what lies still in the array is loaded
+  std::int64_t drain = 0;      ///< from then until the last result
+  int kept = -1;               ///< operand that lies still and fills the array once
+  std::int64_t unfolding = 0;  ///< of the cross-lane unit, before
 };
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
                        const Share& machine, ClosedForm& latency);

@@ -283,6 +283,7 @@ const CostModel::Weighed& CostModel::weigh_tiles(const Nest& nest) {
   Extents key = nest.tiles;
   add_sub(nest, key);
   if (nest.pack >= 0) key.push_back(nest.pack);
+  if (nest.unfold > 0) key.push_back(-nest.unfold);
   const auto [entry, fresh] = weighed_.try_emplace(std::move(key), Weighed{});
   Weighed& weighed = entry->second;
   if (!fresh) return weighed;
@@ -328,14 +329,16 @@ Cost CostModel::price(const Nest& nest) {
   const auto leaf_bytes = static_cast<double>(cost.leaf_bytes);
   cost.compute = weighed.work.busy;
   cost.epilogue = weighed.work.finishing;
+  const double unfolding = unfolding_cycles(problem_, nest, machine_);
   const double loaded = moving(weighed.fetched_for, moved[0], moved[1], leaf_bytes);
   cost.memory = std::max(
       {(moved[0] / weighed.fetched_for[0] + moved[1] / weighed.fetched_for[1] + moved[2] + leaf_bytes) / memory_rate_,
        static_cast<double>(cost.total_bytes()) / port_rate_, loaded, moving(weighed.fetched_for, 0, 0, moved[2])});
-  for (std::size_t i = 0; i < 2; ++i)                    // a tile that arrives in pieces is used meanwhile
-    cost.ring[i] = computed(i)           ? cost.compute  // what it is computed from has buffers of its own
-                   : cost.pieces[i] == 1 ? cost.ring[i] + cost.compute
-                                         : std::max(cost.ring[i], cost.compute);
+  for (std::size_t i = 0; i < 2; ++i)                          // a tile that arrives in pieces is used meanwhile
+    cost.ring[i] = computed(i)                 ? cost.compute  // what it is computed from has buffers of its own
+                   : i == 0 && nest.unfold > 0 ? cost.ring[i] + unfolding
+                   : cost.pieces[i] == 1       ? cost.ring[i] + cost.compute
+                                               : std::max(cost.ring[i], cost.compute);
   cost.ring[2] = cost.compute + (spans || cost.pieces[2] > 1       ? 0
                                  : problem_.epilogue_functions > 0 ? cost.epilogue
                                                                    : cost.ring[2]);
@@ -343,6 +346,7 @@ Cost CostModel::price(const Nest& nest) {
   const std::pair<double, const char*> flat[] = {
       {cost.compute + weighed.ends, "compute"},
       {cost.epilogue + weighed.ends, "epilogue"},
+      {unfolding + load_wait_, "unfolding"},
       {cost.memory + store_wait_, "memory"},
       {(requests * load_wait_ + loaded) / static_cast<double>(window_) / queues, "latency of loads"}};
   const auto& most = *std::max_element(std::begin(flat), std::end(flat));

@@ -131,7 +131,7 @@ class CostModel {
   bool reduces() const;
   std::int64_t fetched_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   std::int64_t preparing(std::size_t operand, const Nest& nest);
-  std::int64_t finishing(const Extents& tile);
+  std::int64_t finishing(const Extents& tile, const TileWork& unit);
   Work work(const Nest& nest);
   Work work_in_pieces(const Nest& nest);
   const Weighed& weigh_tiles(const Nest& nest);

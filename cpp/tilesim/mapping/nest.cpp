@@ -274,6 +274,7 @@ Legality legal(const Problem& problem, const Nest& nest, const Share& machine) {
   if (const std::string wrong = wrong_pieces(problem, nest, loops); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_contexts(nest.contexts, machine); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_pack(problem, nest, machine); !wrong.empty()) return {false, wrong};
+  if (const std::string wrong = wrong_unfold(problem, nest, machine); !wrong.empty()) return {false, wrong};
   for (const AxisAccess& axis : problem.domain.results[0].axes)
     for (const AxisAccess::Term& outer : axis.terms)
       for (const AxisAccess::Term& inner : axis.terms) {

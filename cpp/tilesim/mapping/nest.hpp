@@ -28,6 +28,9 @@ struct Nest {
   /// both go through in one pass. The first operand's tile has their axes minor. -1: each position is a pass of its
   /// own.
   int pack = -1;
+  /// So many of the innermost contracted dims lie over the array's rows together, where the cross-lane unit has put
+  /// them side by side: windows unfolded in the scratchpad. 0: none.
+  std::int64_t unfold = 0;
   friend bool operator==(const Nest&, const Nest&) = default;
 };
 
@@ -110,12 +113,33 @@ Legality legal(const Problem& problem, const Nest& nest, const Share& machine);
 
 /// Which rule the packed contraction breaks; empty: none. Packed elements must be neighbours in the tile.
 std::string wrong_pack(const Problem& problem, const Nest& nest, const Share& machine);
-/// The nest with the packing that saves most passes through the array; none where none is legal or saves any.
+/// The nest with the packing that saves most passes through the array, or with windows unfolded where that is faster
+/// still; neither where neither is legal or saves any.
 Nest packed(const Problem& problem, Nest nest, const Share& machine);
 /// Dims that can be packed where tiles are whole.
 std::vector<int> packable(const Problem& problem, const Share& machine);
 /// Axes of the first operand, outer to inner, as a tile of it lies on chip when `pack` is packed.
 std::vector<int> packed_axes(const Problem& problem, int pack);
+
+/// An axis of the first operand as it lies unfolded: an axis of its own, or the part of one that a single dim moves.
+struct UnfoldedAxis {
+  std::size_t axis = 0;          ///< of the operand
+  std::int64_t coefficient = 1;  ///< positions of that axis per step along this one
+  AxisAccess access = {};
+  bool apart = false;  ///< one dim's part
+};
+/// Of a tile with so many contracted dims side by side, outer to inner: these come last.
+std::vector<UnfoldedAxis> unfolded_axes(const Problem& problem, std::int64_t count);
+/// Of an unfolded tile, per such axis.
+Shape unfolded_extents(const Problem& problem, const Nest& nest);
+/// Buffers of an unfolded tile.
+constexpr std::int64_t unfolded_buffers = 2;
+/// Which rule the unfolded windows break; empty: none.
+std::string wrong_unfold(const Problem& problem, const Nest& nest, const Share& machine);
+/// Cycles in which the cross-lane unit unfolds all tiles, at least.
+double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& machine);
+/// The nest with as many dims unfolded as make array and cross-lane unit soonest done; as packed where none does.
+Nest unfolded(const Problem& problem, Nest nest, const Share& machine);
 
 /// How often each operand is loaded and how many elements in all: an operand is fetched at the innermost loop it
 /// depends on.

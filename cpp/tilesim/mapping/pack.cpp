@@ -78,8 +78,11 @@ std::string wrong_pack(const Problem& problem, const Nest& nest, const Share& ma
   return {};
 }
 
-Nest packed(const Problem& problem, Nest nest, const Share& machine) {
+namespace {
+
+Nest with_packed_loop(const Problem& problem, Nest nest, const Share& machine) {
   nest.pack = -1;
+  nest.unfold = 0;
   const std::vector<int>& k = problem.k_dims;
   if (k.size() < 2 || !never_packed(problem, machine).empty()) return nest;
   const auto tile = [&](int dim) { return sub_of(problem, nest, static_cast<std::size_t>(dim)); };
@@ -99,6 +102,12 @@ Nest packed(const Problem& problem, Nest nest, const Share& machine) {
   }
   nest.pack = choice;
   return nest;
+}
+
+}  // namespace
+
+Nest packed(const Problem& problem, Nest nest, const Share& machine) {
+  return unfolded(problem, with_packed_loop(problem, std::move(nest), machine), machine);
 }
 
 std::vector<int> packable(const Problem& problem, const Share& machine) {

@@ -119,6 +119,8 @@ Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, c
     const std::int64_t buffers = nest.depths[operand] + (sends(problem, nest, operand) ? sending_buffers : 0);
     need.scratchpad += ring_bytes(problem.dtypes[operand], tile, buffers);
   }
+  if (nest.unfold > 0)
+    need.scratchpad += ring_bytes(problem.dtypes[0], element_count(unfolded_extents(problem, nest)), unfolded_buffers);
   const std::int64_t elements = buffer_elements(problem, nest, loops.whole, 2);
   const std::int64_t sums = ring_bytes(problem.dtypes[2], elements, nest.depths[2]);
   (machine.core.scratchpad.accumulator_bytes > 0 && !problem.on_vector ? need.accumulator : need.scratchpad) += sums;
@@ -146,7 +148,7 @@ Nest in_whole_tiles(Nest nest) {
 
 KernelPlan plan(const Problem& problem, const Nest& nest) {
   const OwnDims own = own_dims(problem);
-  KernelPlan plan{plan_loops(problem, nest, own), {}, {}, {}, {}};
+  KernelPlan plan{plan_loops(problem, nest, own), {}, {}, {}, {}, {}};
   if (!nest.sub.empty() && !problem.on_vector && problem.counted_by_data < 0)
     for (const auto* dims : {&problem.batch_dims, &problem.k_dims, &problem.m_dims, &problem.n_dims})
       for (int dim : *dims)
@@ -167,6 +169,9 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
     for (int dim : plan.cut)
       if (buffer.pieces > 1 && has(own[operand], dim)) buffer.cut.push_back(dim);
   }
+  plan.unfolded.depth = nest.unfold > 0 ? unfolded_buffers : 0;
+  if (nest.unfold > 0) plan.unfolded.extents = unfolded_extents(problem, nest);
+  plan.unfolded.elements = element_count(plan.unfolded.extents);
   const auto vector_buffer = [&](const Access& access, const std::vector<int>& reduced) {
     KernelPlan::Buffer buffer;
     for_each_extent(problem, nest, 0, access, [&](std::int64_t extent) {

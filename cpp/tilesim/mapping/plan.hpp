@@ -59,6 +59,7 @@ struct KernelPlan : LoopPlan {
   };
   std::array<Buffer, 3> buffers{};      ///< of a, b, sums
   std::vector<Buffer> leaves, outputs;  ///< as the problem has them
+  Buffer unfolded{};                    ///< of a tile of a with windows unfolded; depth 0: there is none
   std::vector<int> cut;                 ///< dims in pieces, in the order in which pieces follow each other
 };
 /// Of a nest with a size per dim, an order of all dims and three depths; whether it fits is the caller's question.

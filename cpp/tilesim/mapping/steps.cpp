@@ -47,7 +47,7 @@ void CostModel::Walk::list() {
         if (model.reduced_ >> d & 1) kind.complete &= index[d] + 1 == model.trips(nest, d);
       }
       kind.unit = tile_cycles(model.problem_, unit, tile, model.machine_, model.latency_);
-      if (kind.complete) kind.finishing = static_cast<double>(model.finishing(tile));
+      if (kind.complete) kind.finishing = static_cast<double>(model.finishing(tile, unit));
     }
     step.unit = kind.unit;
     step.stores = kind.complete;
@@ -91,6 +91,7 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
       steps[i].last_use[operand] =
           i + 1 == steps.size() || steps[i + 1].versions[operand] != steps[i].versions[operand];
   }
+  if (nest.unfold > 0) rows = {unfolded_buffers, rings[0].ready, rings[0].released};
   for (std::size_t leaf = 3; leaf < rings.size(); ++leaf) {
     rings[leaf].depth = vector_buffers;
     rings[leaf].ready.assign(finishing.size(), unknown);
@@ -187,7 +188,7 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
         add_leaves(part);
         for (std::size_t d = 0; d < dims; ++d)
           if (model.reduced_ >> d & 1) tile[d] = 1;
-        finishing.push_back(static_cast<double>(model.finishing(tile)));
+        finishing.push_back(static_cast<double>(model.finishing(tile, unit)));
       }
       steps.push_back(step);
       std::size_t i = cut.size();
@@ -200,6 +201,19 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
     changed = at;
   }
   make_rings(versions);
+}
+
+/// When the tile of a step is unfolded, once a buffer for it is free; its own buffer is free once it has passed the
+/// cross-lane unit. Unknown while one of them is.
+double CostModel::Walk::unfolded(const Step& step) {
+  const auto version = static_cast<std::size_t>(step.versions[0]);
+  if (rows.ready[version] != unknown) return rows.ready[version];
+  const double arrived = rings[0].ready[version], free = rows.free_at(step.versions[0]);
+  if (arrived == unknown || free == unknown) return unknown;
+  const auto latency = static_cast<double>(model.machine_.core.cross_lane.latency);
+  rows.ready[version] = std::max({lanes_free, arrived, free}) + static_cast<double>(step.unit.unfolding);
+  rings[0].released[version] = lanes_free = rows.ready[version] - latency;
+  return rows.ready[version];
 }
 
 /// By one load queue, and by one for each operand (infinite where the machine has not got them).

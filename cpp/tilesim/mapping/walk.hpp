@@ -84,6 +84,7 @@ struct CostModel::Walk {
   void make_rings(const std::int64_t (&versions)[3]);
   void load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index);
   void list_in_pieces(const std::vector<std::size_t>& loops, const TileWork& unit);
+  double unfolded(const Step& step);
 
   /// Tiles of an operand that one core fetches for all: how many are there, and how many have passed its port again.
   struct Sent {
@@ -250,6 +251,15 @@ struct CostModel::Walk {
     sending[1].port = sending[0].any && sending[1].any ? 1 : 0;
   }
 
+  /// When the operand's tile, or piece, that a step reads is there; unknown: not yet.
+  double there(std::size_t operand, const Step& step) {
+    if (operand == 0 && nest.unfold > 0) return unfolded(step);
+    return rings[operand].ready[static_cast<std::size_t>(step.pieces[operand])];
+  }
+
+  /// Buffers that the unit reads an operand from.
+  Ring& read_ring(std::size_t operand) { return operand == 0 && nest.unfold > 0 ? rows : rings[operand]; }
+
   /// Computes as many tiles as have their operands; true if there was one.
   bool compute() {
     bool moved = false;
@@ -257,7 +267,7 @@ struct CostModel::Walk {
       const Step& step = steps[next_step];
       double start = unit_free;
       for (std::size_t operand = 0; operand < 2 && !step.empty; ++operand) {
-        const double ready = rings[operand].ready[static_cast<std::size_t>(step.pieces[operand])];
+        const double ready = there(operand, step);
         if (ready == unknown) return moved;
         start = std::max(start, ready);
       }
@@ -272,7 +282,7 @@ struct CostModel::Walk {
       const auto drain = static_cast<double>(step.unit.drain);
       unit_free = end;
       for (std::size_t operand = 0; operand < 2; ++operand)
-        if (step.last_use[operand]) rings[operand].released[static_cast<std::size_t>(step.versions[operand])] = end;
+        if (step.last_use[operand]) read_ring(operand).released[static_cast<std::size_t>(step.versions[operand])] = end;
       if (!step.stores) continue;
       if (model.problem_.epilogue_functions == 0) {
         stored.push_back(end + drain);
@@ -378,7 +388,8 @@ struct CostModel::Walk {
   double preparing[2] = {0, 0};            ///< cycles of the vector unit per tile that a prologue computes
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
   double port_free[2] = {0, 0};            ///< of this core, and of one that fetches for it
-  double memory_free = 0, unit_free = 0, vector_free = 0, finish = 0;
+  Ring rows{};                             ///< of unfolded tiles
+  double memory_free = 0, unit_free = 0, vector_free = 0, lanes_free = 0, finish = 0;
   std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand
 };
 

@@ -24,15 +24,19 @@ std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
 }
 
 /// Cycles of the vector unit for the epilogue of one tile.
-std::int64_t CostModel::finishing(const Extents& tile) {
+std::int64_t CostModel::finishing(const Extents& tile, const TileWork& unit) {
   if (problem_.epilogue_functions == 0) return 0;
+  Shape extents;
+  for (const AxisAccess& axis : access(2).axes) {
+    extents.push_back(1);
+    for (const AxisAccess::Term& term : axis.terms)
+      extents.back() += std::abs(term.coefficient) * (tile[static_cast<std::size_t>(term.dim)] - 1);
+  }
   Descriptor d;
   d.kind = ComputeKind::vector;
   d.dtype = problem_.dtypes[2];
-  d.elements = 1;
-  for (const AxisAccess& axis : access(2).axes)
-    for (const AxisAccess::Term& term : axis.terms) d.elements *= tile[static_cast<std::size_t>(term.dim)];
-  if (!problem_.n_dims.empty()) d.lane_extent = tile[static_cast<std::size_t>(problem_.n_dims.back())];
+  d.elements = element_count(extents);
+  if (const int lane = lane_axis(problem_, unit); lane >= 0) d.lane_extent = extents[static_cast<std::size_t>(lane)];
   d.functions = {static_cast<std::int32_t>(problem_.epilogue_functions), 0, 0, 0};
   return latency_.latency(d, {}).busy;
 }
@@ -66,7 +70,7 @@ CostModel::Work CostModel::work(const Nest& nest) {
     bool reduced_full = true;  // each result tile is finished once
     for (std::size_t i = 0; i < ragged_dims.size(); ++i)
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
-    if (reduced_full) total.finishing += results * static_cast<double>(finishing(here));
+    if (reduced_full) total.finishing += results * static_cast<double>(finishing(here, unit));
   }
   return total;
 }
@@ -89,7 +93,7 @@ CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   const auto add = [&](const auto& self, std::size_t d, double count, double results) -> void {
     if (d == dims) {
       total.busy += count * static_cast<double>(tile_cycles(problem_, unit, here, machine_, latency_).busy);
-      if (results > 0) total.finishing += results * static_cast<double>(finishing(here));
+      if (results > 0) total.finishing += results * static_cast<double>(finishing(here, unit));
       return;
     }
     bool first = true;  // each piece of the result is finished once

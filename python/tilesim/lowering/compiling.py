@@ -240,12 +240,15 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     )
 
 
+_PRODUCT = ("unit", "pack", "unfold")  # of a product's nest, beside its lists
+
+
 def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
     nests: dict[str, dict[str, Any]] = {}
     for operation, nest in mapping.items():
         vector = isinstance(nest, Mapping) and "lane" in nest
-        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), {"unit", "pack"})
+        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), set(_PRODUCT))
         others |= {"sub", "contexts"}
         if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
             got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)

@@ -134,6 +134,8 @@ def nest_of_product(product: Any, entry: Mapping[str, Any], place: str) -> Nest:
         if entry["pack"] not in (*names, *range(len(names))):
             raise user_error("no such loop", place=place, value=f"pack {entry['pack']!r}", allowed=", ".join(names))
         nest["pack"] = names.index(entry["pack"]) if isinstance(entry["pack"], str) else entry["pack"]
+    if "unfold" in entry:
+        nest["unfold"] = entry["unfold"]
     return nest | _further(entry, names, sizes, place)
 
 

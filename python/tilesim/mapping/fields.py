@@ -119,6 +119,15 @@ FIELDS = (
         space="packs",
     ),
     Field(
+        "unfold",
+        ("product",),
+        "integer",
+        0,
+        "0: none",
+        "how many of the innermost contracted loops (kernel positions, channels) the cross-lane unit lays side by side "
+        "over the array's rows",
+    ),
+    Field(
         "contexts",
         ("product", "vector"),
         "integer",

@@ -131,6 +131,8 @@ class Product:
         pieces = pieces_text(nest, self.names)
         if nest.get("pack", -1) >= 0:
             pieces += f" | rows hold {self.names[nest['pack']]} x {self.names[self.info['k_dims'][-1]]}"
+        if nest.get("unfold", 0) > 0:
+            pieces += f" | unfolded {' x '.join(self.names[d] for d in self.info['k_dims'][-nest['unfold'] :])}"
         return (
             f"for {' '.join(loops) or '-'} | tile {inside}{pieces} | buffers {'/'.join(map(str, nest['depths']))}{unit}"
         )

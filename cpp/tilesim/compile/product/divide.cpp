@@ -25,11 +25,15 @@ CoreSplit::Part part_of(const Choice& choice, std::int64_t wanted) {
   return {choice.dim, ceil_div(choice.extent, chunk), chunk, choice.extent};
 }
 
-/// Whether the dim shares an axis of the result with another: what lies between belongs to several parts.
-bool shares_axis(const mapping::Problem& problem, int dim) {
+/// Whether the dim shares an axis of the result with one that takes longer steps: what lies between belongs to several
+/// parts.
+bool lies_inside(const mapping::Problem& problem, int dim) {
   for (const AxisAccess& axis : problem.domain.results[0].axes)
-    for (const AxisAccess::Term& term : axis.terms)
-      if (term.dim == dim && axis.terms.size() > 1) return true;
+    for (const AxisAccess::Term& own : axis.terms)
+      for (const AxisAccess::Term& other : axis.terms)
+        if (own.dim == dim && other.dim != dim && problem.domain.extents[static_cast<std::size_t>(other.dim)] > 1 &&
+            std::abs(other.coefficient) >= std::abs(own.coefficient))
+          return true;
   return false;
 }
 
@@ -56,7 +60,7 @@ std::vector<Choice> choices(const Context& context, const mapping::Problem& prob
   const auto add = [&](const std::vector<int>& dims, std::int64_t innermost) {
     for (int dim : dims) {
       const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(dim)];
-      if (extent < 2 || shares_axis(problem, dim) || std::find(kept.begin(), kept.end(), dim) != kept.end()) continue;
+      if (extent < 2 || lies_inside(problem, dim) || std::find(kept.begin(), kept.end(), dim) != kept.end()) continue;
       result.push_back(
           {dim, extent,
            std::max(dim == dims.back() ? innermost : 1, moved_together(problem, context.machine.layout.tile, dim))});

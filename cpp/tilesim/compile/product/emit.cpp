@@ -51,11 +51,15 @@ void ProductLowering::emit_load(int index, Block& block) {
   block.push_back(on("", program::Acquire{operand.slot, {queue}}));
   block.push_back(on(queue, program::Load{std::move(transfer)}));
   block.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
-  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));
+  emit_arrived(index, block);
 }
 
 void ProductLowering::emit_release(int index, Block& block) {
-  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Release{operands_[index].slot, 0}));
+  if (index == 0 && nest_.unfold > 0) {
+    for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Release{unfolded_slot, 0}));
+    return;
+  }
+  for (const std::string& unit : readers(index)) block.push_back(on(unit, program::Release{operands_[index].slot, 0}));
 }
 
 void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
@@ -172,6 +176,13 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
   mma.k_dims = dims.contraction;
   mma.stationary_a = dims.stationary_a;
   mma.a = product_view("a", domain_.operands[0], operands_[0].slot_strides, {dims.order.begin(), columns}, array);
+  if (nest_.unfold > 0) {
+    Access apart;
+    for (const mapping::UnfoldedAxis& axis : mapping::unfolded_axes(problem_, nest_.unfold))
+      apart.axes.push_back(axis.access);
+    mma.a = product_view(unfolded_slot, apart, row_major_strides(plan_.unfolded.extents), {dims.order.begin(), columns},
+                         array);
+  }
   mma.b = product_view("b", domain_.operands[1], operands_[1].slot_strides,
                        join(dims.order.begin(), rows, contraction, dims.order.end()), array);
   mma.c = product_view("c", domain_.results[0], accumulator_strides_,
@@ -259,10 +270,7 @@ void ProductLowering::emit_epilogue(Block& block) {
   const std::vector<Expr> start = result_start(), extent = result_extent();
   program::VectorOp compute;
   compute.extents = extent;
-  for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
-    if (!problem_.n_dims.empty() && result_dim_[axis] == problem_.n_dims.back())
-      compute.lane_dim = static_cast<int>(axis);
-  if (compute.lane_dim < 0) compute.lane_dim = static_cast<int>(extent.size()) - 1;
+  compute.lane_dim = mapping::lane_axis(problem_, unit_);
   View sums{"c", 0, window_offset() + piece_offset(domain_.results[0], accumulator_strides_), {}};
   for (std::size_t axis = 0; axis < extent.size(); ++axis)
     sums.dims.push_back({extent[axis], accumulator_strides_[axis]});

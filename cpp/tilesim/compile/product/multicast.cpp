@@ -65,7 +65,7 @@ void ProductLowering::emit_multicast(int index, program::Transfer transfer, cons
   leader.then.push_back(on("send", std::move(send)));
   leader.then.push_back(on("send", program::Release{stage, 0}));
   block.push_back(on("", std::move(leader)));
-  for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));
+  emit_arrived(index, block);
 }
 
 }  // namespace tilesim::lower

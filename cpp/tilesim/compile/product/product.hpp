@@ -72,6 +72,9 @@ struct Division {
   bool by_price = false;
 };
 
+/// Slot of the first operand's tiles with windows unfolded.
+constexpr const char* unfolded_slot = "a_rows";
+
 /// One product kernel being lowered.
 class ProductLowering {
  public:
@@ -169,6 +172,9 @@ class ProductLowering {
   void emit_load(int index, program::Block& block);
   void emit_prologue(int index, program::Block& block);
   void emit_release(int index, program::Block& block);
+  void emit_arrived(int index, program::Block& block);
+  void emit_unfold(program::Block& block);
+  std::vector<std::string> readers(int index) const;
   void emit_mma(program::Block& block);
   void emit_arrays(program::Block& block);
   void emit_one_mma(std::int64_t array, program::Block& block);

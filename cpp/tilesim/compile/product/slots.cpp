@@ -36,7 +36,9 @@ void ProductLowering::make_operand(int index) {
     }
   }
   const DType dtype = problem_.dtypes[static_cast<std::size_t>(index)];
-  add_slot(operand.slot, dtype, buffer.elements, buffer.depth, false, mma_queues());
+  add_slot(operand.slot, dtype, buffer.elements, buffer.depth, false, readers(index));
+  if (index == 0 && nest_.unfold > 0)
+    add_slot(unfolded_slot, dtype, plan_.unfolded.elements, plan_.unfolded.depth, false, mma_queues());
   if (buffer.sent) add_slot(operand.slot + "_stage", dtype, buffer.elements, mapping::sending_buffers, false, {"send"});
 }
 

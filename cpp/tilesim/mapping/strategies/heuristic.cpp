@@ -84,7 +84,8 @@ double compute_cycles(const Problem& problem, Nest& nest, const Share& machine, 
 double estimate(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& closed_form) {
   Nest walked = nest;
   const TileWork unit = tile_work(problem, nest, machine, closed_form);
-  const double busy = compute_cycles(problem, walked, machine, closed_form, unit, 0, 1);
+  const double busy = std::max(compute_cycles(problem, walked, machine, closed_form, unit, 0, 1),
+                               unfolding_cycles(problem, nest, machine));
   const Traffic moved = traffic(problem, nest);
   const double port =
       static_cast<double>(machine.network.port_bytes_per_cycle) * static_cast<double>(machine.network.clock.hertz);

@@ -238,6 +238,7 @@ class Search {
     key.insert(key.end(), nest.order.begin(), nest.order.end());
     key.insert(key.end(), nest.sub.begin(), nest.sub.end());
     if (nest.pack >= 0) key.push_back(nest.pack);
+    if (nest.unfold > 0) key.push_back(-nest.unfold);
     return key;
   }
 
