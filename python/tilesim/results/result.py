@@ -230,7 +230,9 @@ class Result:
 
     @property
     def data_sources(self) -> dict[str, str]:
-        """Tensors whose values timing read: "given", "computed from ..." (what was given), "default: ..." and what."""
+        """Tensors whose values timing read: "given", a trace, a distribution and its seed, "computed from ..." (what was
+        given, in an execution), "default: ..." and what.
+        """
         return dict(self.data.get("data_sources", {}))
 
     @property
