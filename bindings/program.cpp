@@ -10,6 +10,7 @@
 #include "tilesim/base/json/tree.hpp"
 #include "tilesim/graph/file.hpp"
 #include "tilesim/program/count.hpp"
+#include "tilesim/program/data_steps.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/program/memory_plan.hpp"
 #include "tilesim/program/run/execute.hpp"
@@ -39,12 +40,24 @@ py::list tensors(const Program& program) {
 }
 
 py::tuple contents(const Program& program) {
-  const auto [found, reads] = bindings::cancellable(
-      [&] { return std::pair{program::contents(program), program::CompiledProgram(&program).reads_tensors}; });
+  const auto found = bindings::cancellable([&] { return program::contents(program); });
   py::list kernels;
   for (const auto& kernel : found.kernels)
     kernels.append(py::make_tuple(kernel.function, kernel.scope->kernel, py::tuple(py::cast(kernel.scope->operation))));
-  return py::make_tuple(found.operations, reads, found.sends, kernels);
+  return py::make_tuple(found.operations, found.sends, kernels);
+}
+
+py::list data_reads(const Program& program) {
+  py::list rows;
+  for (const auto& read : bindings::cancellable([&] { return program::data_reads(program); }))
+    rows.append(py::make_tuple(read.tensor, read.rows, read.function, py::tuple(py::cast(read.operation))));
+  return rows;
+}
+
+py::object step_that_stores(const Program& program, const std::string& tensor) {
+  auto step = bindings::cancellable([&] { return program::step_that_stores(program, tensor); });
+  if (!step) return py::none();
+  return py::make_tuple(std::move(step->program), step->function, py::tuple(py::cast(step->operation)));
 }
 
 py::tuple memory_plan(const Program& program, std::int64_t granule) {
@@ -115,14 +128,18 @@ void init_program(py::module_& module) {
           py::arg("path"), py::arg("graph"), py::arg("header"),
           "Writes .tsim: graph, program, and a JSON header of what else there is.")
       .def("contents", &contents,
-           "Tile operations executed (loops of unknown length once), whether loops or addresses depend on tensors, "
-           "whether cores send to each other, and function, name and operations of every kernel.")
+           "Tile operations executed (loops of unknown length once), whether cores send to each other, and function, "
+           "name and operations of every kernel.")
       .def(
           "check", [](const Program& program) { bindings::cancellable([&] { program::check(program); }); },
           "Checks structure, names and rings; raises UserError.")
       .def("tensors", &tensors, "Name, dtype, shape, role of every tensor.")
-      .def("read_tensors", &program::read_tensors,
-           "Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.")
+      .def("data_reads", &data_reads,
+           "Tensors whose values timing reads (of a function's own names also what calls pass for them): name, whether "
+           "only transfers go through it, function and operations of the kernel.")
+      .def("step_that_stores", &step_that_stores, py::arg("tensor"),
+           "The step that makes a tensor, as a program of its own, with its function and operations; none: nothing "
+           "stores it.")
       .def("footprint", &program::footprint,
            "Bytes (with the padding of layouts) and name of every tensor with bytes of its own, largest first.")
       .def("memory_plan", &memory_plan, py::arg("granule"),

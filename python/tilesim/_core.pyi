@@ -562,7 +562,11 @@ class Program:
         """
     def contents(self) -> tuple:
         """
-        Tile operations executed (loops of unknown length once), whether loops or addresses depend on tensors, whether cores send to each other, and function, name and operations of every kernel.
+        Tile operations executed (loops of unknown length once), whether cores send to each other, and function, name and operations of every kernel.
+        """
+    def data_reads(self) -> list:
+        """
+        Tensors whose values timing reads (of a function's own names also what calls pass for them): name, whether only transfers go through it, function and operations of the kernel.
         """
     def footprint(self) -> list[tuple[int, str]]:
         """
@@ -572,13 +576,13 @@ class Program:
         """
         Kernels, bytes at the peak and of the largest live set, whether tensors share bytes, and of each tensor name, address, bytes, first and last kernel, and the one in whose bytes it lies.
         """
-    def read_tensors(self) -> list[str]:
-        """
-        Tensors whose values loops or addresses read, of a function's own names also what calls pass for them.
-        """
     def save(self, path: str, graph: Graph, header: str) -> None:
         """
         Writes .tsim: graph, program, and a JSON header of what else there is.
+        """
+    def step_that_stores(self, tensor: str) -> typing.Any:
+        """
+        The step that makes a tensor, as a program of its own, with its function and operations; none: nothing stores it.
         """
     def tensors(self) -> list:
         """

@@ -205,7 +205,7 @@ def test_arrays_that_timing_reads(tmp_path: Path) -> None:
     wanted = ts.simulate(ts.compile(built, "tpu-v3"), tensors={"sizes": array})
     result = ts.Result.load(tmp_path / "r.json")
     assert result.cycles == wanted.cycles != ts.simulate(ts.compile(built, "tpu-v3")).cycles
-    assert "computed from sizes" in result.data["data_sources"].values()
+    assert "computed from sizes (trace data.npz)" in result.data["data_sources"].values()
     assert "sizes" in result.data["options"]["tensors"]
     data.write_bytes(b"no archive")
     for name in (data, tmp_path / "missing.npz"):

@@ -6,7 +6,6 @@
 #include <set>
 
 #include "tilesim/base/index.hpp"
-#include "tilesim/program/expressions.hpp"
 #include "tilesim/program/visit.hpp"
 
 namespace tilesim::program {
@@ -25,18 +24,6 @@ const std::string* first_read(const Expr& expr) {
   for (const Expr& argument : expr.arguments())
     if (const std::string* found = first_read(argument)) return found;
   return nullptr;
-}
-
-template <class Visit>
-void for_each_statement(const Program& program, const Visit& visit) {
-  for_each(program.body, visit);
-  for (const Function& function : program.functions) for_each(function.body, visit);
-}
-
-template <class Add>
-void add_reads(const Expr& expr, const Add& add) {
-  if (expr.kind() == Expr::Kind::read) add(expr.name());
-  for (const Expr& argument : expr.arguments()) add_reads(argument, add);
 }
 
 }  // namespace
@@ -103,26 +90,6 @@ Contents contents(const Program& program) {
   for (const Function& function : program.functions) read(function.name, function.body);
   found.operations = Executions(program).all();
   return found;
-}
-
-std::vector<std::string> read_tensors(const Program& program) {
-  std::vector<std::string> names;
-  std::set<std::string> known;
-  const auto add = [&](const std::string& name) {
-    if (known.insert(name).second) names.push_back(name);
-  };
-  for_each_statement(program, [&](const Statement& statement) {
-    for_each_expression(statement, [&](const Expr& expr) { add_reads(expr, add); });
-    if (const auto* call = std::get_if<Call>(&statement.action))
-      for (const auto& [name, value] : call->parameters) add_reads(value, add);
-  });
-  const std::set<std::string> read = known;
-  for_each_statement(program, [&](const Statement& statement) {
-    if (const auto* call = std::get_if<Call>(&statement.action))
-      for (const auto& [formal, actual] : call->tensors)
-        if (read.contains(formal)) add(actual);
-  });
-  return names;
 }
 
 std::int64_t stored_bytes(const Tensor& tensor) {

@@ -47,10 +47,6 @@ struct Contents {
 };
 Contents contents(const Program& program);
 
-/// Tensors whose values expressions read, in the order of the text; of a function's own names for tensors also what
-/// calls pass for them.
-std::vector<std::string> read_tensors(const Program& program);
-
 /// Bytes with the padding of the layout; extents that are no numbers: 0.
 std::int64_t stored_bytes(const Tensor& tensor);
 /// Bytes and name of every tensor that has bytes of its own, largest first.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import sys
-import zipfile
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from .. import models
@@ -20,6 +19,7 @@ from ..base.table import amount
 from ..graph import Graph, user_error
 from ..lowering.profile import LOWERINGS
 from ..machine.machine import Machine
+from ..program.data_sources import opened
 from ..program.program import Program
 from ..timing.execution import verify
 from ..timing.simulate import compile, simulate
@@ -88,20 +88,17 @@ def _compiled(
     return loaded
 
 
-def _arrays(path: str | None) -> dict[str, Any]:
-    """Arrays by name of a .npz file, none of them pickled."""
-    if path is None:
-        return {}
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if isinstance(file, np.ndarray):
-                raise ValueError("one array without a name")
-            return {name: file[name] for name in file.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        what = error.strerror if isinstance(error, OSError) else None
-        raise user_error(
-            what or "this is no .npz file", place=path, value=shown(error), allowed="numpy.savez"
-        ) from None
+def _arrays(given: list[str]) -> dict[str, Any]:
+    """Of .npz files and `name=distribution`."""
+    files = [one for one in given if "=" not in one or os.path.exists(one)]
+    if len(files) > 1:
+        raise user_error("one file has all arrays", place="--tensors", value=shown(files), allowed="one .npz file")
+    found = opened(files[0]) if files else {}
+    for text in given:
+        if text not in files:
+            name, _, distribution = text.partition("=")
+            found[name] = distribution
+    return found
 
 
 @app.command()
@@ -128,7 +125,7 @@ def run(
     json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
     report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of random inputs.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Of random inputs, and of distributions.")] = 0,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
     advice: Annotated[
         bool | None,
@@ -156,7 +153,10 @@ def run(
         str | None, typer.Option(help="all (default), none, or rules with commas between: --fuse list.")
     ] = None,
     contexts: Annotated[int | None, typer.Option(min=1, help="Of a core, that share every kernel.")] = None,
-    tensors: Annotated[str | None, typer.Option(help="Arrays that timing reads, by name: a .npz file.")] = None,
+    tensors: Annotated[
+        list[str] | None,
+        typer.Option(help="What timing reads: a .npz file of arrays by name, or name=uniform, balanced, zipf:1.1."),
+    ] = None,
     passes: Annotated[
         str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
     ] = None,
@@ -203,7 +203,7 @@ def run(
     with step("simulating"):
         stays = "auto" if resident == ["auto"] else resident or []
         with_options: dict[str, Any] = {"memory": memory, "network": network, "timeline": timeline is not None}
-        with_options |= {"resident": stays, "tensors": _arrays(tensors)}
+        with_options |= {"resident": stays, "tensors": _arrays(tensors or []), "seed": seed}
         result = simulate(program, target, **with_options)
         second = simulate(other, target, **with_options) if other is not None else None
     if timeline:

@@ -1,31 +1,67 @@
-"""Where the values come from that timing reads: given, computed from what was given, or what is typical."""
+"""Where the values come from that timing reads: given, drawn, computed from what was given, or what is typical."""
 
 from __future__ import annotations
 
+import os
 import re
+import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .. import _core
 from ..base.arguments import as_array
-from ..base.errors import nearest, user_error
+from ..base.errors import nearest, path_text, shown, user_error
+from .data_roles import WORDS, Roles, Values, check_counts
+from .distributions import Counts, Distribution
 from .mixed import MixedProgram, Turn
 from .program import Program
 
-__all__ = ["Data", "PartData", "data_of_parts", "known_data"]
+__all__ = ["Data", "PartData", "Trace", "data_of_parts", "known_data", "opened"]
 
-MOST_FLOPS = 2e10
-"""Arithmetic beyond which what timing reads is not computed from what was given: some ten seconds."""
 
-_RAGGED = (".counts", ".offsets")  # what lowering makes of the group sizes of a ragged product, as tensors of its own
+class Trace(dict[str, Any]):
+    """Arrays by name, of a file that must have all that timing reads."""
+
+    file = ""
+
+
+def opened(tensors: Any) -> dict[str, Any]:
+    """What a caller gives as `tensors`.
+
+    Args:
+        tensors: arrays or names of distributions by name, or a .npz file with arrays.
+
+    Returns:
+        By name; of a file a `Trace`.
+
+    Raises:
+        UserError: for anything else, and a file that is none.
+    """
+    if isinstance(tensors, Mapping):
+        return tensors if isinstance(tensors, Trace) else dict(tensors)
+    if not isinstance(tensors, (str, os.PathLike)):
+        allowed = '{"sizes": array}, {"counts": "zipf:1.1"}, "trace.npz"'
+        raise user_error("tensors are arrays by name", place="tensors", value=shown(tensors), allowed=allowed)
+    path = path_text(tensors)
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if isinstance(file, np.ndarray):
+                raise ValueError("one array without a name")
+            trace = Trace({name: file[name] for name in file.files})
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        what = error.strerror if isinstance(error, OSError) else None
+        raise user_error(
+            what or "this is no .npz file", place=path, value=shown(error), allowed="numpy.savez"
+        ) from None
+    trace.file = os.path.basename(path)
+    return trace
 
 
 @dataclass
 class Data:
-    """Arrays by the names of a program's tensors, and how those came about that were not given."""
+    """Arrays by the names of a program's tensors, and how those came about."""
 
     arrays: dict[str, Any] = field(default_factory=dict)
     computed: dict[str, str] = field(default_factory=dict)
@@ -69,103 +105,94 @@ def _unknown(given: Iterable[str], known: Iterable[str], place: str) -> None:
             )
 
 
-class _Values:
-    """Values of a graph's entry function, computed by the reference kernels as far as they are asked for."""
-
-    def __init__(self, graph: _core.Graph, given: Mapping[str, Any]) -> None:
-        self.graph, self.given = graph, given
-        self.operations = graph.operations("")
-        self.makers = {row["name"]: op for op in self.operations for row in op["results"]}
-        self.types = {row["name"]: row for op in self.operations for row in (*op["operands"], *op["results"]) if row}
-        self.types |= {row["name"]: row for row in graph.inputs}
-
-    def _needed(self, name: str) -> tuple[dict[str, Any], set[str]]:
-        """Operations behind a value by name, and the values that these start from."""
-        operations, leaves, todo = {}, set(), [name]
-        while todo:
-            value = todo.pop()
-            maker = self.makers.get(value)
-            if value in self.given or maker is None:
-                leaves.add(value)
-            elif maker["name"] not in operations:
-                operations[maker["name"]] = maker
-                todo += [row["name"] for row in maker["operands"] if row is not None]
-        return operations, leaves
-
-    def value(self, name: str) -> tuple[Any, str]:
-        """The array and where it is from, or nothing and why."""
-        if name in self.given:
-            return self.given[name], "given"
-        operations, leaves = self._needed(name)
-        missing = sorted(leaves - set(self.given))
-        if missing or name not in self.types:
-            return None, f"computed from {', '.join(missing)}, not given" if missing and missing != [name] else ""
-        sources = ", ".join(sorted(leaves)) or "weights and constants"
-        flops = sum(sum(op["flops"].values()) for op in operations.values())
-        if flops > MOST_FLOPS:
-            return None, f"from {sources} it takes {flops:.1e} FLOPs, more than {MOST_FLOPS:.0e}"
-        order = [op["name"] for op in self.operations if op["name"] in operations]
-        part = self.graph.extract(order, sorted(leaves), [name])
-        return _core.evaluate(part, [self.given[leaf] for leaf in sorted(leaves)], {})[0], f"computed from {sources}"
+def _parted(tensors: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Distribution]]:
+    """Arrays, and distributions by name."""
+    texts = {name: value for name, value in tensors.items() if isinstance(value, str)}
+    drawn = {name: Distribution.of(text, f"tensors, {name}") for name, text in texts.items()}
+    return {name: _array(value) for name, value in tensors.items() if name not in texts}, drawn
 
 
-def _ragged(values: _Values, name: str) -> tuple[Any, str]:
-    """Rows per group and before it, as the lowering of a ragged product makes them of its sizes."""
-    for suffix in _RAGGED:
-        op = values.makers.get(name.removesuffix(suffix)) if name.endswith(suffix) else None
-        if op is None or op["kind"] != "ragged_contract":
-            continue
-        sizes, how = values.value(op["operands"][2]["name"])
-        if sizes is None:
-            return None, how or f"'{op['operands'][2]['name']}' was not given"
-        counts = np.asarray(sizes).astype(np.int64)
-        found = counts if suffix == ".counts" else np.cumsum(counts) - counts
-        return found, f"computed from {op['operands'][2]['name']}" if how == "given" else how
-    return None, ""
+def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Values) -> None:
+    """Adds what is drawn to the known values, those named by a word behind those named by themselves."""
+    for name, distribution in sorted(drawn.items(), key=lambda item: (item[0] in WORDS, item[0])):
+        word = name in WORDS and name not in values.types
+        targets = roles.by_word(name) if word else {name: roles.of(name)}
+        for target, role in targets.items():
+            if word and target in values.given:
+                continue
+            array = distribution.draw(role, seed, target)
+            how = f"{distribution}, seed {seed}"
+            if isinstance(role, Counts) and role.chosen and distribution.name != "balanced":
+                how += f", {role.chosen} of {role.groups} for each row"
+            values.add(target, array, how)
 
 
-def _filled(arrays: dict[str, Any], graph: _core.Graph, wanted: Iterable[str], given: Mapping[str, Any]) -> Data:
-    data = Data(arrays, given=tuple(given))
-    values = _Values(graph, given)
-    for name in wanted:
-        if name in arrays:
-            continue
-        found, how = values.value(name) if name in values.types else _ragged(values, name)
-        if found is None:
-            if how:
-                data.lacking[name] = how
-            continue
-        arrays[name], data.computed[name] = found, how
-    return data
-
-
-def known_data(program: Program, tensors: Mapping[str, Any]) -> Data:
+def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> Data:
     """What a simulation of a program reads of the tensors given.
 
     Args:
         program: a compiled program.
-        tensors: arrays by name: of the program's tensors, or of values of its graph.
+        tensors: arrays or names of distributions by name: of the program's tensors, or of values of its graph.
+        seed: of distributions.
 
     Returns:
         The arrays by the program's names, those that timing reads computed from the given ones where that can be done.
 
     Raises:
-        UserError: for a name that neither has.
+        UserError: for a name that neither has; counts beyond their rows; a file without what timing reads.
     """
     if not tensors:
         return Data()
+    given, drawn = _parted(tensors)
     types = {tensor["name"]: tensor for tensor in program.core.tensors()}
-    given = {name: _array(value) for name, value in tensors.items()}
+    graph = program.prepared if program.graph is not None else None
+    values = Values(graph, program.core, given)
+    if isinstance(tensors, Trace):
+        values.labels.update(dict.fromkeys(given, f"trace {tensors.file}"))
     if program.graph is None:
-        _unknown(given, types, program.core.name)
-        return Data(dict(given), given=tuple(given))
-    prepared = program.prepared
-    values = [row["name"] for op in prepared.operations("") for row in op["results"]]
-    inputs = [row["name"] for row in (*prepared.inputs, *program.graph.core.inputs)]
-    _unknown(given, dict.fromkeys([*inputs, *types, *values]), program.graph.name)
-    arrays = {name: value for name, value in given.items() if name in types}
-    wanted = program.core.read_tensors()
-    return _filled(arrays, prepared, wanted, given) if wanted else Data(arrays, given=tuple(given))
+        _unknown([*given, *drawn], types, program.core.name)
+    else:
+        prepared = program.prepared
+        results = [row["name"] for op in prepared.operations("") for row in op["results"]]
+        inputs = [row["name"] for row in (*prepared.inputs, *program.graph.core.inputs)]
+        named = [*given, *(name for name in drawn if name not in WORDS)]
+        _unknown(named, dict.fromkeys([*inputs, *types, *results, *WORDS]), program.graph.name)
+    reads = program.core.data_reads()
+    data = Data(given=tuple(name for name in tensors if name not in WORDS or name in values.types))
+    if not reads:
+        data.arrays = {name: value for name, value in given.items() if name in types}
+        return data
+    roles = Roles(program, values)
+    _draw(roles, drawn, seed, values)
+    check_counts(roles, values)
+    data.arrays = {name: value for name, value in values.given.items() if name in types}
+    data.computed = {name: how for name, how in values.labels.items() if name in types}
+    _fill(data, values, [read[0] for read in reads if read[0] not in data.arrays])
+    if isinstance(tensors, Trace):
+        _complete(tensors, [name for name in data.lacking if name not in data.arrays])
+    return data
+
+
+def _fill(data: Data, values: Values, wanted: Iterable[str]) -> None:
+    """Computes what timing reads from what is known."""
+    for name in wanted:
+        found, how = values.value(name)
+        if found is None:
+            data.lacking[name] = how
+        else:
+            data.arrays[name], data.computed[name] = found, how
+
+
+def _complete(trace: Trace, lacking: Iterable[str]) -> None:
+    names = list(lacking)
+    if names:
+        raise user_error(
+            "the trace lacks tensors that timing reads",
+            place=f"tensors, {trace.file}",
+            value=", ".join(names[:20]),
+            allowed="what it has: " + (", ".join(list(trace)[:20]) or "nothing"),
+            suggestion="Add them, or what they are computed from, or pass tensors= by name",
+        )
 
 
 class PartData:
@@ -181,7 +208,8 @@ class PartData:
         assert program.graph is not None
         self.given = given
         self.computed: dict[str, str] = {}
-        self._values = _Values(program.graph.core, given)
+        arrays = {name: value for name, value in given.items() if not isinstance(value, str)}
+        self._values = Values(program.graph.core, None, arrays)
 
     def of_part(self, part: Turn) -> dict[str, Any]:
         """What a part reads, by its names.
@@ -193,8 +221,9 @@ class PartData:
             Given arrays, and integer inputs of the part computed from these.
         """
         assert part.program is not None
-        own = {name: value for name, value in self.given.items() if name in _names_of(part)}
-        if not self.given or not part.program.reads_tensors:
+        names = _names_of(part) | set(WORDS)
+        own = {name: value for name, value in self.given.items() if name in names}
+        if not self.given or not part.program.core.data_reads():
             return own
         for row in part.graph.core.inputs:
             if row["name"] in own or not row["dtype"].startswith(("i", "u")):
@@ -243,9 +272,9 @@ def data_of_parts(program: MixedProgram, tensors: Mapping[str, Any]) -> PartData
     Raises:
         UserError: for a name that none of them has.
     """
-    given = {name: _array(value) for name, value in tensors.items()}
+    given = {name: value if isinstance(value, str) else _array(value) for name, value in tensors.items()}
     data = PartData(program, given)
-    known = dict.fromkeys([*data._values.types])
+    known = dict.fromkeys([*data._values.types, *WORDS])
     for part in program.turns:
         if part.program is not None:
             known |= dict.fromkeys(sorted(_names_of(part)))

@@ -97,7 +97,7 @@ class MixedProgram(Program):
 
     @property
     def reads_tensors(self) -> bool:
-        """Whether loops or addresses of any part depend on the values of tensors."""
+        """Whether loops, addresses or rows of any part depend on the values of tensors."""
         return any(part.program.reads_tensors for part in self.turns if part.program)
 
     @property

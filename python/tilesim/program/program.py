@@ -247,7 +247,7 @@ class Program:
 
     @property
     def reads_tensors(self) -> bool:
-        """Whether loops or addresses depend on the values of tensors."""
+        """Whether loops, addresses, or where transfers find their rows depend on the values of tensors."""
         self._count()
         return self._reads
 
@@ -259,7 +259,8 @@ class Program:
 
     def _count(self) -> None:
         if self._operations < 0:
-            count, self._reads, self._sends, self._kernels = self.core.contents()
+            count, self._sends, self._kernels = self.core.contents()
+            self._reads = bool(self.core.data_reads())
             self._operations = count  # last: another thread asks it whether the others are known
 
     @property

@@ -230,7 +230,7 @@ class Result:
 
     @property
     def data_sources(self) -> dict[str, str]:
-        """Tensors whose values timing read: "given", "computed from ..." (what was given), "default: ..." and what."""
+        """Tensors whose values timing read: "given", a trace, a distribution, "computed from ...", "default: ..."."""
         return dict(self.data.get("data_sources", {}))
 
     @property

@@ -23,6 +23,7 @@ class SimulateOptions:
     network: str | None = None
     timeline: bool = False
     tensors: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
     replay: bool = True
     placement: Mapping[str, str | int] = field(default_factory=dict)
     latencies: TileLatencies | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _core
 from ..analytic.lower_bound import lower_bound
+from ..base.arguments import whole
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, unsupported
 from ..frontends.torch.entry import is_module
@@ -20,7 +21,7 @@ from ..lowering.profile import has_profile, lowered_as
 from ..machine.machine import Machine, MachineLike
 from ..memory import Part
 from ..network import topology_of
-from ..program.data_sources import data_of_parts, known_data
+from ..program.data_sources import data_of_parts, known_data, opened
 from ..program.footprint import over_capacity
 from ..program.jobs import Job, cores_of, simulate_jobs
 from ..program.mixed import MixedProgram, Turn
@@ -75,7 +76,8 @@ def simulate(
     memory: str | None = None,
     network: str | None = None,
     timeline: bool = False,
-    tensors: Mapping[str, Any] | None = None,
+    tensors: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    seed: int = 0,
     replay: bool = True,
     placement: Mapping[str, str | int] | None = None,
     latencies: TileLatencies | None = None,
@@ -93,10 +95,15 @@ def simulate(
             "mesh", "torus", "ring", "tree", "cmesh" (large enough for the machine), a name with sizes ("mesh_4x8") or
             a .json file; none: what the machine says.
         timeline: record intervals for `Result.timeline`.
-        tensors: arrays by name, of the program's tensors or values of its graph (group sizes, counts, token ids): what
-            loops and addresses read is taken from them, or computed from them by the reference kernels. For the rest a
-            compiled program says what is typical (inputs: zeros, rows of experts: spread evenly).
-            `Result.data_sources` tells for every tensor that was read which of these it was.
+        tensors: arrays by name, of the program's tensors or values of its graph (group sizes, counts, token ids, page
+            tables): what loops and addresses read, and where gathered rows lie, is taken from them, or computed from
+            them by the reference kernels. A .npz file with such arrays must have all that timing reads. In place of an
+            array a distribution: "uniform", "balanced", or "zipf:s" (number i, from 0 on, in proportion to
+            1 / (i + 1)^s), for one tensor by its name, for all rows per group as "counts", for all indices of tables
+            and pages as "indices". For the rest a compiled program says what is typical (inputs: zeros, rows of
+            experts: spread evenly, gathered rows: one behind the other). `Result.data_sources` tells for every tensor
+            that was read which of these it was.
+        seed: of the distributions.
         replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips, and with banks equal
             layers of programs beyond 1 GiB of tensors twice, and extend them linearly; the result says so. Never with a
             timeline.
@@ -112,12 +119,21 @@ def simulate(
 
     Raises:
         UserError: for an unknown fidelity or a program without a machine; for resident tensors that the program lacks,
-            that exceed the cache, or of a machine without one; for tensors that neither program nor graph has.
+            that exceed the cache, or of a machine without one; for tensors that neither program nor graph has, a file
+            without what timing reads, an unknown distribution, an index outside its table, more rows than there are.
     """
     automatic = isinstance(resident, str) and resident == "auto"
     names = "auto" if automatic else tuple(_names(resident))
     options = SimulateOptions(
-        memory, network, timeline, dict(tensors or {}), replay, dict(placement or {}), latencies, names
+        memory,
+        network,
+        timeline,
+        opened(tensors or {}),
+        whole("seed", seed, 0),
+        replay,
+        dict(placement or {}),
+        latencies,
+        names,
     )
     if isinstance(program, (list, tuple, Iterator)):
         return _simulate_jobs(list(program), machine, options)
@@ -178,7 +194,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         if options.placement:
             raise user_error("tensors cannot be placed where the host runs a part", place="placement")
         return _simulate_mixed(program, target, options)
-    data_of = known_data(program, options.tensors)
+    data_of = known_data(program, options.tensors, options.seed)
     names = list(
         residency(program, target, tensors=data_of.arrays) if options.resident == "auto" else _names(options.resident)
     )
@@ -315,10 +331,8 @@ def run(
         if not outcome.ok:
             raise user_error(f"the tiled program differs from the reference:\n{outcome}")
     wanted = given and (program.reads_tensors or not is_module(model))  # a module's arguments are its graph's inputs
-    own = simulated.pop("tensors", None) or {}
-    if not isinstance(own, Mapping):
-        raise user_error("tensors are arrays by name", place="tensors", value=shown(own), allowed='{"sizes": array}')
-    data = {**(_data_of(program, graph, args) if wanted else {}), **own}
+    own = opened(simulated.pop("tensors", None) or {})
+    data = {**_data_of(program, graph, args), **own} if wanted else own
     return simulate(program, memory=memory, network=network, timeline=timeline, tensors=data, **simulated)
 
 

@@ -82,7 +82,7 @@ def test_files_of_version_1_join_names_with_a_plus() -> None:
         "do": [{"scope": "k", "operation": "up+relu", "slots": [], "do": []}, {"scope": "", "slots": [], "do": []}],
     }
     program = _core.Program.from_json(json.dumps(document))
-    assert program.contents()[3] == [("", "k", ("up", "relu")), ("", "", ())]
+    assert program.contents()[2] == [("", "k", ("up", "relu")), ("", "", ())]
     written = json.loads(program.to_json())
     assert written["version"] == 2 and written["do"][0]["operation"] == ["up", "relu"]
     with pytest.raises(ts.UserError, match="newer"):
@@ -112,4 +112,4 @@ def test_only_what_expressions_read_is_read() -> None:
         "functions": [{"name": "f", "tensors": ["n"], "do": [unit]}],
         "do": [{"scope": "read(x, 0)", "do": [{"call": "f", "tensors": {"n": "t"}, "label": "read(u, 0)"}]}],
     }
-    assert _core.Program.from_json(json.dumps(document)).read_tensors() == ["n", "t"]
+    assert [read[0] for read in _core.Program.from_json(json.dumps(document)).data_reads()] == ["n", "t"]

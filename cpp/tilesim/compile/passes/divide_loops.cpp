@@ -4,10 +4,12 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/machine/parts.hpp"
+#include "tilesim/program/expressions.hpp"
 #include "tilesim/program/visit.hpp"
 
 namespace tilesim::lower {
@@ -67,6 +69,7 @@ class Divider {
         speeds_(vector_speeds(machine)) {}
 
   void run() {
+    if (divided()) return;
     gather(scope_.body);
     if (facts_.known && stores_are_apart() && divide()) return;
     const std::string name = scope_.kernel.empty() ? join(scope_.operation, "+") : scope_.kernel;
@@ -77,6 +80,14 @@ class Divider {
   }
 
  private:
+  bool divided() const {
+    bool asks = false;
+    program::for_each(std::as_const(scope_.body), [&](const Statement& statement) {
+      program::for_each_expression(statement, [&](const Expr& expr) { asks |= expr.symbols().contains("core"); });
+    });
+    return asks;
+  }
+
   std::string root(std::string tensor) const {
     for (const program::Tensor* found = tensors_.find(program_, tensor); found && !found->alias_of.empty();
          found = tensors_.find(program_, tensor))

@@ -61,13 +61,17 @@ struct Divided {
 Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
                       const std::vector<int>& kept, Parts allowed);
 
+/// One dim of a product in equal parts over all cores (those of the first sort), none of which sends to another. Leaves
+/// in problem.domain the extents of one part.
+Divided split_along(const Context& context, mapping::Problem& problem, int dim);
+
 /// Contractions that are longer than the results are many: where the estimate says that it is clearly faster, each core
 /// sums a part of the contraction, and a reduction adds the parts. Only where parts are equal and tensors lie dense.
 void divide_contractions(Graph& graph, const Share& machine);
 
 /// Divides the outer loops of a lowered kernel (of each of its steps) over the cores where each trip is proven to stand
 /// alone: it fills the slots that it uses, and stores elements that no other trip stores or loads. Otherwise the first
-/// core runs the whole kernel, and the program says so in a note.
+/// core runs the whole kernel, and the program says so in a note. A step that asks which core runs it is divided.
 void divide_loops(program::Scope& scope, program::Program& program, TensorIndex& tensors, const Share& machine);
 
 /// Parts of a kernel of which the cores from `used` on have none go to the regions of the memory in turn, instead of

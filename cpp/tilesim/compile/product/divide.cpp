@@ -357,6 +357,18 @@ const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
 
 }  // namespace
 
+Divided split_along(const Context& context, mapping::Problem& problem, int dim) {
+  const Share& machine = context.machine;
+  const Share own = machine.sorts.empty() ? machine : machine.of_sort(0);
+  const std::int64_t cores = machine.sorts.empty() ? machine.core.count : machine.sorts.front().core.count;
+  CoreSplit split;
+  for (const Choice& choice : choices(context, problem, {}))
+    if (choice.dim == dim && cores > 1) split.parts.push_back(part_of(choice, cores));
+  std::erase_if(split.parts, [](const CoreSplit::Part& part) { return part.parts < 2; });
+  problem = part_problem(problem, split, machine);
+  return {split, seen_by(own, split, false)};
+}
+
 Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
                       const std::vector<int>& kept, Parts allowed) {
   const std::int64_t cores = context.machine.core.count;

@@ -56,7 +56,8 @@ void require_array(const Context& context, const Op& op, DType dtype);
 /// ragged_contract as a product per group, with as many rows as typical: which rows a group has is data.
 mapping::Problem ragged_problem(const Context& context, const Kernel& kernel);
 /// Groups outside, the contraction inside: which rows belong together is only known group by group.
-mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem);
+mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem,
+                          const Share& machine);
 
 /// Whether an operand's address changes along a dimension.
 bool depends_on(const Access& access, int dim);

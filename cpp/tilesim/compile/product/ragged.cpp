@@ -93,23 +93,16 @@ mapping::Problem ragged_problem(const Context& context, const Kernel& kernel) {
 namespace {
 
 /// The nest as the kernel runs it: one group after the other, one tile of sums.
-mapping::Nest group_by_group(const Context& context, const mapping::Problem& problem, mapping::Nest nest) {
+mapping::Nest group_by_group(const Share& machine, const mapping::Problem& problem, mapping::Nest nest) {
   nest.tiles[ragged_group] = 1;
   const auto place = [&](int dim) { return std::find(nest.order.begin(), nest.order.end(), dim) - nest.order.begin(); };
-  const std::int64_t cores = context.machine.core.count;
-  if (cores > 1)  // each takes columns of all groups
-    nest.tiles[ragged_column] =
-        std::min(nest.tiles[ragged_column], ceil_div(problem.domain.extents[ragged_column], cores));
   // A group with more rows than is typical still reads its matrix once.
   const bool columns_first =
       place(ragged_column) < place(ragged_row) || nest.tiles[ragged_row] >= problem.domain.extents[ragged_row];
   nest.order = {ragged_group, ragged_column, ragged_row, ragged_depth};
-  if (cores > 1)
-    std::swap(nest.order[0], nest.order[1]);
-  else if (!columns_first)
-    std::swap(nest.order[1], nest.order[2]);
+  if (!columns_first) std::swap(nest.order[1], nest.order[2]);
   // Another order holds no more than one tile of sums; what a search gave may have had none of the rows' loops.
-  for (int step = 0; step < 64 && !mapping::legal(problem, nest, context.machine).legal; ++step) {
+  for (int step = 0; step < 64 && !mapping::legal(problem, nest, machine).legal; ++step) {
     std::int64_t& tile = nest.tiles[nest.tiles[ragged_row] > 1 ? ragged_row : ragged_column];
     tile = std::max<std::int64_t>(1, ceil_div(tile, 2));
   }
@@ -120,17 +113,18 @@ mapping::Nest group_by_group(const Context& context, const mapping::Problem& pro
 
 /// A search prefers nests for what this kernel does not do (tiles of several groups, other orders): from the best of
 /// them and from the heuristic's, steps to neighbours that are faster as the kernel runs them.
-mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem) {
+mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const mapping::Problem& problem,
+                          const Share& machine) {
   constexpr int most_rounds = 8;
   constexpr std::int64_t most_steps = 3000;
   require_array(context, context.function.ops[at(kernel.anchor)], problem.dtypes[0]);
   // What a chip's own compiler makes of ragged products no profile says.
   const std::string rule = mapping_rule(context) == "profile" ? "cost" : mapping_rule(context);
   const mapping::Nest chosen =
-      group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::full, rule));
+      group_by_group(machine, problem, nest_by_rule(context, problem, machine, Effort::full, rule));
   if (rule != "cost" || !context.machine.sorts.empty()) return chosen;
-  mapping::CostModel model(problem, context.machine);
-  const mapping::Space choices = mapping::space(problem, context.machine);
+  mapping::CostModel model(problem, machine);
+  const mapping::Space choices = mapping::space(problem, machine);
   const bool walks = !std::isinf(model.steps(chosen, most_steps));
   const auto cycles_of = [&](const mapping::Nest& nest) {
     return walks ? model.steps(nest, most_steps) : model.price(nest).soft;
@@ -138,13 +132,12 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
   mapping::Nest best = chosen;
   double least = std::numeric_limits<double>::infinity();
   for (mapping::Nest here :
-       {chosen,
-        group_by_group(context, problem, nest_by_rule(context, problem, context.machine, Effort::rough, rule))}) {
+       {chosen, group_by_group(machine, problem, nest_by_rule(context, problem, machine, Effort::rough, rule))}) {
     double now = cycles_of(here);
     for (int round = 0; round < most_rounds; ++round) {
       mapping::Nest next;
       for (mapping::Nest& other : choices.neighbours(here, false)) {
-        other = group_by_group(context, problem, std::move(other));
+        other = group_by_group(machine, problem, std::move(other));
         if (!model.fits(other)) continue;
         if (model.price(other).bound >= now) continue;
         const double cycles = cycles_of(other);
@@ -165,8 +158,11 @@ mapping::Nest ragged_nest(const Context& context, const Kernel& kernel, const ma
 /// From the problem's typical rows to those that data gives.
 void ProductLowering::prepare_ragged() {
   const Extents e = extents_of(context_, anchor_);
-  nest_ = ragged_nest(context_, kernel_, problem_);
-  domain_ = ragged_domain(anchor_, e.groups, e.rows, e.columns, e.depth, 0);
+  Divided divided = split_along(context_, problem_, ragged_column);  // each core takes columns of all groups
+  split_ = std::move(divided.split);
+  seen_ = std::make_shared<const Share>(divided.seen);
+  nest_ = ragged_nest(context_, kernel_, problem_, *seen_);
+  domain_ = ragged_domain(anchor_, e.groups, e.rows, problem_.domain.extents[ragged_column], e.depth, 0);
   const std::string stem = context_.placements[at(anchor_.results[0])].tensor;
   const auto declare = [&](const char* suffix, std::vector<std::int64_t> values) {
     program::Tensor tensor;
@@ -245,7 +241,7 @@ program::Scope ProductLowering::ragged_offsets() {
 /// Rows beyond the groups are zeros.
 program::Scope ProductLowering::ragged_rest() {
   const Placement& y = context_.placements[at(anchor_.results[0])];
-  const std::int64_t columns = domain_.extents[ragged_column], all = domain_.extents[ragged_row];
+  const std::int64_t columns = extents_of(context_, anchor_).columns, all = domain_.extents[ragged_row];
   const std::int64_t last = domain_.extents[ragged_group] - 1;
   const Expr rows = Expr::read(counts_, {Expr(last)}) + Expr::read(offsets_, {Expr(last)});
   const std::int64_t most =

@@ -168,13 +168,15 @@ void Dispatch::resolve_transfer(Stream& stream, const program::Instruction& inst
   const JobState& job = *stream.job;
   const program::CompiledTransfer& transfer = instruction.transfer;
   Pattern* pattern = nullptr;
-  if (memory_.patterned()) {
+  const bool named = chip_.memory != MemoryKind::ideal && std::any_of(transfer.dims.begin(), transfer.dims.end(),
+                                                                      [](const auto& d) { return d.through >= 0; });
+  if (memory_.patterned() || named) {
     const int storage = stream.program->tensors[at(stream.cursor.tensor(transfer.tensor))].storage;
     entry.pattern = memory_.new_pattern(job.place.first_tensor + storage);
     pattern = &memory_.pattern(entry.pattern);
   }
   const Moved moved = moved_bytes(*stream.program, job.loaded->tensors.map, job.place.base, stream.cursor, transfer,
-                                  chip_.machine.memory.burst_bytes, pattern);
+                                  chip_.machine.memory.burst_bytes, pattern, job.reader.get());
   entry.address = moved.address;
   entry.bytes = moved.bytes;
   entry.index_bytes = moved.index_bytes;

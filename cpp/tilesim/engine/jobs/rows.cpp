@@ -49,7 +49,7 @@ void Rows::end(const JobState& job, std::int64_t finish) {
   JobRow& row = jobs_[at(job.id)];
   row.finish = finish;
   programs_[at(row.program)].add(*job.loaded, job.kernels.counters());
-  if (!job.reader->used()) return;
+  if (!job.reader->asked()) return;
   row.sources = number_of(number_of_sources_, sources_, job.reader->sources());
   if (std::string text = job.reader->assumed();
       !text.empty() && std::find(assumed_.begin(), assumed_.end(), text) == assumed_.end())

@@ -8,7 +8,8 @@ ArrayReader::ArrayReader(const program::CompiledProgram& program, const std::map
     : program_(program),
       arrays_(program.tensors.size()),
       assumed_(program.tensors.size(), false),
-      given_(program.tensors.size(), false) {
+      given_(program.tensors.size(), false),
+      neighbours_(program.tensors.size(), false) {
   for (std::size_t i = 0; i < arrays_.size(); ++i)
     if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end()) {
       if (found->second.shape() != program.tensors[i].shape)
@@ -42,9 +43,21 @@ std::int64_t ArrayReader::read(int tensor, const std::int64_t* index, int rank) 
   return typical[typical.size() == 1 ? 0 : static_cast<std::size_t>(offset)];
 }
 
+std::span<const std::int64_t> ArrayReader::values(int tensor) const {
+  named_ = true;
+  const auto id = static_cast<std::size_t>(tensor);
+  if (arrays_[id].empty()) {
+    neighbours_[id] = true;
+    return {};
+  }
+  given_[id] = true;
+  return {arrays_[id].as<std::int64_t>(), static_cast<std::size_t>(arrays_[id].size())};
+}
+
 std::map<std::string, std::string> ArrayReader::sources() const {
   std::map<std::string, std::string> found;
   for (std::size_t i = 0; i < assumed_.size(); ++i) {
+    if (neighbours_[i]) found[program_.tensors[i].name] = "default: rows that lie one behind the other";
     if (given_[i]) found[program_.tensors[i].name] = "given";
     if (assumed_[i]) found[program_.tensors[i].name] = "default: " + program_.tensors[i].tensor->typical.how;
   }

@@ -2,21 +2,26 @@
 #pragma once
 
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "tilesim/base/array.hpp"
+#include "tilesim/engine/memory/traffic.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 
 namespace tilesim::engine {
 
-/// Serves read() of expressions from arrays given with the job, else from what the program says is typical.
-class ArrayReader final : public CompiledExpr::TensorReader {
+/// Serves read() of expressions from arrays given with the job, else from what the program says is typical; rows that
+/// transfers go through from arrays given.
+class ArrayReader final : public CompiledExpr::TensorReader, public NamedRows {
  public:
   /// Throws UserError for an array of another shape than its tensor.
   ArrayReader(const program::CompiledProgram& program, const std::map<std::string, Array>& tensors);
   std::int64_t read(int tensor, const std::int64_t* index, int rank) const override;
+  std::span<const std::int64_t> values(int tensor) const override;
   bool used() const { return used_; }
+  bool asked() const { return used_ || named_; }
   /// Per tensor that was read: "given", or "default: " and what is typical of it.
   std::map<std::string, std::string> sources() const;
   /// One line for all tensors whose values were assumed; none: empty.
@@ -25,8 +30,8 @@ class ArrayReader final : public CompiledExpr::TensorReader {
  private:
   const program::CompiledProgram& program_;
   std::vector<Array> arrays_;
-  mutable bool used_ = false;
-  mutable std::vector<bool> assumed_, given_;  ///< tensors that were read
+  mutable bool used_ = false, named_ = false;
+  mutable std::vector<bool> assumed_, given_, neighbours_;  ///< tensors that were read
 };
 
 }  // namespace tilesim::engine

@@ -36,6 +36,7 @@ class SimpleMemory final : public MemorySystem {
     const std::int64_t one_way = ports_.one_way();
     const std::int64_t arrival = cycles_at_or_after({now + one_way, core_.hertz}, bytes_);
     std::int64_t free_at = 0;
+    if (request.pattern && request.pattern->known && !request.placed) find_rows(request);
     for_channels(request, [&](Channel_& channel, std::int64_t) { free_at = std::max(free_at, channel.free); });
     if (free_at - arrival > memory_.buffer_bytes) {
       return Offered::refuse(
@@ -79,6 +80,11 @@ class SimpleMemory final : public MemorySystem {
   /// Consecutive `interleave` bytes lie on one channel; a long request spreads over all of them.
   template <class Visit>
   void for_channels(const Request& request, Visit visit) {
+    if (request.pattern && request.pattern->known && !request.placed) {
+      for (std::size_t i = 0; i < rows_.size(); ++i)
+        if (rows_[i] > 0) visit(channels_[i], rows_[i]);
+      return;
+    }
     const std::int64_t unit = memory_.interleave_bytes, count = memory_.channels;
     const std::int64_t first = request.address / unit;
     const std::int64_t units = ceil_div(request.address % unit + request.bytes, unit);
@@ -100,9 +106,23 @@ class SimpleMemory final : public MemorySystem {
     }
   }
 
+  /// Rows that lie apart are found where they lie.
+  void find_rows(const Request& request) {
+    rows_.assign(channels_.size(), 0);
+    request.pattern->for_runs(request.offset, request.bytes, [&](std::int64_t address, std::int64_t bytes) {
+      const std::int64_t unit = memory_.interleave_bytes;
+      for (const std::int64_t end = address + bytes; address < end;) {
+        const std::int64_t next = std::min(end, (address / unit + 1) * unit);
+        rows_[static_cast<std::size_t>(channel_of(address / unit))] += next - address;
+        address = next;
+      }
+    });
+  }
+
   Clock core_, bytes_;
   MemorySpec memory_;
   Ports ports_;
+  std::vector<std::int64_t> rows_;          ///< bytes of the request at hand, per channel
   std::optional<dram::ChannelMap> spread_;  ///< with a hash
   std::int64_t latency_ = 0;
   std::vector<Channel_> channels_;  ///< byte times

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <utility>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 
 namespace tilesim::engine {
 
@@ -159,10 +162,80 @@ Moved tiled(const MemoryMap::Entry& entry, std::int64_t base, const Shape& shape
 
 struct Walk { std::int64_t stride, extent; };
 
+/// Rows that data names, as elements from where the region would begin in row 0.
+using Named = std::optional<std::vector<std::int64_t>>;
+
+[[noreturn]] void outside(const program::CompiledProgram& program, const program::Cursor& cursor, int table, int axis,
+                          int indices, std::int64_t position, std::int64_t index) {
+  const program::CompiledTensor &own = program.tensors[at(table)], &names = program.tensors[at(indices)];
+  throw UserError(
+      {"an index lies outside its table",
+       cursor.where() + ", element " + std::to_string(position) + " of " + names.name,
+       std::to_string(index),
+       "0 to " + std::to_string(own.shape[at(axis)] - 1) + ", along axis " + std::to_string(axis) + " of " + own.name,
+       {}});
+}
+
+/// None: some are unknown. Those outside of a tensor with a fill value move nothing.
+Named named_rows(const program::CompiledProgram& program, const program::Cursor& cursor,
+                 const program::CompiledTransfer& t, const MemoryMap::Entry& entry,
+                 const std::array<Range, max_dims>& ranges, const NamedRows& given) {
+  const int table = cursor.tensor(t.tensor);
+  std::vector<std::int64_t> rows{0};
+  for (const auto& dim : t.dims) {
+    if (dim.through < 0) continue;
+    const int indices = cursor.tensor(dim.through);
+    const std::span<const std::int64_t> values = given.values(indices);
+    if (values.empty()) return std::nullopt;
+    std::int64_t first = 0;
+    for (std::size_t a = 0; a < dim.through_at.size(); ++a)
+      first += cursor.value(dim.through_at[a]) * program.tensors[at(indices)].strides[a];
+    const std::int64_t extent = cursor.value(dim.extent), step = cursor.value(dim.step);
+    const Range range = ranges[at(dim.axis)];
+    const std::int64_t size = program.tensors[at(table)].shape[at(dim.axis)];
+    std::vector<std::int64_t> further;
+    for (const std::int64_t before : rows)
+      for (std::int64_t k = 0; k < extent; ++k) {
+        const std::int64_t position = first + k * step;
+        if (position < 0 || position >= std::ssize(values)) return std::nullopt;
+        const std::int64_t index = values[at(position)];
+        const bool fits = range.low + index >= 0 && range.high + index < size;
+        if (!fits && !t.has_fill) outside(program, cursor, table, dim.axis, indices, position, index);
+        if (fits || (range.low + index < size && range.high + index >= 0))
+          further.push_back(before + std::max(index, -range.low) * entry.strides[at(dim.axis)]);
+      }
+    rows = std::move(further);
+  }
+  return rows;
+}
+
+/// In a padded layout a row of the second minor axis lies in as many pieces as tiles. False: it is another axis.
+bool tiled_rows(Pattern& pattern, const MemoryMap::Entry& entry, const program::CompiledTransfer& t,
+                const std::array<Range, max_dims>& ranges, const std::vector<std::int64_t>& rows) {
+  if (entry.tile.size() != 2) return false;
+  const int minor = entry.order[0], second = entry.order[1];
+  for (const auto& dim : t.dims)
+    if (dim.axis >= 0 && dim.axis != minor && (dim.axis != second || dim.through < 0)) return false;
+  const std::int64_t height = entry.tile[0], lanes = entry.tile[1], bits = entry.element_bits;
+  std::int64_t before = 0;
+  for (std::size_t axis = 0; axis < t.at.size(); ++axis)
+    if (static_cast<int>(axis) != minor && static_cast<int>(axis) != second)
+      before += ranges[axis].low * entry.strides[axis];
+  pattern.first_bits = before * bits;
+  pattern.run_bytes = round_up(lanes * bits / 8, pattern.burst);
+  for (const std::int64_t elements : rows) {
+    const std::int64_t row = ranges[at(second)].low + elements / entry.strides[at(second)];
+    const std::int64_t start = row / height * height * entry.strides[at(second)] + row % height * lanes;
+    for (std::int64_t tile = ranges[at(minor)].low / lanes; tile <= ranges[at(minor)].high / lanes; ++tile)
+      pattern.rows_bits.push_back((start + tile * height * lanes) * bits);
+  }
+  return true;
+}
+
 /// Dense layouts: contiguous runs, each in whole bursts.
 Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cursor& cursor,
             const program::CompiledTransfer& t, const std::array<Range, max_dims>& ranges, std::int64_t burst,
-            Pattern* pattern) {
+            Pattern* pattern, const Named& rows) {
   std::array<Walk, max_dims> walks;
   std::array<int, max_dims> dims_on_axis{};
   for (const auto& dim : t.dims)
@@ -188,8 +261,10 @@ Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cur
   std::int64_t run = 1;
   std::size_t next = 0;
   for (; next < count && walks[next].stride == run; ++next) run *= walks[next].extent;
-  std::int64_t runs = indirect;
+  std::int64_t runs = rows ? std::ssize(*rows) : indirect;
   bool aligned = true;
+  const auto skewed = [&](std::int64_t elements) { return elements * entry.element_bits / 8 % burst != 0; };
+  if (rows) aligned = std::none_of(rows->begin(), rows->end(), skewed);
   for (; next < count; ++next) {
     if (pattern) {
       const auto at = static_cast<std::size_t>(pattern->dims++);
@@ -197,7 +272,7 @@ Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cur
       pattern->extent[at] = walks[next].extent;
     }
     runs *= walks[next].extent;
-    aligned &= walks[next].stride * entry.element_bits / 8 % burst == 0;
+    aligned &= !skewed(walks[next].stride);
   }
   Moved moved;
   moved.elements = run * runs;
@@ -211,6 +286,16 @@ Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cur
     pattern->first_bits = offset * entry.element_bits;
     pattern->run_bytes = round_up(skew + bytes, burst);
     pattern->known = indirect == 1;
+    if (rows) {
+      pattern->known = true;
+      if (pattern->dims == 0 && tiled_rows(*pattern, entry, t, ranges, *rows)) {
+        moved.bytes = pattern->run_bytes * std::ssize(pattern->rows_bits);
+        moved.padding = moved.bytes - runs * bytes;
+      } else {
+        for (const std::int64_t row : *rows) pattern->rows_bits.push_back(row * entry.element_bits);
+      }
+      pattern->rows_bytes = moved.bytes;
+    }
   }
   return moved;
 }
@@ -219,7 +304,7 @@ Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cur
 
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, std::int64_t base,
                   const program::Cursor& cursor, const program::CompiledTransfer& transfer, std::int64_t burst_bytes,
-                  Pattern* pattern) {
+                  Pattern* pattern, const NamedRows* given) {
   const auto id = static_cast<std::size_t>(cursor.tensor(transfer.tensor));
   const program::CompiledTensor& tensor = program.tensors[id];
   const MemoryMap::Entry& entry = map.entries[id];
@@ -231,14 +316,16 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
       std::any_of(transfer.dims.begin(), transfer.dims.end(), [](const auto& dim) { return dim.through >= 0; });
   if (pattern) pattern->base = base + entry.base, pattern->burst = burst_bytes;
   if (entry.tile.size() == 2 && !indirect) return tiled(entry, base, tensor.shape, cursor, transfer, ranges, pattern);
-  Moved moved = dense(entry, base, cursor, transfer, ranges, burst_bytes, pattern);
-  if (pattern && indirect) pattern->known = false;
+  const Named rows = indirect && given ? named_rows(program, cursor, transfer, entry, ranges, *given) : std::nullopt;
+  Moved moved = dense(entry, base, cursor, transfer, ranges, burst_bytes, pattern, rows);
+  if (pattern && indirect) pattern->known = rows.has_value();
   for (const auto& dim : transfer.dims) {  // the rows' indices are read too
     if (dim.through < 0) continue;
     const DType dtype = program.tensors[static_cast<std::size_t>(cursor.tensor(dim.through))].dtype;
     const std::int64_t indices = packed_bytes(dtype, cursor.value(dim.extent));
     moved.index_bytes += round_up(indices, burst_bytes);
     moved.padding += round_up(indices, burst_bytes) - indices;
+    if (pattern) pattern->indices = base + map.entries[at(cursor.tensor(dim.through))].base;
   }
   moved.bytes += moved.index_bytes;
   return moved;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "tilesim/engine/memory/pattern.hpp"
@@ -31,10 +32,19 @@ struct Moved {
   std::int64_t padding = 0;      ///< part of `bytes`: beyond the elements and indices that are asked for
 };
 
+/// Values of tensors that name rows.
+class NamedRows {
+ public:
+  virtual ~NamedRows() = default;
+  /// Row-major; empty: unknown.
+  virtual std::span<const std::int64_t> values(int tensor) const = 0;
+};
+
 /// Bytes in whole bursts, and where they start, for a map that begins at `base`, a whole page. Elements outside the
-/// tensor cost nothing. `pattern`: where all of them lie, if that is wanted.
+/// tensor cost nothing. `pattern`: where all of them lie, if that is wanted. Rows named by data lie where `rows` say;
+/// where those are unknown, one behind the other. Throws UserError for a row outside of its tensor.
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, std::int64_t base,
                   const program::Cursor& cursor, const program::CompiledTransfer& transfer, std::int64_t burst_bytes,
-                  Pattern* pattern = nullptr);
+                  Pattern* pattern = nullptr, const NamedRows* rows = nullptr);
 
 }  // namespace tilesim::engine

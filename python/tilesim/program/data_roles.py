@@ -1,0 +1,351 @@
+"""What the tensors are that timing reads: rows of groups, or indices of a table; and their values, computed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from ..base.errors import nearest, user_error
+from .distributions import Counts, Indices
+
+__all__ = ["MOST_FLOPS", "WORDS", "Role", "Roles", "Values", "check_counts"]
+
+MOST_FLOPS = 2e10
+"""Arithmetic beyond which what timing reads is not computed from what was given: some ten seconds."""
+
+WORDS = {"counts": Counts, "indices": Indices}
+"""Names for all tensors of a role, where no tensor bears them."""
+
+Role = Counts | Indices
+
+
+def _whole(function: str, name: str) -> str:
+    return f"{function}.{name}" if function else name
+
+
+class Values:
+    """Values by name: given, of a graph's entry computed by the reference kernels, of steps by running them.
+
+    Attributes:
+        given: arrays by name.
+        labels: where given ones are from, if not from the caller.
+        types: rows of the graph's values by name.
+    """
+
+    def __init__(self, graph: _core.Graph | None, program: _core.Program | None, given: Mapping[str, Any]) -> None:
+        """With what is given.
+
+        Args:
+            graph: whose entry function computes values; none: a program written by hand.
+            program: whose steps make tensors that no value of the graph is; none: no such tensors.
+            given: arrays by name.
+        """
+        self.graph, self.program, self.given = graph, program, dict(given)
+        self.labels: dict[str, str] = {}
+        self.operations = graph.operations("") if graph is not None else []
+        self.makers = {row["name"]: op for op in self.operations for row in op["results"]}
+        self.types = {row["name"]: row for op in self.operations for row in (*op["operands"], *op["results"]) if row}
+        self.types |= {row["name"]: row for row in graph.inputs} if graph is not None else {}
+        self.tensors = {row["name"]: row for row in program.tensors()} if program is not None else {}
+        self._steps: dict[str, Any] = {}
+
+    def add(self, name: str, array: Any, how: str) -> None:
+        """Makes a value known.
+
+        Args:
+            name: of the value.
+            array: integers.
+            how: it came about.
+        """
+        row = self.tensors.get(name) or self.types.get(name)
+        dtype = {"i32": np.int32, "u32": np.uint32, "i64": np.int64}.get(row["dtype"], np.int64) if row else np.int64
+        self.given[name], self.labels[name] = array.astype(dtype), how
+
+    def step(self, name: str) -> Any:
+        """The step that makes a tensor of the program, where no value of the graph is that tensor.
+
+        Args:
+            name: of the tensor.
+
+        Returns:
+            Program, function, operations; or nothing.
+        """
+        if name not in self._steps:
+            known = self.program is None or name in self.types
+            found = None if known or self.program is None else self.program.step_that_stores(name)
+            if found is not None and name in self._results(found[1]):
+                found = None
+            self._steps[name] = found
+        return self._steps[name]
+
+    def _results(self, function: str) -> set[str]:
+        if self.graph is None or not function:
+            return set(self.makers)
+        return {_whole(function, row["name"]) for op in self.graph.operations(function) for row in op["results"]}
+
+    def inputs(self, name: str) -> list[Any]:
+        """Rows of the integer tensors from which a step makes another.
+
+        Args:
+            name: of the tensor that is made.
+
+        Returns:
+            Rows; none where no step makes it.
+        """
+        step = self.step(name)
+        rows = step[0].tensors() if step is not None else []
+        return [row for row in rows if row["role"] == "input" and row["dtype"].startswith(("i", "u"))]
+
+    def _needed(self, name: str) -> tuple[dict[str, Any], set[str]]:
+        """Operations behind a value by name, and the values that these start from."""
+        operations, leaves, todo = {}, set(), [name]
+        while todo:
+            value = todo.pop()
+            maker = self.makers.get(value)
+            if value in self.given or maker is None:
+                leaves.add(value)
+            elif maker["name"] not in operations:
+                operations[maker["name"]] = maker
+                todo += [row["name"] for row in maker["operands"] if row is not None]
+        return operations, leaves
+
+    def _how(self, name: str) -> str:
+        return f"{name} ({self.labels[name]})" if name in self.labels else name
+
+    def value(self, name: str) -> tuple[Any, str]:
+        """A value, computed if need be.
+
+        Args:
+            name: of a value of the graph, or a tensor of the program.
+
+        Returns:
+            The array and where it is from, or nothing and why.
+        """
+        if name in self.given:
+            return self.given[name], self.labels.get(name, "given")
+        if name not in self.types:
+            return self._made(name)
+        operations, leaves = self._needed(name)
+        missing = sorted(leaves - set(self.given))
+        if missing:
+            return None, f"computed from {', '.join(missing)}, not given" if missing != [name] else ""
+        sources = ", ".join(self._how(leaf) for leaf in sorted(leaves)) or "weights and constants"
+        flops = sum(sum(op["flops"].values()) for op in operations.values())
+        if flops > MOST_FLOPS:
+            return None, f"from {sources} it takes {flops:.1e} FLOPs, more than {MOST_FLOPS:.0e}"
+        assert self.graph is not None
+        order = [op["name"] for op in self.operations if op["name"] in operations]
+        part = self.graph.extract(order, sorted(leaves), [name])
+        return _core.evaluate(part, [self.given[leaf] for leaf in sorted(leaves)], {})[0], f"computed from {sources}"
+
+    def _made(self, name: str) -> tuple[Any, str]:
+        """A tensor of the program, by the step that makes it; one in the bytes of another by that one."""
+        row = self.tensors.get(name)
+        if row is not None and row["alias_of"]:
+            found, how = self.value(row["alias_of"])
+            whole = found is not None and np.asarray(found).size == math.prod(row["shape"])
+            return (np.asarray(found).reshape(row["shape"]), how) if whole else (None, how)
+        step = self.step(name)
+        if step is None:
+            return None, ""
+        arrays, sources = {}, []
+        for own in step[0].tensors():
+            if own["role"] != "input":
+                continue
+            found, how = self.value(own["name"])
+            if found is None:
+                return None, how or f"'{own['name']}' was not given"
+            arrays[own["name"]] = np.asarray(found)
+            sources.append(self._how(own["name"]) if how == "given" or own["name"] in self.labels else how)
+        made = _core.execute(step[0], arrays)
+        text = ", ".join(dict.fromkeys(source.removeprefix("computed from ") for source in sources))
+        return made[name], f"computed from {text}" if text else "computed from constants"
+
+
+class Roles:
+    """What the tensors that timing reads mean to the operations that read them."""
+
+    def __init__(self, program: Any, values: Values) -> None:
+        """Of a compiled program.
+
+        Args:
+            program: compiled.
+            values: of its prepared graph.
+        """
+        self._graph = program.prepared if program.graph is not None else None
+        self._values = values
+        self._known: dict[str, tuple[str, Role]] = {}  # by what timing reads: the tensor behind it, and its role
+        for tensor, _, function, operations in program.core.data_reads():
+            found = self._read(tensor, function, operations)
+            if found is not None:
+                self._known[tensor] = found
+
+    def _read(self, tensor: str, function: str, operations: tuple[str, ...]) -> tuple[str, Role] | None:
+        if self._graph is None:
+            return None
+        inputs = self._values.inputs(tensor)
+        step = self._values.step(tensor)
+        if step is not None:
+            function, operations = step[1], step[2]
+        behind = inputs[0]["name"] if len(inputs) == 1 else tensor
+        for op in self._graph.operations(function):
+            if op["name"] in operations:
+                for number in range(len(op["operands"])):
+                    role = self._role(op, number, function)
+                    row = op["operands"][number]
+                    if role is not None and self._is(row, behind, function, len(inputs) == 1):
+                        return behind, role
+        return None
+
+    def _is(self, row: Any, tensor: str, function: str, alone: bool) -> bool:
+        """Whether the operand is the tensor, or has as many elements where it can be no other."""
+        if _whole(function, row["name"]) == tensor or row["name"] == tensor:
+            return True
+        own = self._values.tensors.get(tensor)
+        return alone and own is not None and math.prod(own["shape"]) == math.prod(row["shape"])
+
+    def _role(self, op: Any, number: int, function: str) -> Role | None:
+        kind, rows, attributes = op["kind"], op["operands"], op["attributes"]
+        if number >= len(rows) or rows[number] is None:
+            return None
+        shape = tuple(rows[number]["shape"])
+        if kind == "ragged_contract" and number == 2:
+            total = rows[0]["shape"][0]
+            return Counts(total, shape[0], self._chosen(rows[2]["name"], total, shape[0], function))
+        if number != 1:
+            return None
+        if kind in ("embedding", "embedding_bag"):
+            return Indices(shape, (rows[0]["shape"][0],))
+        if kind in ("gather", "scatter"):
+            axes = attributes.get("start_index_map") or attributes.get("scatter_dims_to_operand_dims") or []
+            sizes = attributes.get("slice_sizes") or [1] * len(rows[0]["shape"])
+            vector = attributes.get("index_vector_dim", len(shape))
+            limits = tuple(rows[0]["shape"][axis] - sizes[axis] + 1 for axis in axes)
+            return Indices(shape, limits, vector if vector < len(shape) else None) if limits else None
+        return None
+
+    def _chosen(self, name: str, rows: int, groups: int, function: str) -> int:
+        """How many groups a router chooses for each row, if one does."""
+        assert self._graph is not None
+        makers = {row["name"]: op for op in self._graph.operations(function) for row in op["results"]}
+        seen, todo = set(), [name]
+        while todo:
+            op = makers.get(todo.pop())
+            if op is None or op["name"] in seen:
+                continue
+            seen.add(op["name"])
+            shape = op["operands"][0]["shape"] if op["operands"] and op["operands"][0] else []
+            chosen = op["attributes"].get("k", 0) if op["kind"] == "top_k" else 0
+            if chosen and shape and shape[-1] == groups and math.prod(shape[:-1]) * chosen == rows:
+                return int(chosen)
+            todo += [row["name"] for row in op["operands"] if row is not None]
+        return 0
+
+    def by_word(self, word: str) -> dict[str, Role]:
+        """Tensors of a role.
+
+        Args:
+            word: of `WORDS`.
+
+        Returns:
+            Their roles by name.
+
+        Raises:
+            UserError: where timing reads none.
+        """
+        found = {behind: role for behind, role in self._known.values() if isinstance(role, WORDS[word])}
+        if not found:
+            raise user_error(
+                "timing of this program reads no tensor of this kind",
+                place="tensors",
+                value=f"'{word}'",
+                allowed=", ".join(self.names()) or "nothing",
+            )
+        return found
+
+    def names(self) -> list[str]:
+        """Tensors that a distribution can be given for."""
+        return list(dict.fromkeys(behind for behind, _ in self._known.values()))
+
+    def of(self, name: str) -> Role:
+        """What a tensor is to the first operation that timing reads it for, other integers between them left aside.
+
+        Args:
+            name: of a tensor of the program, or a value of its graph.
+
+        Returns:
+            The role.
+
+        Raises:
+            UserError: where there is none.
+        """
+        direct = self._known.get(name)
+        if direct is not None and direct[0] == name:
+            return direct[1]
+        behind = next((role for own, role in self._known.values() if own == name), None) or self._ahead(name)
+        if behind is None:
+            raise user_error(
+                "a distribution is known only of rows per group and of indices of a table",
+                place="tensors",
+                value=f"'{name}'",
+                allowed=", ".join([*self.names(), *WORDS]),
+                suggestion=nearest(name, self.names()) or "Give an array",
+            )
+        return behind
+
+    def _ahead(self, name: str) -> Role | None:
+        """Through the operations of the entry that make integers of it."""
+        row = self._values.types.get(name)
+        if row is None or not row["dtype"].startswith(("i", "u")):
+            return None
+        reached = {name}
+        for op in self._values.operations:
+            for number, operand in enumerate(op["operands"]):
+                if operand is None or operand["name"] not in reached:
+                    continue
+                role = self._role(op, number, "")
+                if isinstance(role, Indices):
+                    return Indices(tuple(row["shape"]), role.limits[:1]) if len(role.limits) == 1 else None
+                if role is not None and tuple(row["shape"]) == (role.groups,):
+                    return role
+                reached |= {one["name"] for one in op["results"] if one["dtype"].startswith(("i", "u"))}
+        return None
+
+    def counts(self) -> dict[str, Counts]:
+        """Tensors with rows per group: of the graph, and those that timing reads in their place."""
+        found = {behind: role for behind, role in self._known.values() if isinstance(role, Counts)}
+        made = {name: role for name, (_, role) in self._known.items() if name.endswith(".counts")}
+        return found | {name: role for name, role in made.items() if isinstance(role, Counts)}
+
+
+def check_counts(roles: Roles, values: Values) -> None:
+    """Rows of all groups are no more than there are.
+
+    Args:
+        roles: of a program.
+        values: known ones; others are computed where that can be done.
+
+    Raises:
+        UserError: for fewer than none, and for more.
+    """
+    for name, role in roles.counts().items():
+        found, how = values.value(name)
+        if found is None or np.asarray(found).shape != (role.groups,):
+            continue
+        counts = np.asarray(found).astype(np.int64)
+        place = f"tensors, {name}" + (f" ({how})" if how != "given" else "")
+        if (counts < 0).any():
+            where = int(np.argmax(counts < 0))
+            value = f"{counts[where]} of group {where}"
+            raise user_error("a group has fewer rows than none", place=place, value=value, allowed="0 or more")
+        if int(counts.sum()) > role.rows:
+            raise user_error(
+                "the groups have more rows together than there are",
+                place=place,
+                value=str(int(counts.sum())),
+                allowed=f"at most {role.rows} in {role.groups} groups",
+            )

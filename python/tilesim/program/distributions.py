@@ -1,0 +1,155 @@
+"""Integer values that timing reads, drawn from a named distribution with a seed."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..base.errors import nearest, user_error
+
+__all__ = ["Counts", "Distribution", "Indices"]
+
+NAMES = ("uniform", "balanced", "zipf:s")
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows of each group.
+
+    Attributes:
+        rows: that the groups have together.
+        groups: how many there are.
+        chosen: different groups that each row of a router's input goes to; 0: each row goes to one by itself.
+    """
+
+    rows: int
+    groups: int
+    chosen: int = 0
+
+
+@dataclass(frozen=True)
+class Indices:
+    """Rows of a table.
+
+    Attributes:
+        shape: of the indices.
+        limits: rows of the table; for vectors of indices one for each component.
+        vector: axis of the vectors' components; none: each index is one.
+    """
+
+    shape: tuple[int, ...]
+    limits: tuple[int, ...]
+    vector: int | None = None
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """A named distribution: `uniform`, `balanced`, `zipf:s`.
+
+    Attributes:
+        name: of those, without its parameter.
+        exponent: s; the number `i`, from 0 on, is taken in proportion to 1 / (i + 1)^s.
+    """
+
+    name: str
+    exponent: float = 0.0
+
+    @staticmethod
+    def of(text: str, place: str) -> Distribution:
+        """Reads the name of a distribution.
+
+        Args:
+            text: as users write it.
+            place: of the tensor, for errors.
+
+        Returns:
+            The distribution.
+
+        Raises:
+            UserError: for one that does not exist, and a parameter that is no number from 0 to 100.
+        """
+        name, colon, parameter = text.strip().partition(":")
+        allowed = ", ".join(NAMES)
+        if name not in ("uniform", "balanced", "zipf"):
+            near = nearest(name, ["uniform", "balanced", "zipf"])
+            raise user_error("no such distribution", place=place, value=f"'{text}'", allowed=allowed, suggestion=near)
+        if name != "zipf":
+            if colon:
+                what = f"the distribution {name} has no parameter"
+                raise user_error(what, place=place, value=f"'{text}'", allowed=allowed)
+            return Distribution(name)
+        try:
+            exponent = float(parameter)
+        except ValueError:
+            exponent = math.nan
+        if not 0 <= exponent <= 100:
+            what = "the exponent of a zipf distribution is a number from 0 to 100"
+            raise user_error(what, place=place, value=f"'{text}'", allowed="zipf:1.1")
+        return Distribution(name, exponent)
+
+    def __str__(self) -> str:
+        return self.name if self.name != "zipf" else f"zipf:{self.exponent:g}"
+
+    def _shares(self, count: int) -> Any:
+        weights = np.arange(1, count + 1, dtype=np.float64) ** -self.exponent
+        return weights / weights.sum()
+
+    def draw(self, role: Counts | Indices, seed: int, name: str) -> Any:
+        """Values of a tensor.
+
+        Args:
+            role: what they are.
+            seed: of the drawing.
+            name: of the tensor: each draws by itself.
+
+        Returns:
+            i64[groups], or i64 of the shape of the indices.
+        """
+        random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+        return self._counts(role, random) if isinstance(role, Counts) else self._indices(role, random)
+
+    def _counts(self, role: Counts, random: np.random.Generator) -> Any:
+        if role.groups == 0:
+            return np.zeros(0, np.int64)
+        if self.name == "balanced":
+            counts = np.full(role.groups, role.rows // role.groups, np.int64)
+            counts[random.permutation(role.groups)[: role.rows % role.groups]] += 1
+            return counts
+        shares = self._shares(role.groups)
+        if role.chosen == 0:
+            return random.multinomial(role.rows, shares).astype(np.int64)
+        # The first `chosen` of exponential clocks that run at these rates: drawing without putting back.
+        counts = np.zeros(role.groups, np.int64)
+        left, block = role.rows // role.chosen, max(1, (1 << 22) // role.groups)
+        while left > 0:
+            rows = min(left, block)
+            times = random.exponential(size=(rows, role.groups)) / np.maximum(shares, np.finfo(float).tiny)
+            first = np.argpartition(times, role.chosen - 1, axis=1)[:, : role.chosen]
+            counts += np.bincount(first.ravel(), minlength=role.groups)
+            left -= rows
+        return counts
+
+    def _indices(self, role: Indices, random: np.random.Generator) -> Any:
+        if role.vector is None:
+            return self._below(role.limits[0], role.shape, random)
+        found = np.zeros(role.shape, np.int64)
+        part = tuple(size for axis, size in enumerate(role.shape) if axis != role.vector)
+        for component, limit in enumerate(role.limits):
+            np.moveaxis(found, role.vector, 0)[component] = self._below(limit, part, random)
+        return found
+
+    def _below(self, limit: int, shape: Sequence[int], random: np.random.Generator) -> Any:
+        count = math.prod(shape)
+        if count == 0:
+            return np.zeros(shape, np.int64)
+        if self.name == "balanced":
+            return random.permutation(np.arange(count, dtype=np.int64) % limit).reshape(shape)
+        if self.name == "uniform":
+            return random.integers(0, limit, shape)
+        steps = np.cumsum(np.arange(1, limit + 1, dtype=np.float64) ** -self.exponent)
+        return np.searchsorted(steps, random.random(shape) * steps[-1], side="right").clip(0, limit - 1)
