@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,10 @@ STEPS = ("unary", "binary", "binary", "spread", "product", "reduce", "view", "qu
 
 
 class _Grower:
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, sizes: Sequence[int]) -> None:
         self.random = np.random.default_rng(seed)
         self.b = ts.GraphBuilder(f"groups{seed}")
-        self.rows, self.columns = (int(self.random.choice([1, 2, 7, 8, 33, 130])) for _ in range(2))
+        self.rows, self.columns = (int(self.random.choice(sizes)) for _ in range(2))
         shape = [self.rows, self.columns]
         self.values: list[Any] = [self.b.input("x0", shape), self.b.input("x1", shape)]
         self.inputs = 0
@@ -61,17 +62,18 @@ class _Grower:
         self.values.append(made)
 
 
-def random_groups(seed: int, steps: int = 8) -> ts.Graph:
+def random_groups(seed: int, steps: int = 8, sizes: Sequence[int] = (1, 2, 7, 8, 33, 130)) -> ts.Graph:
     """A graph of products, elementwise operations, reductions and views.
 
     Args:
         seed: of the choices.
         steps: how many operations, about.
+        sizes: of which rows and columns are one each.
 
     Returns:
         The graph; on small integers every result is exact whatever the order of sums.
     """
-    grower = _Grower(seed)
+    grower = _Grower(seed, sizes)
     for _ in range(steps):
         grower.step()
     grower.b.output(grower.values[-1], "y")

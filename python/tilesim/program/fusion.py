@@ -23,8 +23,8 @@ class FusionRules(list[str]):
         """What each of them does.
 
         Returns:
-            Rows with rule, matches (which operations), legal (when), saves (against the operations one by one), rounding
-            (what becomes of the results).
+            Rows with rule, matches (which operations), legal (when), saves (against the operations one by one) and
+            rounding (what becomes of the results).
         """
         return Table([row for row in _core.fusion_rules() if row["rule"] in self])
 

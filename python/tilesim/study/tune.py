@@ -23,6 +23,7 @@ from ..mapping import MappingTable, Product, VectorKernel, kernels
 from ..mapping.entries import Nest
 from ..memory import Part
 from ..network import topology_of
+from ..program.fusion import rules_text
 from ..program.program import Program
 from ..results.result import Result
 from ..timing.simulate import compile, simulate

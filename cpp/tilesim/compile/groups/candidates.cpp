@@ -49,6 +49,44 @@ FusionCandidate Grouping::priced(const Looked& looked, const GroupPrice& price) 
   return row;
 }
 
+/// What tells operations apart: what they compute, of what shapes, who else has a part in it.
+std::string Grouping::surroundings(int i) const {
+  std::string text = op(i).attributes.text("function", "other");
+  const int kernel = graph_.owner[index(i)];
+  for (ValueId operand : op(i).operands) {
+    const int producer = uses_.producer[index(operand)], made_by = producer < 0 ? -1 : graph_.owner[index(producer)];
+    text += " " + tilesim::to_string(context_.value(operand).type) + (made_by == kernel ? "own" : "");
+    for (int reader : uses_.consumers[index(operand)]) text += "," + std::string(tilesim::info(op(reader).kind).name);
+  }
+  for (int reader : uses_.consumers[index(op(i).results[0])])
+    text += ";" + std::string(tilesim::info(op(reader).kind).name) + (graph_.owner[index(reader)] == kernel ? "own" : "");
+  return text;
+}
+
+std::vector<Cut> Grouping::doubtful() const {
+  std::map<std::pair<Rule, std::string>, std::vector<int>> alike;
+  for (const Looked& looked : looked_) {
+    if ((looked.rule != Rule::epilogue && looked.rule != Rule::siblings) || looked.decision != "taken") continue;
+    for (int i : looked.ops) {
+      const Shape& own = shape(op(i).results[0]);
+      const auto whole = [&](ValueId value) {
+        const int producer = uses_.producer[index(value)];
+        return shape(value) == own && (producer < 0 || graph_.owner[index(producer)] != looked.kernel);
+      };
+      const std::vector<int>& readers = uses_.consumers[index(op(i).results[0])];
+      const bool read = std::any_of(readers.begin(), readers.end(), [&](int reader) {
+        return graph_.owner[index(reader)] != looked.kernel && is_vector_kind(op(reader).kind);
+      });
+      if (looked.rule == Rule::siblings || read || std::any_of(op(i).operands.begin(), op(i).operands.end(), whole))
+        alike[{looked.rule, surroundings(i)}].push_back(i);
+    }
+  }
+  std::vector<Cut> found;
+  for (auto& [key, ops] : alike) found.push_back({key.first, std::move(ops)});
+  std::ranges::sort(found, {}, &Cut::ops);
+  return found;
+}
+
 std::string Grouping::name_of(int kernel) const { return names_[index(kernel)]; }
 
 std::vector<FusionCandidate> Grouping::candidates() const {

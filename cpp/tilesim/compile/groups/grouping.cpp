@@ -2,6 +2,7 @@
 #include "tilesim/compile/groups/grouping.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -10,13 +11,14 @@
 namespace tilesim::lower {
 
 Grouping::Grouping(Context& context, const FusionRules& rules, const KeptApart& kept_apart, const Uses& uses,
-                   const Views& views)
+                   const Views& views, const Cuts& cuts)
     : context_(context),
       function_(context.function),
       rules_(rules),
       kept_apart_(kept_apart),
       uses_(uses),
       views_(views),
+      cuts_(cuts),
       graph_(function_, uses) {}
 
 std::vector<Kernel> Grouping::run() {
@@ -139,12 +141,51 @@ void require_places(const Context& context, const std::vector<Kernel>& kernels) 
 
 }  // namespace
 
+namespace {
+
+/// Cycles that memory takes for the kernels, and their launches: what a choice of groups changes.
+double moving_cycles(const std::vector<Kernel>& kernels, const GroupPrice& price, const Context& context) {
+  double bytes = 0;
+  for (const Kernel& kernel : kernels) bytes += price.bytes_of({kernel.ops.begin(), kernel.ops.end()});
+  return price.memory_cycles(bytes) +
+         static_cast<double>(kernels.size()) * static_cast<double>(context.machine.core.kernel_launch_cycles);
+}
+
+/// What a rule took and the whole function moves less without: alike operations are tried together.
+template <class Grouped>
+Cuts cheapest_cuts(const Grouped& grouped, const GroupPrice& price, const Context& context) {
+  constexpr std::size_t most_tried = 40'000;  // operations, of all groupings together
+  Cuts cuts;
+  Grouping first = grouped(cuts);
+  double least = moving_cycles(first.run(), price, context);
+  std::size_t tried = 0;
+  for (const auto& [rule, alike] : first.doubtful()) {
+    tried += context.function.ops.size();
+    if (tried > most_tried) break;
+    Cuts further = cuts;
+    for (int i : alike) further[{rule, i}];
+    const double cycles = moving_cycles(grouped(further).run(), price, context);
+    if (cycles >= least * (1 - 1e-6)) continue;
+    for (int i : alike)
+      further[{rule, i}] = "the function moves data for " + std::to_string(std::llround(cycles)) +
+                           " cycles with it elsewhere, " + std::to_string(std::llround(least)) + " with it here";
+    cuts = std::move(further);
+    least = cycles;
+  }
+  return cuts;
+}
+
+}  // namespace
+
 std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, const std::string& prefix,
                                   const std::map<ValueId, std::string>& boundary, const KeptApart& kept_apart,
                                   bool is_main, std::vector<FusionCandidate>* looked_at) {
   const Uses uses(context.function);
   const Views views = find_views(context.function, uses, is_main);
-  Grouping grouping(context, rules, kept_apart, uses, views);
+  const GroupPrice price(context, uses);
+  const auto grouped = [&](const Cuts& cuts) { return Grouping(context, rules, kept_apart, uses, views, cuts); };
+  const Cuts cuts = rules.native ? Cuts{} : cheapest_cuts(grouped, price, context);
+  Grouping grouping = grouped(cuts);
   std::vector<Kernel> kernels = grouping.run();
   if (looked_at) *looked_at = grouping.candidates();
   place_values(context, rules.narrow_for_products, kernels, uses, views, prefix, boundary);

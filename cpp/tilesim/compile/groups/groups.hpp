@@ -53,13 +53,23 @@ class KernelGraph {
   std::vector<int> last_;               ///< by kernel: its last operation
 };
 
+/// A rule and the operations, alike, that it would leave where they are.
+struct Cut {
+  Rule rule = Rule::epilogue;
+  std::vector<int> ops;
+};
+using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation, with the prices
+
 class Grouping {
  public:
+  /// `cuts`: operations that end no product although they may.
   Grouping(Context& context, const FusionRules& rules, const KeptApart& kept_apart, const Uses& uses,
-           const Views& views);
+           const Views& views, const Cuts& cuts);
   std::vector<Kernel> run();
   /// Of the groups that were looked at, with their prices.
   std::vector<FusionCandidate> candidates() const;
+  /// What was taken and may move less left alone: ends of products, operations that read the same tensor.
+  std::vector<Cut> doubtful() const;
 
  private:
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
@@ -71,6 +81,7 @@ class Grouping {
   bool needs_movement(int i) const;
 
   // candidates.cpp
+  std::string surroundings(int i) const;
   /// What a rule did to a kernel; what it would have done beside: an operation that did not join.
   struct Looked {
     Rule rule;
@@ -89,12 +100,14 @@ class Grouping {
   void grow_epilogue(int kernel);
   bool may_end(int kernel, int next, const Shape& result);
   void end_with_extreme(int kernel);
+
   void feed_products();
   std::string why_no_operand(int kernel, ValueId value) const;
 
   // vectors.cpp
   void place_vector(int i);
   bool join(int i);
+  bool join_readers(int i);
   std::string why_not(int kernel, int i);
   void join_branches(int kernel, int i);
   bool merge_kernels(int into, int from);
@@ -115,8 +128,10 @@ class Grouping {
   const KeptApart& kept_apart_;
   const Uses& uses_;
   const Views& views_;
+  const Cuts& cuts_;
   KernelGraph graph_;
   std::map<int, RowBytes> rows_;       ///< by vector kernel
+  std::map<ValueId, std::set<int>> reading_;  ///< by value: vector kernels that read it
   std::set<int> computed_by_readers_;  ///< operations in front of products
   std::vector<Looked> looked_;
   std::vector<std::string> names_;            ///< by kernel

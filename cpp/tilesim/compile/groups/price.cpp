@@ -46,30 +46,37 @@ double GroupPrice::array_cycles(int i) const {
   return each > 0 ? work / each : 0;
 }
 
-GroupPrice::Price GroupPrice::of(const std::vector<int>& ops) const {
-  const std::set<int> members(ops.begin(), ops.end());
+double GroupPrice::bytes_of(const std::set<int>& members) const {
   std::set<ValueId> read;
-  Price price;
-  double vector = 0, array = 0;
+  double total = 0;
   for (int i : members) {
     for (ValueId value : op(i).operands) {
       if (value == no_value || context_.scalars.count(value) || context_.counters.count(value)) continue;
       const int producer = uses_.producer[static_cast<std::size_t>(value)];
       const bool known = producer >= 0 && (members.count(producer) || op(producer).kind == Kind::iota);
-      if (!known && read.insert(value).second) price.bytes += bytes(value);
+      if (!known && read.insert(value).second) total += bytes(value);
     }
     for (ValueId value : op(i).results) {
       if (value == no_value) continue;
       const std::vector<int>& readers = uses_.consumers[static_cast<std::size_t>(value)];
       if (uses_.is_output[static_cast<std::size_t>(value)] || readers.empty() ||
           std::any_of(readers.begin(), readers.end(), [&](int reader) { return !members.count(reader); }))
-        price.bytes += bytes(value);
+        total += bytes(value);
     }
+  }
+  return total;
+}
+
+GroupPrice::Price GroupPrice::of(const std::vector<int>& ops) const {
+  const std::set<int> members(ops.begin(), ops.end());
+  Price price{bytes_of(members), 0};
+  double vector = 0, array = 0;
+  for (int i : members) {
     const bool product = op(i).kind == Kind::contract || op(i).kind == Kind::convolution;
     (product ? array : vector) += product ? array_cycles(i) : vector_cycles(i);
   }
   const auto cores = static_cast<double>(std::max<std::int64_t>(1, context_.machine.core.count));
-  price.cycles = std::max({price.bytes / bytes_per_cycle_, vector / cores, array / cores}) +
+  price.cycles = std::max({memory_cycles(price.bytes), vector / cores, array / cores}) +
                  static_cast<double>(context_.machine.core.kernel_launch_cycles);
   return price;
 }

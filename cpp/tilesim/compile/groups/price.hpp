@@ -1,6 +1,7 @@
 // What operations cost as one kernel, in closed form: what stands in the table of groups.
 #pragma once
 
+#include <set>
 #include <vector>
 
 #include "tilesim/compile/plan/plan.hpp"
@@ -27,10 +28,13 @@ class GroupPrice {
   /// Of operations as one kernel: what is read and stored, each once and without padding; cycles of the longest of
   /// memory at its peak, arrays and vector units, and those of a launch.
   Price of(const std::vector<int>& ops) const;
+  /// The bytes of `of`.
+  double bytes_of(const std::set<int>& members) const;
   /// Of each as a kernel of its own, less that of all together.
   Price saved(const std::vector<int>& ops) const;
   /// Of one operation on the vector unit.
   double flops(int op) const;
+  double memory_cycles(double bytes) const { return bytes / bytes_per_cycle_; }
 
  private:
   const Op& op(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }

@@ -22,6 +22,8 @@ bool Grouping::may_end(int kernel, int next, const Shape& result) {
   }
   if (shape(reader.results[0]) != result)
     return refused(Rule::epilogue, kernel, next, "its result has another shape than the product"), false;
+  if (const auto cut = cuts_.find({Rule::epilogue, next}); cut != cuts_.end())
+    return refused(Rule::epilogue, kernel, next, Apart{true, cut->second}), false;
   if (graph_.returns(kernel, next))
     return refused(Rule::epilogue, kernel, next, "it waits for what reads the product elsewhere"), false;
   return true;
@@ -51,9 +53,10 @@ void Grouping::grow_epilogue(int kernel) {
     pending.erase(pending.begin());
     if (!may_end(kernel, next, result)) continue;
     graph_.own(next, kernel);
-    taken(Rule::epilogue, kernel, next);
     look(next);
   }
+  for (int i : graph_.kernels[index(kernel)].ops)
+    if (i != anchor) taken(Rule::epilogue, kernel, i);
 }
 
 /// A maximum or minimum over the last value's columns. Sums of products would change the order of rounding.

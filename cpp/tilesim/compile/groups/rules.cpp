@@ -27,6 +27,9 @@ const std::vector<RuleInfo>& fusion_rules() {
       {Rule::branches, "branches",
        "kernels of elementwise operations and row reductions whose results one operation combines",
        "as elementwise, of both kernels together", stored_and_read, equal},
+      {Rule::siblings, "siblings",
+       "elementwise operations and row reductions that read the same tensor (several kinds of reduction in one pass)",
+       "as elementwise", "the tensor: read once instead of by each", equal},
       {Rule::rows, "rows",
        "reductions along the same axes (sums, extremes, products) with the elementwise operations before and behind "
        "them: normalizations, softmax",

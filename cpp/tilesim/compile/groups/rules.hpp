@@ -16,6 +16,7 @@ enum class Rule : std::uint8_t {
   prologue,
   elementwise,
   branches,
+  siblings,
   rows,
   recompute,
   attention,

@@ -15,8 +15,9 @@ constexpr std::size_t most_streams = 24;
 void Grouping::place_vector(int i) {
   if (op(i).kind == Kind::iota) return;  // recomputed as an index by whoever reads it
   if (rules_.resident_rows) {
-    if (join(i)) return;
-    rows_.emplace(graph_.add(Family::vector, i), RowBytes(context_, i));
+    if (!join(i) && !join_readers(i)) rows_.emplace(graph_.add(Family::vector, i), RowBytes(context_, i));
+    for (ValueId operand : op(i).operands)
+      if (operand != no_value && !scalar(operand)) reading_[operand].insert(graph_.owner[index(i)]);
   } else if (!is_recomputable(op(i).kind)) {
     graph_.add(Family::vector, i);  // a root; make_passes adds what it recomputes
   }
@@ -78,6 +79,43 @@ bool Grouping::join(int i) {
   return false;
 }
 
+/// Becomes part of a kernel that reads the same tensor, so that it is read once.
+bool Grouping::join_readers(int i) {
+  const bool reduce = op(i).kind == Kind::reduce;
+  if (!rules_.has(Rule::siblings) || (!reduce && !is_recomputable(op(i).kind))) return false;
+  constexpr int most_tried = 3;  // the latest: others wait for these
+  const Shape space = shape(reduce ? op(i).operands[0] : op(i).results[0]);
+  for (ValueId operand : op(i).operands) {
+    const auto readers = operand == no_value ? reading_.end() : reading_.find(operand);
+    if (readers == reading_.end() || apart(operand) || shape(operand) != space) continue;
+    int tried = 0;
+    if (const auto cut = cuts_.find({Rule::siblings, i}); cut != cuts_.end()) {
+      refused(Rule::siblings, *readers->second.rbegin(), i, Apart{true, cut->second});
+      return false;
+    }
+    for (auto reader = readers->second.rbegin(); reader != readers->second.rend() && tried < most_tried; ++reader) {
+      const int kernel = *reader;
+      const std::vector<int>& ops = graph_.kernels[index(kernel)].ops;
+      if (ops.empty() || rows_.at(kernel).closed()) continue;
+      ++tried;
+      std::string why = why_not(kernel, i);
+      std::set<int> all(ops.begin(), ops.end());
+      all.insert(i);
+      if (why.empty() && streams_of(all).size() > most_streams) why = "too many tensors would pass through one kernel";
+      if (!why.empty()) {
+        refused(Rule::siblings, kernel, i, std::move(why));
+        continue;
+      }
+      graph_.own(i, kernel);
+      rows_.at(kernel).add(i);
+      taken(Rule::siblings, kernel, i);
+      if (rules_.has(Rule::branches)) join_branches(kernel, i);
+      return true;
+    }
+  }
+  return false;
+}
+
 /// The other kernels whose results the operation combines.
 void Grouping::join_branches(int kernel, int i) {
   for (ValueId operand : op(i).operands) {
@@ -114,6 +152,8 @@ bool Grouping::merge_kernels(int into, int from) {
   for (Looked& looked : looked_)
     if (looked.kernel == from) looked.kernel = into;
   graph_.merge(into, from);
+  for (auto& [value, readers] : reading_)
+    if (readers.erase(from)) readers.insert(into);
   rows_.erase(from);
   rows_.erase(into);
   rows_.emplace(into, std::move(*rows));
