@@ -78,7 +78,7 @@ class Data:
         for name, how in list(sources.items()):
             if how == "given" and name in self.computed:
                 sources[name] = self.computed[name]
-            elif how.startswith("default") and name in self.lacking:
+            elif how.startswith("default") and self.lacking.get(name):
                 sources[name] = f"{how} ({self.lacking[name]})"
         read = " ".join(sources.values())
         for name in self.given:
