@@ -64,9 +64,10 @@ py::tuple memory_plan(const Program& program, std::int64_t granule) {
   const program::MemoryPlan plan = bindings::cancellable([&] { return program::plan_memory(program, granule); });
   py::list rows;
   for (const auto& place : plan.places)
-    rows.append(
-        py::make_tuple(place.tensor->name, place.address, place.bytes, place.first, place.last, place.alias_of));
-  return py::make_tuple(plan.kernels, plan.peak_bytes, plan.live_bytes, plan.shared, rows);
+    rows.append(py::make_tuple(place.tensor->name, place.address, place.bytes, place.first, place.last, place.alias_of,
+                               place.level == program::Level::scratchpad));
+  return py::make_tuple(plan.kernels, plan.peak_bytes, plan.live_bytes, plan.shared, rows, plan.scratchpad_peak,
+                        plan.scratchpad_live, program.cores * program.contexts);
 }
 
 py::dict execute_program(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed,

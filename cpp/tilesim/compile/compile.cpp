@@ -24,6 +24,7 @@
 #include "tilesim/compile/prepare/prepare.hpp"
 #include "tilesim/compile/recurrence/recurrence.hpp"
 #include "tilesim/graph/passes/devices.hpp"
+#include "tilesim/mapping/cost.hpp"
 
 namespace tilesim {
 
@@ -39,10 +40,14 @@ class Compiler {
       : machine_(machine),
         options_(options),
         contexts_(contexts),
+        user_record_(options.record),
+        user_vectors_(options.record_vectors),
         rules_(lower::FusionRules::of(machine, options)),
         prepared_(lower::prepare(graph, machine, options, apart_prices(machine, options, contexts))) {
     choices_.attentions = std::move(prepared_.attentions);
     lower::mark_in_place(prepared_.graph);
+    options_.record = &products_;
+    options_.record_vectors = &vectors_;
   }
 
   /// The program before passes, and what they know of its kernels. `whole`: as the program has it for itself.
@@ -68,7 +73,22 @@ class Compiler {
     lower::note_lane_changes(program_);
     program_.tensors = lower::owners_first(std::move(program_.tensors));
     choices_.tensors.forget();
-    return {std::move(program_), whole, machine_, std::move(facts_)};
+    lower::Lowering lowering{std::move(program_), whole, machine_, std::move(facts_)};
+    lowering.wish = {options_.residency == "auto" && options_.only.empty(), options_.levels};
+    if (machine_.sorts.empty())
+      lowering.again = [this](lower::Lowering& of, const std::string& function, std::size_t kernel,
+                              std::int64_t bytes) { return again(of, function, kernel, bytes); };
+    return lowering;
+  }
+
+  bool lowering_may_ask() const { return options_.residency == "auto" || !options_.levels.empty(); }
+
+  /// What was chosen, to those who asked for it.
+  void tell_choices() {
+    for (ProductChoice& choice : products_)
+      if (user_record_) user_record_->push_back(std::move(choice));
+    for (VectorChoice& choice : vectors_)
+      if (user_vectors_) user_vectors_->push_back(std::move(choice));
   }
 
  private:
@@ -170,8 +190,7 @@ class Compiler {
   program::Block lower_function(const GraphFunction& function, const std::string& prefix,
                                 const std::map<ValueId, std::string>& boundary, bool is_main,
                                 ValueId counter = no_value) {
-    const std::size_t recorded = options_.record ? options_.record->size() : 0;
-    const std::size_t vectors = options_.record_vectors ? options_.record_vectors->size() : 0;
+    const std::size_t recorded = products_.size(), vectors = vectors_.size();
     const std::vector<program::Tensor> tensors = program_.tensors;
     std::vector<std::string> notes = program_.notes;
     lower::KeptApart kept_apart;
@@ -193,25 +212,33 @@ class Compiler {
                                                                options_.record_fusion ? &looked_at : nullptr);
       lower::assign_layouts(context, kernels);
       program::Block block;
-      std::vector<lower::KernelFacts>& facts = facts_[is_main ? std::string() : prefix.substr(0, prefix.size() - 1)];
+      const std::string name = is_main ? std::string() : prefix.substr(0, prefix.size() - 1);
+      std::vector<lower::KernelFacts>& facts = facts_[name];
       facts.clear();
+      Body& body = bodies_[name];
+      body = {&function, {}, {}, context.scalars, context.counters};
       const Kernel* current = nullptr;
       std::optional<lower::Refusal> refusal;
       for (const Kernel& kernel : kernels) {
         if (tiled(kernel)) vector_names_.insert(kernel.name);
         if (options_.cancel) options_.cancel->poll();
         if (!options_.only.empty() && !is_only(function, kernel)) continue;
-        LoweredKernel lowered = lower_kernel(context, kernel);
+        const std::size_t product = products_.size(), vector = vectors_.size();
+        LoweredKernel lowered = lower_kernel(context, kernel, machine_);
         if (auto* refused = std::get_if<lower::Refusal>(&lowered)) {
           current = &kernel;
           refusal = std::move(*refused);
           break;
         }
         block.push_back(std::move(std::get<program::Statement>(lowered)));
-        if (std::holds_alternative<program::Scope>(block.back().action)) facts.push_back(facts_of(function, kernel));
+        if (!std::holds_alternative<program::Scope>(block.back().action)) continue;
+        facts.push_back(facts_of(function, kernel));
+        if (lowering_may_ask()) add_prices(facts.back(), product, vector);
+        body.kernels.push_back(kernel);
       }
       if (!refusal) {
         if (options_.record_fusion) std::ranges::move(looked_at, std::back_inserter(*options_.record_fusion));
+        body.placements = std::move(context.placements);
         return block;
       }
       const lower::Apart why{refusal->by_price, refusal->text()};
@@ -220,14 +247,9 @@ class Compiler {
       program_.tensors = tensors;
       choices_.tensors.forget();
       program_.notes = notes;
-      forget_from(options_.record, recorded);
-      forget_from(options_.record_vectors, vectors);
+      forget_from(products_, recorded);
+      forget_from(vectors_, vectors);
     }
-  }
-
-  template <class Choice>
-  static void forget_from(std::vector<Choice>* record, std::size_t first) {
-    while (record && record->size() > first) record->pop_back();
   }
 
   /// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
@@ -272,7 +294,8 @@ class Compiler {
 
   using LoweredKernel = std::variant<program::Statement, lower::Refusal>;
 
-  LoweredKernel lower_kernel(Context& context, const Kernel& kernel) {
+  /// `whole`: without what contexts share.
+  LoweredKernel lower_kernel(Context& context, const Kernel& kernel, const Share& whole) {
     worked(1 << 14);
     std::vector<int> on_vector;
     for (int op : kernel.ops)
@@ -284,9 +307,9 @@ class Compiler {
     if (contexts_ == 1) {
       lower::Lowered lowered = lower_with(context, kernel);
       if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
-      return fitting(std::move(std::get<program::Scope>(lowered)), machine_);
+      return fitting(std::move(std::get<program::Scope>(lowered)), whole);
     }
-    const Share machine = lower::with_contexts(machine_, contexts);
+    const Share machine = lower::with_contexts(whole, contexts);
     Context own{context.graph,
                 context.function,
                 machine,
@@ -301,6 +324,59 @@ class Compiler {
     context.placements = std::move(own.placements);
     if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
     return fitting(std::move(std::get<program::Scope>(lowered)), machine);
+  }
+
+  /// A kernel once more, in so many bytes of scratchpad. What it says beside its statements has been said.
+  std::optional<lower::Smaller> again(lower::Lowering& lowering, const std::string& function, std::size_t number,
+                                      std::int64_t bytes) {
+    Body& body = bodies_.at(function);
+    const Kernel& kernel = body.kernels.at(number);
+    Share machine = machine_;
+    machine.core.scratchpad.bytes = bytes;
+    const std::vector<std::string> notes = lowering.program.notes;
+    const std::size_t product = products_.size(), vector = vectors_.size();
+    choices_.tensors.forget();
+    Context context{prepared_.graph,
+                    *body.function,
+                    machine,
+                    options_,
+                    choices_,
+                    lowering.program,
+                    std::move(body.placements),
+                    body.scalars,
+                    1,
+                    body.counters};
+    LoweredKernel lowered = lower_kernel(context, kernel, machine);
+    body.placements = std::move(context.placements);
+    lowering.program.notes = notes;
+    std::optional<lower::Smaller> found;
+    if (auto* statement = std::get_if<program::Statement>(&lowered))
+      found = {std::get<program::Scope>(std::move(statement->action)), facts_of(*body.function, kernel)};
+    if (found) add_prices(found->facts, product, vector);
+    forget_from(products_, product);
+    forget_from(vectors_, vector);
+    return found;
+  }
+
+  template <class Choice>
+  static void forget_from(std::vector<Choice>& choices, std::size_t first) {
+    while (choices.size() > first) choices.pop_back();
+  }
+
+  /// Closed forms of the kernel whose choices are the last ones.
+  void add_prices(lower::KernelFacts& facts, std::size_t product, std::size_t vector) const {
+    for (; product < products_.size(); ++product) {
+      const ProductChoice& choice = products_[product];
+      const mapping::Cost cost = mapping::CostModel(choice.problem, choice.machine).price(choice.nest);
+      facts.compute = std::max({facts.compute, cost.compute, cost.epilogue});
+      facts.cycles += cost.bound;
+    }
+    for (; vector < vectors_.size(); ++vector) {
+      const VectorChoice& choice = vectors_[vector];
+      const mapping::VectorCost cost = mapping::price(choice.problem, choice.tiles, choice.machine);
+      facts.compute = std::max(facts.compute, cost.compute);
+      facts.cycles += cost.cycles;
+    }
   }
 
   /// Products divide themselves, as does what the compiler makes of ragged ones.
@@ -378,9 +454,23 @@ class Compiler {
     return statement;
   }
 
+  /// What kernels of a function were lowered with.
+  struct Body {
+    const GraphFunction* function = nullptr;
+    std::vector<Kernel> kernels;  ///< that have scopes
+    std::vector<lower::Placement> placements;
+    std::map<ValueId, double> scalars;
+    std::map<ValueId, Expr> counters;
+  };
+
   const Share& machine_;
-  const CompileOptions& options_;
+  CompileOptions options_;     ///< which record into what follows
   std::int64_t contexts_ = 1;  ///< of a core, that the program has
+  std::vector<ProductChoice>* user_record_;
+  std::vector<VectorChoice>* user_vectors_;
+  std::vector<ProductChoice> products_;
+  std::vector<VectorChoice> vectors_;
+  std::map<std::string, Body> bodies_;  ///< by function
   lower::FusionRules rules_;
   lower::Prepared prepared_;
   std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
@@ -402,11 +492,21 @@ lower::Lowering lowered(const Graph& graph, const Machine& machine, const Compil
 
 lower::Lowering lowered_on(const Graph& graph, const Share& machine, const CompileOptions& options,
                            std::int64_t contexts, const Share& whole) {
-  return Compiler(graph, machine, options, contexts).run(whole);
+  Compiler compiler(graph, machine, options, contexts);
+  lower::Lowering lowering = compiler.run(whole);
+  compiler.tell_choices();
+  lowering.again = {};  // the compiler is gone
+  return lowering;
 }
 
 program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  return lower::finished(lowered(graph, machine, options));
+  const Share share = lower::shared_by(machine, options.cores);
+  const std::int64_t contexts = lower::contexts_of(share, options);
+  const Share part = lower::with_part_of_memories(share, contexts);
+  Compiler compiler(graph, part, options, contexts);
+  program::Program program = lower::finished(compiler.run(share));
+  compiler.tell_choices();
+  return program;
 }
 
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {

@@ -9,7 +9,9 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/program/count.hpp"
 #include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/program/memory_lifetimes.hpp"
 #include "tilesim/program/run/byte_ranges.hpp"
 #include "tilesim/program/run/text_run.hpp"
 #include "tilesim/program/visit.hpp"
@@ -92,11 +94,107 @@ class Capacity {
   std::set<std::pair<std::string, std::size_t>> visited_;
 };
 
+/// Tensors that stay in scratchpads: inside of them, apart from each other and from the slots of the kernels meanwhile.
+class Staying {
+ public:
+  Staying(const Program& program, const ScratchpadSpec* memories) : program_(program) {
+    if (memories) limit_ = memories->bytes / program.contexts;
+  }
+
+  void run() {
+    for (const Tensor& tensor : program_.tensors)
+      if (tensor.level == Level::scratchpad) add(tensor);
+    if (tensors_.empty()) return;
+    const std::vector<std::string> read = read_tensors(program_);
+    for (const Tensor* tensor : tensors_)
+      if (std::find(read.begin(), read.end(), tensor->name) != read.end())
+        fail("Expressions read a tensor that lies in scratchpads.", *tensor, "level memory");
+    lifetimes_ = lifetimes(program_);
+    if (!lifetimes_.known) fail("It is not known when a tensor in scratchpads is used.", *tensors_[0], "level memory");
+    for (std::size_t i = 0; i < tensors_.size(); ++i) apart(i);
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& what, const Tensor& tensor, const std::string& allowed) {
+    throw UserError(
+        {what,
+         tensor.name,
+         "bytes " + std::to_string(tensor.address) + " to " + std::to_string(tensor.address + tensor.core_bytes),
+         allowed,
+         {}});
+  }
+
+  void add(const Tensor& tensor) {
+    if (tensor.role != Role::temporary || !tensor.alias_of.empty())
+      fail("Only a temporary with bytes of its own stays in scratchpads.", tensor, "level memory");
+    if (tensor.address + tensor.core_bytes > limit_)
+      fail("A tensor exceeds the scratchpad.", tensor, "at most " + std::to_string(limit_));
+    for (const HeldPart& part : tensor.parts) {
+      std::int64_t elements = 1;
+      for (std::size_t axis = 0; axis < part.low.size(); ++axis)
+        elements *= std::max<std::int64_t>(0, part.high[axis] - part.low[axis] + 1);
+      if (part.core >= program_.cores)
+        fail("A part of a tensor lies in a core that the program has not.", tensor,
+             "0 to " + std::to_string(program_.cores - 1));
+      if (packed_bytes(tensor.dtype, elements) > tensor.core_bytes)
+        fail("A part of a tensor is larger than what a core holds of it.", tensor,
+             "at most " + std::to_string(tensor.core_bytes) + " bytes (core_bytes)");
+    }
+    tensors_.push_back(&tensor);
+  }
+
+  const std::vector<Lifetime>& spans(const Tensor& tensor) const {
+    static const std::vector<Lifetime> none;
+    const auto found = lifetimes_.spans.find(tensor.name);
+    return found == lifetimes_.spans.end() ? none : found->second;
+  }
+
+  void apart(std::size_t number) {
+    const Tensor& tensor = *tensors_[number];
+    for (const Slot& slot : program_.slots) meets(tensor, slot);
+    for (const Lifetime& span : spans(tensor)) {
+      for (std::int64_t kernel = span.first; kernel <= span.last; ++kernel)
+        if (const Scope* scope = lifetimes_.kernels[static_cast<std::size_t>(kernel)]) slots_of(*scope, tensor);
+      for (std::size_t other = 0; other < number; ++other)
+        for (const Lifetime& theirs : spans(*tensors_[other]))
+          if (span.first <= theirs.last && theirs.first <= span.last &&
+              overlap(tensor, tensors_[other]->address, tensors_[other]->core_bytes))
+            fail("Two tensors that stay in scratchpads at one time overlap.", tensor,
+                 "apart from " + tensors_[other]->name);
+    }
+  }
+
+  static bool overlap(const Tensor& tensor, std::int64_t low, std::int64_t bytes) {
+    return tensor.address < low + bytes && low < tensor.address + tensor.core_bytes;
+  }
+
+  static void meets(const Tensor& tensor, const Slot& slot) {
+    const std::int64_t bytes = round_up(packed_bytes(slot.dtype, slot.elements), 64) * slot.depth;
+    if (!slot.accumulator && overlap(tensor, slot.address, bytes))
+      fail("A tensor that stays in scratchpads overlaps a slot of a kernel meanwhile.", tensor,
+           "apart from slot " + slot.name);
+  }
+
+  static void slots_of(const Scope& scope, const Tensor& tensor) {
+    for (const Slot& slot : scope.slots) meets(tensor, slot);
+    for_each(scope.body, [&](const Statement& statement) {
+      if (const auto* inner = std::get_if<Scope>(&statement.action))
+        for (const Slot& slot : inner->slots) meets(tensor, slot);
+    });
+  }
+
+  const Program& program_;
+  std::int64_t limit_ = std::int64_t{1} << 60;
+  std::vector<const Tensor*> tensors_;
+  Lifetimes lifetimes_;
+};
+
 }  // namespace
 
 void check(const Program& program, const ScratchpadSpec* memories) {
   const CompiledProgram compiled(&program);
   Capacity(program, memories).run();
+  Staying(program, memories).run();
   TextOptions options;
   options.must_release = true;
   options.statement_limit = statement_limit;

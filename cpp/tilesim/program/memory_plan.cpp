@@ -12,6 +12,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/program/count.hpp"
 #include "tilesim/program/memory_lifetimes.hpp"
+#include "tilesim/program/visit.hpp"
 
 namespace tilesim::program {
 
@@ -120,6 +121,10 @@ class Planner {
     std::int64_t fixed = 0;
     for (const Tensor& tensor : program_.tensors) {
       if (!tensor.alias_of.empty()) continue;
+      if (tensor.level == Level::scratchpad) {
+        stays(tensor);
+        continue;
+      }
       Item item{&tensor, round_up(stored_bytes(tensor), granule_), 0, spans_of(tensor)};
       if (item.spans.empty() || item.bytes == 0) continue;
       const bool moves = tensor.role == Role::temporary || tensor.role == Role::output;
@@ -133,6 +138,7 @@ class Planner {
     for (const auto* list : {&given_, &items_})
       for (const Item& item : *list) add(item);
     add_aliases();
+    find_scratchpad_peak();
     plan_.scopes = std::move(lifetimes_.kernels);
     return std::move(plan_);
   }
@@ -159,10 +165,60 @@ class Planner {
     return *outputs_;
   }
 
+  void stays(const Tensor& tensor) {
+    const auto found = lifetimes_.spans.find(tensor.name);
+    if (found == lifetimes_.spans.end()) return;
+    for (const Lifetime& span : found->second)
+      plan_.places.push_back({&tensor, tensor.address, tensor.core_bytes, span.first, span.last, {}, tensor.level});
+    staying_[tensor.name] = &tensor;
+    bounds_[tensor.name] = {tensor.address, {found->second.front().first, found->second.back().last}};
+  }
+
+  /// Bytes of a scope's slots, with those of the scopes inside that hold most.
+  static std::int64_t slot_bytes(const std::vector<Slot>& slots) {
+    std::int64_t bytes = 0;
+    for (const Slot& slot : slots)
+      if (!slot.accumulator) bytes += round_up(packed_bytes(slot.dtype, slot.elements), 64) * slot.depth;
+    return bytes;
+  }
+  static std::int64_t held(const Scope& scope) {
+    std::int64_t most = slot_bytes(scope.slots);
+    for_each_knowing(scope.body, most, [&](const Statement& statement, std::int64_t around) {
+      if (const auto* inner = std::get_if<Scope>(&statement.action)) around += slot_bytes(inner->slots);
+      most = std::max(most, around);
+      return inside(statement, around);
+    });
+    return most;
+  }
+
+  void find_scratchpad_peak() {
+    std::vector<std::int64_t> change(at(plan_.kernels + 1), 0);
+    for (const MemoryPlan::Place& place : plan_.places) {
+      if (place.level != Level::scratchpad || !place.alias_of.empty()) continue;
+      change[at(place.first)] += place.bytes;
+      change[at(place.last + 1)] -= place.bytes;
+    }
+    const std::int64_t throughout = slot_bytes(program_.slots);
+    std::map<const Scope*, std::int64_t> known;
+    std::int64_t live = 0;
+    for (std::int64_t kernel = 0; kernel < plan_.kernels; ++kernel) {
+      plan_.scratchpad_live = std::max(plan_.scratchpad_live, live += change[at(kernel)]);
+      const Scope* scope = kernel < std::ssize(lifetimes_.kernels) ? lifetimes_.kernels[at(kernel)] : nullptr;
+      std::int64_t slots = 0;
+      if (scope) {
+        const auto [entry, fresh] = known.try_emplace(scope, 0);
+        if (fresh) entry->second = held(*scope);
+        slots = entry->second;
+      }
+      plan_.scratchpad_peak = std::max(plan_.scratchpad_peak, live + slots + throughout);
+    }
+  }
+
   void add(const Item& item) {
     bounds_[item.tensor->name] = {item.address, {item.spans.front().first, item.spans.back().last}};
     for (const Lifetime& span : item.spans)
-      plan_.places.push_back({item.tensor, item.address, stored_bytes(*item.tensor), span.first, span.last, {}});
+      plan_.places.push_back(
+          {item.tensor, item.address, stored_bytes(*item.tensor), span.first, span.last, {}, Level::memory});
   }
 
   void add_aliases() {
@@ -172,7 +228,10 @@ class Planner {
       const auto found = bounds_.find(owner);
       if (found == bounds_.end()) continue;
       const auto& [address, span] = found->second;
-      plan_.places.push_back({&tensor, address, stored_bytes(tensor), span.first, span.last, owner});
+      const auto stays = staying_.find(owner);
+      const bool on_chip = stays != staying_.end();
+      plan_.places.push_back({&tensor, address, on_chip ? stays->second->core_bytes : stored_bytes(tensor), span.first,
+                              span.last, owner, on_chip ? Level::scratchpad : Level::memory});
     }
   }
 
@@ -182,6 +241,7 @@ class Planner {
   MemoryPlan plan_;
   std::vector<Item> given_, items_;
   std::map<std::string, std::pair<std::int64_t, Lifetime>> bounds_;
+  std::map<std::string, const Tensor*> staying_;  ///< in scratchpads
   mutable std::optional<std::map<std::string, bool>> outputs_;
 };
 

@@ -1,4 +1,5 @@
-// Where tensors lie in off-chip memory: temporaries share addresses, by lifetime in the order of kernels.
+// Where tensors lie in off-chip memory: temporaries share addresses, by lifetime in the order of kernels; and those
+// that stay in scratchpads.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +17,16 @@ struct MemoryPlan {
     std::int64_t address = 0, bytes = 0;
     std::int64_t first = 0, last = 0;  ///< kernels during which the bytes are taken, both included
     std::string alias_of;              ///< tensor in whose bytes this one lies; empty: its own
+    Level level = Level::memory;       ///< scratchpad: at this address in every core, the most that one holds
   };
   std::vector<Place> places;  ///< of a tensor that functions use in several calls: one for each, at one address
   std::int64_t kernels = 0;
   std::vector<const Scope*> scopes;  ///< by kernel; null: a statement outside of kernels
   std::int64_t peak_bytes = 0;
-  std::int64_t live_bytes = 0;  ///< of the largest set of tensors that live at one time
-  bool shared = true;           ///< false: too many kernels, or calls behind conditions; no two tensors share bytes
+  std::int64_t live_bytes = 0;       ///< of the largest set of tensors that live at one time
+  std::int64_t scratchpad_peak = 0;  ///< bytes of a core that slots and tensors take at one time, at most
+  std::int64_t scratchpad_live = 0;  ///< of these, tensors
+  bool shared = true;  ///< false: too many kernels, or calls behind conditions; no two tensors share bytes
 };
 
 /// `granule`: bytes that addresses are multiples of. What is given with the program lies in its bytes throughout, an

@@ -53,7 +53,17 @@ struct Typical {
   std::string how;                   ///< in words, for the result: "zeros", "64 rows spread evenly over 8 groups"
 };
 
-/// A tensor in off-chip memory.
+/// Where a tensor lies: in off-chip memory, or in the scratchpads of the cores.
+enum class Level : std::uint8_t { memory, scratchpad };
+
+/// A box of elements of a tensor, both ends included, that lies in the scratchpad of a core.
+struct HeldPart {
+  std::int64_t core = 0;
+  std::vector<std::int64_t> low, high;
+};
+
+/// A tensor in off-chip memory, or a temporary that stays in the scratchpads of the cores that store to it. Loads and
+/// stores then move bytes inside of the core; a load of another core's part through the network.
 struct Tensor {
   std::string name;
   DType dtype = DType::f32;
@@ -64,6 +74,12 @@ struct Tensor {
   Shape tile;                       ///< padding of the two minor axes {second minor, minor}; empty: dense
   std::string weight;  ///< role weight: key into the graph's weights (a recipe may follow); values come with execution
   Typical typical;
+  Level level = Level::memory;
+  std::int64_t address = 0;     ///< scratchpad: first byte, the same in every core
+  std::int64_t core_bytes = 0;  ///< scratchpad: the most that one core holds of it
+  /// Scratchpads of several cores: who holds what, and alone stores it. Empty: whoever stores, and nobody else reads
+  /// it.
+  std::vector<HeldPart> parts;
 };
 
 struct Slot {

@@ -74,6 +74,7 @@ void traffic_fields(R& result, Visit visit) {
   visit("memory_merged_bytes", result.memory_merged_bytes);
   visit("memory_forwarded_bytes", result.memory_forwarded_bytes);
   visit("memory_padding_bytes", result.memory_padding_bytes);
+  visit("on_chip_bytes", result.on_chip_bytes);
 }
 
 template <class R, class Visit>
@@ -277,6 +278,7 @@ std::string Result::timing_hash() const {
   for (std::int64_t value : {cycles, tile_operations, memory_read_bytes, memory_written_bytes, network_bytes})
     add(value);
   if (memory_remote_bytes > 0) add(memory_remote_bytes);
+  if (on_chip_bytes > 0) add(on_chip_bytes);
   for (const UnitUse& use : units) {
     for (std::int64_t value : use.cycles) add(value);
     add(use.operations);

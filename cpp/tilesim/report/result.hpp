@@ -70,6 +70,7 @@ struct Result {
   std::int64_t memory_merged_bytes = 0;     ///< of writes to a burst that waited to be written already
   std::int64_t memory_forwarded_bytes = 0;  ///< of reads answered from a waiting write
   std::int64_t memory_padding_bytes = 0;    ///< of whole bursts, beyond what was asked for
+  std::int64_t on_chip_bytes = 0;           ///< moved between tiles and values that stay in the scratchpad
   double multiply_adds = 0, vector_operations = 0;
   std::string bottleneck;  ///< "compute" | "vector" | "memory" | "network" | "launch" | "latency"
   double bottleneck_share = 0;

@@ -79,10 +79,10 @@ void Turns::add_energy(const Result& part) {
 }
 
 void Turns::part(const Result& part) {
-  for (const auto field :
-       {&Result::tile_operations, &Result::events, &Result::memory_read_bytes, &Result::memory_written_bytes,
-        &Result::network_bytes, &Result::memory_local_bytes, &Result::memory_remote_bytes, &Result::memory_merged_bytes,
-        &Result::memory_forwarded_bytes, &Result::memory_padding_bytes, &Result::intervals_dropped})
+  for (const auto field : {&Result::tile_operations, &Result::events, &Result::memory_read_bytes,
+                           &Result::memory_written_bytes, &Result::network_bytes, &Result::memory_local_bytes,
+                           &Result::memory_remote_bytes, &Result::memory_merged_bytes, &Result::memory_forwarded_bytes,
+                           &Result::memory_padding_bytes, &Result::on_chip_bytes, &Result::intervals_dropped})
     sum_.*field += part.*field;
   sum_.multiply_adds += part.multiply_adds;
   sum_.vector_operations += part.vector_operations;

@@ -86,11 +86,18 @@ def _memory(program: Program) -> list[str]:
         f"Memory: {peak / 1e6:,.2f} MB at the peak of {plan.kernels:,} kernels; {live / 1e6:,.2f} MB live at one time, "
         f"{apart / 1e6:,.2f} MB if no two tensors shared bytes"
     ]
+    stays = sum(row["level"] == "scratchpad" and not row["alias_of"] for row in places.values())
+    if stays:
+        most, held = plan.peak_bytes["scratchpad"], plan.live_bytes["scratchpad"]
+        lines.append(
+            f"Scratchpad: {stays:,} tensor{'s stay' if stays > 1 else ' stays'} there between kernels, "
+            f"{held / 1e3:,.4g} kB of a core at one time, {most / 1e3:,.4g} kB with the kernels' tiles"
+        )
     rows = sorted(places.values(), key=lambda row: (bool(row["alias_of"]), -row["bytes"], row["tensor"]))
-    cells = [["tensor", "address", "bytes", "first", "last", "in the bytes of"]]
+    cells = [["tensor", "level", "address", "bytes", "first", "last", "in the bytes of"]]
     for row in rows[:ROWS]:
         numbers = [f"{row[key]:,}" for key in ("address", "bytes", "first", "last")]
-        cells.append([clipped(row["tensor"]), *numbers, clipped(row["alias_of"])])
+        cells.append([clipped(row["tensor"]), row["level"], *numbers, clipped(row["alias_of"])])
     more = [f"... and {len(rows) - ROWS} more tensors"] if len(rows) > ROWS else []
     return [*lines, *columns(cells), *more]
 

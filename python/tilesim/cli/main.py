@@ -43,6 +43,20 @@ LONG_WITH_BANKS = 4_000_000_000
 """Bytes moved beyond which changed machines are not simulated unless asked for: some ten seconds each."""
 
 
+def _residency(words: list[str] | None) -> str | dict[str, str] | None:
+    """The option of `compile`: a word, or levels by tensor."""
+    if not words:
+        return None
+    if len(words) == 1 and "=" not in words[0]:
+        return words[0]
+    wrong = [word for word in words if "=" not in word]
+    if wrong:
+        allowed = "auto or none alone, or any number of tensor=level"
+        raise user_error("a residency has no level", place="--residency", value=f"'{wrong[0]}'", allowed=allowed)
+    pairs = (word.rpartition("=") for word in words)
+    return {tensor: level for tensor, _, level in pairs}
+
+
 def _changes(settings: list[str]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for setting in settings:
@@ -152,6 +166,10 @@ def run(
     fuse: Annotated[
         str | None, typer.Option(help="all (default), none, or rules with commas between: --fuse list.")
     ] = None,
+    residency: Annotated[
+        list[str] | None,
+        typer.Option(help="What stays in scratchpads: auto, none; or tensor=scratchpad, tensor=memory."),
+    ] = None,
     contexts: Annotated[int | None, typer.Option(min=1, help="Of a core, that share every kernel.")] = None,
     tensors: Annotated[
         list[str] | None,
@@ -187,8 +205,9 @@ def run(
         raise user_error(
             "of one program alone", place="--timeline, --report, --verify", allowed="--lowering native, best"
         )
-    options = {"fallback": fallback, "cores": cores, "sort": sort, "mapping": mapping, "fuse": fuse}
-    options |= {"contexts": contexts, "collectives": collectives, "lowering": "native" if both else lowering}
+    options: dict[str, Any] = {"fallback": fallback, "cores": cores, "sort": sort, "mapping": mapping, "fuse": fuse}
+    options |= {"residency": _residency(residency), "contexts": contexts, "collectives": collectives}
+    options["lowering"] = "native" if both else lowering
     with step(f"compiling for {target.name}"):
         program = _compiled(loaded, target, place or [], trips or [], options)
         other = _compiled(loaded, target, place or [], trips or [], {**options, "lowering": "best"}) if both else None

@@ -23,6 +23,7 @@ from ..program.fusion import Fusion, rules_text
 from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as
+from .residency import wished
 
 __all__ = ["compile"]
 
@@ -42,6 +43,7 @@ def compile(
     mapping: Any = "profile",
     lowering: str | None = None,
     fuse: str | Sequence[str] = "all",
+    residency: str | Mapping[str, str] | None = None,
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
     cores: int | None = None,
@@ -70,6 +72,10 @@ def compile(
             "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile.
         fuse: which rules may make one kernel of several operations: "all", "none", or names of `ts.fusion_rules()` (a
             list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
+        residency: which values between kernels stay in the scratchpads of the cores: "auto" (those that save bytes of
+            memory and take no longer by the estimate), "none", or a dict of a tensor's name to "scratchpad" or
+            "memory"; the others are then as by default, which is "auto" with lowering="best" and else "none".
+            `Program.memory_plan` lists those that stay.
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
@@ -102,6 +108,7 @@ def compile(
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
     rules_text(fuse)
     fuse = fuse if isinstance(fuse, str) else list(fuse)
+    stays, levels = wished(residency, lowering)
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
     graph, machine = as_graph(graph), lowered_as(Machine.load(machine), lowering)
@@ -114,6 +121,8 @@ def compile(
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     if lowering is not None:
         options["lowering"] = lowering
+    if residency is not None:
+        options["residency"] = residency
     if collectives not in ("error", "untimed"):
         raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
     if collectives == "untimed":
@@ -133,7 +142,7 @@ def compile(
         return program
     try:
         if not place:
-            program = _compiled(graph, machine, target, options)
+            program = _compiled(graph, machine, target, options, (stays, levels))
             program.sort = sort or ""
             if capacity == "error":
                 check_capacity(program, target)
@@ -146,13 +155,31 @@ def compile(
     return _mixed(graph, target, options)
 
 
-def _compiled(graph: Graph, machine: Machine, target: Machine, options: dict[str, Any]) -> Program:
+def _compiled(
+    graph: Graph,
+    machine: Machine,
+    target: Machine,
+    options: dict[str, Any],
+    residency: tuple[str, dict[str, str]] = ("none", {}),
+) -> Program:
     """A program of the machine alone."""
     fuse = rules_text(options["fuse"])
     mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
     groups: list[dict[str, Any]] = []
-    core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores, contexts=contexts, groups=groups)
+    stays, levels = residency
+    core = _core.compile(
+        graph.core,
+        target.core,
+        fuse,
+        mappings,
+        rest,
+        cores=cores,
+        contexts=contexts,
+        groups=groups,
+        residency=stays,
+        levels=levels,
+    )
     program = Program(core, graph, machine)
     program.fusion = Fusion(groups)
     program.options = options

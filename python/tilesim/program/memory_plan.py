@@ -1,8 +1,7 @@
-"""Where a program's tensors lie in the machine's memory, and when."""
+"""Where a program's tensors lie in the machine's memory and scratchpads, and when."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from ..results.result import Table
@@ -16,41 +15,46 @@ class MemoryPlan:
     Kernels are numbered as they run: those of a function anew in every call, those of a loop once, for all its trips.
     """
 
-    def __init__(self, found: tuple[int, int, int, bool, Iterable[tuple[Any, ...]]]) -> None:
+    def __init__(self, found: tuple[Any, ...]) -> None:
         """Wraps what the core has planned.
 
         Args:
-            found: kernels, bytes at the peak and of the largest live set, whether tensors share bytes, the rows.
+            found: kernels, bytes of memory at the peak and of the largest live set, whether tensors share bytes, the
+                rows, bytes of a scratchpad at the peak and of the tensors there that live at one time, cores.
         """
         #: number of kernels
         self.kernels, peak, live = int(found[0]), int(found[1]), int(found[2])
-        #: bytes by level of memory, from the lowest address to the highest one
-        self.peak_bytes: dict[str, int] = {"memory": peak}
+        #: bytes by level: of memory, from the lowest address to the highest one; of a core's scratchpad, what tiles and
+        #: tensors take at one time
+        self.peak_bytes: dict[str, int] = {"memory": peak, "scratchpad": int(found[5])}
         #: bytes by level of the largest set of tensors that live at one time
-        self.live_bytes: dict[str, int] = {"memory": live}
+        self.live_bytes: dict[str, int] = {"memory": live, "scratchpad": int(found[6])}
         #: whether tensors share bytes; not where the program has too many kernels to look at each
         self.shared = bool(found[3])
+        one_core = int(found[7]) == 1
         self._rows = [
             {
                 "tensor": name,
-                "level": "memory",
-                "core": None,
+                "level": "scratchpad" if stays else "memory",
+                "core": 0 if stays and one_core else None,
                 "address": address,
                 "bytes": size,
                 "first": first,
                 "last": last,
                 "alias_of": alias_of,
             }
-            for name, address, size, first, last, alias_of in found[4]
+            for name, address, size, first, last, alias_of, stays in found[4]
         ]
 
     def table(self) -> Table:
         """Every tensor's place.
 
         Returns:
-            Rows with tensor, level, core (none: all of them), address and bytes, first and last (numbers of the kernels
-            during which the bytes are taken, both included), alias_of (the tensor in whose bytes it lies; empty: its
-            own). What a function makes in several calls has a row for each.
+            Rows with tensor, level ("memory", or "scratchpad" for what stays on the chip between kernels), core (none:
+            memory, or each core at the same address), address and bytes (of a scratchpad: the most that one core
+            holds), first and last (numbers of the kernels during which the bytes are taken, both included), alias_of
+            (the tensor in whose bytes it lies; empty: its own). What a function makes in several calls has a row for
+            each.
         """
         return Table(self._rows)
 

@@ -4,6 +4,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/passes/numbers.hpp"
+#include "tilesim/compile/passes/residency.hpp"
 #include "tilesim/program/visit.hpp"
 
 namespace tilesim::lower {
@@ -49,16 +50,16 @@ void place(program::Scope& scope, Held first) {
 
 enum class End : std::uint8_t { low, high };
 
-/// Gives each slot of a kernel an address, at one end of each memory: those of inner scopes after what the scopes
-/// around them hold, scopes that follow each other at the same place.
-void place_slots(program::Scope& kernel, const Share& machine, End end) {
-  if (end == End::low) return place(kernel, {});
+/// Gives each slot of a kernel an address, at one end of what it has of each memory: those of inner scopes after what
+/// the scopes around them hold, scopes that follow each other at the same place.
+void place_slots(program::Scope& kernel, const Share& machine, const Span& scratchpad, End end) {
+  if (end == End::low) return place(kernel, {scratchpad.low, 0});
   const Held bytes = held(kernel);
-  const ScratchpadSpec& memory = machine.core.scratchpad;
   const auto left = [](std::int64_t capacity, std::int64_t used) {
     return std::max<std::int64_t>(0, (capacity - used) / 64 * 64);
   };
-  place(kernel, {left(memory.bytes, bytes.scratchpad), left(memory.accumulator_bytes, bytes.accumulator)});
+  place(kernel, {std::max(scratchpad.low, left(scratchpad.high, bytes.scratchpad)),
+                 left(machine.core.scratchpad.accumulator_bytes, bytes.accumulator)});
 }
 
 }  // namespace
@@ -91,17 +92,18 @@ std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine
   return std::nullopt;
 }
 
-void give_addresses(program::Program& program, const Share& machine) {
+void give_addresses(program::Program& program, const Share& machine, const std::vector<Resident>& residents) {
   const KernelNumbers numbers(program);
-  program::for_each_function(program, [&](program::Block& body, const std::string&) {
+  program::for_each_function(program, [&](program::Block& body, const std::string& function) {
     std::int64_t before = 0;
-    for (program::Statement& statement : body) {
+    for_each_kernel_of(body, [&](program::Statement& statement, std::int64_t number) {
       if (auto* kernel = std::get_if<program::Scope>(&statement.action)) {
         const bool alone = machine.core.kernel_barrier || KernelNumbers::runs_functions(kernel->body);
-        place_slots(*kernel, machine, alone || before % 2 == 0 ? End::low : End::high);
+        const Span free = longest_gap(residents, function, number, machine.core.scratchpad.bytes);
+        place_slots(*kernel, machine, free, alone || before % 2 == 0 ? End::low : End::high);
       }
       before += numbers.of(statement);
-    }
+    });
   });
 }
 

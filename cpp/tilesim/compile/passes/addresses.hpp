@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "tilesim/compile/passes/passes.hpp"
 #include "tilesim/compile/plan/plan.hpp"
 
 namespace tilesim::lower {
@@ -17,7 +18,8 @@ std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine
 
 /// Gives every slot its address, the only place that does. A slot lives as long as its scope: slots of inner scopes lie
 /// behind those of the scopes around them, scopes that follow each other share bytes. Where kernels overlap, neighbours
-/// live at one time: they take turns at the two ends of each memory, so that the next one's tiles find room.
-void give_addresses(program::Program& program, const Share& machine);
+/// live at one time: they take turns at the two ends of each memory, or of what values that stay leave of it, so that
+/// the next one's tiles find room.
+void give_addresses(program::Program& program, const Share& machine, const std::vector<Resident>& residents);
 
 }  // namespace tilesim::lower

@@ -19,7 +19,7 @@ namespace {
 using program::Block;
 using program::Statement;
 
-const std::string before_name = "kernels_before", target_name = "to_core";
+const std::string before_name = kernels_before, counters_of_kernels = "kernels.", target_name = "to_core";
 
 /// Not into what lies behind a barrier, where everything before is complete.
 template <class Known>
@@ -35,6 +35,19 @@ const program::Transfer* transfer_of(const Statement& statement) {
 }
 
 bool is_store(const Statement& statement) { return std::holds_alternative<program::Store>(statement.action); }
+
+/// For one counter.
+void append_wait(Block& block, const std::string& counter, std::int64_t streams, const std::string& queue,
+                 const Expr& base, std::int64_t count) {
+  program::Wait wait;
+  wait.counter = counter;
+  wait.pieces = base + Expr(count);
+  if (streams > 1) {
+    wait.index = wait.pieces;
+    wait.pieces = count > 0 ? Expr(streams) : min(Expr(streams), base * Expr(streams));
+  }
+  block.push_back(on(queue, std::move(wait)));
+}
 
 class Overlap {
  public:
@@ -65,7 +78,7 @@ class Overlap {
 
   bool several() const { return numbers_.several(); }
 
-  static std::string counter(const std::string& queue) { return "kernels." + queue; }
+  static std::string counter(const std::string& queue) { return counters_of_kernels + queue; }
 
   std::string root(std::string tensor) const {
     for (auto found = root_.find(tensor); found != root_.end(); found = root_.find(tensor)) tensor = found->second;
@@ -259,17 +272,8 @@ class Overlap {
   }
 
   void append_waits(Block& block, const std::string& queue, std::int64_t count) const {
-    for (const std::string& stores : queues_) {
-      program::Wait wait;
-      wait.counter = counter(stores);
-      wait.pieces = base_ + Expr(count);
-      if (several()) {
-        wait.index = wait.pieces;
-        const Expr streams(numbers_.streams());
-        wait.pieces = count > 0 ? streams : min(streams, base_ * streams);
-      }
-      block.push_back(on(queue, std::move(wait)));
-    }
+    for (const std::string& stores : queues_)
+      append_wait(block, counter(stores), numbers_.streams(), queue, base_, count);
   }
 
   /// Waits where they are needed; one holds for what follows in its block and inside it.
@@ -317,6 +321,17 @@ class Overlap {
 };
 
 }  // namespace
+
+std::string kernels_counted_on(const program::Counter& counter) {
+  return counter.name.starts_with(counters_of_kernels) ? counter.name.substr(counters_of_kernels.size()) : "";
+}
+
+void append_waits(program::Block& block, const program::Program& program, const std::string& queue, const Expr& base,
+                  std::int64_t count) {
+  for (const program::Counter& counter : program.counters)
+    if (counter.name.starts_with(counters_of_kernels))
+      append_wait(block, counter.name, program.cores * program.contexts, queue, base, count);
+}
 
 void overlap(program::Program& program, const Share& machine) {
   if (!machine.core.kernel_barrier || program.cores * program.contexts > 1) Overlap(program, machine).run();

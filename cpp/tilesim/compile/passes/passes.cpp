@@ -6,6 +6,7 @@
 #include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/passes/numbers.hpp"
 #include "tilesim/compile/passes/overlap.hpp"
+#include "tilesim/compile/passes/residency.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/program/visit.hpp"
@@ -30,22 +31,8 @@ void for_each_kernel(Lowering& lowering, const Call& call) {
 
 void divide(Lowering& lowering) {
   TensorIndex tensors;
-  std::map<std::int64_t, Share> shares;  // as contexts see it
   for_each_kernel(lowering, [&](program::Scope& kernel, const KernelFacts& facts) {
-    if (facts.divided) return;
-    const Share& share =
-        shares.try_emplace(facts.contexts, with_contexts(lowering.machine, facts.contexts)).first->second;
-    if (!KernelNumbers::runs_functions(kernel.body)) return divide_loops(kernel, lowering.program, tensors, share);
-    for (program::Statement& statement : kernel.body)  // copies before and behind a loop of the graph
-      if (auto* step = std::get_if<program::Scope>(&statement.action))
-        divide_loops(*step, lowering.program, tensors, share);
-  });
-}
-
-void contexts(Lowering& lowering) {
-  if (lowering.program.contexts == 1) return;
-  for_each_kernel(lowering, [&](program::Scope& kernel, const KernelFacts& facts) {
-    over_contexts(kernel, facts.contexts, lowering.program.contexts);
+    distribute(lowering, kernel, facts, tensors);
   });
 }
 
@@ -63,18 +50,33 @@ void check(Lowering& lowering) {
 
 }  // namespace
 
+void distribute(Lowering& lowering, program::Scope& kernel, const KernelFacts& facts, TensorIndex& tensors) {
+  if (!facts.divided) {
+    const Share share = with_contexts(lowering.machine, facts.contexts);
+    if (!KernelNumbers::runs_functions(kernel.body)) {
+      divide_loops(kernel, lowering.program, tensors, share);
+    } else {
+      for (program::Statement& statement : kernel.body)  // copies before and behind a loop of the graph
+        if (auto* step = std::get_if<program::Scope>(&statement.action))
+          divide_loops(*step, lowering.program, tensors, share);
+    }
+  }
+  if (lowering.program.contexts > 1) over_contexts(kernel, facts.contexts, lowering.program.contexts);
+}
+
 std::span<const Pass> passes() {
   static const std::vector<Pass> list{
-      {"divide", "loops of kernels over the cores, where trips are proven independent", {}, &divide},
-      {"contexts", "kernels over the contexts of a core", {"divide"}, &contexts},
+      {"divide", "kernels over the cores, where trips are proven independent, and their contexts", {}, &divide},
+      {"residency", "values that stay in the scratchpad between kernels", {"divide"}, &choose_residents},
       {"overlap",
        "kernels wait for what they need, not for all before",
-       {"divide", "contexts"},
+       {"divide"},
        [](Lowering& lowering) { overlap(lowering.program, lowering.machine); }},
       {"addresses",
        "a place for each slot, by lifetime",
-       {},
-       [](Lowering& lowering) { give_addresses(lowering.program, lowering.machine); }},
+       {"residency"},
+       [](Lowering& lowering) { give_addresses(lowering.program, lowering.machine, lowering.residents); }},
+      {"apart", "tiles and values that take the same bytes wait for each other", {"overlap", "addresses"}, &keep_apart},
       {"check", "the rules of tile programs hold", {"addresses"}, &check},
   };
   return list;

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "tilesim/compile/plan/plan.hpp"
 #include "tilesim/machine/share.hpp"
 #include "tilesim/program/program.hpp"
 
@@ -16,6 +19,28 @@ namespace tilesim::lower {
 struct KernelFacts {
   std::int64_t contexts = 1;  ///< of a core, that share it
   bool divided = true;        ///< each core has its part; else its loops are to be divided
+  double compute = -1;        ///< cycles of the busiest unit by the closed form; below 0: not known
+  double cycles = 0;          ///< of the whole kernel by it, with everything in memory
+};
+
+/// A kernel lowered once more, with less of the scratchpad.
+struct Smaller {
+  program::Scope scope;
+  KernelFacts facts;
+};
+
+/// A value that stays in the scratchpad between kernels of a body, which are counted with the calls between them.
+struct Resident {
+  std::string tensor, function;
+  std::int64_t first = 0, last = 0;  ///< kernels that use it
+  std::int64_t low = 0, high = 0;    ///< bytes of the scratchpad
+  bool passed = false;               ///< by a caller of the body, which the value belongs to
+};
+
+/// What was asked for of values between kernels.
+struct ResidencyWish {
+  bool automatic = false;
+  std::map<std::string, std::string> levels;
 };
 
 /// A program whose kernels are lowered, each for itself, and what passes know beside it. The machine must outlive it.
@@ -25,6 +50,12 @@ struct Lowering {
   Share machine;  ///< with a context's share of each core's memories
   /// Of the scopes of each function's body, in order; under no name, of the program's own.
   std::map<std::string, std::vector<KernelFacts>> kernels;
+  ResidencyWish wish = {};
+  std::vector<Resident> residents = {};
+  /// The kernel of this number of a function's body in so many bytes of scratchpad, as `divide` and `contexts` find it;
+  /// nothing where it does not fit.
+  std::function<std::optional<Smaller>(Lowering&, const std::string& function, std::size_t kernel, std::int64_t bytes)>
+      again = {};
 };
 
 /// `run` leaves a program that computes the same.
@@ -35,7 +66,10 @@ struct Pass {
   void (*run)(Lowering& lowering);
 };
 
-/// divide, contexts, overlap, addresses, check.
+/// A kernel over the cores and their contexts.
+void distribute(Lowering& lowering, program::Scope& kernel, const KernelFacts& facts, TensorIndex& tensors);
+
+/// divide, residency, overlap, addresses, apart, check.
 std::span<const Pass> passes();
 
 /// All of them.

@@ -52,6 +52,8 @@ struct CompileOptions {
   std::int64_t cores = 0;                                 ///< that share the work; 0: all of the machine
   std::int64_t contexts = 0;  ///< of a core, that the program has; 0: as many as a given mapping asks for
   std::int64_t each = 0;      ///< contexts that share a kernel without a given mapping; 0: all that the program has
+  std::string residency = "none";             ///< auto | none: which values stay in scratchpads between kernels
+  std::map<std::string, std::string> levels;  ///< of values by name: memory | scratchpad, whatever `residency` says
   CancelToken* cancel = nullptr;
 };
 

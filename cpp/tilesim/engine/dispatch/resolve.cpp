@@ -168,10 +168,18 @@ void Dispatch::resolve_transfer(Stream& stream, const program::Instruction& inst
   const JobState& job = *stream.job;
   const program::CompiledTransfer& transfer = instruction.transfer;
   Pattern* pattern = nullptr;
+  const int storage = stream.program->tensors[at(stream.cursor.tensor(transfer.tensor))].storage;
+  if (stream.program->tensors[at(storage)].tensor->level == program::Level::scratchpad) {
+    entry.on_chip = true;
+    OnChip moved = on_chip_bytes(*stream.program, stream.cursor, transfer, stream.virtual_core);
+    entry.bytes = moved.bytes;
+    if (!moved.held.empty()) entry.held = std::make_shared<const decltype(moved.held)>(std::move(moved.held));
+    if (instruction.counter >= 0) entry.index = counter_index(stream, instruction);
+    return;
+  }
   const bool named = chip_.memory != MemoryKind::ideal && std::any_of(transfer.dims.begin(), transfer.dims.end(),
                                                                       [](const auto& d) { return d.through >= 0; });
   if (memory_.patterned() || named) {
-    const int storage = stream.program->tensors[at(stream.cursor.tensor(transfer.tensor))].storage;
     entry.pattern = memory_.new_pattern(job.place.first_tensor + storage);
     pattern = &memory_.pattern(entry.pattern);
   }

@@ -12,7 +12,7 @@ void KernelCounters::add(const KernelCounters& other) {
   for (const auto field : {&KernelCounters::count, &KernelCounters::cycles, &KernelCounters::exclusive,
                            &KernelCounters::load_bytes, &KernelCounters::store_bytes, &KernelCounters::below_bytes,
                            &KernelCounters::array_busy, &KernelCounters::vector_busy, &KernelCounters::launch,
-                           &KernelCounters::padding_bytes, &KernelCounters::send_bytes})
+                           &KernelCounters::padding_bytes, &KernelCounters::send_bytes, &KernelCounters::on_chip_bytes})
     this->*field += other.*field;
   for (const auto field :
        {&KernelCounters::multiply_adds, &KernelCounters::vector_operations, &KernelCounters::array_multiply_adds})

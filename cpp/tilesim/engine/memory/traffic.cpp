@@ -331,4 +331,27 @@ Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map,
   return moved;
 }
 
+OnChip on_chip_bytes(const program::CompiledProgram& program, const program::Cursor& cursor,
+                     const program::CompiledTransfer& transfer, std::int64_t core) {
+  const program::CompiledTensor& tensor = program.tensors[static_cast<std::size_t>(cursor.tensor(transfer.tensor))];
+  std::array<Range, max_dims> ranges;
+  if (!axis_ranges(tensor, cursor, transfer, ranges)) return {};
+  std::int64_t elements = 1, spanned = 1;
+  for (std::size_t axis = 0; axis < transfer.at.size(); ++axis) {
+    elements *= asked(cursor, transfer, static_cast<int>(axis), ranges[axis]);
+    spanned *= ranges[axis].high - ranges[axis].low + 1;
+  }
+  OnChip moved{packed_bytes(tensor.dtype, elements), {}};
+  for (const program::HeldPart& part : tensor.tensor->parts) {
+    if (part.core == core) continue;
+    std::int64_t common = 1;
+    for (std::size_t axis = 0; axis < part.low.size(); ++axis)
+      common *= std::max<std::int64_t>(
+          0, std::min(part.high[axis], ranges[axis].high) - std::max(part.low[axis], ranges[axis].low) + 1);
+    if (common > 0)  // in proportion, where only some elements of the range are asked for
+      moved.held.emplace_back(part.core, packed_bytes(tensor.dtype, ceil_div(common * elements, spanned)));
+  }
+  return moved;
+}
+
 }  // namespace tilesim::engine

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "tilesim/engine/memory/pattern.hpp"
@@ -46,5 +47,13 @@ class NamedRows {
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, std::int64_t base,
                   const program::Cursor& cursor, const program::CompiledTransfer& transfer, std::int64_t burst_bytes,
                   Pattern* pattern = nullptr, const NamedRows* rows = nullptr);
+
+/// Of a tensor in scratchpads, where no bursts are: the elements inside of it.
+struct OnChip {
+  std::int64_t bytes = 0;
+  std::vector<std::pair<std::int64_t, std::int64_t>> held;  ///< of these, by other cores: virtual core, bytes
+};
+OnChip on_chip_bytes(const program::CompiledProgram& program, const program::Cursor& cursor,
+                     const program::CompiledTransfer& transfer, std::int64_t core);
 
 }  // namespace tilesim::engine

@@ -21,9 +21,10 @@ template <class R, class Visit>
 void numbers(R& result, const Visit& visit) {
   visit(Sort::cycles, result.cycles);
   visit(Sort::waiting, result.events);
-  for (auto* count : {&result.tile_operations, &result.memory_read_bytes, &result.memory_written_bytes,
-                      &result.network_bytes, &result.memory_local_bytes, &result.memory_remote_bytes,
-                      &result.memory_merged_bytes, &result.memory_forwarded_bytes, &result.memory_padding_bytes})
+  for (auto* count :
+       {&result.tile_operations, &result.memory_read_bytes, &result.memory_written_bytes, &result.network_bytes,
+        &result.memory_local_bytes, &result.memory_remote_bytes, &result.memory_merged_bytes,
+        &result.memory_forwarded_bytes, &result.memory_padding_bytes, &result.on_chip_bytes})
     visit(Sort::count, *count);
   visit(Sort::count, result.multiply_adds);
   visit(Sort::count, result.vector_operations);

@@ -82,8 +82,9 @@ void add_energy(const Parts& parts, const Programs& programs, Result& result) {
   std::int64_t scratchpad = 0;
   for (const Unit& unit : parts.units.all())
     if (unit.kind == UnitKind::load || unit.kind == UnitKind::store) scratchpad += unit.bytes;
+  scratchpad += parts.totals.on_chip_bytes;  // read in one place, written in another
   book.count({"scratchpad", dma, "scratchpad", {}, static_cast<double>(scratchpad)},
-             [](const KernelCounters& k) { return k.load_bytes + k.store_bytes; });
+             [](const KernelCounters& k) { return k.load_bytes + k.store_bytes + 2 * k.on_chip_bytes; });
   book.rate(dma, energy.scratchpad_byte);
   add_memory(parts, book);
   book.count({"network", "network bytes", {}, {}, static_cast<double>(result.network_bytes)},

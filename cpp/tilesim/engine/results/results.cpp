@@ -36,6 +36,7 @@ void add_totals(const Parts& parts, Result& result) {
   result.memory_read_bytes = parts.totals.read_bytes;
   result.memory_written_bytes = parts.totals.written_bytes;
   result.network_bytes = parts.totals.network_bytes;
+  result.on_chip_bytes = parts.totals.on_chip_bytes;
   result.hashes["machine"] = parts.chip.machine.hash();
   result.configuration = parts.chip.machine.to_json();
   if (const program::CompiledProgram* first = parts.jobs.first()) {

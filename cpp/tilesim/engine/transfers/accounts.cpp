@@ -73,6 +73,11 @@ void Accounts::transfer(Stream& stream, Queue& queue, const Entry& entry, std::i
   queue.done_until = std::max(queue.done_until, done);
   queue.consumed_until = queue.done_until;
   const bool store = entry.opcode == Opcode::store;
+  if (entry.on_chip) {
+    totals_.on_chip_bytes += entry.bytes;
+    if (KernelCounters* kernel = stream.job->kernels.of(entry.scope)) kernel->on_chip_bytes += entry.bytes;
+    return settle_transfer(stream, queue, entry, started);
+  }
   const std::int64_t stored = store ? entry.bytes - entry.index_bytes : 0;
   if (store) {  // its indices were read
     totals_.written_bytes -= entry.index_bytes;
@@ -88,8 +93,12 @@ void Accounts::transfer(Stream& stream, Queue& queue, const Entry& entry, std::i
     kernel->below_bytes += below;
     kernel->padding_bytes += entry.padding_bytes;
   }
+  settle_transfer(stream, queue, entry, started);
+}
+
+void Accounts::settle_transfer(Stream& stream, const Queue& queue, const Entry& entry, std::int64_t started) {
   stream.kernels.used(entry.kernel, started, queue.done_until);
-  if (store && entry.counter >= 0)
+  if (entry.opcode == Opcode::store && entry.counter >= 0)
     agenda_.push(EventKind::count, queue.done_until, stream.number, entry.counter, Details{entry.index, 1, 0});
 }
 
@@ -108,6 +117,11 @@ void Accounts::compute(Stream& stream, Queue& queue, const Entry& entry, const C
     kernel->vector_operations += entry.work;
   }
   stream.kernels.used(entry.kernel, times.started, queue.done_until);
+}
+
+void Accounts::fetched(JobState& job, const Entry& entry, std::int64_t bytes) {
+  totals_.network_bytes += bytes;
+  if (KernelCounters* kernel = job.kernels.of(entry.scope)) kernel->send_bytes += bytes;
 }
 
 void Accounts::moved(const Request& request) {

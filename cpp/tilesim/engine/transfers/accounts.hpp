@@ -19,13 +19,15 @@ class Accounts {
   void over(Stream& stream, const Queue& queue, std::int64_t kernel);  ///< an entry that has left its queue before
   /// A load, store or send that took its unit from `started` to `done`.
   void transfer(Stream& stream, Queue& queue, const Entry& entry, std::int64_t started, std::int64_t done);
-  void moved(const Request& request);  ///< a piece of a transfer has been taken
+  void moved(const Request& request);                                   ///< a piece of a transfer has been taken
+  void fetched(JobState& job, const Entry& entry, std::int64_t bytes);  ///< from another core's scratchpad
   /// A compute: its unit is taken from `started` to `busy`, its operands until `consumed`, its result is there at
   /// `done`.
   struct Computed { std::int64_t started = 0, busy = 0, consumed = 0, done = 0; };
   void compute(Stream& stream, Queue& queue, const Entry& entry, const Computed& times);
 
  private:
+  void settle_transfer(Stream& stream, const Queue& queue, const Entry& entry, std::int64_t started);
   void settle(Stream& stream, const Queue& queue, std::int64_t kernel, bool was_full);
 
   OffChip& memory_;

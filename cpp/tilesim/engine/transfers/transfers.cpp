@@ -67,8 +67,75 @@ Request Transfers::next_piece(const Stream& stream, int queue) {
   return request;
 }
 
+/// What other cores hold comes through the network, in pieces, after a request has reached them. False: not all of it
+/// has been asked for, and something will call again.
+bool Transfers::fetch(Stream& stream, int queue) {
+  Queue& q = stream.queues[at(queue)];
+  const Entry& entry = q.entries.front();
+  const std::int64_t now = agenda_.now();
+  const bool later = memory_.port().answers_later();
+  std::int64_t before = 0, asked = entry.bytes - q.left;
+  for (const auto& [holder, bytes] : *entry.held) {
+    if (asked >= before + bytes || q.left == 0) {
+      before += bytes;
+      continue;
+    }
+    if (!has_window(stream, queue)) return false;
+    const std::int64_t piece = std::min({before + bytes - asked, stream.kind->chunk_bytes, q.left});
+    const std::int64_t from = stream.job->job.cores[at(holder)];
+    std::int64_t arrival = now;
+    if (later) {
+      if (asked == 0) open(stream, queue, entry, q.started);
+      memory_.routed()->send(from, stream.physical_core, piece, tag_of(q.open.back(), no_target), now);
+      ++open_[at(q.open.back())].left, ++q.open_pieces;
+    } else {
+      std::int64_t retry = now + 1;
+      const std::int64_t to[1] = {stream.physical_core};
+      const std::optional<Ports::Sent> sent = memory_.ports().send(from, to, piece, now, retry);
+      if (!sent) {
+        agenda_.push(EventKind::chunk, std::max(retry, now + 1), stream.number, queue);
+        return false;
+      }
+      arrival = memory_.port().cross(from, stream.physical_core, piece, sent->arrival) + memory_.ports().one_way();
+      q.in_flight[static_cast<std::size_t>(q.chunks++ & 63)] = arrival;
+    }
+    q.left -= piece;
+    accounts_.fetched(*stream.job, entry, piece);
+    const std::int64_t next = std::max(now + (later ? 1 : 0),
+                                       stream.kind->after(now, ceil_div(piece, stream.kind->core.dma.bytes_per_cycle)));
+    q.finish = std::max({q.finish, arrival, next});
+    agenda_.push(EventKind::chunk, next, stream.number, queue);
+    return false;
+  }
+  return true;
+}
+
+/// In scratchpads: inside of the core nothing but the DMA engine is passed, at its rate, in one piece.
+void Transfers::copy(Stream& stream, int queue) {
+  Queue& q = stream.queues[at(queue)];
+  const std::int64_t now = agenda_.now();
+  const Entry& entry = q.entries.front();
+  if (entry.held && !fetch(stream, queue)) return;
+  if (q.left > 0) {
+    q.issue_ready = stream.kind->after(now, ceil_div(q.left, stream.kind->core.dma.bytes_per_cycle));
+    q.finish = std::max(q.finish, q.issue_ready);
+    q.left = 0;
+    if (q.issue_ready > now) return agenda_.push(EventKind::chunk, q.issue_ready, stream.number, queue);
+  }
+  q.issue_ready = now;
+  q.transferring = false;
+  const bool opened = entry.held && memory_.port().answers_later();
+  if (!opened && q.open.empty()) return ended(stream, queue);
+  if (!opened) open(stream, queue, entry, q.started);  // in order behind those before
+  const std::int32_t transfer = q.open.back();
+  open_[at(transfer)].passed = q.finish;
+  issued(stream, queue, transfer);
+  if (opened) finish(stream, q);
+}
+
 void Transfers::chunk(Stream& stream, int queue) {
   Queue& q = stream.queues[at(queue)];
+  if (q.entries.front().on_chip) return copy(stream, queue);
   const CoreKind& kind = *stream.kind;
   const std::int64_t now = agenda_.now();
   const bool later = memory_.port().answers_later();

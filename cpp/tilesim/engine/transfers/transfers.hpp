@@ -55,6 +55,8 @@ class Transfers {
     return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
   }
 
+  void copy(Stream& stream, int queue);
+  bool fetch(Stream& stream, int queue);
   bool has_window(Stream& stream, int queue);
   Request next_piece(const Stream& stream, int queue);
   void push(const Stream& stream, std::int64_t time, const Effect& effect);

@@ -123,6 +123,18 @@ Block block(const Json& json) {
   return statements;
 }
 
+HeldPart held_part(const Json& json, std::size_t rank) {
+  ObjectReader reader(json);
+  HeldPart part;
+  part.core = reader.integer_or("core", 0, 0, 1 << 16);
+  for (const Json& end : reader.required("low").items()) part.low.push_back(end.as_int(0, std::int64_t{1} << 60));
+  for (const Json& end : reader.required("high").items()) part.high.push_back(end.as_int(0, std::int64_t{1} << 60));
+  if (part.low.size() != rank || part.high.size() != rank)
+    json.fail("a part has two ends along each axis", std::to_string(rank) + " axes");
+  reader.finish();
+  return part;
+}
+
 Tensor tensor(const Json& json) {
   static const std::vector<std::string> roles{"input", "output", "weight", "temporary", "state"};
   ObjectReader reader(json);
@@ -154,6 +166,19 @@ Tensor tensor(const Json& json) {
     t.typical.how = values.string("how");
     values.finish();
   }
+  if (const Json* level = reader.optional("level")) {
+    static const std::vector<std::string> levels{"memory", "scratchpad"};
+    const auto named = std::find(levels.begin(), levels.end(), level->as_string());
+    if (named == levels.end()) level->fail("unknown level", join(levels), nearest(level->as_string(), levels));
+    t.level = static_cast<Level>(named - levels.begin());
+  }
+  constexpr std::int64_t last_address = std::int64_t{1} << 60;
+  t.address = reader.integer_or("address", 0, 0, last_address);
+  t.core_bytes = reader.integer_or("core_bytes", 0, 0, last_address);
+  if (const Json* parts = reader.optional("parts"))
+    for (const Json& item : parts->items()) t.parts.push_back(held_part(item, t.shape.size()));
+  if (t.level == Level::scratchpad && (t.role != Role::temporary || !t.alias_of.empty()))
+    json.fail("only a temporary with bytes of its own stays in a scratchpad", "role temporary, no alias_of");
   reader.finish();
   return t;
 }

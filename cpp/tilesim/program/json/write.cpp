@@ -304,6 +304,20 @@ Json tensor_json(const Tensor& t) {
     typical.set("how", t.typical.how);
     json.set("typical", std::move(typical));
   }
+  if (t.level == Level::scratchpad) {
+    json.set("level", "scratchpad");
+    json.set("address", t.address);
+    json.set("core_bytes", t.core_bytes);
+    const auto number = [](std::int64_t v) { return Json(v); };
+    if (!t.parts.empty())
+      json.set("parts", list(t.parts, [&](const HeldPart& part) {
+                 Json one = Json::object();
+                 one.set("core", part.core);
+                 one.set("low", list(part.low, number));
+                 one.set("high", list(part.high, number));
+                 return one;
+               }));
+  }
   return json;
 }
 

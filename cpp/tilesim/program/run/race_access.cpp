@@ -7,8 +7,6 @@
 
 namespace tilesim::program {
 
-namespace {}  // namespace
-
 std::int32_t Races::with_reader(std::int32_t set, std::int32_t id) {
   if (set == last_set_.first) return last_set_.second;
   const auto [entry, fresh] = larger_sets_.try_emplace({set, id}, static_cast<std::int32_t>(reader_sets_.size()));
@@ -75,6 +73,7 @@ void Races::access_transfer(std::size_t stream, const Operation& op, const Known
   const SlotView& view = op.views[0];
   Version& v = live(stream, op.queue, view.slot, view.version);
   read_through(op, known, id);
+  use_resident(stream, op, known, id);
   for_each_run(op.transfer, [&](const Run& run) {
     for (std::int64_t i = 0; i < run.count; ++i) {
       const std::int64_t element = run.slot_offset + i * run.slot_stride;
@@ -84,6 +83,50 @@ void Races::access_transfer(std::size_t stream, const Operation& op, const Known
       else if (run.inside)
         read_element(v, element, known, id);
     }
+  });
+}
+
+/// A version of a slot starts on bytes where values of the scratchpad lay: whoever fills it knows that they are no
+/// longer used.
+void Races::take_residents(std::size_t stream, int slot, std::int64_t number, const Known& known) {
+  const CompiledSlot& own = program_.slots[at(slot)];
+  if (own.accumulator) return;
+  const std::int64_t low = own.address + number % own.depth * own.bytes;
+  residents_.overlapping(low, low + own.bytes, [&](const Residents::Place& place) {
+    const std::int64_t missing = streams_[stream].residents[place.tensor].first_missing_in(known);
+    if (missing >= 0)
+      race(version_name(program_, slot, number) + " takes bytes of " + program_.tensors[at(place.tensor)].name +
+               " that an earlier operation may still use",
+           static_cast<std::int32_t>(missing / 2));
+  });
+}
+
+/// A store to a value in the scratchpad knows that slots and values that lay there before are no longer used.
+void Races::use_resident(std::size_t stream, const Operation& op, const Known& known, std::int32_t id) {
+  const Residents::Place* place = residents_.of(op.tensor);
+  if (!place) return;
+  Stream& s = streams_[stream];
+  Known& used = s.residents[place->tensor];
+  if (op.opcode != Opcode::store) {
+    for (Stream& holder : streams_)  // whichever holds what is read
+      if (&holder == &s || place->shared) holder.residents[place->tensor].add_consumed(id);
+    return;
+  }
+  used.add_complete(id);
+  const std::string& name = program_.tensors[at(place->tensor)].name;
+  for (const auto& [buffer, released] : s.freed) {
+    const CompiledSlot& slot = program_.slots[at(buffer.first)];
+    const std::int64_t from = slot.address + buffer.second * slot.bytes;
+    if (slot.accumulator || from >= place->high || from + slot.bytes <= place->low) continue;
+    if (const std::int64_t missing = released.first_missing_in(known); missing >= 0)
+      race("Stores " + name + " where slot " + slot.name + " may still be used",
+           static_cast<std::int32_t>(missing / 2));
+  }
+  residents_.overlapping(place->low, place->high, [&](const Residents::Place& other) {
+    if (other.tensor == place->tensor) return;
+    if (const std::int64_t missing = s.residents[other.tensor].first_missing_in(known); missing >= 0)
+      race("Stores " + name + " where " + program_.tensors[at(other.tensor)].name + " may still be used",
+           static_cast<std::int32_t>(missing / 2));
   });
 }
 

@@ -11,7 +11,7 @@
 namespace tilesim::program {
 
 Races::Races(const CompiledProgram& program, std::size_t streams)
-    : program_(program), streams_(streams), memories_(program.tensors.size()) {
+    : program_(program), streams_(streams), residents_(program, streams, false), memories_(program.tensors.size()) {
   for (Stream& stream : streams_) {
     stream.queues.resize(program.queues.size());
     stream.done.resize(program.queues.size());
@@ -75,6 +75,7 @@ void Races::acquire(std::size_t stream, const Operation& op) {
   Version& v = version(stream, op.slot, op.version);
   for (const std::int32_t queue : op.instruction->queues) {
     streams_[stream].queues[at(queue)].add(known);
+    take_residents(stream, op.slot, op.version, streams_[stream].queues[at(queue)]);
     v.live_for |= 1U << queue;
   }
 }
@@ -238,6 +239,7 @@ void Races::send(std::size_t stream, const Operation& op, const std::vector<std:
     Known room;
     start_version(streams[i], op.slot, versions[i], room);
     known.add(room);
+    take_residents(streams[i], op.slot, versions[i], known);
     // Sends of one queue start, and so take the receiver's versions, in order.
     const auto last = streams_[streams[i]].last_send.find(op.slot);
     if (last == streams_[streams[i]].last_send.end()) continue;

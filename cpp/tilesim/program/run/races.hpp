@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tilesim/program/run/operation.hpp"
+#include "tilesim/program/run/residents.hpp"
 
 namespace tilesim::program {
 
@@ -106,6 +107,7 @@ class Races {
     std::vector<std::vector<Version>> rings;     ///< per slot and buffer
     std::map<std::pair<int, int>, Known> freed;  ///< per slot and buffer: what its last release showed
     std::map<int, LastSend> last_send;           ///< per slot: who filled the latest received version
+    std::map<int, Known> residents;              ///< per value in the scratchpad: what has used it
   };
 
   [[noreturn]] void race(const std::string& what, std::int32_t other = -1) const;
@@ -113,6 +115,8 @@ class Races {
   /// The version, which the queue must know to be there.
   Version& live(std::size_t stream, int queue, int slot, std::int64_t number);
   void start_version(std::size_t stream, int slot, std::int64_t number, Known& known);
+  void take_residents(std::size_t stream, int slot, std::int64_t number, const Known& known);
+  void use_resident(std::size_t stream, const Operation& op, const Known& known, std::int32_t id);
   std::int32_t begin_operation();
   void add_update_order(Stream& stream, const Operation& op, Known& known);
   void access(std::size_t stream, const Operation& op, const SlotView& view, bool write, const Known& known,
@@ -133,6 +137,7 @@ class Races {
 
   const CompiledProgram& program_;
   std::vector<Stream> streams_;
+  Residents residents_;
   std::vector<Memory> memories_;                                         ///< per tensor that owns its bytes
   std::map<std::pair<int, std::int64_t>, std::vector<Signal>> signals_;  ///< per counter and cell
   std::map<std::pair<int, std::int64_t>, std::vector<CounterWait>> counter_waits_;

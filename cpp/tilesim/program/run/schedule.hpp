@@ -12,6 +12,7 @@
 
 #include "tilesim/program/run/execute.hpp"
 #include "tilesim/program/run/operation.hpp"
+#include "tilesim/program/run/residents.hpp"
 #include "tilesim/program/run/tensors.hpp"
 
 namespace tilesim::program {
@@ -111,12 +112,14 @@ class Schedule {
   void consume(Node& node);
   void complete(Node& node);
   void show(Effect& effect);
-  void make_live(Version& version);
+  void make_live(std::size_t stream, Version& version);
+  void use_resident(const Node& node);
   void check_live(const Node& node, const Version& version) const;
 
   const CompiledProgram& program_;
   Tensors& tensors_;
   const ExecuteOptions& options_;
+  Residents residents_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Node>> nodes_;
   std::vector<std::unique_ptr<Effect>> effects_;

@@ -43,9 +43,11 @@ void Schedule::happen(const Event& event) {
   }
 }
 
-void Schedule::make_live(Version& version) {
+void Schedule::make_live(std::size_t stream, Version& version) {
   if (version.acquired) return;
   const CompiledSlot& slot = program_.slots[at(version.slot)];
+  const std::int64_t low = slot.address + version.number % slot.depth * slot.bytes;
+  if (!slot.accumulator) residents_.take(stream, low, low + slot.bytes, options_.poison ? &tensors_ : nullptr);
   version.acquired = true;
   version.bytes.resize(at(slot.elements * host_bytes(slot.dtype)));
   if (options_.poison) poison(version.bytes.data(), slot.dtype, slot.elements);
@@ -65,7 +67,7 @@ void Schedule::pass(Node& node) {
   --node.places;
   switch (node.op.opcode) {
     case Opcode::acquire:
-      return make_live(*node.versions[0]);
+      return make_live(node.stream, *node.versions[0]);
     case Opcode::wait:
       return;
     case Opcode::commit:
@@ -77,7 +79,7 @@ void Schedule::pass(Node& node) {
     }
     case Opcode::send:
       for (const auto& [stream, version] : node.targets) {
-        make_live(*version);
+        make_live(stream, *version);
         ++streams_[stream]->sent[node.op.slot];
       }
       break;
@@ -86,6 +88,29 @@ void Schedule::pass(Node& node) {
   }
   node.started = true;
   in_flight_.push_back(&node);
+}
+
+/// What stays in the scratchpad is not stored where a slot is in use: acquired, and not used to the end. Its release
+/// may show later.
+void Schedule::use_resident(const Node& node) {
+  const Residents::Place* place = residents_.of(node.op.tensor);
+  if (!place) return;
+  for (const Version* version : streams_[node.stream]->latest) {
+    const CompiledSlot& slot = program_.slots[at(version->slot)];
+    const std::int64_t low = slot.address + version->number % slot.depth * slot.bytes;
+    if (slot.accumulator || !version->acquired || version->freed || low >= place->high ||
+        low + slot.bytes <= place->low)
+      continue;
+    const auto over = [](const Node* user) { return user->complete; };
+    if (!version->users.empty() && std::all_of(version->users.begin(), version->users.end(), over)) continue;
+    throw RaceError({"A tensor lies on bytes of slot " + version_name(program_, version->slot, version->number) +
+                         " while it is in use.",
+                     node.text,
+                     {},
+                     {},
+                     {}});
+  }
+  residents_.access(node.stream, node.op, options_.poison ? &tensors_ : nullptr);
 }
 
 void Schedule::consume(Node& node) {
@@ -98,6 +123,7 @@ void Schedule::consume(Node& node) {
     if (op.opcode == Opcode::store) read_rows(tensors_, op);
     return;
   }
+  if (op.opcode == Opcode::load) use_resident(node);
   // Views of one version share one copy.
   std::map<const Version*, std::size_t> copies;
   for (std::size_t i = 0; i < op.views.size(); ++i) {
@@ -126,6 +152,7 @@ void Schedule::complete(Node& node) {
       check_live(node, *version);
   }
   if (op.opcode == Opcode::store) {
+    use_resident(node);
     op.transfer.tensor = tensors_.writable(op.tensor);
     store_block(op.transfer, node.staged[0].data());
     if (op.counter >= 0) ++counters_[at(op.counter)][at(op.cell)];

@@ -58,7 +58,7 @@ void Tensors::plan() {
   std::int64_t scale = 1, low = std::numeric_limits<std::int64_t>::max();
   plan_ = plan_memory(program_.program(), granule);
   const auto moves = [](const MemoryPlan::Place& place) {
-    return place.alias_of.empty() && !is_given(place.tensor->role);
+    return place.alias_of.empty() && !is_given(place.tensor->role) && place.level == Level::memory;
   };
   for (const MemoryPlan::Place& place : plan_.places) {
     if (!moves(place)) continue;

@@ -16,6 +16,7 @@ void TextRun::operation(Stream& stream) {
     if (options_.tensors) read_rows(*options_.tensors, op);
     options_.races->operation(stream.id, op);
   }
+  if (op.opcode == Opcode::load || op.opcode == Opcode::store) use_resident(stream);
   if (op.opcode == Opcode::store) {
     if (op.counter >= 0) ++counters_[at(op.counter)][at(op.cell)];
     if (!stream.stored.empty()) stream.stored.back().insert(op.tensor);
@@ -23,6 +24,16 @@ void TextRun::operation(Stream& stream) {
   if (!options_.tensors) return;
   perform(program_, op, *options_.tensors,
           [&](const SlotView& view) { return buffer(stream, view.slot, view.version).bytes.data(); });
+}
+
+/// A value that stays in the scratchpad must not lie where a slot is.
+void TextRun::use_resident(Stream& stream) {
+  const Residents::Place* place = residents_.of(stream.op.tensor);
+  if (!place) return;
+  if (const auto* slot = stream.live.overlapping(false, place->low, place->high))
+    fail(stream, "Slot " + program_.slots[at(slot->first)].name + " lies on bytes of tensor " +
+                     program_.tensors[at(place->tensor)].name);
+  if (options_.tensors) residents_.access(stream.id, stream.op, poison_ ? options_.tensors : nullptr);
 }
 
 bool TextRun::send(Stream& stream) {

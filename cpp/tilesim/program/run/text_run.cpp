@@ -5,7 +5,10 @@
 
 namespace tilesim::program {
 
-TextRun::TextRun(const CompiledProgram& program, const TextOptions& options) : program_(program), options_(options) {
+TextRun::TextRun(const CompiledProgram& program, const TextOptions& options)
+    : program_(program),
+      options_(options),
+      residents_(program, at(program.program().cores * program.program().contexts), options.tensors != nullptr) {
   const Program& source = program.program();
   for (const auto& [name, size] : program.counters) counters_.emplace_back(at(size * source.cores), 0);
   for (std::int64_t core = 0; core < source.cores; ++core) {
@@ -207,6 +210,7 @@ void TextRun::start_version(Stream& stream, int slot, std::int64_t version) {
   b.released = 0;
   b.free = false;
   const Bytes own = bytes_of(slot, version);
+  if (!own.accumulator) residents_.take(stream.id, own.low, own.high, poison_ ? options_.tensors : nullptr);
   stream.live.take(own.accumulator, own.low, own.high, {slot, static_cast<int>(version % s.depth)});
 }
 

@@ -13,6 +13,7 @@
 #include "tilesim/program/run/execute.hpp"
 #include "tilesim/program/run/operation.hpp"
 #include "tilesim/program/run/races.hpp"
+#include "tilesim/program/run/residents.hpp"
 #include "tilesim/program/run/tensors.hpp"
 
 namespace tilesim::program {
@@ -78,6 +79,7 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::int64_t low, high;
   };
   Bytes bytes_of(int slot, std::int64_t version) const;
+  void use_resident(Stream& stream);
   bool is_room(const Stream& stream, int slot, std::int64_t version) const;
   void start_version(Stream& stream, int slot, std::int64_t version);
   Buffer& live(Stream& stream, int slot, std::int64_t version);
@@ -100,6 +102,7 @@ class TextRun final : public CompiledExpr::TensorReader {
   };
   std::map<std::pair<int, std::int64_t>, Parts> parts_;  ///< kernels that some streams have left: scope, instance
   std::int64_t statements_ = 0;
+  Residents residents_;
   bool poison_ = false;
 };
 

@@ -1,0 +1,277 @@
+#include "tilesim/compile/passes/residency.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/interrupt.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/passes/addresses.hpp"
+#include "tilesim/compile/passes/candidates.hpp"
+#include "tilesim/compile/passes/numbers.hpp"
+#include "tilesim/program/memory_lifetimes.hpp"
+#include "tilesim/program/visit.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+constexpr std::int64_t granule = 64;  ///< bytes that addresses are multiples of
+constexpr std::int64_t rungs = 16;    ///< parts of the scratchpad that a kernel may be lowered again with
+
+/// Which candidates stay, one after the other.
+class ResidentChoice {
+ public:
+  ResidentChoice(Lowering& lowering, Candidates& candidates)
+      : lowering_(lowering),
+        candidates_(candidates),
+        capacity_(lowering.machine.core.scratchpad.bytes / granule * granule) {
+    const Share& machine = lowering.machine;
+    const auto hertz = static_cast<double>(machine.core.clock.hertz);
+    const double streams = streams_ = static_cast<double>(lowering.program.cores * lowering.program.contexts);
+    memory_rate_ = streams * static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency / hertz;
+    copy_rate_ = streams * static_cast<double>(machine.core.dma.bytes_per_cycle);
+    for (const Candidates::Body& body : candidates.bodies()) spans_.emplace_back(body.kernels.size());
+    port_rate_ = streams * static_cast<double>(machine.network.port_bytes_per_cycle) *
+                 static_cast<double>(machine.network.clock.hertz) / hertz;
+  }
+
+  void run() {
+    for (const Candidate* one : candidates_.in_order())
+      if (one->wanted || lowering_.wish.automatic) consider(*one);
+    const auto states = [this](std::size_t body, std::size_t kernel) -> const KernelState& {
+      return state({body, kernel});
+    };
+    for (const Resident& resident : lowering_.residents) {
+      if (resident.passed) continue;
+      const Candidate& one = *taken_.at(resident.tensor);
+      candidates_.stays(one, resident.low, candidates_.split(one, states).value());
+    }
+    for (const auto& [place, kernel] : changed_) candidates_.replace(place, kernel);
+  }
+
+ private:
+  using Place = KernelPlace;
+
+  const KernelState& state(const Place& place) const {
+    const auto found = changed_.find(place);
+    return found == changed_.end() ? candidates_.bodies()[place.first].kernels[place.second] : found->second;
+  }
+
+  /// Cycles of a kernel by closed form and bytes from and to memory.
+  struct Price {
+    double cycles = 0, bytes = 0;
+    void operator+=(const Price& other) { cycles += other.cycles, bytes += other.bytes; }
+  };
+
+  /// With this value resident beside those that are already. What one core reads from another passes the ports of
+  /// both: cores that read the same wait for one port, whoever holds it, and each for its own.
+  Price price(const Place& place, const KernelState& kernel, const Candidate* resident) const {
+    const double times = candidates_.bodies()[place.first].times;
+    double memory = 0, copied = 0, fetched = 0;
+    if (!kernel.use) return {};
+    for (const auto& [tensor, use] : *kernel.use) {
+      const Candidate* found = nullptr;
+      const double part = candidates_.part(tensor, [&](const std::string& owner) {
+        const auto stays = taken_.find(owner);
+        if (resident && owner == resident->tensor) found = resident;
+        if (!found && stays != taken_.end()) found = stays->second;
+        return found != nullptr && found->tensor == owner;
+      });
+      memory += (1 - part) * (use.loaded + use.stored);
+      if (!found) continue;
+      const double bytes = part * use.elements * static_cast<double>(bits(candidates_.dtype(tensor))) / 8;
+      copied += bytes;
+      if (found->parts.empty()) continue;
+      const double loaded = bytes * use.loaded / std::max(1.0, use.loaded + use.stored);
+      fetched += loaded * (std::max(streams_ * use.busiest, use.readers) + streams_ * use.busiest);
+    }
+    // Both are loaded in one order: neither hides behind the other.
+    const double moving = memory / memory_rate_ + fetched / port_rate_;
+    const double cycles = std::max({kernel.facts.compute, moving, copied / copy_rate_});
+    return {times * cycles, times * memory};
+  }
+
+  void consider(const Candidate& one) {
+    worked(1024);
+    const std::int64_t bytes = round_up(std::max<std::int64_t>(1, one.core_bytes), granule);
+    Resident resident{one.tensor, candidates_.bodies()[one.body].function, one.first, one.last, 0, 0};
+    for (const std::int64_t high : tops(one)) {
+      resident.low = high - bytes;
+      resident.high = high;
+      if (resident.low < 0 || crowded(one, resident)) continue;
+      if (fits(one, resident)) {
+        if (one.wanted || saved(one) >= 0) take(one, resident, {});
+        return;
+      }
+      if (!smallest_) smallest_ = resident;
+    }
+    std::optional<Resident> place = std::exchange(smallest_, std::nullopt);
+    if (place && shrink(one, *place)) return;
+    if (one.wanted) refuse(one, bytes);
+  }
+
+  /// Ends of free bytes during its lifetime, from the top.
+  std::vector<std::int64_t> tops(const Candidate& one) const {
+    std::vector<std::int64_t> ends{capacity_};
+    for (const Place& place : one.places)
+      for (const Span& other : spans_[place.first][place.second]) ends.push_back(other.low);
+    std::sort(ends.rbegin(), ends.rend());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    return ends;
+  }
+
+  bool crowded(const Candidate& one, const Resident& resident) const {
+    for (const Place& place : one.places)
+      for (const Span& other : spans_[place.first][place.second])
+        if (resident.low < other.high && other.low < resident.high) return true;
+    return false;
+  }
+
+  std::int64_t gap_beside(const Resident& resident, const Place& place) const {
+    std::vector<Span> spans = spans_[place.first][place.second];
+    spans.push_back({resident.low, resident.high});
+    const Span gap = longest_gap(std::move(spans), capacity_);
+    return gap.high - gap.low;
+  }
+
+  bool fits(const Candidate& one, const Resident& resident) const {
+    for (const Place& place : one.places)
+      if (gap_beside(resident, place) < state(place).held) return false;
+    return true;
+  }
+
+  /// Cycles that it saves if no kernel changes; below 0 where cores read from each other through a slow network.
+  double saved(const Candidate& one) const {
+    Price before, after;
+    for (const Place& place : one.places) {
+      before += price(place, state(place), nullptr);
+      after += price(place, state(place), &one);
+    }
+    return before.cycles - after.cycles;
+  }
+
+  void take(const Candidate& one, const Resident& resident, std::map<Place, KernelState> smaller) {
+    lowering_.residents.push_back(resident);
+    for (const Place& place : one.places) spans_[place.first][place.second].push_back({resident.low, resident.high});
+    std::set<std::size_t> called;
+    for (const Place& place : one.places)
+      if (place.first != one.body && called.insert(place.first).second) {
+        const Candidates::Body& body = candidates_.bodies()[place.first];
+        lowering_.residents.push_back(
+            {one.tensor, body.function, 0, std::ssize(body.kernels) - 1, resident.low, resident.high, true});
+      }
+    taken_.emplace(one.tensor, &one);
+    for (auto& [place, kernel] : smaller) changed_.insert_or_assign(place, std::move(kernel));
+  }
+
+  /// With smaller tiles for kernels that it leaves too little; false where that is not worth it.
+  bool shrink(const Candidate& one, const Resident& resident) {
+    if (!one.wanted && saved(one) <= 0) return false;
+    std::map<Place, KernelState> smaller;
+    Price before, after;
+    for (const Place& place : one.places) {
+      const KernelState& now = state(place);
+      const std::int64_t gap = gap_beside(resident, place);
+      before += price(place, now, nullptr);
+      if (gap >= now.held) {
+        after += price(place, now, &one);
+        continue;
+      }
+      const KernelState* other = lowered_again(place, gap);
+      if (!other) return false;
+      after += price(place, *other, &one);
+      after.cycles += candidates_.bodies()[place.first].times *
+                      std::max(0.0, other->facts.cycles - now.facts.cycles);  // latency, too, of smaller tiles
+      smaller.emplace(place, *other);
+    }
+    const bool worth = after.cycles <= before.cycles && after.bytes < before.bytes;
+    if ((!one.wanted && !worth) || !still_own(one, resident, smaller)) return false;
+    take(one, resident, std::move(smaller));
+    return true;
+  }
+
+  /// Smaller tiles may divide a kernel over the cores in another way.
+  bool still_own(const Candidate& added, const Resident& resident, const std::map<Place, KernelState>& smaller) const {
+    const auto states = [&](std::size_t body, std::size_t kernel) -> const KernelState& {
+      const auto found = smaller.find({body, kernel});
+      return found == smaller.end() ? state({body, kernel}) : found->second;
+    };
+    for (const Candidate* one : candidates_.in_order()) {
+      if (one->tensor != added.tensor && !taken_.count(one->tensor)) continue;
+      if (one->body != added.body || one->last < added.first || one->first > added.last) continue;
+      const std::optional<Candidates::Split> split = candidates_.split(*one, states);
+      if (!split || split->core_bytes > one->core_bytes) return false;
+    }
+    return resident.low >= 0;
+  }
+
+  const KernelState* lowered_again(const Place& place, std::int64_t bytes) {
+    const std::int64_t step = std::max(granule, capacity_ / rungs), rung = bytes / step;
+    if (rung == 0 || !lowering_.again) return nullptr;
+    const auto [entry, fresh] = again_.try_emplace({place, rung});
+    if (fresh) {
+      static int n = 0;
+      if (getenv("RESID_N"))
+        fprintf(stderr, "again %d body %zu kernel %zu rung %ld\n", ++n, place.first, place.second, (long)rung);
+    }
+    if (fresh) entry->second = candidates_.again(place.first, place.second, rung * step);
+    return entry->second && entry->second->held <= bytes ? &*entry->second : nullptr;
+  }
+
+  [[noreturn]] void refuse(const Candidate& one, std::int64_t bytes) const {
+    std::vector<std::string> others;
+    for (const Resident& other : lowering_.residents)
+      if (!other.passed && other.function == candidates_.bodies()[one.body].function && other.first <= one.last &&
+          one.first <= other.last)
+        others.push_back("'" + other.tensor + "'");
+    throw UserError({"a value does not fit the scratchpad beside the tiles of the kernels meanwhile",
+                     "residency of '" + one.tensor + "'", std::to_string(bytes) + " bytes in each core",
+                     std::to_string(capacity_) + " bytes of scratchpad",
+                     others.empty() ? "leave it in memory" : "drop " + join(others)});
+  }
+
+  Lowering& lowering_;
+  Candidates& candidates_;
+  std::int64_t capacity_;
+  double streams_ = 1, memory_rate_ = 1, copy_rate_ = 1, port_rate_ = 1;
+  std::vector<std::vector<std::vector<Span>>> spans_;  ///< that are taken, by body and kernel
+  std::map<std::string, const Candidate*> taken_;
+  std::map<Place, KernelState> changed_;
+  std::map<std::pair<Place, std::int64_t>, std::optional<KernelState>> again_;
+  std::optional<Resident> smallest_;
+};
+
+}  // namespace
+
+Span longest_gap(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
+                 std::int64_t bytes) {
+  std::vector<Span> taken;
+  for (const Resident& one : residents)
+    if (one.function == function && one.first <= kernel && kernel <= one.last) taken.push_back({one.low, one.high});
+  return longest_gap(std::move(taken), bytes);
+}
+
+Span longest_gap(std::vector<Span> taken, std::int64_t bytes) {
+  std::sort(taken.begin(), taken.end(), [](const Span& a, const Span& b) { return a.low < b.low; });
+  taken.push_back({bytes, bytes});
+  Span best;
+  std::int64_t end = 0;
+  for (const Span& one : taken) {
+    if (one.low - end > best.high - best.low) best = {end, one.low};
+    end = std::max(end, one.high);
+  }
+  return best;
+}
+
+void choose_residents(Lowering& lowering) {
+  if (!lowering.wish.automatic && lowering.wish.levels.empty()) return;
+  if (lowering.wish.levels.empty() && !program::lifetimes(lowering.program).known) return;
+  Candidates candidates(lowering);
+  ResidentChoice(lowering, candidates).run();
+  candidates.note();
+}
+
+}  // namespace tilesim::lower

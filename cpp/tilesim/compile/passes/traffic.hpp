@@ -1,0 +1,55 @@
+// Which elements of which tensors the cores load and store in a kernel, found by walking its loops.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tilesim/program/program.hpp"
+
+namespace tilesim::lower {
+
+/// Elements of a tensor, both ends included per axis.
+struct Region { std::vector<std::int64_t> low, high; };
+
+/// What one core (context) stores: regions; and what it loads: one region around all of it.
+struct CoreUse {
+  std::vector<Region> stored;
+  std::optional<Region> loaded;
+};
+
+/// What a kernel does with a tensor, under the name that its transfers have for it.
+struct TensorUse {
+  double loaded = 0, stored = 0;    ///< bytes of all cores together: of memory, with the padding of layouts
+  double elements = 0;              ///< loaded and stored
+  std::vector<CoreUse> cores = {};  ///< by stream, where regions are asked for
+  /// Of what all cores load, where regions are asked for: the part of the core that loads most, and how many cores
+  /// load an element on average, which they do at one time.
+  double busiest = 1, readers = 1;
+  bool regions = true;  ///< false: rows found through another tensor, or elements apart
+};
+
+/// By tensor; nothing where loops, addresses or conditions read tensors, or there are too many transfers.
+using KernelUse = std::optional<std::map<std::string, TensorUse>>;
+
+class Traffic {
+ public:
+  explicit Traffic(const program::Program& program);
+  /// `regions`: of programs of several cores, which core touches what.
+  KernelUse of(const program::Scope& kernel, bool regions) const;
+
+ private:
+  struct Walk;
+  const program::Program& program_;
+  std::map<std::string, const program::Tensor*> tensors_;
+};
+
+/// The region that these fill without a gap; nothing where there is one.
+std::optional<Region> joined(const std::vector<Region>& regions);
+bool contains(const Region& outer, const Region& inner);
+bool meet(const Region& a, const Region& b);
+double volume(const Region& region);
+
+}  // namespace tilesim::lower

@@ -1,0 +1,428 @@
+"""Values that stay in scratchpads between kernels: the same bits, fewer bytes, never without room, never too early."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+from support.command import tilesim
+from support.program_checks import arrays_of
+from support.random_graphs import Random, random_case, random_machine
+from tilesim import _core
+from tilesim.graph import Tensor
+
+
+def chain(random: Random) -> ts.Graph:
+    """Products, row operations and sums in a row, some read twice, some of them outputs."""
+    b = ts.GraphBuilder("chain")
+    size = lambda: int(random.integers(1, 25))  # noqa: E731
+    x = b.input("x", [size(), size()])
+    values = [x]
+    for i in range(int(random.integers(3, 10))):
+        kind = int(random.integers(6))
+        same = [value for value in values if value.shape == x.shape]
+        if kind <= 1:
+            x = b.linear(x, size(), name=f"linear{i}")
+        elif kind == 2:
+            x = b.op("softmax", x, dim=1)
+        elif kind == 3:
+            x = b.apply("tanh", x)
+        elif kind == 4:
+            x = b.op("normalize", x, mode="layer", dims=[1], epsilon=1e-5)
+        else:
+            x = x + same[int(random.integers(len(same)))]
+        values.append(x)
+        if random.integers(6) == 0:
+            b.output(x, f"y{i}")
+    b.output(x, "y")
+    return b.build()
+
+
+def machine_of(random: Random) -> ts.Machine:
+    """Of one to four cores, with or without barriers, in layouts or dense."""
+    if random.integers(4) == 0:
+        machine = ts.Machine.load("tpu-v3").replace({"core.scratchpad.bytes": f"{int(random.integers(64, 2048))} KiB"})
+    else:
+        kilobytes = int(random.choice([2, 4, 8, 16, 64]))
+        machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": f"{kilobytes} KiB"})
+    cores = int(random.choice([1, 1, 1, 2, 3, 4]))
+    queues = int(random.integers(1, 3))
+    changes = {"core.kernel_barrier": bool(random.integers(2)), "core.count": cores, "core.dma.load_queues": queues}
+    return machine.replace(changes)
+
+
+def staying(program: ts.Program) -> list[dict[str, Any]]:
+    rows = program.memory_plan().table().rows
+    return [row for row in rows if row["level"] == "scratchpad" and not row["alias_of"]]
+
+
+BITS = {"f32": 32, "bf16": 16, "f16": 16, "i8": 8, "i32": 32, "bool": 8, "u8": 8, "i64": 64, "f64": 64, "i16": 16}
+
+
+def blocks(statement: dict[str, Any]) -> list[dict[str, Any]]:
+    """Statements right inside of a statement."""
+    return [inner for value in statement.values() if isinstance(value, list) for inner in value if _is(inner)]
+
+
+def _is(inner: Any) -> bool:
+    return isinstance(inner, dict) and not {"extent", "dtype"} & set(inner)
+
+
+def tiles(statement: dict[str, Any]) -> list[tuple[int, int, str]]:
+    """Bytes of the scratchpad that a kernel's slots lie on, inner scopes included."""
+    found = []
+    for slot in statement.get("slots", []):
+        if not slot.get("accumulator"):
+            size = -(-slot["elements"] * BITS[slot["dtype"]] // 512) * 64 * slot.get("depth", 1)
+            found.append((slot["address"], slot["address"] + size, slot["name"]))
+    return found + [tile for inner in blocks(statement) for tile in tiles(inner)]
+
+
+def check_room(program: ts.Program, machine: ts.Machine) -> None:
+    """From the program's text alone: at every kernel, tiles and what stays lie apart and inside of the scratchpad."""
+    text = json.loads(program.core.to_json())
+    named = {tensor["name"]: tensor for tensor in text["tensors"]}
+    stays = {name: tensor for name, tensor in named.items() if tensor.get("level") == "scratchpad"}
+
+    def owner(name: str) -> str:
+        return owner(named[name]["alias_of"]) if name in named and "alias_of" in named[name] else name
+
+    kernels = [statement for statement in text["do"] if {"scope", "call", "for"} & set(statement)]
+    used: dict[str, list[int]] = {}
+    for k, kernel in enumerate(kernels):
+        for part in json.dumps(kernel).split('"tensor": "')[1:]:
+            if (name := owner(part[: part.index('"')])) in stays:
+                used.setdefault(name, []).append(k)
+    capacity = int(_core.parse_bytes(str(machine.get("core.scratchpad.bytes"))))
+    for k, kernel in enumerate(kernels):
+        held = [name for name, at in used.items() if min(at) <= k <= max(at)]
+        places = [(stays[n]["address"], stays[n]["address"] + stays[n]["core_bytes"], n) for n in held]
+        assert all(high <= capacity for _, high, _ in places + tiles(kernel)), k
+        for i, (low, high, name) in enumerate(places):
+            for other_low, other_high, other in places[:i] + tiles(kernel):
+                assert high <= other_low or other_high <= low, (k, name, other)
+
+
+def same(found: dict[str, Any], wanted: dict[str, Any], note: str, exact: bool = True) -> None:
+    for name, value in wanted.items():
+        if exact:
+            np.testing.assert_array_equal(found[name], value, err_msg=f"{name}, {note}")
+        else:
+            np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-4, err_msg=f"{name}, {note}")
+
+
+def check(graph: ts.Graph, machine: ts.Machine, seed: int, races: bool = True, **options: Any) -> int:
+    """The number of values that stay; what they save, and that nothing else changes."""
+    usual = ts.compile(graph, machine, residency="none", **options)
+    program = ts.compile(graph, machine, residency="auto", **options)
+    stays = staying(program)
+    if not stays:
+        return 0
+    # Smaller tiles beside a value sum in another order.
+    exact = _kernels(usual) == _kernels(program)
+    wanted = ts.execute(usual, seed=seed)
+    for order in ("text", "early_loads", "random"):
+        for poison in (False, True):
+            found = ts.execute(program, seed=seed, order=order, poison=poison)
+            same(found, wanted, f"{order}, {poison}", exact)
+    if races:
+        same(ts.execute(program, seed=seed, find_races=True), wanted, "races", exact)
+    check_room(program, machine)
+    before, after = ts.simulate(usual), ts.simulate(program)
+    assert after.memory_bytes < before.memory_bytes
+    assert after.cycles <= 1.02 * before.cycles
+    assert after.data["on_chip_bytes"] > 0
+    if after.bounds is not None:
+        assert after.memory_bytes >= after.bounds.bytes
+        assert after.seconds >= after.bounds.seconds
+    return len(stays)
+
+
+def _kernels(program: ts.Program) -> list[Any]:
+    """Their slots without addresses."""
+    text = json.loads(program.core.to_json())
+
+    def slots(statement: dict[str, Any]) -> list[Any]:
+        own = [{k: v for k, v in slot.items() if k != "address"} for slot in statement.get("slots", [])]
+        return own + [slot for inner in blocks(statement) for slot in slots(inner)]
+
+    bodies = [text["do"], *(function["do"] for function in text["functions"])]
+    return [slots(statement) for body in bodies for statement in body]
+
+
+def run(seeds: range) -> None:
+    stayed = 0
+    for seed in seeds:
+        random = np.random.default_rng(seed)
+        if random.integers(3):
+            graph, machine = chain(random), machine_of(random)
+        else:
+            case = random_case(random)
+            graph, machine = case.graph, random_machine(random, case)
+        fuse, lowering = ["all", "none"][int(random.integers(2))], [None, "best"][int(random.integers(2))]
+        options = {"fuse": fuse, "lowering": lowering}
+        try:
+            ts.compile(graph, machine, **options)
+        except ts.UserError:
+            continue
+        try:
+            stayed += check(graph, machine, seed, **options) > 0
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+    assert stayed > len(seeds) // 4
+
+
+def test_random_graphs_and_machines() -> None:
+    run(range(40))
+
+
+@pytest.mark.slow
+def test_more_random_graphs_and_machines() -> None:
+    run(range(1000, 1800))
+
+
+def branches(rows: int = 48, width: int = 32, output: bool = False, view: bool = False) -> ts.Graph:
+    """A value with two readers, far apart; also an output, or read through a view."""
+    b = ts.GraphBuilder("branches")
+    x = b.linear(b.input("x", [rows, width]), width, name="first")
+    y = b.op("softmax", x, dim=1, name="near")
+    for i in range(3):
+        y = b.linear(y, width, name=f"step{i}")
+    z = x.reshape(width, rows).reshape(rows, width) if view else x
+    b.output(y * z, "y")
+    if output:
+        b.output(x, "first_value")
+    return b.build()
+
+
+def names(program: ts.Program) -> set[str]:
+    return {row["tensor"] for row in staying(program)}
+
+
+EDGE = ts.Machine.load("edge-8")
+
+
+def best(graph: ts.Graph, machine: Any = EDGE, **options: Any) -> ts.Program:
+    return ts.compile(graph, machine, lowering="best", fuse="none", **options)
+
+
+def test_a_value_stays_until_its_last_reader() -> None:
+    program = best(branches())
+    row = next(row for row in staying(program) if row["tensor"] == "first")
+    kernels = [name for name, _ in _reads(program, "first")]
+    assert (row["first"], row["last"]) == (kernels[0], kernels[-1])
+    assert row["bytes"] == 48 * 32 * 4 and row["core"] == 0
+    assert check(branches(), EDGE, 3, lowering="best", fuse="none") >= 4
+
+
+def _reads(program: ts.Program, tensor: str) -> list[tuple[int, str]]:
+    """Kernels whose text names the tensor."""
+    text = json.loads(program.core.to_json())
+    kernels = [statement for statement in text["do"] if "scope" in statement]
+    return [(k, kernel["scope"]) for k, kernel in enumerate(kernels) if f'"tensor": "{tensor}"' in json.dumps(kernel)]
+
+
+def test_outputs_and_what_shares_their_bytes_lie_in_memory() -> None:
+    program = best(branches(output=True))
+    assert not {"first", "first_value", "y"} & names(program)
+    assert names(program)
+    assert check(branches(view=True), EDGE, 4, lowering="best", fuse="none")
+
+
+def test_what_does_not_fit_lies_in_memory() -> None:
+    """In steps of the scratchpad: whatever fits stays, and less of it where there is less room."""
+    held = []
+    for kilobytes in (2, 8, 32, 256):
+        machine = EDGE.replace({"core.scratchpad.bytes": f"{kilobytes} KiB"})
+        check(branches(), machine, kilobytes, races=kilobytes < 64, lowering="best", fuse="none")
+        program = best(branches(), machine)
+        held.append(len(staying(program)))
+        plan = program.memory_plan()
+        assert plan.live_bytes["scratchpad"] <= plan.peak_bytes["scratchpad"] <= kilobytes * 1024
+    assert held[0] < held[-1] and held == sorted(held)
+
+
+def layers(calls: int = 3) -> ts.Graph:
+    """A function whose own values may stay, called several times, between values of the caller."""
+    b = ts.GraphBuilder("layers")
+    f = b.function("layer")
+    x = f.input("x", (24, 32))
+    y = f.op("softmax", f.linear(x, 32, name="up"), dim=1, name="rows")
+    f.output(f.linear(y, 32, name="down") + x, "y")
+    v = b.linear(b.input("x", (24, 32)), 32, name="before")
+    v = b.apply("tanh", v, name="act") + v
+    for i in range(calls):
+        v = b.call(f, v, name=f"call{i}")
+    b.output(b.apply("tanh", b.linear(v, 16, name="after"), name="last"), "y")
+    return b.build()
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("barrier", [False, True])
+def test_inside_of_functions(cores: int, barrier: bool) -> None:
+    machine = EDGE.replace({"core.count": cores, "core.kernel_barrier": barrier})
+    options = {} if barrier else {"lowering": "best"}
+    graph = layers()
+    program = ts.compile(graph, machine, fuse="none", residency="auto", **options)
+    inside = [row for row in staying(program) if row["tensor"].startswith("layer.")]
+    assert len({row["tensor"] for row in inside}) >= 1
+    assert len(inside) == 3 * len({row["tensor"] for row in inside})  # in each call
+    assert check(graph, machine, cores, fuse="none", **options)
+
+
+def test_states_and_loops() -> None:
+    """What a loop's trips make and read stays, and what they pass on."""
+    b = ts.GraphBuilder("looped")
+    x = b.apply("tanh", b.linear(b.input("x", (16, 32)), 32, name="before"), name="start")
+    more, step = b.function("more"), b.function("step")
+    shapes = {"i": ((), "i32"), "x": ((16, 32), "f32")}
+    state = {key: more.input(key, shape, dtype) for key, (shape, dtype) in shapes.items()}
+    more.output(more.apply("less", state["i"], more.scalar(5, "i32")), "on")
+    state = {key: step.input(key, shape, dtype) for key, (shape, dtype) in shapes.items()}
+    step.output(state["i"] + 1, "i.next")
+    up = step.linear(step.apply("relu", state["x"], name="act"), 32, name="up")
+    step.output(step.apply("tanh", up, name="rows"), "x.next")
+    found = b.core.op("while", [b.scalar(0, "i32").value, x.value], {}, "loop", 2, ["more", "step"])
+    b.output(b.apply("tanh", b.linear(Tensor(b, found[1]), 32, name="after"), name="end"), "y")
+    graph = b.build()
+    assert check(graph, EDGE, 1, lowering="best", fuse="none") >= 3
+    program = best(graph)
+    assert {"step.act", "step.up"} <= names(program)
+
+
+def test_values_that_are_passed_stay() -> None:
+    """From the caller into each call and back; whatever the function computes lies beside them."""
+    program = best(layers())
+    passed = names(program) - {name for name in names(program) if name.startswith("layer.")}
+    assert "call0" in passed
+    assert check(layers(), EDGE, 5, lowering="best", fuse="none")
+    kernels = {row["name"]: row for row in ts.simulate(program).data["operations"]}
+    assert kernels["before"]["store_bytes"] == kernels["last"]["load_bytes"] == 0
+    small = EDGE.replace({"core.scratchpad.bytes": "8 KiB"})
+    check(layers(), small, 6, lowering="best", fuse="none")
+
+
+@pytest.mark.parametrize("network", ["simple", "mesh"])
+def test_cores_read_from_each_other(network: str) -> None:
+    """What one core has stored and all read comes through the network, and no byte of it from memory."""
+    machine = ts.Machine.load("mesh-16").replace({"core.count": 4, "network.kind": network})
+    b = ts.GraphBuilder("wide")
+    x = b.linear(b.input("x", [64, 96]), 128, name="first")
+    x = b.linear(b.op("softmax", x, dim=0, name="columns"), 96, name="second")
+    b.output(b.linear(x, 64, name="third"), "y")
+    graph = b.build()
+    usual = best(graph, machine, residency="none")
+    program = best(graph, machine, residency={"first": "scratchpad", "columns": "scratchpad"})
+    before, after = ts.simulate(usual), ts.simulate(program)
+    assert after.memory_bytes < before.memory_bytes
+    assert after.data["network_bytes"] > after.memory_bytes  # what comes from memory, and what from other cores
+    wanted = ts.execute(usual, seed=7)
+    for order in ("text", "early_loads", "random"):
+        same(ts.execute(program, seed=7, order=order, poison=True), wanted, order, exact=False)
+    same(ts.execute(program, seed=7, find_races=True), wanted, "races", exact=False)
+    text = json.loads(program.core.to_json())
+    shared = [tensor for tensor in text["tensors"] if len(tensor.get("parts", [])) > 1]
+    assert shared
+    for tensor in shared:  # a core that stores into another's part is told so
+        cores = [part["core"] for part in tensor["parts"]]
+        for part, core in zip(tensor["parts"], cores[1:] + cores[:1], strict=True):
+            part["core"] = core
+    with pytest.raises(ts.UserError, match="another core holds"):
+        _core.execute(_core.Program.from_json(json.dumps(text)), arrays_of(program))
+
+
+def test_contexts_of_a_core() -> None:
+    machine = ts.Machine.load("edge-8").replace({"core.contexts": 2, "core.scratchpad.bytes": "64 KiB"})
+    for seed in range(3):
+        check(branches(), machine, seed, lowering="best", fuse="none", contexts=2)
+
+
+def test_a_saved_program_is_the_same(tmp_path: Path) -> None:
+    program = best(branches())
+    program.save(tmp_path / "program.json")
+    loaded = ts.Program.load(tmp_path / "program.json")
+    assert ts.simulate(loaded, EDGE).timing_hash() == ts.simulate(program).timing_hash()
+    assert [row["tensor"] for row in staying(loaded)] == [row["tensor"] for row in staying(program)]
+    inputs = arrays_of(program)
+    assert _same_bits(_core.execute(loaded.core, inputs), _core.execute(program.core, inputs))
+
+
+def _same_bits(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return all(one[key].tobytes() == other[key].tobytes() for key in one)
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+def test_each_statement_that_orders_is_needed(cores: int) -> None:
+    """A program without one wait, commit or release is reported, or gives the same in any order."""
+    machine = EDGE.replace({"core.scratchpad.bytes": "4 KiB", "core.count": cores, "core.dma.load_queues": 2})
+    program = best(branches(rows=12, width=16), machine, residency="auto")
+    assert staying(program)
+    inputs = arrays_of(program)
+    wanted = _core.execute(program.core, inputs)
+    reported = 0
+    for mutant, what in _core.mutants(program.core, "erase"):
+        try:
+            _core.execute(mutant, inputs, find_races=True)
+        except ts.UserError:
+            reported += 1
+            continue
+        for order, seed in [("early_loads", 0), ("random", 0), ("random", 1), ("random", 2)]:
+            assert _same_bits(_core.execute(mutant, inputs, order=order, seed=seed), wanted), (what, order, seed)
+    assert reported > 20
+
+
+def test_a_value_is_gone_when_tiles_take_its_bytes() -> None:
+    """A program whose addresses are wrong does not check, and what it reads there is not what was stored."""
+    program = best(branches())
+    text = json.loads(program.core.to_json())
+    stays = [tensor for tensor in text["tensors"] if tensor.get("level") == "scratchpad"]
+    for tensor in stays:
+        tensor["address"] = 0
+    wrong = _core.Program.from_json(json.dumps(text))
+    with pytest.raises(ts.UserError, match="overlap"):
+        wrong.check()
+    with pytest.raises(ts.UserError, match=r"lies on bytes of|has not stored there|takes bytes of"):
+        _core.execute(wrong, arrays_of(program), find_races=True)
+
+
+def test_what_is_asked_for_by_name() -> None:
+    graph = branches()
+    only = ts.compile(graph, EDGE, fuse="none", residency={"near": "scratchpad"})
+    assert names(only) == {"near"}
+    others = best(graph, residency={"first": "memory"})
+    assert "first" not in names(others) and names(others)
+    assert not names(best(graph, residency="none")) and not names(ts.compile(graph, EDGE, fuse="none"))
+    assert any("stay" in note for note in best(graph).notes)
+
+
+def test_bad_input() -> None:
+    graph = branches(output=True)
+    with pytest.raises(ts.UserError, match=r"unknown tensor.*'nea'.*near"):
+        best(graph, residency={"nea": "scratchpad"})
+    with pytest.raises(ts.UserError, match=r"splits an alias|cannot stay"):
+        best(graph, residency={"first_value": "scratchpad"})
+    with pytest.raises(ts.UserError, match=r"unknown level.*memory, scratchpad"):
+        best(graph, residency={"near": "cash"})
+    with pytest.raises(ts.UserError, match=r"unknown residency.*auto"):
+        best(graph, residency="automatic")
+    small = EDGE.replace({"core.scratchpad.bytes": "4 KiB"})
+    with pytest.raises(ts.UserError, match=r"does not fit the scratchpad.*6144 bytes.*4096 bytes"):
+        best(graph, small, residency={"near": "scratchpad"})
+    tight = EDGE.replace({"core.scratchpad.bytes": "16 KiB"})
+    wish = {"first": "scratchpad", "step0": "scratchpad", "step1": "scratchpad"}
+    with pytest.raises(ts.UserError, match=r"does not fit.*drop '"):
+        best(branches(width=40), tight, residency=wish)
+
+
+def test_the_command_line_tells(tmp_path: Path) -> None:
+    said = tilesim("run", "mobilenet-v2", "--machine", "tpu-v3", "--lowering", "best", "--explain", "memory")
+    assert "Scratchpad:" in said.stdout and "scratchpad" in said.stdout
+    none = tilesim(
+        "run", "mobilenet-v2", "--machine", "tpu-v3", "--lowering", "best", "--residency", "none", "--explain", "memory"
+    )
+    assert "Scratchpad:" not in none.stdout
