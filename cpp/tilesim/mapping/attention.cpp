@@ -102,7 +102,9 @@ class Pricing {
                     {"factor", DType::f32, rows, 1},
                     {"row_sum", DType::f32, rows, 1},
                     {"acc", DType::f32, rows * p_.width, 1, true},
-                    {"y", p_.stored, rows * p_.width, 2}};
+                    {"y", plan.splits > 1 ? DType::f32 : p_.stored, rows * p_.width, 2}};
+    if (plan.splits > 1)
+      for (const char* name : {"part_max", "part_weight"}) plan.buffers.push_back({name, DType::f32, rows, 2});
     if (p_.mask) plan.buffers.push_back({"mask", *p_.mask, rows * plan.keys, 2});
   }
 
@@ -195,6 +197,7 @@ class Candidates {
     plan.heads = heads;
     plan.queries = queries;
     plan.keys = keys;
+    add_splits(plan);
     const std::int64_t tiles = ceil_div(p_.queries, queries);
     if (tiles > 2 * machine_.core.count) add(plan);
     for (std::int64_t parts = 1; parts <= tiles && parts <= 2 * machine_.core.count; parts *= 2) {
@@ -207,11 +210,25 @@ class Candidates {
     }
   }
 
+  /// Few queries that all see all keys: parts of these, while there are cores without any.
+  void add_splits(AttentionPlan plan) {
+    const std::int64_t units = p_.batch * p_.key_heads * ceil_div(p_.shared(), plan.heads);
+    const std::int64_t tiles = ceil_div(p_.keys, plan.keys), cores = machine_.core.count;
+    if (plan.queries < p_.queries || p_.hides() || units >= cores) return;
+    for (std::int64_t splits = 2; splits <= tiles && splits < 2 * cores; ++splits) {
+      plan.splits = splits;
+      if (ceil_div(tiles, plan.split_tiles(p_)) != splits || (splits > 4 && units * splits > 2 * cores)) continue;
+      plan.merged_heads = std::clamp<std::int64_t>(p_.batch * p_.heads / cores, 1, p_.heads);
+      const std::int64_t merged = 2 * plan.merged_heads * p_.queries * (splits + 1) * (p_.width + 3) * 4;
+      if (merged + merged / 4 <= machine_.core.scratchpad.bytes) add(plan);
+    }
+  }
+
   /// Alone, and with key heads that follow each other.
   void add(AttentionPlan plan) {
     if (!pricing_.fill(plan)) return;
     add_products(plan);
-    if (plan.heads < p_.shared() || plan.per_part * plan.queries < p_.queries) return;
+    if (plan.splits > 1 || plan.heads < p_.shared() || plan.per_part * plan.queries < p_.queries) return;
     for (std::int64_t trips = 1; trips < p_.key_heads; trips *= 2) {
       plan.groups = ceil_div(p_.key_heads, trips);
       add_products(plan);

@@ -52,6 +52,13 @@ class AttentionUnits {
   TileLatency first_rows(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, 1, rows); }
   TileLatency first_sums(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, rows, p_.width); }
   TileLatency scale_queries(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.depth); }
+  /// What puts the parts of so many rows together.
+  double merged(std::int64_t rows) const {
+    const std::int64_t all = rows * plan_.splits;
+    return static_cast<double>(vector({1, 0, 0, 0}, 0, plan_.splits, rows).done +
+                               vector({4, 1, 0, 1}, 0, plan_.splits, rows).done +
+                               vector({1, 1, 0, 0}, 0, all, p_.width).done + vector({2, 0, 1, 0}, 0, rows, p_.width).done);
+  }
   TileLatency end(std::int64_t rows) const {
     if (plan_.splits > 1) return vector({0, 0, 0, 0}, 0, rows, p_.width);
     return vector({2, 0, 1, 0}, 0, rows, p_.width);
@@ -186,6 +193,7 @@ class AttentionQueues {
     repeat(tiles_.repeats(), [&] {
       for (const std::int64_t part : parts) walk_part(part, std::min(plan_.groups, p_.key_heads));
     });
+    if (plan_.splits > 1) merge();
     return *std::max_element(t_.begin(), t_.end()) + static_cast<double>(machine_.core.kernel_launch_cycles);
   }
 
@@ -218,6 +226,22 @@ class AttentionQueues {
   using Times = std::array<double, times>;
   double& ring(Time first, std::int64_t version, std::int64_t depth = 2) {
     return t_[static_cast<std::size_t>(first) + static_cast<std::size_t>(version % depth)];
+  }
+
+  /// The step that puts parts of the keys together begins when all is stored.
+  void merge() {
+    t_.fill(*std::max_element(t_.begin(), t_.end()) + one_way_);
+    const std::int64_t tiles = p_.batch * ceil_div(p_.heads, plan_.merged_heads);
+    const auto rows = plan_.merged_heads * p_.queries;
+    const auto bytes = static_cast<double>(rows * 4);
+    for (std::int64_t i = 0; i < ceil_div(tiles, machine_.core.count); ++i) {
+      const auto splits = static_cast<double>(plan_.splits);
+      double wanted = 0;
+      for (int j = 0; j < 2; ++j) wanted = std::max(wanted, transfer(load_queue(j), 0, splits * bytes, false));
+      wanted = std::max(wanted, transfer(load_queue(0), 0, splits * bytes * static_cast<double>(p_.width), false));
+      t_[vector] = std::max(t_[vector], wanted) + units_.merged(rows);
+      transfer(store, t_[vector], static_cast<double>(rows * p_.width) * size_, true);
+    }
   }
 
   /// As often as `count` says; once two turns move all that they move by as much as each other, the rest do too.

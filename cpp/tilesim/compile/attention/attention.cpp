@@ -13,13 +13,16 @@ using program::View;
 program::Scope AttentionLowering::lower() {
   scope_ = named_scope(context_, kernel_);
   refuse_tiles(context_, kernel_);
-  const auto known = context_.choices.attentions.find(p_);
-  const std::optional<AttentionPlan> plan = known != context_.choices.attentions.end()
-                                                ? known->second
-                                                : mapping::plan_attention(p_, context_.machine);
+  std::optional<AttentionPlan> plan;
+  const AttentionPlans* planned = context_.choices.attentions.get();
+  if (planned && planned->known.contains(p_))
+    plan = planned->known.at(p_);
+  else
+    plan = mapping::plan_attention(p_, context_.machine);
   require(plan.has_value(), "an attention was kept whole of which no tile fits");
   plan_ = *plan;
   scale_ = plan_.folds ? 1 : scale();
+  if (plan_.splits > 1) return in_parts();
   add_slots();
   scope_.body = body();
   return std::move(scope_);
@@ -30,6 +33,7 @@ void AttentionLowering::find_trip(const Expr& part) {
   head_tile_ = index("heads", head_tiles());
   first_group_ = index("group", ceil_div(p_.key_heads, plan_.groups)) * Expr(plan_.groups);
   groups_here_ = part_of(p_.key_heads, plan_.groups, first_group_);
+  split_ = index("split", plan_.splits);
   part_ = part;
   tiles_here_ = part_of(tiles(), plan_.per_part, part * Expr(plan_.per_part));
   part_begin_ = begin_of(part * Expr(plan_.per_part * plan_.queries));
@@ -69,7 +73,7 @@ void AttentionLowering::add_slots() {
     program::Slot slot = ring_slot(buffer.name, buffer.dtype, buffer.elements, "vector", buffer.depth);
     const std::string& name = slot.name;
     if (name == "q" || name == "k" || name == "v" || name == "p") slot.consumers = arrays();
-    if (name == "y") slot.consumers = {"store0"};
+    if (name == "y" || name == "part_max" || name == "part_weight") slot.consumers = {"store0"};
     slot.accumulator = buffer.sums && context_.machine.core.scratchpad.accumulator_bytes > 0;
     scope_.slots.push_back(std::move(slot));
   }
@@ -257,6 +261,7 @@ Block AttentionLowering::body() {
       block.push_back(on("", program::If{less(number, other), std::move(last), {}}));
   }
   block = around("part", trips, std::move(block));
+  block = around("split", plan_.splits, std::move(block));
   block = around("heads", head_tiles(), std::move(block));
   block = around("group", ceil_div(p_.key_heads, plan_.groups), std::move(block));
   return around("batch", p_.batch, std::move(block));

@@ -44,10 +44,13 @@ class AttentionLowering {
   void find_tile(const Expr& number);
   /// Tiles of keys that a query from `first` on sees; that one before `last` sees.
   Expr begin_of(const Expr& first) const {
+    if (plan_.splits > 1) return split_ * Expr(plan_.split_tiles(p_));
     if (p_.window == 0) return 0;
     return max(Expr(0), floor_div(first + Expr(p_.offset - p_.window + 1), plan_.keys));
   }
   Expr end_of(const Expr& last) const {
+    if (plan_.splits > 1)
+      return min(Expr(ceil_div(p_.keys, plan_.keys)), (split_ + Expr(1)) * Expr(plan_.split_tiles(p_)));
     if (!p_.causal) return ceil_div(p_.keys, plan_.keys);
     return ceil_div(min(Expr(p_.keys), max(Expr(0), last + Expr(p_.offset))), plan_.keys);
   }
@@ -184,7 +187,19 @@ class AttentionLowering {
   program::Block rescaled_rows(const Keys& k, bool changed) const;
   program::Block weights(const Keys& k, bool changed) const;
   void emit_weights(const Keys& k, program::Block& block) const;
+  double nothing() const {
+    const bool zero = op_.attributes.text("masked_row", "zero") == "zero";
+    return zero ? 0 : std::numeric_limits<double>::quiet_NaN();
+  }
   void emit_end(program::Block& block) const;
+
+  // ---- Keys in parts
+
+  program::Scope in_parts();
+  Placement temporary(const std::string& stem, const Shape& shape);
+  void emit_part(program::Block& block) const;
+  program::Scope merge() const;
+
   // ---- Mask: rows of a tile are queries of one head, or heads of one query
 
   const Shape& mask_shape() const { return context_.value(op_.operands[3]).type.shape; }
@@ -222,7 +237,8 @@ class AttentionLowering {
   mapping::AttentionPlan plan_;
   program::Scope scope_;
   Expr batch_, group_, head_, heads_, head_tile_, part_, number_, tile_, first_, queries_, rows_, tiles_here_;
-  Expr groups_here_, first_group_;
+  Expr groups_here_, first_group_, split_;
+  Placement part_max_, part_weight_, part_sum_;  ///< of keys in parts
   Expr begin_, end_, trips_, part_begin_;
 };
 

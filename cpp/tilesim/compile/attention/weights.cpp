@@ -148,15 +148,14 @@ void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
 }
 
 void AttentionLowering::emit_end(Block& block) const {
-  acquire("y", {"vector"}, block);
   wait("acc", sums_before(trips_), "vector", block);
+  if (plan_.splits > 1) return emit_part(block);
+  acquire("y", {"vector"}, block);
   Compute end = over({rows_, p_.width});
   const int sum = end.input(sums("acc")), weight = end.input(across("row_sum"));
   const int best = end.input(across("row_max"));
   const int unseen = end.apply(Function::equal, best, end.number(lowest), -1, DType::boolean);
-  const bool zero = op_.attributes.text("masked_row", "zero") == "zero";
-  const int nothing = end.number(zero ? 0 : std::numeric_limits<double>::quiet_NaN());
-  end.output(end.apply(Function::select, unseen, nothing, end.apply(Function::divide, sum, weight)), sums("y"));
+  end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, sum, weight)), sums("y"));
   on_vector(std::move(end.op), block);
   for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
   on_vector(program::Commit{"y", 0, 1}, block);

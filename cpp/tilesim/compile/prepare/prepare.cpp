@@ -232,6 +232,7 @@ class WholeAttentions {
       }
     for (const auto& [text, count] : said)
       prepared_.notes.push_back(std::to_string(count) + " x attention " + text);
+    prepared_.attentions = planned_;
     return whole;
   }
 
@@ -265,7 +266,7 @@ class WholeAttentions {
     const auto [known, fresh] = chosen_.try_emplace(problem);
     Chosen& chosen = known->second;
     if (!fresh) return chosen;
-    prepared_.attentions[problem] = chosen.plan = mapping::plan_attention(problem, machine_);
+    planned_->known[problem] = chosen.plan = mapping::plan_attention(problem, machine_);
     if (!chosen.plan) return chosen;
     constexpr double certain = 0.95;  // the two prices are not closer to the truth than that
     chosen.apart = mapping::attention_apart_cycles(problem, machine_);
@@ -279,6 +280,7 @@ class WholeAttentions {
   const ApartCycles& apart_;
   Prepared& prepared_;
   std::map<mapping::AttentionProblem, Chosen> chosen_;
+  std::shared_ptr<AttentionPlans> planned_ = std::make_shared<AttentionPlans>();
 };
 
 }  // namespace
