@@ -236,10 +236,14 @@ class Candidates {
   }
 
   void add_products(AttentionPlan plan) {
-    for (const int choice : {0, 1, 2, 3}) {
+    const ArraySpec& array = machine_.core.array;
+    // Few rows: sharing them among arrays would not make products shorter.
+    const bool few = array.count > 1 && plan.rows() < array.rows * array.count;
+    for (const int choice : {0, 1, 2, 3, 4, 5, 6, 7}) {
       plan.queries_stay = choice % 2 > 0;
-      plan.folds = choice > 1;
-      if (plan.folds && !p_.power_of_two) break;
+      plan.by_product = choice / 2 % 2 > 0;
+      plan.folds = choice / 4 > 0;
+      if ((plan.folds && !p_.power_of_two) || (plan.by_product && !few)) continue;
       plan.cycles = std::max(least_attention_cycles(p_, plan, machine_), pricing_.memory_cycles(plan));
       plans_.push_back(plan);
     }

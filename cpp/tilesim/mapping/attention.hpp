@@ -43,6 +43,7 @@ struct AttentionPlan {
   bool paired = false;           ///< a trip takes the first part left and the last: together they see as much as others
   std::int64_t key_buffers = 2;  ///< of keys and values
   bool folds = false;            ///< queries take the scale, not scores
+  bool by_product = false;       ///< half of the arrays have queries and keys, the others weights and values
   bool queries_stay = false;     ///< in the array while keys pass; otherwise keys do
   struct Buffer {
     const char* name = "";

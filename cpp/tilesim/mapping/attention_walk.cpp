@@ -27,8 +27,8 @@ class AttentionUnits {
   AttentionUnits(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
       : p_(problem), plan_(plan), machine_(machine) {}
 
-  TileLatency scores(const AttentionStep& s, bool follows) const { return product(s, p_.depth, s.keys, follows); }
-  TileLatency sums(const AttentionStep& s, bool follows) const { return product(s, s.keys, p_.width, follows); }
+  TileLatency scores(const AttentionStep& s, bool follows) const { return product(s, p_.depth, s.keys, scorers(), follows); }
+  TileLatency sums(const AttentionStep& s, bool follows) const { return product(s, s.keys, p_.width, arrays() - (plan_.by_product ? scorers() : 0), follows); }
   /// The largest score of each row; where scores change, they do.
   TileLatency largest(const AttentionStep& s) const {
     std::array<std::int32_t, 4> f{1, 0, 0, 0};
@@ -67,11 +67,13 @@ class AttentionUnits {
  private:
   bool scaled() const { return p_.scaled && !plan_.folds; }
   bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
-  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, bool follows) const {
+  std::int64_t arrays() const { return machine_.core.array.count; }
+  std::int64_t scorers() const { return plan_.by_product ? arrays() / 2 : arrays(); }
+  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, std::int64_t arrays, bool follows) const {
     ProductDims dims;
     dims.a = dims.b = p_.stored;
     dims.stationary_a = plan_.queries_stay;
-    const std::int64_t extents[] = {ceil_div(s.rows, machine_.core.array.count), k, n};
+    const std::int64_t extents[] = {ceil_div(s.rows, arrays), k, n};
     return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
                          {false, follows});
   }
@@ -205,6 +207,7 @@ class AttentionQueues {
     memory_reads,
     memory_writes,
     array,
+    array_of_sums,
     vector,
     finish,
     queries_ready,
@@ -306,10 +309,11 @@ class AttentionQueues {
   }
   /// A product on the arrays; the next one that follows at once finds them filled.
   template <class Latency>
-  double multiply(double wanted, const Latency& latency) {
-    const double begin = std::max(t_[array], wanted);
-    return compute(array, begin, latency(begin == t_[array] && begin > 0));
+  double multiply(Time unit, double wanted, const Latency& latency) {
+    const double begin = std::max(t_[unit], wanted);
+    return compute(unit, begin, latency(begin == t_[unit] && begin > 0));
   }
+  Time summers() const { return plan_.by_product ? array_of_sums : array; }
 
   double load_keys(const AttentionStep& s, Time slots, std::int64_t version, std::int64_t head, Time queue,
                    std::int64_t width, std::vector<double>& held) {
@@ -324,7 +328,7 @@ class AttentionQueues {
     const std::int64_t version = scores_++;
     const double keys = load_keys(s, k_ring, version, heads_begun_, load_queue(0), p_.depth, keys_held_);
     const double wanted = std::max({keys, t_[queries_ready], ring(s_ring, version)});
-    ring(scores_done, version) = multiply(wanted, [&](bool follows) { return units_.scores(s, follows); });
+    ring(scores_done, version) = multiply(array, wanted, [&](bool follows) { return units_.scores(s, follows); });
     if (!plan_.resident) ring(k_ring, version, plan_.key_buffers) = t_[array];
   }
 
@@ -348,9 +352,9 @@ class AttentionQueues {
   void sums(const AttentionStep& s) {
     const std::int64_t version = sums_++;
     const double wanted = std::max({t_[values_ready], t_[weights_done], t_[rescaled]});
-    t_[sums_done] = multiply(wanted, [&](bool follows) { return units_.sums(s, follows); });
-    ring(p_ring, version) = t_[array];
-    if (!plan_.resident) ring(v_ring, version, plan_.key_buffers) = t_[array];
+    t_[sums_done] = multiply(summers(), wanted, [&](bool follows) { return units_.sums(s, follows); });
+    ring(p_ring, version) = t_[summers()];
+    if (!plan_.resident) ring(v_ring, version, plan_.key_buffers) = t_[summers()];
   }
 
   void begin(std::int64_t tile) {
@@ -375,7 +379,7 @@ class AttentionQueues {
     if (plan_.resident && ends) ring(k_ring, heads_begun_++, plan_.key_buffers) = t_[array];
     if (next >= 0) begin(next);
     if (p_.all_see()) sums(tiles_.step(tile, seen.end - 1));
-    if (plan_.resident && ends) ring(v_ring, heads_ended_++, plan_.key_buffers) = t_[array];
+    if (plan_.resident && ends) ring(v_ring, heads_ended_++, plan_.key_buffers) = t_[summers()];
     const double wanted = std::max(t_[sums_done], ring(y_ring, version));
     const double end = compute(vector, wanted, units_.end(rows));
     const double wide = plan_.splits > 1 ? 4 : size_;
@@ -451,7 +455,8 @@ double least_attention_cycles(const AttentionProblem& problem, const AttentionPl
       const std::int64_t border =
           problem.hides() ? 2 + ceil_div(plan.queries, plan.keys) * (problem.window > 0 ? 2 : 1) : 1;
       const auto count = static_cast<double>(std::max<std::int64_t>(0, seen.end - seen.begin - border));
-      arrays += count * static_cast<double>(units.scores(step, true).busy + units.sums(step, true).busy);
+      const std::int64_t scores = units.scores(step, true).busy, sums = units.sums(step, true).busy;
+      arrays += count * static_cast<double>(plan.by_product ? std::max(scores, sums) : scores + sums);
       vectors += count * static_cast<double>(units.largest({step.rows, step.keys}).busy + units.weights(step).busy +
                                              units.rescale(step.rows).busy);
     }

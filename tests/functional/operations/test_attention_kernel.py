@@ -283,12 +283,11 @@ def test_nothing_is_fused_where_nothing_shall_be() -> None:
 
 def test_what_stays_whole_is_found_behind_whatever_passes_move() -> None:
     """Constants go to the front, expansions make operations where others were: other composites are expanded still."""
-    r = np.random.default_rng(3)
     b = ts.GraphBuilder("blocks")
     x = b.input("x", [1, 4, 200, 16])
     for layer in range(6):
         x = b.attention(x, x, x, name=f"attention{layer}", causal=layer % 2 == 1)
-        scale = b.constant(r.standard_normal(16).astype(np.float32))
+        scale = b.weight(f"scale{layer}", [16])
         x = b.op("normalize", x, scale, mode="rms", dims=[3], epsilon=1e-5, name=f"norm{layer}") + float(layer)
     b.output(b.softmax(x, dim=3), "y")
     program = ts.compile(b.build(), "mesh-16")
@@ -305,7 +304,8 @@ def test_one_query_of_a_long_cache_has_all_cores(heads: int, groups: int) -> Non
     assert whole(program)
     result = ts.simulate(program)
     loaded = {unit["core"] for unit in result.data["units"] if unit["kind"] == "array" and unit["operations"] > 0}
-    assert len(loaded) > 12
+    assert len(loaded) >= 8  # as many as memory is fast enough for
+    assert result.seconds <= 1.35 * result.bounds.seconds
     r = np.random.default_rng(7)
     values = {name: r.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     values["k"][0, 0, 1000:2000] = -np.inf  # a part that is hidden by its scores, where queries are positive

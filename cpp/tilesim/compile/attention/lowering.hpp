@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -63,10 +64,15 @@ class AttentionLowering {
 
   // ---- Slots and transfers
 
-  std::vector<std::string> arrays() const {
-    std::vector<std::string> queues;
-    for (std::int64_t i = 0; i < arrays_; ++i) queues.push_back("mma" + std::to_string(i));
-    return queues;
+  /// The arrays that multiply queries with keys, or weights with values.
+  struct Arrays { std::int64_t first = 0, count = 1; };
+  Arrays scorers() const { return {0, plan_.by_product ? arrays_ / 2 : arrays_}; }
+  Arrays summers() const { return plan_.by_product ? Arrays{arrays_ / 2, arrays_ - arrays_ / 2} : scorers(); }
+  Arrays readers(std::string_view slot) const { return slot == "q" || slot == "k" ? scorers() : summers(); }
+  static std::vector<std::string> queues(const Arrays& arrays) {
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < arrays.count; ++i) names.push_back("mma" + std::to_string(arrays.first + i));
+    return names;
   }
 
   void add_slots();
@@ -76,8 +82,8 @@ class AttentionLowering {
   static void acquire(const std::string& slot, std::vector<std::string> queues, program::Block& block) {
     block.push_back(on("", program::Acquire{slot, std::move(queues)}));
   }
-  void for_arrays(program::Block& block, const program::Action& action) const {
-    for (const std::string& queue : arrays()) block.push_back(on(queue, action));
+  static void for_arrays(const Arrays& arrays, program::Block& block, const program::Action& action) {
+    for (const std::string& queue : queues(arrays)) block.push_back(on(queue, action));
   }
   static void wait(const std::string& slot, const Expr& pieces, const std::string& queue, program::Block& block) {
     block.push_back(on(queue, program::Wait{slot, 0, {}, 0, pieces}));
@@ -88,7 +94,7 @@ class AttentionLowering {
     if (plan_.resident) acquire(slot, {load_queue(static_cast<std::int64_t>(operand) - 1)}, block);
   }
   void release_held(const char* slot, program::Block& block) const {
-    if (plan_.resident) for_arrays(block, program::Release{slot, 0});
+    if (plan_.resident) for_arrays(readers(slot), block, program::Release{slot, 0});
   }
   /// Around a head's first tile, or its last one, among those that follow each other.
   void where(const Expr& condition, program::Block statements, program::Block& block) const;
@@ -103,12 +109,12 @@ class AttentionLowering {
   // ---- Products
 
   /// Rows of the tile that see some of the keys are shared by the arrays.
-  void multiply(const Keys& k, const program::View& a, const program::View& b, const program::View& c, bool accumulate,
+  void multiply(const Arrays& arrays, const Keys& k, const program::View& a, const program::View& b, const program::View& c, bool accumulate,
                 program::Block& block) const;
   /// `held`: of keys that the tile before has waited for.
   void emit_scores(const Keys& k, bool held, program::Block& block) const;
   /// Each tile of keys: the vector unit rescales the sums, each array adds to its rows.
-  Expr sums_before(const Expr& number) const { return number * Expr(1 + arrays_) + Expr(1); }
+  Expr sums_before(const Expr& number) const { return number * Expr(1 + summers().count) + Expr(1); }
 
   void emit_sums(const Keys& k, program::Block& block) const;
   // ---- Vector computes

@@ -110,7 +110,7 @@ Block AttentionLowering::rescaled_rows(const Keys& k, bool changed) const {
 
 Block AttentionLowering::weights(const Keys& k, bool changed) const {
   Block block;
-  if (changed) wait("s", arrays_ + 1, "vector", block);
+  if (changed) wait("s", scorers().count + 1, "vector", block);
   Compute each = over({k.rows, k.count});
   int x = each.input(scores("s", k));
   const int by = each.input(across("shift", k, k.count));
@@ -124,7 +124,7 @@ Block AttentionLowering::weights(const Keys& k, bool changed) const {
 
 void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
   if (p_.mask) load_mask(k, block);
-  wait("s", arrays_, "vector", block);
+  wait("s", scorers().count, "vector", block);
   for (const char* slot : {"tile_max", "shift", "factor", "p"}) acquire(slot, {"vector"}, block);
   emit_either(k, [&](bool changed, bool hidden) { return largest_scores(k, changed, hidden); }, block);
   on_vector(program::Commit{"tile_max", 0, 1}, block);
