@@ -84,7 +84,7 @@ class Pricing {
     const std::int64_t size = host_bytes(p_.stored), ends = p_.depth + p_.width, many = groups(plan);
     const std::int64_t rows = p_.batch * p_.heads * p_.queries;
     std::int64_t bytes = rows * ends * size + loaded * many * std::min(plan.keys, p_.keys) * ends * size;
-    if (p_.mask) bytes += steps * many * plan.rows() * plan.keys * host_bytes(*p_.mask);
+    if (p_.mask) bytes += steps * many * p_.mask_elements(plan.heads, plan.rows(), plan.keys) * host_bytes(*p_.mask);
     if (plan.splits > 1) bytes += 2 * plan.splits * rows * (p_.width + 2) * 4;
     return bytes;
   }

@@ -21,10 +21,15 @@ struct AttentionProblem {
   bool reshapes = false;      ///< every score changes beyond a scale above 0: soft cap, bias, mask
   bool power_of_two = false;  ///< the scale, which queries can then take without rounding
   std::optional<DType> mask;
+  bool mask_heads = true, mask_queries = true, mask_keys = true;  ///< along which it differs
   DType stored = DType::f32;  ///< of q, k, v, the result, and the weights that multiply v
   friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;
   std::int64_t shared() const { return heads / key_heads; }
   bool hides() const { return causal || window > 0; }
+  /// Of the mask for a tile of so many heads, queries and keys, in elements.
+  std::int64_t mask_elements(std::int64_t tile_heads, std::int64_t rows, std::int64_t tile_keys) const {
+    return ((tile_heads > 1 ? mask_heads : mask_queries) ? rows : 1) * (mask_keys ? tile_keys : 1);
+  }
   /// Every query sees some key, masks aside.
   bool all_see() const {
     return (!causal || offset >= 0) && (window == 0 || queries - 1 + offset - window + 1 < keys);

@@ -204,8 +204,9 @@ class AttentionQueues {
     load0,
     load1,
     store,
-    memory_reads,
-    memory_writes,
+    memory_reads,  ///< until when memory has loads to answer
+    write_begin,   ///< the last store that memory took
+    write_end,
     array,
     array_of_sums,
     vector,
@@ -271,12 +272,27 @@ class AttentionQueues {
     for (; done < count; ++done) body();
   }
 
+  /// Memory answers one transfer after the other. A store stands behind loads in the text that come after it in time:
+  /// those that meet it wait, or take as much longer.
+  void serve(double arrival, double cycles, bool write) {
+    if (write) {
+      t_[write_begin] = std::max(arrival, t_[write_end]);
+      t_[write_end] = t_[write_begin] + cycles;
+      if (t_[memory_reads] > t_[write_begin]) t_[memory_reads] += cycles;
+      return;
+    }
+    double begin = std::max(t_[memory_reads], arrival);
+    if (begin >= t_[write_begin] && begin < t_[write_end]) begin = t_[write_end];
+    const bool meets = begin < t_[write_begin] && begin + cycles > t_[write_begin];
+    t_[memory_reads] = begin + cycles + (meets ? t_[write_end] - t_[write_begin] : 0);
+  }
+
   /// When a transfer that may begin at `wanted` is done.
   double transfer(Time queue, double wanted, double bytes, bool write) {
     double& free = t_[queue];
     const double begin = std::max(free, wanted) + static_cast<double>(machine_.core.dma.issue_cycles);
     const double way = latency_ + one_way_ * (write ? 1 : 2);
-    double& busy = t_[write ? memory_writes : memory_reads];  // stores stand later in the text than loads that go first
+    double& busy = t_[write ? write_end : memory_reads];
     double done = 0;
     if (alone_) {  // one request at a time
       double left = bytes, now = begin;
@@ -284,17 +300,17 @@ class AttentionQueues {
       if (const double many = std::floor(left / whole) - 2; many > 0) {
         const double each = std::max(whole / rate_ + way, whole / dma_);
         now += many * each, left -= many * whole;
-        busy = std::max(busy, now - way);
       }
       for (; left > 0; left -= whole) {
-        busy = std::max(busy, now + one_way_) + std::min(left, whole) / rate_;
+        serve(now + one_way_, std::min(left, whole) / rate_, write);
         now = std::max(busy - one_way_ + way, now + std::min(left, whole) / dma_);
       }
       done = free = now;
     } else {
-      busy = std::max(busy, begin + one_way_) + bytes / rate_;
+      serve(begin + one_way_, bytes / rate_, write);
+      const double flying = static_cast<double>(machine_.core.dma.outstanding_bytes) / rate_;
       done = std::max(busy - one_way_ + way, begin + bytes / dma_);
-      free = std::max(begin + bytes / dma_, busy - one_way_ - static_cast<double>(machine_.core.dma.outstanding_bytes) / rate_);
+      free = std::max(begin + bytes / dma_, busy - one_way_ - flying);
     }
     done += static_cast<double>(machine_.core.dma.latency_cycles);
     t_[finish] = std::max(t_[finish], done);
@@ -336,7 +352,7 @@ class AttentionQueues {
     const std::int64_t version = weights_++;
     double wanted = std::max({ring(scores_done, version), ring(p_ring, version), t_[rows_begun]});
     if (p_.mask) {
-      const double bytes = static_cast<double>(s.rows * s.keys * host_bytes(*p_.mask));
+      const double bytes = static_cast<double>(p_.mask_elements(plan_.heads, s.rows, s.keys) * host_bytes(*p_.mask));
       wanted = std::max(wanted, transfer(load_queue(1), ring(mask_ring, version), bytes, false));
     }
     const double largest = compute(vector, wanted, units_.largest(s));
