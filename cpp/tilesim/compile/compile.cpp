@@ -383,7 +383,7 @@ class Compiler {
   std::int64_t contexts_ = 1;  ///< of a core, that the program has
   lower::FusionRules rules_;
   lower::Prepared prepared_;
-  std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
+  std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;          ///< by function and operation
   std::map<std::pair<std::string, std::string>, lower::Recurrence> recurrences_;  ///< those that are one kernel
   lower::Choices choices_;
   program::Program program_;

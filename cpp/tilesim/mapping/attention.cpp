@@ -161,7 +161,9 @@ AttentionTrips attention_trips(const AttentionProblem& problem, const AttentionP
   const std::int64_t parts = ceil_div(ceil_div(problem.queries, plan.queries), plan.per_part);
   const std::vector<std::int64_t> extents{problem.batch, ceil_div(problem.key_heads, plan.groups),
                                           ceil_div(problem.shared(), plan.heads),
-                                          plan.splits > 1 ? plan.splits : plan.paired ? ceil_div(parts, 2) : parts};
+                                          plan.splits > 1 ? plan.splits
+                                          : plan.paired   ? ceil_div(parts, 2)
+                                                          : parts};
   const std::vector<std::int64_t> own = parts_of_loops(extents, cores);
   const auto trips = [&](std::size_t i) { return ceil_div(extents[i], own[i]); };
   AttentionTrips result{trips(0), trips(1), trips(2)};

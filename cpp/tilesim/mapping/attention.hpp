@@ -31,20 +31,18 @@ struct AttentionProblem {
     return ((tile_heads > 1 ? mask_heads : mask_queries) ? rows : 1) * (mask_keys ? tile_keys : 1);
   }
   /// Every query sees some key, masks aside.
-  bool all_see() const {
-    return (!causal || offset >= 0) && (window == 0 || queries - 1 + offset - window + 1 < keys);
-  }
+  bool all_see() const { return (!causal || offset >= 0) && (window == 0 || queries - 1 + offset - window + 1 < keys); }
 };
 
 /// A tile holds `heads` query heads of one key head, `queries` of each; more than one head only where all their tiles
 /// are full.
 struct AttentionPlan {
   std::int64_t heads = 1, queries = 1, keys = 1;
-  std::int64_t per_part = 1;     ///< tiles of queries that follow each other on one core
-  std::int64_t groups = 1;       ///< key heads that follow each other on one core, with all their tiles
-  std::int64_t splits = 1;       ///< parts of the keys, whose sums a step of its own puts together
-  std::int64_t merged_heads = 1; ///< heads of a tile of that step
-  bool resident = false;         ///< keys and values stay on chip while the tiles of a part follow each other
+  std::int64_t per_part = 1;      ///< tiles of queries that follow each other on one core
+  std::int64_t groups = 1;        ///< key heads that follow each other on one core, with all their tiles
+  std::int64_t splits = 1;        ///< parts of the keys, whose sums a step of its own puts together
+  std::int64_t merged_heads = 1;  ///< heads of a tile of that step
+  bool resident = false;          ///< keys and values stay on chip while the tiles of a part follow each other
   bool paired = false;           ///< a trip takes the first part left and the last: together they see as much as others
   std::int64_t key_buffers = 2;  ///< of keys and values
   bool folds = false;            ///< queries take the scale, not scores

@@ -118,16 +118,16 @@ void AttentionLowering::load_keys(const Keys& k, const char* slot, std::size_t o
 }
 
 void AttentionLowering::await_keys(const Keys& k, const char* slot, Block& block) const {
-  for_arrays(readers(slot), block, program::Wait{slot, 0, {}, 0, plan_.resident ? k.tile - part_begin_ + Expr(1) : Expr(1)});
+  for_arrays(readers(slot), block,
+             program::Wait{slot, 0, {}, 0, plan_.resident ? k.tile - part_begin_ + Expr(1) : Expr(1)});
 }
 
-void AttentionLowering::multiply(const Arrays& arrays, const Keys& k, const View& a, const View& b, const View& c, bool accumulate,
-                                 Block& block) const {
+void AttentionLowering::multiply(const Arrays& arrays, const Keys& k, const View& a, const View& b, const View& c,
+                                 bool accumulate, Block& block) const {
   const std::int64_t count = arrays.count;
-  const Expr chunk = k.rows.is_constant() ? Expr(ceil_div(k.rows.value(), count))
-                     : p_.hides() && plan_.heads == 1
-                         ? floor_div(k.rows + Expr(count - 1), count)
-                         : Expr(ceil_div(plan_.rows(), count));
+  const Expr chunk = k.rows.is_constant()             ? Expr(ceil_div(k.rows.value(), count))
+                     : p_.hides() && plan_.heads == 1 ? floor_div(k.rows + Expr(count - 1), count)
+                                                      : Expr(ceil_div(plan_.rows(), count));
   for (std::int64_t i = 0; i < count; ++i) {
     const Expr rows = count == 1 ? k.rows : max(Expr(0), min(chunk, k.rows - chunk * Expr(i)));
     program::MmaOp mma;

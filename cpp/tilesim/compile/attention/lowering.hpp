@@ -109,8 +109,8 @@ class AttentionLowering {
   // ---- Products
 
   /// Rows of the tile that see some of the keys are shared by the arrays.
-  void multiply(const Arrays& arrays, const Keys& k, const program::View& a, const program::View& b, const program::View& c, bool accumulate,
-                program::Block& block) const;
+  void multiply(const Arrays& arrays, const Keys& k, const program::View& a, const program::View& b,
+                const program::View& c, bool accumulate, program::Block& block) const;
   /// `held`: of keys that the tile before has waited for.
   void emit_scores(const Keys& k, bool held, program::Block& block) const;
   /// Each tile of keys: the vector unit rescales the sums, each array adds to its rows.
@@ -204,7 +204,11 @@ class AttentionLowering {
   program::Scope in_parts();
   Placement temporary(const std::string& stem, const Shape& shape);
   void emit_part(program::Block& block) const;
-  program::Scope merge() const;
+  program::Scope merge();
+  void load_parts(const char* slot, const Placement& from, std::int64_t width, std::int64_t number,
+                  program::Block& block) const;
+  void merge_weights(program::Block& block) const;
+  void merge_sums(program::Block& block) const;
 
   // ---- Mask: rows of a tile are queries of one head, or heads of one query
 
@@ -244,6 +248,7 @@ class AttentionLowering {
   program::Scope scope_;
   Expr batch_, group_, head_, heads_, head_tile_, part_, number_, tile_, first_, queries_, rows_, tiles_here_;
   Expr groups_here_, first_group_, split_;
+  std::int64_t merged_rows_ = 1;
   Placement part_max_, part_weight_, part_sum_;  ///< of keys in parts
   Expr begin_, end_, trips_, part_begin_;
 };

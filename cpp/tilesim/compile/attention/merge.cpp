@@ -77,95 +77,99 @@ void AttentionLowering::emit_part(Block& block) const {
   store("y", part_sum_, p_.width);
 }
 
-program::Scope AttentionLowering::merge() const {
-  const std::int64_t splits = plan_.splits, rows = plan_.merged_heads * p_.queries, trips = ceil_div(p_.heads, plan_.merged_heads);
-  const Expr batch = index("merge_batch", p_.batch), tile = index("merge_heads", trips);
-  const Expr first = tile * Expr(plan_.merged_heads), heads = part_of(p_.heads, plan_.merged_heads, first);
-  const Expr here = heads * Expr(p_.queries);
+program::Scope AttentionLowering::merge() {
+  merged_rows_ = plan_.merged_heads * p_.queries;
+  const std::int64_t trips = ceil_div(p_.heads, plan_.merged_heads);
+  batch_ = index("merge_batch", p_.batch);
+  head_ = index("merge_heads", trips) * Expr(plan_.merged_heads);
+  heads_ = part_of(p_.heads, plan_.merged_heads, head_);
+  rows_ = heads_ * Expr(p_.queries);
   program::Scope step;
-  const auto slot = [&](const char* name, DType dtype, std::int64_t elements, const char* consumer, std::int64_t depth) {
+  const auto slot = [&](const char* name, DType dtype, std::int64_t elements, const char* consumer,
+                        std::int64_t depth) {
     step.slots.push_back(ring_slot(name, dtype, elements, consumer, depth));
   };
-  slot("tops", DType::f32, splits * rows, "vector", 2);
-  slot("weights", DType::f32, splits * rows, "vector", 2);
-  slot("parts", DType::f32, splits * rows * p_.width, "vector", 2);
-  slot("top", DType::f32, rows, "vector", 1);
-  slot("factors", DType::f32, splits * rows, "vector", 1);
-  slot("weight", DType::f32, rows, "vector", 1);
-  slot("sum", DType::f32, rows * p_.width, "vector", 1);
-  slot("y", p_.stored, rows * p_.width, "store0", 2);
+  slot("tops", DType::f32, plan_.splits * merged_rows_, "vector", 2);
+  slot("weights", DType::f32, plan_.splits * merged_rows_, "vector", 2);
+  slot("parts", DType::f32, plan_.splits * merged_rows_ * p_.width, "vector", 2);
+  slot("top", DType::f32, merged_rows_, "vector", 1);
+  slot("factors", DType::f32, plan_.splits * merged_rows_, "vector", 1);
+  slot("weight", DType::f32, merged_rows_, "vector", 1);
+  slot("sum", DType::f32, merged_rows_ * p_.width, "vector", 1);
+  slot("y", p_.stored, merged_rows_ * p_.width, "store0", 2);
   Block block;
-  const auto load = [&](const char* name, const Placement& from, std::int64_t width, std::int64_t number) {
-    const bool wide = from.tensor_shape.size() > 4;
-    const std::string queue = load_queue(number);
-    std::vector<Expr> at{Expr(0), batch, first, Expr(0)}, extents{Expr(splits), Expr(1), heads, Expr(p_.queries)};
-    std::vector<std::int64_t> strides{rows * width, 0, p_.queries * width, width};
-    if (wide) at.emplace_back(0), extents.emplace_back(width), strides.push_back(1);
-    acquire(name, {queue}, block);
-    block.push_back(on(queue, program::Load{region_transfer(from, at, extents, strides, name)}));
-    block.push_back(on(queue, program::Commit{name, 0, 1}));
-    wait(name, 1, "vector", block);
-  };
-  load("tops", part_max_, 1, 0);
-  load("weights", part_weight_, 1, 1);
-  load("parts", part_sum_, p_.width, 0);
-  for (const char* name : {"top", "factors", "weight", "sum"}) acquire(name, {"vector"}, block);
-  const auto by_part = [&](const char* name) { return View{name, 0, 0, {{Expr(splits), rows}, {here, 1}}}; };
-  const auto by_row = [&](const char* name) { return View{name, 0, 0, {{Expr(splits), 0}, {here, 1}}}; };
-  const auto done = [&](const char* name) {
-    on_vector(program::Commit{name, 0, 1}, block);
-    wait(name, 1, "vector", block);
-  };
-  const auto shifted = [&](Compute& compute, int top) {
-    const int none = compute.apply(Function::equal, top, compute.number(hidden_part), -1, DType::boolean);
-    return compute.apply(Function::select, none, compute.number(0), top);
-  };
-  Compute top = over({Expr(splits), here});
+  load_parts("tops", part_max_, 1, 0, block);
+  load_parts("weights", part_weight_, 1, 1, block);
+  load_parts("parts", part_sum_, p_.width, 0, block);
+  merge_weights(block);
+  merge_sums(block);
+  step.body = around("merge_batch", p_.batch, around("merge_heads", trips, std::move(block)));
+  return step;
+}
+
+void AttentionLowering::load_parts(const char* slot, const Placement& from, std::int64_t width, std::int64_t number,
+                                   Block& block) const {
+  const std::string queue = load_queue(number);
+  std::vector<Expr> at{Expr(0), batch_, head_, Expr(0)}, extents{Expr(plan_.splits), Expr(1), heads_, Expr(p_.queries)};
+  std::vector<std::int64_t> strides{merged_rows_ * width, 0, p_.queries * width, width};
+  if (from.tensor_shape.size() > 4) at.emplace_back(0), extents.emplace_back(width), strides.push_back(1);
+  acquire(slot, {queue}, block);
+  block.push_back(on(queue, program::Load{region_transfer(from, at, extents, strides, slot)}));
+  block.push_back(on(queue, program::Commit{slot, 0, 1}));
+  wait(slot, 1, "vector", block);
+}
+
+/// What each part counts for: its weights as of the largest score of all parts.
+void AttentionLowering::merge_weights(Block& block) const {
+  const Expr splits = plan_.splits;
+  const auto by_part = [&](const char* name) { return View{name, 0, 0, {{splits, merged_rows_}, {rows_, 1}}}; };
+  const auto by_row = [&](const char* name) { return View{name, 0, 0, {{splits, 0}, {rows_, 1}}}; };
+  for (const char* name : {"top", "factors", "weight"}) acquire(name, {"vector"}, block);
+  Compute top = over({splits, rows_});
   top.op.outputs.push_back({top.input(by_part("tops")), by_row("top"), {0}, Combiner::maximum, 0});
   on_vector(std::move(top.op), block);
-  done("top");
-  Compute factors = over({Expr(splits), here});
+  on_vector(program::Commit{"top", 0, 1}, block);
+  wait("top", 1, "vector", block);
+  Compute factors = over({splits, rows_});
   const int before = factors.input(by_part("tops")), best = factors.input(by_row("top"));
-  const int factor = factors.apply(Function::exp, factors.apply(Function::subtract, before, shifted(factors, best)));
+  const int none = factors.apply(Function::equal, best, factors.number(hidden_part), -1, DType::boolean);
+  const int shift = factors.apply(Function::select, none, factors.number(0), best);
+  const int factor = factors.apply(Function::exp, factors.apply(Function::subtract, before, shift));
   factors.output(factor, by_part("factors"));
   const int weight = factors.apply(Function::multiply, factor, factors.input(by_part("weights")));
   factors.op.outputs.push_back({weight, by_row("weight"), {0}, Combiner::add, 0});
   on_vector(std::move(factors.op), block);
-  done("factors");
-  Compute sum = over({Expr(splits), here, p_.width});
-  const int part = sum.input({"parts", 0, 0, {{Expr(splits), rows * p_.width}, {here, p_.width}, {p_.width, 1}}});
-  const int by = sum.input({"factors", 0, 0, {{Expr(splits), rows}, {here, 1}, {p_.width, 0}}});
-  sum.op.outputs.push_back({sum.apply(Function::multiply, part, by),
-                            {"sum", 0, 0, {{Expr(splits), 0}, {here, p_.width}, {p_.width, 1}}},
-                            {0},
-                            Combiner::add,
-                            0});
+  on_vector(program::Commit{"factors", 0, 1}, block);
+  wait("factors", 1, "vector", block);
+}
+
+void AttentionLowering::merge_sums(Block& block) const {
+  const Expr splits = plan_.splits, width = p_.width;
+  acquire("sum", {"vector"}, block);
+  Compute sum = over({splits, rows_, width});
+  const int part = sum.input({"parts", 0, 0, {{splits, merged_rows_ * p_.width}, {rows_, p_.width}, {width, 1}}});
+  const int by = sum.input({"factors", 0, 0, {{splits, merged_rows_}, {rows_, 1}, {width, 0}}});
+  const View all{"sum", 0, 0, {{splits, 0}, {rows_, p_.width}, {width, 1}}};
+  sum.op.outputs.push_back({sum.apply(Function::multiply, part, by), all, {0}, Combiner::add, 0});
   on_vector(std::move(sum.op), block);
-  on_vector(program::Commit{"weight", 0, 1}, block);
-  done("sum");
-  wait("weight", 1, "vector", block);
+  on_vector(program::Commit{"sum", 0, 1}, block);
+  wait("sum", 1, "vector", block);
   acquire("y", {"vector"}, block);
-  const auto across_row = [&](const char* name) { return View{name, 0, 0, {{here, 1}, {p_.width, 0}}}; };
-  const auto whole = [&](const char* name) { return View{name, 0, 0, {{here, p_.width}, {p_.width, 1}}}; };
-  Compute end = over({here, p_.width});
-  const int all = end.input(whole("sum")), total = end.input(across_row("weight"));
-  const int seen = end.input(across_row("top"));
-  end.output(end.apply(Function::select, end.apply(Function::equal, seen, end.number(hidden_part), -1, DType::boolean),
-                       end.number(nothing()), end.apply(Function::divide, all, total)),
-             whole("y"));
+  Compute end = over({rows_, width});
+  const int total = end.input(sums("sum")), weight = end.input(across("weight"));
+  const int unseen = end.apply(Function::equal, end.input(across("top")), end.number(hidden_part), -1, DType::boolean);
+  end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, total, weight)),
+             sums("y"));
   on_vector(std::move(end.op), block);
   for (const char* name : {"tops", "weights", "parts", "top", "factors", "weight", "sum"})
     on_vector(program::Release{name, 0}, block);
   on_vector(program::Commit{"y", 0, 1}, block);
   wait("y", 1, "store0", block);
-  block.push_back(on("store0", program::Store{region_transfer(placement(op_.results[0]),
-                                                              {batch, first, Expr(0), Expr(0)},
-                                                              {Expr(1), heads, Expr(p_.queries), Expr(p_.width)},
-                                                              {0, p_.queries * p_.width, p_.width, 1}, "y"),
-                                              {}, 0}));
+  const program::Transfer transfer =
+      region_transfer(placement(op_.results[0]), {batch_, head_, Expr(0), Expr(0)},
+                      {Expr(1), heads_, Expr(p_.queries), width}, {0, p_.queries * p_.width, p_.width, 1}, "y");
+  block.push_back(on("store0", program::Store{transfer, {}, 0}));
   block.push_back(on("store0", program::Release{"y", 0}));
-  step.body = around("merge_batch", p_.batch, around("merge_heads", trips, std::move(block)));
-  return step;
 }
 
 }  // namespace tilesim::lower

@@ -155,7 +155,8 @@ void AttentionLowering::emit_end(Block& block) const {
   const int sum = end.input(sums("acc")), weight = end.input(across("row_sum"));
   const int best = end.input(across("row_max"));
   const int unseen = end.apply(Function::equal, best, end.number(lowest), -1, DType::boolean);
-  end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, sum, weight)), sums("y"));
+  end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, sum, weight)),
+             sums("y"));
   on_vector(std::move(end.op), block);
   for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
   on_vector(program::Commit{"y", 0, 1}, block);
