@@ -14,9 +14,9 @@ Graph expanded_alone(const GraphFunction& function, const Op& op) {
   Builder builder(graph, "apart");
   std::vector<ValueId> operands;
   for (const ValueId operand : op.operands)
-    operands.push_back(operand == no_value ? no_value
-                                           : builder.input("x" + std::to_string(operands.size()),
-                                                           function.value(operand).type));
+    operands.push_back(operand == no_value
+                           ? no_value
+                           : builder.input("x" + std::to_string(operands.size()), function.value(operand).type));
   builder.output(builder.op(op.kind, operands, op.attributes, "apart")[0], "y");
   builder.finish();
   expand(graph);

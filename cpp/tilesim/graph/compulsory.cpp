@@ -51,6 +51,24 @@ void see_keys(Domain& nest, const Op& op) {
   nest.extents[keys] = end - begin;
 }
 
+/// Of a mask that differs from query to query and from key to key, the elements whose pair is not hidden anyway.
+std::optional<std::int64_t> seen_pairs(const Shape& mask, const Domain& nest, const Op& op) {
+  constexpr std::size_t queries = 3, keys = 5;
+  const std::size_t rank = mask.size();
+  if (rank < 2 || mask[rank - 1] < 2 || mask[rank - 2] < 2) return std::nullopt;
+  const std::int64_t all = nest.extents[keys], window = op.attributes.integer("window", 0);
+  const std::int64_t offset = op.attributes.integer("causal_offset", all - nest.extents[queries]);
+  const bool causal = op.attributes.flag("causal");
+  std::int64_t pairs = 0;
+  for (std::int64_t query = 0; query < nest.extents[queries]; ++query) {
+    const std::int64_t end = causal ? std::clamp<std::int64_t>(query + offset + 1, 0, all) : all;
+    const std::int64_t begin = window > 0 ? std::clamp<std::int64_t>(query + offset - window + 1, 0, end) : 0;
+    pairs += end - begin;
+  }
+  for (std::size_t axis = 0; axis + 2 < rank; ++axis) pairs *= mask[axis];
+  return pairs;
+}
+
 /// Bytes of operand `index` that the operation must see at least.
 std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::size_t index) {
   const TensorType& type = function.value(op.operands[index]).type;
@@ -81,7 +99,11 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
       return packed(type);
   }
   Domain nest = domain(function, op);
-  if (op.kind == Kind::attention) see_keys(nest, op);
+  if (op.kind == Kind::attention) {
+    if (const auto pairs = index == 3 ? seen_pairs(type.shape, nest, op) : std::nullopt)
+      return packed_bytes(type.dtype, *pairs);
+    see_keys(nest, op);
+  }
   const Access& access = nest.operands[index];
   if (!access.affine) return packed(type);
   std::int64_t elements = 1;

@@ -84,7 +84,7 @@ class Pricing {
     const std::int64_t size = host_bytes(p_.stored), ends = p_.depth + p_.width, many = groups(plan);
     const std::int64_t rows = p_.batch * p_.heads * p_.queries;
     std::int64_t bytes = rows * ends * size + loaded * many * std::min(plan.keys, p_.keys) * ends * size;
-    if (p_.mask) bytes += steps * many * plan.rows() * plan.keys * host_bytes(*p_.mask);
+    if (p_.mask) bytes += steps * many * p_.mask_elements(plan.heads, plan.rows(), plan.keys) * host_bytes(*p_.mask);
     if (plan.splits > 1) bytes += 2 * plan.splits * rows * (p_.width + 2) * 4;
     return bytes;
   }
@@ -102,7 +102,9 @@ class Pricing {
                     {"factor", DType::f32, rows, 1},
                     {"row_sum", DType::f32, rows, 1},
                     {"acc", DType::f32, rows * p_.width, 1, true},
-                    {"y", p_.stored, rows * p_.width, 2}};
+                    {"y", plan.splits > 1 ? DType::f32 : p_.stored, rows * p_.width, 2}};
+    if (plan.splits > 1)
+      for (const char* name : {"part_max", "part_weight"}) plan.buffers.push_back({name, DType::f32, rows, 2});
     if (p_.mask) plan.buffers.push_back({"mask", *p_.mask, rows * plan.keys, 2});
   }
 
@@ -159,7 +161,9 @@ AttentionTrips attention_trips(const AttentionProblem& problem, const AttentionP
   const std::int64_t parts = ceil_div(ceil_div(problem.queries, plan.queries), plan.per_part);
   const std::vector<std::int64_t> extents{problem.batch, ceil_div(problem.key_heads, plan.groups),
                                           ceil_div(problem.shared(), plan.heads),
-                                          plan.splits > 1 ? plan.splits : plan.paired ? ceil_div(parts, 2) : parts};
+                                          plan.splits > 1 ? plan.splits
+                                          : plan.paired   ? ceil_div(parts, 2)
+                                                          : parts};
   const std::vector<std::int64_t> own = parts_of_loops(extents, cores);
   const auto trips = [&](std::size_t i) { return ceil_div(extents[i], own[i]); };
   AttentionTrips result{trips(0), trips(1), trips(2)};
@@ -195,6 +199,7 @@ class Candidates {
     plan.heads = heads;
     plan.queries = queries;
     plan.keys = keys;
+    add_splits(plan);
     const std::int64_t tiles = ceil_div(p_.queries, queries);
     if (tiles > 2 * machine_.core.count) add(plan);
     for (std::int64_t parts = 1; parts <= tiles && parts <= 2 * machine_.core.count; parts *= 2) {
@@ -207,11 +212,25 @@ class Candidates {
     }
   }
 
+  /// Few queries that all see all keys: parts of these, while there are cores without any.
+  void add_splits(AttentionPlan plan) {
+    const std::int64_t units = p_.batch * p_.key_heads * ceil_div(p_.shared(), plan.heads);
+    const std::int64_t tiles = ceil_div(p_.keys, plan.keys), cores = machine_.core.count;
+    if (plan.queries < p_.queries || p_.hides() || units >= cores) return;
+    for (std::int64_t splits = 2; splits <= tiles && splits < 2 * cores; ++splits) {
+      plan.splits = splits;
+      if (ceil_div(tiles, plan.split_tiles(p_)) != splits || (splits > 4 && units * splits > 2 * cores)) continue;
+      plan.merged_heads = std::clamp<std::int64_t>(p_.batch * p_.heads / cores, 1, p_.heads);
+      const std::int64_t merged = 2 * plan.merged_heads * p_.queries * (splits + 1) * (p_.width + 3) * 4;
+      if (merged + merged / 4 <= machine_.core.scratchpad.bytes) add(plan);
+    }
+  }
+
   /// Alone, and with key heads that follow each other.
   void add(AttentionPlan plan) {
     if (!pricing_.fill(plan)) return;
     add_products(plan);
-    if (plan.heads < p_.shared() || plan.per_part * plan.queries < p_.queries) return;
+    if (plan.splits > 1 || plan.heads < p_.shared() || plan.per_part * plan.queries < p_.queries) return;
     for (std::int64_t trips = 1; trips < p_.key_heads; trips *= 2) {
       plan.groups = ceil_div(p_.key_heads, trips);
       add_products(plan);
@@ -219,10 +238,14 @@ class Candidates {
   }
 
   void add_products(AttentionPlan plan) {
-    for (const int choice : {0, 1, 2, 3}) {
+    const ArraySpec& array = machine_.core.array;
+    // Few rows: sharing them among arrays would not make products shorter.
+    const bool few = array.count > 1 && plan.rows() < array.rows * array.count;
+    for (const int choice : {0, 1, 2, 3, 4, 5, 6, 7}) {
       plan.queries_stay = choice % 2 > 0;
-      plan.folds = choice > 1;
-      if (plan.folds && !p_.power_of_two) break;
+      plan.by_product = choice / 2 % 2 > 0;
+      plan.folds = choice / 4 > 0;
+      if ((plan.folds && !p_.power_of_two) || (plan.by_product && !few)) continue;
       plan.cycles = std::max(least_attention_cycles(p_, plan, machine_), pricing_.memory_cycles(plan));
       plans_.push_back(plan);
     }

@@ -21,27 +21,32 @@ struct AttentionProblem {
   bool reshapes = false;      ///< every score changes beyond a scale above 0: soft cap, bias, mask
   bool power_of_two = false;  ///< the scale, which queries can then take without rounding
   std::optional<DType> mask;
+  bool mask_heads = true, mask_queries = true, mask_keys = true;  ///< along which it differs
   DType stored = DType::f32;  ///< of q, k, v, the result, and the weights that multiply v
   friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;
   std::int64_t shared() const { return heads / key_heads; }
   bool hides() const { return causal || window > 0; }
-  /// Every query sees some key, masks aside.
-  bool all_see() const {
-    return (!causal || offset >= 0) && (window == 0 || queries - 1 + offset - window + 1 < keys);
+  /// Of the mask for a tile of so many heads, queries and keys, in elements.
+  std::int64_t mask_elements(std::int64_t tile_heads, std::int64_t rows, std::int64_t tile_keys) const {
+    return ((tile_heads > 1 ? mask_heads : mask_queries) ? rows : 1) * (mask_keys ? tile_keys : 1);
   }
+  /// Every query sees some key, masks aside.
+  bool all_see() const { return (!causal || offset >= 0) && (window == 0 || queries - 1 + offset - window + 1 < keys); }
 };
 
 /// A tile holds `heads` query heads of one key head, `queries` of each; more than one head only where all their tiles
 /// are full.
 struct AttentionPlan {
   std::int64_t heads = 1, queries = 1, keys = 1;
-  std::int64_t per_part = 1;     ///< tiles of queries that follow each other on one core
-  std::int64_t groups = 1;       ///< key heads that follow each other on one core, with all their tiles
-  std::int64_t splits = 1;       ///< parts of the keys, whose sums a step of its own puts together
-  bool resident = false;         ///< keys and values stay on chip while the tiles of a part follow each other
+  std::int64_t per_part = 1;      ///< tiles of queries that follow each other on one core
+  std::int64_t groups = 1;        ///< key heads that follow each other on one core, with all their tiles
+  std::int64_t splits = 1;        ///< parts of the keys, whose sums a step of its own puts together
+  std::int64_t merged_heads = 1;  ///< heads of a tile of that step
+  bool resident = false;          ///< keys and values stay on chip while the tiles of a part follow each other
   bool paired = false;           ///< a trip takes the first part left and the last: together they see as much as others
   std::int64_t key_buffers = 2;  ///< of keys and values
   bool folds = false;            ///< queries take the scale, not scores
+  bool by_product = false;       ///< half of the arrays have queries and keys, the others weights and values
   bool queries_stay = false;     ///< in the array while keys pass; otherwise keys do
   struct Buffer {
     const char* name = "";

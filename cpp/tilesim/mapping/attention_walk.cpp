@@ -5,152 +5,11 @@
 #include <cmath>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/tile/compute.hpp"
-#include "tilesim/tile/latency.hpp"
+#include "tilesim/mapping/attention_steps.hpp"
 
 namespace tilesim::mapping {
 
 namespace {
-
-/// One tile of keys under one tile of queries.
-struct AttentionStep {
-  std::int64_t rows = 0, keys = 0, tile = 0;
-  bool masked = false, fresh = true;
-  bool as(const AttentionStep& other) const {
-    return rows == other.rows && keys == other.keys && masked == other.masked && fresh == other.fresh;
-  }
-};
-
-/// Latencies of the kernel's computes.
-class AttentionUnits {
- public:
-  AttentionUnits(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
-      : p_(problem), plan_(plan), machine_(machine) {}
-
-  TileLatency scores(const AttentionStep& s, bool follows) const { return product(s, p_.depth, s.keys, follows); }
-  TileLatency sums(const AttentionStep& s, bool follows) const { return product(s, s.keys, p_.width, follows); }
-  /// The largest score of each row; where scores change, they do.
-  TileLatency largest(const AttentionStep& s) const {
-    std::array<std::int32_t, 4> f{1, 0, 0, 0};
-    if (changes(s)) {
-      f[1] += (scaled() ? 1 : 0) + (p_.caps ? 1 : 0);
-      if (p_.caps) f[2] += 1, f[3] += 1;
-      const std::int32_t limits = s.masked ? p_.causal + (p_.window > 0) : 0;
-      if (limits > 0) f[0] += 2 + 3 * limits + (limits > 1), f[2] += plan_.heads > 1 ? limits : 0;
-      if (p_.mask) f[0] += *p_.mask != DType::boolean || limits > 0;
-      if (limits > 0 || p_.mask == DType::boolean) f[0] += 1;
-    }
-    return vector(f, 1, s.rows, s.keys);
-  }
-  TileLatency rows(const AttentionStep& s) const {
-    return vector({4, 1 + (scaled() && !changes(s) ? 1 : 0), 0, 1}, 0, 1, s.rows);
-  }
-  TileLatency weights(const AttentionStep& s) const {
-    return vector({2, scaled() && !changes(s) ? 1 : 0, 0, 1}, 1, s.rows, s.keys);
-  }
-  TileLatency rescale(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.width); }
-  TileLatency first_rows(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, 1, rows); }
-  TileLatency first_sums(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, rows, p_.width); }
-  TileLatency scale_queries(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.depth); }
-  TileLatency end(std::int64_t rows) const {
-    if (plan_.splits > 1) return vector({0, 0, 0, 0}, 0, rows, p_.width);
-    return vector({2, 0, 1, 0}, 0, rows, p_.width);
-  }
-
- private:
-  bool scaled() const { return p_.scaled && !plan_.folds; }
-  bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
-  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, bool follows) const {
-    ProductDims dims;
-    dims.a = dims.b = p_.stored;
-    dims.stationary_a = plan_.queries_stay;
-    const std::int64_t extents[] = {ceil_div(s.rows, machine_.core.array.count), k, n};
-    return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
-                         {false, follows});
-  }
-  TileLatency vector(const std::array<std::int32_t, 4>& functions, std::int64_t reductions, std::int64_t rows,
-                     std::int64_t columns) const {
-    VectorWork work;
-    work.functions = functions;
-    work.lane_reductions = reductions;
-    const std::int64_t extents[] = {rows, columns};
-    return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
-  }
-
-  const AttentionProblem& p_;
-  const AttentionPlan& plan_;
-  const Share& machine_;
-};
-
-/// The tiles that one core has: of a part, the parts of a trip, and how often it has such trips.
-class AttentionTiles {
- public:
-  AttentionTiles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
-      : p_(problem), plan_(plan), trips_(attention_trips(problem, plan, machine.core.count)) {}
-
-  const AttentionTrips& trips() const { return trips_; }
-  std::int64_t tiles() const { return ceil_div(p_.queries, plan_.queries); }
-  std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
-  std::int64_t repeats() const { return trips_.batch * trips_.groups * trips_.heads * trips_.splits; }
-  /// Parts of the core with most work, in their order.
-  std::vector<std::int64_t> own_parts() const {
-    const std::int64_t all = plan_.paired ? ceil_div(parts(), 2) : parts();
-    std::vector<std::int64_t> best;
-    double most = -1;
-    for (std::int64_t first = 0; first < all; first += trips_.parts) {
-      std::vector<std::int64_t> own;
-      double work = 0;
-      const auto take = [&](std::int64_t part) { own.push_back(part), work += this->work(part); };
-      for (std::int64_t i = first; i < std::min(all, first + trips_.parts); ++i) {
-        take(i);
-        if (plan_.paired && parts() - 1 - i > i) take(parts() - 1 - i);
-      }
-      if (work > most) most = work, best = std::move(own);
-      if (!p_.hides()) break;  // all see as much, but for the last
-    }
-    return best;
-  }
-  std::int64_t first_tile(std::int64_t part) const { return part * plan_.per_part; }
-  std::int64_t end_tile(std::int64_t part) const { return std::min(tiles(), (part + 1) * plan_.per_part); }
-  std::int64_t queries(std::int64_t tile) const { return std::min(plan_.queries, p_.queries - tile * plan_.queries); }
-  std::int64_t rows(std::int64_t tile) const { return plan_.heads * queries(tile); }
-
-  KeyTiles seen(std::int64_t tile) const {
-    KeyTiles range = seen_tiles(p_, plan_.keys, tile * plan_.queries, queries(tile));
-    if (plan_.splits > 1) range.end = std::min(range.end, range.begin + plan_.split_tiles(p_));
-    return range;
-  }
-  AttentionStep step(std::int64_t tile, std::int64_t key_tile) const {
-    const std::int64_t first = tile * plan_.queries, count = queries(tile), start = key_tile * plan_.keys;
-    AttentionStep step{rows(tile), std::min(plan_.keys, p_.keys - start), key_tile, false, true};
-    if (p_.causal && first + p_.offset < start + step.keys - 1) step.masked = true;
-    if (p_.window > 0 && start <= first + count + p_.offset - p_.window - 1) step.masked = true;
-    if (p_.hides() && plan_.heads == 1) {
-      const SeenRows seen = seen_rows(p_, first, count, start, step.keys);
-      step.rows = seen.to - seen.from;
-    }
-    if (plan_.resident && tile % plan_.per_part > 0)
-      step.fresh = p_.causal && key_tile >= seen_before(tile * plan_.queries);
-    return step;
-  }
-
- private:
-  double work(std::int64_t part) const {
-    std::int64_t steps = 0;
-    for (std::int64_t tile = first_tile(part); tile < end_tile(part); ++tile) {
-      const KeyTiles range = seen(tile);
-      steps += rows(tile) * std::max<std::int64_t>(0, range.end - range.begin) + rows(tile);
-    }
-    return static_cast<double>(steps);
-  }
-  std::int64_t seen_before(std::int64_t first) const {
-    return ceil_div(std::clamp<std::int64_t>(first + p_.offset, 0, p_.keys), plan_.keys);
-  }
-
-  const AttentionProblem& p_;
-  const AttentionPlan& plan_;
-  AttentionTrips trips_;
-};
 
 /// Queues and rings of one core; times in cycles.
 class AttentionQueues {
@@ -186,6 +45,7 @@ class AttentionQueues {
     repeat(tiles_.repeats(), [&] {
       for (const std::int64_t part : parts) walk_part(part, std::min(plan_.groups, p_.key_heads));
     });
+    if (plan_.splits > 1) merge();
     return *std::max_element(t_.begin(), t_.end()) + static_cast<double>(machine_.core.kernel_launch_cycles);
   }
 
@@ -194,9 +54,11 @@ class AttentionQueues {
     load0,
     load1,
     store,
-    memory_reads,
-    memory_writes,
+    memory_reads,  ///< until when memory has loads to answer
+    write_begin,   ///< the last store that memory took
+    write_end,
     array,
+    array_of_sums,
     vector,
     finish,
     queries_ready,
@@ -218,6 +80,22 @@ class AttentionQueues {
   using Times = std::array<double, times>;
   double& ring(Time first, std::int64_t version, std::int64_t depth = 2) {
     return t_[static_cast<std::size_t>(first) + static_cast<std::size_t>(version % depth)];
+  }
+
+  /// The step that puts parts of the keys together begins when all is stored.
+  void merge() {
+    t_.fill(*std::max_element(t_.begin(), t_.end()) + one_way_);
+    const std::int64_t tiles = p_.batch * ceil_div(p_.heads, plan_.merged_heads);
+    const auto rows = plan_.merged_heads * p_.queries;
+    const auto bytes = static_cast<double>(rows * 4);
+    for (std::int64_t i = 0; i < ceil_div(tiles, machine_.core.count); ++i) {
+      const auto splits = static_cast<double>(plan_.splits);
+      double wanted = 0;
+      for (int j = 0; j < 2; ++j) wanted = std::max(wanted, transfer(load_queue(j), 0, splits * bytes, false));
+      wanted = std::max(wanted, transfer(load_queue(0), 0, splits * bytes * static_cast<double>(p_.width), false));
+      t_[vector] = std::max(t_[vector], wanted) + units_.merged(rows);
+      transfer(store, t_[vector], static_cast<double>(rows * p_.width) * size_, true);
+    }
   }
 
   /// As often as `count` says; once two turns move all that they move by as much as each other, the rest do too.
@@ -244,12 +122,27 @@ class AttentionQueues {
     for (; done < count; ++done) body();
   }
 
+  /// Memory answers one transfer after the other. A store stands behind loads in the text that come after it in time:
+  /// those that meet it wait, or take as much longer.
+  void serve(double arrival, double cycles, bool write) {
+    if (write) {
+      t_[write_begin] = std::max(arrival, t_[write_end]);
+      t_[write_end] = t_[write_begin] + cycles;
+      if (t_[memory_reads] > t_[write_begin]) t_[memory_reads] += cycles;
+      return;
+    }
+    double begin = std::max(t_[memory_reads], arrival);
+    if (begin >= t_[write_begin] && begin < t_[write_end]) begin = t_[write_end];
+    const bool meets = begin < t_[write_begin] && begin + cycles > t_[write_begin];
+    t_[memory_reads] = begin + cycles + (meets ? t_[write_end] - t_[write_begin] : 0);
+  }
+
   /// When a transfer that may begin at `wanted` is done.
   double transfer(Time queue, double wanted, double bytes, bool write) {
     double& free = t_[queue];
     const double begin = std::max(free, wanted) + static_cast<double>(machine_.core.dma.issue_cycles);
     const double way = latency_ + one_way_ * (write ? 1 : 2);
-    double& busy = t_[write ? memory_writes : memory_reads];  // stores stand later in the text than loads that go first
+    double& busy = t_[write ? write_end : memory_reads];
     double done = 0;
     if (alone_) {  // one request at a time
       double left = bytes, now = begin;
@@ -257,23 +150,25 @@ class AttentionQueues {
       if (const double many = std::floor(left / whole) - 2; many > 0) {
         const double each = std::max(whole / rate_ + way, whole / dma_);
         now += many * each, left -= many * whole;
-        busy = std::max(busy, now - way);
       }
       for (; left > 0; left -= whole) {
-        busy = std::max(busy, now + one_way_) + std::min(left, whole) / rate_;
+        serve(now + one_way_, std::min(left, whole) / rate_, write);
         now = std::max(busy - one_way_ + way, now + std::min(left, whole) / dma_);
       }
       done = free = now;
     } else {
-      busy = std::max(busy, begin + one_way_) + bytes / rate_;
+      serve(begin + one_way_, bytes / rate_, write);
+      const double flying = static_cast<double>(machine_.core.dma.outstanding_bytes) / rate_;
       done = std::max(busy - one_way_ + way, begin + bytes / dma_);
-      free = std::max(begin + bytes / dma_, busy - one_way_ - static_cast<double>(machine_.core.dma.outstanding_bytes) / rate_);
+      free = std::max(begin + bytes / dma_, busy - one_way_ - flying);
     }
     done += static_cast<double>(machine_.core.dma.latency_cycles);
     t_[finish] = std::max(t_[finish], done);
     return done;
   }
-  Time load_queue(std::int64_t number) const { return number % std::min<std::int64_t>(2, queues_) == 0 ? load0 : load1; }
+  Time load_queue(std::int64_t number) const {
+    return number % std::min<std::int64_t>(2, queues_) == 0 ? load0 : load1;
+  }
 
   double compute(Time unit, double wanted, const TileLatency& latency) {
     const double begin = std::max(t_[unit], wanted);
@@ -282,10 +177,11 @@ class AttentionQueues {
   }
   /// A product on the arrays; the next one that follows at once finds them filled.
   template <class Latency>
-  double multiply(double wanted, const Latency& latency) {
-    const double begin = std::max(t_[array], wanted);
-    return compute(array, begin, latency(begin == t_[array] && begin > 0));
+  double multiply(Time unit, double wanted, const Latency& latency) {
+    const double begin = std::max(t_[unit], wanted);
+    return compute(unit, begin, latency(begin == t_[unit] && begin > 0));
   }
+  Time summers() const { return plan_.by_product ? array_of_sums : array; }
 
   double load_keys(const AttentionStep& s, Time slots, std::int64_t version, std::int64_t head, Time queue,
                    std::int64_t width, std::vector<double>& held) {
@@ -300,7 +196,7 @@ class AttentionQueues {
     const std::int64_t version = scores_++;
     const double keys = load_keys(s, k_ring, version, heads_begun_, load_queue(0), p_.depth, keys_held_);
     const double wanted = std::max({keys, t_[queries_ready], ring(s_ring, version)});
-    ring(scores_done, version) = multiply(wanted, [&](bool follows) { return units_.scores(s, follows); });
+    ring(scores_done, version) = multiply(array, wanted, [&](bool follows) { return units_.scores(s, follows); });
     if (!plan_.resident) ring(k_ring, version, plan_.key_buffers) = t_[array];
   }
 
@@ -308,7 +204,7 @@ class AttentionQueues {
     const std::int64_t version = weights_++;
     double wanted = std::max({ring(scores_done, version), ring(p_ring, version), t_[rows_begun]});
     if (p_.mask) {
-      const double bytes = static_cast<double>(s.rows * s.keys * host_bytes(*p_.mask));
+      const double bytes = static_cast<double>(p_.mask_elements(plan_.heads, s.rows, s.keys) * host_bytes(*p_.mask));
       wanted = std::max(wanted, transfer(load_queue(1), ring(mask_ring, version), bytes, false));
     }
     const double largest = compute(vector, wanted, units_.largest(s));
@@ -324,9 +220,9 @@ class AttentionQueues {
   void sums(const AttentionStep& s) {
     const std::int64_t version = sums_++;
     const double wanted = std::max({t_[values_ready], t_[weights_done], t_[rescaled]});
-    t_[sums_done] = multiply(wanted, [&](bool follows) { return units_.sums(s, follows); });
-    ring(p_ring, version) = t_[array];
-    if (!plan_.resident) ring(v_ring, version, plan_.key_buffers) = t_[array];
+    t_[sums_done] = multiply(summers(), wanted, [&](bool follows) { return units_.sums(s, follows); });
+    ring(p_ring, version) = t_[summers()];
+    if (!plan_.resident) ring(v_ring, version, plan_.key_buffers) = t_[summers()];
   }
 
   void begin(std::int64_t tile) {
@@ -351,7 +247,7 @@ class AttentionQueues {
     if (plan_.resident && ends) ring(k_ring, heads_begun_++, plan_.key_buffers) = t_[array];
     if (next >= 0) begin(next);
     if (p_.all_see()) sums(tiles_.step(tile, seen.end - 1));
-    if (plan_.resident && ends) ring(v_ring, heads_ended_++, plan_.key_buffers) = t_[array];
+    if (plan_.resident && ends) ring(v_ring, heads_ended_++, plan_.key_buffers) = t_[summers()];
     const double wanted = std::max(t_[sums_done], ring(y_ring, version));
     const double end = compute(vector, wanted, units_.end(rows));
     const double wide = plan_.splits > 1 ? 4 : size_;
@@ -427,7 +323,8 @@ double least_attention_cycles(const AttentionProblem& problem, const AttentionPl
       const std::int64_t border =
           problem.hides() ? 2 + ceil_div(plan.queries, plan.keys) * (problem.window > 0 ? 2 : 1) : 1;
       const auto count = static_cast<double>(std::max<std::int64_t>(0, seen.end - seen.begin - border));
-      arrays += count * static_cast<double>(units.scores(step, true).busy + units.sums(step, true).busy);
+      const std::int64_t scores = units.scores(step, true).busy, sums = units.sums(step, true).busy;
+      arrays += count * static_cast<double>(plan.by_product ? std::max(scores, sums) : scores + sums);
       vectors += count * static_cast<double>(units.largest({step.rows, step.keys}).busy + units.weights(step).busy +
                                              units.rescale(step.rows).busy);
     }

@@ -13,13 +13,16 @@ using program::View;
 program::Scope AttentionLowering::lower() {
   scope_ = named_scope(context_, kernel_);
   refuse_tiles(context_, kernel_);
-  const auto known = context_.choices.attentions.find(p_);
-  const std::optional<AttentionPlan> plan = known != context_.choices.attentions.end()
-                                                ? known->second
-                                                : mapping::plan_attention(p_, context_.machine);
+  std::optional<AttentionPlan> plan;
+  const AttentionPlans* planned = context_.choices.attentions.get();
+  if (planned && planned->known.contains(p_))
+    plan = planned->known.at(p_);
+  else
+    plan = mapping::plan_attention(p_, context_.machine);
   require(plan.has_value(), "an attention was kept whole of which no tile fits");
   plan_ = *plan;
   scale_ = plan_.folds ? 1 : scale();
+  if (plan_.splits > 1) return in_parts();
   add_slots();
   scope_.body = body();
   return std::move(scope_);
@@ -30,6 +33,7 @@ void AttentionLowering::find_trip(const Expr& part) {
   head_tile_ = index("heads", head_tiles());
   first_group_ = index("group", ceil_div(p_.key_heads, plan_.groups)) * Expr(plan_.groups);
   groups_here_ = part_of(p_.key_heads, plan_.groups, first_group_);
+  split_ = index("split", plan_.splits);
   part_ = part;
   tiles_here_ = part_of(tiles(), plan_.per_part, part * Expr(plan_.per_part));
   part_begin_ = begin_of(part * Expr(plan_.per_part * plan_.queries));
@@ -68,8 +72,8 @@ void AttentionLowering::add_slots() {
   for (const AttentionPlan::Buffer& buffer : plan_.buffers) {
     program::Slot slot = ring_slot(buffer.name, buffer.dtype, buffer.elements, "vector", buffer.depth);
     const std::string& name = slot.name;
-    if (name == "q" || name == "k" || name == "v" || name == "p") slot.consumers = arrays();
-    if (name == "y") slot.consumers = {"store0"};
+    if (name == "q" || name == "k" || name == "v" || name == "p") slot.consumers = queues(readers(name));
+    if (name == "y" || name == "part_max" || name == "part_weight") slot.consumers = {"store0"};
     slot.accumulator = buffer.sums && context_.machine.core.scratchpad.accumulator_bytes > 0;
     scope_.slots.push_back(std::move(slot));
   }
@@ -88,7 +92,7 @@ void AttentionLowering::load_queries(Block& block) const {
     on_vector(std::move(scaled.op), block);
     on_vector(program::Commit{"q", 0, 1}, block);
   }
-  for_arrays(block, program::Wait{"q", 0, {}, 0, plan_.folds ? 2 : 1});
+  for_arrays(scorers(), block, program::Wait{"q", 0, {}, 0, plan_.folds ? 2 : 1});
 }
 
 program::Transfer AttentionLowering::rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const {
@@ -114,17 +118,18 @@ void AttentionLowering::load_keys(const Keys& k, const char* slot, std::size_t o
 }
 
 void AttentionLowering::await_keys(const Keys& k, const char* slot, Block& block) const {
-  for_arrays(block, program::Wait{slot, 0, {}, 0, plan_.resident ? k.tile - part_begin_ + Expr(1) : Expr(1)});
+  for_arrays(readers(slot), block,
+             program::Wait{slot, 0, {}, 0, plan_.resident ? k.tile - part_begin_ + Expr(1) : Expr(1)});
 }
 
-void AttentionLowering::multiply(const Keys& k, const View& a, const View& b, const View& c, bool accumulate,
-                                 Block& block) const {
-  const Expr chunk = k.rows.is_constant() ? Expr(ceil_div(k.rows.value(), arrays_))
-                     : p_.hides() && plan_.heads == 1
-                         ? floor_div(k.rows + Expr(arrays_ - 1), arrays_)
-                         : Expr(ceil_div(plan_.rows(), arrays_));
-  for (std::int64_t i = 0; i < arrays_; ++i) {
-    const Expr rows = arrays_ == 1 ? k.rows : max(Expr(0), min(chunk, k.rows - chunk * Expr(i)));
+void AttentionLowering::multiply(const Arrays& arrays, const Keys& k, const View& a, const View& b, const View& c,
+                                 bool accumulate, Block& block) const {
+  const std::int64_t count = arrays.count;
+  const Expr chunk = k.rows.is_constant()             ? Expr(ceil_div(k.rows.value(), count))
+                     : p_.hides() && plan_.heads == 1 ? floor_div(k.rows + Expr(count - 1), count)
+                                                      : Expr(ceil_div(plan_.rows(), count));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Expr rows = count == 1 ? k.rows : max(Expr(0), min(chunk, k.rows - chunk * Expr(i)));
     program::MmaOp mma;
     mma.a = a;
     mma.b = b;
@@ -136,7 +141,7 @@ void AttentionLowering::multiply(const Keys& k, const View& a, const View& b, co
     mma.numerics = context_.machine.core.array.numerics;
     mma.stationary_a = plan_.queries_stay;
     Block one;
-    one.push_back(on("mma" + std::to_string(i), std::move(mma)));
+    one.push_back(on("mma" + std::to_string(arrays.first + i), std::move(mma)));
     if (rows.is_constant() && rows.value() == 0) continue;
     if (rows.is_constant() || i == 0)
       block.push_back(std::move(one[0]));
@@ -150,22 +155,22 @@ void AttentionLowering::emit_scores(const Keys& k, bool held, Block& block) cons
     load_keys(k, "k", 1, p_.depth, block);
     await_keys(k, "k", block);
   }
-  acquire("s", arrays(), block);
-  multiply(k, wide("q", k, p_.depth), {"k", 0, offset_of(k, p_.depth), {{p_.depth, 1}, {k.count, p_.depth}}},
+  acquire("s", queues(scorers()), block);
+  multiply(scorers(), k, wide("q", k, p_.depth), {"k", 0, offset_of(k, p_.depth), {{p_.depth, 1}, {k.count, p_.depth}}},
            scores("s", k), false, block);
-  if (!plan_.resident) for_arrays(block, program::Release{"k", 0});
-  for_arrays(block, program::Commit{"s", 0, 1});
+  if (!plan_.resident) for_arrays(scorers(), block, program::Release{"k", 0});
+  for_arrays(scorers(), block, program::Commit{"s", 0, 1});
 }
 
 void AttentionLowering::emit_sums(const Keys& k, Block& block) const {
   await_keys(k, "v", block);
-  for_arrays(block, program::Wait{"p", 0, {}, 0, 1});
-  for_arrays(block, program::Wait{"acc", 0, {}, 0, sums_before(k.number) + Expr(1)});
-  multiply(k, scores("p", k), {"v", 0, offset_of(k, p_.width), {{k.count, p_.width}, {p_.width, 1}}},
+  for_arrays(summers(), block, program::Wait{"p", 0, {}, 0, 1});
+  for_arrays(summers(), block, program::Wait{"acc", 0, {}, 0, sums_before(k.number) + Expr(1)});
+  multiply(summers(), k, scores("p", k), {"v", 0, offset_of(k, p_.width), {{k.count, p_.width}, {p_.width, 1}}},
            wide("acc", k, p_.width), true, block);
-  for_arrays(block, program::Release{"p", 0});
-  if (!plan_.resident) for_arrays(block, program::Release{"v", 0});
-  for_arrays(block, program::Commit{"acc", 0, 1});
+  for_arrays(summers(), block, program::Release{"p", 0});
+  if (!plan_.resident) for_arrays(summers(), block, program::Release{"v", 0});
+  for_arrays(summers(), block, program::Commit{"acc", 0, 1});
 }
 
 void AttentionLowering::where(const Expr& condition, Block statements, Block& block) const {
@@ -209,7 +214,7 @@ void AttentionLowering::all_keys(const Expr& number, bool next, Block& block) {
   load_values(keys(turns), last);
   emit_sums(keys(turns), p_.all_see() ? sums : last);
   where(p_.all_see() ? Expr(1) : less(Expr(0), trips_), std::move(last), block);
-  for_arrays(block, program::Release{"q", 0});
+  for_arrays(scorers(), block, program::Release{"q", 0});
   Block release, acquire;
   release_held("k", release);
   where(ends, std::move(release), block);
@@ -257,6 +262,7 @@ Block AttentionLowering::body() {
       block.push_back(on("", program::If{less(number, other), std::move(last), {}}));
   }
   block = around("part", trips, std::move(block));
+  block = around("split", plan_.splits, std::move(block));
   block = around("heads", head_tiles(), std::move(block));
   block = around("group", ceil_div(p_.key_heads, plan_.groups), std::move(block));
   return around("batch", p_.batch, std::move(block));

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,10 +45,13 @@ class AttentionLowering {
   void find_tile(const Expr& number);
   /// Tiles of keys that a query from `first` on sees; that one before `last` sees.
   Expr begin_of(const Expr& first) const {
+    if (plan_.splits > 1) return split_ * Expr(plan_.split_tiles(p_));
     if (p_.window == 0) return 0;
     return max(Expr(0), floor_div(first + Expr(p_.offset - p_.window + 1), plan_.keys));
   }
   Expr end_of(const Expr& last) const {
+    if (plan_.splits > 1)
+      return min(Expr(ceil_div(p_.keys, plan_.keys)), (split_ + Expr(1)) * Expr(plan_.split_tiles(p_)));
     if (!p_.causal) return ceil_div(p_.keys, plan_.keys);
     return ceil_div(min(Expr(p_.keys), max(Expr(0), last + Expr(p_.offset))), plan_.keys);
   }
@@ -60,10 +64,15 @@ class AttentionLowering {
 
   // ---- Slots and transfers
 
-  std::vector<std::string> arrays() const {
-    std::vector<std::string> queues;
-    for (std::int64_t i = 0; i < arrays_; ++i) queues.push_back("mma" + std::to_string(i));
-    return queues;
+  /// The arrays that multiply queries with keys, or weights with values.
+  struct Arrays { std::int64_t first = 0, count = 1; };
+  Arrays scorers() const { return {0, plan_.by_product ? arrays_ / 2 : arrays_}; }
+  Arrays summers() const { return plan_.by_product ? Arrays{arrays_ / 2, arrays_ - arrays_ / 2} : scorers(); }
+  Arrays readers(std::string_view slot) const { return slot == "q" || slot == "k" ? scorers() : summers(); }
+  static std::vector<std::string> queues(const Arrays& arrays) {
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < arrays.count; ++i) names.push_back("mma" + std::to_string(arrays.first + i));
+    return names;
   }
 
   void add_slots();
@@ -73,8 +82,8 @@ class AttentionLowering {
   static void acquire(const std::string& slot, std::vector<std::string> queues, program::Block& block) {
     block.push_back(on("", program::Acquire{slot, std::move(queues)}));
   }
-  void for_arrays(program::Block& block, const program::Action& action) const {
-    for (const std::string& queue : arrays()) block.push_back(on(queue, action));
+  static void for_arrays(const Arrays& arrays, program::Block& block, const program::Action& action) {
+    for (const std::string& queue : queues(arrays)) block.push_back(on(queue, action));
   }
   static void wait(const std::string& slot, const Expr& pieces, const std::string& queue, program::Block& block) {
     block.push_back(on(queue, program::Wait{slot, 0, {}, 0, pieces}));
@@ -85,7 +94,7 @@ class AttentionLowering {
     if (plan_.resident) acquire(slot, {load_queue(static_cast<std::int64_t>(operand) - 1)}, block);
   }
   void release_held(const char* slot, program::Block& block) const {
-    if (plan_.resident) for_arrays(block, program::Release{slot, 0});
+    if (plan_.resident) for_arrays(readers(slot), block, program::Release{slot, 0});
   }
   /// Around a head's first tile, or its last one, among those that follow each other.
   void where(const Expr& condition, program::Block statements, program::Block& block) const;
@@ -100,12 +109,12 @@ class AttentionLowering {
   // ---- Products
 
   /// Rows of the tile that see some of the keys are shared by the arrays.
-  void multiply(const Keys& k, const program::View& a, const program::View& b, const program::View& c, bool accumulate,
-                program::Block& block) const;
+  void multiply(const Arrays& arrays, const Keys& k, const program::View& a, const program::View& b,
+                const program::View& c, bool accumulate, program::Block& block) const;
   /// `held`: of keys that the tile before has waited for.
   void emit_scores(const Keys& k, bool held, program::Block& block) const;
   /// Each tile of keys: the vector unit rescales the sums, each array adds to its rows.
-  Expr sums_before(const Expr& number) const { return number * Expr(1 + arrays_) + Expr(1); }
+  Expr sums_before(const Expr& number) const { return number * Expr(1 + summers().count) + Expr(1); }
 
   void emit_sums(const Keys& k, program::Block& block) const;
   // ---- Vector computes
@@ -184,7 +193,23 @@ class AttentionLowering {
   program::Block rescaled_rows(const Keys& k, bool changed) const;
   program::Block weights(const Keys& k, bool changed) const;
   void emit_weights(const Keys& k, program::Block& block) const;
+  double nothing() const {
+    const bool zero = op_.attributes.text("masked_row", "zero") == "zero";
+    return zero ? 0 : std::numeric_limits<double>::quiet_NaN();
+  }
   void emit_end(program::Block& block) const;
+
+  // ---- Keys in parts
+
+  program::Scope in_parts();
+  Placement temporary(const std::string& stem, const Shape& shape);
+  void emit_part(program::Block& block) const;
+  program::Scope merge();
+  void load_parts(const char* slot, const Placement& from, std::int64_t width, std::int64_t number,
+                  program::Block& block) const;
+  void merge_weights(program::Block& block) const;
+  void merge_sums(program::Block& block) const;
+
   // ---- Mask: rows of a tile are queries of one head, or heads of one query
 
   const Shape& mask_shape() const { return context_.value(op_.operands[3]).type.shape; }
@@ -222,7 +247,9 @@ class AttentionLowering {
   mapping::AttentionPlan plan_;
   program::Scope scope_;
   Expr batch_, group_, head_, heads_, head_tile_, part_, number_, tile_, first_, queries_, rows_, tiles_here_;
-  Expr groups_here_, first_group_;
+  Expr groups_here_, first_group_, split_;
+  std::int64_t merged_rows_ = 1;
+  Placement part_max_, part_weight_, part_sum_;  ///< of keys in parts
   Expr begin_, end_, trips_, part_begin_;
 };
 

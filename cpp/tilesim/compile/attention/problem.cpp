@@ -31,7 +31,15 @@ std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& 
   p.causal = op.attributes.flag("causal");
   p.window = op.attributes.integer("window", 0);
   p.offset = op.attributes.integer("causal_offset", p.keys - p.queries);
-  if (op.operands.size() > 3 && op.operands[3] != no_value) p.mask = type(3).dtype;
+  // What hides nothing is none: one query sees all of its cache.
+  if (p.window > p.queries - 1 + p.offset) p.window = 0;
+  if (p.offset >= p.keys - 1) p.causal = false;
+  if (op.operands.size() > 3 && op.operands[3] != no_value) {
+    const Shape& mask = type(3).shape;
+    const auto spans = [&](std::size_t axis) { return axis + mask.size() >= 4 && mask[axis + mask.size() - 4] > 1; };
+    p.mask = type(3).dtype;
+    p.mask_heads = spans(1), p.mask_queries = spans(2), p.mask_keys = spans(3);
+  }
   p.caps = op.attributes.number("soft_cap", 0) > 0;
   p.reshapes = p.mask.has_value() || p.caps;
   const double scale = op.attributes.number("scale", 1 / std::sqrt(static_cast<double>(p.depth)));

@@ -110,7 +110,7 @@ Block AttentionLowering::rescaled_rows(const Keys& k, bool changed) const {
 
 Block AttentionLowering::weights(const Keys& k, bool changed) const {
   Block block;
-  if (changed) wait("s", arrays_ + 1, "vector", block);
+  if (changed) wait("s", scorers().count + 1, "vector", block);
   Compute each = over({k.rows, k.count});
   int x = each.input(scores("s", k));
   const int by = each.input(across("shift", k, k.count));
@@ -124,7 +124,7 @@ Block AttentionLowering::weights(const Keys& k, bool changed) const {
 
 void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
   if (p_.mask) load_mask(k, block);
-  wait("s", arrays_, "vector", block);
+  wait("s", scorers().count, "vector", block);
   for (const char* slot : {"tile_max", "shift", "factor", "p"}) acquire(slot, {"vector"}, block);
   emit_either(k, [&](bool changed, bool hidden) { return largest_scores(k, changed, hidden); }, block);
   on_vector(program::Commit{"tile_max", 0, 1}, block);
@@ -148,15 +148,15 @@ void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
 }
 
 void AttentionLowering::emit_end(Block& block) const {
-  acquire("y", {"vector"}, block);
   wait("acc", sums_before(trips_), "vector", block);
+  if (plan_.splits > 1) return emit_part(block);
+  acquire("y", {"vector"}, block);
   Compute end = over({rows_, p_.width});
   const int sum = end.input(sums("acc")), weight = end.input(across("row_sum"));
   const int best = end.input(across("row_max"));
   const int unseen = end.apply(Function::equal, best, end.number(lowest), -1, DType::boolean);
-  const bool zero = op_.attributes.text("masked_row", "zero") == "zero";
-  const int nothing = end.number(zero ? 0 : std::numeric_limits<double>::quiet_NaN());
-  end.output(end.apply(Function::select, unseen, nothing, end.apply(Function::divide, sum, weight)), sums("y"));
+  end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, sum, weight)),
+             sums("y"));
   on_vector(std::move(end.op), block);
   for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
   on_vector(program::Commit{"y", 0, 1}, block);

@@ -54,8 +54,8 @@ struct Facts {
   std::vector<StoreAt> stores;
   std::vector<const program::Transfer*> loads;
   std::set<std::string> indices;  ///< tensors that choose where others are read or written
-  Ranges ranges;      ///< of every loop index
-  bool known = true;  ///< false: something here cannot be judged
+  Ranges ranges;                  ///< of every loop index
+  bool known = true;              ///< false: something here cannot be judged
 };
 
 class Divider {

@@ -15,7 +15,6 @@
 #include "tilesim/compile/plan/options.hpp"
 #include "tilesim/graph/graph.hpp"
 #include "tilesim/graph/kind.hpp"
-#include "tilesim/mapping/attention.hpp"
 #include "tilesim/program/program.hpp"
 
 namespace tilesim::lower {
@@ -59,6 +58,8 @@ class TensorIndex {
   std::size_t seen_ = 0;
 };
 
+struct AttentionPlans;  ///< attention/attention.hpp
+
 /// What was chosen for problems of this program: equal ones are solved once.
 struct Division;
 struct Choices {
@@ -66,7 +67,7 @@ struct Choices {
   std::unordered_map<std::string, std::shared_ptr<const Division>> divisions;
   std::unordered_map<std::string, mapping::Nest> nests;
   std::unordered_map<std::string, mapping::VectorTiles> tiles;
-  std::map<mapping::AttentionProblem, std::optional<mapping::AttentionPlan>> attentions;  ///< none: no tile fits
+  std::shared_ptr<const AttentionPlans> attentions;  ///< null: none are known
 };
 
 /// A contract whose float operands are not rounded to what an array multiplies.

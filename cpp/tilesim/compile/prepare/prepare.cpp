@@ -218,11 +218,10 @@ class WholeAttentions {
       for (const Op& op : function.ops) {
         if (op.kind != Kind::attention) continue;
         FusionCandidate& row = prepared_.looked_at.emplace_back(attention_row(prepared_.graph, function, op));
-        row.reason = native           ? "the chip's own compiler does not"
+        row.reason = native          ? "the chip's own compiler does not"
                      : is_mapped(op) ? "tiles are given for its parts"
-                                      : "the units do not compute it so, or no tile of it fits the scratchpad";
-        const auto problem =
-            native || is_mapped(op) ? std::nullopt : attention_problem(function, op, machine_);
+                                     : "the units do not compute it so, or no tile of it fits the scratchpad";
+        const auto problem = native || is_mapped(op) ? std::nullopt : attention_problem(function, op, machine_);
         if (!problem) continue;
         const Chosen& chosen = choice(*problem, function, op);
         if (!chosen.plan) continue;
@@ -230,8 +229,8 @@ class WholeAttentions {
         add_price(row, *problem, chosen);
         ++said[row.reason];
       }
-    for (const auto& [text, count] : said)
-      prepared_.notes.push_back(std::to_string(count) + " x attention " + text);
+    for (const auto& [text, count] : said) prepared_.notes.push_back(std::to_string(count) + " x attention " + text);
+    prepared_.attentions = planned_;
     return whole;
   }
 
@@ -265,7 +264,7 @@ class WholeAttentions {
     const auto [known, fresh] = chosen_.try_emplace(problem);
     Chosen& chosen = known->second;
     if (!fresh) return chosen;
-    prepared_.attentions[problem] = chosen.plan = mapping::plan_attention(problem, machine_);
+    planned_->known[problem] = chosen.plan = mapping::plan_attention(problem, machine_);
     if (!chosen.plan) return chosen;
     constexpr double certain = 0.95;  // the two prices are not closer to the truth than that
     chosen.apart = mapping::attention_apart_cycles(problem, machine_);
@@ -279,6 +278,7 @@ class WholeAttentions {
   const ApartCycles& apart_;
   Prepared& prepared_;
   std::map<mapping::AttentionProblem, Chosen> chosen_;
+  std::shared_ptr<AttentionPlans> planned_ = std::make_shared<AttentionPlans>();
 };
 
 }  // namespace

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <functional>
-#include <map>
-#include <optional>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -16,7 +15,7 @@ struct Prepared {
   std::set<std::string> kept_apart;        ///< values that end a kernel although their reader could join it
   std::vector<std::string> notes;          ///< what is approximated, for the program
   std::vector<FusionCandidate> looked_at;  ///< groups that are one operation of the graph: attention
-  std::map<mapping::AttentionProblem, std::optional<mapping::AttentionPlan>> attentions;  ///< none: no tile fits
+  std::shared_ptr<const AttentionPlans> attentions;
 };
 
 /// Cycles of an attention as primitives, by the prices of their kernels.

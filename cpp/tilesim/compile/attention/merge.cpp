@@ -1,0 +1,175 @@
+// Keys in parts: each part stores its largest scores, sums of weights and weighted sums; a second step puts the parts
+// together by the rule that puts tiles together.
+#include <algorithm>
+
+#include "tilesim/compile/attention/lowering.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+using program::View;
+
+namespace {
+
+constexpr double hidden_part = -std::numeric_limits<double>::infinity();
+
+}  // namespace
+
+program::Scope AttentionLowering::in_parts() {
+  const Shape rows{plan_.splits, p_.batch, p_.heads, p_.queries};
+  Shape wide = rows;
+  wide.push_back(p_.width);
+  part_max_ = temporary("part_max", rows);
+  part_weight_ = temporary("part_weight", rows);
+  part_sum_ = temporary("part_sum", wide);
+  program::Scope kernel = std::move(scope_);
+  scope_ = {};
+  add_slots();
+  scope_.body = body();
+  scope_.operation = kernel.operation;
+  program::Scope merging = merge();
+  merging.operation = kernel.operation;
+  merging.barrier = true;
+  kernel.body.push_back(on("", std::move(scope_)));
+  kernel.body.push_back(on("", std::move(merging)));
+  return kernel;
+}
+
+Placement AttentionLowering::temporary(const std::string& stem, const Shape& shape) {
+  program::Tensor tensor;
+  tensor.name = placement(op_.results[0]).tensor + "." + stem;
+  for (int i = 1; find_tensor(context_, tensor.name); ++i)
+    tensor.name = placement(op_.results[0]).tensor + "." + stem + std::to_string(i);
+  tensor.dtype = DType::f32;
+  for (const std::int64_t extent : shape) tensor.shape.push_back(Expr(extent));
+  tensor.role = program::Role::temporary;
+  context_.program.tensors.push_back(tensor);
+  std::vector<AxisAccess> axes(shape.size());
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis].terms = {{static_cast<int>(axis), 1}};
+  return {tensor.name, shape, DType::f32, std::move(axes), true};
+}
+
+/// What one part of the keys leaves of a tile of queries.
+void AttentionLowering::emit_part(Block& block) const {
+  for (const char* slot : {"part_max", "part_weight", "y"}) acquire(slot, {"vector"}, block);
+  Compute rows = over({rows_});
+  rows.output(rows.input(row("row_max")), row("part_max"));
+  rows.output(rows.input(row("row_sum")), row("part_weight"));
+  on_vector(std::move(rows.op), block);
+  Compute end = over({rows_, p_.width});
+  end.output(end.input(sums("acc")), sums("y"));
+  on_vector(std::move(end.op), block);
+  for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
+  const std::vector<Expr> start{split_, batch_, head_, first_}, extent{Expr(1), Expr(1), heads_, queries_};
+  const auto store = [&](const char* slot, const Placement& to, std::int64_t width) {
+    const bool wide = to.tensor_shape.size() > start.size();
+    std::vector<Expr> at = start, extents = extent;
+    std::vector<std::int64_t> strides{0, 0, plan_.queries * width, width};
+    if (wide) at.emplace_back(0), extents.emplace_back(width), strides.push_back(1);
+    on_vector(program::Commit{slot, 0, 1}, block);
+    wait(slot, 1, "store0", block);
+    block.push_back(on("store0", program::Store{region_transfer(to, at, extents, strides, slot), {}, 0}));
+    block.push_back(on("store0", program::Release{slot, 0}));
+  };
+  store("part_max", part_max_, 1);
+  store("part_weight", part_weight_, 1);
+  store("y", part_sum_, p_.width);
+}
+
+program::Scope AttentionLowering::merge() {
+  merged_rows_ = plan_.merged_heads * p_.queries;
+  const std::int64_t trips = ceil_div(p_.heads, plan_.merged_heads);
+  batch_ = index("merge_batch", p_.batch);
+  head_ = index("merge_heads", trips) * Expr(plan_.merged_heads);
+  heads_ = part_of(p_.heads, plan_.merged_heads, head_);
+  rows_ = heads_ * Expr(p_.queries);
+  program::Scope step;
+  const auto slot = [&](const char* name, DType dtype, std::int64_t elements, const char* consumer,
+                        std::int64_t depth) {
+    step.slots.push_back(ring_slot(name, dtype, elements, consumer, depth));
+  };
+  slot("tops", DType::f32, plan_.splits * merged_rows_, "vector", 2);
+  slot("weights", DType::f32, plan_.splits * merged_rows_, "vector", 2);
+  slot("parts", DType::f32, plan_.splits * merged_rows_ * p_.width, "vector", 2);
+  slot("top", DType::f32, merged_rows_, "vector", 1);
+  slot("factors", DType::f32, plan_.splits * merged_rows_, "vector", 1);
+  slot("weight", DType::f32, merged_rows_, "vector", 1);
+  slot("sum", DType::f32, merged_rows_ * p_.width, "vector", 1);
+  slot("y", p_.stored, merged_rows_ * p_.width, "store0", 2);
+  Block block;
+  load_parts("tops", part_max_, 1, 0, block);
+  load_parts("weights", part_weight_, 1, 1, block);
+  load_parts("parts", part_sum_, p_.width, 0, block);
+  merge_weights(block);
+  merge_sums(block);
+  step.body = around("merge_batch", p_.batch, around("merge_heads", trips, std::move(block)));
+  return step;
+}
+
+void AttentionLowering::load_parts(const char* slot, const Placement& from, std::int64_t width, std::int64_t number,
+                                   Block& block) const {
+  const std::string queue = load_queue(number);
+  std::vector<Expr> at{Expr(0), batch_, head_, Expr(0)}, extents{Expr(plan_.splits), Expr(1), heads_, Expr(p_.queries)};
+  std::vector<std::int64_t> strides{merged_rows_ * width, 0, p_.queries * width, width};
+  if (from.tensor_shape.size() > 4) at.emplace_back(0), extents.emplace_back(width), strides.push_back(1);
+  acquire(slot, {queue}, block);
+  block.push_back(on(queue, program::Load{region_transfer(from, at, extents, strides, slot)}));
+  block.push_back(on(queue, program::Commit{slot, 0, 1}));
+  wait(slot, 1, "vector", block);
+}
+
+/// What each part counts for: its weights as of the largest score of all parts.
+void AttentionLowering::merge_weights(Block& block) const {
+  const Expr splits = plan_.splits;
+  const auto by_part = [&](const char* name) { return View{name, 0, 0, {{splits, merged_rows_}, {rows_, 1}}}; };
+  const auto by_row = [&](const char* name) { return View{name, 0, 0, {{splits, 0}, {rows_, 1}}}; };
+  for (const char* name : {"top", "factors", "weight"}) acquire(name, {"vector"}, block);
+  Compute top = over({splits, rows_});
+  top.op.outputs.push_back({top.input(by_part("tops")), by_row("top"), {0}, Combiner::maximum, 0});
+  on_vector(std::move(top.op), block);
+  on_vector(program::Commit{"top", 0, 1}, block);
+  wait("top", 1, "vector", block);
+  Compute factors = over({splits, rows_});
+  const int before = factors.input(by_part("tops")), best = factors.input(by_row("top"));
+  const int none = factors.apply(Function::equal, best, factors.number(hidden_part), -1, DType::boolean);
+  const int shift = factors.apply(Function::select, none, factors.number(0), best);
+  const int factor = factors.apply(Function::exp, factors.apply(Function::subtract, before, shift));
+  factors.output(factor, by_part("factors"));
+  const int weight = factors.apply(Function::multiply, factor, factors.input(by_part("weights")));
+  factors.op.outputs.push_back({weight, by_row("weight"), {0}, Combiner::add, 0});
+  on_vector(std::move(factors.op), block);
+  on_vector(program::Commit{"factors", 0, 1}, block);
+  wait("factors", 1, "vector", block);
+}
+
+void AttentionLowering::merge_sums(Block& block) const {
+  const Expr splits = plan_.splits, width = p_.width;
+  acquire("sum", {"vector"}, block);
+  Compute sum = over({splits, rows_, width});
+  const int part = sum.input({"parts", 0, 0, {{splits, merged_rows_ * p_.width}, {rows_, p_.width}, {width, 1}}});
+  const int by = sum.input({"factors", 0, 0, {{splits, merged_rows_}, {rows_, 1}, {width, 0}}});
+  const View all{"sum", 0, 0, {{splits, 0}, {rows_, p_.width}, {width, 1}}};
+  sum.op.outputs.push_back({sum.apply(Function::multiply, part, by), all, {0}, Combiner::add, 0});
+  on_vector(std::move(sum.op), block);
+  on_vector(program::Commit{"sum", 0, 1}, block);
+  wait("sum", 1, "vector", block);
+  acquire("y", {"vector"}, block);
+  Compute end = over({rows_, width});
+  const int total = end.input(sums("sum")), weight = end.input(across("weight"));
+  const int unseen = end.apply(Function::equal, end.input(across("top")), end.number(hidden_part), -1, DType::boolean);
+  end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, total, weight)),
+             sums("y"));
+  on_vector(std::move(end.op), block);
+  for (const char* name : {"tops", "weights", "parts", "top", "factors", "weight", "sum"})
+    on_vector(program::Release{name, 0}, block);
+  on_vector(program::Commit{"y", 0, 1}, block);
+  wait("y", 1, "store0", block);
+  const program::Transfer transfer =
+      region_transfer(placement(op_.results[0]), {batch_, head_, Expr(0), Expr(0)},
+                      {Expr(1), heads_, Expr(p_.queries), width}, {0, p_.queries * p_.width, p_.width, 1}, "y");
+  block.push_back(on("store0", program::Store{transfer, {}, 0}));
+  block.push_back(on("store0", program::Release{"y", 0}));
+}
+
+}  // namespace tilesim::lower

@@ -1,0 +1,169 @@
+// What an attention kernel does step by step: latencies of its computes, the tiles that a core has.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/attention.hpp"
+#include "tilesim/tile/compute.hpp"
+#include "tilesim/tile/latency.hpp"
+
+namespace tilesim::mapping {
+
+/// One tile of keys under one tile of queries.
+struct AttentionStep {
+  std::int64_t rows = 0, keys = 0, tile = 0;
+  bool masked = false, fresh = true;
+  bool as(const AttentionStep& other) const {
+    return rows == other.rows && keys == other.keys && masked == other.masked && fresh == other.fresh;
+  }
+};
+
+/// Latencies of the kernel's computes.
+class AttentionUnits {
+ public:
+  AttentionUnits(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
+      : p_(problem), plan_(plan), machine_(machine) {}
+
+  TileLatency scores(const AttentionStep& s, bool follows) const {
+    return product(s, p_.depth, s.keys, scorers(), follows);
+  }
+  TileLatency sums(const AttentionStep& s, bool follows) const {
+    return product(s, s.keys, p_.width, arrays() - (plan_.by_product ? scorers() : 0), follows);
+  }
+  /// The largest score of each row; where scores change, they do.
+  TileLatency largest(const AttentionStep& s) const {
+    std::array<std::int32_t, 4> f{1, 0, 0, 0};
+    if (changes(s)) {
+      f[1] += (scaled() ? 1 : 0) + (p_.caps ? 1 : 0);
+      if (p_.caps) f[2] += 1, f[3] += 1;
+      const std::int32_t limits = s.masked ? p_.causal + (p_.window > 0) : 0;
+      if (limits > 0) f[0] += 2 + 3 * limits + (limits > 1), f[2] += plan_.heads > 1 ? limits : 0;
+      if (p_.mask) f[0] += *p_.mask != DType::boolean || limits > 0;
+      if (limits > 0 || p_.mask == DType::boolean) f[0] += 1;
+    }
+    return vector(f, 1, s.rows, s.keys);
+  }
+  TileLatency rows(const AttentionStep& s) const {
+    return vector({4, 1 + (scaled() && !changes(s) ? 1 : 0), 0, 1}, 0, 1, s.rows);
+  }
+  TileLatency weights(const AttentionStep& s) const {
+    return vector({2, scaled() && !changes(s) ? 1 : 0, 0, 1}, 1, s.rows, s.keys);
+  }
+  TileLatency rescale(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.width); }
+  TileLatency first_rows(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, 1, rows); }
+  TileLatency first_sums(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, rows, p_.width); }
+  TileLatency scale_queries(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.depth); }
+  /// What puts the parts of so many rows together.
+  double merged(std::int64_t rows) const {
+    const std::int64_t all = rows * plan_.splits;
+    return static_cast<double>(
+        vector({1, 0, 0, 0}, 0, plan_.splits, rows).done + vector({4, 1, 0, 1}, 0, plan_.splits, rows).done +
+        vector({1, 1, 0, 0}, 0, all, p_.width).done + vector({2, 0, 1, 0}, 0, rows, p_.width).done);
+  }
+  TileLatency end(std::int64_t rows) const {
+    if (plan_.splits > 1) return vector({0, 0, 0, 0}, 0, rows, p_.width);
+    return vector({2, 0, 1, 0}, 0, rows, p_.width);
+  }
+
+ private:
+  bool scaled() const { return p_.scaled && !plan_.folds; }
+  bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
+  std::int64_t arrays() const { return machine_.core.array.count; }
+  std::int64_t scorers() const { return plan_.by_product ? arrays() / 2 : arrays(); }
+  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, std::int64_t arrays, bool follows) const {
+    ProductDims dims;
+    dims.a = dims.b = p_.stored;
+    dims.stationary_a = plan_.queries_stay;
+    const std::int64_t extents[] = {ceil_div(s.rows, arrays), k, n};
+    return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
+                         {false, follows});
+  }
+  TileLatency vector(const std::array<std::int32_t, 4>& functions, std::int64_t reductions, std::int64_t rows,
+                     std::int64_t columns) const {
+    VectorWork work;
+    work.functions = functions;
+    work.lane_reductions = reductions;
+    const std::int64_t extents[] = {rows, columns};
+    return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
+  }
+
+  const AttentionProblem& p_;
+  const AttentionPlan& plan_;
+  const Share& machine_;
+};
+
+/// The tiles that one core has: of a part, the parts of a trip, and how often it has such trips.
+class AttentionTiles {
+ public:
+  AttentionTiles(const AttentionProblem& problem, const AttentionPlan& plan, const Share& machine)
+      : p_(problem), plan_(plan), trips_(attention_trips(problem, plan, machine.core.count)) {}
+
+  const AttentionTrips& trips() const { return trips_; }
+  std::int64_t tiles() const { return ceil_div(p_.queries, plan_.queries); }
+  std::int64_t parts() const { return ceil_div(tiles(), plan_.per_part); }
+  std::int64_t repeats() const { return trips_.batch * trips_.groups * trips_.heads * trips_.splits; }
+  /// Parts of the core with most work, in their order.
+  std::vector<std::int64_t> own_parts() const {
+    const std::int64_t all = plan_.paired ? ceil_div(parts(), 2) : parts();
+    std::vector<std::int64_t> best;
+    double most = -1;
+    for (std::int64_t first = 0; first < all; first += trips_.parts) {
+      std::vector<std::int64_t> own;
+      double work = 0;
+      const auto take = [&](std::int64_t part) { own.push_back(part), work += this->work(part); };
+      for (std::int64_t i = first; i < std::min(all, first + trips_.parts); ++i) {
+        take(i);
+        if (plan_.paired && parts() - 1 - i > i) take(parts() - 1 - i);
+      }
+      if (work > most) most = work, best = std::move(own);
+      if (!p_.hides()) break;  // all see as much, but for the last
+    }
+    return best;
+  }
+  std::int64_t first_tile(std::int64_t part) const { return part * plan_.per_part; }
+  std::int64_t end_tile(std::int64_t part) const { return std::min(tiles(), (part + 1) * plan_.per_part); }
+  std::int64_t queries(std::int64_t tile) const { return std::min(plan_.queries, p_.queries - tile * plan_.queries); }
+  std::int64_t rows(std::int64_t tile) const { return plan_.heads * queries(tile); }
+
+  KeyTiles seen(std::int64_t tile) const {
+    KeyTiles range = seen_tiles(p_, plan_.keys, tile * plan_.queries, queries(tile));
+    if (plan_.splits > 1) range.end = std::min(range.end, range.begin + plan_.split_tiles(p_));
+    return range;
+  }
+  AttentionStep step(std::int64_t tile, std::int64_t key_tile) const {
+    const std::int64_t first = tile * plan_.queries, count = queries(tile), start = key_tile * plan_.keys;
+    AttentionStep step{rows(tile), std::min(plan_.keys, p_.keys - start), key_tile, false, true};
+    if (p_.causal && first + p_.offset < start + step.keys - 1) step.masked = true;
+    if (p_.window > 0 && start <= first + count + p_.offset - p_.window - 1) step.masked = true;
+    if (p_.hides() && plan_.heads == 1) {
+      const SeenRows seen = seen_rows(p_, first, count, start, step.keys);
+      step.rows = seen.to - seen.from;
+    }
+    if (plan_.resident && tile % plan_.per_part > 0)
+      step.fresh = p_.causal && key_tile >= seen_before(tile * plan_.queries);
+    return step;
+  }
+
+ private:
+  double work(std::int64_t part) const {
+    std::int64_t steps = 0;
+    for (std::int64_t tile = first_tile(part); tile < end_tile(part); ++tile) {
+      const KeyTiles range = seen(tile);
+      steps += rows(tile) * std::max<std::int64_t>(0, range.end - range.begin) + rows(tile);
+    }
+    return static_cast<double>(steps);
+  }
+  std::int64_t seen_before(std::int64_t first) const {
+    return ceil_div(std::clamp<std::int64_t>(first + p_.offset, 0, p_.keys), plan_.keys);
+  }
+
+  const AttentionProblem& p_;
+  const AttentionPlan& plan_;
+  AttentionTrips trips_;
+};
+
+}  // namespace tilesim::mapping
