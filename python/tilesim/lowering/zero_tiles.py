@@ -18,6 +18,8 @@ def with_zero_tiles(graph: Graph) -> Graph:
         A changed copy that says what was left alone, or the graph itself.
     """
     changed = graph.copy()
+    if any(op["kind"] == "call" for op in changed.operations()):
+        changed.inline_calls()  # layers that share their operations have weights of their own
     with changed._changed() as core:
         said = _core.mark_zero_tiles(core)
     if not said:

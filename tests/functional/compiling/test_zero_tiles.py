@@ -133,6 +133,31 @@ def test_nothing_is_skipped_without_being_asked() -> None:
     assert ts.compile(full, "edge-8").core.to_json() == ts.compile(full, "edge-8", zero_tiles="skip").core.to_json()
 
 
+@pytest.mark.parametrize(("a", "b"), [(1.0, 0.3), (0.3, 1.0), (0.5, 0.3)])
+def test_the_workload_with_zero_tiles(a: float, b: float) -> None:
+    """Of two operands with tiles of zeros the one with fewer left is skipped; both give what a dense product gives."""
+    graph = ts.workloads.sparse_matmul(256, 384, 512, a, b, "zero_tiles", seed=2)
+    off, skip = (ts.compile(graph, "edge-8", zero_tiles=z) for z in ("off", "skip"))
+    x = {"a": whole_numbers(256, 512)} if a == 1 else {}
+    assert np.array_equal(np.asarray(ts.execute(off, x)["y"]), np.asarray(ts.execute(skip, x)["y"]))
+    assert ts.simulate(skip).cycles < ts.simulate(off).cycles
+
+
+def test_layers_that_are_called_have_weights_of_their_own() -> None:
+    b = ts.GraphBuilder("layers")
+    layer = b.function("layer")
+    x, w = layer.input("x", [64, 256]), layer.input("w", [256, 256])
+    layer.output(layer.apply("relu", layer.matmul(x, w, name="product")), "y")
+    x = b.input("x", [64, 256])
+    for i in range(4):
+        x = b.call(layer, x, b.weight(f"w{i}", data=holed(256, 256, 0.5, i)), name=f"call{i}")
+    b.output(x, "y")
+    graph = b.build()
+    program = ts.compile(graph, "edge-8", zero_tiles="skip")
+    assert sum("neither loaded" in note for note in program.core.notes) == 4
+    assert ts.verify(program).ok
+
+
 def test_nan_and_infinity() -> None:
     """Exact products multiply them by zero, unless no operand can have any; others are told to leave it."""
     weight = holed(512, 256, 0.25, 4)
