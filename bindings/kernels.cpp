@@ -16,6 +16,7 @@
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/graph/passes/devices.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -218,6 +219,9 @@ void init_kernels(py::module_& module) {
   module.def("recognition_passes", &recognition_passes, "Names of the passes that recognise patterns, in order.");
   module.def("recognised_functions", &recognised_functions,
              "Elementwise functions that the pass 'activations' knows spellings of.");
+  module.def(
+      "mark_zero_tiles", [](SharedGraph& shared) { return shared.change(mark_zero_tiles); }, py::arg("graph"),
+      "Adds to products with a weight that has tiles of zeros where these are, in place; a line for each of them.");
   module.def(
       "fold_batch_norm",
       [](SharedGraph& shared) {

@@ -11,6 +11,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim::analytic {
 
@@ -222,7 +223,9 @@ class Sum {
   void work(const GraphFunction& function, const Op& op, const std::vector<bool>& known, double times,
             const std::vector<bool>& stored, const std::vector<bool>& leaving) {
     if (!(times > 0)) return;
-    const LeastWork least = least_work(function, op, known);
+    LeastWork least = least_work(function, op, known);
+    if (const int zeros = zero_tiles_of(op).operand; zeros >= 0)
+      for (LeastProduct& product : least.products) product.batch *= share_left(graph_, function, op, zeros);
     BoundRow row{op.name, std::string(info(op.kind).name), times};
     const bool from = op.kind != Kind::attention && op.operands.size() > 1 && op.operands[0] != no_value &&
                       op.operands[1] != no_value && stored[at(op.operands[0])] && stored[at(op.operands[1])];

@@ -8,6 +8,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim {
 
@@ -195,7 +196,8 @@ class Reads {
   /// What an operation touches of operand `index`; of what only moves, no more than others touch of its result.
   std::int64_t moved_on(std::int32_t number, const Op& op, std::size_t index) {
     const GraphFunction& function = graph_.functions[at(number)];
-    const std::int64_t touched = touched_bytes(function, op, index);
+    const double left = index < 2 ? share_left(graph_, function, op, static_cast<int>(index)) : 1;
+    const auto touched = static_cast<std::int64_t>(static_cast<double>(touched_bytes(function, op, index)) * left);
     const bool moves = info(op.kind).movement && op.functions.empty() && op.results.size() == 1 && index == 0 &&
                        op.kind != Kind::dynamic_update;
     if (!moves || touched == 0) return touched;

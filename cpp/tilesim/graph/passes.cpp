@@ -8,6 +8,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim {
 
@@ -41,8 +42,11 @@ void drop_unreached_functions(Graph& graph) {
 void drop_unread_weights(Graph& graph) {
   std::set<std::string> read;
   for (const GraphFunction& function : graph.functions)
-    for (const Op& op : function.ops)
+    for (const Op& op : function.ops) {
       if (op.kind == Kind::constant) read.insert(op.attributes.text("reference"));
+      if (const ZeroTiles tiles = zero_tiles_of(op); tiles.operand >= 0)
+        read.merge(std::set{tiles.before, tiles.beside});
+    }
   std::erase_if(graph.weights, [&](const auto& entry) { return !read.count(entry.first); });
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 #include "tilesim/kernels/kernels.hpp"
 #include "tilesim/program/run/execute.hpp"
 #include "tilesim/program/visit.hpp"
@@ -80,11 +81,34 @@ std::map<std::string, Pattern> weight_patterns(const Graph& graph, const Pattern
   return result;
 }
 
+/// Weights whose zeros programs count on, by reference.
+std::set<std::string> with_known_zeros(const Graph& graph) {
+  std::set<std::string> found;
+  for (const GraphFunction& function : graph.functions)
+    for (const Op& op : function.ops) {
+      const int operand = zero_tiles_of(op).operand;
+      if (operand < 0) continue;
+      for (const Op& maker : function.ops)
+        if (maker.kind == Kind::constant && maker.results[0] == op.operands[static_cast<std::size_t>(operand)])
+          found.insert(maker.attributes.text("reference"));
+    }
+  return found;
+}
+
+Array with_zeros_of(const Array& given, const Array& other) {
+  const Array known = given.to(DType::f64);
+  Array values = other.to(DType::f64).clone();
+  for (std::int64_t i = 0; i < values.size(); ++i)
+    if (known.as<double>()[i] == 0) values.as<double>()[i] = 0;
+  return values.to(given.dtype());
+}
+
 /// Inputs and weights of the second run.
 std::map<std::string, Array> drawn_inputs(const Graph& graph, const program::Program& program, const Patterns& patterns,
                                           const std::map<std::string, Array>& inputs) {
   std::map<std::string, Array> result = inputs;
   std::map<std::string, Pattern> of_weights = weight_patterns(graph, patterns), of_inputs;
+  const std::set<std::string> zeros = with_known_zeros(graph);
   const GraphFunction& entry = graph.entry();
   const auto main = static_cast<std::size_t>(&entry - graph.functions.data());
   for (const ValueId id : entry.inputs) of_inputs[entry.value(id).name] = patterns.values[main][at(id)];
@@ -93,8 +117,9 @@ std::map<std::string, Array> drawn_inputs(const Graph& graph, const program::Pro
     if (found == result.end()) continue;
     const bool weight = tensor.role == program::Role::weight;
     const Pattern pattern = weight ? of_weights[tensor.weight] : of_inputs[tensor.name];
-    if (pattern.draw != Draw::keep)
-      found->second = drawn(pattern, found->second.dtype(), found->second.shape(), tensor.name);
+    if (pattern.draw == Draw::keep) continue;
+    Array values = drawn(pattern, found->second.dtype(), found->second.shape(), tensor.name);
+    found->second = weight && zeros.contains(tensor.weight) ? with_zeros_of(found->second, values) : std::move(values);
   }
   return result;
 }

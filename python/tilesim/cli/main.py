@@ -175,6 +175,7 @@ def run(
         list[str] | None,
         typer.Option(help="What timing reads: a .npz file of arrays by name, or name=uniform, balanced, zipf:1.1."),
     ] = None,
+    zero_tiles: Annotated[str | None, typer.Option(help="skip: tiles of weights that are all zero; off: none.")] = None,
     passes: Annotated[
         str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
     ] = None,
@@ -207,7 +208,7 @@ def run(
         )
     options: dict[str, Any] = {"fallback": fallback, "cores": cores, "sort": sort, "mapping": mapping, "fuse": fuse}
     options |= {"residency": _residency(residency), "contexts": contexts, "collectives": collectives}
-    options["lowering"] = "native" if both else lowering
+    options |= {"zero_tiles": zero_tiles, "lowering": "native" if both else lowering}
     with step(f"compiling for {target.name}"):
         program = _compiled(loaded, target, place or [], trips or [], options)
         other = _compiled(loaded, target, place or [], trips or [], {**options, "lowering": "best"}) if both else None

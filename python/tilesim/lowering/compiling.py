@@ -24,6 +24,7 @@ from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as
 from .residency import wished
+from .zero_tiles import with_zero_tiles
 
 __all__ = ["compile"]
 
@@ -53,6 +54,7 @@ def compile(
     integer_products: bool = True,
     trips: Mapping[str, Any] | None = None,
     collectives: str = "error",
+    zero_tiles: str = "off",
 ) -> Program:
     """Lowers a graph to a tile program.
 
@@ -95,6 +97,10 @@ def compile(
             `execute` and `verify` compile again where the inputs ask for other numbers.
         collectives: operations between devices are an "error", or "untimed": they give what they give where all devices
             hold the same tensors, and what passes between devices takes no time, as the result says.
+        zero_tiles: "skip": tiles of 128 by 128 of a weight that are all zero are neither loaded nor multiplied, where
+            that is estimated to take less; the program's notes name the products. Zero times NaN or infinity then
+            counts as zero, so an exact product (attribute precision) is left as it is unless its other operand is a
+            weight without these. "off": every tile is.
 
     Returns:
         The program; a `MixedProgram` where operations run on the host.
@@ -127,6 +133,13 @@ def compile(
         raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
     if collectives == "untimed":
         graph = alone(graph)
+    if zero_tiles not in ("off", "skip"):
+        near = nearest(zero_tiles, ["off", "skip"]) if isinstance(zero_tiles, str) else ""
+        what = "unknown treatment of tiles of zeros"
+        raise user_error(what, place="zero_tiles", value=shown(zero_tiles), allowed="off, skip", suggestion=near)
+    if zero_tiles == "skip":
+        graph = with_zero_tiles(graph)
+        options["zero_tiles"] = zero_tiles
     if integer_products:
         graph = with_integer_products(graph, target)
     else:
@@ -232,7 +245,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
                 names |= {kernel.operation for kernel in kernels(part, target, fuse=options["fuse"])}
             own = {key: nest for key, nest in mapping.items() if key in names}
         # integers are in the place of what was dequantized already, as far as that was wanted
-        more = {"mapping": own, "fallback": "error", "place": None, "integer_products": False}
+        more = {"mapping": own, "fallback": "error", "place": None, "integer_products": False}  # tiles are marked too
         return _compiled(part, target, target, {**options, **more})
 
     anything = options["fallback"] == "host"

@@ -178,6 +178,7 @@ class Roles:
         """
         self._graph = program.prepared if program.graph is not None else None
         self._values = values
+        self._experts: dict[str, tuple[str, float]] = {}  # by operation: rows per group, bytes of a group's matrix
         self._known: dict[str, tuple[str, Role]] = {}  # by what timing reads: the tensor behind it, and its role
         for tensor, _, function, operations in program.core.data_reads():
             found = self._read(tensor, function, operations)
@@ -198,6 +199,10 @@ class Roles:
                     role = self._role(op, number, function)
                     row = op["operands"][number]
                     if role is not None and self._is(row, behind, function, len(inputs) == 1):
+                        if isinstance(role, Counts):
+                            matrix = op["operands"][1]
+                            bits = _core.dtype_bits(matrix["dtype"]) * math.prod(matrix["shape"][1:])
+                            self._experts[op["name"]] = behind, bits / 8
                         return behind, role
         return None
 
@@ -314,6 +319,19 @@ class Roles:
                     return role
                 reached |= {one["name"] for one in op["results"] if one["dtype"].startswith(("i", "u"))}
         return None
+
+    def further_bytes(self) -> dict[str, float]:
+        """Bytes that operations read of matrices of further groups than one, where rows per group are known.
+
+        Returns:
+            By operation, each time that it runs.
+        """
+        found = {}
+        for name, (behind, each) in self._experts.items():
+            counts, _ = self._values.value(behind)
+            if counts is not None:
+                found[name] = max(0, int(np.count_nonzero(np.asarray(counts))) - 1) * each
+        return found
 
     def counts(self) -> dict[str, Counts]:
         """Tensors with rows per group: of the graph, and those that timing reads in their place."""

@@ -67,6 +67,22 @@ class Data:
     computed: dict[str, str] = field(default_factory=dict)
     given: tuple[str, ...] = ()
     lacking: dict[str, str] = field(default_factory=dict)
+    further: dict[str, float] = field(default_factory=dict)
+
+    def further_bytes(self, operations: Iterable[Mapping[str, Any]]) -> float:
+        """What a bound that knows no data leaves out of a run: matrices of further experts than one.
+
+        Args:
+            operations: of the run's result.
+
+        Returns:
+            Bytes of all runs of all operations.
+        """
+        runs: dict[str, int] = {}
+        for row in operations:
+            for name in row["operation"] if isinstance(row["operation"], (list, tuple)) else [row["operation"]]:
+                runs[name] = runs.get(name, 0) + int(row["count"])
+        return sum(bytes_ * runs.get(name, 0) for name, bytes_ in self.further.items())
 
     def tell(self, result: dict[str, Any]) -> None:
         """Says in a result where the values came from that its simulation read.
@@ -157,7 +173,7 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
         inputs = [row["name"] for row in (*prepared.inputs, *program.graph.core.inputs)]
         named = [*given, *(name for name in drawn if name not in WORDS)]
         _unknown(named, dict.fromkeys([*inputs, *types, *results, *WORDS]), program.graph.name)
-    reads = program.core.data_reads()
+    reads = [row for row in program.core.data_reads() if types.get(row[0], {}).get("role") != "weight"]
     data = Data(given=tuple(name for name in tensors if name not in WORDS or name in values.types))
     if not reads:
         data.arrays = {name: value for name, value in given.items() if name in types}
@@ -165,6 +181,7 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
     roles = Roles(program, values)
     _draw(roles, drawn, seed, values)
     check_counts(roles, values)
+    data.further = roles.further_bytes()
     data.arrays = {name: value for name, value in values.given.items() if name in types}
     data.computed = {name: how for name, how in values.labels.items() if name in types}
     _fill(data, values, [read[0] for read in reads if read[0] not in data.arrays])

@@ -31,6 +31,28 @@ class Bound:
         """
         self.data = data
 
+    def and_further(self, further: float) -> Bound:
+        """The bound of a run of which more is known.
+
+        Args:
+            further: compulsory bytes that this one leaves out, since data alone say that they are read.
+
+        Returns:
+            Another one.
+        """
+        if further <= 0:
+            return self
+        data = dict(self.data)
+        data["compulsory_bytes"] += further
+        data["bytes"] = max(data["compulsory_bytes"], data["capacity_bytes"])
+        if self.data["bytes"] > 0:
+            data["memory_seconds"] = self.data["memory_seconds"] / self.data["bytes"] * data["bytes"]
+        data["seconds"] = max(data[f"{part}_seconds"] for part in ("array", "vector", "memory"))
+        data["part"] = next(
+            (p for p in ("memory", "array", "vector") if 0 < data[f"{p}_seconds"] == data["seconds"]), "none"
+        )
+        return Bound(data)
+
     @property
     def bytes(self) -> int:
         """Bytes that pass between chip and memory at least."""

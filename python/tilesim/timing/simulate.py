@@ -239,7 +239,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     if program.machine is not None:
         data["lowering"] = "native" if has_profile(program.machine) else "best"
     if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
-        data["bounds"] = lower_bound(program.graph, target).data
+        bound = lower_bound(program.graph, target)
+        data["bounds"] = bound.and_further(data_of.further_bytes(data["operations"])).data
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named

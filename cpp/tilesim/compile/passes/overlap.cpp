@@ -55,6 +55,7 @@ class Overlap {
     for (const program::Tensor& tensor : program.tensors) {
       if (!tensor.alias_of.empty()) root_[tensor.name] = tensor.alias_of;
       if (tensor.role == program::Role::weight || tensor.role == program::Role::input) given_.insert(tensor.name);
+      if (tensor.role == program::Role::weight) weights_.insert(tensor.name);
     }
     const auto collect = [&](Statement& statement) {
       if (is_store(statement)) queues_.insert(statement.queue);
@@ -293,10 +294,16 @@ class Overlap {
     });
   }
 
-  /// Whether a loop bound, an address or a predicate reads a tensor.
-  static bool reads_stored(Block& block) {
+  /// Whether an expression reads a tensor other than a weight.
+  bool reads_stored(const Expr& expr) const {
+    if (expr.kind() == Expr::Kind::read && !weights_.contains(expr.name())) return true;
+    return std::ranges::any_of(expr.arguments(), [&](const Expr& argument) { return reads_stored(argument); });
+  }
+
+  /// Whether a loop bound, an address or a predicate reads a tensor that is not there from the beginning.
+  bool reads_stored(Block& block) const {
     bool found = false;
-    const auto look = [&](const Expr& expr) { found |= expr.reads_tensors(); };
+    const auto look = [&](const Expr& expr) { found = found || reads_stored(expr); };
     program::for_each(block, [&](Statement& statement) {
       if (const auto* loop = std::get_if<program::For>(&statement.action)) look(loop->extent);
       if (const auto* branch = std::get_if<program::If>(&statement.action)) look(branch->condition);
@@ -315,7 +322,8 @@ class Overlap {
   const Share& machine_;
   KernelNumbers numbers_;
   std::map<std::string, std::string> root_;
-  std::set<std::string> given_;   ///< tensors that nothing stores to
+  std::set<std::string> given_;  ///< tensors that nothing stores to
+  std::set<std::string> weights_;
   std::set<std::string> queues_;  ///< store queues
   Expr base_;
 };

@@ -5,6 +5,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/graph/edit.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim::lower {
 
@@ -79,7 +80,7 @@ class Rewriter {
 
   void run() {
     for (Op& op : function_.ops) {
-      const std::int64_t parts = op.kind == Kind::contract ? parts_for(op) : 1;
+      const std::int64_t parts = op.kind == Kind::contract && zero_tiles_of(op).operand < 0 ? parts_for(op) : 1;
       if (parts > 1)
         rewrite(op, parts);
       else

@@ -49,7 +49,10 @@ void ProductLowering::emit_load(int index, Block& block) {
   if (leaves_tensor) transfer.fill = 0.0;
   if (buffer.sent) return emit_multicast(index, std::move(transfer), extent, block);
   block.push_back(on("", program::Acquire{operand.slot, {queue}}));
-  block.push_back(on(queue, program::Load{std::move(transfer)}));
+  Block load;
+  load.push_back(on(queue, program::Load{std::move(transfer)}));
+  if (skips()) load = where_left(is_needed(index), std::move(load));
+  std::move(load.begin(), load.end(), std::back_inserter(block));
   block.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
   emit_arrived(index, block);
 }
@@ -189,7 +192,7 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
                        join(dims.order.begin(), contraction, columns, dims.order.end()), array);
   mma.c.offset = mma.c.offset + window_offset();
   mma.numerics = context_.machine.core.array.numerics;
-  const Expr before = earlier_sums();
+  const Expr before = skips() ? tiles_before(false) : earlier_sums();
   mma.accumulate = before.is_constant() ? Expr(0) : less(Expr(0), before);
   block.push_back(on("mma" + std::to_string(array), std::move(mma)));
 }
@@ -208,7 +211,10 @@ Expr ProductLowering::earlier_sums() const {
 void ProductLowering::emit_mma(Block& block) {
   if (problem_.on_vector) return emit_on_vector(block);
   if (in_pieces()) return multiply_in_pieces(block);
-  emit_arrays(block);
+  Block product;
+  emit_arrays(product);
+  if (skips()) product = where_left(is_left(), std::move(product));
+  std::move(product.begin(), product.end(), std::back_inserter(block));
 }
 
 void ProductLowering::emit_arrays(Block& block) {
@@ -250,7 +256,9 @@ Expr ProductLowering::window_pieces() const {
 void ProductLowering::emit_finish(Block& block) {
   if (results_in_pieces()) return finish_in_pieces(block);
   for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Commit{"c", 0, 1}));
-  block.push_back(on(direct_ ? "store0" : "vector", program::Wait{"c", 0, {}, 0, window_pieces()}));
+  if (columns_of_zeros_) fill_zero_sums(block);
+  const Expr filled = columns_of_zeros_ && direct_ ? 1 : 0;
+  block.push_back(on(direct_ ? "store0" : "vector", program::Wait{"c", 0, {}, 0, window_pieces() + filled}));
   emit_results(block);
 }
 

@@ -102,6 +102,7 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
     if (leaves_tensor) transfer.fill = 0.0;
     Block piece, load;
     load.push_back(on(queue, program::Load{std::move(transfer)}));
+    if (skips()) load = where_left(is_needed(index), std::move(load));
     guarded(some_elements(dims), std::move(load), piece);
     piece.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
     at_piece_.clear();
@@ -122,8 +123,9 @@ void ProductLowering::multiply_in_pieces(Block& block) {
       piece.push_back(on(unit, program::Wait{operands_[i].slot, 0, {}, 0, pieces}));
   }
   emit_arrays(product);
+  if (skips()) product = where_left(is_left(), std::move(product));
   guarded(some_elements(plan_.cut), std::move(product), piece);
-  if (results_in_pieces()) {
+  if (results_in_pieces() && !skips()) {
     Block commits;
     for (const std::string& unit : mma_queues()) commits.push_back(on(unit, program::Commit{"c", 0, 1}));
     guarded(last_of_sums(), std::move(commits), piece);
@@ -151,6 +153,11 @@ void ProductLowering::finish_in_pieces(Block& block) {
   const std::string unit = direct_ ? "store0" : "vector";
   std::int64_t all = unit_.grid.used();
   for (int dim : cut_results()) all *= piece_trips(dim);
+  if (skips())  // the last tile of the contraction may have none
+    for (const std::string& queue : mma_queues())
+      block.push_back(on(queue, program::Commit{"c", 0, all / unit_.grid.used()}));
+  if (columns_of_zeros_) fill_zero_sums(block);
+  const std::int64_t filled = columns_of_zeros_ && direct_ ? all + 1 : 0;  // behind all that the arrays have written
   const bool reduces =
       std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.reduced_by != nullptr; });
   if (reduces) {
@@ -161,7 +168,8 @@ void ProductLowering::finish_in_pieces(Block& block) {
   at_piece_.insert(cut.begin(), cut.end());
   Block piece, results;
   // Also for a piece without elements: its commit must have shown before the tile is free.
-  piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, (piece_number(cut) + Expr(1)) * Expr(unit_.grid.used())}));
+  const Expr pieces = filled > 0 ? Expr(filled) : (piece_number(cut) + Expr(1)) * Expr(unit_.grid.used());
+  piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, pieces}));
   emit_results(results);
   guarded(some_elements(cut), std::move(results), piece);
   at_piece_.clear();

@@ -25,6 +25,7 @@ ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
     prepare_ragged();
   else
     divide_over_cores();
+  skip_zero_tiles();
 }
 
 /// Which part of the product each core takes, and the nest of a part.
@@ -331,6 +332,8 @@ program::Block ProductLowering::level(std::size_t depth) {
       inner.clear();
       inner.push_back(on("", std::move(some)));
     }
+    if (skips() && dim == zero_depth_ && plan_.depth_in_order(2) <= depth)
+      inner = where_left(is_needed(1 - zeros_.operand), std::move(inner));
     if (loops(dim))
       block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], trips_here(dim), std::move(inner)));
     else

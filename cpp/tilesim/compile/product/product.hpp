@@ -5,6 +5,7 @@
 
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 #include "tilesim/mapping/arrays.hpp"
 #include "tilesim/mapping/cost.hpp"
 #include "tilesim/mapping/nest.hpp"
@@ -149,6 +150,18 @@ class ProductLowering {
   program::Scope ragged_rest();
   void add_ragged_steps();
 
+  // zero_tiles.cpp
+  bool skips() const { return zeros_.operand >= 0; }
+  void skip_zero_tiles();
+  std::string plan_zero_tiles();
+  mapping::Nest zero_tile_nest(const mapping::Problem& apart) const;
+  void declare_zero_tiles();
+  Expr tiles_before(bool further) const;
+  Expr is_left() const;
+  Expr is_needed(int index) const;
+  program::Block where_left(const Expr& condition, program::Block block) const;
+  void fill_zero_sums(program::Block& block);
+
   // product_multicast.cpp
   void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
 
@@ -221,6 +234,9 @@ class ProductLowering {
   mapping::TileWork unit_;                         ///< what the units compute of a tile
   bool direct_ = false;                            ///< stored straight from the accumulator
   std::set<int> at_piece_;                         ///< dims in pieces for which starts and extents are those of a piece
+  ZeroTiles zeros_;                                ///< of an operand with tiles that are skipped
+  int zero_depth_ = -1, zero_across_ = -1;         ///< its dims: contracted, and not
+  bool columns_of_zeros_ = false;                  ///< some sums have no product
   std::string counts_, offsets_;                   ///< ragged: rows per group and before it, as tensors
 };
 

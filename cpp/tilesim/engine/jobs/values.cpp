@@ -9,7 +9,8 @@ ArrayReader::ArrayReader(const program::CompiledProgram& program, const std::map
       arrays_(program.tensors.size()),
       assumed_(program.tensors.size(), false),
       given_(program.tensors.size(), false),
-      neighbours_(program.tensors.size(), false) {
+      neighbours_(program.tensors.size(), false),
+      weights_(program.tensors.size(), false) {
   for (std::size_t i = 0; i < arrays_.size(); ++i)
     if (const auto found = tensors.find(program.tensors[i].name); found != tensors.end()) {
       if (found->second.shape() != program.tensors[i].shape)
@@ -39,7 +40,7 @@ std::int64_t ArrayReader::read(int tensor, const std::int64_t* index, int rank) 
   if (typical.size() != 1 && offset >= static_cast<std::int64_t>(typical.size()))
     throw UserError(
         {"timing depends on the values of a tensor that were not given", t.name, {}, {}, "pass it in `tensors`"});
-  assumed_[id] = true;
+  (t.tensor->role == program::Role::weight ? weights_ : assumed_)[id] = true;
   return typical[typical.size() == 1 ? 0 : static_cast<std::size_t>(offset)];
 }
 
@@ -58,6 +59,7 @@ std::map<std::string, std::string> ArrayReader::sources() const {
   std::map<std::string, std::string> found;
   for (std::size_t i = 0; i < assumed_.size(); ++i) {
     if (neighbours_[i]) found[program_.tensors[i].name] = "default: rows that lie one behind the other";
+    if (weights_[i]) found[program_.tensors[i].name] = "weights: " + program_.tensors[i].tensor->typical.how;
     if (given_[i]) found[program_.tensors[i].name] = "given";
     if (assumed_[i]) found[program_.tensors[i].name] = "default: " + program_.tensors[i].tensor->typical.how;
   }

@@ -31,7 +31,7 @@ class ArrayReader final : public CompiledExpr::TensorReader, public NamedRows {
   const program::CompiledProgram& program_;
   std::vector<Array> arrays_;
   mutable bool used_ = false, named_ = false;
-  mutable std::vector<bool> assumed_, given_, neighbours_;  ///< tensors that were read
+  mutable std::vector<bool> assumed_, given_, neighbours_, weights_;  ///< tensors that were read
 };
 
 }  // namespace tilesim::engine

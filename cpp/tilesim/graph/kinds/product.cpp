@@ -310,7 +310,8 @@ void add_products(std::vector<KindInfo>& table) {
                    .attributes = {optional("a_batch", A::integers), optional("b_batch", A::integers),
                                   optional("a_contract", A::integers), optional("b_contract", A::integers),
                                   optional("dtype", A::dtype), optional("precision", A::text, {"default", "exact"}),
-                                  optional("a_format", A::text), optional("b_format", A::text)},
+                                  optional("a_format", A::text), optional("b_format", A::text),
+                                  optional("a_tiles", A::text), optional("b_tiles", A::text)},
                    .infer = infer_contract,
                    .flops = contract_flops,
                    .domain = contract_domain});

@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim {
 
@@ -27,9 +28,12 @@ std::int32_t place_of(const std::vector<ValueId>& border, ValueId value) {
 void take_weights(const Graph& from, Graph& to) {
   for (const GraphFunction& function : to.functions)
     for (const Op& op : function.ops) {
-      if (op.kind != Kind::constant) continue;
-      const auto found = from.weights.find(op.attributes.text("reference"));
-      if (found != from.weights.end()) to.weights.insert(*found);
+      const auto take = [&](const std::string& name) {
+        if (const auto found = from.weights.find(name); found != from.weights.end()) to.weights.insert(*found);
+      };
+      if (op.kind == Kind::constant) take(op.attributes.text("reference"));
+      const ZeroTiles tiles = zero_tiles_of(op);
+      take(tiles.before), take(tiles.beside);
     }
 }
 

@@ -1,0 +1,225 @@
+// Tiles of a weight that are all zero are neither loaded nor multiplied. The kernel moves and multiplies its operands
+// in pieces of such tiles; counts of those that are left, which lie beside the weights, say which pieces there are.
+#include <algorithm>
+#include <cmath>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/product/product.hpp"
+#include "tilesim/mapping/space.hpp"
+
+namespace tilesim::lower {
+
+using program::Block;
+
+namespace {
+
+/// The nest with one tile of zeros along the contraction, which is inside, and whole ones across; no tiles: none fits.
+mapping::Nest in_zero_tiles(const mapping::Problem& problem, mapping::Nest nest, int k, int across,
+                            const Share& machine) {
+  const std::size_t dims = nest.tiles.size();
+  if (nest.sub.empty()) nest.sub.assign(dims, 0);
+  nest.order.erase(std::find(nest.order.begin(), nest.order.end(), k));
+  nest.order.push_back(k);
+  nest.tiles[at(k)] = std::min(zero_tile, problem.domain.extents[at(k)]);
+  std::int64_t& wide = nest.tiles[at(across)];
+  wide = std::min(round_up(wide, zero_tile), problem.domain.extents[at(across)]);
+  constexpr int most = 60;  // halvings
+  for (int step = 0; step < most; ++step) {
+    for (std::size_t d = 0; d < dims; ++d) nest.sub[d] = nest.tiles[d];
+    nest.sub[at(across)] = std::min(zero_tile, wide);
+    if (mapping::legal(problem, nest, machine).legal && mapping::plan(problem, nest).whole == 0) return nest;
+    std::size_t largest = dims;
+    for (std::size_t d = 0; d < dims; ++d)
+      if (nest.tiles[d] > (static_cast<int>(d) == across ? zero_tile : 1) && static_cast<int>(d) != k &&
+          (largest == dims || nest.tiles[d] > nest.tiles[largest]))
+        largest = d;
+    const auto deepest = std::max_element(nest.depths.begin(), nest.depths.end());
+    if (*deepest > 2 || (largest == dims && *deepest > 1)) {
+      --*deepest;
+      continue;
+    }
+    if (largest == dims) break;
+    nest.tiles[largest] = ceil_div(nest.tiles[largest], 2);
+    if (static_cast<int>(largest) == across) wide = round_up(wide, zero_tile);
+  }
+  nest.tiles.clear();
+  return nest;
+}
+
+/// The mean share of the contraction that meets anything in so many elements across.
+double slices_needed(const Weight& beside, std::int64_t across) {
+  const std::int64_t depth = beside.type.shape[0], all = beside.type.shape[1] - 1;
+  const std::int64_t step = std::max<std::int64_t>(1, across / zero_tile);
+  const auto* counts = beside.data.as<std::int32_t>();
+  double needed = 0, seen = 0;
+  for (std::int64_t k = 0; k < depth; ++k)
+    for (std::int64_t o = 0; o < all; o += step, ++seen) {
+      const std::int32_t* line = counts + k * (all + 1);
+      needed += line[std::min(all, o + step)] > line[o] ? 1 : 0;
+    }
+  return seen > 0 ? needed / seen : 0;
+}
+
+}  // namespace
+
+void ProductLowering::skip_zero_tiles() {
+  zeros_ = zero_tiles_of(context_.graph, context_.function, anchor_);
+  if (zeros_.operand < 0) return;
+  const std::string why = plan_zero_tiles();
+  if (why.empty()) return;
+  zeros_ = {};
+  context_.program.notes.push_back(anchor_.name + ": tiles of zeros are multiplied: " + why);
+}
+
+/// Why tiles of zeros are not skipped; empty: they are.
+std::string ProductLowering::plan_zero_tiles() {
+  if (!refusal_.empty()) return "its kernel is taken apart";
+  if (problem_.on_vector) return "the vector unit multiplies";
+  if (context_.options.mappings.count(anchor_.name)) return "its mapping is given";
+  const std::vector<int>& others = zeros_.operand == 1 ? problem_.n_dims : problem_.m_dims;
+  if (problem_.k_dims.size() != 1 || others.size() != 1 || !problem_.batch_dims.empty())
+    return "its operands are no matrices";
+  if (!reduced_result_dims().empty()) return "its epilogue needs whole rows";
+  zero_depth_ = problem_.k_dims[0];
+  zero_across_ = others[0];
+  for (const CoreSplit::Part& part : split_.parts)
+    if ((part.dim == zero_depth_ || part.dim == zero_across_) &&
+        (part.chunk % zero_tile != 0 || !part.stretches.empty()))
+      return "parts of cores begin within tiles";
+  mapping::Problem apart = problem_;
+  apart.multicast = false;
+  mapping::Nest nest = zero_tile_nest(apart);
+  if (nest.tiles.empty()) return "that takes less by the estimate";
+  nest_ = std::move(nest);
+  problem_.multicast = split_.multicast = false;
+  declare_zero_tiles();
+  const double share = share_left(context_.graph, context_.function, anchor_, zeros_.operand);
+  context_.program.notes.push_back(anchor_.name + ": tiles of zeros are neither loaded nor multiplied, " +
+                                   std::to_string(static_cast<int>(std::lround(100 * share))) + " % are left");
+  return {};
+}
+
+/// Of nests in whole tiles of zeros the fastest found, from that of a product as deep as what is left, and from that
+/// for all tiles, by steps to neighbours; none where all tiles together are estimated to take less.
+mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart) const {
+  constexpr int most_rounds = 8;
+  const Share& machine = seen_ ? *seen_ : context_.machine;
+  const double share = share_left(context_.graph, context_.function, anchor_, zeros_.operand);
+  const auto whole_depth = static_cast<double>(apart.domain.extents[at(zero_depth_)]);
+  mapping::Problem left = apart;
+  std::int64_t& depth = left.domain.extents[at(zero_depth_)];
+  depth = std::min(depth, std::max(zero_tile, round_up(std::llround(whole_depth * share), zero_tile)));
+  mapping::Problem searched = left;
+  const mapping::Nest of_left = product_nest(context_, kernel_, searched, machine);
+  if (searched.on_vector) return {};
+  mapping::CostModel model(left, machine);
+  const Weight& beside = context_.graph.weights.at(zeros_.beside);
+  const auto cycles_of = [&](const mapping::Nest& nest) {
+    const mapping::Cost cost = model.price(nest);
+    const double needed =
+        slices_needed(beside, nest.tiles[at(zero_across_)]) * whole_depth / static_cast<double>(depth);
+    const double further = static_cast<double>(cost.bytes[at(1 - zeros_.operand)]) * std::max(0.0, needed - 1);
+    const double all = std::max(1.0, static_cast<double>(cost.total_bytes()));
+    return std::max(cost.soft, cost.memory * (1 + further / all));
+  };
+  const auto tiled = [&](const mapping::Nest& nest) {
+    return in_zero_tiles(apart, nest, zero_depth_, zero_across_, machine);
+  };
+  const mapping::Space choices = mapping::space(apart, machine);
+  mapping::Nest best;
+  double least = mapping::CostModel(problem_, machine).price(nest_).soft;
+  for (mapping::Nest here : {tiled(of_left), tiled(nest_)}) {
+    if (here.tiles.empty()) continue;
+    double now = cycles_of(here);
+    for (int round = 0; round < most_rounds; ++round) {
+      mapping::Nest next;
+      for (const mapping::Nest& neighbour : choices.neighbours(here, false)) {
+        mapping::Nest other = tiled(neighbour);
+        if (other.tiles.empty()) continue;
+        if (const double cycles = cycles_of(other); cycles < now) now = cycles, next = std::move(other);
+      }
+      if (next.tiles.empty()) break;
+      here = std::move(next);
+    }
+    if (now < least) least = now, best = std::move(here);
+  }
+  return best;
+}
+
+void ProductLowering::declare_zero_tiles() {
+  for (const std::string& key : {zeros_.before, zeros_.beside}) {
+    const Weight& weight = context_.graph.weights.at(key);
+    const auto* counts = weight.data.as<std::int32_t>();
+    if (key == zeros_.before) {
+      const std::int64_t across = weight.type.shape[1], all = weight.data.size() - across;
+      columns_of_zeros_ = std::any_of(counts + all, counts + all + across, [](std::int32_t left) { return left == 0; });
+    }
+    if (find_tensor(context_, key)) continue;
+    program::Tensor tensor;
+    tensor.name = tensor.weight = key;
+    tensor.dtype = DType::i32;
+    for (std::int64_t extent : weight.type.shape) tensor.shape.push_back(Expr(extent));
+    tensor.role = program::Role::weight;
+    tensor.typical = {{counts, counts + weight.data.size()}, "tiles of the weight that are not zero"};
+    context_.program.tensors.push_back(std::move(tensor));
+  }
+}
+
+/// Tiles left along the contraction before the piece at hand; `further`: behind it.
+Expr ProductLowering::tiles_before(bool further) const {
+  const Expr k = floor_div(start(zero_depth_), zero_tile) + Expr(further ? 1 : 0);
+  return Expr::read(zeros_.before, {k, floor_div(start(zero_across_), zero_tile)});
+}
+
+Expr ProductLowering::is_left() const { return less(tiles_before(false), tiles_before(true)); }
+
+/// Whether anything that the piece of an operand is multiplied with is left.
+Expr ProductLowering::is_needed(int index) const {
+  if (index == zeros_.operand) return is_left();
+  const auto outside =
+      static_cast<std::size_t>(std::find(nest_.order.begin(), nest_.order.end(), zero_across_) - nest_.order.begin());
+  const bool of_tile = loops(zero_across_) && outside < plan_.depth_in_order(static_cast<std::size_t>(index));
+  const Expr first = of_tile ? tile_start(zero_across_) : split_.base(zero_across_);
+  const Expr end = first + (of_tile ? tile_extent(zero_across_) : own_extent(zero_across_));
+  const Expr k = floor_div(start(zero_depth_), zero_tile);
+  return less(Expr::read(zeros_.beside, {k, floor_div(first, zero_tile)}),
+              Expr::read(zeros_.beside, {k, ceil_div(end, zero_tile)}));
+}
+
+/// The block where the condition holds; without zeros as it is.
+Block ProductLowering::where_left(const Expr& condition, Block block) const {
+  Block guarded;
+  guarded.push_back(on("", program::If{condition, std::move(block), {}}));
+  return guarded;
+}
+
+/// Sums of columns (or rows) whose tiles are all zero are zeros, which no product has written.
+void ProductLowering::fill_zero_sums(Block& block) {
+  std::int64_t all = unit_.grid.used();
+  for (int dim : cut_results()) all *= results_in_pieces() ? piece_trips(dim) : 1;
+  block.push_back(on("vector", program::Wait{"c", 0, {}, 0, all}));
+  const bool cut = std::find(plan_.cut.begin(), plan_.cut.end(), zero_across_) != plan_.cut.end();
+  const std::vector<int> dims = cut ? std::vector<int>{zero_across_} : std::vector<int>{};
+  at_piece_.insert(dims.begin(), dims.end());
+  program::VectorOp zeros;
+  zeros.extents = result_extent();
+  zeros.lane_dim = static_cast<int>(zeros.extents.size()) - 1;
+  zeros.nodes.push_back({{.op = VectorNode::Op::constant, .dtype = problem_.dtypes[2]}, 0});
+  program::View sums{"c", 0, window_offset() + piece_offset(domain_.results[0], accumulator_strides_), {}};
+  for (std::size_t axis = 0; axis < zeros.extents.size(); ++axis)
+    sums.dims.push_back({zeros.extents[axis], accumulator_strides_[axis]});
+  zeros.outputs.push_back({0, sums, {}, Combiner::add, 0});
+  const std::int64_t last = context_.graph.weights.at(zeros_.before).type.shape[0] - 1;
+  const Expr left = Expr::read(zeros_.before, {Expr(last), floor_div(start(zero_across_), zero_tile)});
+  Block fill, piece;
+  fill.push_back(on("vector", std::move(zeros)));
+  fill = where_left(equal(left, Expr(0)), std::move(fill));
+  const Expr some = some_elements(dims);
+  piece = some.is_constant() ? std::move(fill) : where_left(some, std::move(fill));
+  at_piece_.clear();
+  wrap_pieces(dims, std::move(piece), block);
+  if (direct_) block.push_back(on("vector", program::Commit{"c", 0, 1}));
+}
+
+}  // namespace tilesim::lower
