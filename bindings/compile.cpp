@@ -46,9 +46,11 @@ py::list fusion_rules() {
 tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine,
                                         const std::string& fuse, const std::map<std::string, py::dict>& mappings,
                                         const std::string& mapping, const std::string& only, std::int64_t cores,
-                                        std::int64_t contexts, std::optional<py::list> groups) {
+                                        std::int64_t contexts, std::optional<py::list> groups,
+                                        const std::string& layout) {
   tilesim::CompileOptions options;
   options.fuse = fuse;
+  options.layout = layout;
   options.mapping = mapping;
   options.only = only;
   options.cores = cores;
@@ -133,7 +135,7 @@ void init_compile(py::module_& module) {
   module.def(
       "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
-      py::arg("cores") = 0, py::arg("contexts") = 0, py::arg("groups") = py::none(),
+      py::arg("cores") = 0, py::arg("contexts") = 0, py::arg("groups") = py::none(), py::arg("layout") = "auto",
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
       "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "
@@ -141,7 +143,7 @@ void init_compile(py::module_& module) {
       "cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its "
       "own;\n"
       "fuse: \"all\", \"none\" or names of rules with commas between; groups: a list that gets a row for each group "
-      "looked at.\n"
+      "looked at; layout: \"auto\", or \"given\" for tensors in their own order of axes.\n"
       "Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no "
       "tile fits the scratchpad.");
   module.def("fusion_rules", &fusion_rules,

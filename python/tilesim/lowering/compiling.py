@@ -42,6 +42,7 @@ def compile(
     mapping: Any = "profile",
     lowering: str | None = None,
     fuse: str | Sequence[str] = "all",
+    layout: str = "auto",
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
     cores: int | None = None,
@@ -70,6 +71,9 @@ def compile(
             "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile.
         fuse: which rules may make one kernel of several operations: "all", "none", or names of `ts.fusion_rules()` (a
             list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
+        layout: orders of axes in memory, on machines that pad the two minor ones to tiles (`layout.tile`): "auto" gives
+            every tensor the order in which its padding, and lanes that its readers and writers would change, cost
+            least; "given" leaves the last axis minor. `Result.padded_bytes` counts what padding moves.
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
@@ -100,6 +104,8 @@ def compile(
     """
     if capacity not in ("report", "error"):
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
+    if layout not in ("auto", "given"):
+        raise user_error("unknown layout", value=f"'{layout}'", allowed="auto, given")
     rules_text(fuse)
     fuse = fuse if isinstance(fuse, str) else list(fuse)
     if fallback not in ("error", "host"):
@@ -114,6 +120,8 @@ def compile(
     options = {"mapping": mapping, "fuse": fuse, "fallback": fallback, "place": place, "cores": cores}
     if lowering is not None:
         options["lowering"] = lowering
+    if layout != "auto":
+        options["layout"] = layout
     if collectives not in ("error", "untimed"):
         raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
     if collectives == "untimed":
@@ -152,7 +160,8 @@ def _compiled(graph: Graph, machine: Machine, target: Machine, options: dict[str
     mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
     groups: list[dict[str, Any]] = []
-    core = _core.compile(graph.core, target.core, fuse, mappings, rest, cores=cores, contexts=contexts, groups=groups)
+    more = {"cores": cores, "contexts": contexts, "layout": options.get("layout", "auto")}
+    core = _core.compile(graph.core, target.core, fuse, mappings, rest, groups=groups, **more)
     program = Program(core, graph, machine)
     program.fusion = Fusion(groups)
     program.options = options
