@@ -45,6 +45,7 @@ def compile(
     lowering: str | None = None,
     fuse: str | Sequence[str] = "all",
     residency: str | Mapping[str, str] | None = None,
+    layout: str = "auto",
     fallback: str = "error",
     place: Mapping[str, str] | None = None,
     cores: int | None = None,
@@ -78,6 +79,9 @@ def compile(
             memory and take no longer by the estimate), "none", or a dict of a tensor's name to "scratchpad" or
             "memory"; the others are then as by default, which is "auto" with lowering="best" and else "none".
             `Program.memory_plan` lists those that stay.
+        layout: orders of axes in memory, on machines that pad the two minor ones to tiles (`layout.tile`): "auto" gives
+            every tensor the order in which its padding, and lanes that its readers and writers would change, cost
+            least; "given" leaves the last axis minor. `Result.padded_bytes` counts what padding moves.
         fallback: what the machine cannot run is an "error", or goes to its "host" (settings host.*): a device whose
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
@@ -112,6 +116,8 @@ def compile(
     """
     if capacity not in ("report", "error"):
         raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
+    if layout not in ("auto", "given"):
+        raise user_error("unknown layout", value=f"'{layout}'", allowed="auto, given")
     rules_text(fuse)
     fuse = fuse if isinstance(fuse, str) else list(fuse)
     stays, levels = wished(residency, lowering)
@@ -129,6 +135,8 @@ def compile(
         options["lowering"] = lowering
     if residency is not None:
         options["residency"] = residency
+    if layout != "auto":
+        options["layout"] = layout
     if collectives not in ("error", "untimed"):
         raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
     if collectives == "untimed":
@@ -181,18 +189,9 @@ def _compiled(
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
     groups: list[dict[str, Any]] = []
     stays, levels = residency
-    core = _core.compile(
-        graph.core,
-        target.core,
-        fuse,
-        mappings,
-        rest,
-        cores=cores,
-        contexts=contexts,
-        groups=groups,
-        residency=stays,
-        levels=levels,
-    )
+    more: dict[str, Any] = {"cores": cores, "contexts": contexts, "layout": options.get("layout", "auto")}
+    more |= {"residency": stays, "levels": levels}
+    core = _core.compile(graph.core, target.core, fuse, mappings, rest, groups=groups, **more)
     program = Program(core, graph, machine)
     program.fusion = Fusion(groups)
     program.options = options

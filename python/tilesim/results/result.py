@@ -75,6 +75,13 @@ class Result:
         return int(self.data["memory_read_bytes"] + self.data["memory_written_bytes"])
 
     @property
+    def padded_bytes(self) -> int:
+        """Of `memory_bytes`, what layouts and bursts bring beyond the elements; the rows "padded ..." of `counts()`."""
+        rows = self.data.get("counts", [])
+        padded = [row for row in rows if row["part"] == "memory" and str(row["item"]).startswith("padded ")]
+        return round(sum(row["rest"] + sum(number for _, number in row["operations"]) for row in padded))
+
+    @property
     def lowering(self) -> str:
         """How the program was lowered: "native" (by the machine's lowering profile) or "best"; "" where not known."""
         return str(self.data.get("lowering", ""))

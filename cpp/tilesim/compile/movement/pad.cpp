@@ -48,6 +48,8 @@ void MovementLowering::pad_constant() {
     for (std::size_t axis = 0; axis < low.size(); ++axis) from.push_back(affine_axis(axis, 1, -low[axis]));
     return copy(shape_, placement(x), from, placement(y_), plain, value);
   }
+  Shape main;
+  std::swap(main, main_);  // the kernel's mapping is for the elements: those lie in two tensors
   if (value)
     fill(*value);
   else
@@ -62,6 +64,7 @@ void MovementLowering::pad_constant() {
     from.push_back(affine_axis(axis, 1, first));
     to.push_back(affine_axis(axis, step, low[axis] + first * step));
   }
+  main_ = kept;
   copy(kept, placement(x), from, placement(y_), to);
 }
 

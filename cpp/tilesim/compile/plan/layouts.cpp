@@ -230,7 +230,7 @@ class Assignment {
       Shape shape;
       for (const Expr& extent : tensor.shape) shape.push_back(extent.value());
       tensor.tile = tile_;
-      tensor.minor_to_major = order(tensor, shape);
+      if (context_.options.layout == "auto") tensor.minor_to_major = order(tensor, shape);
       if (tensor.minor_to_major == last_axis_minor(shape.size())) tensor.minor_to_major.clear();
       note(tensor, shape);
     }

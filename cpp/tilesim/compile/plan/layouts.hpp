@@ -14,7 +14,8 @@ bool enters_in_torch_order(const Shape& shape, const Shape& tile);
 /// Gives the tensors of a function that are not laid out yet their tile and order of axes. Inputs and weights follow
 /// the entry rule. What convolutions read and write wants channels minor, and so does what elementwise operations,
 /// pads, slices and windows connect with it: it gets that order unless another one is cheaper by bytes and lane
-/// changes. Tensors padded beyond twice their elements and twice their densest order are noted in the program.
+/// changes. With layout "given" every tensor lies in its own order, the last axis minor. Tensors padded beyond twice
+/// their elements and twice their densest order are noted in the program.
 void assign_layouts(Context& context, const std::vector<Kernel>& kernels);
 
 }  // namespace tilesim::lower

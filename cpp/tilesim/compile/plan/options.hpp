@@ -42,6 +42,7 @@ struct FusionCandidate {
 
 struct CompileOptions {
   std::string fuse = "all";                             ///< all | none | names of rules with commas between
+  std::string layout = "auto";                          ///< auto | given: orders of bytes in memory, see assign_layouts
   mapping::Table mappings;                              ///< tile sizes by operation name; others as `mapping` says
   std::string mapping = "profile";                      ///< one of mapping::strategies()
   std::map<std::string, mapping::VectorTiles> vectors;  ///< tiles of vector kernels, by name

@@ -150,6 +150,47 @@ void VectorLowering::store_outputs(Compute& compute, const std::vector<const Hel
   }
 }
 
+namespace {
+
+int mean_node(std::vector<program::VectorNodeSpec>& nodes, int sum, std::int64_t count, DType dtype) {
+  const int divisor =
+      add_node(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(count), .dtype = dtype});
+  return add_node(
+      nodes,
+      {.op = VectorNode::Op::function, .function = Function::divide, .arguments = {sum, divisor, -1}, .dtype = dtype});
+}
+
+}  // namespace
+
+/// Whether a mean is divided once per row, where it lies: something reads it for every element of the row. What a
+/// chip's own compiler does is in its profile: it computes it again for each.
+bool VectorLowering::divides_rows(std::size_t index) const {
+  const Op& reduce = op(reduces_[index]);
+  if (context_.machine.whole.lowering.fusion || reduce.attributes.text("combiner") != "mean") return false;
+  const int level = level_of(reduce.results[0]);
+  const auto later = [&](int other) { return level_of(op(other).results[0]) > level; };
+  const auto whole = [&](ValueId output) { return spans_rows(spans(output)) && level_of(output) >= level; };
+  return std::any_of(reduces_.begin(), reduces_.end(), later) ||
+         std::any_of(kernel_.outputs.begin(), kernel_.outputs.end(), whole);
+}
+
+/// A sum is complete: those that read it may, once it is divided.
+void VectorLowering::await_sum(std::size_t index, Block& block) const {
+  const Held& sum = sums_[index];
+  block.push_back(on("vector", program::Commit{sum.slot, 0, 1}));
+  block.push_back(on("vector", program::Wait{sum.slot, 0, {}, 0, 1}));
+  if (!divides_rows(index)) return;
+  const DType held = sum_dtype(context_.value(op(reduces_[index]).operands[0]).type.dtype);
+  program::VectorOp divide;
+  View place = view(sum, true);
+  for (const program::Dim& dim : place.dims) divide.extents.push_back(dim.extent);
+  divide.lane_dim = lane_;
+  divide.inputs.push_back(place);
+  const int node = add_node(divide.nodes, {.op = VectorNode::Op::input, .index = 0, .dtype = held});
+  divide.outputs.push_back({mean_node(divide.nodes, node, row_count(), held), std::move(place), {}, Combiner::add, 0});
+  block.push_back(on("vector", std::move(divide)));
+}
+
 /// Turns a finished sum into the reduction's own result (mean, rounding), in its slot's node.
 void VectorLowering::bind_result(Compute& compute, std::size_t index) const {
   const Op& reduce = op(reduces_[index]);
@@ -167,14 +208,8 @@ int VectorLowering::result_node(std::vector<program::VectorNodeSpec>& nodes, std
   const Op& reduce = op(reduces_[index]);
   const DType held = sum_dtype(context_.value(reduce.operands[0]).type.dtype),
               wanted = context_.value(reduce.results[0]).type.dtype;
-  int node = sum;
-  if (reduce.attributes.text("combiner") == "mean") {
-    const int count =
-        add_node(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(row_count()), .dtype = held});
-    node = add_node(
-        nodes,
-        {.op = VectorNode::Op::function, .function = Function::divide, .arguments = {node, count, -1}, .dtype = held});
-  }
+  const bool divided = reduce.attributes.text("combiner") != "mean" || divides_rows(index);
+  int node = divided ? sum : mean_node(nodes, sum, row_count(), held);
   if (wanted != held)
     node = add_node(nodes, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = wanted});
   return node;

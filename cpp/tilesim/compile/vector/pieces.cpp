@@ -143,8 +143,7 @@ void VectorLowering::reduce_in_pieces(int reduce, const std::set<int>& finished,
   only_elements(std::move(sum), piece);
   at_piece_ = false;
   block.push_back(piece_loops(std::move(piece)));
-  block.push_back(on("vector", program::Commit{slot, 0, 1}));
-  block.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+  await_sum(at(reduce), block);
 }
 
 }  // namespace tilesim::lower

@@ -178,6 +178,16 @@ void VectorLowering::add_outputs(const std::vector<ValueId>& values, bool points
   add_stage(std::move(outputs), -1, values);
 }
 
+/// A mean's division, which comes with its reduction.
+void VectorLowering::add_division(std::size_t reduce) {
+  mapping::VectorStage division;
+  division.functions[2] = 1;
+  division.points = true;
+  division.pass = 0;
+  division.dtype = dtype_of_input(static_cast<int>(kernel_.inputs.size() + reduce));
+  add_stage(std::move(division), -1);
+}
+
 /// The computes on a tile, in the order in which they are emitted.
 void VectorLowering::make_stages() {
   using Rows = mapping::VectorStage::Rows;
@@ -194,6 +204,7 @@ void VectorLowering::make_stages() {
     if (!sums.dtype) sums.dtype = dtype_of_input(static_cast<int>(kernel_.inputs.size() + i));
     add_stage(std::move(sums), static_cast<int>(i));
     finished.insert(static_cast<int>(i));
+    if (divides_rows(i)) add_division(i);
   }
   std::vector<ValueId> points, full;
   std::set<int> levels;

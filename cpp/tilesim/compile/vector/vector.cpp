@@ -229,8 +229,7 @@ Block VectorLowering::resident_body() {
     const Held& sum = sums_[at(source.reduce)];
     block.push_back(on("", program::Acquire{sum.slot, {"vector"}}));
     emit_reduce(at(source.reduce), finished, 0, block);
-    block.push_back(on("vector", program::Commit{sum.slot, 0, 1}));
-    block.push_back(on("vector", program::Wait{sum.slot, 0, {}, 0, 1}));
+    await_sum(at(source.reduce), block);
     finished.insert(source.reduce);
   }
   release_inputs(phase.loads, block);
@@ -284,10 +283,7 @@ Block VectorLowering::stream_pass(const mapping::VectorPhase& phase, std::set<in
   body = wrap_loops(plan_.columns, "i", std::move(body));
   for (int i : now) block.push_back(on("", program::Acquire{sums_[at(i)].slot, {"vector"}}));
   std::move(body.begin(), body.end(), std::back_inserter(block));
-  for (int i : now) {
-    block.push_back(on("vector", program::Commit{sums_[at(i)].slot, 0, 1}));
-    block.push_back(on("vector", program::Wait{sums_[at(i)].slot, 0, {}, 0, 1}));
-  }
+  for (int i : now) await_sum(at(i), block);
   finished.insert(now.begin(), now.end());
   return block;
 }

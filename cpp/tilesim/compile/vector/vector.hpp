@@ -54,6 +54,7 @@ class VectorLowering {
   mapping::VectorStage stage(const std::vector<ValueId>& values, const std::set<int>& finished) const;
   void add_stage(mapping::VectorStage stage, int reduce, std::vector<ValueId> values = {});
   void add_outputs(const std::vector<ValueId>& values, bool points, std::int64_t pass, mapping::VectorStage::Rows rows);
+  void add_division(std::size_t reduce);
   void add_arg_stages();
   mapping::VectorStage work_of(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots) const;
   DType dtype_of_input(int number) const;
@@ -92,6 +93,8 @@ class VectorLowering {
   Compute begin(bool points, const std::set<int>& finished) const;
   void bind_result(Compute& compute, std::size_t index) const;
   int result_node(std::vector<program::VectorNodeSpec>& nodes, std::size_t index, int sum) const;
+  bool divides_rows(std::size_t index) const;
+  void await_sum(std::size_t index, program::Block& block) const;
   static void finish(Compute& compute);
   void emit_reduce(std::size_t index, const std::set<int>& finished, const Expr& accumulate,
                    program::Block& block) const;
