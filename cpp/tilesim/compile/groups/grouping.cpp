@@ -72,8 +72,9 @@ void Grouping::finish(Kernel& kernel) {
     for (ValueId result : op(member).results) {
       if (result == no_value || !owned_by(member, kernel)) continue;  // recomputed
       const std::vector<int>& readers = uses_.consumers[index(result)];
-      const auto outside = [&](int reader) { return !members.count(reader); };
-      const bool read = uses_.is_output[index(result)] || std::any_of(readers.begin(), readers.end(), outside);
+      const auto outside = [&](int reader) { return !members.count(reader) && !computes_itself(reader, member); };
+      const bool read = uses_.is_output[index(result)] || std::any_of(readers.begin(), readers.end(), outside) ||
+                        read_by_tail(result, member);
       const bool bound = kernel.family == Family::call && op(member).kind != Kind::while_loop;
       if (read || bound) kernel.outputs.push_back(result);  // a function stores all it gives
     }

@@ -184,7 +184,8 @@ class ProductLowering {
   void emit_finish(program::Block& block);
   void emit_results(program::Block& block);
   void emit_epilogue(program::Block& block);
-  void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
+  int inside_edges(int index, int node, const std::vector<Expr>& start, DagBuilder& dag) const;
+  void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent, bool over_edges,
                   program::Block& block);
   program::View leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const;
   program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,

@@ -1,0 +1,115 @@
+// What gives an operand of products, computed in them instead of stored: all of a vector kernel, or the end of one
+// whose statistics stay a kernel.
+#include <algorithm>
+
+#include "tilesim/compile/groups/groups.hpp"
+
+namespace tilesim::lower {
+
+/// Why a value is not computed in the products that read it; empty: it may be.
+std::string Grouping::why_no_operand(ValueId value) const {
+  const int producer = uses_.producer[index(value)];
+  if (!is_recomputable(op(producer).kind)) return "a reduction makes it";
+  if (uses_.is_output[index(value)]) return "it is an output";
+  for (int reader : uses_.consumers[index(value)]) {
+    const Op& product = op(reader);
+    if (!is_product(product.kind)) return "something else than products reads it";
+    if (std::count(product.operands.begin(), product.operands.end(), value) != 1 ||
+        (product.operands[0] != value && product.operands[1] != value))
+      return "a product takes it more than once";
+  }
+  return {};
+}
+
+/// The operations of the kernel over the operand's whole shape from which it is computed; statistics of rows are read.
+std::set<int> Grouping::tail_of(int kernel, ValueId value) const {
+  std::set<int> tail;
+  std::vector<ValueId> pending{value};
+  while (!pending.empty()) {
+    const ValueId next = pending.back();
+    pending.pop_back();
+    const int producer = next == no_value ? -1 : uses_.producer[index(next)];
+    if (producer < 0 || graph_.owner[index(producer)] != kernel || !is_recomputable(op(producer).kind)) continue;
+    if (next != value && shape(next) != shape(value)) continue;
+    if (!tail.insert(producer).second) continue;
+    pending.insert(pending.end(), op(producer).operands.begin(), op(producer).operands.end());
+  }
+  return tail;
+}
+
+/// Takes out of the kernel what only the products need of the tail.
+void Grouping::move_tail(int kernel, int root, std::set<int> tail) {
+  std::set<int> gone;
+  tails_.push_back({root, tail});
+  for (auto i = tail.rbegin(); i != tail.rend(); ++i) {
+    const ValueId made = op(*i).results[0];
+    const std::vector<int>& readers = uses_.consumers[index(made)];
+    const bool wanted = uses_.is_output[index(made)] || std::any_of(readers.begin(), readers.end(), [&](int reader) {
+                          return !gone.count(reader) && !computes_itself(reader, *i);
+                        });
+    if (!wanted) gone.insert(*i);
+  }
+  for (int i : tail) computed_by_readers_.insert(i);
+  graph_.release(kernel, gone);
+}
+
+/// Operands of products are computed in them, tile by tile.
+void Grouping::feed_products() {
+  if (!rules_.has(Rule::prologue) || rules_.native || !rules_.resident_rows) return;
+  for (int i = 0; i < count(); ++i) {
+    if (!is_product(op(i).kind)) continue;
+    const int product = graph_.owner[index(i)];
+    for (std::size_t operand = 0; operand < 2; ++operand) {
+      const ValueId value = op(i).operands[operand];
+      const int producer = uses_.producer[index(value)], made_by = producer < 0 ? -1 : graph_.owner[index(producer)];
+      if (made_by < 0 || graph_.kernels[index(made_by)].family != Family::vector) continue;
+      const Apart* why = apart(value);
+      std::string reason = why ? std::string() : why_no_operand(value);
+      if (why)
+        refused(Rule::prologue, product, producer, *why);
+      else if (!reason.empty())
+        refused(Rule::prologue, product, producer, std::move(reason));
+      else
+        move_tail(made_by, producer, tail_of(made_by, value));
+    }
+  }
+}
+
+/// Whether a reader of what an operation makes computes it itself.
+bool Grouping::computes_itself(int reader, int producer) const {
+  return std::any_of(tails_.begin(), tails_.end(), [&](const Tail& tail) {
+    if (is_product(op(reader).kind)) return tail.root == producer;
+    return graph_.owner[index(reader)] < 0 && tail.ops.count(reader) && tail.ops.count(producer);
+  });
+}
+
+/// Whether products read a value for what they compute of their operands, where its own kernel computes the same.
+bool Grouping::read_by_tail(ValueId value, int producer) const {
+  const std::vector<int>& readers = uses_.consumers[index(value)];
+  return std::any_of(tails_.begin(), tails_.end(), [&](const Tail& tail) {
+    return !tail.ops.count(producer) &&
+           std::any_of(readers.begin(), readers.end(), [&](int reader) { return tail.ops.count(reader) > 0; });
+  });
+}
+
+/// The tail of an operand in a product's kernel, and whether its other part has a kernel.
+void Grouping::add_tails(Kernel& kernel, int number) {
+  std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    const int producer = uses_.producer[index(op(kernel.anchor).operands[operand])];
+    for (const auto& [root, tail] : tails_) {
+      if (root != producer) continue;
+      for (int i : tail) {
+        if (ops.insert(i).second) taken(Rule::prologue, number, i);
+        kernel.leaves_kernel |= graph_.owner[index(i)] >= 0;
+        for (ValueId read : op(i).operands) {
+          const int made = read == no_value ? -1 : uses_.producer[index(read)];
+          kernel.leaves_kernel |= made >= 0 && !tail.count(made) && op(made).kind == Kind::reduce;
+        }
+      }
+    }
+  }
+  kernel.ops.assign(ops.begin(), ops.end());
+}
+
+}  // namespace tilesim::lower
