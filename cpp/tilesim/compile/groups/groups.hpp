@@ -103,6 +103,7 @@ class Grouping {
 
   // operands.cpp
   void feed_products();
+  bool ends_product(int i) const;
   std::string why_no_operand(ValueId value) const;
   std::set<int> tail_of(int kernel, ValueId value) const;
   void move_tail(int kernel, int root, std::set<int> tail);

@@ -6,6 +6,12 @@
 
 namespace tilesim::lower {
 
+/// Whether an operation stands at the end of a product.
+bool Grouping::ends_product(int i) const {
+  const int kernel = graph_.owner[index(i)], anchor = kernel < 0 ? -1 : graph_.kernels[index(kernel)].anchor;
+  return anchor >= 0 && anchor != i && is_product(op(anchor).kind) && is_recomputable(op(i).kind);
+}
+
 /// Why a value is not computed in the products that read it; empty: it may be.
 std::string Grouping::why_no_operand(ValueId value) const {
   const int producer = uses_.producer[index(value)];
@@ -13,6 +19,7 @@ std::string Grouping::why_no_operand(ValueId value) const {
   if (uses_.is_output[index(value)]) return "it is an output";
   for (int reader : uses_.consumers[index(value)]) {
     const Op& product = op(reader);
+    if (ends_product(reader)) continue;
     if (!is_product(product.kind)) return "something else than products reads it";
     if (std::count(product.operands.begin(), product.operands.end(), value) != 1 ||
         (product.operands[0] != value && product.operands[1] != value))
@@ -78,7 +85,7 @@ void Grouping::feed_products() {
 /// Whether a reader of what an operation makes computes it itself.
 bool Grouping::computes_itself(int reader, int producer) const {
   return std::any_of(tails_.begin(), tails_.end(), [&](const Tail& tail) {
-    if (is_product(op(reader).kind)) return tail.root == producer;
+    if (is_product(op(reader).kind) || ends_product(reader)) return tail.root == producer;
     return graph_.owner[index(reader)] < 0 && tail.ops.count(reader) && tail.ops.count(producer);
   });
 }
@@ -95,17 +102,16 @@ bool Grouping::read_by_tail(ValueId value, int producer) const {
 /// The tail of an operand in a product's kernel, and whether its other part has a kernel.
 void Grouping::add_tails(Kernel& kernel, int number) {
   std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
-  for (std::size_t operand = 0; operand < 2; ++operand) {
-    const int producer = uses_.producer[index(op(kernel.anchor).operands[operand])];
-    for (const auto& [root, tail] : tails_) {
-      if (root != producer) continue;
-      for (int i : tail) {
-        if (ops.insert(i).second) taken(Rule::prologue, number, i);
-        kernel.leaves_kernel |= graph_.owner[index(i)] >= 0;
-        for (ValueId read : op(i).operands) {
-          const int made = read == no_value ? -1 : uses_.producer[index(read)];
-          kernel.leaves_kernel |= made >= 0 && !tail.count(made) && op(made).kind == Kind::reduce;
-        }
+  for (const auto& [root, tail] : tails_) {
+    const ValueId value = op(root).results[0];
+    const auto reads = [&](int i) { return std::ranges::count(op(i).operands, value) > 0; };
+    if (std::ranges::none_of(kernel.ops, reads)) continue;
+    for (int i : tail) {
+      if (ops.insert(i).second) taken(Rule::prologue, number, i);
+      kernel.leaves_kernel |= graph_.owner[index(i)] >= 0;
+      for (ValueId read : op(i).operands) {
+        const int made = read == no_value ? -1 : uses_.producer[index(read)];
+        kernel.leaves_kernel |= made >= 0 && !tail.count(made) && op(made).kind == Kind::reduce;
       }
     }
   }
