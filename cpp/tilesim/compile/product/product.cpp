@@ -257,6 +257,23 @@ void ProductLowering::keep_reduced_columns_whole() {
   nest_ = std::move(whole);
 }
 
+/// Of the vector unit, for tiles of an operand that are computed again: they stand in the way of finished tiles, which
+/// the same unit takes in turn, so that nothing hides them.
+double ProductLowering::repeated_prologue_cycles() const {
+  const VectorSpec& unit = context_.machine.core.vector;
+  const mapping::OwnDims own = mapping::own_dims(problem_);
+  const mapping::LoopPlan loops = mapping::plan_loops(problem_, nest_, own);
+  double functions = 0;
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    if (!problem_.computed[operand]) continue;
+    const auto [transfers, repeats] = loops.fetches(operand, own);
+    functions += static_cast<double>((transfers - transfers / repeats) *
+                                     mapping::tile_elements(problem_, nest_, operand) *
+                                     problem_.prologue_functions[operand]);
+  }
+  return functions / static_cast<double>(unit.lanes * unit.sublanes * unit.issue);
+}
+
 /// Computing an operand tile by tile must cost less than a kernel that stores it before, or than that kernel's stores.
 void ProductLowering::keep_prologue_worth() {
   if ((!problem_.computed[0] && !problem_.computed[1]) || !refusal_.empty()) return;
@@ -289,7 +306,7 @@ void ProductLowering::keep_prologue_worth() {
     pass = std::max(pass, functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
            static_cast<double>(machine.core.kernel_launch_cycles);
   pass /= readers;
-  const double fused = mapping::CostModel(problem_, machine).price(nest_).soft;
+  const double fused = mapping::CostModel(problem_, machine).price(nest_).soft + repeated_prologue_cycles();
   const double stored = mapping::CostModel(apart, machine).price(nest).soft;
   if (fused <= stored + pass) return;
   refused_by_price_ = true;

@@ -120,6 +120,7 @@ class ProductLowering {
   // product.cpp
   void keep_reduced_columns_whole();
   void keep_prologue_worth();
+  double repeated_prologue_cycles() const;
   mapping::Nest nest_of_whole_rows(mapping::CostModel& model) const;
   void check_queues() const;
   void divide_over_cores();
