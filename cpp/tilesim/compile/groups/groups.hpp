@@ -57,6 +57,7 @@ class KernelGraph {
 struct Cut {
   Rule rule = Rule::epilogue;
   std::vector<int> ops;
+  friend bool operator==(const Cut&, const Cut&) = default;
 };
 using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation, with the prices
 
