@@ -71,10 +71,7 @@ void Grouping::finish(Kernel& kernel) {
     }
     for (ValueId result : op(member).results) {
       if (result == no_value || !owned_by(member, kernel)) continue;  // recomputed
-      const std::vector<int>& readers = uses_.consumers[index(result)];
-      const auto outside = [&](int reader) { return !members.count(reader) && !computes_itself(reader, member); };
-      const bool read = uses_.is_output[index(result)] || std::any_of(readers.begin(), readers.end(), outside) ||
-                        read_by_tail(result, member);
+      const bool read = read_outside(result, member, members);
       const bool bound = kernel.family == Family::call && op(member).kind != Kind::while_loop;
       if (read || bound) kernel.outputs.push_back(result);  // a function stores all it gives
     }
@@ -172,17 +169,20 @@ Cuts cheapest_cuts(const Grouped& grouped, const GroupPrice& price, const Contex
       if (!cuts.erase({move.rule, i})) cuts[{move.rule, i}];
     return cuts;
   };
-  Cuts cuts, all;
+  Cuts cuts;
   double least = cycles_of(cuts);
   const double first = least;
-  for (const Cut& move : moves) all = toggled(std::move(all), move);
+  std::map<std::set<Rule>, Cuts> starts;  // all moves of some rules
+  for (const Cut& move : moves)
+    for (const std::set<Rule>& some : {std::set{Rule::epilogue}, std::set{Rule::siblings}, std::set{Rule::epilogue, Rule::siblings}})
+      if (some.count(move.rule)) starts[some] = toggled(std::move(starts[some]), move);
   const auto keep = [&](const Cuts& other) {
     const double cycles = cycles_of(other);
     if (cycles >= least * (1 - 1e-6)) return false;
     least = cycles, cuts = other;
     return true;
   };
-  if (!all.empty()) keep(all);
+  for (const auto& [some, all] : starts) keep(all);
   for (bool changed = !moves.empty(); changed && tried < most_tried;) {
     changed = false;
     for (std::size_t i = 0; i < moves.size() && tried < most_tried; ++i) changed |= keep(toggled(cuts, Cut(moves[i])));

@@ -110,6 +110,8 @@ class Grouping {
   void move_tail(int kernel, int root, std::set<int> tail);
   bool computes_itself(int reader, int producer) const;
   bool read_by_tail(ValueId value, int producer) const;
+  bool read_outside(ValueId value, int producer, const std::set<int>& ops) const;
+  double moved_by(const std::set<int>& ops) const;
   void add_tails(Kernel& kernel, int number);
 
   // vectors.cpp
@@ -145,6 +147,8 @@ class Grouping {
   struct Tail {
     int root;
     std::set<int> ops;
+    double spared;  ///< bytes that its kernel moves no more
+    bool whole;     ///< which is gone
   };
   std::vector<Tail> tails_;
   std::vector<Looked> looked_;

@@ -2,6 +2,7 @@
 // whose statistics stay a kernel.
 #include <algorithm>
 
+#include "tilesim/base/shape.hpp"
 #include "tilesim/compile/groups/groups.hpp"
 
 namespace tilesim::lower {
@@ -44,10 +45,37 @@ std::set<int> Grouping::tail_of(int kernel, ValueId value) const {
   return tail;
 }
 
+/// Bytes that operations read and store as one kernel.
+double Grouping::moved_by(const std::set<int>& ops) const {
+  std::set<ValueId> moved;
+  for (int i : ops) {
+    for (ValueId operand : op(i).operands) {
+      const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
+      if (operand != no_value && !scalar(operand) && (producer < 0 || !ops.count(producer))) moved.insert(operand);
+    }
+    for (ValueId result : op(i).results)
+      if (result != no_value && read_outside(result, i, ops)) moved.insert(result);
+  }
+  double bytes = 0;
+  for (ValueId value : moved)
+    bytes += static_cast<double>(element_count(shape(value)) * bits(context_.value(value).type.dtype)) / 8;
+  return bytes;
+}
+
+/// Whether a value of the kernel with these operations must be stored.
+bool Grouping::read_outside(ValueId value, int producer, const std::set<int>& ops) const {
+  const std::vector<int>& readers = uses_.consumers[index(value)];
+  const auto outside = [&](int reader) { return !ops.count(reader) && !computes_itself(reader, producer); };
+  return uses_.is_output[index(value)] || std::any_of(readers.begin(), readers.end(), outside) ||
+         read_by_tail(value, producer);
+}
+
 /// Takes out of the kernel what only the products need of the tail.
 void Grouping::move_tail(int kernel, int root, std::set<int> tail) {
+  const std::vector<int>& own = graph_.kernels[index(kernel)].ops;
+  const double before = moved_by({own.begin(), own.end()});
   std::set<int> gone;
-  tails_.push_back({root, tail});
+  tails_.push_back({root, tail, 0, false});
   for (auto i = tail.rbegin(); i != tail.rend(); ++i) {
     const ValueId made = op(*i).results[0];
     const std::vector<int>& readers = uses_.consumers[index(made)];
@@ -58,6 +86,8 @@ void Grouping::move_tail(int kernel, int root, std::set<int> tail) {
   }
   for (int i : tail) computed_by_readers_.insert(i);
   graph_.release(kernel, gone);
+  tails_.back().spared = before - moved_by({own.begin(), own.end()});
+  tails_.back().whole = own.empty();
 }
 
 /// Operands of products are computed in them, tile by tile.
@@ -99,21 +129,18 @@ bool Grouping::read_by_tail(ValueId value, int producer) const {
   });
 }
 
-/// The tail of an operand in a product's kernel, and whether its other part has a kernel.
+/// The tails of operands in a product's kernel.
 void Grouping::add_tails(Kernel& kernel, int number) {
   std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
-  for (const auto& [root, tail] : tails_) {
+  for (const auto& [root, tail, spared, whole] : tails_) {
     const ValueId value = op(root).results[0];
     const auto reads = [&](int i) { return std::ranges::count(op(i).operands, value) > 0; };
     if (std::ranges::none_of(kernel.ops, reads)) continue;
-    for (int i : tail) {
+    for (int i : tail)
       if (ops.insert(i).second) taken(Rule::prologue, number, i);
-      kernel.leaves_kernel |= graph_.owner[index(i)] >= 0;
-      for (ValueId read : op(i).operands) {
-        const int made = read == no_value ? -1 : uses_.producer[index(read)];
-        kernel.leaves_kernel |= made >= 0 && !tail.count(made) && op(made).kind == Kind::reduce;
-      }
-    }
+    const auto shared = static_cast<double>(uses_.consumers[index(value)].size());
+    kernel.spared_bytes += spared / shared;
+    kernel.spares_kernel |= whole && shared == 1;
   }
   kernel.ops.assign(ops.begin(), ops.end());
 }

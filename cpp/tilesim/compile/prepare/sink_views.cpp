@@ -84,6 +84,9 @@ class Sinking {
     if (!source || element_count(shape(y)) == 0 || source->kind == Kind::iota) return -1;
     const bool product = source->kind == Kind::contract || source->kind == Kind::convolution;
     if (!is_recomputable(source->kind) && source->kind != Kind::reduce && !product) return -1;
+    // What is as large as its rows is passed on once: the others would read it from where it was, too.
+    const bool small = source->kind == Kind::reduce || rows_.count(x);
+    if (!small && (uses_.consumers[place(y)].size() != 1 || uses_.is_output[place(y)])) return -1;
     for (int reader : uses_.consumers[place(y)])
       if (may_pass(view, function_.ops[place(reader)])) return reader;
     return -1;
@@ -167,7 +170,9 @@ class Sinking {
     if (!only) view.name = reader.name + ".view";
     TensorType type = function_.value(result).type;
     type.shape = to;
+    const bool small = rows_.count(x) || (maker(x) && maker(x)->kind == Kind::reduce);
     reader.results[0] = view.operands[0] = add_value(function_.value(result).name + ".before", type);
+    if (small) rows_.insert(reader.results[0]);
     view.results[0] = result;
     view.attributes.set("shape", from);
     std::vector<Op> ops;
@@ -190,6 +195,7 @@ class Sinking {
   std::set<std::pair<std::string, std::string>> refused_;  ///< that stand in the table already
   std::vector<FusionCandidate>& looked_at_;
   Uses uses_;
+  std::set<ValueId> rows_;  ///< computed from reductions alone, as far as reshapes stood between
 };
 
 }  // namespace

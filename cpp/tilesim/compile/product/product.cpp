@@ -58,7 +58,7 @@ std::string ProductLowering::division_key() const {
   std::string key = mapping::identity(problem_) + (is_exact(anchor_) ? "exact " : "");
   key += std::string(info(anchor_.kind).name) + " " + mapping::identity(context_.machine);
   for (int dim : reduced_result_dims()) key += " " + std::to_string(dim);
-  if (kernel_.leaves_kernel) key += " leaves a kernel";
+  key += " spares " + std::to_string(kernel_.spared_bytes) + (kernel_.spares_kernel ? " kernel" : "");
   return key;
 }
 
@@ -281,19 +281,11 @@ void ProductLowering::keep_prologue_worth() {
   const Share& machine = seen_ ? *seen_ : context_.machine;
   mapping::Problem apart = problem_;
   const auto cores = static_cast<double>(std::max<std::int64_t>(1, problem_.cores));
-  double bytes = 0, functions = 0, readers = 1;  // products that share what is saved
-  for (const mapping::Problem::Leaf& leaf : problem_.leaves)
-    if (leaf.of < 2 && !kernel_.leaves_kernel)
-      bytes += static_cast<double>(element_count(leaf.shape) * bits(leaf.dtype)) / 8;
   std::erase_if(apart.leaves, [](const mapping::Problem::Leaf& leaf) { return leaf.of < 2; });
+  double functions = 0;
   for (std::size_t operand = 0; operand < 2; ++operand) {
     if (!problem_.computed[operand]) continue;
-    const auto elements = static_cast<double>(element_count(problem_.shapes[operand]));
-    bytes += elements * bits(problem_.dtypes[operand]) / 8;
-    readers = std::max(readers, static_cast<double>(std::ranges::count_if(context_.function.ops, [&](const Op& op) {
-                         return std::ranges::count(op.operands, anchor_.operands[operand]) > 0;
-                       })));
-    functions += elements * static_cast<double>(problem_.prologue_functions[operand]);
+    functions += static_cast<double>(element_count(problem_.shapes[operand]) * problem_.prologue_functions[operand]);
     apart.computed[operand] = false;
     apart.prologue_functions[operand] = 0;
   }
@@ -301,11 +293,10 @@ void ProductLowering::keep_prologue_worth() {
   const VectorSpec& unit = machine.core.vector;
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
-  double pass = bytes / cores / std::max(rate, 1e-9);
-  if (!kernel_.leaves_kernel)
+  double pass = kernel_.spared_bytes / cores / std::max(rate, 1e-9);
+  if (kernel_.spares_kernel)
     pass = std::max(pass, functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
            static_cast<double>(machine.core.kernel_launch_cycles);
-  pass /= readers;
   const double fused = mapping::CostModel(problem_, machine).price(nest_).soft + repeated_prologue_cycles();
   const double stored = mapping::CostModel(apart, machine).price(nest).soft;
   if (fused <= stored + pass) return;
