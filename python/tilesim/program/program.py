@@ -156,8 +156,10 @@ class Program:
         program.sort = str(header.get("sort", ""))
         if "fusion" in header and "mixed" not in header:
             program.fusion = Fusion(checked_rows(header["fusion"], path))
+        if "fuse" in header:
+            program.options = {"fuse": rules_text(str(header["fuse"]))}
         if trips:
-            program.ended_by_data(graph, trips, {"trips": trips})
+            program.ended_by_data(graph, trips, {**program.options, "trips": trips})
             program.trips_counted = bool(header.get("trips_counted"))
         return program
 
@@ -194,7 +196,9 @@ class Program:
 
     def _contents(self) -> dict[str, Any]:
         """What a file holds beside graph, machine and program."""
-        return {"fusion": self.fusion.table().rows} if self.fusion.known else {}
+        found: dict[str, Any] = {"fusion": self.fusion.table().rows} if self.fusion.known else {}
+        fuse = rules_text(self.options.get("fuse", "all"))
+        return found if fuse == "all" else {**found, "fuse": fuse}
 
     def _write(self, path: str, graph: Graph, header: dict[str, Any]) -> None:
         self.core.save(path, graph.core, json.dumps(header))

@@ -40,8 +40,11 @@ FusionCandidate Grouping::priced(const Looked& looked, const GroupPrice& price) 
   row.bytes_saved = saved.bytes, row.cycles_saved = saved.cycles;
   for (int i : all) {
     row.operations.push_back(op(i).name);
-    if (looked.rule == Rule::recompute || looked.rule == Rule::prologue)
-      if (took && !owned_by(i, graph_.kernels[index(looked.kernel)])) row.recomputed_flops += price.flops(i);
+    if (!took || (looked.rule != Rule::recompute && looked.rule != Rule::prologue) || i == anchor) continue;
+    const auto times = std::count_if(kernel_ops_.begin(), kernel_ops_.end(), [&](const std::vector<int>& ops) {
+      return std::binary_search(ops.begin(), ops.end(), i);
+    });
+    row.recomputed_flops += price.flops(i) * (1 - 1 / static_cast<double>(times));
   }
   row.candidate = (context_.graph.entry().name == function_.name ? "" : function_.name + ".") + name_of(looked.kernel);
   row.rule = info(looked.rule).name;
@@ -59,7 +62,8 @@ std::string Grouping::surroundings(int i) const {
     for (int reader : uses_.consumers[index(operand)]) text += "," + std::string(tilesim::info(op(reader).kind).name);
   }
   for (int reader : uses_.consumers[index(op(i).results[0])])
-    text += ";" + std::string(tilesim::info(op(reader).kind).name) + (graph_.owner[index(reader)] == kernel ? "own" : "");
+    text +=
+        ";" + std::string(tilesim::info(op(reader).kind).name) + (graph_.owner[index(reader)] == kernel ? "own" : "");
   return text;
 }
 

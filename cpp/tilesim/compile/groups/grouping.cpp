@@ -71,9 +71,7 @@ void Grouping::finish(Kernel& kernel) {
     }
     for (ValueId result : op(member).results) {
       if (result == no_value || !owned_by(member, kernel)) continue;  // recomputed
-      const std::vector<int>& readers = uses_.consumers[index(result)];
-      const auto outside = [&](int reader) { return !members.count(reader); };
-      const bool read = uses_.is_output[index(result)] || std::any_of(readers.begin(), readers.end(), outside);
+      const bool read = read_outside(result, member, members);
       const bool bound = kernel.family == Family::call && op(member).kind != Kind::while_loop;
       if (read || bound) kernel.outputs.push_back(result);  // a function stores all it gives
     }
@@ -151,27 +149,48 @@ double moving_cycles(const std::vector<Kernel>& kernels, const GroupPrice& price
          static_cast<double>(kernels.size()) * static_cast<double>(context.machine.core.kernel_launch_cycles);
 }
 
-/// What a rule took and the whole function moves less without: alike operations are tried together.
+/// What rules took and the whole function moves less without: alike operations are tried together, one way and the
+/// other, until nothing changes or enough was tried. Begins with the better of all of them and none.
 template <class Grouped>
 Cuts cheapest_cuts(const Grouped& grouped, const GroupPrice& price, const Context& context) {
-  constexpr std::size_t most_tried = 40'000;  // operations, of all groupings together
-  Cuts cuts;
-  Grouping first = grouped(cuts);
-  double least = moving_cycles(first.run(), price, context);
+  constexpr std::size_t most_tried = 60'000;  // operations, of all groupings together
   std::size_t tried = 0;
-  for (const auto& [rule, alike] : first.doubtful()) {
+  std::vector<Cut> moves;
+  const auto cycles_of = [&](const Cuts& cuts) {
+    Grouping grouping = grouped(cuts);
     tried += context.function.ops.size();
-    if (tried > most_tried) break;
-    Cuts further = cuts;
-    for (int i : alike) further[{rule, i}];
-    const double cycles = moving_cycles(grouped(further).run(), price, context);
-    if (cycles >= least * (1 - 1e-6)) continue;
-    for (int i : alike)
-      further[{rule, i}] = "the function moves data for " + std::to_string(std::llround(cycles)) +
-                           " cycles with it elsewhere, " + std::to_string(std::llround(least)) + " with it here";
-    cuts = std::move(further);
-    least = cycles;
+    const double cycles = moving_cycles(grouping.run(), price, context);
+    for (Cut& cut : grouping.doubtful())
+      if (std::ranges::find(moves, cut) == moves.end()) moves.push_back(std::move(cut));
+    return cycles;
+  };
+  const auto toggled = [](Cuts cuts, const Cut& move) {
+    for (int i : move.ops)
+      if (!cuts.erase({move.rule, i})) cuts[{move.rule, i}];
+    return cuts;
+  };
+  Cuts cuts;
+  double least = cycles_of(cuts);
+  const double first = least;
+  std::map<std::set<Rule>, Cuts> starts;  // all moves of some rules
+  for (const Cut& move : moves)
+    for (const std::set<Rule>& some : {std::set{Rule::epilogue}, std::set{Rule::siblings}, std::set{Rule::epilogue, Rule::siblings}})
+      if (some.count(move.rule)) starts[some] = toggled(std::move(starts[some]), move);
+  const auto keep = [&](const Cuts& other) {
+    const double cycles = cycles_of(other);
+    if (cycles >= least * (1 - 1e-6)) return false;
+    least = cycles, cuts = other;
+    return true;
+  };
+  for (const auto& [some, all] : starts) keep(all);
+  for (bool changed = !moves.empty(); changed && tried < most_tried;) {
+    changed = false;
+    for (std::size_t i = 0; i < moves.size() && tried < most_tried; ++i) changed |= keep(toggled(cuts, Cut(moves[i])));
   }
+  const auto text = [](double cycles) { return std::to_string(std::llround(cycles)); };
+  for (auto& [place, why] : cuts)
+    why = "the function moves data for " + text(least) + " cycles with this and others elsewhere, " + text(first) +
+          " with all that is legal";
   return cuts;
 }
 

@@ -25,8 +25,8 @@ class KernelGraph {
   void own(int op, int kernel);
   /// Takes the operations of another kernel, which then has none.
   void merge(int into, int from);
-  /// The kernel's operations belong to none: whoever reads them computes them.
-  void dissolve(int kernel);
+  /// The operations belong to no kernel: whoever reads them computes them.
+  void release(int kernel, const std::set<int>& ops);
   /// Whether a way leads from the kernel through others, or through views, to an operand of the operation.
   bool returns(int kernel, int op) const;
   /// Whether a way leads from the one to the other through what is in neither.
@@ -57,6 +57,7 @@ class KernelGraph {
 struct Cut {
   Rule rule = Rule::epilogue;
   std::vector<int> ops;
+  friend bool operator==(const Cut&, const Cut&) = default;
 };
 using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation, with the prices
 
@@ -101,8 +102,17 @@ class Grouping {
   bool may_end(int kernel, int next, const Shape& result);
   void end_with_extreme(int kernel);
 
+  // operands.cpp
   void feed_products();
-  std::string why_no_operand(int kernel, ValueId value) const;
+  bool ends_product(int i) const;
+  std::string why_no_operand(ValueId value) const;
+  std::set<int> tail_of(int kernel, ValueId value) const;
+  void move_tail(int kernel, int root, std::set<int> tail);
+  bool computes_itself(int reader, int producer) const;
+  bool read_by_tail(ValueId value, int producer) const;
+  bool read_outside(ValueId value, int producer, const std::set<int>& ops) const;
+  double moved_by(const std::set<int>& ops) const;
+  void add_tails(Kernel& kernel, int number);
 
   // vectors.cpp
   void place_vector(int i);
@@ -130,9 +140,17 @@ class Grouping {
   const Views& views_;
   const Cuts& cuts_;
   KernelGraph graph_;
-  std::map<int, RowBytes> rows_;       ///< by vector kernel
+  std::map<int, RowBytes> rows_;              ///< by vector kernel
   std::map<ValueId, std::set<int>> reading_;  ///< by value: vector kernels that read it
-  std::set<int> computed_by_readers_;  ///< operations in front of products
+  std::set<int> computed_by_readers_;         ///< operations in front of products
+  /// What products compute of an operand, and its last operation.
+  struct Tail {
+    int root;
+    std::set<int> ops;
+    double spared;  ///< bytes that its kernel moves no more
+    bool whole;     ///< which is gone
+  };
+  std::vector<Tail> tails_;
   std::vector<Looked> looked_;
   std::vector<std::string> names_;            ///< by kernel
   std::vector<std::vector<int>> kernel_ops_;  ///< by kernel, as they ended

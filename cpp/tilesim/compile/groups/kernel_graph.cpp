@@ -42,10 +42,12 @@ void KernelGraph::merge(int into, int from) {
   std::erase_if(readers_[position(into)], [&](int reader) { return owner[position(reader)] == into; });
 }
 
-void KernelGraph::dissolve(int kernel) {
-  for (int op : kernels[position(kernel)].ops) owner[position(op)] = -1;
-  kernels[position(kernel)].ops.clear();
+void KernelGraph::release(int kernel, const std::set<int>& ops) {
+  std::vector<int>& own = kernels[position(kernel)].ops;
+  for (int op : ops) owner[position(op)] = -1;
+  std::erase_if(own, [&](int op) { return ops.count(op) > 0; });
   readers_[position(kernel)].clear();
+  for (int op : own) take(op, kernel);
 }
 
 void KernelGraph::take(int op, int kernel) {

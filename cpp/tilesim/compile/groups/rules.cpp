@@ -18,9 +18,9 @@ const std::vector<RuleInfo>& fusion_rules() {
       {Rule::row_extremes, "row_extremes", "a maximum or minimum over the columns of a product's result",
        "whole rows fit the scratchpad; only where the chip's own compiler does it", stored_and_read, equal},
       {Rule::prologue, "prologue",
-       "elementwise operations and conversions (of quantized weights, too) in front of either operand of a product",
-       "only products read the result; nothing outside of the operand's elements is read (no padding); the price of "
-       "computing the operand again for every tile that needs it is lower",
+       "elementwise operations and conversions in front of either operand of a product or convolution: activations, "
+       "quantized weights, a normalization whose statistics of rows are a kernel of their own",
+       "only products, and operations at their ends, read the result; computing it again for every tile that needs it is estimated to cost less",
        "the operand: written once, read by each product, less what the product reads in its place", equal},
       {Rule::elementwise, "elementwise", "elementwise operations and conversions of one shape that read each other",
        "no path leaves the group and comes back; at most 24 tensors pass through one kernel", stored_and_read, equal},
@@ -38,6 +38,11 @@ const std::vector<RuleInfo>& fusion_rules() {
       {Rule::recompute, "recompute", "elementwise operations that several kernels read, computed in each of them",
        "only elementwise operations and reductions read them; only where the chip's own compiler does it",
        "the value: written once, read by each kernel, less what each reads in its place", equal},
+      {Rule::views, "views", "a reshape between what makes a value and the elementwise operation that alone reads it",
+       "every other operand of that operation has the shape before the reshape too, without being moved; the result is "
+       "not wider",
+       "nothing itself: the reshape stands behind the operation, which other rules then join to what is before it",
+       equal},
       {Rule::attention, "attention", "attention: two products with the softmax between them, by the online softmax",
        "a tile of queries and keys fits the scratchpad; the estimate finds it faster than its parts",
        "scores and weights: each written and read once or more",

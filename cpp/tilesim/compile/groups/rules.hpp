@@ -19,6 +19,7 @@ enum class Rule : std::uint8_t {
   siblings,
   rows,
   recompute,
+  views,
   attention,
   recurrence,
 };

@@ -169,6 +169,7 @@ void Grouping::make_passes() {
   for (int k = 0; k < static_cast<int>(graph_.kernels.size()); ++k) {
     Kernel& kernel = graph_.kernels[index(k)];
     if (kernel.family != Family::vector && kernel.family != Family::product) continue;
+    if (kernel.anchor >= 0 && is_product(op(kernel.anchor).kind)) add_tails(kernel, k);
     std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
     std::vector<std::pair<ValueId, int>> pending;  // and who reads it
     const auto read = [&](int member) {

@@ -40,6 +40,10 @@ struct Kernel {
   std::vector<ValueId>
       inputs;  ///< read from off-chip memory (constants of one element may be folded into the DAG instead)
   std::vector<ValueId> outputs;  ///< stored to off-chip memory
+  /// Bytes that a kernel before a product would move beside, if it stored the operands that the product computes; and
+  /// whether there would be one only for that.
+  double spared_bytes = 0;
+  bool spares_kernel = false;
 };
 
 /// Operations that run functions of the graph: whole tensors are bound.

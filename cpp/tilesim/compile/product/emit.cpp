@@ -66,7 +66,7 @@ void ProductLowering::emit_release(int index, Block& block) {
 }
 
 void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
-                                 Block& block) {
+                                 bool over_edges, Block& block) {
   const Shape& shape = context_.value(leaf.value).type.shape;
   std::vector<Expr> from, size;
   for (std::size_t axis = 0; axis < shape.size(); ++axis) {
@@ -76,8 +76,10 @@ void ProductLowering::fetch_leaf(const Leaf& leaf, const std::vector<Expr>& star
   }
   const std::string queue = load_queue(1);
   block.push_back(on("", program::Acquire{leaf.slot, {queue}}));
-  block.push_back(on(queue, program::Load{region_transfer(context_.placements[static_cast<std::size_t>(leaf.value)],
-                                                          from, size, leaf.slot_strides, leaf.slot)}));
+  program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(leaf.value)], from, size,
+                                               leaf.slot_strides, leaf.slot);
+  if (over_edges) transfer.fill = 0.0;
+  block.push_back(on(queue, program::Load{std::move(transfer)}));
   block.push_back(on(queue, program::Commit{leaf.slot, 0, 1}));
   block.push_back(on("vector", program::Wait{leaf.slot, 0, {}, 0, 1}));
 }
@@ -91,13 +93,43 @@ View ProductLowering::leaf_view(const Leaf& leaf, const std::vector<Expr>& exten
   return view;
 }
 
+/// Zero beyond the edges of the operand, whatever the operations in front of the product make of what is read there.
+int ProductLowering::inside_edges(int index, int node, const std::vector<Expr>& start, DagBuilder& dag) const {
+  const std::vector<AxisAccess>& axes = domain_.operands[static_cast<std::size_t>(index)].axes;
+  const Shape& shape = problem_.shapes[static_cast<std::size_t>(index)];
+  auto& nodes = dag.nodes();
+  const auto add = [&](VectorNode made, Expr scalar = 0) {
+    nodes.push_back({made, std::move(scalar)});
+    return static_cast<int>(nodes.size()) - 1;
+  };
+  const auto apply = [&](Function function, std::array<int, 3> arguments, DType dtype) {
+    return add({.op = VectorNode::Op::function, .function = function, .arguments = arguments, .dtype = dtype});
+  };
+  const DType dtype = problem_.dtypes[static_cast<std::size_t>(index)], place = DType::i32;
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    if (!axes[axis].may_leave) continue;
+    const int first = add({.op = VectorNode::Op::scalar, .dtype = place}, start[axis]);
+    const int own = add({.op = VectorNode::Op::iota, .index = static_cast<int>(axis), .dtype = place});
+    const int at = apply(Function::add, {own, first, -1}, place);
+    const auto number = [&](std::int64_t value, DType type) {
+      return add({.op = VectorNode::Op::constant, .number = static_cast<double>(value), .dtype = type});
+    };
+    const int zero = number(0, dtype), low = number(0, place), high = number(shape[axis] - 1, place);
+    const int near = apply(Function::clamp, {low, at, high}, place);
+    node = apply(Function::select, {apply(Function::equal, {near, at, -1}, DType::boolean), node, zero}, dtype);
+  }
+  return node;
+}
+
 /// Computes the operand on the vector unit from what is stored, instead of reading it (recomputed, never stored).
 void ProductLowering::emit_prologue(int index, Block& block) {
   const Operand& operand = operands_[index];
   std::vector<Expr> start, extent;
+  bool over_edges = false;
   for (const AxisAccess& axis : domain_.operands[static_cast<std::size_t>(index)].axes) {
     start.push_back(axis_start(axis));
     extent.push_back(axis_extent(axis));
+    over_edges |= axis.may_leave;
   }
   program::VectorOp compute;
   compute.extents = extent;
@@ -107,11 +139,11 @@ void ProductLowering::emit_prologue(int index, Block& block) {
   dag.axis_start = start;
   const std::vector<Leaf>& leaves = prologue_leaves_[index];
   for (std::size_t i = 0; i < leaves.size(); ++i) {
-    fetch_leaf(leaves[i], start, extent, block);
+    fetch_leaf(leaves[i], start, extent, over_edges, block);
     compute.inputs.push_back(leaf_view(leaves[i], extent));
     dag.bind_input(leaves[i].value, static_cast<int>(i));
   }
-  const int node = dag.node_of(operand.value, fused_ops_);
+  const int node = inside_edges(index, dag.node_of(operand.value, fused_ops_), start, dag);
   compute.nodes = dag.nodes();
   View target{operand.slot, 0, 0, {}};
   for (std::size_t axis = 0; axis < extent.size(); ++axis)
@@ -287,7 +319,7 @@ void ProductLowering::emit_epilogue(Block& block) {
   for (std::size_t axis = 0; axis < extent.size(); ++axis) dag.axis_dim.push_back(static_cast<int>(axis));
   dag.axis_start = start;
   for (std::size_t i = 0; i < epilogue_leaves_.size(); ++i) {
-    fetch_leaf(epilogue_leaves_[i], start, extent, block);
+    fetch_leaf(epilogue_leaves_[i], start, extent, false, block);
     compute.inputs.push_back(leaf_view(epilogue_leaves_[i], extent));
     if (static_cast<int>(i) != bias_leaf_) dag.bind_input(epilogue_leaves_[i].value, static_cast<int>(i) + 1);
   }

@@ -121,6 +121,7 @@ class ProductLowering {
   // product.cpp
   void keep_reduced_columns_whole();
   void keep_prologue_worth();
+  double repeated_prologue_cycles() const;
   mapping::Nest nest_of_whole_rows(mapping::CostModel& model) const;
   void check_queues() const;
   void divide_over_cores();
@@ -197,7 +198,8 @@ class ProductLowering {
   void emit_finish(program::Block& block);
   void emit_results(program::Block& block);
   void emit_epilogue(program::Block& block);
-  void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent,
+  int inside_edges(int index, int node, const std::vector<Expr>& start, DagBuilder& dag) const;
+  void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent, bool over_edges,
                   program::Block& block);
   program::View leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const;
   program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,

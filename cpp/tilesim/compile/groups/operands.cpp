@@ -1,0 +1,148 @@
+// What gives an operand of products, computed in them instead of stored: all of a vector kernel, or the end of one
+// whose statistics stay a kernel.
+#include <algorithm>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/groups/groups.hpp"
+
+namespace tilesim::lower {
+
+/// Whether an operation stands at the end of a product.
+bool Grouping::ends_product(int i) const {
+  const int kernel = graph_.owner[index(i)], anchor = kernel < 0 ? -1 : graph_.kernels[index(kernel)].anchor;
+  return anchor >= 0 && anchor != i && is_product(op(anchor).kind) && is_recomputable(op(i).kind);
+}
+
+/// Why a value is not computed in the products that read it; empty: it may be.
+std::string Grouping::why_no_operand(ValueId value) const {
+  const int producer = uses_.producer[index(value)];
+  if (!is_recomputable(op(producer).kind)) return "a reduction makes it";
+  if (uses_.is_output[index(value)]) return "it is an output";
+  for (int reader : uses_.consumers[index(value)]) {
+    const Op& product = op(reader);
+    if (ends_product(reader)) continue;
+    if (!is_product(product.kind)) return "something else than products reads it";
+    if (std::count(product.operands.begin(), product.operands.end(), value) != 1 ||
+        (product.operands[0] != value && product.operands[1] != value))
+      return "a product takes it more than once";
+  }
+  return {};
+}
+
+/// The operations of the kernel over the operand's whole shape from which it is computed; statistics of rows are read.
+std::set<int> Grouping::tail_of(int kernel, ValueId value) const {
+  std::set<int> tail;
+  std::vector<ValueId> pending{value};
+  while (!pending.empty()) {
+    const ValueId next = pending.back();
+    pending.pop_back();
+    const int producer = next == no_value ? -1 : uses_.producer[index(next)];
+    if (producer < 0 || graph_.owner[index(producer)] != kernel || !is_recomputable(op(producer).kind)) continue;
+    if (next != value && shape(next) != shape(value)) continue;
+    if (!tail.insert(producer).second) continue;
+    pending.insert(pending.end(), op(producer).operands.begin(), op(producer).operands.end());
+  }
+  return tail;
+}
+
+/// Bytes that operations read and store as one kernel.
+double Grouping::moved_by(const std::set<int>& ops) const {
+  std::set<ValueId> moved;
+  for (int i : ops) {
+    for (ValueId operand : op(i).operands) {
+      const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
+      if (operand != no_value && !scalar(operand) && (producer < 0 || !ops.count(producer))) moved.insert(operand);
+    }
+    for (ValueId result : op(i).results)
+      if (result != no_value && read_outside(result, i, ops)) moved.insert(result);
+  }
+  double bytes = 0;
+  for (ValueId value : moved)
+    bytes += static_cast<double>(element_count(shape(value)) * bits(context_.value(value).type.dtype)) / 8;
+  return bytes;
+}
+
+/// Whether a value of the kernel with these operations must be stored.
+bool Grouping::read_outside(ValueId value, int producer, const std::set<int>& ops) const {
+  const std::vector<int>& readers = uses_.consumers[index(value)];
+  const auto outside = [&](int reader) { return !ops.count(reader) && !computes_itself(reader, producer); };
+  return uses_.is_output[index(value)] || std::any_of(readers.begin(), readers.end(), outside) ||
+         read_by_tail(value, producer);
+}
+
+/// Takes out of the kernel what only the products need of the tail.
+void Grouping::move_tail(int kernel, int root, std::set<int> tail) {
+  const std::vector<int>& own = graph_.kernels[index(kernel)].ops;
+  const double before = moved_by({own.begin(), own.end()});
+  std::set<int> gone;
+  tails_.push_back({root, tail, 0, false});
+  for (auto i = tail.rbegin(); i != tail.rend(); ++i) {
+    const ValueId made = op(*i).results[0];
+    const std::vector<int>& readers = uses_.consumers[index(made)];
+    const bool wanted = uses_.is_output[index(made)] || std::any_of(readers.begin(), readers.end(), [&](int reader) {
+                          return !gone.count(reader) && !computes_itself(reader, *i);
+                        });
+    if (!wanted) gone.insert(*i);
+  }
+  for (int i : tail) computed_by_readers_.insert(i);
+  graph_.release(kernel, gone);
+  tails_.back().spared = before - moved_by({own.begin(), own.end()});
+  tails_.back().whole = own.empty();
+}
+
+/// Operands of products are computed in them, tile by tile.
+void Grouping::feed_products() {
+  if (!rules_.has(Rule::prologue) || rules_.native || !rules_.resident_rows) return;
+  for (int i = 0; i < count(); ++i) {
+    if (!is_product(op(i).kind)) continue;
+    const int product = graph_.owner[index(i)];
+    for (std::size_t operand = 0; operand < 2; ++operand) {
+      const ValueId value = op(i).operands[operand];
+      const int producer = uses_.producer[index(value)], made_by = producer < 0 ? -1 : graph_.owner[index(producer)];
+      if (made_by < 0 || graph_.kernels[index(made_by)].family != Family::vector) continue;
+      const Apart* why = apart(value);
+      std::string reason = why ? std::string() : why_no_operand(value);
+      if (why)
+        refused(Rule::prologue, product, producer, *why);
+      else if (!reason.empty())
+        refused(Rule::prologue, product, producer, std::move(reason));
+      else
+        move_tail(made_by, producer, tail_of(made_by, value));
+    }
+  }
+}
+
+/// Whether a reader of what an operation makes computes it itself.
+bool Grouping::computes_itself(int reader, int producer) const {
+  return std::any_of(tails_.begin(), tails_.end(), [&](const Tail& tail) {
+    if (is_product(op(reader).kind) || ends_product(reader)) return tail.root == producer;
+    return graph_.owner[index(reader)] < 0 && tail.ops.count(reader) && tail.ops.count(producer);
+  });
+}
+
+/// Whether products read a value for what they compute of their operands, where its own kernel computes the same.
+bool Grouping::read_by_tail(ValueId value, int producer) const {
+  const std::vector<int>& readers = uses_.consumers[index(value)];
+  return std::any_of(tails_.begin(), tails_.end(), [&](const Tail& tail) {
+    return !tail.ops.count(producer) &&
+           std::any_of(readers.begin(), readers.end(), [&](int reader) { return tail.ops.count(reader) > 0; });
+  });
+}
+
+/// The tails of operands in a product's kernel.
+void Grouping::add_tails(Kernel& kernel, int number) {
+  std::set<int> ops(kernel.ops.begin(), kernel.ops.end());
+  for (const auto& [root, tail, spared, whole] : tails_) {
+    const ValueId value = op(root).results[0];
+    const auto reads = [&](int i) { return std::ranges::count(op(i).operands, value) > 0; };
+    if (std::ranges::none_of(kernel.ops, reads)) continue;
+    for (int i : tail)
+      if (ops.insert(i).second) taken(Rule::prologue, number, i);
+    const auto shared = static_cast<double>(uses_.consumers[index(value)].size());
+    kernel.spared_bytes += spared / shared;
+    kernel.spares_kernel |= whole && shared == 1;
+  }
+  kernel.ops.assign(ops.begin(), ops.end());
+}
+
+}  // namespace tilesim::lower

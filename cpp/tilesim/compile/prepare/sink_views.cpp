@@ -1,0 +1,337 @@
+#include "tilesim/compile/prepare/sink_views.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/groups/rules.hpp"
+#include "tilesim/compile/plan/placement.hpp"
+#include "tilesim/compile/plan/uses.hpp"
+#include "tilesim/graph/passes.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// The shape of a value that broadcasts to `from`, by the axes of `to`, which has the same elements in the same order;
+/// none where its axes of one element lie inside an axis of `to`.
+std::optional<Shape> sunk_shape(const Shape& own, const Shape& from, const Shape& to) {
+  Shape spread(from.size() - own.size(), 1), result;
+  spread.insert(spread.end(), own.begin(), own.end());
+  std::size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {  // runs of axes that hold the same elements
+    const std::size_t first = i, begin = j;
+    std::int64_t a = i < from.size() ? from[i++] : 1, b = j < to.size() ? to[j++] : 1;
+    while (a != b) {
+      if (a < b ? i == from.size() : j == to.size()) return std::nullopt;
+      (a < b ? a : b) *= a < b ? from[i++] : to[j++];
+    }
+    std::int64_t held = 1;
+    for (std::size_t axis = first; axis < i; ++axis) held *= spread[axis];
+    if (held == a)
+      result.insert(result.end(), to.begin() + static_cast<std::ptrdiff_t>(begin),
+                    to.begin() + static_cast<std::ptrdiff_t>(j));
+    else if (held == 1)
+      result.insert(result.end(), j - begin, 1);
+    else
+      return std::nullopt;
+  }
+  return result;
+}
+
+std::string unused_name(const GraphFunction& function, const std::string& stem) {
+  std::string name = stem;
+  const auto taken = [&] {
+    return std::ranges::any_of(function.values, [&](const Value& value) { return value.name == name; });
+  };
+  for (int i = 1; taken(); ++i) name = stem + "." + std::to_string(i);
+  return name;
+}
+
+class Sinking {
+ public:
+  Sinking(GraphFunction& function, bool entry, std::vector<FusionCandidate>& looked_at)
+      : function_(function), entry_(entry), looked_at_(looked_at), uses_(function) {}
+
+  /// The first reshape that can go behind its reader does; false where there is none.
+  bool step(std::size_t& from) {
+    for (std::size_t i = from; i < function_.ops.size(); ++i) {
+      from = i;
+      const int reader = reader_of(i);
+      if (reader < 0) continue;
+      sink(i, place(reader));
+      return true;
+    }
+    return false;
+  }
+
+ private:
+  const Shape& shape(ValueId value) const { return function_.value(value).type.shape; }
+  const Op* maker(ValueId value) const {
+    const int producer = uses_.producer[place(value)];
+    return producer < 0 ? nullptr : &function_.ops[place(producer)];
+  }
+
+  /// An operation behind which the reshape can go; -1: none.
+  int reader_of(std::size_t i) {
+    const Op& view = function_.ops[i];
+    if (view.kind != Kind::reshape) return -1;
+    const ValueId x = view.operands[0], y = view.results[0];
+    const Op* source = maker(x);
+    if (!source || element_count(shape(y)) == 0 || source->kind == Kind::iota) return -1;
+    const bool product = source->kind == Kind::contract || source->kind == Kind::convolution;
+    if (!is_recomputable(source->kind) && source->kind != Kind::reduce && !product) return -1;
+    // What is as large as its rows is passed on once: the others would read it from where it was, too.
+    const bool small = source->kind == Kind::reduce || rows_.count(x);
+    if (!small && (uses_.consumers[place(y)].size() != 1 || uses_.is_output[place(y)])) return -1;
+    for (int reader : uses_.consumers[place(y)])
+      if (may_pass(view, function_.ops[place(reader)])) return reader;
+    return -1;
+  }
+
+  bool may_pass(const Op& view, const Op& reader) {
+    const ValueId x = view.operands[0], y = view.results[0];
+    if (!is_recomputable(reader.kind) || reader.kind == Kind::iota) return false;
+    const ValueId result = reader.results[0];
+    if (shape(result) != shape(y) || (uses_.is_output[place(result)] && !entry_)) return false;
+    std::string refused;
+    if (bits(function_.value(result).type.dtype) > bits(function_.value(x).type.dtype))
+      refused = "what is stored would be wider";
+    for (ValueId other : reader.operands)
+      if (other != y && !sunk(other, shape(y), shape(x)))
+        refused = "its other operand would have to move or to be stored";
+    if (!refused.empty() && !refused_.insert({view.name, reader.name}).second) return false;
+    const bool good = refused.empty();
+    look(view, reader, std::move(refused));
+    return good;
+  }
+
+  void look(const Op& view, const Op& reader, std::string refused) {
+    FusionCandidate row;
+    row.candidate = (entry_ ? "" : function_.name + ".") + reader.name;
+    row.rule = info(Rule::views).name;
+    row.operations = {view.name, reader.name};
+    row.decision = refused.empty() ? "taken" : "not legal";
+    row.reason = refused.empty() ? "saves nothing itself: other rules now see both sides" : std::move(refused);
+    looked_at_.push_back(std::move(row));
+  }
+
+  /// The shape that the other operand takes, where it need not move for it.
+  std::optional<Shape> sunk(ValueId value, const Shape& from, const Shape& to) const {
+    const Shape& own = shape(value);
+    if (element_count(own) == 1) return Shape(std::min(own.size(), to.size()), 1);
+    const std::optional<Shape> wanted = sunk_shape(own, from, to);
+    if (!wanted || *wanted == own) return wanted;
+    const Op* source = maker(value);
+    if (source && source->kind == Kind::reshape && shape(source->operands[0]) == *wanted) return wanted;
+    if (split_access(own, *wanted)) return wanted;
+    // What a vector kernel makes would be stored for it; formal inputs have no other name.
+    const bool computed = source && is_vector_kind(source->kind) && own == from;
+    const bool named = source ? !tilesim::info(source->kind).movement && source->functions.empty() : entry_;
+    return named && !computed ? wanted : std::nullopt;
+  }
+
+  ValueId add_value(const std::string& stem, TensorType type) {
+    function_.values.push_back({unused_name(function_, stem), std::move(type)});
+    return static_cast<ValueId>(function_.values.size()) - 1;
+  }
+
+  void sink(std::size_t i, std::size_t number) {
+    Op view = function_.ops[i], reader = function_.ops[number];
+    const ValueId x = view.operands[0], y = view.results[0], result = reader.results[0];
+    const Shape from = shape(y), to = shape(x);
+    std::vector<Op> before;
+    for (ValueId& other : reader.operands) {
+      if (other == y) {
+        other = x;
+        continue;
+      }
+      const Shape wanted = *sunk(other, from, to);
+      if (wanted == shape(other)) continue;
+      const Op* source = maker(other);
+      if (source && source->kind == Kind::reshape && shape(source->operands[0]) == wanted) {
+        other = source->operands[0];
+        continue;
+      }
+      Op turned;
+      turned.kind = Kind::reshape;
+      turned.name = reader.name + ".as." + function_.value(other).name;
+      turned.source = reader.source;
+      turned.operands = {other};
+      turned.attributes.set("shape", wanted);
+      turned.results = {add_value(turned.name, TensorType{function_.value(other).type.dtype, wanted})};
+      other = turned.results[0];
+      before.push_back(std::move(turned));
+    }
+    const bool only = uses_.consumers[place(y)].size() == 1 && !uses_.is_output[place(y)];
+    if (!only) view.name = reader.name + ".view";
+    TensorType type = function_.value(result).type;
+    type.shape = to;
+    const bool small = rows_.count(x) || (maker(x) && maker(x)->kind == Kind::reduce);
+    reader.results[0] = view.operands[0] = add_value(function_.value(result).name + ".before", type);
+    if (small) rows_.insert(reader.results[0]);
+    view.results[0] = result;
+    view.attributes.set("shape", from);
+    std::vector<Op> ops;
+    for (std::size_t k = 0; k < function_.ops.size(); ++k) {
+      if (k == i && only) continue;
+      if (k != number) {
+        ops.push_back(std::move(function_.ops[k]));
+        continue;
+      }
+      std::ranges::move(before, std::back_inserter(ops));
+      ops.push_back(std::move(reader));
+      ops.push_back(std::move(view));
+    }
+    function_.ops = std::move(ops);
+    uses_ = Uses(function_);
+  }
+
+  GraphFunction& function_;
+  bool entry_;
+  std::set<std::pair<std::string, std::string>> refused_;  ///< that stand in the table already
+  std::vector<FusionCandidate>& looked_at_;
+  Uses uses_;
+  std::set<ValueId> rows_;  ///< computed from reductions alone, as far as reshapes stood between
+};
+
+}  // namespace
+
+namespace {
+
+/// Reductions keep their axes, with a reshape behind them: what reads them can then share their rows.
+void keep_reduced_axes(GraphFunction& function, bool entry) {
+  const Uses uses(function);
+  std::vector<Op> ops;
+  for (Op& op : function.ops) {
+    const bool drops = op.kind == Kind::reduce && !op.attributes.flag("keep_dims") && op.results.size() == 1;
+    const auto joins = [&](int reader) {
+      const Kind kind = function.ops[place(reader)].kind;
+      return is_recomputable(kind) || kind == Kind::broadcast || kind == Kind::reshape;
+    };
+    const std::string combiner = drops ? op.attributes.text("combiner") : std::string();
+    if (!drops || combiner == "argmax" || combiner == "argmin" ||
+        (uses.is_output[place(op.results[0])] && !entry) ||
+        std::ranges::none_of(uses.consumers[place(op.results[0])], joins)) {
+      ops.push_back(std::move(op));
+      continue;
+    }
+    const ValueId result = op.results[0];
+    Shape kept = function.value(op.operands[0]).type.shape;
+    for (std::int64_t dim : op.attributes.integers("dims")) kept[place(dim)] = 1;
+    Op view;
+    view.kind = Kind::reshape;
+    view.name = op.name + ".dropped";
+    view.source = op.source;
+    view.attributes.set("shape", function.value(result).type.shape);
+    view.results = {result};
+    const Value& old = function.value(result);
+    function.values.push_back({unused_name(function, old.name + ".kept"), TensorType{old.type.dtype, kept}});
+    op.results[0] = static_cast<ValueId>(function.values.size()) - 1;
+    view.operands = {op.results[0]};
+    op.attributes.set("keep_dims", true);
+    ops.push_back(std::move(op));
+    ops.push_back(std::move(view));
+  }
+  function.ops = std::move(ops);
+}
+
+/// Broadcasts that only add axes of one element are reshapes.
+void name_reshapes(GraphFunction& function) {
+  for (Op& op : function.ops) {
+    if (op.kind != Kind::broadcast || op.operands.empty()) continue;
+    const Shape& to = function.value(op.results[0]).type.shape;
+    const std::vector<std::int64_t>& dims = op.attributes.integers("dims");
+    if (element_count(function.value(op.operands[0]).type.shape) != element_count(to) || !std::ranges::is_sorted(dims))
+      continue;
+    Attributes attributes;
+    attributes.set("shape", to);
+    op.kind = Kind::reshape;
+    op.attributes = std::move(attributes);
+  }
+}
+
+/// What elementwise operations read of a broadcast is what it repeats, with axes of one element in the others' place.
+void read_through_broadcasts(GraphFunction& function) {
+  const Uses uses(function);
+  std::vector<Op> ops;
+  for (Op& op : function.ops) {
+    for (ValueId& operand : op.operands) {
+      const int producer = operand == no_value ? -1 : uses.producer[place(operand)];
+      if (op.kind != Kind::elementwise || producer < 0) continue;
+      const Op& broadcast = function.ops[place(producer)];
+      if (broadcast.kind != Kind::broadcast || broadcast.operands.empty()) continue;
+      const ValueId repeated = broadcast.operands[0];
+      const int made = uses.producer[place(repeated)];
+      const Shape& whole = function.value(operand).type.shape;
+      if (made < 0 || function.ops[place(made)].kind == Kind::constant || function.value(op.results[0]).type.shape != whole)
+        continue;
+      const bool spanned = std::ranges::any_of(op.operands, [&](ValueId other) {
+        return other != no_value && other != operand && function.value(other).type.shape == whole;
+      });
+      if (!spanned) continue;
+      Shape spread(whole.size(), 1);
+      const std::vector<std::int64_t>& dims = broadcast.attributes.integers("dims");
+      const Shape& own = function.value(repeated).type.shape;
+      for (std::size_t axis = 0; axis < dims.size(); ++axis) spread[place(dims[axis])] = own[axis];
+      Op view;
+      view.kind = Kind::reshape;
+      view.name = op.name + ".spread." + function.value(repeated).name;
+      view.source = op.source;
+      view.attributes.set("shape", spread);
+      view.operands = {repeated};
+      function.values.push_back({unused_name(function, view.name), TensorType{function.value(repeated).type.dtype, spread}});
+      operand = static_cast<ValueId>(function.values.size()) - 1;
+      view.results = {operand};
+      ops.push_back(std::move(view));
+    }
+    ops.push_back(std::move(op));
+  }
+  function.ops = std::move(ops);
+}
+
+/// A reshape of a reshape is one of what that reads; one that gives back the shape is none.
+void join_reshapes(GraphFunction& function) {
+  std::vector<int> made_by(function.values.size(), -1);
+  std::vector<ValueId> same(function.values.size());
+  for (std::size_t i = 0; i < same.size(); ++i) same[i] = static_cast<ValueId>(i);
+  for (std::size_t i = 0; i < function.ops.size(); ++i) {
+    Op& op = function.ops[i];
+    for (ValueId& operand : op.operands)
+      if (operand != no_value) operand = same[place(operand)];
+    for (ValueId result : op.results)
+      if (result != no_value) made_by[place(result)] = static_cast<int>(i);
+    if (op.kind != Kind::reshape) continue;
+    const int before = made_by[place(op.operands[0])];
+    if (before < 0 || function.ops[place(before)].kind != Kind::reshape) continue;
+    op.operands[0] = function.ops[place(before)].operands[0];
+    if (function.value(op.operands[0]).type == function.value(op.results[0]).type)
+      same[place(op.results[0])] = op.operands[0];
+  }
+}
+
+}  // namespace
+
+void sink_views(Graph& graph, std::vector<FusionCandidate>& looked_at) {
+  constexpr std::size_t most = 20'000'000;  // operations looked at: each step reads the function anew
+  for (std::size_t f = 0; f < graph.functions.size(); ++f) {
+    GraphFunction& function = graph.functions[f];
+    const bool entry = static_cast<std::int32_t>(f) == graph.main;
+    keep_reduced_axes(function, entry);
+    name_reshapes(function);
+    read_through_broadcasts(function);
+    join_reshapes(function);
+    Sinking sinking(function, entry, looked_at);
+    std::size_t from = 0, work = 0;
+    while (work < most && sinking.step(from)) work += function.ops.size();
+    join_reshapes(function);
+  }
+  merge_common_subexpressions(graph);
+  remove_no_ops(graph);
+  remove_dead_code(graph);
+}
+
+}  // namespace tilesim::lower
