@@ -217,18 +217,19 @@ class Compiler {
       facts.clear();
       Body& body = bodies_[name];
       body = {&function, {}, {}, context.scalars, context.counters};
-      const Kernel* current = nullptr;
-      std::optional<lower::Refusal> refusal;
+      bool whole = true;
       for (const Kernel& kernel : kernels) {
         if (tiled(kernel)) vector_names_.insert(kernel.name);
         if (options_.cancel) options_.cancel->poll();
         if (!options_.only.empty() && !is_only(function, kernel)) continue;
         const std::size_t product = products_.size(), vector = vectors_.size();
         LoweredKernel lowered = lower_kernel(context, kernel, machine_);
-        if (auto* refused = std::get_if<lower::Refusal>(&lowered)) {
-          current = &kernel;
-          refusal = std::move(*refused);
-          break;
+        if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be refused as well
+          whole = false;
+          const lower::Apart why{refused->by_price, refused->text()};
+          if (is_given(function, kernel) || !split(function, kernel, why, kept_apart)) throw UserError(refused->why);
+          notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
+          continue;
         }
         block.push_back(std::move(std::get<program::Statement>(lowered)));
         if (!std::holds_alternative<program::Scope>(block.back().action)) continue;
@@ -236,14 +237,11 @@ class Compiler {
         if (lowering_may_ask()) add_prices(facts.back(), product, vector);
         body.kernels.push_back(kernel);
       }
-      if (!refusal) {
+      if (whole) {
         if (options_.record_fusion) std::ranges::move(looked_at, std::back_inserter(*options_.record_fusion));
         body.placements = std::move(context.placements);
         return block;
       }
-      const lower::Apart why{refusal->by_price, refusal->text()};
-      if (is_given(function, *current) || !split(function, *current, why, kept_apart)) throw UserError(refusal->why);
-      notes.push_back(current->name + ": fused, " + refusal->text() + "; its parts run one by one");
       program_.tensors = tensors;
       choices_.tensors.forget();
       program_.notes = notes;
