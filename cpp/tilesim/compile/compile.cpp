@@ -473,7 +473,7 @@ class Compiler {
   std::map<std::string, Body> bodies_;  ///< by function
   lower::FusionRules rules_;
   lower::Prepared prepared_;
-  std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;  ///< by function and operation
+  std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;          ///< by function and operation
   std::map<std::pair<std::string, std::string>, lower::Recurrence> recurrences_;  ///< those that are one kernel
   lower::Choices choices_;
   program::Program program_;
