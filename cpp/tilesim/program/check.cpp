@@ -9,7 +9,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/program/count.hpp"
+#include "tilesim/program/data_steps.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/program/memory_lifetimes.hpp"
 #include "tilesim/program/run/byte_ranges.hpp"
@@ -105,10 +105,10 @@ class Staying {
     for (const Tensor& tensor : program_.tensors)
       if (tensor.level == Level::scratchpad) add(tensor);
     if (tensors_.empty()) return;
-    const std::vector<std::string> read = read_tensors(program_);
-    for (const Tensor* tensor : tensors_)
-      if (std::find(read.begin(), read.end(), tensor->name) != read.end())
-        fail("Expressions read a tensor that lies in scratchpads.", *tensor, "level memory");
+    for (const DataRead& read : data_reads(program_))
+      for (const Tensor* tensor : tensors_)
+        if (tensor->name == read.tensor)
+          fail("Expressions, or addresses of rows, read a tensor that lies in scratchpads.", *tensor, "level memory");
     lifetimes_ = lifetimes(program_);
     if (!lifetimes_.known) fail("It is not known when a tensor in scratchpads is used.", *tensors_[0], "level memory");
     for (std::size_t i = 0; i < tensors_.size(); ++i) apart(i);

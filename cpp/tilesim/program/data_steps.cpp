@@ -101,6 +101,8 @@ void add_tensors(const Program& whole, DataStep& step) {
     if (!loaded.contains(tensor.name) && !stored.contains(tensor.name)) continue;
     Tensor own = tensor;
     own.weight.clear();
+    own.level = Level::memory;
+    own.parts.clear();
     own.role = !own.alias_of.empty() ? Role::temporary : stored.contains(own.name) ? Role::output : Role::input;
     step.program.tensors.push_back(std::move(own));
   }
