@@ -219,11 +219,10 @@ class WholeAttentions {
       for (const Op& op : function.ops) {
         if (op.kind != Kind::attention) continue;
         FusionCandidate& row = prepared_.looked_at.emplace_back(attention_row(prepared_.graph, function, op));
-        row.reason = native           ? "the chip's own compiler does not"
+        row.reason = native          ? "the chip's own compiler does not"
                      : is_mapped(op) ? "tiles are given for its parts"
-                                      : "the units do not compute it so, or no tile of it fits the scratchpad";
-        const auto problem =
-            native || is_mapped(op) ? std::nullopt : attention_problem(function, op, machine_);
+                                     : "the units do not compute it so, or no tile of it fits the scratchpad";
+        const auto problem = native || is_mapped(op) ? std::nullopt : attention_problem(function, op, machine_);
         if (!problem) continue;
         const Chosen& chosen = choice(*problem, function, op);
         if (!chosen.plan) continue;
@@ -231,8 +230,7 @@ class WholeAttentions {
         add_price(row, *problem, chosen);
         ++said[row.reason];
       }
-    for (const auto& [text, count] : said)
-      prepared_.notes.push_back(std::to_string(count) + " x attention " + text);
+    for (const auto& [text, count] : said) prepared_.notes.push_back(std::to_string(count) + " x attention " + text);
     return whole;
   }
 
