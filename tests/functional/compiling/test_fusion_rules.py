@@ -136,6 +136,48 @@ def test_bytes_saved_by_hand() -> None:
     assert row["bytes_saved"] == 5 * 64 * 64 * 4  # y: written once, read twice; its sigmoid: written, read
 
 
+def dropped_axes(b: ts.GraphBuilder) -> Any:
+    """As JAX spells it: reductions drop their axis, broadcasts bring it back."""
+    value = x(b, 128, 256)
+
+    def spread(row: Any) -> Any:
+        row = b.op("broadcast", row, shape=[128, 1], dims=[0])
+        return b.op("broadcast", row, shape=[128, 256], dims=[0, 1])
+
+    mean = b.op("reduce", value, combiner="add", dims=[1], keep_dims=False) * b.scalar(1 / 256)
+    centered = value - spread(mean)
+    top = b.op("reduce", centered, combiner="maximum", dims=[1], keep_dims=False)
+    least = b.op("reduce", centered, combiner="minimum", dims=[1], keep_dims=False)
+    return centered / spread(b.scalar(1.0) + top - least)
+
+
+VIEWS: dict[str, tuple[Build, int]] = {
+    "a reshape behind a product": (viewed, 1),
+    "rows that dropped their axis": (dropped_axes, 1),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("machine", ["edge-8", "tpu-v3", "mesh-16"])
+def test_views_part_no_group(name: str, machine: str) -> None:
+    build, kernels = VIEWS[name]
+    graph = built(build)
+    program = ts.compile(graph, machine, lowering="best")
+    apart = ts.compile(graph, machine, lowering="best", fuse=[rule for rule in ts.fusion_rules() if rule != "views"])
+    assert len(program.kernels) == kernels < len(apart.kernels)
+    together, parted = ts.simulate(program), ts.simulate(apart)
+    assert together.memory_bytes < parted.memory_bytes and together.cycles < parted.cycles
+    assert ts.verify(program).ok and ts.verify(apart).ok
+    taken = [row for row in program.fusion.table().rows if row["rule"] == "views" and row["decision"] == "taken"]
+    assert taken and all(row["bytes_saved"] == 0 for row in taken)
+
+
+def test_bytes_of_rows_that_dropped_their_axis() -> None:
+    """By hand: the matrix is read once and written once."""
+    result = ts.simulate(ts.compile(built(dropped_axes), "tpu-v3", lowering="best"))
+    assert result.memory_bytes == 2 * 128 * 256 * 4
+
+
 def second_reader(b: ts.GraphBuilder) -> Any:
     w = b.input("w", [256, 256], "i8").convert("f32")
     b.output(b.op("transpose", w, permutation=[1, 0]), "other")

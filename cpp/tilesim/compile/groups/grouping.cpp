@@ -174,7 +174,8 @@ Cuts cheapest_cuts(const Grouped& grouped, const GroupPrice& price, const Contex
   const double first = least;
   std::map<std::set<Rule>, Cuts> starts;  // all moves of some rules
   for (const Cut& move : moves)
-    for (const std::set<Rule>& some : {std::set{Rule::epilogue}, std::set{Rule::siblings}, std::set{Rule::epilogue, Rule::siblings}})
+    for (const std::set<Rule>& some :
+         {std::set{Rule::epilogue}, std::set{Rule::siblings}, std::set{Rule::epilogue, Rule::siblings}})
       if (some.count(move.rule)) starts[some] = toggled(std::move(starts[some]), move);
   const auto keep = [&](const Cuts& other) {
     const double cycles = cycles_of(other);

@@ -20,7 +20,8 @@ const std::vector<RuleInfo>& fusion_rules() {
       {Rule::prologue, "prologue",
        "elementwise operations and conversions in front of either operand of a product or convolution: activations, "
        "quantized weights, a normalization whose statistics of rows are a kernel of their own",
-       "only products, and operations at their ends, read the result; computing it again for every tile that needs it is estimated to cost less",
+       "only products, and operations at their ends, read the result; computing it again for every tile that needs it "
+       "is estimated to cost less",
        "the operand: written once, read by each product, less what the product reads in its place", equal},
       {Rule::elementwise, "elementwise", "elementwise operations and conversions of one shape that read each other",
        "no path leaves the group and comes back; at most 24 tensors pass through one kernel", stored_and_read, equal},

@@ -213,8 +213,7 @@ void keep_reduced_axes(GraphFunction& function, bool entry) {
       return is_recomputable(kind) || kind == Kind::broadcast || kind == Kind::reshape;
     };
     const std::string combiner = drops ? op.attributes.text("combiner") : std::string();
-    if (!drops || combiner == "argmax" || combiner == "argmin" ||
-        (uses.is_output[place(op.results[0])] && !entry) ||
+    if (!drops || combiner == "argmax" || combiner == "argmin" || (uses.is_output[place(op.results[0])] && !entry) ||
         std::ranges::none_of(uses.consumers[place(op.results[0])], joins)) {
       ops.push_back(std::move(op));
       continue;
@@ -267,7 +266,8 @@ void read_through_broadcasts(GraphFunction& function) {
       const ValueId repeated = broadcast.operands[0];
       const int made = uses.producer[place(repeated)];
       const Shape& whole = function.value(operand).type.shape;
-      if (made < 0 || function.ops[place(made)].kind == Kind::constant || function.value(op.results[0]).type.shape != whole)
+      if (made < 0 || function.ops[place(made)].kind == Kind::constant ||
+          function.value(op.results[0]).type.shape != whole)
         continue;
       const bool spanned = std::ranges::any_of(op.operands, [&](ValueId other) {
         return other != no_value && other != operand && function.value(other).type.shape == whole;
@@ -283,7 +283,8 @@ void read_through_broadcasts(GraphFunction& function) {
       view.source = op.source;
       view.attributes.set("shape", spread);
       view.operands = {repeated};
-      function.values.push_back({unused_name(function, view.name), TensorType{function.value(repeated).type.dtype, spread}});
+      function.values.push_back(
+          {unused_name(function, view.name), TensorType{function.value(repeated).type.dtype, spread}});
       operand = static_cast<ValueId>(function.values.size()) - 1;
       view.results = {operand};
       ops.push_back(std::move(view));

@@ -258,54 +258,6 @@ void ProductLowering::keep_reduced_columns_whole() {
   nest_ = std::move(whole);
 }
 
-/// Of the vector unit, for tiles of an operand that are computed again: they stand in the way of finished tiles, which
-/// the same unit takes in turn, so that nothing hides them.
-double ProductLowering::repeated_prologue_cycles() const {
-  const VectorSpec& unit = context_.machine.core.vector;
-  const mapping::OwnDims own = mapping::own_dims(problem_);
-  const mapping::LoopPlan loops = mapping::plan_loops(problem_, nest_, own);
-  double functions = 0;
-  for (std::size_t operand = 0; operand < 2; ++operand) {
-    if (!problem_.computed[operand]) continue;
-    const auto [transfers, repeats] = loops.fetches(operand, own);
-    functions += static_cast<double>((transfers - transfers / repeats) *
-                                     mapping::tile_elements(problem_, nest_, operand) *
-                                     problem_.prologue_functions[operand]);
-  }
-  return functions / static_cast<double>(unit.lanes * unit.sublanes * unit.issue);
-}
-
-/// Computing an operand tile by tile must cost less than a kernel that stores it before, or than that kernel's stores.
-void ProductLowering::keep_prologue_worth() {
-  if ((!problem_.computed[0] && !problem_.computed[1]) || !refusal_.empty()) return;
-  if (context_.options.mappings.count(anchor_.name) || context_.machine.whole.lowering.fusion) return;
-  const Share& machine = seen_ ? *seen_ : context_.machine;
-  mapping::Problem apart = problem_;
-  const auto cores = static_cast<double>(std::max<std::int64_t>(1, problem_.cores));
-  std::erase_if(apart.leaves, [](const mapping::Problem::Leaf& leaf) { return leaf.of < 2; });
-  double functions = 0;
-  for (std::size_t operand = 0; operand < 2; ++operand) {
-    if (!problem_.computed[operand]) continue;
-    functions += static_cast<double>(element_count(problem_.shapes[operand]) * problem_.prologue_functions[operand]);
-    apart.computed[operand] = false;
-    apart.prologue_functions[operand] = 0;
-  }
-  const mapping::Nest nest = product_nest(context_, kernel_, apart, machine);
-  const VectorSpec& unit = machine.core.vector;
-  const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
-                      static_cast<double>(machine.core.clock.hertz);
-  double pass = kernel_.spared_bytes / cores / std::max(rate, 1e-9);
-  if (kernel_.spares_kernel)
-    pass = std::max(pass, functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
-           static_cast<double>(machine.core.kernel_launch_cycles);
-  const double fused = mapping::CostModel(problem_, machine).price(nest_).soft + repeated_prologue_cycles();
-  const double stored = mapping::CostModel(apart, machine).price(nest).soft;
-  if (fused <= stored + pass) return;
-  refused_by_price_ = true;
-  refusal_ = "computing an operand tile by tile is estimated to take " + std::to_string(std::llround(fused)) +
-             " cycles, the product and a kernel before it " + std::to_string(std::llround(stored + pass));
-}
-
 /// A program names at most so many queues: those of the arrays beside those of DMA and the other units.
 void ProductLowering::check_queues() const {
   const auto& dma = context_.machine.core.dma;
