@@ -189,7 +189,12 @@ def run(
             "of one program alone", place="--timeline, --report, --verify", allowed="--lowering native, best"
         )
     options = {"fallback": fallback, "cores": cores, "sort": sort, "mapping": mapping, "fuse": fuse}
-    options |= {"zero_tiles": zero_tiles, "contexts": contexts, "collectives": collectives, "lowering": "native" if both else lowering}
+    options |= {
+        "zero_tiles": zero_tiles,
+        "contexts": contexts,
+        "collectives": collectives,
+        "lowering": "native" if both else lowering,
+    }
     with step(f"compiling for {target.name}"):
         program = _compiled(loaded, target, place or [], trips or [], options)
         other = _compiled(loaded, target, place or [], trips or [], {**options, "lowering": "best"}) if both else None
