@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim::validate {
 
@@ -269,6 +270,27 @@ Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::
     });
   }
   return values.to(dtype);
+}
+
+std::set<std::string> with_known_zeros(const Graph& graph) {
+  std::set<std::string> found;
+  for (const GraphFunction& function : graph.functions)
+    for (const Op& op : function.ops) {
+      const int operand = zero_tiles_of(op).operand;
+      if (operand < 0) continue;
+      for (const Op& maker : function.ops)
+        if (maker.kind == Kind::constant && maker.results[0] == op.operands[static_cast<std::size_t>(operand)])
+          found.insert(maker.attributes.text("reference"));
+    }
+  return found;
+}
+
+Array with_zeros_of(const Array& given, const Array& other) {
+  const Array known = given.to(DType::f64);
+  Array values = other.to(DType::f64).clone();
+  for (std::int64_t i = 0; i < values.size(); ++i)
+    if (known.as<double>()[i] == 0) values.as<double>()[i] = 0;
+  return values.to(given.dtype());
 }
 
 }  // namespace tilesim::validate

@@ -37,4 +37,9 @@ bool is_view(const Op& op);
 /// The values, a function of pattern, type and name alone.
 Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::string& name);
 
+/// Weights whose zeros programs count on, by reference.
+std::set<std::string> with_known_zeros(const Graph& graph);
+/// `other`, of the same type, with zeros where the given array has them.
+Array with_zeros_of(const Array& given, const Array& other);
+
 }  // namespace tilesim::validate
