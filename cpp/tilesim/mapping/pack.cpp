@@ -1,8 +1,11 @@
-// Packed contraction: one further contracted loop lies over the array's rows together with the innermost one.
+// Packed contraction: further contracted loops lie over the array's rows together with the innermost one, as the tile
+// lies, or unfolded by the cross-lane unit.
 #include <algorithm>
+#include <cstdlib>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/nest.hpp"
+#include "tilesim/mapping/plan.hpp"
 
 namespace tilesim::mapping {
 
@@ -119,6 +122,181 @@ std::vector<int> packable(const Problem& problem, const Share& machine) {
       dims.push_back(dim);
   }
   return dims;
+}
+
+namespace {
+
+std::size_t unfoldable(const Problem& problem) { return problem.k_dims.size(); }
+
+/// Contracted dims that lie over the rows together, in the order of the contraction.
+std::vector<int> unfolded_dims(const Problem& problem, std::int64_t count) {
+  return {problem.k_dims.end() - count, problem.k_dims.end()};
+}
+
+bool lies_beside(const std::vector<int>& dims, int dim) {
+  return std::find(dims.begin(), dims.end(), dim) != dims.end();
+}
+
+std::int64_t unfolded_extent(const UnfoldedAxis& axis, const Problem& problem, const Nest& nest) {
+  std::int64_t extent = 1;
+  for (const AxisAccess::Term& term : axis.access.terms)
+    extent += std::abs(term.coefficient) * (tile_of(problem, nest, static_cast<std::size_t>(term.dim)) - 1);
+  return extent;
+}
+
+/// What forbids unfolding whatever the tiles are; empty: nothing.
+std::string never_unfolded(const Problem& problem, const Share& machine) {
+  if (problem.on_vector) return "the vector unit has no rows to unfold windows over";
+  if (machine.core.array.dataflow == Dataflow::output_stationary)
+    return "the contraction streams through output-stationary arrays: there are no rows to unfold windows over";
+  if (machine.core.cross_lane.bytes_per_cycle <= 0) return "the machine has no cross-lane unit to unfold windows";
+  if (bits(problem.dtypes[0]) < 8) return "elements smaller than a byte are not moved one by one";
+  if (problem.computed[0]) return "the first operand is computed on chip";
+  if (problem.counted_by_data >= 0) return "how many rows there are is data";
+  return {};
+}
+
+/// Passes of the array's rows that one position of the others takes, with so many dims side by side (1: none).
+std::int64_t unfolded_passes(const Problem& problem, const Nest& nest, std::int64_t rows, std::int64_t unfold) {
+  const std::vector<int>& k = problem.k_dims;
+  std::int64_t outer = 1, inner = 1;
+  for (std::size_t i = 0; i < k.size(); ++i) {
+    const std::int64_t tile = tile_of(problem, nest, static_cast<std::size_t>(k[i]));
+    const bool beside = k[i] == nest.pack || i + static_cast<std::size_t>(unfold) >= k.size();
+    (beside ? inner : outer) *= tile;
+  }
+  return outer * ceil_div(inner, rows);
+}
+
+/// Cycles of the arrays per pass, over all tiles.
+double unfolded_pass_cycles(const Problem& problem, const Nest& nest, const Share& machine) {
+  const ArraySpec& array = machine.core.array;
+  double tiles = 1;
+  for (std::size_t d = 0; d < nest.tiles.size(); ++d)
+    tiles *= static_cast<double>(ceil_div(problem.domain.extents[d], nest.tiles[d]));
+  const auto product = [&](const std::vector<int>& dims) {
+    std::int64_t count = 1;
+    for (int dim : dims) count *= tile_of(problem, nest, static_cast<std::size_t>(dim));
+    return count;
+  };
+  const auto rate = array.rates.find(problem.dtypes[0]);
+  const double slower = 1 / (rate == array.rates.end() || rate->second <= 0 ? 1 : rate->second);
+  const auto one = [&](const std::vector<int>& streamed, const std::vector<int>& across) {
+    return static_cast<double>(ceil_div(product(across), array.columns)) *
+           std::max(slower * static_cast<double>(product(streamed)), static_cast<double>(array.rows));
+  };
+  double pass = one(problem.m_dims, problem.n_dims);
+  if (machine.layout.tile.empty()) pass = std::min(pass, one(problem.n_dims, problem.m_dims));
+  return tiles * static_cast<double>(product(problem.batch_dims)) * pass / static_cast<double>(array.count);
+}
+
+}  // namespace
+
+std::vector<UnfoldedAxis> unfolded_axes(const Problem& problem, std::int64_t count) {
+  const std::vector<int> beside = unfolded_dims(problem, count);
+  std::vector<UnfoldedAxis> axes, rows(beside.size());
+  const std::vector<AxisAccess>& own = problem.domain.operands[0].axes;
+  for (std::size_t axis = 0; axis < own.size(); ++axis) {
+    const bool apart = std::any_of(own[axis].terms.begin(), own[axis].terms.end(),
+                                   [&](const AxisAccess::Term& term) { return lies_beside(beside, term.dim); });
+    if (!apart) {
+      axes.push_back({axis, 1, own[axis], false});
+      continue;
+    }
+    for (const AxisAccess::Term& term : own[axis].terms) {
+      UnfoldedAxis one{axis, term.coefficient, {}, true};
+      one.access.terms.push_back({term.dim, 1});
+      const auto row = std::find(beside.begin(), beside.end(), term.dim);
+      (row == beside.end() ? axes.emplace_back() : rows[static_cast<std::size_t>(row - beside.begin())]) = one;
+    }
+  }
+  axes.insert(axes.end(), rows.begin(), rows.end());
+  return axes;
+}
+
+Shape unfolded_extents(const Problem& problem, const Nest& nest) {
+  Shape extents;
+  for (const UnfoldedAxis& axis : unfolded_axes(problem, nest.unfold))
+    extents.push_back(unfolded_extent(axis, problem, nest));
+  return extents;
+}
+
+std::string wrong_unfold(const Problem& problem, const Nest& nest, const Share& machine) {
+  if (nest.unfold == 0) return {};
+  if (nest.unfold < 2 || nest.unfold > static_cast<std::int64_t>(unfoldable(problem)))
+    return std::to_string(nest.unfold) + " contracted loops are unfolded; 2 to " + std::to_string(unfoldable(problem)) +
+           " are possible here";
+  if (nest.on_vector) return "the vector unit has no rows to unfold windows over";
+  if (std::string never = never_unfolded(problem, machine); !never.empty()) return never;
+  if (nest.pack >= 0) return "a loop is packed and windows are unfolded: one of the two";
+  if (!nest.sub.empty()) return "tiles that are unfolded come whole, not in sub-tiles";
+  const std::vector<int> beside = unfolded_dims(problem, nest.unfold);
+  for (std::size_t i = 1; i < beside.size(); ++i)
+    if (const auto d = static_cast<std::size_t>(beside[i]); nest.tiles[d] < problem.domain.extents[d])
+      return "unfolding needs all of " + problem.domain.names[d] + " in a tile: a shorter one leaves gaps";
+  for (int dim : beside) {
+    int axes = 0;
+    for (const AxisAccess& axis : problem.domain.operands[0].axes)
+      for (const AxisAccess::Term& term : axis.terms) {
+        if (term.dim != dim) continue;
+        ++axes;
+        if (axis.divisor != 1 ||
+            std::any_of(axis.terms.begin(), axis.terms.end(), [](const auto& t) { return t.coefficient < 0; }))
+          return problem.domain.names[static_cast<std::size_t>(dim)] + " does not run forward over stored elements";
+      }
+    if (axes != 1)
+      return problem.domain.names[static_cast<std::size_t>(dim)] + " does not run along one axis of the first operand";
+  }
+  return {};
+}
+
+double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& machine) {
+  if (nest.unfold == 0) return 0;
+  double elements = 1;
+  for (const UnfoldedAxis& axis : unfolded_axes(problem, nest.unfold)) {
+    double tiles = 1, whole = 0;
+    for (const AxisAccess::Term& term : axis.access.terms)
+      tiles *= static_cast<double>(ceil_div(problem.domain.extents[static_cast<std::size_t>(term.dim)],
+                                            nest.tiles[static_cast<std::size_t>(term.dim)]));
+    for (const AxisAccess::Term& term : axis.access.terms) {
+      const auto d = static_cast<std::size_t>(term.dim);
+      const auto trips = static_cast<double>(ceil_div(problem.domain.extents[d], nest.tiles[d]));
+      whole += static_cast<double>(std::abs(term.coefficient)) *
+               (static_cast<double>(problem.domain.extents[d]) - trips) * (tiles / trips);
+    }
+    elements *= tiles + whole;
+  }
+  const OwnDims own = own_dims(problem);
+  elements *= static_cast<double>(plan_loops(problem, nest, own).fetches(0, own).repeats);
+  return elements * static_cast<double>(bits(problem.dtypes[0])) / 8 /
+         static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
+}
+
+Nest unfolded(const Problem& problem, Nest nest, const Share& machine) {
+  nest.unfold = 0;
+  const LoweringProfile& profile = machine.whole.lowering;  // what that chip's compiler does stands there
+  const std::vector<int>& k = problem.k_dims;
+  if (k.size() < 2 || !nest.sub.empty() || profile.convolution || profile.product) return nest;
+  std::int64_t window = 1;
+  for (std::size_t i = 0; i + 1 < k.size(); ++i) window *= tile_of(problem, nest, static_cast<std::size_t>(k[i]));
+  if (window < 2 || !never_unfolded(problem, machine).empty()) return nest;
+  const std::int64_t rows = machine.core.array.rows;
+  std::int64_t least = unfolded_passes(problem, nest, rows, 1);
+  const double pass = unfolded_pass_cycles(problem, nest, machine);
+  double best = pass * static_cast<double>(least);
+  Nest choice = nest;
+  nest.pack = -1;
+  for (nest.unfold = 2; nest.unfold <= static_cast<std::int64_t>(k.size()); ++nest.unfold) {
+    const std::int64_t count = unfolded_passes(problem, nest, rows, nest.unfold);
+    if (count >= least || !wrong_unfold(problem, nest, machine).empty()) continue;
+    const double lanes = unfolding_cycles(problem, nest, machine), cycles = pass * static_cast<double>(count);
+    const std::int64_t bytes = packed_bytes(problem.dtypes[0], element_count(unfolded_extents(problem, nest)));
+    if (std::max(lanes, cycles) >= best || 2 * unfolded_buffers * bytes > machine.core.scratchpad.bytes) continue;
+    best = std::max(lanes, cycles);
+    least = count;
+    choice = nest;
+  }
+  return choice;
 }
 
 }  // namespace tilesim::mapping
