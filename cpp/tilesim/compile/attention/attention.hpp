@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "tilesim/compile/plan/plan.hpp"
-#include "tilesim/mapping/attention.hpp"
+#include "tilesim/mapping/attention/plan.hpp"
 
 namespace tilesim::lower {
 

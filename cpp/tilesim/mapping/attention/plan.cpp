@@ -1,11 +1,11 @@
-#include "tilesim/mapping/attention.hpp"
+#include "tilesim/mapping/attention/plan.hpp"
 
 #include <algorithm>
 #include <cmath>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/machine/parts.hpp"
-#include "tilesim/mapping/attention_walk.hpp"
+#include "tilesim/mapping/attention/walk.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
 

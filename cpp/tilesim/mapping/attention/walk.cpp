@@ -1,11 +1,11 @@
-#include "tilesim/mapping/attention_walk.hpp"
+#include "tilesim/mapping/attention/walk.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/mapping/attention_steps.hpp"
+#include "tilesim/mapping/attention/steps.hpp"
 
 namespace tilesim::mapping {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/mapping/attention.hpp"
+#include "tilesim/mapping/attention/plan.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
 

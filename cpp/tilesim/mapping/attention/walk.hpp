@@ -1,7 +1,7 @@
 // The time of an attention kernel, by walking the queues of its busiest core.
 #pragma once
 
-#include "tilesim/mapping/attention.hpp"
+#include "tilesim/mapping/attention/plan.hpp"
 
 namespace tilesim::mapping {
 
