@@ -257,7 +257,7 @@ void name_reshapes(GraphFunction& function) {
 void read_through_broadcasts(GraphFunction& function) {
   const Uses uses(function);
   std::vector<Op> ops;
-  for (Op& op : function.ops) {
+  for (Op op : function.ops) {
     for (ValueId& operand : op.operands) {
       const int producer = operand == no_value ? -1 : uses.producer[place(operand)];
       if (op.kind != Kind::elementwise || producer < 0) continue;
