@@ -92,7 +92,7 @@ def test_a_chain_needs_two_temporaries(machine: str) -> None:
     tensor = 256 * 256 * 4
     for length in (6, 12):
         for again in (False, True):
-            program = ts.compile(chain(length, again), machine, fuse="none", lowering="best")
+            program = ts.compile(chain(length, again), machine, fuse="none", lowering="best", residency="none")
             check(program)
             given = tensor * (1 + length)
             peak = program.memory_plan().peak_bytes["memory"] - given
