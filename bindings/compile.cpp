@@ -47,8 +47,8 @@ tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& gra
                                         const std::string& fuse, const std::map<std::string, py::dict>& mappings,
                                         const std::string& mapping, const std::string& only, std::int64_t cores,
                                         std::int64_t contexts, std::optional<py::list> groups,
-                                        const std::string& residency,
-                                        const std::map<std::string, std::string>& levels, const std::string& layout) {
+                                        const std::string& residency, const std::map<std::string, std::string>& levels,
+                                        const std::string& layout) {
   tilesim::CompileOptions options;
   options.residency = residency;
   options.levels = levels;
@@ -139,8 +139,7 @@ void init_compile(py::module_& module) {
       "compile", &compile_graph, py::arg("graph"), py::arg("machine"), py::arg("fuse") = "all",
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
       py::arg("cores") = 0, py::arg("contexts") = 0, py::arg("groups") = py::none(), py::arg("residency") = "none",
-      py::arg("levels") = std::map<std::string, std::string>{},
-      py::arg("layout") = "auto",
+      py::arg("levels") = std::map<std::string, std::string>{}, py::arg("layout") = "auto",
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
       "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "

@@ -9,10 +9,10 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/program/byte_ranges.hpp"
 #include "tilesim/program/data_steps.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/program/memory_lifetimes.hpp"
-#include "tilesim/program/run/byte_ranges.hpp"
 #include "tilesim/program/run/text_run.hpp"
 #include "tilesim/program/visit.hpp"
 

@@ -178,10 +178,8 @@ program::Scope number_step(const Op& op, std::int64_t number, const Placement& t
   program::VectorOp compute;
   compute.extents = {Expr(1)};
   compute.lane_dim = 0;
-  compute.nodes.push_back({{.op = VectorNode::Op::constant,
-                            .number = static_cast<double>(number),
-                            .dtype = to.dtype},
-                           0});
+  compute.nodes.push_back(
+      {{.op = VectorNode::Op::constant, .number = static_cast<double>(number), .dtype = to.dtype}, 0});
   compute.outputs.push_back({0, {"count", 0, 0, {{Expr(1), Expr(1)}}}, {}, Combiner::add, 0});
   step.body.push_back(on("", program::Acquire{"count", {"vector"}}));
   step.body.push_back(on("vector", std::move(compute)));

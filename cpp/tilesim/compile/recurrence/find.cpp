@@ -179,8 +179,7 @@ class Finder {
   }
 
   bool reduced(const Op& op) {
-    static const std::set<std::string> combiners{"add",     "multiply",    "maximum",
-                                                 "minimum", "logical_and", "logical_or"};
+    static const std::set<std::string> combiners{"add", "multiply", "maximum", "minimum", "logical_and", "logical_or"};
     if (!combiners.count(op.attributes.text("combiner"))) return false;
     const std::vector<std::int64_t>& dims = op.attributes.integers("dims");
     const bool keeps = op.attributes.flag("keep_dims");

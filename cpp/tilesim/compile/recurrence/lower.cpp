@@ -8,9 +8,9 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/plan/uses.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
 #include "tilesim/compile/plan/lanes.hpp"
+#include "tilesim/compile/plan/uses.hpp"
 #include "tilesim/compile/prepare/checks.hpp"
 #include "tilesim/compile/recurrence/plan.hpp"
 #include "tilesim/compile/vector/vector.hpp"
@@ -28,9 +28,8 @@ class RecurrenceLowering {
  public:
   RecurrenceLowering(const Context& context, const LoopPlan& loop, const Recurrence& r)
       : context_(context),
-        body_{context.graph,   r.body,          context.machine, context.options,
-              context.choices, context.program, {},              r.scalars,
-              context.contexts},
+        body_{context.graph,   r.body, context.machine, context.options, context.choices,
+              context.program, {},     r.scalars,       context.contexts},
         loop_(loop),
         r_(r),
         plan_(plan_recurrence(r, loop, context.machine)),
@@ -42,12 +41,12 @@ class RecurrenceLowering {
     }
     const std::int64_t chunks = ceil_div(loop_.trips, plan_.chunk);
     first_trip_ = chunks > 1 ? Expr::symbol("chunk") * Expr(plan_.chunk) : Expr(0);
-    count_ = loop_.trips % plan_.chunk == 0 ? Expr(plan_.chunk) : min(Expr(plan_.chunk), Expr(loop_.trips) - first_trip_);
+    count_ =
+        loop_.trips % plan_.chunk == 0 ? Expr(plan_.chunk) : min(Expr(plan_.chunk), Expr(loop_.trips) - first_trip_);
     in_chunk_ = plan_.chunk > 1 ? Expr::symbol("trip") : Expr(0);
     trip_ = first_trip_ + in_chunk_;
     body_.counters[loop_.counter_value] = Expr(loop_.start) + trip_ * Expr(loop_.step);
-    for (const Induction& own : loop_.inductions)
-      body_.counters[own.value] = Expr(own.start) + trip_ * Expr(own.step);
+    for (const Induction& own : loop_.inductions) body_.counters[own.value] = Expr(own.start) + trip_ * Expr(own.step);
   }
 
   /// The functions of a trip take the vector unit either way. Products take it here alone; in exchange no state passes
@@ -210,9 +209,9 @@ class RecurrenceLowering {
   Shape tile_of(const End& end) const {
     Shape tile;
     for (std::size_t i = 0; i < end.axes.size(); ++i)
-      tile.push_back(static_cast<int>(i) == end.trips            ? plan_.chunk
+      tile.push_back(static_cast<int>(i) == end.trips  ? plan_.chunk
                      : end.axes[i] == Recurrence::none ? 1
-                                                                 : plan_.tiles[at(end.axes[i])]);
+                                                       : plan_.tiles[at(end.axes[i])]);
     return tile;
   }
 
@@ -258,8 +257,7 @@ class RecurrenceLowering {
     for (std::size_t i = 0; i < end.axes.size(); ++i) {
       const bool trips = static_cast<int>(i) == end.trips, none = end.axes[i] == Recurrence::none;
       if (trips)
-        start.push_back(Expr(end.slice->first) + (end.slice->step > 0 ? first_trip_
-                                                                      : Expr(1) - first_trip_ - count_));
+        start.push_back(Expr(end.slice->first) + (end.slice->step > 0 ? first_trip_ : Expr(1) - first_trip_ - count_));
       else
         start.push_back(none ? Expr(0) : start_[at(end.axes[i])]);
       extent.push_back(trips ? count_ : none ? Expr(1) : extent_[at(end.axes[i])]);
@@ -419,9 +417,9 @@ class RecurrenceLowering {
     for (std::size_t i = 0; i < 2; ++i) {
       factors[i] = dag.node_of(op.operands[i], ops);
       if (!is_exact(op) && rounds_operands(numerics, r_.body.value(op.operands[i]).type.dtype))
-        factors[i] = add_node(dag.nodes(), {.op = VectorNode::Op::convert,
-                                            .arguments = {factors[i], -1, -1},
-                                            .dtype = *numerics.multiply});
+        factors[i] =
+            add_node(dag.nodes(),
+                     {.op = VectorNode::Op::convert, .arguments = {factors[i], -1, -1}, .dtype = *numerics.multiply});
     }
     const DType wide = r_.body.value(op.operands[0]).type.dtype == DType::f64 ? DType::f64 : DType::f32;
     return add_node(dag.nodes(), {.op = VectorNode::Op::function,
@@ -549,9 +547,9 @@ class RecurrenceLowering {
   const Recurrence& r_;
   RecurrencePlan plan_;
   std::int64_t loads_ = 1;
-  std::vector<Expr> start_, extent_;             ///< of the tile at hand, per axis of the space
-  Expr first_trip_, count_, in_chunk_, trip_;    ///< of the chunk; within it; of all
-  std::vector<End> ends_;                        ///< per buffer
+  std::vector<Expr> start_, extent_;           ///< of the tile at hand, per axis of the space
+  Expr first_trip_, count_, in_chunk_, trip_;  ///< of the chunk; within it; of all
+  std::vector<End> ends_;                      ///< per buffer
 };
 
 }  // namespace

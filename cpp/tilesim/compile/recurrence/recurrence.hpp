@@ -31,13 +31,13 @@ struct Recurrence {
     std::size_t state = 0;
   };
 
-  GraphFunction body;                  ///< operations read what views show; views are left out
-  Shape space;                         ///< extents of the axes along which values of a trip lie
-  std::vector<bool> summed;            ///< per such axis: something adds up along it, so that it is never cut
-  std::vector<std::vector<int>> axes;  ///< per value of the body and axis of it: axis of the space
+  GraphFunction body;                   ///< operations read what views show; views are left out
+  Shape space;                          ///< extents of the axes along which values of a trip lie
+  std::vector<bool> summed;             ///< per such axis: something adds up along it, so that it is never cut
+  std::vector<std::vector<int>> axes;   ///< per value of the body and axis of it: axis of the space
   std::vector<std::vector<int>> along;  ///< per value that adds up: along which axes of the space
-  std::vector<int> level;              ///< per value: reductions that must be complete before it
-  std::map<ValueId, double> scalars;   ///< numbers of the body that are known
+  std::vector<int> level;               ///< per value: reductions that must be complete before it
+  std::map<ValueId, double> scalars;    ///< numbers of the body that are known
   std::vector<Slice> reads, writes;
   std::vector<Whole> wholes;
   std::vector<Renewed> states;

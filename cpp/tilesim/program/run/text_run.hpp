@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tilesim/program/run/byte_ranges.hpp"
+#include "tilesim/program/byte_ranges.hpp"
 #include "tilesim/program/run/execute.hpp"
 #include "tilesim/program/run/operation.hpp"
 #include "tilesim/program/run/races.hpp"
