@@ -45,6 +45,7 @@ class Compiler {
         rules_(lower::FusionRules::of(machine, options)),
         prepared_(lower::prepare(graph, machine, options, apart_prices(machine, options, contexts))) {
     choices_.attentions = std::move(prepared_.attentions);
+    lower::separate_formals(prepared_.graph);
     lower::mark_in_place(prepared_.graph);
     options_.record = &products_;
     options_.record_vectors = &vectors_;
@@ -225,9 +226,11 @@ class Compiler {
         const std::size_t product = products_.size(), vector = vectors_.size();
         LoweredKernel lowered = lower_kernel(context, kernel, machine_);
         if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be refused as well
-          whole = false;
           const lower::Apart why{refused->by_price, refused->text()};
-          if (is_given(function, kernel) || !split(function, kernel, why, kept_apart)) throw UserError(refused->why);
+          const bool apart = !is_given(function, kernel) && split(function, kernel, why, kept_apart);
+          if (whole && !apart) throw UserError(refused->why);
+          whole = false;
+          if (!apart) continue;  // what another one gave up may be all that it needs: the next round tells
           notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
           continue;
         }

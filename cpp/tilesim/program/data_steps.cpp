@@ -30,12 +30,12 @@ void add_row_reads(const Statement& statement, Names& names) {
 }
 
 /// Operations of the innermost scope that names any.
-using Operation = std::vector<std::string>;
+using ServedOperations = std::vector<std::string>;
 
 template <class Visit>
 void for_each_in_scope(const Program& program, const Visit& visit) {
   for_each_function(program, [&](const Block& body, const std::string& function) {
-    for_each_knowing(body, Operation(), [&](const Statement& statement, const Operation& around) {
+    for_each_knowing(body, ServedOperations(), [&](const Statement& statement, const ServedOperations& around) {
       visit(statement, function, around);
       const auto* scope = std::get_if<Scope>(&statement.action);
       if (scope && !scope->operation.empty()) return std::optional(scope->operation);
@@ -130,7 +130,7 @@ bool depends_on_parameters(const Program& whole, const DataStep& step) {
 
 std::vector<DataRead> data_reads(const Program& program) {
   std::vector<DataRead> reads;
-  const auto add = [&](const std::string& tensor, bool rows, const std::string& function, const Operation& operation) {
+  const auto add = [&](const std::string& tensor, bool rows, const std::string& function, const ServedOperations& operation) {
     const auto known =
         std::find_if(reads.begin(), reads.end(), [&](const DataRead& read) { return read.tensor == tensor; });
     if (known == reads.end())
@@ -138,7 +138,7 @@ std::vector<DataRead> data_reads(const Program& program) {
     else
       known->rows = known->rows && rows;
   };
-  for_each_in_scope(program, [&](const Statement& statement, const std::string& function, const Operation& around) {
+  for_each_in_scope(program, [&](const Statement& statement, const std::string& function, const ServedOperations& around) {
     Names values, rows;
     for_each_expression(statement, [&](const Expr& expr) { add_data_reads(expr, values); });
     if (const auto* call = std::get_if<Call>(&statement.action))
@@ -149,7 +149,7 @@ std::vector<DataRead> data_reads(const Program& program) {
     for (const std::string& name : rows) add(name, true, function, around);
   });
   const std::vector<DataRead> named = reads;
-  for_each_in_scope(program, [&](const Statement& statement, const std::string&, const Operation&) {
+  for_each_in_scope(program, [&](const Statement& statement, const std::string&, const ServedOperations&) {
     if (const auto* call = std::get_if<Call>(&statement.action))
       for (const auto& [formal, actual] : call->tensors)
         for (const DataRead& read : named)

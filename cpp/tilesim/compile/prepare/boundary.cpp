@@ -1,5 +1,8 @@
 #include "tilesim/compile/prepare/boundary.hpp"
 
+#include <algorithm>
+#include <set>
+
 #include <set>
 
 #include "tilesim/compile/plan/in_place.hpp"
@@ -60,6 +63,20 @@ std::map<ValueId, std::string> declare_boundary(const GraphFunction& function, p
     boundary[output] = value.name;
   }
   return boundary;
+}
+
+void separate_formals(Graph& graph) {
+  std::set<std::string> taken;
+  for (const Value& value : graph.entry().values) taken.insert(value.name);
+  for (std::size_t i = 0; i < graph.functions.size(); ++i) {
+    GraphFunction& function = graph.functions[i];
+    if (static_cast<std::int32_t>(i) == graph.main) continue;
+    const std::string stem = function.name;
+    const auto clashes = [&](const Value& value) { return taken.count(function.name + "." + value.name) > 0; };
+    for (int number = 1; std::ranges::any_of(function.values, clashes); ++number)
+      function.name = stem + ".called" + (number > 1 ? std::to_string(number) : "");
+    for (const Value& value : function.values) taken.insert(function.name + "." + value.name);
+  }
 }
 
 }  // namespace tilesim::lower

@@ -12,4 +12,7 @@ namespace tilesim::lower {
 /// Declares them in the program, named as in the graph; gives the tensor of each value.
 std::map<ValueId, std::string> declare_boundary(const GraphFunction& function, program::Program& program);
 
+/// Renames functions whose formal names, "function.value", are those of other values of the program.
+void separate_formals(Graph& graph);
+
 }  // namespace tilesim::lower
