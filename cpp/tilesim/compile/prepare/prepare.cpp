@@ -75,6 +75,25 @@ void split_affine(GraphFunction& function, std::set<std::string>& kept_apart) {
   function.ops = std::move(ops);
 }
 
+/// A window that has all of an axis, and padding beside, takes the axis alone: what pads changes no result.
+void trim_windows(GraphFunction& function) {
+  for (Op& op : function.ops) {
+    if (op.kind != Kind::window_reduce) continue;
+    const Shape &from = function.value(op.operands[0]).type.shape, &to = function.value(op.results[0]).type.shape;
+    const std::vector<std::int64_t> ones(from.size(), 1), none(2 * from.size(), 0);
+    std::vector<std::int64_t> window = op.attributes.integers("window"), pads = op.attributes.integers("pads", none);
+    const std::vector<std::int64_t> dilation = op.attributes.integers("window_dilation", ones);
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      const std::int64_t low = pads[2 * i];
+      if (to[i] != 1 || dilation[i] != 1 || from[i] == 0 || low < 0 || window[i] < from[i] + low) continue;
+      window[i] = from[i];
+      pads[2 * i] = pads[2 * i + 1] = 0;
+    }
+    op.attributes.set("window", window);
+    op.attributes.set("pads", pads);
+  }
+}
+
 /// Interior zeros of an input-dilated convolution become a pad of their own, timed like any other.
 void materialize_input_dilation(GraphFunction& function) {
   std::vector<Op> ops;
@@ -291,7 +310,10 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
   const LoweringProfile& profile = machine.whole.lowering;
   if (profile.fusion && profile.fusion->keep_affine_apart)
     for (GraphFunction& function : work.functions) split_affine(function, prepared.kept_apart);
-  for (GraphFunction& function : work.functions) materialize_input_dilation(function);
+  for (GraphFunction& function : work.functions) {
+    trim_windows(function);
+    materialize_input_dilation(function);
+  }
   std::set<std::string> whole;
   if (FusionRules::of(machine, options).has(Rule::attention))
     whole = WholeAttentions(machine, options, apart, prepared).find();
