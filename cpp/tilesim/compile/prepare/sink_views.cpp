@@ -81,6 +81,7 @@ class Sinking {
     if (view.kind != Kind::reshape) return -1;
     const ValueId x = view.operands[0], y = view.results[0];
     const Op* source = maker(x);
+    if (turned_.count(y)) return -1;  // it is there for one that went behind: it would come back
     if (!source || element_count(shape(y)) == 0 || source->kind == Kind::iota) return -1;
     const bool product = source->kind == Kind::contract || source->kind == Kind::convolution;
     if (!is_recomputable(source->kind) && source->kind != Kind::reduce && !product) return -1;
@@ -164,6 +165,7 @@ class Sinking {
       turned.attributes.set("shape", wanted);
       turned.results = {add_value(turned.name, TensorType{function_.value(other).type.dtype, wanted})};
       other = turned.results[0];
+      turned_.insert(other);
       before.push_back(std::move(turned));
     }
     const bool only = uses_.consumers[place(y)].size() == 1 && !uses_.is_output[place(y)];
@@ -195,7 +197,8 @@ class Sinking {
   std::set<std::pair<std::string, std::string>> refused_;  ///< that stand in the table already
   std::vector<FusionCandidate>& looked_at_;
   Uses uses_;
-  std::set<ValueId> rows_;  ///< computed from reductions alone, as far as reshapes stood between
+  std::set<ValueId> turned_;  ///< results of reshapes that others needed
+  std::set<ValueId> rows_;    ///< computed from reductions alone, as far as reshapes stood between
 };
 
 }  // namespace
@@ -317,7 +320,7 @@ void join_reshapes(GraphFunction& function) {
 }  // namespace
 
 void sink_views(Graph& graph, std::vector<FusionCandidate>& looked_at) {
-  constexpr std::size_t most = 20'000'000;  // operations looked at: each step reads the function anew
+  constexpr std::size_t most = 5'000'000;  // operations looked at: each step reads the function anew
   for (std::size_t f = 0; f < graph.functions.size(); ++f) {
     GraphFunction& function = graph.functions[f];
     const bool entry = static_cast<std::int32_t>(f) == graph.main;

@@ -189,6 +189,8 @@ void VectorLowering::await_sum(std::size_t index, Block& block) const {
   const int node = add_node(divide.nodes, {.op = VectorNode::Op::input, .index = 0, .dtype = held});
   divide.outputs.push_back({mean_node(divide.nodes, node, row_count(), held), std::move(place), {}, Combiner::add, 0});
   block.push_back(on("vector", std::move(divide)));
+  block.push_back(on("vector", program::Commit{sum.slot, 0, 1}));
+  block.push_back(on("vector", program::Wait{sum.slot, 0, {}, 0, 2}));
 }
 
 /// Turns a finished sum into the reduction's own result (mean, rounding), in its slot's node.
