@@ -67,9 +67,9 @@ def test_every_call_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_message_says_what_the_parameter_is() -> None:
     with pytest.raises(ts.UserError) as caught:
-        ts.compile(ts.workloads.matmul(2, 2, 2), "edge-8", fuse=3)  # type: ignore[arg-type]
+        ts.compile(ts.workloads.matmul(2, 2, 2), "edge-8", fallback=3)  # type: ignore[arg-type]
     error = caught.value
-    assert (error.place, error.value, error.allowed) == ("compile: fuse", "3", "a text")
-    assert "`fuse`" in error.suggestion
+    assert (error.place, error.value, error.allowed) == ("compile: fallback", "3", "a text")
+    assert "`fallback`" in error.suggestion
     with pytest.raises(ts.UserError, match=r"compile: integer_products.*'x'.*True, False"):
         ts.compile(ts.workloads.matmul(2, 2, 2), "edge-8", integer_products="x")  # type: ignore[arg-type]

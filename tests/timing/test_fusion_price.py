@@ -18,11 +18,11 @@ def ratios(seeds: range) -> list[tuple[float, str, int, str]]:
     found = []
     for seed in seeds:
         graph, machine = random_groups(seed, 8, SIZES), MACHINES[seed % 3]
-        program = ts.compile(graph, machine, lowering="best")
+        program = ts.compile(graph, machine, lowering="best", residency="none")
         cycles = ts.simulate(program).cycles
         for rule in {row["rule"] for row in program.fusion.table().rows if row["decision"] != "not legal"}:
             others = [one for one in ts.fusion_rules() if one != rule]
-            without = ts.simulate(ts.compile(graph, machine, lowering="best", fuse=others)).cycles
+            without = ts.simulate(ts.compile(graph, machine, lowering="best", residency="none", fuse=others)).cycles
             found.append((cycles / without, rule, seed, machine))
     return sorted(found, reverse=True)
 

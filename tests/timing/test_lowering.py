@@ -31,7 +31,7 @@ def test_best_reads_neither_profile_nor_barrier() -> None:
     del settings["lowering"]
     settings["core"]["kernel_barrier"] = False
     bare = ts.Machine.load(settings)
-    assert ts.simulate(ts.compile(chain(), bare)).cycles == best.cycles
+    assert ts.simulate(ts.compile(chain(), bare, lowering="best")).cycles == best.cycles
     for result in (native, best):
         assert result.bounds is not None and result.bounds.bytes <= result.memory_bytes
 

@@ -53,7 +53,8 @@ def test_arrays_share_a_tile_as_well_as_any_grid_does() -> None:
         busy = [unit["busy"] for unit in result.units().rows if ".array" in unit["unit"]]
         side = 64
         first_weights = min(k, side)
-        assert max(busy) == passes_of_busiest(m, n, k, arrays, side) + first_weights, (m, n, k, arrays, busy)
+        passes = min(passes_of_busiest(m, n, k, arrays, side), passes_of_busiest(n, m, k, arrays, side))
+        assert max(busy) == passes + first_weights, (m, n, k, arrays, busy)  # either operand may lie still
         shared[sum(value > 0 for value in busy) > 1] += 1
     assert min(shared) > 2
 

@@ -155,7 +155,10 @@ def test_compiled_products(dataflow: str) -> None:
         moved = sum(row["cycles"]["busy"] for row in result.data["units"] if row["kind"] in ("load", "store"))
         port = 4 * (m * k + k * n + m * n) / chip.get("core.dma.bytes_per_cycle")
         assert port <= moved <= 1.01 * port + 3
-        assert result.cycles - moved == scale_sim(m, n, k, 128, 128, dataflow), (m, n, k)
+        folds = scale_sim(m, n, k, 128, 128, dataflow)
+        if dataflow == "weight_stationary":  # either operand may lie still
+            folds = min(folds, scale_sim(n, m, k, 128, 128, dataflow))
+        assert result.cycles - moved == folds, (m, n, k)
 
 
 def test_overlapped_weights_are_never_slower() -> None:

@@ -207,7 +207,7 @@ TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::
     Descriptor moved;
     moved.kind = ComputeKind::permute;
     moved.dtype = problem.dtypes[0];
-    moved.elements = element_count(unfolded_extents(problem, Nest{tile, {}, {}, false, {}, 1, -1, work.unfold}));
+    moved.elements = unfolded_elements(problem, Nest{tile, {}, {}, false, {}, 1, -1, work.unfold});
     cycles.unfolding = latency.latency(moved, {}).done;
   }
   return cycles;

@@ -132,6 +132,8 @@ struct UnfoldedAxis {
 std::vector<UnfoldedAxis> unfolded_axes(const Problem& problem, std::int64_t count);
 /// Of an unfolded tile, per such axis.
 Shape unfolded_extents(const Problem& problem, const Nest& nest);
+/// Of a tile; tiles of more than 2^56 count as 2^56, which fits nowhere.
+std::int64_t unfolded_elements(const Problem& problem, const Nest& nest);
 /// Buffers of an unfolded tile.
 constexpr std::int64_t unfolded_buffers = 2;
 /// Which rule the unfolded windows break; empty: none.

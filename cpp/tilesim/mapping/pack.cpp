@@ -221,6 +221,14 @@ Shape unfolded_extents(const Problem& problem, const Nest& nest) {
   return extents;
 }
 
+std::int64_t unfolded_elements(const Problem& problem, const Nest& nest) {
+  constexpr std::int64_t most = std::int64_t{1} << 56;
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : unfolded_extents(problem, nest))
+    elements = extent > 0 && elements > most / extent ? most : elements * extent;
+  return elements;
+}
+
 std::string wrong_unfold(const Problem& problem, const Nest& nest, const Share& machine) {
   if (nest.unfold == 0) return {};
   if (nest.unfold < 2 || nest.unfold > static_cast<std::int64_t>(unfoldable(problem)))
@@ -290,7 +298,7 @@ Nest unfolded(const Problem& problem, Nest nest, const Share& machine) {
     const std::int64_t count = unfolded_passes(problem, nest, rows, nest.unfold);
     if (count >= least || !wrong_unfold(problem, nest, machine).empty()) continue;
     const double lanes = unfolding_cycles(problem, nest, machine), cycles = pass * static_cast<double>(count);
-    const std::int64_t bytes = packed_bytes(problem.dtypes[0], element_count(unfolded_extents(problem, nest)));
+    const std::int64_t bytes = packed_bytes(problem.dtypes[0], unfolded_elements(problem, nest));
     if (std::max(lanes, cycles) >= best || 2 * unfolded_buffers * bytes > machine.core.scratchpad.bytes) continue;
     best = std::max(lanes, cycles);
     least = count;

@@ -120,7 +120,7 @@ Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, c
     need.scratchpad += ring_bytes(problem.dtypes[operand], tile, buffers);
   }
   if (nest.unfold > 0)
-    need.scratchpad += ring_bytes(problem.dtypes[0], element_count(unfolded_extents(problem, nest)), unfolded_buffers);
+    need.scratchpad += ring_bytes(problem.dtypes[0], unfolded_elements(problem, nest), unfolded_buffers);
   const std::int64_t elements = buffer_elements(problem, nest, loops.whole, 2);
   const std::int64_t sums = ring_bytes(problem.dtypes[2], elements, nest.depths[2]);
   (machine.core.scratchpad.accumulator_bytes > 0 && !problem.on_vector ? need.accumulator : need.scratchpad) += sums;

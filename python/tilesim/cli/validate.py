@@ -84,7 +84,7 @@ def validate_noc(
             help="CSV: network, traffic, packet_flits, offered load, latency, state; the shipped sample if none."
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Runs per row, averaged.")] = 3,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs per row, averaged.")] = 3,
     json_: Json = None,
 ) -> None:
     """Compare with measured latencies and accepted loads of on-chip networks."""

@@ -26,7 +26,7 @@ def built(build: Build) -> ts.Graph:
 
 
 def rows(graph: ts.Graph, machine: str = "edge-8", rule: str = "", decision: str = "", **options: Any) -> list[Any]:
-    found = ts.compile(graph, machine, lowering="best", **options).fusion.table().rows
+    found = ts.compile(graph, machine, lowering="best", residency="none", **options).fusion.table().rows
     return [row for row in found if rule in ("", row["rule"]) and decision in ("", row["decision"])]
 
 
@@ -112,10 +112,12 @@ FIRES: dict[str, tuple[str, Build, int]] = {
 def test_a_rule_fires_and_saves_what_it_says(name: str) -> None:
     rule, build, kernels = FIRES[name]
     graph = built(build)
-    program = ts.compile(graph, "edge-8", lowering="best")
+    program = ts.compile(graph, "edge-8", lowering="best", residency="none")
     taken = [row for row in program.fusion.table().rows if row["rule"] == rule and row["decision"] == "taken"]
     assert len(taken) == 1 and taken[0]["bytes_saved"] > 0 and taken[0]["cycles_saved"] > 0
-    fewer = ts.compile(graph, "edge-8", lowering="best", fuse=[one for one in ts.fusion_rules() if one != rule])
+    fewer = ts.compile(
+        graph, "edge-8", lowering="best", residency="none", fuse=[one for one in ts.fusion_rules() if one != rule]
+    )
     with_rule, without = ts.simulate(program), ts.simulate(fewer)
     assert len(program.kernels) == kernels and len(fewer.kernels) >= kernels
     assert with_rule.memory_bytes < without.memory_bytes
@@ -125,7 +127,7 @@ def test_a_rule_fires_and_saves_what_it_says(name: str) -> None:
 
 def test_bytes_of_eight_operations_in_two_branches() -> None:
     """By hand: both inputs are read, the result is written, nothing else moves."""
-    result = ts.simulate(ts.compile(built(two_branches), "tpu-v3", lowering="best"))
+    result = ts.simulate(ts.compile(built(two_branches), "tpu-v3", lowering="best", residency="none"))
     assert result.memory_bytes == 3 * 128 * 256 * 4
 
 
@@ -162,8 +164,10 @@ VIEWS: dict[str, tuple[Build, int]] = {
 def test_views_part_no_group(name: str, machine: str) -> None:
     build, kernels = VIEWS[name]
     graph = built(build)
-    program = ts.compile(graph, machine, lowering="best")
-    apart = ts.compile(graph, machine, lowering="best", fuse=[rule for rule in ts.fusion_rules() if rule != "views"])
+    program = ts.compile(graph, machine, lowering="best", residency="none")
+    apart = ts.compile(
+        graph, machine, lowering="best", residency="none", fuse=[rule for rule in ts.fusion_rules() if rule != "views"]
+    )
     assert len(program.kernels) == kernels < len(apart.kernels)
     together, parted = ts.simulate(program), ts.simulate(apart)
     assert together.memory_bytes < parted.memory_bytes and together.cycles < parted.cycles
@@ -174,7 +178,7 @@ def test_views_part_no_group(name: str, machine: str) -> None:
 
 def test_bytes_of_rows_that_dropped_their_axis() -> None:
     """By hand: the matrix is read once and written once."""
-    result = ts.simulate(ts.compile(built(dropped_axes), "tpu-v3", lowering="best"))
+    result = ts.simulate(ts.compile(built(dropped_axes), "tpu-v3", lowering="best", residency="none"))
     assert result.memory_bytes == 2 * 128 * 256 * 4
 
 

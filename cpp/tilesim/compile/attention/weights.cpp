@@ -137,7 +137,7 @@ void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
   on_vector(program::Release{"s", 0}, block);
   if (p_.mask) on_vector(program::Release{"mask", 0}, block);
   on_vector(program::Commit{"p", 0, 1}, block);
-  wait("acc", sums_before(k.number), "vector", block);
+  if (!k.number.is_constant() || k.number.value() > 0) wait("acc", sums_before(k.number), "vector", block);
   Compute rescale = over({k.rows, p_.width});
   const int old = rescale.input(wide("acc", k, p_.width)), factor = rescale.input(across("factor", k, p_.width));
   rescale.output(rescale.apply(Function::multiply, old, factor), wide("acc", k, p_.width));

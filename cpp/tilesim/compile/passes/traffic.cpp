@@ -25,7 +25,7 @@ struct TrafficStep {
   CompiledExpr expr;  ///< extent, condition
   int index = -1;     ///< of a loop
   bool used = false;  ///< the loop's index in what is inside
-  std::vector<TrafficStep> inside, otherwise;
+  std::vector<TrafficStep> inside, else_inside;
   const program::Tensor* tensor = nullptr;
   const program::Transfer* transfer = nullptr;
   bool store = false, indirect = false;
@@ -84,8 +84,9 @@ struct Traffic::Walk {
       } else if (const auto* branch = std::get_if<program::If>(&statement.action)) {
         step.kind = TrafficStep::Kind::branch;
         step.expr = compile(branch->condition);
-        step.inside = steps(branch->then);
-        step.otherwise = steps(branch->otherwise);
+        const auto& [condition, yes, no] = *branch;
+        step.inside = steps(yes);
+        step.else_inside = steps(no);
       } else if (const auto* scope = std::get_if<program::Scope>(&statement.action)) {
         std::vector<TrafficStep> own = steps(scope->body);
         std::move(own.begin(), own.end(), std::back_inserter(list));
@@ -93,7 +94,7 @@ struct Traffic::Walk {
       } else if (!transfer(statement, step)) {
         continue;
       }
-      if (step.kind == TrafficStep::Kind::transfer || !step.inside.empty() || !step.otherwise.empty())
+      if (step.kind == TrafficStep::Kind::transfer || !step.inside.empty() || !step.else_inside.empty())
         list.push_back(std::move(step));
     }
     return list;
@@ -125,7 +126,7 @@ struct Traffic::Walk {
       if (step.kind == TrafficStep::Kind::transfer) {
         move(step, weight);
       } else if (step.kind == TrafficStep::Kind::branch) {
-        run(step.expr(environment.data()) != 0 ? step.inside : step.otherwise, weight);
+        run(step.expr(environment.data()) != 0 ? step.inside : step.else_inside, weight);
       } else {
         const std::int64_t trips = step.expr(environment.data());
         if (!step.used && trips > 0) {

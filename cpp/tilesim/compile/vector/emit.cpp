@@ -177,20 +177,20 @@ bool VectorLowering::divides_rows(std::size_t index) const {
 /// A sum is complete: those that read it may, once it is divided.
 void VectorLowering::await_sum(std::size_t index, Block& block) const {
   const Held& sum = sums_[index];
+  if (divides_rows(index)) {  // an update, which stands behind the sum in its queue
+    const DType held = sum_dtype(context_.value(op(reduces_[index]).operands[0]).type.dtype);
+    program::VectorOp divide;
+    View place = view(sum, true);
+    for (const program::Dim& dim : place.dims) divide.extents.push_back(dim.extent);
+    divide.lane_dim = lane_;
+    divide.inputs.push_back(place);
+    const int node = add_node(divide.nodes, {.op = VectorNode::Op::input, .index = 0, .dtype = held});
+    divide.outputs.push_back(
+        {mean_node(divide.nodes, node, row_count(), held), std::move(place), {}, Combiner::add, 0});
+    block.push_back(on("vector", std::move(divide)));
+  }
   block.push_back(on("vector", program::Commit{sum.slot, 0, 1}));
   block.push_back(on("vector", program::Wait{sum.slot, 0, {}, 0, 1}));
-  if (!divides_rows(index)) return;
-  const DType held = sum_dtype(context_.value(op(reduces_[index]).operands[0]).type.dtype);
-  program::VectorOp divide;
-  View place = view(sum, true);
-  for (const program::Dim& dim : place.dims) divide.extents.push_back(dim.extent);
-  divide.lane_dim = lane_;
-  divide.inputs.push_back(place);
-  const int node = add_node(divide.nodes, {.op = VectorNode::Op::input, .index = 0, .dtype = held});
-  divide.outputs.push_back({mean_node(divide.nodes, node, row_count(), held), std::move(place), {}, Combiner::add, 0});
-  block.push_back(on("vector", std::move(divide)));
-  block.push_back(on("vector", program::Commit{sum.slot, 0, 1}));
-  block.push_back(on("vector", program::Wait{sum.slot, 0, {}, 0, 2}));
 }
 
 /// Turns a finished sum into the reduction's own result (mean, rounding), in its slot's node.

@@ -41,18 +41,10 @@ class EntryRing {
   explicit EntryRing(std::size_t capacity) : entries_(capacity) {}
   bool full() const { return count_ == entries_.size(); }
   bool empty() const { return count_ == 0; }
-  Entry& push() {
-    Entry& entry = entries_[(head_ + count_) % entries_.size()];
-    ++count_;
-    entry = Entry{};
-    return entry;
-  }
+  Entry& push() { return entries_[(head_ + count_++) % entries_.size()] = Entry{}; }
   Entry& front() { return entries_[head_]; }
   const Entry& front() const { return entries_[head_]; }
-  void pop() {
-    head_ = (head_ + 1) % entries_.size();
-    --count_;
-  }
+  void pop() { head_ = (head_ + 1) % entries_.size(), --count_; }
 
  private:
   std::vector<Entry> entries_;

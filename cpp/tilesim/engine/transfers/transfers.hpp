@@ -49,12 +49,10 @@ class Transfers {
     std::vector<Target> targets;         ///< of a send
     std::vector<Effect> after;
   };
-
   static constexpr std::int64_t no_target = 0xFFFF;
   static std::uint64_t tag_of(std::int32_t transfer, std::int64_t target) {
     return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
   }
-
   void copy(Stream& stream, int queue);
   bool fetch(Stream& stream, int queue);
   bool has_window(Stream& stream, int queue);
