@@ -130,7 +130,8 @@ bool depends_on_parameters(const Program& whole, const DataStep& step) {
 
 std::vector<DataRead> data_reads(const Program& program) {
   std::vector<DataRead> reads;
-  const auto add = [&](const std::string& tensor, bool rows, const std::string& function, const ServedOperations& operation) {
+  const auto add = [&](const std::string& tensor, bool rows, const std::string& function,
+                       const ServedOperations& operation) {
     const auto known =
         std::find_if(reads.begin(), reads.end(), [&](const DataRead& read) { return read.tensor == tensor; });
     if (known == reads.end())
@@ -138,16 +139,18 @@ std::vector<DataRead> data_reads(const Program& program) {
     else
       known->rows = known->rows && rows;
   };
-  for_each_in_scope(program, [&](const Statement& statement, const std::string& function, const ServedOperations& around) {
-    Names values, rows;
-    for_each_expression(statement, [&](const Expr& expr) { add_data_reads(expr, values); });
-    if (const auto* call = std::get_if<Call>(&statement.action))
-      for (const auto& [name, value] : call->parameters) add_data_reads(value, values);
-    add_row_reads(statement, rows);
-    const auto* scope = std::get_if<Scope>(&statement.action);
-    for (const std::string& name : values) add(name, false, function, scope ? scope->operation : around);
-    for (const std::string& name : rows) add(name, true, function, around);
-  });
+  for_each_in_scope(program,
+                    [&](const Statement& statement, const std::string& function, const ServedOperations& around) {
+                      Names values, rows;
+                      for_each_expression(statement, [&](const Expr& expr) { add_data_reads(expr, values); });
+                      if (const auto* call = std::get_if<Call>(&statement.action))
+                        for (const auto& [name, value] : call->parameters) add_data_reads(value, values);
+                      add_row_reads(statement, rows);
+                      const auto* scope = std::get_if<Scope>(&statement.action);
+                      for (const std::string& name : values)
+                        add(name, false, function, scope ? scope->operation : around);
+                      for (const std::string& name : rows) add(name, true, function, around);
+                    });
   const std::vector<DataRead> named = reads;
   for_each_in_scope(program, [&](const Statement& statement, const std::string&, const ServedOperations&) {
     if (const auto* call = std::get_if<Call>(&statement.action))
