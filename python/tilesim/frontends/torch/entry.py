@@ -32,7 +32,7 @@ def from_torch(
     """A graph of a PyTorch module, by torch.export.
 
     What depends on no input (masks, positions, rotary tables) is evaluated while reading. Parameters become weights in
-    the module's own memory; meta and fake ones serve for timing (their integer buffers count as zeros). A buffer that
+    the module's own memory; meta and fake ones serve for timing (integer and bool buffers count as 0). A buffer that
     the module changes becomes an input whose new value is an output (an alias); its present value is the default.
 
     Args:
