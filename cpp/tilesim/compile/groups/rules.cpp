@@ -52,7 +52,8 @@ const std::vector<RuleInfo>& fusion_rules() {
       {Rule::recurrence, "recurrence",
        "all trips of a counted loop whose values keep to their axes from trip to trip: selective scans, gated averages",
        "positions follow from the counter; no product mixes the elements of a state; its tiles fit the scratchpad",
-       "the state: read and written in every trip", equal},
+       "the state: read and written in every trip",
+       "sums of a trip may be taken in another order, within the bound of a sum; all else as if it were stored"},
   };
   return rules;
 }
