@@ -12,7 +12,7 @@
 #include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/plan/uses.hpp"
 #include "tilesim/compile/prepare/checks.hpp"
-#include "tilesim/compile/recurrence/plan.hpp"
+#include "tilesim/compile/recurrence/computes.hpp"
 #include "tilesim/compile/vector/vector.hpp"
 #include "tilesim/program/vector_work.hpp"
 
@@ -28,31 +28,17 @@ class RecurrenceLowering {
  public:
   RecurrenceLowering(const Context& context, const LoopPlan& loop, const Recurrence& r)
       : context_(context),
-        body_{context.graph,   r.body, context.machine, context.options, context.choices,
-              context.program, {},     r.scalars,       context.contexts},
         loop_(loop),
         r_(r),
         plan_(plan_recurrence(r, loop, context.machine)),
-        loads_(std::max<std::int64_t>(1, context.machine.core.dma.load_queues)) {
-    for (std::size_t i = 0; i < r_.space.size(); ++i) {
-      const std::int64_t tile = plan_.tiles[i], trips = ceil_div(r_.space[i], tile);
-      start_.push_back(trips > 1 ? Expr::symbol("part" + std::to_string(i)) * Expr(tile) : Expr(0));
-      extent_.push_back(r_.space[i] % tile == 0 ? Expr(tile) : min(Expr(tile), Expr(r_.space[i]) - start_.back()));
-    }
-    const std::int64_t chunks = ceil_div(loop_.trips, plan_.chunk);
-    first_trip_ = chunks > 1 ? Expr::symbol("chunk") * Expr(plan_.chunk) : Expr(0);
-    count_ =
-        loop_.trips % plan_.chunk == 0 ? Expr(plan_.chunk) : min(Expr(plan_.chunk), Expr(loop_.trips) - first_trip_);
-    in_chunk_ = plan_.chunk > 1 ? Expr::symbol("trip") : Expr(0);
-    trip_ = first_trip_ + in_chunk_;
-    body_.counters[loop_.counter_value] = Expr(loop_.start) + trip_ * Expr(loop_.step);
-    for (const Induction& own : loop_.inductions) body_.counters[own.value] = Expr(own.start) + trip_ * Expr(own.step);
-  }
+        tile_(r, loop, plan_),
+        computes_(context, loop, r_, plan_, tile_),
+        loads_(std::max<std::int64_t>(1, context.machine.core.dma.load_queues)) {}
 
   /// The functions of a trip take the vector unit either way. Products take it here alone; in exchange no state passes
   /// through memory.
   std::optional<RecurrenceGain> gain() const {
-    if (!plan_.fits || !computes_all() || !multiplies_all()) return std::nullopt;
+    if (!plan_.fits || !computes_.computes_all() || !computes_.multiplies_all()) return std::nullopt;
     const Share& machine = context_.machine;
     double moved = 0;
     for (const Recurrence::Renewed& state : r_.states) {
@@ -67,7 +53,7 @@ class RecurrenceLowering {
       std::erase_if(others.results, [](const RecurrenceStage::Result& result) {
         return result.sum && result.sum->kind == Kind::contract;
       });
-      products += cycles(stage) - cycles(others);
+      products += computes_.cycles(stage) - computes_.cycles(others);
     }
     std::int64_t parts = 1;
     for (std::size_t i = 0; i < r_.space.size(); ++i) parts *= ceil_div(r_.space[i], plan_.tiles[i]);
@@ -101,37 +87,6 @@ class RecurrenceLowering {
   }
 
  private:
-  struct Compute {
-    program::VectorOp op;
-    std::set<std::size_t> read;  ///< buffers
-  };
-
-  static DType dtype_of(const program::VectorOp& op) {
-    for (const program::VectorNodeSpec& node : op.nodes)
-      if (node.node.op == VectorNode::Op::input) return node.node.dtype;
-    return op.nodes.empty() ? DType::f32 : op.nodes[0].node.dtype;
-  }
-
-  /// Of a stage on one full tile.
-  double cycles(const RecurrenceStage& stage) const {
-    if (stage.results.empty()) return 0;
-    const program::VectorOp op = compute(stage).op;
-    const auto extent = [&](int i) { return stage.spans[at(i)] ? plan_.tiles[at(i)] : std::int64_t{1}; };
-    const Descriptor descriptor = vector_descriptor(dtype_of(op), program::work_of(op),
-                                                    static_cast<int>(std::ssize(r_.space)), plan_.lane, extent);
-    return static_cast<double>(ClosedForm(context_.machine).latency(descriptor, {}).done);
-  }
-
-  bool computes_all() const {
-    const VectorSpec& vector = context_.machine.core.vector;
-    for (const Op& op : r_.body.ops)
-      for (const ValueId operand : op.operands)
-        if (operand != no_value && !r_.scalars.count(operand) && !r_.body.value(operand).type.shape.empty() &&
-            !computes(vector, r_.body.value(operand).type.dtype))
-          return false;
-    return true;
-  }
-
   // ---- Around the kernel: what of a loop's state no trip writes
 
   const Placement& result(const Op& op, std::size_t state) const { return context_.placements[at(op.results[state])]; }
@@ -228,7 +183,7 @@ class RecurrenceLowering {
   // ---- Slots and transfers
 
   std::vector<program::Slot> slots() const {
-    const bool one = std::ranges::all_of(start_, [](const Expr& start) { return start.is_constant(); });
+    const bool one = std::ranges::all_of(tile_.start, [](const Expr& start) { return start.is_constant(); });
     std::vector<program::Slot> slots;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
       const RecurrenceBuffer& buffer = plan_.buffers[i];
@@ -257,10 +212,11 @@ class RecurrenceLowering {
     for (std::size_t i = 0; i < end.axes.size(); ++i) {
       const bool trips = static_cast<int>(i) == end.trips, none = end.axes[i] == Recurrence::none;
       if (trips)
-        start.push_back(Expr(end.slice->first) + (end.slice->step > 0 ? first_trip_ : Expr(1) - first_trip_ - count_));
+        start.push_back(Expr(end.slice->first) +
+                        (end.slice->step > 0 ? tile_.first_trip : Expr(1) - tile_.first_trip - tile_.count));
       else
-        start.push_back(none ? Expr(0) : start_[at(end.axes[i])]);
-      extent.push_back(trips ? count_ : none ? Expr(1) : extent_[at(end.axes[i])]);
+        start.push_back(none ? Expr(0) : tile_.start[at(end.axes[i])]);
+      extent.push_back(trips ? tile_.count : none ? Expr(1) : tile_.extent[at(end.axes[i])]);
       strides.push_back(is_turned ? memory[i] : trips ? buffer.tile : none ? 0 : buffer.strides[at(end.axes[i])]);
     }
     return region_transfer(placement, start, extent, strides, buffer.slot);
@@ -275,12 +231,12 @@ class RecurrenceLowering {
     View memory{buffer.slot, 0, offset, {}}, tile{buffer.slot, 0, offset, {}};
     for (std::size_t i = 0; i < end.axes.size(); ++i) {
       const bool trips = static_cast<int>(i) == end.trips, none = end.axes[i] == Recurrence::none;
-      const Expr extent = trips ? count_ : none ? Expr(1) : extent_[at(end.axes[i])];
+      const Expr extent = trips ? tile_.count : none ? Expr(1) : tile_.extent[at(end.axes[i])];
       memory.dims.push_back({extent, strides[i]});
       tile.dims.push_back({extent, trips ? buffer.tile : none ? 0 : buffer.strides[at(end.axes[i])]});
     }
     if (!buffer.spans[at(plan_.lane)]) {  // from one lane to all
-      const Expr lanes = min(Expr(context_.machine.core.vector.lanes), extent_[at(plan_.lane)]);
+      const Expr lanes = min(Expr(context_.machine.core.vector.lanes), tile_.extent[at(plan_.lane)]);
       memory.dims.push_back({loaded ? lanes : Expr(1), 0});
       tile.dims.push_back({loaded ? lanes : Expr(1), 0});
     }
@@ -314,154 +270,19 @@ class RecurrenceLowering {
     block.push_back(on("store0", program::Release{slot, 0}));
   }
 
-  // ---- Computes
-
-  /// Where the buffer's part of this trip begins; of a state, the copy that the trip reads, or makes.
-  Expr offset_of(const RecurrenceBuffer& buffer, bool makes, std::size_t number) const {
-    if (buffer.use == Use::state) return modulo(makes ? trip_ + Expr(1) : trip_, 2) * Expr(buffer.tile);
-    if (buffer.use != Use::read && buffer.use != Use::write) return 0;
-    const Recurrence::Slice& slice = slice_of(number);
-    return (slice.step > 0 ? in_chunk_ : count_ - Expr(1) - in_chunk_) * Expr(buffer.tile);
-  }
-
-  const Recurrence::Slice& slice_of(std::size_t number) const {
-    const std::size_t first_read = r_.wholes.size(), first_write = first_read + r_.reads.size() + r_.states.size();
-    return number < first_write ? r_.reads[number - first_read] : r_.writes[number - first_write];
-  }
-
-  View view(std::size_t number, bool makes, const RecurrenceStage& stage) const {
-    const RecurrenceBuffer& buffer = plan_.buffers[number];
-    View result{buffer.slot, 0, offset_of(buffer, makes, number), {}};
-    for (std::size_t i = 0; i < r_.space.size(); ++i)
-      result.dims.push_back({stage.spans[i] ? extent_[i] : Expr(1), buffer.strides[i]});
-    return result;
-  }
-
-  /// By value: the buffer that holds it before the stage, and whether that is a state's new copy.
-  std::map<ValueId, std::pair<std::size_t, bool>> held_before(const RecurrenceStage& stage) const {
-    std::map<ValueId, std::pair<std::size_t, bool>> held;
-    std::size_t state = 0;
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const RecurrenceBuffer& buffer = plan_.buffers[i];
-      if (buffer.use == Use::write) continue;
-      if (buffer.use == Use::state) {
-        const ValueId after = r_.states[state++].after;
-        if (r_.level[at(after)] < stage.level) held.try_emplace(after, i, true);
-      }
-      if (buffer.use != Use::sum || r_.level[at(buffer.value)] <= stage.level) held[buffer.value] = {i, false};
-    }
-    return held;
-  }
-
-  Compute compute(const RecurrenceStage& stage) const {
-    Compute compute;
-    for (std::size_t i = 0; i < r_.space.size(); ++i)
-      compute.op.extents.push_back(stage.spans[i] ? extent_[i] : Expr(1));
-    compute.op.lane_dim = plan_.lane;
-    DagBuilder dag(body_);
-    bind_held(stage, compute, dag);
-    std::set<int> ops;
-    for (int i = 0; i < std::ssize(r_.body.ops); ++i)
-      if (is_recomputable(r_.body.ops[at(i)].kind)) ops.insert(i);
-    std::vector<int> roots;
-    for (const RecurrenceStage::Result& result : stage.results) {
-      if (!result.sum)
-        roots.push_back(dag.node_of(result.value, ops));
-      else if (result.sum->kind == Kind::reduce)
-        roots.push_back(dag.node_of(result.sum->operands[0], ops));
-      else
-        roots.push_back(product(*result.sum, dag, ops));
-    }
-    compute.op.nodes = std::move(dag.nodes());
-    for (std::size_t i = 0; i < roots.size(); ++i)
-      for (const std::size_t buffer : stage.results[i].buffers) add_output(stage, i, roots[i], buffer, compute);
-    return compute;
-  }
-
-  /// Declares what the results are computed from, as far as it is held.
-  void bind_held(const RecurrenceStage& stage, Compute& compute, DagBuilder& dag) const {
-    const auto held = held_before(stage);
-    std::set<ValueId> seen;
-    std::vector<ValueId> pending;
-    for (const RecurrenceStage::Result& result : stage.results)
-      if (result.sum)
-        pending.insert(pending.end(), result.sum->operands.begin(), result.sum->operands.end());
-      else
-        pending.push_back(result.value);
-    while (!pending.empty()) {
-      const ValueId value = pending.back();
-      pending.pop_back();
-      if (value == no_value || r_.scalars.count(value) || body_.counters.count(value)) continue;
-      if (!seen.insert(value).second) continue;
-      if (const auto found = held.find(value); found != held.end()) {
-        const auto& [buffer, makes] = found->second;
-        compute.op.inputs.push_back(view(buffer, makes, stage));
-        compute.read.insert(buffer);
-        dag.bind_input(value, static_cast<int>(compute.op.inputs.size()) - 1);
-      } else if (const Op* op = maker(value)) {
-        pending.insert(pending.end(), op->operands.begin(), op->operands.end());
-      }
-    }
-  }
-
-  const Op* maker(ValueId value) const {
-    for (const Op& op : r_.body.ops)
-      if (op.results[0] == value) return &op;
-    return nullptr;
-  }
-
-  /// Operands rounded as an array rounds them: a loop gives the same whichever unit multiplies.
-  int product(const Op& op, DagBuilder& dag, const std::set<int>& ops) const {
-    const Numerics& numerics = context_.machine.core.array.numerics;
-    int factors[2];
-    for (std::size_t i = 0; i < 2; ++i) {
-      factors[i] = dag.node_of(op.operands[i], ops);
-      if (!is_exact(op) && rounds_operands(numerics, r_.body.value(op.operands[i]).type.dtype))
-        factors[i] =
-            add_node(dag.nodes(),
-                     {.op = VectorNode::Op::convert, .arguments = {factors[i], -1, -1}, .dtype = *numerics.multiply});
-    }
-    const DType wide = r_.body.value(op.operands[0]).type.dtype == DType::f64 ? DType::f64 : DType::f32;
-    return add_node(dag.nodes(), {.op = VectorNode::Op::function,
-                                  .function = Function::multiply,
-                                  .arguments = {factors[0], factors[1], -1},
-                                  .dtype = wide});
-  }
-
-  /// Whether products come out as an array of this machine would have them.
-  bool multiplies_all() const {
-    const Numerics& numerics = context_.machine.core.array.numerics;
-    return std::ranges::all_of(r_.body.ops, [&](const Op& op) {
-      if (op.kind != Kind::contract || is_exact(op)) return true;
-      const bool tf32 = numerics.multiply_tf32 && r_.body.value(op.operands[0]).type.dtype == DType::f32;
-      return !tf32 && unit_roundoff(numerics.accumulate) <= unit_roundoff(DType::f32);
-    });
-  }
-
-  void add_output(const RecurrenceStage& stage, std::size_t result, int node, std::size_t buffer,
-                  Compute& compute) const {
-    program::VectorOutputSpec output{node, view(buffer, true, stage), {}, Combiner::add, 0};
-    if (const Op* sum = stage.results[result].sum) {
-      output.reduce = r_.along[at(stage.results[result].value)];
-      std::ranges::sort(output.reduce);
-      if (sum->kind == Kind::reduce) output.combiner = parse_combiner(sum->attributes.text("combiner"));
-    }
-    compute.op.outputs.push_back(std::move(output));
-  }
-
   // ---- Statements
 
   Block one_trip() const {
     Block block;
     std::vector<std::size_t> sums;
     for (const RecurrenceStage& stage : plan_.stages) {
-      Compute compute = this->compute(stage);
+      RecurrenceComputes::Compute compute = computes_.compute(stage);
       for (const std::size_t number : compute.read) {
         const RecurrenceBuffer& buffer = plan_.buffers[number];
         if (buffer.use == Use::sum) block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, 1}));
         if (buffer.use != Use::state) continue;
-        const bool fresh = made(number) < stage.level;
-        const Expr pieces = Expr(loaded_pieces(number)) + trip_ + Expr(fresh ? 1 : 0);
+        const bool fresh = computes_.made(number) < stage.level;
+        const Expr pieces = Expr(loaded_pieces(number)) + tile_.trip + Expr(fresh ? 1 : 0);
         block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, pieces}));
       }
       std::vector<std::size_t> done;
@@ -483,14 +304,6 @@ class RecurrenceLowering {
     return block;
   }
 
-  /// Level of the stage that makes a state.
-  int made(std::size_t number) const {
-    for (const RecurrenceStage& stage : plan_.stages)
-      for (const RecurrenceStage::Result& result : stage.results)
-        if (std::ranges::count(result.buffers, number) > 0) return stage.level;
-    return 0;
-  }
-
   Block one_chunk() const {
     Block block;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
@@ -499,7 +312,7 @@ class RecurrenceLowering {
       if (buffer.use == Use::write) block.push_back(on("", program::Acquire{buffer.slot, {"vector"}}));
     Block trips = one_trip();
     if (plan_.chunk > 1)
-      block.push_back(loop("trip", count_, std::move(trips)));
+      block.push_back(loop("trip", tile_.count, std::move(trips)));
     else
       std::ranges::move(trips, std::back_inserter(block));
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
@@ -542,14 +355,13 @@ class RecurrenceLowering {
   }
 
   const Context& context_;
-  Context body_;
   const LoopPlan& loop_;
   const Recurrence& r_;
   RecurrencePlan plan_;
+  RecurrenceTile tile_;
+  RecurrenceComputes computes_;
   std::int64_t loads_ = 1;
-  std::vector<Expr> start_, extent_;           ///< of the tile at hand, per axis of the space
-  Expr first_trip_, count_, in_chunk_, trip_;  ///< of the chunk; within it; of all
-  std::vector<End> ends_;                      ///< per buffer
+  std::vector<End> ends_;  ///< per buffer
 };
 
 }  // namespace
