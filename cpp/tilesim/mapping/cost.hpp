@@ -57,6 +57,8 @@ class CostModel {
   /// `crowd` where that is finite, else `steps`.
   double cycles(const Nest& nest);
   /// As `legal`, for a nest of the right form and without words.
+  /// Below the bound of every order and depth of these tiles, for a part of its effort.
+  double least_cycles(const Nest& nest);
   bool fits(const Nest& nest) const;
   const Problem& problem() const { return problem_; }
   const Share& machine() const { return machine_; }

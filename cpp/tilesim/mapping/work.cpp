@@ -75,6 +75,12 @@ CostModel::Work CostModel::work(const Nest& nest) {
   return total;
 }
 
+double CostModel::least_cycles(const Nest& nest) {
+  const Work least = work(nest);
+  return std::max(least.busy, least.finishing) + load_wait_ + store_wait_ +
+         static_cast<double>(machine_.core.kernel_launch_cycles);
+}
+
 /// As `work`, over all pieces: by how many there are of each size.
 CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   const std::size_t dims = nest.tiles.size();

@@ -132,6 +132,10 @@ class Search {
     nest.order = space_.orders[0];
     if (!model_.fits(nest)) return;  // other orders keep as many sums on chip, or more
     nest = packed(model_.problem(), std::move(nest), model_.machine());
+    if (model_.least_cycles(nest) > known_ * margin_) {  // most tiles, in any order
+      ++found_.priced;
+      return;
+    }
     std::size_t place = SIZE_MAX;
     for (const auto* order : distinct_orders(nest)) {
       if (options_.cancel && (found_.priced & 255) == 0) options_.cancel->poll();
