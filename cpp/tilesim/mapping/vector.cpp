@@ -188,8 +188,7 @@ double turns_of(const VectorProblem& problem, const VectorTiles& tiles, bool str
 
 }  // namespace
 
-VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own) {
-  VectorCost cost;
+VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own) {
   VectorTiles walked = tiles;  // pieces move and are computed on as tiles of their size
   if (!tiles.sub.empty()) walked.tiles = tiles.sub;
   double rows = 1, turns = 0, computing = 0, least = 0;
@@ -213,6 +212,8 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
     }
   }
   for (const VectorOperand& operand : problem.operands) least += compulsory_bytes(problem, operand);
+  VectorWeighed result;
+  VectorCost& cost = result.cost;
   const double read = queues.bytes[0], written = queues.bytes[1], transfers = queues.transfers;
   const auto lanes_rate = static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
   const double lanes_latency = queues.changes * static_cast<double>(machine.core.cross_lane.latency);
@@ -231,31 +232,36 @@ VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const 
   cost.read_bytes = static_cast<std::int64_t>(std::min(read, 9e18));
   cost.written_bytes = static_cast<std::int64_t>(std::min(written, 9e18));
   cost.transfers = static_cast<std::int64_t>(std::min(transfers, 9e18));
-  // A buffer is loaded, turned to its lanes, computed on and loaded again, behind stores on the same memory; a ring of
-  // d has d in turn.
+  cost.bound = least / peak;
+  // A buffer is loaded, turned to its lanes, computed on and loaded again, behind stores on the same memory.
   const double each = turns / workers * (latency + lanes_latency + static_cast<double>(machine.core.vector.latency));
   const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
-  const double ring = (each + used) / static_cast<double>(tiles.depth);
+  result.ring = each + used;
   const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers / workers;
-  const std::pair<double, const char*> parts[] = {
-      {cost.compute, "compute"},
-      {cost.memory, "memory"},
-      {ring, "the ring of buffers"},
-      {issue, "issue of transfers"},
-      {queues.cycles[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
-      {queues.cycles[1] / workers, "latency of stores"}};
-  const auto longest = std::max_element(std::begin(parts), std::end(parts));
-  cost.limit = longest->second;
-  cost.bound = least / peak;
+  result.parts = {{{cost.compute, "compute"},
+                   {cost.memory, "memory"},
+                   {0, "the ring of buffers"},
+                   {issue, "issue of transfers"},
+                   {queues.cycles[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
+                   {queues.cycles[1] / workers, "latency of stores"}}};
   // Of the first tile's loads and the last one's stores nothing hides what they take.
-  cost.cycles = longest->first + queues.exposed / rate + queues.turned / lanes_rate + lanes_latency + latency +
-                transfers / workers;
-  return cost;
+  result.exposed = queues.exposed / rate + queues.turned / lanes_rate + lanes_latency + latency + transfers / workers;
+  return result;
+}
+
+VectorCost VectorWeighed::with_depth(std::int64_t depth) const {
+  VectorCost result = cost;
+  auto all = parts;
+  all[2].first = ring / static_cast<double>(depth);
+  const auto longest = std::max_element(all.begin(), all.end());
+  result.limit = longest->second;
+  result.cycles = longest->first + exposed;
+  return result;
 }
 
 VectorCost price(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine) {
   Prepared own(problem, machine);
-  VectorCost cost = priced(problem, tiles, machine, own);
+  VectorCost cost = weighed(problem, tiles, machine, own).with_depth(tiles.depth);
   if (problem.ranks || problem.walks) cost.cycles = walked_cycles(problem, tiles, machine);
   return cost;
 }

@@ -1,6 +1,7 @@
 // What the tiles of a vector kernel move and compute, one by one for the walk and in all for the closed form.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -58,8 +59,17 @@ class Prepared {
   std::unordered_map<std::vector<std::int64_t>, Total, Hash> known_;
 };
 
-/// By a closed form.
-VectorCost priced(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own);
+/// A closed form of tiles, before their rings have a depth.
+struct VectorWeighed {
+  VectorCost cost;  ///< without cycles and limit
+  std::array<std::pair<double, const char*>, 6> parts;
+  double ring = 0;  ///< cycles of one buffer
+  double exposed = 0;
+
+  /// A ring of d has d buffers in turn.
+  VectorCost with_depth(std::int64_t depth) const;
+};
+VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, const Share& machine, Prepared& own);
 
 /// Trips over tiles, per axis, of the core that has most of them; how many cores (or contexts of them) are at work.
 /// Loops over tiles are what they divide; those along which tiles depend on each other stay whole.

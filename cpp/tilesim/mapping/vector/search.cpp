@@ -104,7 +104,18 @@ class VectorSearch {
 
  private:
   void add(const VectorTiles& tiles) {
-    if (legal(problem_, tiles, machine_).legal) found_.push_back({tiles, priced(problem_, tiles, machine_, own_)});
+    if (legal(problem_, tiles, machine_).legal)
+      found_.push_back({tiles, weighed(problem_, tiles, machine_, own_).with_depth(tiles.depth)});
+  }
+
+  /// Deeper rings take more of the scratchpad.
+  void add_depths(VectorTiles tiles) {
+    tiles.depth = 1;
+    if (!legal(problem_, tiles, machine_).legal) return;
+    const VectorWeighed any = weighed(problem_, tiles, machine_, own_);
+    for (; tiles.depth <= 3; ++tiles.depth)
+      if (tiles.depth == 1 || legal(problem_, tiles, machine_).legal)
+        found_.push_back({tiles, any.with_depth(tiles.depth)});
   }
 
   /// Whole tiles of all sizes, lanes and depths.
@@ -118,10 +129,7 @@ class VectorSearch {
       if (cancel_) cancel_->poll();
       for (std::size_t i = 0; i < rank; ++i) tiles.tiles[i] = sizes_[i][index[i]];
       for (int lane : problem_.lanes)
-        for (tiles.depth = 1; tiles.depth <= 3 && steps_of(problem_, tiles) <= most_steps; ++tiles.depth) {
-          tiles.lane = lane;
-          add(tiles);
-        }
+        if (tiles.lane = lane; steps_of(problem_, tiles) <= most_steps) add_depths(tiles);
       for (axis = 0; axis < rank; ++axis) {
         if (++index[axis] < sizes_[axis].size()) break;
         index[axis] = 0;
