@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <set>
 
 #include "tilesim/base/shape.hpp"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr std::int64_t most_sizes = 4000;  // combinations of tile sizes that are priced
 constexpr double most_steps = 1 << 20;     // tiles in all: longer programs are not worth simulating
+constexpr double alike = 1.005;            // what could not be faster by more is not walked
 constexpr std::size_t least_walked = 10;   // of the best by the closed form
 
 /// Tile sizes of an axis worth trying: equal pieces, and those rounded up to what the lanes or memory take at once.
@@ -78,7 +80,9 @@ class VectorSearch {
         keep_(keep),
         cancel_(cancel),
         own_(problem, machine),
-        sizes_(all_sizes(problem, machine)) {
+        sizes_(all_sizes(problem, machine)),
+        leaves_out_(start != nullptr) {
+    known_.cycles = std::numeric_limits<double>::infinity();
     for (std::size_t axis = 0; start && axis < sizes_.size(); ++axis) {
       std::vector<std::int64_t>& sizes = sizes_[axis];
       const auto at = std::lower_bound(sizes.begin(), sizes.end(), start->tiles[axis]);
@@ -153,10 +157,19 @@ class VectorSearch {
         }
   }
 
+  /// No faster than a nest of as few transfers that was walked, or by less than the walk errs.
+  bool promises_nothing(const RankedTiles& ranked) const {
+    if (!leaves_out_) return false;
+    const double least = std::max(ranked.cost.compute, ranked.cost.memory);
+    return known_.cycles <= alike * least && known_.transfers <= ranked.cost.transfers;
+  }
+
   void walk(RankedTiles ranked) {
     if (cancel_) cancel_->poll();
+    if (promises_nothing(ranked)) return;
     if (!seen_.insert(key_of(ranked.tiles)).second) return;
     ranked.cost.cycles = walked_cycles(problem_, ranked.tiles, machine_);
+    if (ranked.cost.cycles < known_.cycles) known_ = ranked.cost;
     walked_.push_back(std::move(ranked));
   }
 
@@ -224,6 +237,8 @@ class VectorSearch {
   std::vector<std::vector<std::int64_t>> sizes_;
   std::vector<RankedTiles> found_, walked_;
   std::set<std::vector<std::int64_t>> seen_;  ///< walked
+  VectorCost known_;                          ///< of the fastest that was walked
+  bool leaves_out_ = false;                   ///< what promises nothing
 };
 
 }  // namespace

@@ -5,7 +5,8 @@
 
 namespace tilesim::mapping {
 
-/// As `search`, with the sizes of `start` among those tried.
+/// As `search`, with the sizes of `start` among those tried. Left out: those that cannot be faster by more than the
+/// walk errs than others of as few transfers.
 std::vector<RankedTiles> search_from(const VectorProblem& problem, const Share& machine, std::size_t keep,
                                      const VectorTiles& start, CancelToken* cancel);
 
