@@ -212,11 +212,6 @@ class ResidentChoice {
     const std::int64_t step = std::max(granule, capacity_ / rungs), rung = bytes / step;
     if (rung == 0 || !lowering_.again) return nullptr;
     const auto [entry, fresh] = again_.try_emplace({place, rung});
-    if (fresh) {
-      static int n = 0;
-      if (getenv("RESID_N"))
-        fprintf(stderr, "again %d body %zu kernel %zu rung %ld\n", ++n, place.first, place.second, (long)rung);
-    }
     if (fresh) entry->second = candidates_.again(place.first, place.second, rung * step);
     return entry->second && entry->second->held <= bytes ? &*entry->second : nullptr;
   }
