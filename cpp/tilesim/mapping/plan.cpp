@@ -181,8 +181,7 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
                     });
     buffer.depth = nest.depths[operand];
     buffer.sent = operand < 2 && sends(problem, nest, operand);
-    if (buffer.sent)
-      buffer.leaders = leaders_of(problem, operand, buffer.depth, plan.fetches(operand, own).transfers);
+    if (buffer.sent) buffer.leaders = leaders_of(problem, operand, buffer.depth, plan.fetches(operand, own).transfers);
     buffer.pieces = plan.cut.empty() ? 1 : pieces_of(problem, nest, operand);
     for (int dim : plan.cut)
       if (buffer.pieces > 1 && has(own[operand], dim)) buffer.cut.push_back(dim);

@@ -53,10 +53,10 @@ struct KernelPlan : LoopPlan {
     Shape extents;  ///< per axis of the operand or result
     Shape along;    ///< of these extents, what memory brings along beyond what is used
     std::int64_t elements = 1, depth = 1;
-    std::int64_t pieces = 1;  ///< in which a tile comes, or leaves
-    bool sent = false;        ///< one core fetches it for all, through `sending_buffers` of its own
+    std::int64_t pieces = 1;   ///< in which a tile comes, or leaves
+    bool sent = false;         ///< one core fetches it for all, through `sending_buffers` of its own
     std::int64_t leaders = 1;  ///< cores that do so in turn, tile by tile; each fills every so manieth buffer
-    std::vector<int> cut;     ///< dims along which it comes in pieces
+    std::vector<int> cut;      ///< dims along which it comes in pieces
   };
   std::array<Buffer, 3> buffers{};      ///< of a, b, sums
   std::vector<Buffer> leaves, outputs;  ///< as the problem has them

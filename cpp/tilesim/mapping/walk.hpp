@@ -132,8 +132,8 @@ struct CostModel::Walk {
     const double passed = port_free[port_of((*queue.transfers)[queue.next])];
     double at = std::max({queue.free, passed - port_room, memory_free - model.one_way_ - model.memory_room_});
     if (model.link_rate_ > 0) at = std::max(at, link_free[store && !model.links_meet_] - model.link_room_);
-    const auto window =
-        static_cast<std::size_t>(std::min<std::int64_t>(64, model.window_ * leaders_of((*queue.transfers)[queue.next])));
+    const auto window = static_cast<std::size_t>(
+        std::min<std::int64_t>(64, model.window_ * leaders_of((*queue.transfers)[queue.next])));
     if (queue.requests >= window) at = std::max(at, queue.in_flight[(queue.requests - window) & 63]);
     if (queue.left > 0) return at;
     const Transfer& transfer = (*queue.transfers)[queue.next];
@@ -252,7 +252,7 @@ struct CostModel::Walk {
     const double left = port_free[leader] = std::max(port_free[leader], now) + passing;
     double last = left;
     for (std::size_t other = 0; other < port_free.size(); ++other) {
-      if (other != leader) port_free[other] = std::max(port_free[other] + passing, left);
+      if (other != leader) port_free[other] = std::max(port_free[other], now) + passing;
       last = std::max(last, port_free[other]);
     }
     tiles.through.push_back(left);

@@ -102,8 +102,8 @@ Needs needs_of(const mapping::Problem& part, bool multicast) {
     needs.bytes += bytes;
     needs.fetched += bytes / static_cast<double>(cores);
     if (cores > 1)
-      needs.sent = std::max(needs.sent, bytes / static_cast<double>(
-                                                    std::min<std::int64_t>(2, mapping::most_leaders(part, operand))));
+      needs.sent = std::max(
+          needs.sent, bytes / static_cast<double>(std::min<std::int64_t>(2, mapping::most_leaders(part, operand))));
   }
   return needs;
 }

@@ -210,7 +210,8 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
   mma.n_dims = dims.columns;
   mma.k_dims = dims.contraction;
   mma.stationary_a = dims.stationary_a;
-  mma.a = product_view(operands_[0].slot, domain_.operands[0], operands_[0].slot_strides, {dims.order.begin(), columns}, array);
+  mma.a = product_view(operands_[0].slot, domain_.operands[0], operands_[0].slot_strides, {dims.order.begin(), columns},
+                       array);
   if (nest_.unfold > 0) {
     Access apart;
     for (const mapping::UnfoldedAxis& axis : mapping::unfolded_axes(problem_, nest_.unfold))

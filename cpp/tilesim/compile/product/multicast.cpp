@@ -22,9 +22,7 @@ bool multicasts(const Share& machine) {
   return machine.network.multicast && machine.network.kind == "simple" && machine.core.count <= most_cores;
 }
 
-bool ProductLowering::goes_round(int index) const {
-  return plan_.buffers[static_cast<std::size_t>(index)].leaders > 1;
-}
+bool ProductLowering::goes_round(int index) const { return plan_.buffers[static_cast<std::size_t>(index)].leaders > 1; }
 
 /// The ring that one of several leaders fills: who sends to it is known.
 std::string ProductLowering::ring_name(int index, std::int64_t leader) const {

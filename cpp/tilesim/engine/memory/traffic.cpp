@@ -352,7 +352,8 @@ OnChip on_chip_bytes(const program::CompiledProgram& program, const program::Cur
       moved.held.emplace_back(part.core, packed_bytes(tensor.dtype, ceil_div(common * elements, spanned)));
   }
   // Cores that read all alike begin with different ones: the next by number, in a circle.
-  const auto next = std::find_if(moved.held.begin(), moved.held.end(), [&](const auto& one) { return one.first > core; });
+  const auto next =
+      std::find_if(moved.held.begin(), moved.held.end(), [&](const auto& one) { return one.first > core; });
   std::rotate(moved.held.begin(), next, moved.held.end());
   return moved;
 }
