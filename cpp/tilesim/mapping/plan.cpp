@@ -146,6 +146,22 @@ Nest in_whole_tiles(Nest nest) {
   return nest;
 }
 
+std::int64_t most_leaders(const Problem& problem, std::size_t operand) {
+  const bool both = sharing(problem, 0) > 1 && sharing(problem, 1) > 1;
+  return std::max<std::int64_t>(1, sharing(problem, operand) / (both ? 2 : 1));
+}
+
+namespace {
+
+/// As many as have equally many buffers each.
+std::int64_t leaders_of(const Problem& problem, std::size_t operand, std::int64_t depth, std::int64_t tiles) {
+  std::int64_t count = std::min({most_leaders(problem, operand), depth, tiles});
+  while (depth % count != 0) --count;
+  return count;
+}
+
+}  // namespace
+
 KernelPlan plan(const Problem& problem, const Nest& nest) {
   const OwnDims own = own_dims(problem);
   KernelPlan plan{plan_loops(problem, nest, own), {}, {}, {}, {}, {}};
@@ -165,6 +181,7 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
                     });
     buffer.depth = nest.depths[operand];
     buffer.sent = operand < 2 && sends(problem, nest, operand);
+    if (buffer.sent) buffer.leaders = leaders_of(problem, operand, buffer.depth, plan.fetches(operand, own).transfers);
     buffer.pieces = plan.cut.empty() ? 1 : pieces_of(problem, nest, operand);
     for (int dim : plan.cut)
       if (buffer.pieces > 1 && has(own[operand], dim)) buffer.cut.push_back(dim);

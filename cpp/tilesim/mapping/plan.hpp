@@ -53,9 +53,10 @@ struct KernelPlan : LoopPlan {
     Shape extents;  ///< per axis of the operand or result
     Shape along;    ///< of these extents, what memory brings along beyond what is used
     std::int64_t elements = 1, depth = 1;
-    std::int64_t pieces = 1;  ///< in which a tile comes, or leaves
-    bool sent = false;        ///< one core fetches it for all, through `sending_buffers` of its own
-    std::vector<int> cut;     ///< dims along which it comes in pieces
+    std::int64_t pieces = 1;   ///< in which a tile comes, or leaves
+    bool sent = false;         ///< one core fetches it for all, through `sending_buffers` of its own
+    std::int64_t leaders = 1;  ///< cores that do so in turn, tile by tile; each fills every so manieth buffer
+    std::vector<int> cut;      ///< dims along which it comes in pieces
   };
   std::array<Buffer, 3> buffers{};      ///< of a, b, sums
   std::vector<Buffer> leaves, outputs;  ///< as the problem has them
@@ -64,6 +65,10 @@ struct KernelPlan : LoopPlan {
 };
 /// Of a nest with a size per dim, an order of all dims and three depths; whether it fits is the caller's question.
 KernelPlan plan(const Problem& problem, const Nest& nest);
+
+/// How many cores at most fetch tiles of operand a or b for all that need them, in turn: with both operands sent, no
+/// core does so for both.
+std::int64_t most_leaders(const Problem& problem, std::size_t operand);
 
 /// The access of a, b, the result, the leaves, and what the epilogue stores.
 const Access& access_of(const Problem& problem, std::size_t operand);

@@ -89,7 +89,8 @@ struct CostModel::Walk {
   /// Tiles of an operand that one core fetches for all: how many are there, and how many have passed its port again.
   struct Sent {
     bool any = false;
-    std::size_t port = 0;                  ///< of the core that fetches them
+    std::size_t port = 0;                  ///< of the first core that fetches them
+    std::size_t leaders = 1;               ///< cores that do so in turn
     std::vector<const Transfer*> tiles;    ///< in order
     std::vector<double> fetched, through;  ///< of these
   };
@@ -100,13 +101,29 @@ struct CostModel::Walk {
   double buffer_at(const Transfer& transfer) const {
     if (!sent(transfer)) return rings[transfer.operand].free_at(transfer.version);
     const Sent& tiles = sending[transfer.operand];
-    const std::size_t loaded = tiles.fetched.size(), before = static_cast<std::size_t>(sending_buffers);
+    const std::size_t loaded = tiles.fetched.size();
+    const std::size_t before = static_cast<std::size_t>(sending_buffers) * tiles.leaders;
     if (loaded < before) return 0;
     return tiles.through.size() + before <= loaded ? unknown : tiles.through[loaded - before];
   }
 
   std::size_t port_of(const Transfer& transfer) const {
-    return transfer.operand < 2 ? sending[transfer.operand].port : 0;
+    if (!sent(transfer)) return 0;
+    const Sent& tiles = sending[transfer.operand];
+    return tiles.port + static_cast<std::size_t>(transfer.version) % tiles.leaders;
+  }
+
+  /// Cores whose queues take the operand's transfers.
+  std::int64_t leaders_of(const Transfer& transfer) const {
+    return sent(transfer) ? static_cast<std::int64_t>(sending[transfer.operand].leaders) : 1;
+  }
+
+  /// What one core fetches for all passes its port; all other transfers pass every core's.
+  double pass_ports(const Transfer& transfer, double cycles, double now) {
+    const std::size_t own = port_of(transfer);
+    for (std::size_t port = 0; port < port_free.size(); ++port)
+      if (port == own || !sent(transfer)) port_free[port] = std::max(port_free[port], now) + cycles;
+    return port_free[own];
   }
 
   /// Earliest time of a queue's next request; unknown while what it waits for has no time yet.
@@ -115,8 +132,9 @@ struct CostModel::Walk {
     const double passed = port_free[port_of((*queue.transfers)[queue.next])];
     double at = std::max({queue.free, passed - port_room, memory_free - model.one_way_ - model.memory_room_});
     if (model.link_rate_ > 0) at = std::max(at, link_free[store && !model.links_meet_] - model.link_room_);
-    if (queue.requests >= static_cast<std::size_t>(model.window_))
-      at = std::max(at, queue.in_flight[(queue.requests - static_cast<std::size_t>(model.window_)) & 63]);
+    const auto window = static_cast<std::size_t>(
+        std::min<std::int64_t>(64, model.window_ * leaders_of((*queue.transfers)[queue.next])));
+    if (queue.requests >= window) at = std::max(at, queue.in_flight[(queue.requests - window) & 63]);
     if (queue.left > 0) return at;
     const Transfer& transfer = (*queue.transfers)[queue.next];
     if (store && queue.next >= stored.size()) return unknown;
@@ -159,11 +177,8 @@ struct CostModel::Walk {
                          model.meeting(transfer.operand, static_cast<double>(bytes));
     memory_free = std::max(memory_free, now + model.one_way_) + served;
     double done = memory_free + std::max(0.0, alone - served) + model.store_wait_ - model.one_way_;
-    if (port_rate > 0) {
-      double& port = port_free[port_of(transfer)];
-      port = std::max(port, now) + static_cast<double>(bytes) / port_rate;
-      done = std::max(done, port + model.store_wait_);
-    }
+    if (port_rate > 0)
+      done = std::max(done, pass_ports(transfer, static_cast<double>(bytes) / port_rate, now) + model.store_wait_);
     if (model.link_rate_ > 0) {
       const double crossing = over_links(place, bytes);
       if (crossing > 0) {
@@ -201,7 +216,7 @@ struct CostModel::Walk {
         channels ? channels->request(address, bytes, now, store, core) : answered(transfer, place, bytes, store, now);
     if (queue.in_flight.empty()) queue.in_flight.assign(64, 0);
     queue.in_flight[queue.requests++ & 63] = done;
-    queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle));
+    queue.free = now + static_cast<double>(ceil_div(bytes, dma.bytes_per_cycle * leaders_of(transfer)));
     queue.left -= bytes;
     finish = std::max(finish, done);
     if (queue.left > 0) return;
@@ -225,30 +240,39 @@ struct CostModel::Walk {
     const std::size_t next = tiles.through.size();
     if (next >= tiles.fetched.size()) return unknown;
     const double free = rings[tiles.tiles[next]->operand].free_at(tiles.tiles[next]->version);
-    return free == unknown ? unknown : std::max({free, tiles.fetched[next], port_free[tiles.port] - port_room});
+    if (free == unknown) return unknown;
+    return std::max({free, tiles.fetched[next], port_free[port_of(*tiles.tiles[next])] - port_room});
   }
 
   /// It passes the port of the core that has fetched it, and that of every other.
   void send(Sent& tiles, double now) {
     const Transfer& transfer = *tiles.tiles[tiles.through.size()];
     const double passing = static_cast<double>(transfer.bytes) / port_rate;
-    const double left = port_free[tiles.port] = std::max(port_free[tiles.port], now) + passing;
-    double& other = port_free[1 - tiles.port];
-    other = std::max(other + passing, left);
+    const std::size_t leader = port_of(transfer);
+    const double left = port_free[leader] = std::max(port_free[leader], now) + passing;
+    double last = left;
+    for (std::size_t other = 0; other < port_free.size(); ++other) {
+      if (other != leader) port_free[other] = std::max(port_free[other], now) + passing;
+      last = std::max(last, port_free[other]);
+    }
     tiles.through.push_back(left);
-    rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = other + model.one_way_;
-    finish = std::max(finish, other + model.one_way_);
+    rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = last + model.one_way_;
+    finish = std::max(finish, last + model.one_way_);
   }
 
-  /// Two operands are fetched by two cores, of which this one is the first.
+  /// Two operands are fetched by different cores, of which this one is the first.
   void find_sends() {
-    for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand)
+    for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand) {
       sending[operand].any = planned.buffers[operand].sent;
+      sending[operand].leaders = static_cast<std::size_t>(planned.buffers[operand].leaders);
+    }
     for (std::size_t operand = 0; operand < 2; ++operand) {
       fetched_for[operand] = model.fetched_for(nest, operand);
       if (model.computed(operand)) preparing[operand] = static_cast<double>(model.preparing(operand, nest));
     }
-    sending[1].port = sending[0].any && sending[1].any ? 1 : 0;
+    if (sending[0].any && sending[1].any) sending[1].port = sending[0].leaders;
+    const std::size_t last = std::max(sending[0].port + sending[0].leaders, sending[1].port + sending[1].leaders);
+    port_free.assign(last + 1, 0);  // one fetches for itself alone
   }
 
   /// When the operand's tile, or piece, that a step reads is there; unknown: not yet.
@@ -328,7 +352,7 @@ struct CostModel::Walk {
     see_port();
     find_home();
     find_sends();
-    two = in_two || sending[1].port == 1;
+    two = in_two || sending[1].port > 0;
     queues[0].transfers = queues[1].transfers = &loads;
     queues[2].transfers = &stores;
     if (!two) return;
@@ -387,7 +411,7 @@ struct CostModel::Walk {
   double fetched_for[2] = {1, 1};          ///< cores, per operand
   double preparing[2] = {0, 0};            ///< cycles of the vector unit per tile that a prologue computes
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
-  double port_free[2] = {0, 0};            ///< of this core, and of one that fetches for it
+  std::vector<double> port_free{0};        ///< of the cores that fetch for others, this one first, and of one more
   Ring rows{};                             ///< of unfolded tiles
   double memory_free = 0, unit_free = 0, vector_free = 0, lanes_free = 0, finish = 0;
   std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand

@@ -66,8 +66,41 @@ class ResidentChoice {
     void operator+=(const Price& other) { cycles += other.cycles, bytes += other.bytes; }
   };
 
+  /// Bytes that pass the busiest port per byte that cores load of a value which they hold for each other. Cores go
+  /// through their loads side by side, two tiles at a time: those that ask one holder at one time wait for its port.
+  double ports_per_byte(const TensorUse& use, const Candidate& value) const {
+    constexpr std::size_t together = 2;
+    double all = 0, waited = 0;
+    std::vector<double> ports(use.cores.size(), 0);
+    for (std::size_t first = 0; first < most_steps_seen; first += together) {
+      std::fill(ports.begin(), ports.end(), 0);
+      for (std::size_t core = 0; core < use.cores.size(); ++core) {
+        const std::vector<CoreUse::Step>& steps = use.cores[core].steps;
+        for (std::size_t i = first; i < std::min(first + together, steps.size()); ++i) {
+          all += steps[i].times * volume(steps[i].region);
+          for (const program::HeldPart& part : value.parts) {
+            if (at(part.core) == core) continue;
+            const double bytes = steps[i].times * common(steps[i].region, part);
+            ports[core] += bytes;
+            ports[at(part.core)] += bytes;
+          }
+        }
+      }
+      waited += *std::max_element(ports.begin(), ports.end());
+    }
+    return all > 0 ? streams_ * waited / all : 0;
+  }
+
+  static double common(const Region& region, const program::HeldPart& part) {
+    double elements = 1;
+    for (std::size_t axis = 0; axis < part.low.size(); ++axis)
+      elements *= static_cast<double>(std::max<std::int64_t>(
+          0, std::min(part.high[axis], region.high[axis]) - std::max(part.low[axis], region.low[axis]) + 1));
+    return elements;
+  }
+
   /// With this value resident beside those that are already. What one core reads from another passes the ports of
-  /// both: cores that read the same wait for one port, whoever holds it, and each for its own.
+  /// both.
   Price price(const Place& place, const KernelState& kernel, const Candidate* resident) const {
     const double times = candidates_.bodies()[place.first].times;
     double memory = 0, copied = 0, fetched = 0;
@@ -86,7 +119,7 @@ class ResidentChoice {
       copied += bytes;
       if (found->parts.empty()) continue;
       const double loaded = bytes * use.loaded / std::max(1.0, use.loaded + use.stored);
-      fetched += loaded * (std::max(streams_ * use.busiest, use.readers) + streams_ * use.busiest);
+      fetched += loaded * ports_per_byte(use, *found);
     }
     // Both are loaded in one order: neither hides behind the other.
     const double moving = memory / memory_rate_ + fetched / port_rate_;
@@ -212,11 +245,6 @@ class ResidentChoice {
     const std::int64_t step = std::max(granule, capacity_ / rungs), rung = bytes / step;
     if (rung == 0 || !lowering_.again) return nullptr;
     const auto [entry, fresh] = again_.try_emplace({place, rung});
-    if (fresh) {
-      static int n = 0;
-      if (getenv("RESID_N"))
-        fprintf(stderr, "again %d body %zu kernel %zu rung %ld\n", ++n, place.first, place.second, (long)rung);
-    }
     if (fresh) entry->second = candidates_.again(place.first, place.second, rung * step);
     return entry->second && entry->second->held <= bytes ? &*entry->second : nullptr;
   }

@@ -170,7 +170,7 @@ struct Traffic::Walk {
     TensorUse& use = *step.use;
     (step.store ? use.stored : use.loaded) += weight * padded * static_cast<double>(bits(step.tensor->dtype)) / 8;
     use.elements += weight * elements;
-    if (regions && step.tensor->role == program::Role::temporary) note(use, step.store, apart, region);
+    if (regions && step.tensor->role == program::Role::temporary) note(use, step.store, apart, region, weight);
   }
 
   static std::int64_t with_padding(const program::Tensor& tensor, std::size_t axis, const Region& region,
@@ -186,7 +186,7 @@ struct Traffic::Walk {
     return count;
   }
 
-  void note(TensorUse& use, bool store, bool apart, const Region& region) const {
+  void note(TensorUse& use, bool store, bool apart, const Region& region, double weight) const {
     use.cores.resize(streams);
     CoreUse& own = use.cores[stream];
     if (store) {
@@ -194,6 +194,7 @@ struct Traffic::Walk {
       own.stored.push_back(region);
       return;
     }
+    if (own.steps.size() < most_steps_seen) own.steps.push_back({region, weight});
     if (!own.loaded) {
       own.loaded = region;
       return;
@@ -215,29 +216,6 @@ struct Traffic::Walk {
   std::int64_t moved = 0;
   std::size_t stream = 0, streams = 1;
 };
-
-namespace {
-
-void see_readers(TensorUse& use) {
-  std::optional<Region> all;
-  double sum = 0, most = 0;
-  for (const CoreUse& core : use.cores) {
-    if (!core.loaded) continue;
-    const double own = volume(*core.loaded);
-    sum += own;
-    most = std::max(most, own);
-    if (!all) all = core.loaded;
-    for (std::size_t axis = 0; axis < all->low.size(); ++axis) {
-      all->low[axis] = std::min(all->low[axis], core.loaded->low[axis]);
-      all->high[axis] = std::max(all->high[axis], core.loaded->high[axis]);
-    }
-  }
-  if (!all) return;
-  use.busiest = most / sum;
-  use.readers = std::max(1.0, sum / volume(*all));
-}
-
-}  // namespace
 
 Traffic::Traffic(const program::Program& program) : program_(program) {
   for (const program::Tensor& tensor : program.tensors) tensors_[tensor.name] = &tensor;
@@ -268,10 +246,7 @@ KernelUse Traffic::of(const program::Scope& kernel, bool regions) const {
     return std::nullopt;
   }
   if (regions)
-    for (auto& [tensor, use] : walk.uses) {
-      use.cores.resize(walk.streams);
-      see_readers(use);
-    }
+    for (auto& [tensor, use] : walk.uses) use.cores.resize(walk.streams);
   return std::move(walk.uses);
 }
 

@@ -16,18 +16,23 @@ struct Region { std::vector<std::int64_t> low, high; };
 
 /// What one core (context) stores: regions; and what it loads: one region around all of it.
 struct CoreUse {
+  struct Step {
+    Region region;
+    double times = 1;
+  };
   std::vector<Region> stored;
   std::optional<Region> loaded;
+  std::vector<Step> steps = {};  ///< the first loads, in order
 };
+
+/// Loads of a core and tensor that are kept in order.
+constexpr std::size_t most_steps_seen = 16;
 
 /// What a kernel does with a tensor, under the name that its transfers have for it.
 struct TensorUse {
   double loaded = 0, stored = 0;    ///< bytes of all cores together: of memory, with the padding of layouts
   double elements = 0;              ///< loaded and stored
   std::vector<CoreUse> cores = {};  ///< by stream, where regions are asked for
-  /// Of what all cores load, where regions are asked for: the part of the core that loads most, and how many cores
-  /// load an element on average, which they do at one time.
-  double busiest = 1, readers = 1;
   bool regions = true;  ///< false: rows found through another tensor, or elements apart
 };
 

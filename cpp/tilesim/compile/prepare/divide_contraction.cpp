@@ -15,11 +15,14 @@ namespace {
 struct Sizes {
   double batch = 1, m = 1, n = 1, k = 1;
   double a = 4, b = 4, c = 4;
+  double rate = 1;  ///< products per cell and cycle
 };
 
 struct Rates {
   double columns, cells;    ///< of the arrays of a core
   double bytes_per_cycle;   ///< of the chip
+  double port;              ///< bytes per cycle of a core
+  bool multicast;           ///< what several cores need may leave the memory once
   double vector_per_cycle;  ///< additions of a core
   double hand_over;         ///< cycles from the last store of a kernel to the first load of the next
 };
@@ -33,27 +36,45 @@ Rates rates_of(const Share& machine) {
   return {static_cast<double>(std::max<std::int64_t>(1, array.columns)),
           static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns)),
           bandwidth * machine.memory.efficiency / hertz,
+          std::min(port_rate(machine) / hertz, static_cast<double>(machine.core.dma.bytes_per_cycle)),
+          multicasts(machine),
           static_cast<double>(vector.lanes * vector.sublanes * vector.issue) / vector.simple,
           2e-12 * static_cast<double>(machine.memory.latency_ps) * hertz +
               static_cast<double>(machine.core.kernel_launch_cycles + 3 * machine.network.latency_cycles)};
 }
 
+/// Cycles in which the operands' parts of a core, of which so many cores need each, and its results are there.
+double moving(double a, double b, double c, double sharing_a, double sharing_b, double cores, const Rates& r) {
+  const double alone = std::max(cores * (a + b + c) / r.bytes_per_cycle, (a + b + c) / r.port);
+  if (!r.multicast || (sharing_a < 2 && sharing_b < 2)) return alone;
+  // What is fetched for others leaves again through the port; two cores take turns.
+  const double sent = std::max(sharing_a > 1 ? a : 0, sharing_b > 1 ? b : 0) / 2;
+  return std::min(
+      alone, std::max(cores * (a / sharing_a + b / sharing_b + c) / r.bytes_per_cycle, (a + b + c + sent) / r.port));
+}
+
 /// Cycles on so many cores with `parts` of the contraction: the best grid of batches, rows and columns for the rest.
 double cycles(const Sizes& s, const Rates& r, std::int64_t cores, std::int64_t parts) {
-  const auto cut = [](double extent, std::int64_t by) { return std::ceil(extent / static_cast<double>(by)); };
+  const auto cut = [](double extent, double by) { return std::ceil(extent / by); };
+  const auto slices = static_cast<double>(parts);
   double best = 1e300;
   for (std::int64_t rows = 1; rows <= cores / parts; ++rows) {
-    const std::int64_t columns = cores / parts / rows;
-    const double across = std::min(static_cast<double>(columns), std::ceil(s.n / r.columns));
-    const double width = std::ceil(s.n / across / r.columns) * r.columns;
-    const double work = cut(s.batch * s.m, rows) * width * cut(s.k, parts) / r.cells;
+    const double across = std::min(static_cast<double>(cores / parts / rows), std::ceil(s.n / r.columns));
+    const double columns = std::ceil(s.n / across / r.columns) * r.columns, deep = cut(s.k, slices);
     const double groups = std::min(static_cast<double>(rows), s.batch * s.m);
-    const double shared = std::max(1.0, groups / s.batch);  // cores that fetch the same columns
-    double bytes = s.batch * (s.m * s.k * s.a * across + s.k * s.n * s.b * shared + s.m * s.n * s.c);
-    if (parts > 1) bytes += 8 * static_cast<double>(parts) * s.batch * s.m * s.n;
-    double time = std::max(work, bytes / r.bytes_per_cycle);
-    if (parts > 1)
-      time += r.hand_over + cut(static_cast<double>(parts) * s.batch * s.m * s.n / r.vector_per_cycle, cores);
+    const double height = cut(s.batch * s.m, groups);
+    const double batches = std::max(1.0, height / s.m);  // of a core
+    const double width = s.n / across, used = slices * groups * across;
+    const double work = height * columns * deep / (r.cells * s.rate);
+    const double stored = height * width * (parts > 1 ? 4 : s.c);
+    const double moved = moving(height * deep * s.a, batches * deep * width * s.b, stored, across,
+                                std::max(1.0, groups / s.batch), used, r);
+    double time = std::max(work, moved);
+    if (parts > 1) {
+      const double sums = slices * s.batch * s.m * s.n, results = s.batch * s.m * s.n * s.c;
+      time += r.hand_over + std::max(sums / r.vector_per_cycle / static_cast<double>(cores),
+                                     (4 * sums + results) / r.bytes_per_cycle);
+    }
     best = std::min(best, time);
   }
   return best;
@@ -102,6 +123,8 @@ class Rewriter {
     if (is_float(c.dtype) && bits(c.dtype) > 32) return 1;
     Sizes s;
     s.a = bytes(a.dtype), s.b = bytes(b.dtype), s.c = bytes(c.dtype);
+    if (const auto rate = machine_.core.array.rates.find(a.dtype); rate != machine_.core.array.rates.end())
+      s.rate = rate->second;
     s.k = static_cast<double>(a.shape[static_cast<std::size_t>(ka[0])]);
     for (std::int64_t axis : batch) {
       if (axis < 0) return 1;

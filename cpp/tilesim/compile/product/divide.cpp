@@ -61,9 +61,10 @@ std::vector<Choice> choices(const Context& context, const mapping::Problem& prob
     for (int dim : dims) {
       const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(dim)];
       if (extent < 2 || lies_inside(problem, dim) || std::find(kept.begin(), kept.end(), dim) != kept.end()) continue;
-      result.push_back(
-          {dim, extent,
-           std::max(dim == dims.back() ? innermost : 1, moved_together(problem, context.machine.layout.tile, dim))});
+      const std::int64_t together = moved_together(problem, context.machine.layout.tile, dim);
+      result.push_back({dim, extent, std::max(dim == dims.back() ? innermost : 1, together)});
+      // Ragged in the array, but for more cores: where the memory or the network limits them, these have more of it.
+      if (result.back().granule > together) result.push_back({dim, extent, together});
     }
   };
   add(problem.batch_dims, 1);
@@ -101,7 +102,9 @@ Needs needs_of(const mapping::Problem& part, bool multicast) {
     const std::int64_t cores = multicast ? mapping::sharing(part, operand) : 1;
     needs.bytes += bytes;
     needs.fetched += bytes / static_cast<double>(cores);
-    if (cores > 1) needs.sent = std::max(needs.sent, bytes);
+    if (cores > 1)
+      needs.sent = std::max(
+          needs.sent, bytes / static_cast<double>(std::min<std::int64_t>(2, mapping::most_leaders(part, operand))));
   }
   return needs;
 }
@@ -144,7 +147,8 @@ double bound(const mapping::Problem& problem, const Share& machine) {
     const std::int64_t extent = problem.domain.extents[dim];
     work *= static_cast<double>(column ? round_up(extent, std::max<std::int64_t>(1, array.columns)) : extent);
   }
-  const double cells = static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns));
+  double cells = static_cast<double>(std::max<std::int64_t>(1, array.count * array.rows * array.columns));
+  if (const auto rate = array.rates.find(problem.dtypes[0]); rate != array.rates.end()) cells *= rate->second;
   const Needs needs = needs_of(problem, problem.multicast);
   const double hertz = static_cast<double>(machine.core.clock.hertz);
   double moving = hertz * seconds(needs, static_cast<double>(machine.memory.bytes_per_second), machine);
@@ -247,7 +251,8 @@ std::vector<CoreSplit> candidates(const std::vector<Choice>& dims, std::int64_t 
       add({{part_of(dims[i], all)}});
       for (std::size_t j = i + 1; j < dims.size(); ++j)
         for (std::int64_t first = all; first > 1; first = fewer(first))
-          if (all / first > 1) add({{part_of(dims[i], first), part_of(dims[j], all / first)}});
+          if (all / first > 1 && dims[i].dim != dims[j].dim)
+            add({{part_of(dims[i], first), part_of(dims[j], all / first)}});
     }
   return result;
 }

@@ -210,7 +210,8 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
   mma.n_dims = dims.columns;
   mma.k_dims = dims.contraction;
   mma.stationary_a = dims.stationary_a;
-  mma.a = product_view("a", domain_.operands[0], operands_[0].slot_strides, {dims.order.begin(), columns}, array);
+  mma.a = product_view(operands_[0].slot, domain_.operands[0], operands_[0].slot_strides, {dims.order.begin(), columns},
+                       array);
   if (nest_.unfold > 0) {
     Access apart;
     for (const mapping::UnfoldedAxis& axis : mapping::unfolded_axes(problem_, nest_.unfold))
@@ -218,7 +219,7 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
     mma.a = product_view(unfolded_slot, apart, row_major_strides(plan_.unfolded.extents), {dims.order.begin(), columns},
                          array);
   }
-  mma.b = product_view("b", domain_.operands[1], operands_[1].slot_strides,
+  mma.b = product_view(operands_[1].slot, domain_.operands[1], operands_[1].slot_strides,
                        join(dims.order.begin(), rows, contraction, dims.order.end()), array);
   mma.c = product_view("c", domain_.results[0], accumulator_strides_,
                        join(dims.order.begin(), contraction, columns, dims.order.end()), array);

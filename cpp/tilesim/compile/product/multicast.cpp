@@ -22,32 +22,68 @@ bool multicasts(const Share& machine) {
   return machine.network.multicast && machine.network.kind == "simple" && machine.core.count <= most_cores;
 }
 
+bool ProductLowering::goes_round(int index) const { return plan_.buffers[static_cast<std::size_t>(index)].leaders > 1; }
+
+/// The ring that one of several leaders fills: who sends to it is known.
+std::string ProductLowering::ring_name(int index, std::int64_t leader) const {
+  const std::string name = index == 0 ? "a" : "b";
+  return goes_round(index) ? name + std::to_string(leader) : name;
+}
+
+/// The level at which a tile of the operand is there, for each leader whose turn it may be.
+program::Block ProductLowering::by_leaders(int index, std::size_t depth) {
+  Expr tile = 0;
+  for (std::size_t place = 0; place < depth; ++place)
+    if (const int dim = nest_.order[place]; loops(dim))
+      tile = tile * Expr(trips(dim)) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
+  const std::int64_t leaders = plan_.buffers[static_cast<std::size_t>(index)].leaders;
+  program::Block block;
+  for (std::int64_t leader = leaders; leader-- > 0;) {
+    leader_[index] = leader;
+    operands_[index].slot = ring_name(index, leader);
+    program::Block own = level(depth);
+    if (leader + 1 == leaders) {
+      block = std::move(own);
+      continue;
+    }
+    program::If turn{equal(modulo(tile, leaders), leader), std::move(own), std::move(block)};
+    block = {};
+    block.push_back(on("", std::move(turn)));
+  }
+  leader_[index] = -1;
+  return block;
+}
+
 /// Cores that share the operand differ in the cuts that do not concern it. Which of them fetches goes round with the
-/// other cut, one further for the first operand, so that no core fetches both operands for others.
+/// other cut, one further for the first operand, and from tile to tile by so many that no core fetches both operands
+/// for others.
 void ProductLowering::emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent,
                                      program::Block& block) {
   const Operand& operand = operands_[index];
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
   Expr leads = 1, first = 0;
   std::vector<std::int64_t> further{0};
-  std::int64_t stride = 1;
+  const bool both = plan_.buffers[0].sent && plan_.buffers[1].sent;
+  std::int64_t stride = 1, turns = std::max<std::int64_t>(0, leader_[index]) * (both ? 2 : 1);
   for (std::size_t i = split_.parts.size(); i-- > 0; stride *= split_.parts[i].parts) {
     const CoreSplit::Part& part = split_.parts[i];
     if (depends_on(access, part.dim)) {
       first = first + split_.index(part.dim) * Expr(stride);
       continue;
     }
-    Expr turn = 0;
+    Expr turn = turns % part.parts;
     if (split_.parts.size() == 2) {
       const int other = split_.parts[1 - i].dim;
-      if (depends_on(access, other)) turn = modulo(split_.index(other) + Expr(index == 0 ? 1 : 0), part.parts);
+      if (depends_on(access, other))
+        turn = modulo(split_.index(other) + Expr(turns + (index == 0 ? 1 : 0)), part.parts);
     }
+    turns /= part.parts;
     leads = logical_and(leads, equal(split_.index(part.dim), turn));
     const std::vector<std::int64_t> before = further;
     for (std::int64_t digit = 1; digit < part.parts; ++digit)
       for (std::int64_t core : before) further.push_back(core + digit * stride);
   }
-  const std::string stage = operand.slot + "_stage", queue = load_queue(index);
+  const std::string stage = std::string(index == 0 ? "a" : "b") + "_stage", queue = load_queue(index);
   transfer.slot = stage;
   program::Send send;
   send.from = {stage, 0, 0, {}};

@@ -273,6 +273,9 @@ void ProductLowering::check_queues() const {
 }
 
 program::Block ProductLowering::level(std::size_t depth) {
+  for (int i = 0; i < 2; ++i)
+    if (goes_round(i) && leader_[i] < 0 && plan_.depth_in_order(static_cast<std::size_t>(i)) == depth)
+      return by_leaders(i, depth);
   program::Block block;
   std::vector<int> fetched;
   for (int i = 0; i < 2; ++i)

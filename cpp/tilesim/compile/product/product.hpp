@@ -164,6 +164,9 @@ class ProductLowering {
   void fill_zero_sums(program::Block& block);
 
   // product_multicast.cpp
+  std::string ring_name(int index, std::int64_t leader) const;
+  bool goes_round(int index) const;
+  program::Block by_leaders(int index, std::size_t depth);
   void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
 
   // product_pieces.cpp
@@ -227,6 +230,7 @@ class ProductLowering {
   Domain domain_;
   program::Scope scope_;
   Operand operands_[2];
+  std::int64_t leader_[2] = {-1, -1};  ///< of the cores that fetch an operand in turn, the one of the tile at hand
   std::vector<Leaf> prologue_leaves_[2], epilogue_leaves_;
   std::vector<Output> outputs_;
   int bias_leaf_ = -1;                             ///< index into epilogue_leaves_ of the anchor's own bias

@@ -36,10 +36,13 @@ void ProductLowering::make_operand(int index) {
     }
   }
   const DType dtype = problem_.dtypes[static_cast<std::size_t>(index)];
-  add_slot(operand.slot, dtype, buffer.elements, buffer.depth, false, readers(index));
+  for (std::int64_t leader = 0; leader < buffer.leaders; ++leader)
+    add_slot(ring_name(index, leader), dtype, buffer.elements, buffer.depth / buffer.leaders, false, readers(index));
   if (index == 0 && nest_.unfold > 0)
     add_slot(unfolded_slot, dtype, plan_.unfolded.elements, plan_.unfolded.depth, false, mma_queues());
-  if (buffer.sent) add_slot(operand.slot + "_stage", dtype, buffer.elements, mapping::sending_buffers, false, {"send"});
+  if (buffer.sent)
+    add_slot(std::string(index == 0 ? "a" : "b") + "_stage", dtype, buffer.elements, mapping::sending_buffers, false,
+             {"send"});
 }
 
 void ProductLowering::make_leaf(const LeafSource& source, const Shape& extents) {

@@ -27,15 +27,15 @@ void ProductLowering::emit_on_vector(Block& block) {
   }
   dims.insert(dims.end(), reduced.begin(), reduced.end());
   Expr before = earlier_sums();
-  const auto view = [&](const char* slot, const Access& access, const std::vector<std::int64_t>& strides) {
+  const auto view = [&](const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides) {
     program::View result = product_view(slot, access, strides, dims, 0);
     const program::View taps = product_view(slot, access, strides, looped, 0);
     for (std::size_t i = 0; i < looped.size(); ++i)
       result.offset = result.offset + tap(looped[i]) * taps.dims[i].stride;
     return result;
   };
-  compute.inputs = {view("a", domain_.operands[0], operands_[0].slot_strides),
-                    view("b", domain_.operands[1], operands_[1].slot_strides)};
+  compute.inputs = {view(operands_[0].slot, domain_.operands[0], operands_[0].slot_strides),
+                    view(operands_[1].slot, domain_.operands[1], operands_[1].slot_strides)};
   output.view = view("c", domain_.results[0], accumulator_strides_);
   output.view.offset = output.view.offset + window_offset();
   for (int dim : looped) before = before + tap(dim);

@@ -49,19 +49,21 @@ class Ports {
     return cycles_at_or_after({*std::max_element(busy_.begin(), busy_.end()), network_.clock.hertz}, core_);
   }
   struct Sent { std::int64_t through = 0, arrival = 0; };  ///< core cycles: out of the source, at the last destination
-  /// A tile from one core to others. It passes the source's port once, and each destination's.
+  /// A tile from one core to others. It passes the source's port once, and each destination's, which others pass while
+  /// it waits at its source: as loads do for the memory, it takes the port's time, not a place in the line.
   std::optional<Sent> send(std::int64_t from, std::span<const std::int64_t> to, std::int64_t bytes, std::int64_t now,
                            std::int64_t& retry) {
     if (!has_room(from, now, retry)) return std::nullopt;
     for (const std::int64_t core : to)
       if (!has_room(core, now, retry)) return std::nullopt;
     const std::int64_t cycles = ceil_div(bytes, network_.port_bytes_per_cycle);
-    const std::int64_t left = ports_[index(from)] = std::max(ports_[index(from)], network_cycle(now)) + cycles;
+    const std::int64_t here = network_cycle(now),
+                       left = ports_[index(from)] = std::max(ports_[index(from)], here) + cycles;
     std::int64_t last = left;
     busy_[index(from)] += cycles;
     for (const std::int64_t core : to) {
       std::int64_t& port = ports_[index(core)];
-      if (core != from) port = std::max(port + cycles, left), busy_[index(core)] += cycles;
+      if (core != from) port = std::max(port, here) + cycles, busy_[index(core)] += cycles;
       last = std::max(last, port);
     }
     return Sent{cycles_at_or_after({left, network_.clock.hertz}, core_),

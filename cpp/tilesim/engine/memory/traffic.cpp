@@ -351,6 +351,10 @@ OnChip on_chip_bytes(const program::CompiledProgram& program, const program::Cur
     if (common > 0)  // in proportion, where only some elements of the range are asked for
       moved.held.emplace_back(part.core, packed_bytes(tensor.dtype, ceil_div(common * elements, spanned)));
   }
+  // Cores that read all alike begin with different ones: the next by number, in a circle.
+  const auto next =
+      std::find_if(moved.held.begin(), moved.held.end(), [&](const auto& one) { return one.first > core; });
+  std::rotate(moved.held.begin(), next, moved.held.end());
   return moved;
 }
 
