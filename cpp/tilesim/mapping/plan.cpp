@@ -13,26 +13,46 @@ bool has(std::uint64_t dims, int dim) { return dims >> dim & 1; }
 /// Calls `take` with the extent of every axis of a buffer: of what is used of a tile, of all tiles of the sums where
 /// they span several.
 template <typename Take>
-void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t whole, const Access& access, Take take) {
+void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t whole, const Access& access, Take take,
+                     bool piece = false) {
   for (const AxisAccess& axis : access.axes) {
     std::int64_t extent = 1;
     for (const AxisAccess::Term& term : axis.terms) {
       const auto d = static_cast<std::size_t>(term.dim);
-      const bool all = has(whole, term.dim);
-      extent += std::abs(term.coefficient) * ((all ? problem.domain.extents[d] : tile_of(problem, nest, d)) - 1);
+      const std::int64_t own = has(whole, term.dim) ? problem.domain.extents[d]
+                               : piece              ? sub_of(problem, nest, d)
+                                                    : tile_of(problem, nest, d);
+      extent += std::abs(term.coefficient) * (own - 1);
     }
     take(extent);
   }
 }
 
-/// Of a tile that the epilogue stores.
-std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Output& output) {
+/// Whether the vector unit finishes a tile piece by piece: what it reads and stores then has buffers of a piece. A
+/// reduction takes the whole tile.
+bool finishes_pieces(const Problem& problem, const Nest& nest) {
+  if (nest.sub.empty() || problem.on_vector || problem.counted_by_data >= 0) return false;
+  return std::all_of(problem.outputs.begin(), problem.outputs.end(),
+                     [](const Problem::Output& output) { return output.reduced.empty(); });
+}
+
+/// Of a tile, or piece, that the epilogue stores.
+std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Output& output, bool piece) {
   std::int64_t elements = 1;
   int axis = 0;
-  for_each_extent(problem, nest, 0, access_of(problem, 2), [&](std::int64_t extent) {
+  const auto take = [&](std::int64_t extent) {
     const bool reduced = std::find(output.reduced.begin(), output.reduced.end(), axis++) != output.reduced.end();
     elements *= reduced ? 1 : extent;
-  });
+  };
+  for_each_extent(problem, nest, 0, access_of(problem, 2), take, piece);
+  return elements;
+}
+
+/// Of a tile, or piece, that the epilogue reads.
+std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem::Leaf& leaf, bool piece) {
+  std::int64_t elements = 1;
+  for_each_extent(
+      problem, nest, 0, leaf.access, [&](std::int64_t extent) { elements *= extent; }, piece && leaf.of == 2);
   return elements;
 }
 
@@ -124,11 +144,11 @@ Demand demand(const Problem& problem, const Nest& nest, const LoopPlan& loops, c
   const std::int64_t elements = buffer_elements(problem, nest, loops.whole, 2);
   const std::int64_t sums = ring_bytes(problem.dtypes[2], elements, nest.depths[2]);
   (machine.core.scratchpad.accumulator_bytes > 0 && !problem.on_vector ? need.accumulator : need.scratchpad) += sums;
-  for (std::size_t i = 0; i < problem.leaves.size(); ++i)
-    need.scratchpad +=
-        ring_bytes(problem.leaves[i].dtype, buffer_elements(problem, nest, loops.whole, 3 + i), vector_buffers);
+  const bool piece = finishes_pieces(problem, nest);
+  for (const Problem::Leaf& leaf : problem.leaves)
+    need.scratchpad += ring_bytes(leaf.dtype, elements_of(problem, nest, leaf, piece), vector_buffers);
   for (const Problem::Output& output : problem.outputs)
-    need.scratchpad += ring_bytes(output.dtype, elements_of(problem, nest, output), vector_buffers);
+    need.scratchpad += ring_bytes(output.dtype, elements_of(problem, nest, output, piece), vector_buffers);
   return need;
 }
 
@@ -189,19 +209,22 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
   plan.unfolded.depth = nest.unfold > 0 ? unfolded_buffers : 0;
   if (nest.unfold > 0) plan.unfolded.extents = unfolded_extents(problem, nest);
   plan.unfolded.elements = element_count(plan.unfolded.extents);
-  const auto vector_buffer = [&](const Access& access, const std::vector<int>& reduced) {
+  const bool pieces = finishes_pieces(problem, nest);
+  const auto vector_buffer = [&](const Access& access, const std::vector<int>& reduced, bool piece) {
     KernelPlan::Buffer buffer;
-    for_each_extent(problem, nest, 0, access, [&](std::int64_t extent) {
+    const auto take = [&](std::int64_t extent) {
       const auto axis = static_cast<int>(buffer.extents.size());
       buffer.extents.push_back(std::find(reduced.begin(), reduced.end(), axis) != reduced.end() ? 1 : extent);
       buffer.elements *= buffer.extents.back();
-    });
+    };
+    for_each_extent(problem, nest, 0, access, take, piece);
     buffer.depth = vector_buffers;
     return buffer;
   };
-  for (const Problem::Leaf& leaf : problem.leaves) plan.leaves.push_back(vector_buffer(leaf.access, {}));
+  for (const Problem::Leaf& leaf : problem.leaves)
+    plan.leaves.push_back(vector_buffer(leaf.access, {}, pieces && leaf.of == 2));
   for (const Problem::Output& output : problem.outputs)
-    plan.outputs.push_back(vector_buffer(access_of(problem, 2), output.reduced));
+    plan.outputs.push_back(vector_buffer(access_of(problem, 2), output.reduced, pieces));
   return plan;
 }
 

@@ -87,6 +87,7 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
     rings[operand].ready.assign(static_cast<std::size_t>((versions[operand] + 1) * planned.buffers[operand].pieces),
                                 unknown);
     rings[operand].released.assign(static_cast<std::size_t>(versions[operand] + 1), unknown);
+    if (model.computed(operand)) rings[operand].arrived = rings[operand].ready;
     for (std::size_t i = 0; i < steps.size(); ++i)
       steps[i].last_use[operand] =
           i + 1 == steps.size() || steps[i + 1].versions[operand] != steps[i].versions[operand];
@@ -214,6 +215,17 @@ double CostModel::Walk::unfolded(const Step& step) {
   rows.ready[version] = std::max({lanes_free, arrived, free}) + static_cast<double>(step.unit.unfolding);
   rings[0].released[version] = lanes_free = rows.ready[version] - latency;
   return rows.ready[version];
+}
+
+/// When the tile that a prologue computes for a step is there: the vector unit takes it behind the epilogues of all
+/// steps before.
+double CostModel::Walk::prepared(std::size_t operand, const Step& step) {
+  const auto version = static_cast<std::size_t>(step.pieces[operand]);
+  double& ready = rings[operand].ready[version];
+  const double arrived = rings[operand].arrived[version];
+  if (ready != unknown || arrived == unknown || stored.size() < pending.size()) return ready;
+  vector_free = std::max(vector_free, arrived) + preparing[operand];
+  return ready = vector_free + static_cast<double>(model.machine_.core.vector.latency);
 }
 
 /// By one load queue, and by one for each operand (infinite where the machine has not got them).

@@ -21,6 +21,7 @@ struct CostModel::Walk {
   struct Ring {
     std::int64_t depth = 1;
     std::vector<double> ready, released;
+    std::vector<double> arrived{};  ///< of an operand that a prologue computes: what it is computed from
     double free_at(std::int64_t version) const {
       return version < depth ? 0 : released[static_cast<std::size_t>(version - depth)];
     }
@@ -85,6 +86,7 @@ struct CostModel::Walk {
   void load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index);
   void list_in_pieces(const std::vector<std::size_t>& loops, const TileWork& unit);
   double unfolded(const Step& step);
+  double prepared(std::size_t operand, const Step& step);
 
   /// Tiles of an operand that one core fetches for all: how many are there, and how many have passed its port again.
   struct Sent {
@@ -190,13 +192,6 @@ struct CostModel::Walk {
     return store ? done : done + model.one_way_;
   }
 
-  /// When a tile that has arrived is there: one that a prologue computes passes the vector unit.
-  double prepared(const Transfer& transfer, double complete) {
-    if (!model.computed(transfer.operand)) return complete;
-    vector_free = std::max(vector_free, complete) + preparing[transfer.operand];
-    return vector_free + static_cast<double>(model.machine_.core.vector.latency);
-  }
-
   void request(Queue& queue, bool store, double now) {
     const Transfer& transfer = (*queue.transfers)[queue.next];
     const DmaSpec& dma = model.machine_.core.dma;
@@ -227,7 +222,9 @@ struct CostModel::Walk {
       sending[transfer.operand].fetched.push_back(complete);
       sending[transfer.operand].tiles.push_back(&transfer);
     } else if (!store) {
-      rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = prepared(transfer, complete);
+      Ring& ring = rings[transfer.operand];
+      (model.computed(transfer.operand) ? ring.arrived : ring.ready)[static_cast<std::size_t>(transfer.piece)] =
+          complete;
     } else if (model.problem_.epilogue_functions == 0) {
       free_sums(queue, transfer.version, complete);
     } else {
@@ -278,6 +275,7 @@ struct CostModel::Walk {
   /// When the operand's tile, or piece, that a step reads is there; unknown: not yet.
   double there(std::size_t operand, const Step& step) {
     if (operand == 0 && nest.unfold > 0) return unfolded(step);
+    if (model.computed(operand)) return prepared(operand, step);
     return rings[operand].ready[static_cast<std::size_t>(step.pieces[operand])];
   }
 

@@ -95,6 +95,7 @@ namespace {
 /// The nest as the kernel runs it: one group after the other, one tile of sums.
 mapping::Nest group_by_group(const Share& machine, const mapping::Problem& problem, mapping::Nest nest) {
   nest.tiles[ragged_group] = 1;
+  nest.sub.clear();  // how many rows there are to cut only data know
   const auto place = [&](int dim) { return std::find(nest.order.begin(), nest.order.end(), dim) - nest.order.begin(); };
   // A group with more rows than is typical still reads its matrix once.
   const bool columns_first =

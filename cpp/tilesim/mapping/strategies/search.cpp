@@ -8,6 +8,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/space.hpp"
+#include "tilesim/mapping/strategies/few_bytes.hpp"
 
 namespace tilesim::mapping {
 
@@ -20,7 +21,7 @@ struct Candidate {
   std::size_t tiles;              ///< where its sizes begin in the pool
   const std::vector<int>* order;  ///< of the space, or of the nest that the search started from
   std::array<std::int64_t, 3> depths;
-  double bound, soft;
+  double bound, soft, bytes;
 };
 
 class Search {
@@ -30,7 +31,9 @@ class Search {
         space_(space(problem, machine)),
         keep_(keep),
         options_(options),
-        margin_(keep > 1 ? 1.25 : 1) {}
+        margin_(keep > 1             ? 1.25
+                : problem.cores == 1 ? as_fast
+                                     : 1) {}
 
   Found run() {
     const Nest start = heuristic(model_.problem(), model_.machine());
@@ -45,13 +48,13 @@ class Search {
     for (const auto& sizes : space_.tiles) tiles *= static_cast<double>(sizes.size());
     found_.complete = tiles <= static_cast<double>(options_.most_priced) / 8;
     descend(start);
+    relax();
     if (found_.complete) {
       first_guess();
-      enumerate();
+      if (!settled()) enumerate();
     } else {
       for (const char* rule : {"gemmini", "pytorchsim"})
         descend(by_strategy(rule, model_.problem(), model_.machine()));  // other places to start from
-      relax();
     }
     walk();
     return std::move(found_);
@@ -72,7 +75,7 @@ class Search {
       const auto same = std::find(space_.orders.begin(), space_.orders.end(), nest.order);
       if (same == space_.orders.end()) other_orders_.push_back(nest.order);
       const std::vector<int>& order = same == space_.orders.end() ? other_orders_.back() : *same;
-      candidates_.push_back({pooled(nest.tiles), &order, {}, cost.bound, cost.soft});
+      candidates_.push_back({pooled(nest.tiles), &order, {}, cost.bound, cost.soft, bytes_of(cost)});
       std::copy(nest.depths.begin(), nest.depths.end(), candidates_.back().depths.begin());
     }
     return cost.bound;
@@ -152,7 +155,8 @@ class Search {
         if (model_.bound(cost, nest.depths) > known_ * margin_ || !model_.fits(nest)) continue;
         model_.with_depths(cost, nest.depths);
         if (place == SIZE_MAX) place = pooled(nest.tiles);
-        candidates_.push_back({place, order, {nest.depths[0], nest.depths[1], nest.depths[2]}, cost.bound, cost.soft});
+        candidates_.push_back(
+            {place, order, {nest.depths[0], nest.depths[1], nest.depths[2]}, cost.bound, cost.soft, bytes_of(cost)});
       }
     }
   }
@@ -186,6 +190,15 @@ class Search {
       known_ = std::min(known_, model_.steps(nest_of(candidates_[i]), i == 0 ? 10000 : 3000));
   }
 
+  /// One core, that nobody meets on the memory.
+  bool alone() const { return model_.problem().cores == 1; }
+
+  /// Whether the array is as good as busy all the time: no nest is faster by more than models tell apart.
+  bool settled() const {
+    constexpr double alike = 1.005;
+    return keep_ == 1 && alone() && known_ <= alike * peak_;
+  }
+
   /// What no nest beats: every byte once at full bandwidth, every product at the array's peak.
   void relax() {
     const Problem& problem = model_.problem();
@@ -199,7 +212,8 @@ class Search {
     const auto rate = array.rates.find(problem.dtypes[0]);
     const double peak = static_cast<double>(array.count * array.rows * array.columns) *
                         (rate == array.rates.end() ? 1.0 : rate->second);
-    floor_ = std::max(floor_, products / peak);
+    peak_ = products / peak;
+    floor_ = std::max(floor_, peak_);
   }
 
   /// Walks candidates by rising `key` while their bounds and the budget allow.
@@ -304,45 +318,34 @@ class Search {
     found_.best.insert(found_.best.end(), faster.begin(), faster.end());
     std::stable_sort(found_.best.begin(), found_.best.end(),
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
-    if (found_.best.front().cycles < whole) {
-      relax();
-      found_.lower_bound = std::min(found_.lower_bound, floor_);
-    }
+    if (found_.best.front().cycles < whole) found_.lower_bound = std::min(found_.lower_bound, floor_);
   }
 
-  /// Of nests that take as long as the fastest by more than the model tells apart, the one of fewest bytes, then of
-  /// fewest transfers: both have a price where others use the memory, and each transfer one that is not walked.
-  void prefer_fewer_bytes() {
-    constexpr double alike = 1.005;
-    const auto weight = [](const Ranked& ranked) {
-      const Cost& cost = ranked.cost;
-      return std::pair(cost.total_bytes(), cost.transfers[0] + cost.transfers[1] + cost.transfers[2]);
-    };
-    auto best = found_.best.begin();
-    for (auto other = best; other != found_.best.end() && other->cycles <= alike * found_.best.front().cycles; ++other)
-      if (weight(*other) < weight(*best)) best = other;
-    std::iter_swap(found_.best.begin(), best);
+  static double bytes_of(const Cost& cost) { return static_cast<double>(cost.total_bytes()); }
+
+  /// Candidates of fewest bytes that may be about as fast as the best.
+  std::vector<Ranked> of_few_bytes() {
+    constexpr std::ptrdiff_t most = 48;
+    const double limit = as_fast * found_.best.front().cycles, bytes = bytes_of(found_.best.front().cost);
+    std::erase_if(candidates_, [&](const Candidate& c) { return c.bound > limit || c.bytes > bytes; });
+    const auto end = candidates_.begin() + std::min(most, std::ssize(candidates_));
+    std::partial_sort(candidates_.begin(), end, candidates_.end(),
+                      [](const Candidate& a, const Candidate& b) { return a.bytes < b.bytes; });
+    std::vector<Ranked> few;
+    for (auto candidate = candidates_.begin(); candidate != end; ++candidate) {
+      few.push_back({nest_of(*candidate), 0, {}});
+      few.back().cost = model_.price(few.back().nest);
+    }
+    return few;
   }
 
-  /// Of nests that one core takes about as long for, the one that all cores together are soonest with.
-  void prefer_in_crowd() {
-    constexpr double alike = 1.15;
-    constexpr std::size_t most = 6;
-    constexpr std::int64_t most_steps = 1600;  // of all cores: long programs are bound by bandwidth
-    const double limit = alike * found_.best.front().cycles;
-    auto best = found_.best.begin();
-    double least = model_.crowd(best->nest, most_steps);
-    if (least == infinite) return;
-    std::size_t tried = 1;
-    for (auto other = std::next(best); other != found_.best.end() && other->cycles <= limit && tried < most; ++other) {
-      if (options_.cancel) options_.cancel->poll();
-      ++tried;
-      // More bytes cost others who use the memory, and energy: they must be worth it.
-      const double worth = other->cost.total_bytes() <= best->cost.total_bytes() ? 0.99 : 0.95;
-      if (const double cycles = model_.crowd(other->nest, most_steps); cycles < worth * least)
-        least = cycles, best = other;
-    }
-    std::iter_swap(found_.best.begin(), best);
+  /// Among those that take about as long. Where the kernel waits for memory, few bytes are little time already.
+  void choose() {
+    const Cost& cost = found_.best.front().cost;
+    if (alone() && cost.memory < cost.compute)
+      return prefer_few_bytes(model_, space_, found_.best, of_few_bytes(), options_.cancel);
+    prefer_fewer_bytes(found_.best);
+    prefer_in_crowd(model_, found_.best, options_.cancel);
   }
 
   /// The least bound of candidates that were not walked.
@@ -362,13 +365,15 @@ class Search {
     // Where the bound leaves more, those that were walked may not be the best; of cores that do not send to each other
     // `prefer_in_crowd` looks at several.
     constexpr double close = 1.05;
-    if (!found_.complete || (model_.problem().multicast && known_ > close * unexplored())) improve();
+    if (settled())
+      found_.complete = false;
+    else if (!found_.complete || (model_.problem().multicast && known_ > close * unexplored()))
+      improve();
     std::stable_sort(found_.best.begin(), found_.best.end(),
                      [](const Ranked& a, const Ranked& b) { return a.cycles < b.cycles; });
     found_.lower_bound = std::min(known_, found_.complete ? unexplored() : floor_);
     cut_best();
-    if (keep_ == 1) prefer_fewer_bytes();
-    if (keep_ == 1) prefer_in_crowd();
+    if (keep_ == 1) choose();
     if (found_.best.size() > std::max<std::size_t>(1, keep_)) found_.best.resize(std::max<std::size_t>(1, keep_));
   }
 
@@ -381,8 +386,9 @@ class Search {
   std::list<std::vector<int>> other_orders_;  ///< of candidates, where the space has not got them
   std::set<std::vector<std::int64_t>> walked_;
   Found found_;
-  double known_ = 0, floor_ = 0, steps_ = 0;
-  double margin_ = 1;  ///< nests whose bound is above the best known time by more are not kept
+  double known_ = 0, steps_ = 0;
+  double floor_ = 0, peak_ = 0;  ///< less than any nest takes; of these, the array's products
+  double margin_ = 1;            ///< nests whose bound is above the best known time by more are not kept
 };
 
 }  // namespace
