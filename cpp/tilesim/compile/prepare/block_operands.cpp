@@ -8,6 +8,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/base/widening.hpp"
 #include "tilesim/compile/plan/uses.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
@@ -321,56 +322,52 @@ class Blocks {
   std::vector<Op> ops_;
 };
 
-/// Whether every value of a float dtype of 8 bits or fewer is one of the other.
-bool float_holds(DType wide, DType narrow) {
-  return wide == DType::bf16 || wide == DType::f32 || (wide == DType::f16 && narrow != DType::f8e8m0fnu);
-}
-
 }  // namespace
 
 void split_into_blocks(GraphFunction& function, const CompileOptions& options) { Blocks(function, options).run(); }
 
-void widen_operands(GraphFunction& function, const Share& machine) {
-  const std::map<DType, double>& rates = machine.core.array.rates;
+namespace {
+
+/// What both operands of a product are widened to; nothing where they stay as they are.
+std::optional<DType> widened(const std::array<DType, 2>& dtypes, const std::map<DType, double>& rates) {
   const auto multiplies = [&](DType dtype) {
     const auto rate = rates.find(dtype);
-    return machine.core.array.count > 0 && rate != rates.end() && rate->second > 0;
+    return rate != rates.end() && rate->second > 0;
   };
+  if (dtypes[0] == dtypes[1] && multiplies(dtypes[0])) return std::nullopt;
+  for (const DType wide : {DType::i8, DType::bf16, DType::f16, DType::f32})
+    if (multiplies(wide) && std::ranges::all_of(dtypes, [&](DType dtype) {
+          return dtype == wide || (is_float(dtype) == is_float(wide) && holds_narrow(wide, dtype));
+        }))
+      return wide;
+  return std::nullopt;
+}
+
+}  // namespace
+
+void widen_operands(GraphFunction& function, const Share& machine) {
+  if (machine.core.array.count == 0) return;
   edit::Names names(function);
   std::vector<Op> ops;
   for (Op& op : function.ops) {
     const bool product = op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
-    constexpr int narrow = 8;  // bits
     std::array<DType, 2> dtypes{};
-    DType wanted = DType::boolean;
     for (std::size_t i = 0; product && i < 2; ++i) dtypes[i] = function.value(op.operands[i]).type.dtype;
-    const auto is_narrow = [&](DType dtype) {
-      return is_float(dtype) && bits(dtype) <= narrow && (!multiplies(dtype) || dtypes[0] != dtypes[1]);
-    };
-    if (product && (is_narrow(dtypes[0]) || is_narrow(dtypes[1]))) {
-      for (const DType wide : {DType::bf16, DType::f16, DType::f32}) {
-        const bool both = std::ranges::all_of(dtypes, [&](DType dtype) {
-          return dtype == wide || (is_float(dtype) && bits(dtype) <= narrow && float_holds(wide, dtype));
-        });
-        if (both && multiplies(wide) && wanted == DType::boolean) wanted = wide;
-      }
-    }
-    if (wanted != DType::boolean) {
-      op.attributes.set("dtype", function.value(op.results[0]).type.dtype);
-      for (std::size_t i = 0; i < 2; ++i) {
-        if (dtypes[i] == wanted) continue;
-        Op convert;
-        convert.kind = Kind::convert;
-        convert.name = names.taken(op.name + (i == 0 ? ".a" : ".b") + ".widened");
-        convert.source = op.source;
-        convert.attributes.set("dtype", wanted);
-        convert.operands = {op.operands[i]};
-        const Shape shape = function.value(op.operands[i]).type.shape;
-        function.values.push_back({names.taken(convert.name), TensorType{wanted, shape}});
-        op.operands[i] = static_cast<ValueId>(function.values.size()) - 1;
-        convert.results = {op.operands[i]};
-        ops.push_back(std::move(convert));
-      }
+    const std::optional<DType> wanted = product ? widened(dtypes, machine.core.array.rates) : std::nullopt;
+    if (wanted) op.attributes.set("dtype", function.value(op.results[0]).type.dtype);
+    for (std::size_t i = 0; wanted && i < 2; ++i) {
+      if (dtypes[i] == *wanted) continue;
+      Op convert;
+      convert.kind = Kind::convert;
+      convert.name = names.taken(op.name + (i == 0 ? ".a" : ".b") + ".widened");
+      convert.source = op.source;
+      convert.attributes.set("dtype", *wanted);
+      convert.operands = {op.operands[i]};
+      const Shape shape = function.value(op.operands[i]).type.shape;
+      function.values.push_back({names.taken(convert.name), TensorType{*wanted, shape}});
+      op.operands[i] = static_cast<ValueId>(function.values.size()) - 1;
+      convert.results = {op.operands[i]};
+      ops.push_back(std::move(convert));
     }
     ops.push_back(std::move(op));
   }

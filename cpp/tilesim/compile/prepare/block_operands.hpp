@@ -10,7 +10,10 @@ namespace tilesim::lower {
 /// A product whose given nest has its own dims stays.
 void split_into_blocks(GraphFunction& function, const CompileOptions& options);
 
-/// Floats of 8 bits or fewer that the arrays do not multiply are widened before the product to the narrowest float that
+/// Contractions that end within such a block become a product of whole blocks and one of the rest, which is added.
+void split_ragged_blocks(GraphFunction& function);
+
+/// Numbers of 8 bits or fewer that the arrays do not multiply are widened before the product to the narrowest type that
 /// they multiply and that holds every value.
 void widen_operands(GraphFunction& function, const Share& machine);
 

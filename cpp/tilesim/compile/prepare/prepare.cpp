@@ -331,7 +331,10 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
   for (GraphFunction& function : work.functions) widen_operands(function, machine);
   const FusionRules rules = FusionRules::of(machine, options);
   if (rules.has(Rule::prologue) && !rules.native)
-    for (GraphFunction& function : work.functions) split_into_blocks(function, options);
+    for (GraphFunction& function : work.functions) {
+      split_ragged_blocks(function);
+      split_into_blocks(function, options);
+    }
   if (rules.has(Rule::views) && !rules.native) sink_views(work, prepared.looked_at);
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
   divide_contractions(work, machine);
