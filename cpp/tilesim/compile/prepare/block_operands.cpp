@@ -205,8 +205,8 @@ class Blocks {
       std::map<ValueId, ValueId> made;
       const ValueId value = op.operands[side];
       const Shape wanted = joined(factors[side]);
-      product.operands[side] =
-          sides[side].blocked() ? anew(sides[side], op.name, value, wanted, made) : reshaped(op.name, value, wanted);
+      product.operands[side] = sides[side].blocked() ? whole(anew(sides[side], op.name, value, wanted, made), wanted)
+                                                     : reshaped(op.name, value, wanted);
     }
     Factors result;
     for (std::size_t side = 0; side < 2; ++side) {
@@ -265,6 +265,22 @@ class Blocks {
     return view.results[0];
   }
 
+  /// An operand that is made of what repeats alone is spread over all of its elements.
+  ValueId whole(ValueId from, const Shape& to) {
+    if (type(from).shape == to) return from;
+    Op spread;
+    spread.kind = Kind::broadcast;
+    spread.name = names_.taken(function_.value(from).name + ".spread");
+    Axes dims;
+    for (std::size_t axis = 0; axis < to.size(); ++axis) dims.push_back(static_cast<std::int64_t>(axis));
+    spread.attributes.set("shape", to);
+    spread.attributes.set("dims", dims);
+    spread.operands = {from};
+    spread.results = {value(spread.name, {type(from).dtype, to})};
+    ops_.push_back(spread);
+    return spread.results[0];
+  }
+
   /// A value that repeats over `whole` in the shape in which it repeats over `split`, which cuts axes of `whole`.
   ValueId repeated(const std::string& stem, ValueId from, const Shape& whole, const Shape& split, Shape own = {}) {
     if (own.empty()) own = type(from).shape;
@@ -310,7 +326,15 @@ class Blocks {
     for (ValueId& operand : again.operands)
       operand = type(operand).shape == type(from).shape ? anew(side, stem, operand, to, made)
                                                         : repeated(stem, operand, type(from).shape, to);
-    again.results = {value(function_.value(from).name + ".blocks", {type(from).dtype, to})};
+    Shape shape(to.size(), 1);  // of what repeats alone, no larger than it
+    for (const ValueId operand : again.operands) {
+      const Shape& own = type(operand).shape;
+      for (std::size_t axis = 0; axis < own.size(); ++axis) {
+        std::int64_t& extent = shape[to.size() - own.size() + axis];
+        extent = std::max(extent, own[axis]);
+      }
+    }
+    again.results = {value(function_.value(from).name + ".blocks", {type(from).dtype, shape})};
     ops_.push_back(again);
     return made[from] = again.results[0];
   }
