@@ -1,14 +1,12 @@
-#include "tilesim/compile/prepare/block_operands.hpp"
+#include "tilesim/compile/quantized/quantized.hpp"
 
 #include <algorithm>
 #include <array>
 #include <map>
-#include <optional>
 #include <set>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/base/widening.hpp"
 #include "tilesim/compile/plan/uses.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
@@ -20,7 +18,7 @@ namespace {
 using Axes = std::vector<std::int64_t>;
 using Factors = std::vector<Shape>;  ///< by axis: the extents that it becomes
 
-Shape joined(const Factors& factors) {
+Shape joined_factors(const Factors& factors) {
   Shape shape;
   for (const Shape& own : factors) shape.insert(shape.end(), own.begin(), own.end());
   return shape;
@@ -103,15 +101,12 @@ class BlockOperand {
       if (!std::ranges::is_sorted(dims)) return;
       inner_.insert(value);
       Shape spread(own.size(), 1);
-      for (std::size_t axis = 0; axis < dims.size(); ++axis)
-        spread[at(dims[axis])] = shape(op->operands[0])[axis];
+      for (std::size_t axis = 0; axis < dims.size(); ++axis) spread[at(dims[axis])] = shape(op->operands[0])[axis];
       repeats(spread, own);
     }
   }
 
-  bool read_once(ValueId value) const {
-    return uses_.consumers[at(value)].size() == 1 && !uses_.is_output[at(value)];
-  }
+  bool read_once(ValueId value) const { return uses_.consumers[at(value)].size() == 1 && !uses_.is_output[at(value)]; }
 
   /// A value that is repeated over `whole`: in blocks, where it varies along part of an axis of the operand.
   void repeats(const Shape& own, const Shape& whole) {
@@ -204,7 +199,7 @@ class Blocks {
     for (std::size_t side = 0; side < 2; ++side) {
       std::map<ValueId, ValueId> made;
       const ValueId value = op.operands[side];
-      const Shape wanted = joined(factors[side]);
+      const Shape wanted = joined_factors(factors[side]);
       product.operands[side] = sides[side].blocked() ? whole(anew(sides[side], op.name, value, wanted, made), wanted)
                                                      : reshaped(op.name, value, wanted);
     }
@@ -228,7 +223,7 @@ class Blocks {
         if (!bound.count(static_cast<std::int64_t>(axis))) result.push_back(factors[side][axis]);
     }
     const TensorType whole = type(op.results[0]);
-    const Shape split = joined(result);
+    const Shape split = joined_factors(result);
     product.attributes.set("dtype", whole.dtype);
     if (product.operands.size() > 2 && product.operands[2] != no_value)
       product.operands[2] = repeated(op.name, product.operands[2], whole.shape, split);
@@ -296,7 +291,7 @@ class Blocks {
 
   /// Axes of one element as `split` has them.
   static Shape aligned(const Shape& own, const Factors& cut, const Shape& split) {
-    const Shape whole = joined(cut);
+    const Shape whole = joined_factors(cut);
     Shape result;
     std::size_t next = 0;
     for (const std::int64_t extent : split) {
@@ -317,8 +312,7 @@ class Blocks {
     if (op.kind == Kind::broadcast) {
       Shape spread(type(from).shape.size(), 1);
       const Axes dims = op.attributes.integers("dims");
-      for (std::size_t axis = 0; axis < dims.size(); ++axis)
-        spread[at(dims[axis])] = type(op.operands[0]).shape[axis];
+      for (std::size_t axis = 0; axis < dims.size(); ++axis) spread[at(dims[axis])] = type(op.operands[0]).shape[axis];
       return made[from] = repeated(stem, op.operands[0], type(from).shape, to, spread);
     }
     Op again = op;
@@ -349,53 +343,5 @@ class Blocks {
 }  // namespace
 
 void split_into_blocks(GraphFunction& function, const CompileOptions& options) { Blocks(function, options).run(); }
-
-namespace {
-
-/// What both operands of a product are widened to; nothing where they stay as they are.
-std::optional<DType> widened(const std::array<DType, 2>& dtypes, const std::map<DType, double>& rates) {
-  const auto multiplies = [&](DType dtype) {
-    const auto rate = rates.find(dtype);
-    return rate != rates.end() && rate->second > 0;
-  };
-  if (dtypes[0] == dtypes[1] && multiplies(dtypes[0])) return std::nullopt;
-  for (const DType wide : {DType::i8, DType::bf16, DType::f16, DType::f32})
-    if (multiplies(wide) && std::ranges::all_of(dtypes, [&](DType dtype) {
-          return dtype == wide || (is_float(dtype) == is_float(wide) && holds_narrow(wide, dtype));
-        }))
-      return wide;
-  return std::nullopt;
-}
-
-}  // namespace
-
-void widen_operands(GraphFunction& function, const Share& machine) {
-  if (machine.core.array.count == 0) return;
-  edit::Names names(function);
-  std::vector<Op> ops;
-  for (Op& op : function.ops) {
-    const bool product = op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
-    std::array<DType, 2> dtypes{};
-    for (std::size_t i = 0; product && i < 2; ++i) dtypes[i] = function.value(op.operands[i]).type.dtype;
-    const std::optional<DType> wanted = product ? widened(dtypes, machine.core.array.rates) : std::nullopt;
-    if (wanted) op.attributes.set("dtype", function.value(op.results[0]).type.dtype);
-    for (std::size_t i = 0; wanted && i < 2; ++i) {
-      if (dtypes[i] == *wanted) continue;
-      Op convert;
-      convert.kind = Kind::convert;
-      convert.name = names.taken(op.name + (i == 0 ? ".a" : ".b") + ".widened");
-      convert.source = op.source;
-      convert.attributes.set("dtype", *wanted);
-      convert.operands = {op.operands[i]};
-      const Shape shape = function.value(op.operands[i]).type.shape;
-      function.values.push_back({names.taken(convert.name), TensorType{*wanted, shape}});
-      op.operands[i] = static_cast<ValueId>(function.values.size()) - 1;
-      convert.results = {op.operands[i]};
-      ops.push_back(std::move(convert));
-    }
-    ops.push_back(std::move(op));
-  }
-  function.ops = std::move(ops);
-}
 
 }  // namespace tilesim::lower

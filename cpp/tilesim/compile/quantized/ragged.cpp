@@ -6,7 +6,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/uses.hpp"
-#include "tilesim/compile/prepare/block_operands.hpp"
+#include "tilesim/compile/quantized/quantized.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
 
@@ -68,8 +68,8 @@ class RaggedBlocks {
       Op product = op;
       for (std::size_t side = 0; side < 2; ++side) {
         const std::size_t axis = at(side == 0 ? a[0] : b[0]);
-        product.operands[side] = ragged[side] ? pushed(op.operands[side], axis, low, high)
-                                              : sliced(op.operands[side], axis, low, high);
+        product.operands[side] =
+            ragged[side] ? pushed(op.operands[side], axis, low, high) : sliced(op.operands[side], axis, low, high);
       }
       return product;
     };
@@ -160,7 +160,9 @@ class RaggedBlocks {
   ValueId pushed(ValueId from, std::size_t axis, std::int64_t low, std::int64_t high) {
     const Op* found = maker(from);
     Shape own = type(from).shape;
-    if (found == nullptr || (low == 0 && high == own[axis] && found->kind != Kind::slice && found->kind != Kind::elementwise && found->kind != Kind::convert)) return sliced(from, axis, low, high);
+    if (found == nullptr || (low == 0 && high == own[axis] && found->kind != Kind::slice &&
+                             found->kind != Kind::elementwise && found->kind != Kind::convert))
+      return sliced(from, axis, low, high);
     Op op = *found;
     const std::string stem = function_.value(from).name + ".part";
     Shape part = own;
