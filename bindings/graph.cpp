@@ -15,6 +15,7 @@
 #include "tilesim/graph/file.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/passes/unquantized.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -328,6 +329,10 @@ void bind_passes(GraphClass& type) {
           },
           py::arg("kinds") = std::vector<std::string>{},
           "Replaces composite operations (all, or those of `kinds`) by primitives; returns the number.")
+      .def(
+          "unquantized",
+          [](const GraphValue& graph) { return SharedGraph(cancellable([&] { return unquantized(*graph); })); },
+          "The graph without its roundings to narrow types. Raises Unsupported where bits of codes are used.")
       .def(
           "extract",
           [](const GraphValue& graph, const std::vector<std::string>& operations,

@@ -22,6 +22,7 @@ from .study.coverage import Coverage, coverage
 from .study.profiler import OperationTimes, profile
 from .study.sweep import sweep
 from .study.tune import Study, tune
+from .timing.accuracy import accuracy
 from .timing.execution import execute, reference, verify
 from .timing.latencies import TileLatencies
 from .timing.residency import Residency, residency
@@ -58,6 +59,7 @@ __all__ = [
     "Unsupported",
     "UserError",
     "__version__",
+    "accuracy",
     "best_schemes",
     "calibrate",
     "compare",

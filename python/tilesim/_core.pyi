@@ -178,6 +178,10 @@ class Graph:
         """
         The JSON form, schema "tilesim.graph"; reads back to an equal graph.
         """
+    def unquantized(self) -> Graph:
+        """
+        The graph without its roundings to narrow types. Raises Unsupported where bits of codes are used.
+        """
     def weight(self, name: str) -> numpy.ndarray:
         """
         Elements of one weight. Raises UserError for an unknown name or an unreadable file.

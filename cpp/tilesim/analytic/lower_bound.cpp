@@ -9,6 +9,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/base/widening.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
@@ -42,9 +43,18 @@ double array_passes(const LeastProduct& p, double across, const ArraySpec& array
   return p.batch * std::ceil(p.k / rows) * std::ceil(across / columns);
 }
 
+/// Of the dtype itself, or of the fastest that holds every value of a narrow one; 0: none.
+double best_rate(const ArraySpec& array, DType dtype) {
+  if (const auto own = array.rates.find(dtype); own != array.rates.end() && own->second > 0) return own->second;
+  double best = 0;
+  for (const auto& [wide, rate] : array.rates)
+    if (is_float(wide) == is_float(dtype) && holds_narrow(wide, dtype)) best = std::max(best, rate);
+  return best;
+}
+
 double array_cycles(const LeastProduct& p, const ArraySpec& array) {
-  const auto rate = array.rates.find(p.dtype);
-  if (array.count < 1 || rate == array.rates.end() || !(rate->second > 0)) return never;
+  const double rate = best_rate(array, p.dtype);
+  if (array.count < 1 || !(rate > 0)) return never;
   const auto rows = static_cast<double>(array.rows), columns = static_cast<double>(array.columns);
   double cycles = 0;
   if (array.dataflow == Dataflow::output_stationary) {
@@ -52,11 +62,11 @@ double array_cycles(const LeastProduct& p, const ArraySpec& array) {
         std::min(std::ceil(p.m / rows) * std::ceil(p.n / columns), std::ceil(p.n / rows) * std::ceil(p.m / columns));
     const double cells =
         p.packs && p.batch > 1 ? std::max(1.0, p.batch * p.m * p.n / (rows * columns)) : p.batch * tiles;
-    cycles = cells * p.k / rate->second;
+    cycles = cells * p.k / rate;
   } else {
     const double load = std::ceil(rows / static_cast<double>(std::max<std::int64_t>(1, array.weight_rows_per_cycle)));
     const auto held = [&](double across, double moving) {
-      return array_passes(p, across, array) * std::max(moving / rate->second, load);
+      return array_passes(p, across, array) * std::max(moving / rate, load);
     };
     cycles = std::min(held(p.n, p.m), held(p.m, p.n));
   }

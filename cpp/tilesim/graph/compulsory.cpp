@@ -162,8 +162,11 @@ class Reads {
       for (const std::int32_t callee : op.functions) weights(callee);
       if (op.kind != Kind::constant) continue;
       const std::string& name = op.attributes.text("reference");
+      const Weight& weight = graph_.weights.at(name);
+      const bool is_output = std::ranges::find(function.outputs, op.results[0]) != function.outputs.end();
+      if (weight.source == Weight::Source::data && weight.data.size() == 1 && !is_output) continue;  // part of a kernel
       std::int64_t& bytes = weight_bytes_[name];
-      bytes = std::min(packed(graph_.weights.at(name).type), bytes + of_value(number, op.results[0]));
+      bytes = std::min(packed(weight.type), bytes + of_value(number, op.results[0]));
     }
   }
 

@@ -9,6 +9,7 @@ from ..base.checked import checked
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.machine import Machine, MachineLike
+from ..mapping.integer_products import with_integer_products
 from ..results.bounds import Bound
 from .estimate import device_of
 
@@ -18,6 +19,8 @@ __all__ = ["lower_bound"]
 @checked()
 def lower_bound(graph: GraphLike, machine: MachineLike | Device) -> Bound:
     """The least bytes and seconds of a graph, whatever its kernels, tiles and order.
+
+    Where the arrays multiply i8, products of dequantized operands count as those of integers, as `ts.compile` has them.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
@@ -30,13 +33,14 @@ def lower_bound(graph: GraphLike, machine: MachineLike | Device) -> Bound:
     Raises:
         UserError: for an unknown machine or device.
     """
-    found = as_graph(graph).core
+    graph = as_graph(graph)
     named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
     if not isinstance(machine, Device) and not named:
-        return Bound(_core.lower_bound(found, Machine.load(machine).core))
+        loaded = Machine.load(machine)
+        return Bound(_core.lower_bound(with_integer_products(graph, loaded).core, loaded.core))
     device = device_of(machine)
     matrix = {dtype: rate.flops_per_second for dtype, rate in device.matrix.items()}
     if "tf32" in matrix:  # products of f32 may run so
         matrix["f32"] = max(matrix.get("f32", 0.0), matrix.pop("tf32"))
     vector = {dtype: device.vector_rate(dtype) for dtype in device.vector}
-    return Bound(_core.lower_bound_of_rates(found, matrix, vector, device.memory.bytes_per_second))
+    return Bound(_core.lower_bound_of_rates(graph.core, matrix, vector, device.memory.bytes_per_second))

@@ -21,6 +21,7 @@ from ..lowering.profile import LOWERINGS
 from ..machine.machine import Machine
 from ..program.data_sources import opened
 from ..program.program import Program
+from ..timing.accuracy import accuracy
 from ..timing.execution import verify
 from ..timing.simulate import compile, simulate
 from . import analytic as analytic_cli
@@ -133,6 +134,12 @@ def run(
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     sort: Annotated[str | None, typer.Option(help="Of cores of several sorts the one that runs it.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
+    accuracy_: Annotated[
+        str | None,
+        typer.Option(
+            "--accuracy", help="Errors of a quantized model against 'f32': itself, or a model's name or file."
+        ),
+    ] = None,
     against: Annotated[
         str, typer.Option(help="--verify compares with the 'reference', or also the 'source': the graph as imported.")
     ] = "reference",
@@ -220,12 +227,22 @@ def run(
         typer.echo(str(outcome), err=json_ == "-")
         if not outcome.ok:
             raise typer.Exit(1)
+    errors = None
+    if accuracy_:
+        with step("executing, and in f32"):
+            errors = accuracy(
+                program,
+                None if accuracy_ == "f32" else load(accuracy_, batch, context, phase, dtype, passes),
+                seed=seed,
+            )
     with step("simulating"):
         stays = "auto" if resident == ["auto"] else resident or []
         with_options: dict[str, Any] = {"memory": memory, "network": network, "timeline": timeline is not None}
         with_options |= {"resident": stays, "tensors": _arrays(tensors or []), "seed": seed}
         result = simulate(program, target, **with_options)
         second = simulate(other, target, **with_options) if other is not None else None
+        if errors is not None:
+            result.data["accuracy"] = errors.data
     if timeline:
         result.timeline(timeline)
     if report:

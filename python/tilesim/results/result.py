@@ -13,6 +13,7 @@ from ..base.errors import path_text, user_error
 from ..base.files import loads, read_json, read_text, writing
 from ..base.paths import configs_dir
 from ..base.table import Table, amount
+from .accuracy import Accuracy
 from .advice import Advice, changes_to_try
 from .bounds import Bound
 
@@ -91,6 +92,12 @@ class Result:
         """The least bytes and seconds of the workload; none where no graph is known, or the host runs a part."""
         found = self.data.get("bounds")
         return Bound(found) if found else None
+
+    @property
+    def accuracy(self) -> Accuracy | None:
+        """Errors of the outputs against f32, where they were asked for (`ts.run(..., accuracy=...)`)."""
+        found = self.data.get("accuracy")
+        return Accuracy(found) if found else None
 
     @property
     def energy(self) -> dict[str, float]:
@@ -348,6 +355,7 @@ class Result:
             f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
             f"{amount(self.memory_bytes)} moved{host}"
             + (f", {amount(self.remote_bytes)} between regions" if self.local_bytes else "")
+            + (f"; error {self.accuracy!r}" if self.accuracy else "")
         )
 
     def __repr__(self) -> str:

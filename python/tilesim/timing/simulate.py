@@ -27,6 +27,7 @@ from ..program.jobs import Job, cores_of, simulate_jobs
 from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
 from ..results.result import Result
+from .accuracy import accuracy as accuracy_of
 from .execution import inputs_of
 from .execution import verify as verify_program
 from .latencies import TileLatencies
@@ -296,6 +297,7 @@ def run(
     timeline: bool = False,
     memory: str | None = None,
     network: str | None = None,
+    accuracy: bool | GraphLike = False,
     **options: Any,
 ) -> Result:
     """The first minute: compile and simulate with defaults.
@@ -310,6 +312,8 @@ def run(
         timeline: record intervals.
         memory: as for `simulate`.
         network: as for `simulate`; the program is compiled for it too.
+        accuracy: of a quantized graph: `Result.accuracy` has the errors against it in f32, as `ts.accuracy` finds them
+            (True), or against this graph.
         options: any other option of `compile` (mapping, fuse, contexts, fallback, place, ...) or of `simulate`
             (tensors, resident, placement, latencies, replay), by its name there.
 
@@ -334,7 +338,11 @@ def run(
     wanted = given and (program.reads_tensors or not is_module(model))  # a module's arguments are its graph's inputs
     own = opened(simulated.pop("tensors", None) or {})
     data = {**_data_of(program, graph, args), **own} if wanted else own
-    return simulate(program, memory=memory, network=network, timeline=timeline, tensors=data, **simulated)
+    result = simulate(program, memory=memory, network=network, timeline=timeline, tensors=data, **simulated)
+    if accuracy is not False:
+        errors = accuracy_of(program, None if accuracy is True else accuracy, args if given else None)
+        result.data["accuracy"] = errors.data
+    return result
 
 
 def _data_of(program: Program, graph: Graph, args: Any) -> dict[str, Any]:

@@ -107,6 +107,7 @@ class Grouping {
   bool ends_product(int i) const;
   std::string why_no_operand(ValueId value) const;
   std::set<int> tail_of(int kernel, ValueId value) const;
+  bool repeats_in(const std::set<int>& tail, ValueId value, const Shape& whole) const;
   void move_tail(int kernel, int root, std::set<int> tail);
   bool computes_itself(int reader, int producer) const;
   bool read_by_tail(ValueId value, int producer) const;

@@ -37,12 +37,26 @@ std::set<int> Grouping::tail_of(int kernel, ValueId value) const {
     const ValueId next = pending.back();
     pending.pop_back();
     const int producer = next == no_value ? -1 : uses_.producer[index(next)];
-    if (producer < 0 || graph_.owner[index(producer)] != kernel || !is_recomputable(op(producer).kind)) continue;
-    if (next != value && shape(next) != shape(value)) continue;
+    if (producer < 0 || !is_recomputable(op(producer).kind)) continue;
+    const bool whole = next == value || shape(next) == shape(value);
+    if (whole ? graph_.owner[index(producer)] != kernel : !repeats_in(tail, next, shape(value))) continue;
     if (!tail.insert(producer).second) continue;
     pending.insert(pending.end(), op(producer).operands.begin(), op(producer).operands.end());
   }
   return tail;
+}
+
+/// Whether a value repeats over the operand's shape, and nothing else than its tail reads it: scales of blocks that are
+/// converted.
+bool Grouping::repeats_in(const std::set<int>& tail, ValueId value, const Shape& whole) const {
+  const Shape& own = shape(value);
+  const int producer = uses_.producer[index(value)], made_by = graph_.owner[index(producer)];
+  if (made_by < 0 || graph_.kernels[index(made_by)].family != Family::vector || own.size() != whole.size() ||
+      op(producer).kind == Kind::iota || uses_.is_output[index(value)])
+    return false;
+  for (std::size_t axis = 0; axis < own.size(); ++axis)
+    if (own[axis] != 1 && own[axis] != whole[axis]) return false;
+  return std::ranges::all_of(uses_.consumers[index(value)], [&](int reader) { return tail.count(reader) > 0; });
 }
 
 /// Bytes that operations read and store as one kernel.
@@ -72,22 +86,31 @@ bool Grouping::read_outside(ValueId value, int producer, const std::set<int>& op
 
 /// Takes out of the kernel what only the products need of the tail.
 void Grouping::move_tail(int kernel, int root, std::set<int> tail) {
-  const std::vector<int>& own = graph_.kernels[index(kernel)].ops;
-  const double before = moved_by({own.begin(), own.end()});
-  std::set<int> gone;
+  std::map<int, std::set<int>> gone;  // by kernel
+  for (int i : tail) gone[graph_.owner[index(i)]];
+  const auto moved = [&] {
+    double bytes = 0;
+    for (const auto& [from, none] : gone) {
+      const std::vector<int>& own = graph_.kernels[index(from)].ops;
+      bytes += moved_by({own.begin(), own.end()});
+    }
+    return bytes;
+  };
+  const double before = moved();
+  std::set<int> left;
   tails_.push_back({root, tail, 0, false});
   for (auto i = tail.rbegin(); i != tail.rend(); ++i) {
     const ValueId made = op(*i).results[0];
     const std::vector<int>& readers = uses_.consumers[index(made)];
     const bool wanted = uses_.is_output[index(made)] || std::any_of(readers.begin(), readers.end(), [&](int reader) {
-                          return !gone.count(reader) && !computes_itself(reader, *i);
+                          return !left.count(reader) && !computes_itself(reader, *i);
                         });
-    if (!wanted) gone.insert(*i);
+    if (!wanted) left.insert(*i), gone[graph_.owner[index(*i)]].insert(*i);
   }
   for (int i : tail) computed_by_readers_.insert(i);
-  graph_.release(kernel, gone);
-  tails_.back().spared = before - moved_by({own.begin(), own.end()});
-  tails_.back().whole = own.empty();
+  for (const auto& [from, ops] : gone) graph_.release(from, ops);
+  tails_.back().spared = before - moved();
+  tails_.back().whole = graph_.kernels[index(kernel)].ops.empty();
 }
 
 /// Operands of products are computed in them, tile by tile.

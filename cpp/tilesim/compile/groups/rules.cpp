@@ -19,7 +19,9 @@ const std::vector<RuleInfo>& fusion_rules() {
        "whole rows fit the scratchpad; only where the chip's own compiler does it", stored_and_read, equal},
       {Rule::prologue, "prologue",
        "elementwise operations and conversions in front of either operand of a product or convolution: activations, "
-       "quantized weights, a normalization whose statistics of rows are a kernel of their own",
+       "quantized weights (with scales of blocks: axes of the product are cut where values repeat), a normalization "
+       "whose "
+       "statistics of rows are a kernel of their own",
        "only products, and operations at their ends, read the result; computing it again for every tile that needs it "
        "is estimated to cost less",
        "the operand: written once, read by each product, less what the product reads in its place", equal},

@@ -14,6 +14,7 @@
 #include "tilesim/compile/plan/transforms.hpp"
 #include "tilesim/compile/prepare/long_rows.hpp"
 #include "tilesim/compile/prepare/sink_views.hpp"
+#include "tilesim/compile/quantized/quantized.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/graph/passes/empty.hpp"
 #include "tilesim/kernels/kernels.hpp"
@@ -327,8 +328,14 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
   merge_common_subexpressions(work);
   remove_no_ops(work);
   remove_dead_code(work);
-  if (const FusionRules rules = FusionRules::of(machine, options); rules.has(Rule::views) && !rules.native)
-    sink_views(work, prepared.looked_at);
+  for (GraphFunction& function : work.functions) widen_operands(function, machine);
+  const FusionRules rules = FusionRules::of(machine, options);
+  if (rules.has(Rule::prologue) && !rules.native)
+    for (GraphFunction& function : work.functions) {
+      split_ragged_blocks(function);
+      split_into_blocks(function, options);
+    }
+  if (rules.has(Rule::views) && !rules.native) sink_views(work, prepared.looked_at);
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
   divide_contractions(work, machine);
   if (!machine.layout.tile.empty() && profile.convolution && profile.convolution->copy_few_images)

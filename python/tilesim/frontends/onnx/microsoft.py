@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..._core import Unsupported
+from ...base.dtypes import NUMPY
 from ...graph.tensor import Tensor
 from .norm import normalized
 from .quantized import dequantize, dequantized, quantize, quantized
@@ -134,9 +135,13 @@ def matmul_n_bits(scope: OnnxScope, node: Node) -> Sequence[Value]:
 
 
 def unpacked(scope: OnnxScope, packed: Tensor, bits: int, shape: list[int]) -> Tensor:
-    """Codes of 4 or 8 bits, one per element."""
+    """Codes of 4 or 8 bits, one per element: a weight of u4, two to the byte, where the bytes are known."""
     if bits == 8:
         return scope.reshape(packed, shape)
+    if (read := scope.stored.get(packed.value)) is not None:
+        words = np.asarray(read()).reshape(-1, 1)
+        codes = np.concatenate([words & 15, words >> 4], axis=1).reshape(shape)
+        return scope.constant(codes.astype(NUMPY["u4"]), "codes")
     count = int(np.prod(packed.shape))
     flat = scope.reshape(packed, [count, 1])
     low = scope.apply("bitwise_and", flat, scope.scalar(15, "u8"))

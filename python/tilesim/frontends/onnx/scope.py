@@ -144,9 +144,10 @@ class OnnxScope(Building):
         super().__init__(builder, model.fresh)
         self.model, self.outer = model, outer
         self.names: dict[str, Value] = {}
+        self.stored: dict[int, Callable[[], NDArray[Any]]] = {}  # reads the elements of a weight
         self.origins: dict[str, frozenset[str]] = {}  # inputs of the model that a value comes from
         if outer is not None and outer.builder is builder:
-            self.known, self.spread = outer.known, outer.spread
+            self.known, self.spread, self.stored = outer.known, outer.spread, outer.stored
 
     def value(self, name: str) -> Value:
         """What a name means here."""

@@ -118,9 +118,11 @@ class StoredTensors:
             value = scope.builder.core.weight(
                 name, dtype=dtype, shape=shape, path=path, byte_offset=offset, trainable=trainable
             )
+            scope.stored[value] = lambda: self.array(proto, place)
             return Tensor(scope.builder, value)
         array = self.array(proto, place)
         tensor = scope.builder.weight(name, data=array, trainable=trainable)
+        scope.stored[tensor.value] = lambda: array
         if array.size <= SMALL:
             scope.known[tensor.value] = array
         return tensor

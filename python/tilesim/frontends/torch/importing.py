@@ -40,6 +40,11 @@ _FOLDED = """
 #: check their arguments (not all of torch's do: some write where their operands say).
 FOLDED = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name in _FOLDED.split()}
 
+#: Elements; smaller results are stored as they are, whatever they are made of.
+KEPT_SIZE = 4096
+_BITS = ("bitwise_", "__and__", "__rshift__", "__lshift__", "__or__")
+_VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
+
 #: Overloads that give other numbers on each call: never evaluated while reading.
 _RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
 
@@ -58,6 +63,9 @@ class Importer:
     ) -> None:
         self.program, self.functions, self.fixed, self.names = program, functions, fixed or {}, names or {}
         self.foreign, self.folded = foreign, 0
+        self.codes: set[Any] = set()  # nodes that are known and come from bits of words
+        self.words: dict[int, Any] = {}  # integers that come from bits, by identity
+        self.views: set[Any] = set()  # nodes that are views of buffers
         self.builder = GraphBuilder(name)
         self.weights = WeightStore(self.builder)
         self.values: dict[Any, Any] = {}
@@ -109,7 +117,7 @@ class Importer:
     def tensor(self, value: Any, dtype: str | None = None) -> Tensor:
         """A value as a tensor of the builder, in a dtype if one is named."""
         if isinstance(value, torch.Tensor):
-            value = self.weights.constant(value, self._name)
+            value = self.weights.constant(value, self._name, codes=id(value) in self.words)
         elif isinstance(value, (bool, int, float)):
             return self.builder.scalar(float(value), dtype or self.dtype)
         if not isinstance(value, Tensor):
@@ -285,6 +293,24 @@ class Importer:
                 )
         return result
 
+    def _widens(self, node: Any, sizes: Sequence[int]) -> bool:
+        """Whether a result would be stored wider than what it is made of: floats of codes, scales written out."""
+        overload, sources = str(node.target), node.all_input_nodes
+        given = [x for x in (self.values[source] for source in sources) if isinstance(x, torch.Tensor)]
+        if any(word in overload for word in _BITS) or any(source in self.codes for source in sources):
+            self.codes.add(node)
+        stored = all(source.op == "placeholder" or source in self.views for source in sources)
+        if stored and sources and any(word in overload for word in _VIEWS):
+            self.views.add(node)
+        meta = node.meta.get("val")
+        if sum(sizes) <= KEPT_SIZE or not isinstance(meta, torch.Tensor) or not meta.dtype.is_floating_point:
+            return False
+        bytewise = any(x.dtype.itemsize == 1 and x.dtype != torch.bool for x in given)
+        if meta.dtype.itemsize > 1 and (bytewise or node in self.codes):
+            return True
+        repeats = "expand" in overload or "repeat" in overload
+        return stored and repeats and sum(sizes) > sum(x.numel() for x in given)
+
     def _fold(self, node: Any) -> None:
         """Evaluates a call that depends on no input, unless it is random or large."""
         sources = node.all_input_nodes
@@ -299,6 +325,8 @@ class Importer:
         sizes = [math.prod(one.shape) for one in torch.utils._pytree.tree_leaves(meta) if isinstance(one, torch.Tensor)]
         if any(not isinstance(size, int) or size > FOLD_LIMIT for size in sizes):
             return
+        if self._widens(node, sizes):
+            return
         self.folded += sum(sizes)
         if self.foreign and self.folded > 4 * FOLD_LIMIT:
             return
@@ -309,7 +337,9 @@ class Importer:
             keywords["device"] = torch.device("cpu")
         with torch.no_grad():
             if not self.foreign:
-                self.values[node] = node.target(*args, **keywords)
+                self.values[node] = found = node.target(*args, **keywords)
+                if node in self.codes and isinstance(found, torch.Tensor) and not found.is_floating_point():
+                    self.words[id(found)] = found
                 return
             with contextlib.suppress(RuntimeError, NotImplementedError, TypeError, ValueError, IndexError):
                 self.values[node] = node.target(*args, **keywords)

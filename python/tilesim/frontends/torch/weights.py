@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...base.dtypes import NUMPY
 from ...graph import GraphBuilder, Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
 
@@ -45,8 +46,8 @@ class WeightStore:
         array = elements_of(value)
         return Tensor(self.builder, core.weight(name, data=array, trainable=trainable, share=True))
 
-    def constant(self, value: Any, name: str) -> Tensor:
-        """A tensor that depends on no input; views of the same memory are one weight."""
+    def constant(self, value: Any, name: str, codes: bool = False) -> Tensor:
+        """A tensor that depends on no input; views of the same memory are one weight. Codes of 4 bits are stored so."""
         key = (value.data_ptr(), value.dtype, tuple(value.shape), tuple(value.stride()))
         if key not in self._constants:
             stem = f"{name}.constant" if name else "constant"
@@ -55,6 +56,18 @@ class WeightStore:
                 number += 1
                 unique = f"{stem}.{number}"
             self._taken.add(unique)
-            self._constants[key] = (unique, value, np.array(elements_of(value)))
+            array = np.array(elements_of(value))
+            narrow = _narrow(array) if codes else None
+            self._constants[key] = (unique, value, array if narrow is None else array.astype(NUMPY[narrow]))
         unique, _, array = self._constants[key]
-        return Tensor(self.builder, self.builder.core.weight(unique, data=array, trainable=False, share=True))
+        made = Tensor(self.builder, self.builder.core.weight(unique, data=array, trainable=False, share=True))
+        return made.convert(dtype_name(value.dtype, name))
+
+
+def _narrow(array: np.ndarray[Any, Any]) -> str | None:
+    """The type of 4 bits that holds all of many integers."""
+    few = 4096  # elements
+    if array.size <= few or array.dtype == np.bool_:
+        return None
+    low, high = int(array.min()), int(array.max())
+    return "u4" if low >= 0 and high <= 15 else "i4" if low >= -8 and high <= 7 else None

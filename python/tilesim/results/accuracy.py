@@ -1,0 +1,92 @@
+"""How far the results of a quantized graph lie from those of its form in f32."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..base.table import Table
+
+__all__ = ["Accuracy", "row_of"]
+
+
+class Accuracy:
+    """Errors of outputs against another graph, as `Result.accuracy` holds them beside the time."""
+
+    def __init__(self, data: dict[str, Any]) -> None:
+        """Wraps the JSON form.
+
+        Args:
+            data: `against`, a text, and `rows`, one for each output.
+        """
+        self.data = data
+
+    @property
+    def against(self) -> str:
+        """What the results were compared with."""
+        return str(self.data["against"])
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Per output: output, elements, max_error and mean_error (absolute), largest (magnitude compared with),
+        relative_error (root mean square of the error over that of the values), snr_db (the same in decibels; none where
+        nothing differs), different (places where one is NaN or infinite and the other is not the same).
+        """
+        return list(self.data["rows"])
+
+    @property
+    def relative_error(self) -> float:
+        """The largest of all outputs: root mean square of the error over that of the values."""
+        return max((float(row["relative_error"]) for row in self.rows), default=0.0)
+
+    @property
+    def max_error(self) -> float:
+        """The largest of all outputs, in the output's own unit."""
+        return max((float(row["max_error"]) for row in self.rows), default=0.0)
+
+    @property
+    def snr_db(self) -> float:
+        """The least of all outputs in decibels; infinite where nothing differs."""
+        return min((math.inf if row["snr_db"] is None else float(row["snr_db"]) for row in self.rows), default=math.inf)
+
+    def table(self) -> Table:
+        """The rows as a table."""
+        return Table(self.rows)
+
+    def __repr__(self) -> str:
+        """What was compared, and the worst output."""
+        worst = "equal" if math.isinf(self.snr_db) else f"{100 * self.relative_error:.3g} % of the root mean square"
+        signal = "" if math.isinf(self.snr_db) else f", {self.snr_db:.1f} dB"
+        return f"against {self.against}: {worst}{signal}"
+
+
+def row_of(name: str, found: ArrayLike, wanted: ArrayLike) -> dict[str, Any]:
+    """Errors of one output.
+
+    Args:
+        name: of the output.
+        found: what was computed.
+        wanted: of the same shape; what it is compared with.
+
+    Returns:
+        A row of `Accuracy.rows`.
+    """
+    a, b = np.asarray(found).astype(np.float64), np.asarray(wanted).astype(np.float64)
+    good = np.isfinite(a) & np.isfinite(b)
+    other = int((~good & ~((a == b) | (np.isnan(a) & np.isnan(b)))).sum())
+    off, values = np.abs(a[good] - b[good]), b[good]
+    noise, signal = (float(np.sqrt(np.mean(x**2))) if x.size else 0.0 for x in (off, values))
+    relative = 0.0 if noise == 0 else noise / signal if signal else 1.0
+    return {
+        "output": name,
+        "elements": int(a.size),
+        "max_error": float(off.max(initial=0.0)),
+        "mean_error": float(off.mean()) if off.size else 0.0,
+        "largest": float(np.abs(values).max(initial=0.0)),
+        "relative_error": relative,
+        "snr_db": -20 * math.log10(relative) if relative else None,
+        "different": other,
+    }
