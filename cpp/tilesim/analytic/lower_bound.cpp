@@ -223,7 +223,7 @@ class Sum {
   void work(const GraphFunction& function, const Op& op, const std::vector<bool>& known, double times,
             const std::vector<bool>& stored, const std::vector<bool>& leaving) {
     if (!(times > 0)) return;
-    LeastWork least = least_work(function, op, known);
+    LeastWork least = least_work(graph_, function, op, known);
     if (const int zeros = zero_tiles_of(op).operand; zeros >= 0)
       for (LeastProduct& product : least.products) product.batch *= share_left(graph_, function, op, zeros);
     BoundRow row{op.name, std::string(info(op.kind).name), times};
