@@ -255,9 +255,10 @@ class Sum {
   double traffic_ = 0;
 };
 
-LowerBound bound(const Graph& graph, const Parts& parts) {
+LowerBound bound(const Graph& graph, const Parts& parts, const AttentionData& known) {
   Graph plain = graph;
   inline_calls(plain);
+  know_attention_data(plain, known);
   remove_no_ops(plain);
   merge_common_subexpressions(plain);
   remove_dead_code(plain);
@@ -285,7 +286,11 @@ std::string_view LowerBound::part() const {
 
 std::string_view LowerBound::bytes_why() const { return capacity_bytes > compulsory_bytes ? "capacity" : "compulsory"; }
 
-LowerBound lower_bound(const Graph& graph, const Machine& machine) { return bound(graph, MachineParts(machine)); }
-LowerBound lower_bound(const Graph& graph, const Device& device) { return bound(graph, DeviceParts(device)); }
+LowerBound lower_bound(const Graph& graph, const Machine& machine, const AttentionData& known) {
+  return bound(graph, MachineParts(machine), known);
+}
+LowerBound lower_bound(const Graph& graph, const Device& device, const AttentionData& known) {
+  return bound(graph, DeviceParts(device), known);
+}
 
 }  // namespace tilesim::analytic

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <optional>
 
+#include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/passes.hpp"
 
 namespace tilesim {
 
@@ -122,6 +125,132 @@ AttentionReach attention_reach(const Graph& graph, const GraphFunction& function
   // Every entry of an unknown table may name the same page.
   if (shape.paged()) reach.rows = places ? places->count() : std::min(longest, shape.page);
   return reach;
+}
+
+namespace {
+
+bool is_constant(const GraphFunction& function, ValueId value) {
+  return std::ranges::any_of(function.ops,
+                             [&](const Op& op) { return op.kind == Kind::constant && op.results[0] == value; });
+}
+
+/// Lengths and page table of every attention, where it has them.
+template <class Visit>
+void for_each_table(GraphFunction& function, const Visit& visit) {
+  for (Op& op : function.ops)
+    if (op.kind == Kind::attention)
+      for (const std::size_t index : {attention_kv_len, attention_pages})
+        if (index < op.operands.size() && op.operands[index] != no_value) visit(op, index);
+}
+
+/// Whether any attention has lengths or pages.
+bool has_tables(const Graph& graph) {
+  return std::ranges::any_of(graph.functions, [](const GraphFunction& function) {
+    return std::ranges::any_of(
+        function.ops, [](const Op& op) { return op.kind == Kind::attention && op.operands.size() > attention_kv_len; });
+  });
+}
+
+}  // namespace
+
+Array full_lengths(const AttentionShape& shape) {
+  Array lengths(DType::i64, {shape.batch});
+  std::fill_n(lengths.as<std::int64_t>(), shape.batch, shape.keys);
+  return lengths;
+}
+
+Array pages_in_order(const AttentionShape& shape) {
+  Array pages(DType::i64, {shape.batch, shape.cache / shape.page});
+  for (std::int64_t i = 0; i < pages.size(); ++i) pages.as<std::int64_t>()[i] = i % shape.stored;
+  return pages;
+}
+
+AttentionData usual_attention_data(const Graph& graph) {
+  if (!has_tables(graph)) return {};
+  Graph plain = graph;
+  inline_calls(plain);
+  GraphFunction& function = plain.entry();
+  AttentionData data;
+  for_each_table(function, [&](const Op& op, std::size_t index) {
+    if (is_constant(function, op.operands[index])) return;
+    const AttentionShape shape = attention_shape(function, op);
+    data.try_emplace(function.value(op.operands[index]).name,
+                     index == attention_pages ? pages_in_order(shape) : full_lengths(shape));
+  });
+  return data;
+}
+
+std::optional<AttentionFault> attention_fault(const AttentionShape& shape, const Array& lengths, const Array& pages) {
+  const Array known = lengths.empty() ? Array() : lengths.to(DType::i64);
+  for (std::int64_t b = 0; b < known.size(); ++b)
+    if (const std::int64_t length = known.as<std::int64_t>()[b]; length < 0 || length > shape.keys)
+      return AttentionFault{"kv_len of an attention exceeds its cache",
+                            std::to_string(length) + " of batch row " + std::to_string(b),
+                            "0 to " + std::to_string(shape.keys)};
+  if (pages.empty() || (shape.lengths && known.empty())) return std::nullopt;
+  const Array table = pages.to(DType::i64);
+  const std::int64_t columns = table.shape()[1];
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    const std::int64_t length = known.empty() ? shape.keys : known.as<std::int64_t>()[b];
+    for (std::int64_t i = 0; i * shape.page < length; ++i)
+      if (const std::int64_t page = table.as<std::int64_t>()[b * columns + i]; page < 0 || page >= shape.stored)
+        return AttentionFault{"a page of an attention lies outside of its cache",
+                              "page " + std::to_string(page) + " (batch row " + std::to_string(b) + ", entry " +
+                                  std::to_string(i) + " of the page table)",
+                              "0 to " + std::to_string(shape.stored - 1)};
+  }
+  return std::nullopt;
+}
+
+void check_attention_data(const Graph& graph, const AttentionData& data) {
+  if (data.empty() || !has_tables(graph)) return;
+  Graph plain = graph;
+  inline_calls(plain);
+  const GraphFunction& function = plain.entry();
+  for (const Op& op : function.ops) {
+    if (op.kind != Kind::attention) continue;
+    std::string place = op.name;
+    const auto given = [&](std::size_t index) {
+      if (index >= op.operands.size() || op.operands[index] == no_value) return Array();
+      const Value& value = function.value(op.operands[index]);
+      const auto found = data.find(value.name);
+      if (found == data.end() || found->second.shape() != value.type.shape) return Array();
+      place += ", " + value.name;
+      return found->second;
+    };
+    const Array lengths = given(attention_kv_len), pages = given(attention_pages);
+    if (const auto fault = attention_fault(attention_shape(function, op), lengths, pages))
+      throw UserError({fault->what, place, fault->value, fault->allowed, {}});
+  }
+}
+
+void know_attention_data(Graph& graph, const AttentionData& data) {
+  if (data.empty() || !has_tables(graph)) return;
+  GraphFunction& function = graph.entry();
+  std::map<std::string, ValueId> made;
+  std::vector<Op> constants;
+  edit::Names names(function);
+  for_each_table(function, [&](Op& op, std::size_t index) {
+    const std::string name = function.value(op.operands[index]).name;
+    const auto found = data.find(name);
+    if (found == data.end() || is_constant(function, op.operands[index])) return;
+    const TensorType type = function.value(op.operands[index]).type;
+    if (found->second.shape() != type.shape) return;
+    const auto [known, fresh] = made.try_emplace(name, no_value);
+    if (fresh) {
+      const std::string own = edit::fresh_weight(graph, names.fresh(name + ".known"));
+      constants.push_back(edit::constant(function, names, own, type));
+      known->second = constants.back().results[0];
+      Weight& weight = graph.weights[own];
+      weight.type = type;
+      weight.source = Weight::Source::data;
+      weight.data = found->second.to(type.dtype);
+      weight.trainable = false;
+    }
+    op.operands[index] = known->second;
+  });
+  std::ranges::move(function.ops, std::back_inserter(constants));
+  function.ops = std::move(constants);
 }
 
 }  // namespace tilesim

@@ -215,7 +215,8 @@ class Reads {
   std::int64_t moved_on(std::int32_t number, const Op& op, std::size_t index) {
     const GraphFunction& function = graph_.functions[at(number)];
     const double left = index < 2 ? share_left(graph_, function, op, static_cast<int>(index)) : 1;
-    const auto touched = static_cast<std::int64_t>(static_cast<double>(touched_bytes(graph_, function, op, index)) * left);
+    const auto touched =
+        static_cast<std::int64_t>(static_cast<double>(touched_bytes(graph_, function, op, index)) * left);
     const bool moves = info(op.kind).movement && op.functions.empty() && op.results.size() == 1 && index == 0 &&
                        op.kind != Kind::dynamic_update;
     if (!moves || touched == 0) return touched;

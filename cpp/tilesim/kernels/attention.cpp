@@ -18,7 +18,9 @@ struct Settings {
 };
 
 /// Of one row of the batch: `keys` are its own, `columns` those of a row of the mask.
-struct Extents { std::int64_t heads = 0, key_heads = 0, queries = 0, keys = 0, depth = 0, width = 0, columns = 0, offset = 0; };
+struct Extents {
+  std::int64_t heads = 0, key_heads = 0, queries = 0, keys = 0, depth = 0, width = 0, columns = 0, offset = 0;
+};
 
 /// Keys [begin, end) visible to query `s`, apart from the mask operand.
 std::pair<std::int64_t, std::int64_t> visible(const Settings& settings, const Extents& e, std::int64_t s) {
@@ -64,8 +66,8 @@ Array row_of(const Array& x, const AttentionShape& shape, const Array& pages, st
   Array part(x.dtype(), {shape.key_heads, keys, width});
   const auto copy = [&](std::int64_t lead, std::int64_t group, std::int64_t from, std::int64_t count) {
     if (count > 0)
-      std::memcpy(part.bytes() + (group * keys + from) * line, x.bytes() + (lead * shape.key_heads + group) * held * line,
-                  at(count * line));
+      std::memcpy(part.bytes() + (group * keys + from) * line,
+                  x.bytes() + (lead * shape.key_heads + group) * held * line, at(count * line));
   };
   for (std::int64_t group = 0; group < shape.key_heads; ++group) {
     if (!shape.paged()) copy(row, group, 0, keys);
@@ -82,31 +84,8 @@ std::vector<std::int64_t> lengths_of(const Call& call, const AttentionShape& sha
   std::vector<std::int64_t> lengths(at(shape.batch), shape.keys);
   if (!call.has(attention_kv_len)) return lengths;
   const Array given = call.operand(attention_kv_len).to(DType::i64);
-  for (std::int64_t b = 0; b < shape.batch; ++b) {
-    lengths[at(b)] = given.as<std::int64_t>()[b];
-    if (lengths[at(b)] < 0 || lengths[at(b)] > shape.keys)
-      call.fail("kv_len of an attention exceeds its cache.",
-                std::to_string(lengths[at(b)]) + " of batch row " + std::to_string(b),
-                "0 to " + std::to_string(shape.keys));
-  }
+  std::copy_n(given.as<std::int64_t>(), shape.batch, lengths.begin());
   return lengths;
-}
-
-/// Checks the entries that are read.
-Array pages_of(const Call& call, const AttentionShape& shape, const std::vector<std::int64_t>& lengths) {
-  if (!call.has(attention_pages)) return {};
-  Array pages = call.operand(attention_pages).to(DType::i64);
-  const std::int64_t columns = pages.shape()[1];
-  for (std::int64_t b = 0; b < shape.batch; ++b)
-    for (std::int64_t i = 0; i * shape.page < lengths[at(b)]; ++i) {
-      const std::int64_t page = pages.as<std::int64_t>()[b * columns + i];
-      if (page < 0 || page >= shape.stored)
-        call.fail("A page of an attention lies outside of its cache.",
-                  "page " + std::to_string(page) + " (batch row " + std::to_string(b) + ", entry " + std::to_string(i) +
-                      " of the page table)",
-                  "0 to " + std::to_string(shape.stored - 1));
-    }
-  return pages;
 }
 
 /// The mask in the accumulator's type, to add, broadcast to [B, H, S, T]; bool: 0 or -inf.
@@ -165,8 +144,11 @@ Results attention(const Call& call) {
   if (!is_float(q.dtype())) call.unsupported("attention of integers");
   const AttentionShape shape = attention_shape(call.function, call.op);
   const Settings settings = settings_of(call, shape);
+  const auto table = [&](std::size_t operand) { return call.has(operand) ? call.operand(operand) : Array(); };
+  if (const auto fault = attention_fault(shape, table(attention_kv_len), table(attention_pages)))
+    call.fail(fault->what, fault->value, fault->allowed);
   const std::vector<std::int64_t> lengths = lengths_of(call, shape);
-  const Array pages = pages_of(call, shape, lengths);
+  const Array pages = shape.paged() ? table(attention_pages).to(DType::i64) : Array();
   const DType sum_type = accumulator(call, q.dtype(), q.dtype(), type.dtype);
   const Array queries = product_operand(call, q, sum_type);
   const bool masked = call.has(attention_mask);
@@ -177,9 +159,8 @@ Results attention(const Call& call) {
     using T = decltype(zero);
     for (std::int64_t b = 0; b < shape.batch; ++b) {
       const std::int64_t length = lengths[at(b)];
-      const Extents e{shape.heads, shape.key_heads, shape.queries,
-                      length,      shape.depth,     shape.width,
-                      shape.cache, shape.offset(call.op, length)};
+      const Extents e{shape.heads, shape.key_heads, shape.queries, length,
+                      shape.depth, shape.width,     shape.cache,   shape.offset(call.op, length)};
       const auto own = [&](std::size_t operand) {
         return product_operand(call, row_of(call.operand(operand), shape, pages, b, length), sum_type);
       };

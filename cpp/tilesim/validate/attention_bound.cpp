@@ -93,7 +93,8 @@ std::vector<Array> attention_bounds(const AttentionShape& shape, const Op& op, c
     }
     if (lse.empty()) continue;
     const double value = std::fabs(lse.as<double>()[row]);
-    of_lse.as<double>()[row] = 2 * deviation + score * inputs + gamma(2 * shape.keys + static_cast<std::int64_t>(few), u) +
+    of_lse.as<double>()[row] = 2 * deviation + score * inputs +
+                               gamma(2 * shape.keys + static_cast<std::int64_t>(few), u) +
                                (std::isfinite(value) ? few * u * value : 0);
   }
   std::vector<Array> bounds{std::move(bound)};

@@ -33,7 +33,6 @@ void AttentionLowering::find_row() {
   batch_ = index("batch", p_.batch);
   length_ = lengths_.empty() ? Expr(p_.keys) : Expr::read(lengths_, {batch_});
   offset_ = p_.ends ? length_ - Expr(p_.queries) : Expr(p_.offset);
-  split_tiles_ = ceil_div(ceil_div(length_, plan_.keys), plan_.splits);
 }
 
 void AttentionLowering::find_trip(const Expr& part) {
@@ -60,11 +59,11 @@ void AttentionLowering::find_tile(const Expr& number) {
   rows_ = plan_.heads == 1 ? queries_ : heads_ * Expr(plan_.queries);
   begin_ = begin_of(first_);
   end_ = end_of(first_ + queries_);
-  trips_ = p_.all_see() ? end_ - begin_ : max(Expr(0), end_ - begin_);
+  trips_ = p_.all_see() ? end_ - begin_ : ceil_div(max(Expr(0), end_ - begin_), apart());
 }
 
 AttentionLowering::Keys AttentionLowering::keys(const Expr& number) const {
-  Keys k{number, begin_ + number, 0, 0, 0, rows_};
+  Keys k{number, begin_ + number * Expr(apart()), 0, 0, 0, rows_};
   k.start = k.tile * Expr(plan_.keys);
   k.count = p_.lengths ? min(Expr(plan_.keys), length_ - k.start) : part_of(p_.keys, plan_.keys, k.start);
   if (!p_.hides() || plan_.heads > 1) return k;
@@ -121,8 +120,7 @@ void AttentionLowering::load_keys(const Keys& k, const char* slot, std::size_t o
   where(fresh, std::move(load), block);
 }
 
-Block AttentionLowering::key_transfers(const Keys& k, const char* slot, std::size_t operand,
-                                       std::int64_t width) const {
+Block AttentionLowering::key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const {
   const auto rows = [&](const Expr& lead, const Expr& start, const Expr& count, const Expr& offset) {
     program::Transfer transfer = region_transfer(placement(op_.operands[operand]), {lead, group_, start, Expr(0)},
                                                  {Expr(1), Expr(1), count, Expr(width)}, {0, 0, width, 1}, slot);
@@ -139,8 +137,8 @@ Block AttentionLowering::key_transfers(const Keys& k, const char* slot, std::siz
   const Expr number = Expr::symbol("page"), before = number * Expr(p_.page);
   const Expr count = min(Expr(p_.page), k.count - before);
   Block all;
-  all.push_back(loop("page", ceil_div(k.count, p_.page),
-                     rows(page(first + number), 0, count, base + before * Expr(width))));
+  all.push_back(
+      loop("page", ceil_div(k.count, p_.page), rows(page(first + number), 0, count, base + before * Expr(width))));
   return all;
 }
 
@@ -229,7 +227,7 @@ Block AttentionLowering::tile(const Expr& number, bool next) {
 void AttentionLowering::all_keys(const Expr& number, bool next, Block& block) {
   Block each, last, sums;
   if (!p_.all_see()) emit_scores(keys(0), false, last);
-  const Expr at = Expr::symbol("keys"), turns = trips_ - Expr(1);
+  const Expr at = Expr::symbol("keys"), turns = most_trips() > 1 ? trips_ - Expr(1) : Expr(0);
   const Expr ends = equal(number_, tiles_here_ - Expr(1));
   emit_weights(keys(at), each);
   emit_scores(keys(at + Expr(1)), false, each);

@@ -45,18 +45,23 @@ class AttentionLowering {
   void find_row();
   void find_trip(const Expr& part);
   void find_tile(const Expr& number);
+  /// From one tile of keys to the next: parts of rows whose length is data take turns, so that all have as many.
+  std::int64_t apart() const { return p_.lengths ? plan_.splits : 1; }
   /// Tiles of keys that a query from `first` on sees; that one before `last` sees.
   Expr begin_of(const Expr& first) const {
-    if (plan_.splits > 1) return split_ * split_tiles_;
+    if (plan_.splits > 1) return split_ * Expr(p_.lengths ? 1 : plan_.split_tiles(p_));
     if (p_.window == 0) return 0;
     return max(Expr(0), floor_div(first + offset_ + Expr(1 - p_.window), plan_.keys));
   }
   Expr end_of(const Expr& last) const {
-    if (plan_.splits > 1)
-      return min(ceil_div(length_, plan_.keys), (split_ + Expr(1)) * split_tiles_);
+    if (plan_.splits > 1 && !p_.lengths)
+      return min(Expr(ceil_div(p_.keys, plan_.keys)), (split_ + Expr(1)) * Expr(plan_.split_tiles(p_)));
     if (!p_.causal) return ceil_div(length_, plan_.keys);
     return ceil_div(min(length_, max(Expr(0), last + offset_)), plan_.keys);
   }
+
+  /// Of a row whose keys are all there.
+  std::int64_t most_trips() const { return plan_.split_tiles(p_); }
 
   /// One tile of keys: its number from the tile's first one on, where it lies, and the rows that see some of it.
   struct Keys { Expr number, tile, start, count, from, rows; };
@@ -265,7 +270,7 @@ class AttentionLowering {
   std::int64_t merged_rows_ = 1;
   Placement part_max_, part_weight_, part_sum_;  ///< of keys in parts
   Expr begin_, end_, trips_, part_begin_;
-  Expr length_, offset_, split_tiles_;
+  Expr length_, offset_;
   std::string lengths_, pages_;            ///< tensors; empty: none
   std::vector<program::Statement> steps_;  ///< that make those
 };

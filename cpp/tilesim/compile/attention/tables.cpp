@@ -1,6 +1,5 @@
 // The integers that an attention's statements read: how many keys each row of the batch has, and its pages.
 #include <algorithm>
-#include <numeric>
 
 #include "tilesim/compile/attention/lowering.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
@@ -62,13 +61,12 @@ std::string AttentionLowering::copied(ValueId value, const char* stem, program::
 
 void AttentionLowering::find_tables() {
   const AttentionShape shape = attention_shape(context_.function, op_);
-  if (p_.lengths)
-    lengths_ = table(attention_kv_len, "kv_len", {{p_.keys}, "caches that are full"});
-  if (p_.page == 0) return;
-  std::vector<std::int64_t> pages(at(shape.batch * (shape.cache / shape.page)));
-  std::iota(pages.begin(), pages.end(), 0);
-  for (std::int64_t& page : pages) page %= shape.stored;
-  pages_ = table(attention_pages, "pages", {std::move(pages), "pages one behind the other"});
+  const auto typical = [](const Array& values, const char* how) {
+    return program::Typical{{values.as<std::int64_t>(), values.as<std::int64_t>() + values.size()}, how};
+  };
+  if (p_.lengths) lengths_ = table(attention_kv_len, "kv_len", typical(full_lengths(shape), "caches that are full"));
+  if (p_.page > 0)
+    pages_ = table(attention_pages, "pages", typical(pages_in_order(shape), "pages one behind the other"));
 }
 
 program::Scope AttentionLowering::behind_tables(program::Scope kernel) {

@@ -22,7 +22,8 @@ void check_cache(const Op& op, Types operands) {
     want_rank(pages, 2, "the page table");
     want_shape(pages, {batch, pages.shape[1]}, "the page table");
     if (k.shape[2] > 0 && pages.shape[1] > largest_extent / k.shape[2])
-      refuse("the page table has room for too many keys", to_string(pages), "fewer pages of " + std::to_string(k.shape[2]));
+      refuse("the page table has room for too many keys", to_string(pages),
+             "fewer pages of " + std::to_string(k.shape[2]));
     if (k.shape[0] < 1 || k.shape[2] < 1)
       refuse("k of an attention with a page table has no pages", to_string(k), "[pages, key heads, keys of a page, d]");
   }
@@ -55,8 +56,7 @@ std::vector<TensorType> infer_attention(const Op& op, Types operands, const Grap
     want_broadcastable(mask, {shape.batch, shape.heads, shape.queries, shape.cache}, "the mask");
   }
   std::vector<TensorType> results{{q.dtype, {shape.batch, shape.heads, shape.queries, shape.width}}};
-  if (op.results.size() > 1)
-    results.push_back({compute_dtype(q.dtype), {shape.batch, shape.heads, shape.queries}});
+  if (op.results.size() > 1) results.push_back({compute_dtype(q.dtype), {shape.batch, shape.heads, shape.queries}});
   return results;
 }
 
@@ -96,21 +96,21 @@ Domain attention_domain(const Op& op, Types operands, std::span<const TensorType
 
 void add_attention(std::vector<KindInfo>& table) {
   using A = AttributeType;
-  table.push_back({.kind = Kind::attention,
-                   .name = "attention",
-                   .min_operands = 3,
-                   .max_operands = 6,
-                   .min_results = 1,
-                   .max_results = 2,
-                   .operand_names = {"q", "k", "v", "mask", "kv_len", "pages"},
-                   .attributes = {optional("scale", A::number), optional("causal", A::flag),
-                                  optional("causal_offset", A::integer), optional("window", A::integer),
-                                  optional("kv_len", A::integer), optional("soft_cap", A::number),
-                                  optional("masked_row", A::text, {"zero", "nan"})},
-                   .composite = true,
-                   .infer = infer_attention,
-                   .flops = expansion_flops,
-                   .domain = attention_domain});
+  table.push_back(
+      {.kind = Kind::attention,
+       .name = "attention",
+       .min_operands = 3,
+       .max_operands = 6,
+       .min_results = 1,
+       .max_results = 2,
+       .operand_names = {"q", "k", "v", "mask", "kv_len", "pages"},
+       .attributes = {optional("scale", A::number), optional("causal", A::flag), optional("causal_offset", A::integer),
+                      optional("window", A::integer), optional("kv_len", A::integer), optional("soft_cap", A::number),
+                      optional("masked_row", A::text, {"zero", "nan"})},
+       .composite = true,
+       .infer = infer_attention,
+       .flops = expansion_flops,
+       .domain = attention_domain});
 }
 
 }  // namespace tilesim::rules

@@ -52,9 +52,9 @@ ValueId positions(Parts& parts, const char* name, Shape shape, std::int64_t dim)
 
 struct Span {
   bool causal;
-  std::int64_t offset, window;      ///< offset: of a row whose keys are all there
-  ValueId lengths = no_value;       ///< [B, 1, 1, 1] i32
-  ValueId shift = no_value;         ///< of each row's queries against those of a whole one: [B, 1, 1, 1] i32
+  std::int64_t offset, window;  ///< offset: of a row whose keys are all there
+  ValueId lengths = no_value;   ///< [B, 1, 1, 1] i32
+  ValueId shift = no_value;     ///< of each row's queries against those of a whole one: [B, 1, 1, 1] i32
   /// Whether some query may see no key at all, masks aside.
   bool hides_rows(const Extents& e) const {
     return lengths != no_value || (causal && offset < 0) || (window > 0 && e.queries + offset - window >= e.keys);
@@ -76,8 +76,8 @@ Span span_of(Parts& parts, const Extents& e, const AttentionShape& shape, ValueI
   span.lengths = parts.reshaped("lengths", narrowed(parts, lengths), {e.batch, 1, 1, 1});
   const bool ends = attributes.find("causal_offset") == nullptr;  // queries are the last ones of their row
   if (ends && (span.causal || span.window > 0))
-    span.shift = parts.apply("shift", Function::subtract,
-                             {span.lengths, parts.number(static_cast<double>(e.keys), DType::i32)});
+    span.shift =
+        parts.apply("shift", Function::subtract, {span.lengths, parts.number(static_cast<double>(e.keys), DType::i32)});
   return span;
 }
 

@@ -315,8 +315,8 @@ double attention_apart_cycles(const AttentionProblem& p, const Share& machine) {
   const double mask = p.mask ? scores * static_cast<double>(host_bytes(*p.mask)) : 0;
   return std::max(product_cycles(p.stored, p.depth, p.keys), (ends(p.depth) + scores * wide) / rate) +
          std::max(static_cast<double>(softmax.busy) * groups / cores, (2 * scores * wide + mask) / rate) +
-         std::max(product_cycles(DType::f32, p.keys, p.width), (ends(p.width) + scores * wide) / rate) +
-         pages / rate + 3 * static_cast<double>(machine.core.kernel_launch_cycles);
+         std::max(product_cycles(DType::f32, p.keys, p.width), (ends(p.width) + scores * wide) / rate) + pages / rate +
+         3 * static_cast<double>(machine.core.kernel_launch_cycles);
 }
 
 }  // namespace tilesim::mapping
