@@ -6,6 +6,7 @@
 #include "tilesim/analytic/shapes.hpp"
 #include "tilesim/base/functions/functions.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/graph/attention.hpp"
 
 namespace tilesim::analytic {
 
@@ -37,25 +38,26 @@ LeastProduct convolution(const GraphFunction& function, const Op& op) {
 }
 
 /// Online or not: a maximum, a subtraction, an exponential and a sum for every visible score.
-LeastWork attention(const GraphFunction& function, const Op& op) {
+LeastWork attention(const Graph& graph, const GraphFunction& function, const Op& op) {
   LeastWork work;
-  const TensorType& q = function.value(op.operands[0]).type;
-  const AttentionCase call = attention_case(function, op);
-  const double heads = call.batch * call.heads;
-  const double pairs = visible_pairs(op, call.queries, call.keys), all = call.queries * call.keys;
+  const DType dtype = function.value(op.operands[0]).type.dtype;
+  const AttentionShape shape = attention_shape(function, op);
+  const auto number = [](std::int64_t value) { return static_cast<double>(value); };
+  const double heads = number(shape.heads), keys = number(shape.keys);
+  const double pairs = attention_reach(graph, function, op).pairs, all = number(shape.batch * shape.queries) * keys;
   if (!(all > 0) || !(heads > 0)) return work;
-  const double shared = call.heads / call.key_heads;  // query heads of a key head are rows of one product
   LeastProduct scores;
-  scores.dtype = q.dtype;
-  scores.batch = call.batch * call.key_heads;
-  scores.m = call.queries * shared, scores.n = call.keys, scores.k = static_cast<double>(q.shape[3]);
+  scores.dtype = dtype;
+  scores.batch = number(shape.batch * shape.key_heads);
+  // Query heads of a key head are rows of one product.
+  scores.m = number(shape.queries * (shape.heads / shape.key_heads)), scores.n = keys, scores.k = number(shape.depth);
   scores.visible = pairs / all;
   LeastProduct sums = scores;
-  sums.n = static_cast<double>(function.value(op.operands[2]).type.shape[3]), sums.k = call.keys;
+  sums.n = number(shape.width), sums.k = keys;
   work.products = {scores, sums};
   work.functions[simple] = 3 * heads * pairs;
   work.functions[transcendental] = heads * pairs;
-  work.dtype = q.dtype;
+  work.dtype = dtype;
   return work;
 }
 
@@ -81,25 +83,7 @@ void add_elementwise(const GraphFunction& function, const Op& op, const std::vec
 
 }  // namespace
 
-double visible_pairs(const Op& op, double queries, double keys) {
-  const bool causal = op.attributes.flag("causal");
-  const auto window = static_cast<double>(op.attributes.integer("window", 0));
-  if (!causal && window <= 0) return queries * keys;
-  // Query i stands at position i + offset: causal, it sees keys up to there; a window begins so many before.
-  const double offset = static_cast<double>(
-      op.attributes.integer("causal_offset", static_cast<std::int64_t>(keys) - static_cast<std::int64_t>(queries)));
-  const auto rows = static_cast<std::int64_t>(queries);
-  double pairs = 0;
-  for (std::int64_t i = 0; i < rows; ++i) {
-    const double at_key = static_cast<double>(i) + offset;
-    const double last = causal ? std::min(keys - 1, at_key) : keys - 1;
-    const double first = window > 0 ? std::max(0.0, at_key - window + 1) : 0;
-    pairs += std::max(0.0, last - first + 1);
-  }
-  return std::min(pairs, queries * keys);
-}
-
-LeastWork least_work(const GraphFunction& function, const Op& op, const std::vector<bool>& known) {
+LeastWork least_work(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<bool>& known) {
   LeastWork work;
   if (op.results.empty()) return work;
   work.dtype = function.value(op.results[0]).type.dtype;
@@ -120,7 +104,7 @@ LeastWork least_work(const GraphFunction& function, const Op& op, const std::vec
       work.products = {convolution(function, op)};
       break;
     case Kind::attention:
-      return attention(function, op);
+      return attention(graph, function, op);
     case Kind::softmax:
     case Kind::log_softmax:
     case Kind::normalize:

@@ -29,9 +29,6 @@ struct LeastWork {
 
 /// Of one operation that runs no functions of the graph. `known`: which values follow from constants alone, so that
 /// whatever is made of them may be made beforehand.
-LeastWork least_work(const GraphFunction& function, const Op& op, const std::vector<bool>& known);
-
-/// Pairs of queries and keys that attention's mask by position leaves.
-double visible_pairs(const Op& op, double queries, double keys);
+LeastWork least_work(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<bool>& known);
 
 }  // namespace tilesim::analytic

@@ -233,7 +233,7 @@ class Sum {
   void work(const GraphFunction& function, const Op& op, const std::vector<bool>& known, double times,
             const std::vector<bool>& stored, const std::vector<bool>& leaving) {
     if (!(times > 0)) return;
-    LeastWork least = least_work(function, op, known);
+    LeastWork least = least_work(graph_, function, op, known);
     if (const int zeros = zero_tiles_of(op).operand; zeros >= 0)
       for (LeastProduct& product : least.products) product.batch *= share_left(graph_, function, op, zeros);
     BoundRow row{op.name, std::string(info(op.kind).name), times};
@@ -265,9 +265,10 @@ class Sum {
   double traffic_ = 0;
 };
 
-LowerBound bound(const Graph& graph, const Parts& parts) {
+LowerBound bound(const Graph& graph, const Parts& parts, const AttentionData& known) {
   Graph plain = graph;
   inline_calls(plain);
+  know_attention_data(plain, known);
   remove_no_ops(plain);
   merge_common_subexpressions(plain);
   remove_dead_code(plain);
@@ -295,7 +296,11 @@ std::string_view LowerBound::part() const {
 
 std::string_view LowerBound::bytes_why() const { return capacity_bytes > compulsory_bytes ? "capacity" : "compulsory"; }
 
-LowerBound lower_bound(const Graph& graph, const Machine& machine) { return bound(graph, MachineParts(machine)); }
-LowerBound lower_bound(const Graph& graph, const Device& device) { return bound(graph, DeviceParts(device)); }
+LowerBound lower_bound(const Graph& graph, const Machine& machine, const AttentionData& known) {
+  return bound(graph, MachineParts(machine), known);
+}
+LowerBound lower_bound(const Graph& graph, const Device& device, const AttentionData& known) {
+  return bound(graph, DeviceParts(device), known);
+}
 
 }  // namespace tilesim::analytic

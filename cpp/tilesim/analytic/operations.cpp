@@ -207,7 +207,7 @@ class Pricer {
     const AttentionForm* found = form(model_.attentions, {Form::attention, operand(op, 0).dtype}, cost);
     if (!found) return cost;
     cost = counted(op, found->scheme);
-    const AttentionCase call = attention_case(function_, op);
+    const AttentionCase call = attention_case(graph_, function_, op);
     const AttentionTerms t = found->model.predict(call);
     for (std::size_t i = 0; i + 1 < t.size(); ++i) cost.terms.emplace_back(attention_term_names()[i], t[i]);
     cost.seconds = t.back();

@@ -1,8 +1,10 @@
 #include "tilesim/analytic/shapes.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/graph/attention.hpp"
 
 namespace tilesim::analytic {
 
@@ -89,16 +91,18 @@ std::optional<ConvolutionCase> square_convolution(const GraphFunction& function,
                          number(found.taps[0]), number(strides[0]), number(pads[0])};
 }
 
-AttentionCase attention_case(const GraphFunction& function, const Op& op) {
-  const Shape &q = operand(function, op, 0).shape, &k = operand(function, op, 1).shape;
-  const Shape& v = operand(function, op, 2).shape;
+AttentionCase attention_case(const Graph& graph, const GraphFunction& function, const Op& op) {
+  const AttentionShape shape = attention_shape(function, op);
   AttentionCase call{};
-  call.batch = number(q[0]);
-  call.queries = number(q[2]);
-  call.keys = number(op.attributes.integer("kv_len", k[2]));
-  call.heads = number(q[1]);
-  call.key_heads = number(k[1]);
-  call.depth = number(std::max(q[3], v[3]));
+  call.batch = number(shape.batch);
+  call.queries = number(shape.queries);
+  call.keys = number(shape.keys);
+  if (shape.lengths && shape.batch > 0)
+    if (const AttentionReach reach = attention_reach(graph, function, op); reach.known)
+      call.keys = std::accumulate(reach.lengths.begin(), reach.lengths.end(), 0.0) / number(shape.batch);
+  call.heads = number(shape.heads);
+  call.key_heads = number(shape.key_heads);
+  call.depth = number(std::max(shape.depth, shape.width));
   call.window = number(op.attributes.integer("window", 0));
   call.causal = op.attributes.flag("causal");
   return call;

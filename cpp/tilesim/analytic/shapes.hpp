@@ -25,7 +25,7 @@ Extents ragged_extents(const GraphFunction& function, const Op& op);
 Extents convolution_extents(const GraphFunction& function, const Op& op);
 /// A square convolution in two dimensions without dilation and groups; none: any other.
 std::optional<ConvolutionCase> square_convolution(const GraphFunction& function, const Op& op);
-AttentionCase attention_case(const GraphFunction& function, const Op& op);
+AttentionCase attention_case(const Graph& graph, const GraphFunction& function, const Op& op);
 /// Rows of what works row by row: along `dim` or `dims`, the last axis where neither says.
 double rows_of(const GraphFunction& function, const Op& op);
 

@@ -6,6 +6,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/attention.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
@@ -70,8 +71,31 @@ std::optional<std::int64_t> seen_pairs(const Shape& mask, const Domain& nest, co
   return pairs;
 }
 
+/// Of operand `index` of an attention: keys that no query sees are not read, and lengths and pages steer transfers.
+std::int64_t attention_bytes(const Graph& graph, const GraphFunction& function, const Op& op, std::size_t index) {
+  const TensorType& type = function.value(op.operands[index]).type;
+  if (index == attention_q) return packed(type);
+  if (index > attention_mask) return 0;
+  const AttentionShape shape = attention_shape(function, op);
+  if (index != attention_mask) {
+    const std::int64_t rows = attention_reach(graph, function, op).rows * shape.key_heads;
+    return packed_bytes(type.dtype, shape.batch == 0 ? 0 : rows * type.shape[3]);
+  }
+  if (shape.lengths) return 0;  // as far as data says
+  Domain nest = domain(function, op);
+  if (const auto pairs = seen_pairs(type.shape, nest, op)) return packed_bytes(type.dtype, *pairs);
+  see_keys(nest, op);
+  std::int64_t elements = 1;
+  for (std::size_t axis = 0; axis < type.shape.size(); ++axis) {
+    const AxisAccess& access = nest.operands[index].axes[axis];
+    elements *= access.terms.empty() ? std::min<std::int64_t>(1, type.shape[axis])
+                                     : touched_positions(access, type.shape[axis], nest.extents);
+  }
+  return packed_bytes(type.dtype, elements);
+}
+
 /// Bytes of operand `index` that the operation must see at least.
-std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::size_t index) {
+std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, const Op& op, std::size_t index) {
   const TensorType& type = function.value(op.operands[index]).type;
   const auto result = [&] { return element_count(function.value(op.results[0]).type.shape); };
   switch (op.kind) {
@@ -88,9 +112,8 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
       if (index != 0) return packed(type);
       return packed_bytes(type.dtype,
                           element_count(type.shape) - element_count(function.value(op.operands[1]).type.shape));
-    case Kind::attention:  // keys that no query sees are not read
-      if (index == 0) return packed(type);
-      break;
+    case Kind::attention:
+      return attention_bytes(graph, function, op, index);
     case Kind::slice:
     case Kind::convolution:
     case Kind::window_reduce:
@@ -99,12 +122,7 @@ std::int64_t touched_bytes(const GraphFunction& function, const Op& op, std::siz
     default:
       return packed(type);
   }
-  Domain nest = domain(function, op);
-  if (op.kind == Kind::attention) {
-    if (const auto pairs = index == 3 ? seen_pairs(type.shape, nest, op) : std::nullopt)
-      return packed_bytes(type.dtype, *pairs);
-    see_keys(nest, op);
-  }
+  const Domain nest = domain(function, op);
   const Access& access = nest.operands[index];
   if (!access.affine) return packed(type);
   std::int64_t elements = 1;
@@ -200,7 +218,8 @@ class Reads {
   std::int64_t moved_on(std::int32_t number, const Op& op, std::size_t index) {
     const GraphFunction& function = graph_.functions[at(number)];
     const double left = index < 2 ? share_left(graph_, function, op, static_cast<int>(index)) : 1;
-    const auto touched = static_cast<std::int64_t>(static_cast<double>(touched_bytes(function, op, index)) * left);
+    const auto touched =
+        static_cast<std::int64_t>(static_cast<double>(touched_bytes(graph_, function, op, index)) * left);
     const bool moves = info(op.kind).movement && op.functions.empty() && op.results.size() == 1 && index == 0 &&
                        op.kind != Kind::dynamic_update;
     if (!moves || touched == 0) return touched;
@@ -297,7 +316,7 @@ std::int64_t compulsory_bytes(const Graph& graph, const GraphFunction& function,
     if (op.operands[i] == no_value) continue;
     if (op.kind == Kind::dynamic_update && i == 0) continue;  // the part that is not written stays where it is
     std::int64_t& bytes = operands[op.operands[i]];
-    bytes = std::max(bytes, touched_bytes(function, op, i));
+    bytes = std::max(bytes, touched_bytes(graph, function, op, i));
   }
   for (const auto& [id, bytes] : operands) total += bytes;
   if (op.kind == Kind::constant) return 0;  // counted where it is read

@@ -20,6 +20,7 @@ std::vector<KindInfo> make_table() {
   rules::add_indexing(table);
   rules::add_movement(table);
   rules::add_composite(table);
+  rules::add_attention(table);
   rules::add_functions(table);
   rules::add_scatters(table);
   rules::add_orders(table);

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "tilesim/graph/attention.hpp"
 #include "tilesim/kernels/kernels.hpp"
 
 namespace tilesim {
@@ -16,13 +17,16 @@ std::uint64_t mix(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// Integers in [low, high) are legal for every reader.
+/// Integers in [low, high) are legal for every reader; `usual`: below which they stay where no reader is served by
+/// larger ones.
 struct Range {
-  std::int64_t low = 0, high = 8;
+  std::int64_t low = 0, high = std::numeric_limits<std::int64_t>::max() / 4, usual = 8;
   void limit(const Range& other) {
     low = std::max(low, other.low);
     high = std::max(low + 1, std::min(high, other.high));
+    usual = std::max(usual, other.usual);
   }
+  std::int64_t end() const { return std::max(low + 1, std::min(high, usual)); }
 };
 
 /// Largest start + 1 that is in range for every component of a gather's index vector.
@@ -72,6 +76,12 @@ Range operand_range(const GraphFunction& function, const Op& op, std::size_t ind
     case Kind::dynamic_update:
       if (index >= 2) range = {0, shape(0)[index - 2] - shape(1)[index - 2] + 1};
       break;
+    case Kind::attention: {
+      const AttentionShape whole = attention_shape(function, op);
+      if (index == attention_kv_len) range = {0, whole.keys + 1, whole.keys + 1};
+      if (index == attention_pages) range = {0, whole.stored, whole.stored};
+      break;
+    }
     case Kind::elementwise: {
       const std::string& name = op.attributes.text("function");
       if (index == 1 && (name == "divide" || name == "remainder" || name == "floor_divide")) range.low = 1;
@@ -125,7 +135,7 @@ Array random_array(const TensorType& type, const Range& range, std::uint64_t str
       values.as<std::int64_t>()[i] = static_cast<std::int64_t>(bits >> 63);
     } else {
       values.as<std::int64_t>()[i] =
-          range.low + static_cast<std::int64_t>((bits >> 1) % static_cast<std::uint64_t>(range.high - range.low));
+          range.low + static_cast<std::int64_t>((bits >> 1) % static_cast<std::uint64_t>(range.end() - range.low));
     }
   }
   return values.to(type.dtype);

@@ -1,6 +1,7 @@
 #include "tilesim/program/data_steps.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "tilesim/program/expressions.hpp"
@@ -108,6 +109,45 @@ void add_tensors(const Program& whole, DataStep& step) {
   }
 }
 
+void rename_tensors(Block& block, const std::map<std::string, std::string>& names) {
+  for (Statement& statement : block) {
+    for_each_body(statement, [&](Block& body) { rename_tensors(body, names); });
+    auto* load = std::get_if<Load>(&statement.action);
+    auto* store = std::get_if<Store>(&statement.action);
+    if (!load && !store) continue;
+    Transfer& transfer = load ? load->transfer : store->transfer;
+    if (const auto found = names.find(transfer.tensor); found != names.end()) transfer.tensor = found->second;
+    for (TransferDim& dim : transfer.dims)
+      if (const auto found = names.find(dim.through); found != names.end()) dim.through = found->second;
+  }
+}
+
+/// Formal tensors of the function that the step is in take the names of what all of its calls pass; false where calls
+/// differ, or an expression reads one.
+bool name_actuals(const Program& whole, DataStep& step) {
+  std::map<std::string, std::string> names;
+  bool alike = true;
+  for_each_function(whole, [&](const Block& body, const std::string&) {
+    for_each(body, [&](const Statement& statement) {
+      const auto* call = std::get_if<Call>(&statement.action);
+      if (!call || call->function != step.function) return;
+      for (const auto& [formal, actual] : call->tensors) {
+        const auto [known, fresh] = names.try_emplace(formal, actual);
+        if (!fresh && known->second != actual) known->second.clear();
+      }
+    });
+  });
+  rename_tensors(step.program.body, names);
+  for_each(step.program.body, [&](const Statement& statement) {
+    Names used;
+    for_each_expression(statement, [&](const Expr& expr) { add_data_reads(expr, used); });
+    add_row_reads(statement, used);
+    if (const Transfer* transfer = transfer_of(statement)) used.insert(transfer->tensor);
+    for (const std::string& name : used) alike = alike && whole.find_tensor(name);
+  });
+  return alike;
+}
+
 /// Of the function that the step is in.
 bool depends_on_parameters(const Program& whole, const DataStep& step) {
   bool found = false;
@@ -186,7 +226,7 @@ std::optional<DataStep> step_that_stores(const Program& program, const std::stri
     body->clear();
   }
   leave_out_order(step.program.body);
-  if (depends_on_parameters(program, step)) return std::nullopt;
+  if (depends_on_parameters(program, step) || !name_actuals(program, step)) return std::nullopt;
   add_tensors(program, step);
   return step;
 }

@@ -34,39 +34,72 @@ double largest_finite(const Array& array) {
   return largest;
 }
 
+/// Length of the longest key that queries may see, by row of the batch and key head.
+std::vector<double> longest_keys(const AttentionShape& shape, const std::vector<Bounded>& operands) {
+  const std::vector<double> keys = lengths(operands[attention_k].value);
+  std::vector<double> longest(at(shape.batch * shape.key_heads), 0.0);
+  const std::int64_t held = operands[attention_k].value.shape()[2];
+  const auto take = [&](std::int64_t b, std::int64_t lead, std::int64_t count) {
+    for (std::int64_t group = 0; group < shape.key_heads; ++group)
+      for (std::int64_t t = 0; t < count; ++t) {
+        double& most = longest[at(b * shape.key_heads + group)];
+        most = std::max(most, keys[at((lead * shape.key_heads + group) * held + t)]);
+      }
+  };
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    const std::int64_t own = shape.lengths ? operands[attention_kv_len].value.int_at(b) : shape.keys;
+    if (!shape.paged()) take(b, b, own);
+    for (std::int64_t from = 0; shape.paged() && from < own; from += shape.page)
+      take(b, operands[attention_pages].value.int_at(b * (shape.cache / shape.page) + from / shape.page),
+           std::min(shape.page, own - from));
+  }
+  return longest;
+}
+
 }  // namespace
 
-std::vector<Array> attention_bounds(const Op& op, const std::vector<Bounded>& operands, const Array& magnitudes,
-                                    const Array& result, const Numerics& numerics) {
+std::vector<Array> attention_bounds(const AttentionShape& shape, const Op& op, const std::vector<Bounded>& operands,
+                                    const Array& magnitudes, const std::vector<Array>& results,
+                                    const Numerics& numerics) {
   constexpr double few = 8;  // roundings beside those of sums: scale, cap, bias, shift, exponential, quotient
-  const Shape &q = operands[0].value.shape(), &k = operands[1].value.shape();
+  const Array& result = results[0];
   const double u = unit_roundoff(numerics.accumulate);
-  const double scale = std::fabs(op.attributes.number("scale", 1 / std::sqrt(static_cast<double>(q[3]))));
-  const double added = operands.size() > 3 && !operands[3].value.empty() && operands[3].value.dtype() != DType::boolean
-                           ? largest_finite(operands[3].value)
-                           : 0;
-  const std::vector<double> rows = lengths(operands[0].value), keys = lengths(operands[1].value);
-  const std::int64_t shared = q[1] / k[1], width = result.shape()[3];
+  const double scale = std::fabs(op.attributes.number("scale", 1 / std::sqrt(static_cast<double>(shape.depth))));
+  const bool biased = operands.size() > attention_mask && !operands[attention_mask].value.empty() &&
+                      operands[attention_mask].value.dtype() != DType::boolean;
+  const double added = biased ? largest_finite(operands[attention_mask].value) : 0;
+  const std::vector<double> rows = lengths(operands[attention_q].value);
+  const std::vector<double> longest = longest_keys(shape, operands);
+  double inputs = rounds_operands(numerics, DType::f32) ? 4 * unit_roundoff(*numerics.multiply) : 0;  // of products
+  if (numerics.multiply_tf32) inputs = std::max(inputs, 4 * 0x1p-11);
   double rounded = unit_roundoff(result.dtype()) > u ? 4 * unit_roundoff(result.dtype()) : 0;  // weights are stored so
-  if (rounds_operands(numerics, DType::f32)) rounded = std::max(rounded, 4 * unit_roundoff(*numerics.multiply));
-  if (numerics.multiply_tf32) rounded = std::max(rounded, 4 * 0x1p-11);
-  const double sums = gamma(2 * k[2] + static_cast<std::int64_t>(2 * few), u) + rounded;
+  rounded = std::max(rounded, inputs);
+  const double sums = gamma(2 * shape.keys + static_cast<std::int64_t>(2 * few), u) + rounded;
   const Array sizes = result.to(DType::f64);
-  Array bound(DType::f64, result.shape());
+  Array bound(DType::f64, result.shape()), of_lse;
+  Array lse;
+  if (results.size() > 1) lse = results[1].to(DType::f64), of_lse = Array(DType::f64, lse.shape());
+  const std::int64_t shared = shape.heads / shape.key_heads;
   for (std::int64_t row = 0; row < static_cast<std::int64_t>(rows.size()); ++row) {
-    const std::int64_t head = row / q[2], group = head / q[1] * k[1] + head % q[1] / shared;
-    const auto first = keys.begin() + group * k[2];
-    const double longest = k[2] == 0 ? 0 : *std::max_element(first, first + k[2]);
-    const double score = scale * rows[at(row)] * longest * (1 + rounded);
-    const double deviation = score * gamma(q[3], u) + few * u * (score + added);
+    const std::int64_t head = row / shape.queries;
+    const std::int64_t group = head / shape.heads * shape.key_heads + head % shape.heads / shared;
+    const double score = scale * rows[at(row)] * longest[at(group)] * (1 + rounded);
+    const double deviation = score * gamma(shape.depth, u) + few * u * (score + added);
     const double weight = std::expm1(4 * deviation) + sums;
-    for (std::int64_t i = row * width; i < (row + 1) * width; ++i) {
+    for (std::int64_t i = row * shape.width; i < (row + 1) * shape.width; ++i) {
       const double all = magnitudes.as<double>()[i], reference = std::fabs(sizes.as<double>()[i]);
       bound.as<double>()[i] = (std::isfinite(all) ? weight * all : 0) +
                               (std::isfinite(reference) ? 2 * unit_roundoff(result.dtype()) * reference : 0) + 1e-37;
     }
+    if (lse.empty()) continue;
+    const double value = std::fabs(lse.as<double>()[row]);
+    of_lse.as<double>()[row] = 2 * deviation + score * inputs +
+                               gamma(2 * shape.keys + static_cast<std::int64_t>(few), u) +
+                               (std::isfinite(value) ? few * u * value : 0);
   }
-  return {std::move(bound)};
+  std::vector<Array> bounds{std::move(bound)};
+  if (!lse.empty()) bounds.push_back(std::move(of_lse));
+  return bounds;
 }
 
 }  // namespace tilesim::validate

@@ -328,7 +328,7 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     for (const Bounded& operand : operands) at.push_back(operand.value);
     at[2] = magnitude(at[2]);
     const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(at);
-    bounds = attention_bounds(op, operands, sums[0].to(DType::f64), results[0], numerics);
+    bounds = attention_bounds(attention_shape(function, op), op, operands, sums[0].to(DType::f64), results, numerics);
   } else if (op.kind == Kind::linear_solve) {
     bounds = solve_bounds(op, operands, results[0]);
   } else if (any_error(operands)) {

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from .. import _core
 from ..base.checked import checked
@@ -10,6 +12,7 @@ from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.machine import Machine, MachineLike
 from ..mapping.integer_products import with_integer_products
+from ..program.data_roles import attention_data
 from ..results.bounds import Bound
 from .estimate import device_of
 
@@ -17,7 +20,7 @@ __all__ = ["lower_bound"]
 
 
 @checked()
-def lower_bound(graph: GraphLike, machine: MachineLike | Device) -> Bound:
+def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mapping[str, Any] | None = None) -> Bound:
     """The least bytes and seconds of a graph, whatever its kernels, tiles and order.
 
     Where the arrays multiply i8, products of dequantized operands count as those of integers, as `ts.compile` has them.
@@ -26,6 +29,8 @@ def lower_bound(graph: GraphLike, machine: MachineLike | Device) -> Bound:
         graph: the workload, as `ts.compile` takes it.
         machine: a machine, its name or file; or a device, its name or label: of those, rates alone are known, and the
             bound has neither whole tiles nor the size of the chip's memory.
+        tensors: integers that say how long the caches of attentions are, and where their pages lie, or values from
+            which the graph computes them, by name. Where they are not known, caches may be empty.
 
     Returns:
         The bound.
@@ -33,14 +38,15 @@ def lower_bound(graph: GraphLike, machine: MachineLike | Device) -> Bound:
     Raises:
         UserError: for an unknown machine or device.
     """
-    graph = as_graph(graph)
+    found = as_graph(graph)
+    known = attention_data(found.core, tensors) if tensors else {}
     named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
     if not isinstance(machine, Device) and not named:
         loaded = Machine.load(machine)
-        return Bound(_core.lower_bound(with_integer_products(graph, loaded).core, loaded.core))
+        return Bound(_core.lower_bound(with_integer_products(found, loaded).core, loaded.core, known))
     device = device_of(machine)
     matrix = {dtype: rate.flops_per_second for dtype, rate in device.matrix.items()}
     if "tf32" in matrix:  # products of f32 may run so
         matrix["f32"] = max(matrix.get("f32", 0.0), matrix.pop("tf32"))
     vector = {dtype: device.vector_rate(dtype) for dtype in device.vector}
-    return Bound(_core.lower_bound_of_rates(graph.core, matrix, vector, device.memory.bytes_per_second))
+    return Bound(_core.lower_bound_of_rates(found.core, matrix, vector, device.memory.bytes_per_second, known))

@@ -187,29 +187,40 @@ class GraphBuilder(FunctionBuilder):
         mask: Tensor | None = None,
         *,
         causal: bool = False,
+        kv_len: Tensor | int | None = None,
+        pages: Tensor | None = None,
+        lse: bool = False,
         name: str = "",
         **more: Any,
-    ) -> Tensor:
+    ) -> Any:
         """Scaled dot-product attention.
 
         Args:
             q: [B, H, S, D].
-            k: [B, G, T, D], H a multiple of G.
-            v: [B, G, T, E].
+            k: [B, G, T, D], H a multiple of G; with pages [N, G, keys of a page, D].
+            v: [B, G, T, E]; with pages [N, G, keys of a page, E].
             mask: broadcastable to [B, H, S, T]; bool keeps, float is added.
-            causal: hide keys behind the query.
+            causal: hide keys behind the query. Queries are the last ones of their row's keys, if no causal_offset says
+                otherwise.
+            kv_len: keys that are there, a number or integers [B]: those behind are neither read nor computed.
+            pages: integers [B, P]: key t of row b lies in page `pages[b, t // keys of a page]`, T = P * keys of a page.
+                Entries behind kv_len may hold anything.
+            lse: whether to give the logarithm of each row's sum of exponentials too.
             name: of the operation.
             more: other attributes of kind attention (scale, window, soft_cap, ...).
 
         Returns:
-            Tensor of shape [B, H, S, E].
+            Tensor of shape [B, H, S, E]; with lse also [B, H, S], f32 or wider, -inf for rows that see nothing.
 
         Raises:
             UserError: for shapes or dtypes that do not fit.
         """
-        operands = [q, k, v] if mask is None else [q, k, v, mask]
-        result: Tensor = self.op("attention", *operands, name=name, causal=causal, **more)
-        return result
+        if kv_len is not None and not isinstance(kv_len, Tensor):
+            more["kv_len"], kv_len = whole("kv_len", kv_len, 0), None
+        operands: list[Tensor | None] = [q, k, v, mask, kv_len, pages]
+        while operands[-1] is None:
+            operands.pop()
+        return self.op("attention", *operands, name=name, results=2 if lse else 1, causal=causal, **more)
 
     def broadcast(self, x: Tensor, shape: Sequence[int], name: str = "") -> Tensor:
         """x repeated to a shape, as numpy's broadcast_to.

@@ -12,7 +12,7 @@ from .. import _core
 from ..base.errors import nearest, user_error
 from .distributions import Counts, Indices
 
-__all__ = ["MOST_FLOPS", "WORDS", "Role", "Roles", "Values", "check_counts"]
+__all__ = ["MOST_FLOPS", "WORDS", "Role", "Roles", "Values", "attention_data", "check_counts"]
 
 MOST_FLOPS = 2e10
 """Arithmetic beyond which what timing reads is not computed from what was given: some ten seconds."""
@@ -164,6 +164,26 @@ class Values:
         made = _core.execute(step[0], arrays)
         text = ", ".join(dict.fromkeys(source.removeprefix("computed from ") for source in sources))
         return made[name], f"computed from {text}" if text else "computed from constants"
+
+
+def attention_data(graph: _core.Graph, given: Mapping[str, Any], usual: bool = False) -> dict[str, Any]:
+    """Lengths and page tables that attentions of a graph read, as far as they follow from what is given.
+
+    Args:
+        graph: whose entry function has them.
+        given: arrays by name of a value.
+        usual: whether those that do not follow are what timing takes then: full caches, pages one behind the other.
+
+    Returns:
+        Arrays by name of a value.
+    """
+    wanted = _core.usual_attention_data(graph)
+    if not wanted:
+        return {}
+    values = Values(graph, None, given)
+    found = {name: values.value(name)[0] for name in wanted} if given else {}
+    known = {name: np.asarray(array) for name, array in found.items() if array is not None}
+    return {**wanted, **known} if usual else known
 
 
 class Roles:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import _core
 from ..base.arguments import as_array
 from ..base.errors import nearest, path_text, shown, user_error
 from .data_roles import WORDS, Roles, Values, check_counts
@@ -173,6 +174,7 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
         inputs = [row["name"] for row in (*prepared.inputs, *program.graph.core.inputs)]
         named = [*given, *(name for name in drawn if name not in WORDS)]
         _unknown(named, dict.fromkeys([*inputs, *types, *results, *WORDS]), program.graph.name)
+        _core.check_attention_data(program.graph.core, given)
     reads = [row for row in program.core.data_reads() if types.get(row[0], {}).get("role") != "weight"]
     data = Data(given=tuple(name for name in tensors if name not in WORDS or name in values.types))
     if not reads:

@@ -75,6 +75,8 @@ def _arrays(program: Program, inputs: Any, seed: int) -> dict[str, Any]:
         return dict(inputs or {})
     names = [row["name"] for row in program.graph.core.inputs]
     arrays: dict[str, Any] = dict(zip(names, inputs_of(program.graph, inputs, seed), strict=True))
+    integers = [row["name"] for row in program.graph.core.inputs if row["dtype"].startswith(("i", "u"))]
+    _core.check_attention_data(program.graph.core, {name: arrays[name] for name in integers})
     arrays.update(program.weights())
     return arrays
 

@@ -21,6 +21,7 @@ from ..lowering.profile import has_profile, lowered_as
 from ..machine.machine import Machine, MachineLike
 from ..memory import Part
 from ..network import topology_of
+from ..program.data_roles import attention_data
 from ..program.data_sources import data_of_parts, known_data, opened
 from ..program.footprint import over_capacity
 from ..program.jobs import Job, cores_of, simulate_jobs
@@ -240,7 +241,9 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     if program.machine is not None:
         data["lowering"] = "native" if has_profile(program.machine) else "best"
     if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
-        bound = lower_bound(program.graph, target)
+        data_reads = bool(data.get("data_sources"))  # what timing read of lengths and pages, given or not
+        known = attention_data(program.graph.core, data_of.arrays, usual=True) if data_reads else None
+        bound = lower_bound(program.graph, target, known)
         data["bounds"] = bound.and_further(data_of.further_bytes(data["operations"])).data
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):

@@ -22,14 +22,21 @@ program::Scope AttentionLowering::lower() {
   require(plan.has_value(), "an attention was kept whole of which no tile fits");
   plan_ = *plan;
   scale_ = plan_.folds ? 1 : scale();
+  find_tables();
   if (plan_.splits > 1) return in_parts();
   add_slots();
   scope_.body = body();
-  return std::move(scope_);
+  return behind_tables(std::move(scope_));
+}
+
+void AttentionLowering::find_row() {
+  batch_ = index("batch", p_.batch);
+  length_ = lengths_.empty() ? Expr(p_.keys) : Expr::read(lengths_, {batch_});
+  offset_ = p_.ends ? length_ - Expr(p_.queries) : Expr(p_.offset);
 }
 
 void AttentionLowering::find_trip(const Expr& part) {
-  batch_ = index("batch", p_.batch);
+  find_row();
   head_tile_ = index("heads", head_tiles());
   first_group_ = index("group", ceil_div(p_.key_heads, plan_.groups)) * Expr(plan_.groups);
   groups_here_ = part_of(p_.key_heads, plan_.groups, first_group_);
@@ -52,15 +59,15 @@ void AttentionLowering::find_tile(const Expr& number) {
   rows_ = plan_.heads == 1 ? queries_ : heads_ * Expr(plan_.queries);
   begin_ = begin_of(first_);
   end_ = end_of(first_ + queries_);
-  trips_ = p_.all_see() ? end_ - begin_ : max(Expr(0), end_ - begin_);
+  trips_ = p_.all_see() ? end_ - begin_ : ceil_div(max(Expr(0), end_ - begin_), apart());
 }
 
 AttentionLowering::Keys AttentionLowering::keys(const Expr& number) const {
-  Keys k{number, begin_ + number, 0, 0, 0, rows_};
+  Keys k{number, begin_ + number * Expr(apart()), 0, 0, 0, rows_};
   k.start = k.tile * Expr(plan_.keys);
-  k.count = part_of(p_.keys, plan_.keys, k.start);
+  k.count = p_.lengths ? min(Expr(plan_.keys), length_ - k.start) : part_of(p_.keys, plan_.keys, k.start);
   if (!p_.hides() || plan_.heads > 1) return k;
-  const Expr nearest = k.start - first_ - Expr(p_.offset);  // row that sees the first key as its last one
+  const Expr nearest = k.start - first_ - offset_;  // row that sees the first key as its last one
   if (p_.causal) k.from = max(Expr(0), nearest);
   Expr to = rows_;
   if (p_.window > 0) to = min(rows_, nearest + k.count + Expr(p_.window - 1));
@@ -73,7 +80,7 @@ void AttentionLowering::add_slots() {
     program::Slot slot = ring_slot(buffer.name, buffer.dtype, buffer.elements, "vector", buffer.depth);
     const std::string& name = slot.name;
     if (name == "q" || name == "k" || name == "v" || name == "p") slot.consumers = queues(readers(name));
-    if (name == "y" || name == "part_max" || name == "part_weight") slot.consumers = {"store0"};
+    if (name == "y" || name == "part_max" || name == "part_weight" || name == "lse") slot.consumers = {"store0"};
     slot.accumulator = buffer.sums && context_.machine.core.scratchpad.accumulator_bytes > 0;
     scope_.slots.push_back(std::move(slot));
   }
@@ -104,17 +111,35 @@ program::Transfer AttentionLowering::rows_transfer(ValueId value, std::int64_t w
 void AttentionLowering::load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width,
                                   Block& block) const {
   const std::string queue = load_queue(static_cast<std::int64_t>(operand) - 1);
-  program::Transfer transfer = region_transfer(placement(op_.operands[operand]), {batch_, group_, k.start, Expr(0)},
-                                               {Expr(1), Expr(1), k.count, Expr(width)}, {0, 0, width, 1}, slot);
-  if (plan_.resident) transfer.offset = k.start * Expr(width);
-  Block load;
-  load.push_back(on(queue, program::Load{std::move(transfer)}));
+  Block load = key_transfers(k, slot, operand, width);
   load.push_back(on(queue, program::Commit{slot, 0, 1}));
   if (!plan_.resident) acquire(slot, {queue}, block);
   Expr fresh = 1;
   if (plan_.resident && plan_.per_part > 1)
     fresh = logical_or(equal(number_, Expr(0)), less_equal(end_of(first_), k.tile));
   where(fresh, std::move(load), block);
+}
+
+Block AttentionLowering::key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const {
+  const auto rows = [&](const Expr& lead, const Expr& start, const Expr& count, const Expr& offset) {
+    program::Transfer transfer = region_transfer(placement(op_.operands[operand]), {lead, group_, start, Expr(0)},
+                                                 {Expr(1), Expr(1), count, Expr(width)}, {0, 0, width, 1}, slot);
+    transfer.offset = offset;
+    Block block;
+    block.push_back(on(load_queue(static_cast<std::int64_t>(operand) - 1), program::Load{std::move(transfer)}));
+    return block;
+  };
+  const Expr base = offset_of(k, width);
+  if (pages_.empty()) return rows(batch_, k.start, k.count, base);
+  const Expr first = floor_div(k.start, p_.page);
+  const auto page = [&](const Expr& number) { return Expr::read(pages_, {batch_, number}); };
+  if (plan_.keys <= p_.page) return rows(page(first), modulo(k.start, p_.page), k.count, base);
+  const Expr number = Expr::symbol("page"), before = number * Expr(p_.page);
+  const Expr count = min(Expr(p_.page), k.count - before);
+  Block all;
+  all.push_back(
+      loop("page", ceil_div(k.count, p_.page), rows(page(first + number), 0, count, base + before * Expr(width))));
+  return all;
 }
 
 void AttentionLowering::await_keys(const Keys& k, const char* slot, Block& block) const {
@@ -202,7 +227,7 @@ Block AttentionLowering::tile(const Expr& number, bool next) {
 void AttentionLowering::all_keys(const Expr& number, bool next, Block& block) {
   Block each, last, sums;
   if (!p_.all_see()) emit_scores(keys(0), false, last);
-  const Expr at = Expr::symbol("keys"), turns = trips_ - Expr(1);
+  const Expr at = Expr::symbol("keys"), turns = most_trips() > 1 ? trips_ - Expr(1) : Expr(0);
   const Expr ends = equal(number_, tiles_here_ - Expr(1));
   emit_weights(keys(at), each);
   emit_scores(keys(at + Expr(1)), false, each);

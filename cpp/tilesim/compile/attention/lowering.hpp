@@ -41,20 +41,27 @@ class AttentionLowering {
 
   /// The tiles that a trip has follow each other: those of a part, of one key head after the other.
   Expr sequence() const { return plan_.groups > 1 ? groups_here_ * Expr(plan_.per_part) : tiles_here_; }
+  /// Keys of the row of the batch, and which of them a query sees last.
+  void find_row();
   void find_trip(const Expr& part);
   void find_tile(const Expr& number);
+  /// From one tile of keys to the next: parts of rows whose length is data take turns, so that all have as many.
+  std::int64_t apart() const { return p_.lengths ? plan_.splits : 1; }
   /// Tiles of keys that a query from `first` on sees; that one before `last` sees.
   Expr begin_of(const Expr& first) const {
-    if (plan_.splits > 1) return split_ * Expr(plan_.split_tiles(p_));
+    if (plan_.splits > 1) return split_ * Expr(p_.lengths ? 1 : plan_.split_tiles(p_));
     if (p_.window == 0) return 0;
-    return max(Expr(0), floor_div(first + Expr(p_.offset - p_.window + 1), plan_.keys));
+    return max(Expr(0), floor_div(first + offset_ + Expr(1 - p_.window), plan_.keys));
   }
   Expr end_of(const Expr& last) const {
-    if (plan_.splits > 1)
+    if (plan_.splits > 1 && !p_.lengths)
       return min(Expr(ceil_div(p_.keys, plan_.keys)), (split_ + Expr(1)) * Expr(plan_.split_tiles(p_)));
-    if (!p_.causal) return ceil_div(p_.keys, plan_.keys);
-    return ceil_div(min(Expr(p_.keys), max(Expr(0), last + Expr(p_.offset))), plan_.keys);
+    if (!p_.causal) return ceil_div(length_, plan_.keys);
+    return ceil_div(min(length_, max(Expr(0), last + offset_)), plan_.keys);
   }
+
+  /// Of a row whose keys are all there.
+  std::int64_t most_trips() const { return plan_.split_tiles(p_); }
 
   /// One tile of keys: its number from the tile's first one on, where it lies, and the rows that see some of it.
   struct Keys { Expr number, tile, start, count, from, rows; };
@@ -76,6 +83,12 @@ class AttentionLowering {
   }
 
   void add_slots();
+  /// The tensor of an integer operand that statements read: its own, or a copy that a step before makes.
+  std::string table(std::size_t operand, const char* stem, program::Typical typical);
+  std::string copied(ValueId value, const char* stem, program::Typical typical);
+  void find_tables();
+  /// The steps that statements read, in front of what reads.
+  program::Scope behind_tables(program::Scope kernel);
   const Placement& placement(ValueId value) const { return context_.placements[at(value)]; }
   std::string load_queue(std::int64_t number) const { return "load" + std::to_string(number % loads_); }
 
@@ -102,6 +115,8 @@ class AttentionLowering {
   program::Transfer rows_transfer(ValueId value, std::int64_t width, const std::string& slot) const;
   /// Tiles of keys that stay are loaded by the first tile of queries that sees them.
   void load_keys(const Keys& k, const char* slot, std::size_t operand, std::int64_t width, program::Block& block) const;
+  /// Of so many rows of k or v; pages one by one.
+  program::Block key_transfers(const Keys& k, const char* slot, std::size_t operand, std::int64_t width) const;
   void load_values(const Keys& k, program::Block& block) const { load_keys(k, "v", 2, p_.width, block); }
   void await_keys(const Keys& k, const char* slot, program::Block& block) const;
   Expr offset_of(const Keys& k, std::int64_t width) const { return plan_.resident ? k.start * Expr(width) : Expr(0); }
@@ -198,11 +213,15 @@ class AttentionLowering {
     return zero ? 0 : std::numeric_limits<double>::quiet_NaN();
   }
   void emit_end(program::Block& block) const;
+  /// Of rows whose largest scores and sums of weights lie in two slots.
+  void emit_lse(const char* best, const char* sum, program::Block& block) const;
+  void store_lse(const Expr& first, const Expr& queries, std::int64_t stride, program::Block& block) const;
+  bool has_lse() const { return op_.results.size() > 1 && context_.placed(op_.results[1]); }
 
   // ---- Keys in parts
 
   program::Scope in_parts();
-  Placement temporary(const std::string& stem, const Shape& shape);
+  Placement temporary(const std::string& stem, const Shape& shape, DType dtype = DType::f32);
   void emit_part(program::Block& block) const;
   program::Scope merge();
   void load_parts(const char* slot, const Placement& from, std::int64_t width, std::int64_t number,
@@ -251,6 +270,9 @@ class AttentionLowering {
   std::int64_t merged_rows_ = 1;
   Placement part_max_, part_weight_, part_sum_;  ///< of keys in parts
   Expr begin_, end_, trips_, part_begin_;
+  Expr length_, offset_;
+  std::string lengths_, pages_;            ///< tensors; empty: none
+  std::vector<program::Statement> steps_;  ///< that make those
 };
 
 }  // namespace tilesim::lower

@@ -33,21 +33,21 @@ program::Scope AttentionLowering::in_parts() {
   merging.barrier = true;
   kernel.body.push_back(on("", std::move(scope_)));
   kernel.body.push_back(on("", std::move(merging)));
-  return kernel;
+  return behind_tables(std::move(kernel));
 }
 
-Placement AttentionLowering::temporary(const std::string& stem, const Shape& shape) {
+Placement AttentionLowering::temporary(const std::string& stem, const Shape& shape, DType dtype) {
   program::Tensor tensor;
   tensor.name = placement(op_.results[0]).tensor + "." + stem;
   for (int i = 1; find_tensor(context_, tensor.name); ++i)
     tensor.name = placement(op_.results[0]).tensor + "." + stem + std::to_string(i);
-  tensor.dtype = DType::f32;
+  tensor.dtype = dtype;
   for (const std::int64_t extent : shape) tensor.shape.push_back(Expr(extent));
   tensor.role = program::Role::temporary;
   context_.program.tensors.push_back(tensor);
   std::vector<AxisAccess> axes(shape.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis) axes[axis].terms = {{static_cast<int>(axis), 1}};
-  return {tensor.name, shape, DType::f32, std::move(axes), true};
+  return {tensor.name, shape, dtype, std::move(axes), true};
 }
 
 /// What one part of the keys leaves of a tile of queries.
@@ -97,6 +97,7 @@ program::Scope AttentionLowering::merge() {
   slot("weight", DType::f32, merged_rows_, "vector", 1);
   slot("sum", DType::f32, merged_rows_ * p_.width, "vector", 1);
   slot("y", p_.stored, merged_rows_ * p_.width, "store0", 2);
+  if (has_lse()) slot("lse", DType::f32, merged_rows_, "store0", 2);
   Block block;
   load_parts("tops", part_max_, 1, 0, block);
   load_parts("weights", part_weight_, 1, 1, block);
@@ -161,6 +162,7 @@ void AttentionLowering::merge_sums(Block& block) const {
   end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, total, weight)),
              sums("y"));
   on_vector(std::move(end.op), block);
+  if (has_lse()) emit_lse("top", "weight", block);
   for (const char* name : {"tops", "weights", "parts", "top", "factors", "weight", "sum"})
     on_vector(program::Release{name, 0}, block);
   on_vector(program::Commit{"y", 0, 1}, block);
@@ -170,6 +172,7 @@ void AttentionLowering::merge_sums(Block& block) const {
                       {Expr(1), heads_, Expr(p_.queries), width}, {0, p_.queries * p_.width, p_.width, 1}, "y");
   block.push_back(on("store0", program::Store{transfer, {}, 0}));
   block.push_back(on("store0", program::Release{"y", 0}));
+  if (has_lse()) store_lse(0, Expr(p_.queries), p_.queries, block);
 }
 
 }  // namespace tilesim::lower

@@ -3,13 +3,13 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/compile/attention/attention.hpp"
+#include "tilesim/graph/attention.hpp"
 
 namespace tilesim::lower {
 
 std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& function, const Op& op,
                                                            const Share& machine) {
   const auto type = [&](std::size_t i) -> const TensorType& { return function.value(op.operands[i]).type; };
-  const Shape &q = type(0).shape, &k = type(1).shape, &v = type(2).shape;
   const Numerics& numerics = machine.core.array.numerics;
   mapping::AttentionProblem p;
   p.stored = type(0).dtype;
@@ -20,24 +20,29 @@ std::optional<mapping::AttentionProblem> attention_problem(const GraphFunction& 
   };
   if (!machine.sorts.empty() || machine.core.array.count == 0 || numerics.accumulate != DType::f32) return std::nullopt;
   if (!multiplies(p.stored)) return std::nullopt;
-  p.batch = q[0];
-  p.heads = q[1];
-  p.key_heads = k[1];
-  p.queries = q[2];
-  p.keys = op.attributes.integer("kv_len", k[2]);
-  p.depth = q[3];
-  p.width = v[3];
+  const AttentionShape shape = attention_shape(function, op);
+  p.batch = shape.batch;
+  p.heads = shape.heads;
+  p.key_heads = shape.key_heads;
+  p.queries = shape.queries;
+  p.keys = shape.keys;
+  p.depth = shape.depth;
+  p.width = shape.width;
+  p.lengths = shape.lengths;
+  p.page = shape.page;
+  p.lse = op.results.size() > 1;
   if (std::min({p.batch, p.heads, p.key_heads, p.queries, p.keys, p.depth, p.width}) < 1) return std::nullopt;
   p.causal = op.attributes.flag("causal");
   p.window = op.attributes.integer("window", 0);
-  p.offset = op.attributes.integer("causal_offset", p.keys - p.queries);
+  p.offset = shape.offset(op, p.keys);
+  p.ends = p.lengths && op.attributes.find("causal_offset") == nullptr;
   // What hides nothing is none: one query sees all of its cache.
   if (p.window > p.queries - 1 + p.offset) p.window = 0;
   if (p.offset >= p.keys - 1) p.causal = false;
-  if (op.operands.size() > 3 && op.operands[3] != no_value) {
-    const Shape& mask = type(3).shape;
+  if (op.operands.size() > attention_mask && op.operands[attention_mask] != no_value) {
+    const Shape& mask = type(attention_mask).shape;
     const auto spans = [&](std::size_t axis) { return axis + mask.size() >= 4 && mask[axis + mask.size() - 4] > 1; };
-    p.mask = type(3).dtype;
+    p.mask = type(attention_mask).dtype;
     p.mask_heads = spans(1), p.mask_queries = spans(2), p.mask_keys = spans(3);
   }
   p.caps = op.attributes.number("soft_cap", 0) > 0;

@@ -31,9 +31,9 @@ void AttentionLowering::emit_start(Block& block) const {
 /// Some query of the tile does not see some key of the tile.
 Expr AttentionLowering::hides(const Keys& k) const {
   Expr result = 0;
-  if (p_.causal) result = less(first_ + Expr(p_.offset), k.start + k.count - Expr(1));
+  if (p_.causal) result = less(first_ + offset_, k.start + k.count - Expr(1));
   if (p_.window > 0) {
-    const Expr near = less_equal(k.start, first_ + queries_ + Expr(p_.offset - p_.window - 1));
+    const Expr near = less_equal(k.start, first_ + queries_ + offset_ - Expr(p_.window + 1));
     result = p_.causal ? logical_or(result, near) : near;
   }
   return result;
@@ -41,13 +41,13 @@ Expr AttentionLowering::hides(const Keys& k) const {
 
 int AttentionLowering::visible(Compute& compute, const Keys& k) const {
   const int key = compute.position(1, k.start);
-  const auto query = [&](std::int64_t by) {
-    return compute.position(0, first_ + k.from + Expr(by), plan_.heads > 1 ? plan_.queries : 0);
+  const auto query = [&](const Expr& by) {
+    return compute.position(0, first_ + k.from + by, plan_.heads > 1 ? plan_.queries : 0);
   };
   int seen = -1;
-  if (p_.causal) seen = compute.apply(Function::less_equal, key, query(p_.offset), -1, DType::boolean);
+  if (p_.causal) seen = compute.apply(Function::less_equal, key, query(offset_), -1, DType::boolean);
   if (p_.window > 0) {
-    const int near = compute.apply(Function::greater, key, query(p_.offset - p_.window), -1, DType::boolean);
+    const int near = compute.apply(Function::greater, key, query(offset_ - Expr(p_.window)), -1, DType::boolean);
     seen = seen < 0 ? near : compute.apply(Function::logical_and, seen, near, -1, DType::boolean);
   }
   return seen;
@@ -158,11 +158,32 @@ void AttentionLowering::emit_end(Block& block) const {
   end.output(end.apply(Function::select, unseen, end.number(nothing()), end.apply(Function::divide, sum, weight)),
              sums("y"));
   on_vector(std::move(end.op), block);
+  if (has_lse()) emit_lse("row_max", "row_sum", block);
   for (const char* slot : {"acc", "row_max", "row_sum"}) on_vector(program::Release{slot, 0}, block);
   on_vector(program::Commit{"y", 0, 1}, block);
   wait("y", 1, "store0", block);
   block.push_back(on("store0", program::Store{rows_transfer(op_.results[0], p_.width, "y"), {}, 0}));
   block.push_back(on("store0", program::Release{"y", 0}));
+  if (has_lse()) store_lse(first_, queries_, plan_.queries, block);
+}
+
+void AttentionLowering::emit_lse(const char* best, const char* sum, Block& block) const {
+  acquire("lse", {"vector"}, block);
+  Compute each = over({rows_});
+  const int top = each.input(row(best)), weight = each.input(row(sum));
+  const int none = each.apply(Function::equal, top, each.number(lowest), -1, DType::boolean);
+  const int lse = each.apply(Function::add, top, each.apply(Function::log, weight));
+  each.output(each.apply(Function::select, none, each.number(lowest), lse), row("lse"));
+  on_vector(std::move(each.op), block);
+  on_vector(program::Commit{"lse", 0, 1}, block);
+}
+
+void AttentionLowering::store_lse(const Expr& first, const Expr& queries, std::int64_t stride, Block& block) const {
+  wait("lse", 1, "store0", block);
+  const program::Transfer transfer = region_transfer(placement(op_.results[1]), {batch_, head_, first},
+                                                     {Expr(1), heads_, queries}, {0, stride, 1}, "lse");
+  block.push_back(on("store0", program::Store{transfer, {}, 0}));
+  block.push_back(on("store0", program::Release{"lse", 0}));
 }
 
 void AttentionLowering::load_mask(const Keys& k, Block& block) const {

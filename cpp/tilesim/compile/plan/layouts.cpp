@@ -7,6 +7,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/attention.hpp"
 
 namespace tilesim::lower {
 
@@ -208,6 +209,9 @@ class Assignment {
         wished_.try_emplace(placement.tensor, std::move(order));
     }
     for (const Op& op : context.function.ops)
+      if (op.kind == Kind::attention && op.operands.size() > attention_pages)
+        for (const ValueId id : {op.operands[attention_k], op.operands[attention_v]}) page_by_page(id);
+    for (const Op& op : context.function.ops)
       if (op.kind == Kind::copy && op.attributes.flag("layout"))
         ordered_.insert(context.placements[at(op.results[0])].tensor);
     for (const Kernel& kernel : kernels)
@@ -242,7 +246,18 @@ class Assignment {
     return kernel.anchor >= 0 && context_.function.ops[at(kernel.anchor)].kind == Kind::convolution;
   }
 
+  /// Pages are read one by one, of one head each: neither axis lies over lanes or sublanes with its neighbours.
+  void page_by_page(ValueId id) {
+    const Placement& placement = context_.placements[at(id)];
+    const Shape& shape = context_.function.value(id).type.shape;
+    const Order rows_second{3, 2, 1, 0}, rows_minor{2, 3, 1, 0};
+    const bool as_usual = padded_elements(shape, rows_second, tile_) <= padded_elements(shape, rows_minor, tile_);
+    if (Order order = of_tensor(placement, as_usual ? rows_second : rows_minor); !order.empty())
+      pages_.try_emplace(placement.tensor, std::move(order));
+  }
+
   Order order(const program::Tensor& tensor, const Shape& shape) const {
+    if (const auto pages = pages_.find(tensor.name); pages != pages_.end()) return pages->second;
     const bool outside = tensor.role == program::Role::input || tensor.role == program::Role::weight;
     Order usual = last_axis_minor(shape.size());
     if (outside || tensor.role == program::Role::output)
@@ -308,9 +323,9 @@ class Assignment {
   Context& context_;
   const Shape& tile_;
   Wishes wishes_;
-  std::set<std::string> placed_;                   ///< of this function
-  std::set<std::string> ordered_;                  ///< written by a copy that is there to change the order
-  std::map<std::string, Order> wished_, weights_;  ///< by tensor
+  std::set<std::string> placed_;                           ///< of this function
+  std::set<std::string> ordered_;                          ///< written by a copy that is there to change the order
+  std::map<std::string, Order> wished_, weights_, pages_;  ///< by tensor
   std::map<std::string, Accesses> accesses_;
   std::vector<Padded> padded_;
 };

@@ -1,4 +1,4 @@
-// Kinds with an expansion into primitives: softmax, log_softmax, normalize, batch_norm, attention.
+// Kinds with an expansion into primitives: softmax, log_softmax, normalize, batch_norm.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
@@ -50,8 +50,6 @@ NormalizeShape normalize_shape(const Op& op, const TensorType& x) {
   result.moments = {x.shape[0], groups};
   return result;
 }
-
-std::int64_t attended_keys(const Op& op, const TensorType& k) { return op.attributes.integer("kv_len", k.shape[2]); }
 
 namespace {
 
@@ -138,59 +136,6 @@ Domain batch_norm_domain(const Op& op, Types operands, Results results) {
   return domain;
 }
 
-std::vector<TensorType> infer_attention(const Op& op, Types operands, const Graph&) {
-  const TensorType &q = *operands[0], &k = *operands[1], &v = *operands[2];
-  constexpr const char* roles[] = {"q", "k", "v"};
-  for (std::size_t i = 0; i < 3; ++i) {
-    want_float(*operands[i], roles[i]);
-    want_rank(*operands[i], 4, roles[i]);
-    want_dtype(*operands[i], q.dtype, roles[i]);
-  }
-  const std::int64_t batch = q.shape[0], heads = q.shape[1], groups = k.shape[1], keys = k.shape[2];
-  if (groups < 1 || heads % groups != 0)
-    refuse("the query heads are not a multiple of the key heads",
-           std::to_string(heads) + " and " + std::to_string(groups), "a multiple");
-  want_shape(k, {batch, groups, keys, q.shape[3]}, "k");
-  want_shape(v, {batch, groups, keys, v.shape[3]}, "v");
-  if (op.attributes.integer("window", 0) < 0)
-    refuse("attribute 'window' is negative", std::to_string(op.attributes.integer("window", 0)), "0 (none) or more");
-  if (const std::int64_t length = attended_keys(op, k); length < 0 || length > keys)
-    refuse("attribute 'kv_len' exceeds the keys", std::to_string(length), "0 to " + std::to_string(keys));
-  if (op.attributes.number("soft_cap", 0) < 0)
-    refuse("attribute 'soft_cap' is negative", std::to_string(op.attributes.number("soft_cap", 0)), "0 (none) or more");
-  if (present(operands, 3)) {
-    if (operands[3]->dtype != DType::boolean) want_float(*operands[3], "the mask");
-    want_broadcastable(*operands[3], {batch, heads, q.shape[2], keys}, "the mask");
-  }
-  return {{q.dtype, {batch, heads, q.shape[2], v.shape[3]}}};
-}
-
-/// Dims b, g (key heads), p (queries' heads per key head), s, e; reduced: t (keys), d.
-Domain attention_domain(const Op& op, Types operands, Results results) {
-  const Shape &q = operands[0]->shape, &k = operands[1]->shape;
-  enum : std::uint8_t { b, g, p, s, e, t, d };
-  Domain domain;
-  const std::int64_t shared = k[1] == 0 ? 0 : q[1] / k[1];
-  domain.extents = {q[0], k[1], shared, q[2], results[0].shape[3], attended_keys(op, *operands[1]), q[3]};
-  domain.names = {"b", "g", "p", "s", "e", "t", "d"};
-  domain.reduction = {false, false, false, false, false, true, true};
-  AxisAccess head;
-  head.terms = {{g, shared}, {p, 1}};
-  domain.operands.resize(operands.size());
-  domain.operands[0].axes = {along(b), head, along(s), along(d)};
-  domain.operands[1].axes = {along(b), along(g), along(t), along(d)};
-  domain.operands[2].axes = {along(b), along(g), along(t), along(e)};
-  if (present(operands, 3)) {
-    const std::vector<AxisAccess> full{along(b), head, along(s), along(t)};
-    const Shape& mask = operands[3]->shape;
-    for (std::size_t i = 0; i < mask.size(); ++i)
-      domain.operands[3].axes.push_back(mask[i] == 1 ? AxisAccess{} : full[4 - mask.size() + i]);
-  }
-  domain.results.resize(1);
-  domain.results[0].axes = {along(b), head, along(s), along(e)};
-  return domain;
-}
-
 KindInfo composite(Kind kind, std::string_view name) {
   return {.kind = kind,
           .name = name,
@@ -236,21 +181,6 @@ void add_composite(std::vector<KindInfo>& table) {
   batch_norm.infer = infer_batch_norm;
   batch_norm.domain = batch_norm_domain;
   table.push_back(std::move(batch_norm));
-
-  KindInfo attention = composite(Kind::attention, "attention");
-  attention.min_operands = 3;
-  attention.max_operands = 4;
-  attention.operand_names = {"q", "k", "v", "mask"};
-  attention.attributes = {optional("scale", A::number),
-                          optional("causal", A::flag),
-                          optional("causal_offset", A::integer),
-                          optional("window", A::integer),
-                          optional("kv_len", A::integer),
-                          optional("soft_cap", A::number),
-                          optional("masked_row", A::text, {"zero", "nan"})};
-  attention.infer = infer_attention;
-  attention.domain = attention_domain;
-  table.push_back(std::move(attention));
 }
 
 }  // namespace tilesim::rules

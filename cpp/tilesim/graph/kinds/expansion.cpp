@@ -145,7 +145,7 @@ std::vector<ValueId> expand_op(Builder& builder, const Op& op, const std::vector
     case Kind::batch_norm:
       return {expansion::batch_norm(parts, operands)};
     case Kind::attention:
-      return {expansion::attention(parts, operands)};
+      return expansion::attention(parts, operands);
     case Kind::rotary:
       return {expansion::rotary(parts, operands)};
     default:

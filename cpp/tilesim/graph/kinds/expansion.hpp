@@ -38,7 +38,7 @@ class Parts {
 
 /// exp(x - max) / sum along `dim` in the dtype of x: reduce maximum, subtract, exp, reduce add, divide.
 ValueId softmax(Parts& parts, ValueId x, std::int64_t dim);
-ValueId attention(Parts& parts, const std::vector<ValueId>& operands);
+std::vector<ValueId> attention(Parts& parts, const std::vector<ValueId>& operands);
 ValueId rotary(Parts& parts, const std::vector<ValueId>& operands);
 
 }  // namespace expansion

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tilesim/base/shape.hpp"
+#include "tilesim/graph/attention.hpp"
 #include "tilesim/graph/kinds/expansion.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 
@@ -50,27 +52,52 @@ ValueId positions(Parts& parts, const char* name, Shape shape, std::int64_t dim)
 
 struct Span {
   bool causal;
-  std::int64_t offset, window;
-  /// Whether some query sees no key at all, masks aside.
+  std::int64_t offset, window;  ///< offset: of a row whose keys are all there
+  ValueId lengths = no_value;   ///< [B, 1, 1, 1] i32
+  ValueId shift = no_value;     ///< of each row's queries against those of a whole one: [B, 1, 1, 1] i32
+  /// Whether some query may see no key at all, masks aside.
   bool hides_rows(const Extents& e) const {
-    return (causal && offset < 0) || (window > 0 && e.queries + offset - window >= e.keys);
+    return lengths != no_value || (causal && offset < 0) || (window > 0 && e.queries + offset - window >= e.keys);
   }
 };
 
-/// [S, T] bool: the keys that causality and window let a query see; no_value: all.
+/// Integers of any type as i32.
+ValueId narrowed(Parts& parts, ValueId x) {
+  if (parts.type(x).dtype == DType::i32) return x;
+  Attributes attributes;
+  attributes.set("dtype", DType::i32);
+  return parts.add("integers", Kind::convert, {x}, std::move(attributes));
+}
+
+Span span_of(Parts& parts, const Extents& e, const AttentionShape& shape, ValueId lengths) {
+  const Attributes& attributes = parts.op().attributes;
+  Span span{attributes.flag("causal"), shape.offset(parts.op(), e.keys), attributes.integer("window", 0)};
+  if (lengths == no_value) return span;
+  span.lengths = parts.reshaped("lengths", narrowed(parts, lengths), {e.batch, 1, 1, 1});
+  const bool ends = attributes.find("causal_offset") == nullptr;  // queries are the last ones of their row
+  if (ends && (span.causal || span.window > 0))
+    span.shift =
+        parts.apply("shift", Function::subtract, {span.lengths, parts.number(static_cast<double>(e.keys), DType::i32)});
+  return span;
+}
+
+/// Bool: the keys that causality, window and the length of a row let a query see; no_value: all.
 ValueId visible(Parts& parts, const Extents& e, const Span& span) {
-  if (!span.causal && span.window == 0) return no_value;
-  const ValueId query = positions(parts, "query", {e.queries, 1}, 0), key = positions(parts, "key", {1, e.keys}, 1);
-  ValueId seen = no_value;
+  if (!span.causal && span.window == 0 && span.lengths == no_value) return no_value;
+  const ValueId key = positions(parts, "key", {1, e.keys}, 1);
+  ValueId seen = no_value, query = no_value;
+  if (span.causal || span.window > 0) query = positions(parts, "query", {e.queries, 1}, 0);
+  if (span.shift != no_value) query = parts.apply("placed", Function::add, {query, span.shift});
+  const auto both = [&](ValueId more) {
+    seen = seen == no_value ? more : parts.apply("visible", Function::logical_and, {seen, more});
+  };
   const auto shifted = [&](std::int64_t by) {
     return by == 0 ? query
                    : parts.apply("bound", Function::add, {query, parts.number(static_cast<double>(by), DType::i32)});
   };
-  if (span.causal) seen = parts.apply("causal", Function::less_equal, {key, shifted(span.offset)});
-  if (span.window > 0) {
-    const ValueId near = parts.apply("window", Function::greater, {key, shifted(span.offset - span.window)});
-    seen = seen == no_value ? near : parts.apply("visible", Function::logical_and, {seen, near});
-  }
+  if (span.causal) both(parts.apply("causal", Function::less_equal, {key, shifted(span.offset)}));
+  if (span.window > 0) both(parts.apply("window", Function::greater, {key, shifted(span.offset - span.window)}));
+  if (span.lengths != no_value) both(parts.apply("filled", Function::less, {key, span.lengths}));
   return seen;
 }
 
@@ -104,32 +131,90 @@ ValueId zero_hidden_rows(Parts& parts, ValueId scores, ValueId weights) {
   return parts.apply("weights", Function::select, {hidden, parts.number(0, dtype), weights});
 }
 
+/// [B, H, S]: largest score plus the logarithm of the sum of exponentials; -inf for rows that see nothing.
+ValueId log_sum(Parts& parts, const Extents& e, ValueId scores) {
+  const DType dtype = parts.type(scores).dtype;
+  const ValueId lowest = parts.number(-std::numeric_limits<double>::infinity(), dtype);
+  const ValueId best = parts.reduce("best", "maximum", scores, {3});
+  const ValueId each = parts.apply("exp", Function::exp, {parts.apply("shifted", Function::subtract, {scores, best})});
+  const ValueId sum = parts.apply("log", Function::log, {parts.reduce("sum", "add", each, {3})});
+  const ValueId hidden = parts.apply("hidden", Function::equal, {best, lowest});
+  const ValueId lse =
+      parts.apply("lse", Function::select, {hidden, lowest, parts.apply("log_sum", Function::add, {best, sum})});
+  return parts.reshaped("lse.shape", lse, {e.batch, e.heads, e.queries});
+}
+
+/// Pages [B, P] that are read; entries behind a row's keys may hold anything.
+ValueId read_pages(Parts& parts, const AttentionShape& shape, ValueId pages, ValueId lengths) {
+  const std::int64_t count = ceil_div(shape.keys, shape.page);
+  pages = narrowed(parts, first_of(parts, "table", pages, 1, count));
+  if (lengths == no_value) return pages;
+  ValueId start = positions(parts, "page", {1, count}, 1);
+  start = parts.apply("start", Function::multiply, {start, parts.number(static_cast<double>(shape.page), DType::i32)});
+  const ValueId length = parts.reshaped("row_lengths", narrowed(parts, lengths), {shape.batch, 1});
+  const ValueId needed = parts.apply("needed", Function::less, {start, length});
+  return parts.apply("pages", Function::select, {needed, pages, parts.number(0, DType::i32)});
+}
+
+/// k or v as [B, G, T, d]: fetched page by page where they lie in pages.
+ValueId cached(Parts& parts, const char* name, const AttentionShape& shape, ValueId x, ValueId pages) {
+  if (pages == no_value) return first_of(parts, name, x, 2, shape.keys);
+  const std::int64_t width = parts.shape(x)[3], count = parts.shape(pages)[1];
+  Attributes gather;
+  gather.set("offset_dims", Integers{2, 3, 4});
+  gather.set("collapsed_slice_dims", Integers{0});
+  gather.set("start_index_map", Integers{0});
+  gather.set("index_vector_dim", std::int64_t{2});
+  gather.set("slice_sizes", Integers{1, shape.key_heads, shape.page, width});
+  gather.set("mode", std::string("error"));
+  ValueId all = parts.add(name, Kind::gather, {x, pages}, std::move(gather));
+  Attributes order;
+  order.set("permutation", Integers{0, 2, 1, 3, 4});
+  all = parts.add(name, Kind::transpose, {all}, std::move(order));
+  all = parts.reshaped(name, all, {shape.batch, shape.key_heads, count * shape.page, width});
+  return first_of(parts, name, all, 2, shape.keys);
+}
+
+/// Zeros in the place of rows that no query sees: what a cache holds there counts for nothing, NaN too.
+ValueId filled_values(Parts& parts, const Extents& e, const Span& span, ValueId values) {
+  if (span.lengths == no_value) return values;
+  const ValueId row = positions(parts, "row", {e.keys, 1}, 0);
+  const ValueId there = parts.apply("there", Function::less, {row, span.lengths});
+  return parts.apply("filled_values", Function::select, {there, values, parts.number(0, parts.type(values).dtype)});
+}
+
 }  // namespace
 
-ValueId attention(Parts& parts, const std::vector<ValueId>& operands) {
-  const Shape q = parts.shape(operands[0]), k = parts.shape(operands[1]), v = parts.shape(operands[2]);
-  const std::int64_t attended = rules::attended_keys(parts.op(), parts.type(operands[1]));
-  const Extents e{q[0], q[1], k[1], q[2], attended, q[3], v[3]};
+std::vector<ValueId> attention(Parts& parts, const std::vector<ValueId>& operands) {
+  const AttentionShape shape = [&] {
+    std::vector<const TensorType*> types;
+    for (const ValueId id : operands) types.push_back(id == no_value ? nullptr : &parts.type(id));
+    return attention_shape(parts.op(), types);
+  }();
+  const auto operand = [&](std::size_t i) { return i < operands.size() ? operands[i] : no_value; };
+  const Extents e{shape.batch, shape.heads, shape.key_heads, shape.queries, shape.keys, shape.depth, shape.width};
   const DType dtype = parts.type(operands[0]).dtype, wide = rules::compute_dtype(dtype);
-  const Attributes& attributes = parts.op().attributes;
-  const Span span{attributes.flag("causal"), attributes.integer("causal_offset", e.keys - e.queries),
-                  attributes.integer("window", 0)};
-  ValueId mask = operands.size() > 3 ? operands[3] : no_value;
+  const ValueId lengths = operand(attention_kv_len);
+  const Span span = span_of(parts, e, shape, lengths);
+  ValueId mask = operand(attention_mask), pages = operand(attention_pages);
   if (mask != no_value && !parts.shape(mask).empty() && parts.shape(mask).back() > 1)
-    mask = first_of(parts, "mask", mask, static_cast<std::int64_t>(parts.shape(mask).size()) - 1, attended);
-  const ValueId keys = first_of(parts, "keys", operands[1], 2, attended);
-  const ValueId values = first_of(parts, "values", operands[2], 2, attended);
+    mask = first_of(parts, "mask", mask, static_cast<std::int64_t>(parts.shape(mask).size()) - 1, e.keys);
+  if (pages != no_value) pages = read_pages(parts, shape, pages, lengths);
+  const ValueId keys = cached(parts, "keys", shape, operands[attention_k], pages);
+  const ValueId values = filled_values(parts, e, span, cached(parts, "values", shape, operands[attention_v], pages));
 
-  const ValueId queries = parts.reshaped("queries", operands[0], e.grouped(e.depth));
+  const ValueId queries = parts.reshaped("queries", operands[attention_q], e.grouped(e.depth));
   ValueId scores = product(parts, "scores", queries, keys, 3, wide);
   scores = parts.reshaped("heads", scores, e.scores());
   scores = masked_scores(parts, e, span, scores, mask);
   ValueId weights = softmax(parts, scores, 3);
-  const bool zero = attributes.text("masked_row", "zero") == "zero";
+  const bool zero = parts.op().attributes.text("masked_row", "zero") == "zero";
   if (zero && (mask != no_value || span.hides_rows(e))) weights = zero_hidden_rows(parts, scores, weights);
   weights = parts.reshaped("grouped", weights, e.grouped(e.keys));
   const ValueId out = product(parts, "product", weights, values, 2, dtype);
-  return parts.reshaped("ungrouped", out, {e.batch, e.heads, e.queries, e.width});
+  std::vector<ValueId> results{parts.reshaped("ungrouped", out, {e.batch, e.heads, e.queries, e.width})};
+  if (parts.op().results.size() > 1) results.push_back(log_sum(parts, e, scores));
+  return results;
 }
 
 }  // namespace tilesim::expansion

@@ -85,8 +85,6 @@ struct NormalizeShape {
   Shape moments;    ///< shape of the results mean and rstd
 };
 NormalizeShape normalize_shape(const Op& op, const TensorType& x);
-/// Keys that an attention reads: its kv_len, or all of k.
-std::int64_t attended_keys(const Op& op, const TensorType& k);
 
 AttributeInfo optional(std::string name, AttributeType type, std::vector<std::string> allowed = {});
 AttributeInfo required(std::string name, AttributeType type, std::vector<std::string> allowed = {});
@@ -99,6 +97,7 @@ void add_windows(std::vector<KindInfo>& table);
 void add_indexing(std::vector<KindInfo>& table);
 void add_movement(std::vector<KindInfo>& table);
 void add_composite(std::vector<KindInfo>& table);
+void add_attention(std::vector<KindInfo>& table);
 void add_functions(std::vector<KindInfo>& table);
 void add_scatters(std::vector<KindInfo>& table);
 void add_orders(std::vector<KindInfo>& table);

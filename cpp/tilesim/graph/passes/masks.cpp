@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/attention.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/patterns/recognition.hpp"
@@ -124,10 +125,15 @@ std::optional<Meaning> meaning_of(const Array& mask, std::int64_t queries, std::
   return meaning;
 }
 
+/// Whether each row of the batch has a length of its own: it says where the cache ends.
+bool has_lengths(const Op& op) {
+  return op.operands.size() > attention_kv_len && op.operands[attention_kv_len] != no_value;
+}
+
 bool plain(const Op& op) {
   return op.kind == Kind::attention && op.operands.size() > 3 && op.operands[3] != no_value &&
          !op.attributes.flag("causal") && op.attributes.integer("window", 0) == 0 &&
-         op.attributes.find("kv_len") == nullptr;
+         op.attributes.find("kv_len") == nullptr && !has_lengths(op);
 }
 
 /// Puts attributes in the place of the mask where they say all that it does; what it became, or empty.
@@ -153,7 +159,9 @@ std::string simplify(Op& op, const Meaning& meaning, std::int64_t keys) {
 
 /// Causal attention over a buffer that is longer than its last query sees; what it became, or empty.
 std::string cut_behind_last_query(Op& op, std::int64_t queries, std::int64_t keys) {
-  if (op.kind != Kind::attention || !op.attributes.flag("causal") || op.attributes.find("kv_len") != nullptr) return "";
+  if (op.kind != Kind::attention || !op.attributes.flag("causal") || op.attributes.find("kv_len") != nullptr ||
+      has_lengths(op))
+    return "";
   const std::int64_t offset = op.attributes.integer("causal_offset", keys - queries), seen = queries + offset;
   if (queries == 0 || offset < 0 || seen >= keys) return "";
   op.attributes.set("kv_len", seen);
@@ -170,7 +178,8 @@ void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& c
       if (function.ops[i].kind != Kind::attention) continue;
       const Reader reader(graph, function);
       Op& op = function.ops[i];
-      const std::int64_t queries = reader.shape(op.operands[0])[2], keys = reader.shape(op.operands[1])[2];
+      const AttentionShape shape = attention_shape(function, op);
+      const std::int64_t queries = shape.queries, keys = shape.cache;
       if (const std::string after = cut_behind_last_query(op, queries, keys); !after.empty())
         changes.push_back({"known_masks", function.name, op.name, std::to_string(keys) + " keys", after, op.source});
       if (!plain(op)) continue;

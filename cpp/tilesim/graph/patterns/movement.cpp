@@ -85,7 +85,7 @@ ValueId heads_before(const Reader& reader, ValueId value, std::int64_t heads) {
 }  // namespace
 
 std::vector<Candidate> match_grouped_heads(const Reader& reader, const Op& op) {
-  if (op.kind != Kind::attention) return {};
+  if (op.kind != Kind::attention || op.results.size() > 1) return {};
   const std::int64_t heads = reader.shape(op.operands[1])[1];
   const ValueId k = heads_before(reader, op.operands[1], heads), v = heads_before(reader, op.operands[2], heads);
   if (k == no_value || v == no_value || reader.shape(k)[1] != reader.shape(v)[1]) return {};

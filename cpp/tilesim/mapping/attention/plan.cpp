@@ -86,6 +86,7 @@ class Pricing {
     std::int64_t bytes = rows * ends * size + loaded * many * std::min(plan.keys, p_.keys) * ends * size;
     if (p_.mask) bytes += steps * many * p_.mask_elements(plan.heads, plan.rows(), plan.keys) * host_bytes(*p_.mask);
     if (plan.splits > 1) bytes += 2 * plan.splits * rows * (p_.width + 2) * 4;
+    if (p_.lse) bytes += rows * 4;
     return bytes;
   }
 
@@ -106,6 +107,7 @@ class Pricing {
     if (plan.splits > 1)
       for (const char* name : {"part_max", "part_weight"}) plan.buffers.push_back({name, DType::f32, rows, 2});
     if (p_.mask) plan.buffers.push_back({"mask", *p_.mask, rows * plan.keys, 2});
+    if (p_.lse && plan.splits == 1) plan.buffers.push_back({"lse", DType::f32, rows, 2});
   }
 
   bool fits(const AttentionPlan& plan) const {
@@ -130,6 +132,20 @@ std::vector<std::int64_t> sizes(std::int64_t extent, std::int64_t most) {
   if (extent <= most) result.push_back(extent);
   for (std::int64_t size = most; size >= 8; size /= 2)
     if (size < extent) result.push_back(size);
+  return result;
+}
+
+/// Whole pages, as near to those as pages allow, or equal parts of one.
+std::vector<std::int64_t> key_sizes(const AttentionProblem& problem, std::int64_t most) {
+  std::vector<std::int64_t> result = sizes(problem.keys, most);
+  if (problem.page == 0) return result;
+  for (std::int64_t& size : result) {
+    std::int64_t parts = 1;
+    while (problem.page % (2 * parts) == 0 && problem.page / parts > size) parts *= 2;
+    size = size >= problem.page ? round_up(size, problem.page) : problem.page / parts;
+  }
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  if (result.empty()) result.push_back(problem.page);
   return result;
 }
 
@@ -186,7 +202,7 @@ class Candidates {
            heads = heads < p_.shared() ? std::min(2 * heads, p_.shared()) : heads + 1) {
         if (heads > 1 && (p_.queries % queries != 0 || heads * queries > most_queries)) break;
         if (heads > 1 && p_.mask && p_.queries > 1) break;  // a row's mask is not at one distance from the last
-        for (const std::int64_t keys : sizes(p_.keys, most_keys)) add_tiles(queries, heads, keys);
+        for (const std::int64_t keys : key_sizes(p_, most_keys)) add_tiles(queries, heads, keys);
       }
     return std::move(plans_);
   }
@@ -295,10 +311,11 @@ double attention_apart_cycles(const AttentionProblem& p, const Share& machine) {
   };
   const TileLatency softmax =
       vector(machine, {2 + (p.hides() ? 4 : 0) + (p.reshapes ? 2 : 0), 1, 1, 1}, 2, rows, p.keys);
+  const double pages = p.page > 0 ? 2 * groups * static_cast<double>(p.keys * (p.depth + p.width)) * size : 0;
   const double mask = p.mask ? scores * static_cast<double>(host_bytes(*p.mask)) : 0;
   return std::max(product_cycles(p.stored, p.depth, p.keys), (ends(p.depth) + scores * wide) / rate) +
          std::max(static_cast<double>(softmax.busy) * groups / cores, (2 * scores * wide + mask) / rate) +
-         std::max(product_cycles(DType::f32, p.keys, p.width), (ends(p.width) + scores * wide) / rate) +
+         std::max(product_cycles(DType::f32, p.keys, p.width), (ends(p.width) + scores * wide) / rate) + pages / rate +
          3 * static_cast<double>(machine.core.kernel_launch_cycles);
 }
 

@@ -22,6 +22,10 @@ struct AttentionProblem {
   bool power_of_two = false;  ///< the scale, which queries can then take without rounding
   std::optional<DType> mask;
   bool mask_heads = true, mask_queries = true, mask_keys = true;  ///< along which it differs
+  bool lengths = false;       ///< data say how many of the keys each row of the batch has: `keys` at most
+  bool ends = false;          ///< then `offset` is that of a row with all keys: queries are the last ones of each row
+  std::int64_t page = 0;      ///< keys of a page, found through a table; 0: they follow each other
+  bool lse = false;           ///< the logarithm of each row's sum of weights is stored too
   DType stored = DType::f32;  ///< of q, k, v, the result, and the weights that multiply v
   friend auto operator<=>(const AttentionProblem&, const AttentionProblem&) = default;
   std::int64_t shared() const { return heads / key_heads; }
@@ -31,7 +35,9 @@ struct AttentionProblem {
     return ((tile_heads > 1 ? mask_heads : mask_queries) ? rows : 1) * (mask_keys ? tile_keys : 1);
   }
   /// Every query sees some key, masks aside.
-  bool all_see() const { return (!causal || offset >= 0) && (window == 0 || queries - 1 + offset - window + 1 < keys); }
+  bool all_see() const {
+    return !lengths && (!causal || offset >= 0) && (window == 0 || queries - 1 + offset - window + 1 < keys);
+  }
 };
 
 /// A tile holds `heads` query heads of one key head, `queries` of each; more than one head only where all their tiles

@@ -186,10 +186,17 @@ class AttentionQueues {
   double load_keys(const AttentionStep& s, Time slots, std::int64_t version, std::int64_t head, Time queue,
                    std::int64_t width, std::vector<double>& held) {
     const double bytes = static_cast<double>(s.keys * width) * size_;
-    if (!plan_.resident) return transfer(queue, ring(slots, version, plan_.key_buffers), bytes, false);
+    const std::int64_t pages = p_.page > 0 ? ceil_div(s.keys, p_.page) : 1;
+    if (!plan_.resident) return load_pages(queue, ring(slots, version, plan_.key_buffers), bytes, pages);
     double& here = held[static_cast<std::size_t>(s.tile)];
-    if (s.fresh) here = transfer(queue, ring(slots, head, plan_.key_buffers), bytes, false);
+    if (s.fresh) here = load_pages(queue, ring(slots, head, plan_.key_buffers), bytes, pages);
     return here;
+  }
+  /// A transfer each.
+  double load_pages(Time queue, double wanted, double bytes, std::int64_t pages) {
+    const double each = bytes / static_cast<double>(pages);
+    repeat(pages - 1, [&] { transfer(queue, wanted, each, false); });
+    return transfer(queue, wanted, each, false);
   }
 
   void scores(const AttentionStep& s) {
@@ -252,6 +259,8 @@ class AttentionQueues {
     const double end = compute(vector, wanted, units_.end(rows));
     const double wide = plan_.splits > 1 ? 4 : size_;
     ring(y_ring, version) = transfer(store, end, static_cast<double>(rows * p_.width) * wide, true);
+    if (p_.lse && plan_.splits == 1)
+      transfer(store, compute(vector, wanted, units_.rows({rows, 1})), static_cast<double>(rows) * 4, true);
     if (plan_.splits > 1)
       for (int i = 0; i < 2; ++i) transfer(store, end, static_cast<double>(rows) * 4, true);
   }
