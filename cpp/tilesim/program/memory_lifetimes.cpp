@@ -69,7 +69,8 @@ class Walk {
   };
   struct Frame {
     std::string function;
-    std::size_t place = 0;  ///< in frames_
+    std::size_t place = 0;   ///< in frames_
+    std::int32_t calls = 0;  ///< in the numbering
     std::map<std::string, Bound> formals;
     std::int64_t before = 0;  ///< kernels counted as complete before the call
   };
@@ -180,6 +181,7 @@ class Walk {
     Frame frame;
     frame.function = call.function;
     frame.place = frames_.size();
+    frame.calls = found_.numbers.enter(caller.calls, &call);
     frame.before = counted_;
     for (const auto& [formal, actual] : call.tensors) frame.formals[formal] = resolve(actual, caller);
     frames_.push_back({});
@@ -200,6 +202,7 @@ class Walk {
   void kernel(const Scope& scope, const Frame& frame) {
     const std::int64_t number = begin();
     found_.kernels.back() = &scope;
+    found_.numbers.add(frame.calls, &scope, number);
     if (scope.barrier && !several_) waited_ = number;
     std::int64_t before_stores = waited_, all = waited_;
     bool stored = false;
@@ -264,6 +267,17 @@ class Walk {
 };
 
 }  // namespace
+
+std::int64_t KernelNumbering::number(const std::vector<const Call*>& path, const Scope* scope) const {
+  std::int32_t place = 0;
+  for (const Call* call : path) {
+    const auto next = calls_.find({place, call});
+    if (next == calls_.end()) return -1;
+    place = next->second;
+  }
+  const auto found = kernels_.find({place, scope});
+  return found == kernels_.end() ? -1 : found->second;
+}
 
 Lifetimes lifetimes(const Program& program) { return Walk(program).run(); }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tilesim/program/program.hpp"
@@ -13,6 +14,22 @@ namespace tilesim::program {
 /// Kernels, both included.
 struct Lifetime { std::int64_t first = 0, last = 0; };
 
+/// Which kernel runs where: those of a function in every call anew.
+class KernelNumbering {
+ public:
+  /// Calls from the main body (0) or from where another one leads.
+  std::int32_t enter(std::int32_t from, const Call* call) {
+    return calls_.try_emplace({from, call}, static_cast<std::int32_t>(calls_.size()) + 1).first->second;
+  }
+  void add(std::int32_t place, const Scope* scope, std::int64_t number) { kernels_[{place, scope}] = number; }
+  /// -1: no kernel of its own.
+  std::int64_t number(const std::vector<const Call*>& path, const Scope* scope) const;
+
+ private:
+  std::map<std::pair<std::int32_t, const Call*>, std::int32_t> calls_;
+  std::map<std::pair<std::int32_t, const Scope*>, std::int64_t> kernels_;
+};
+
 struct Lifetimes {
   /// By tensor with bytes of its own: each span in which it must keep what it holds.
   std::map<std::string, std::vector<Lifetime>> spans;
@@ -20,7 +37,8 @@ struct Lifetimes {
   /// By kernel: how many of the first kernels are complete before it stores anything.
   std::vector<std::int64_t> complete;
   std::vector<const Scope*> kernels;  ///< null: a statement outside of kernels
-  bool known = true;                  ///< false: too many kernels, or calls behind conditions
+  KernelNumbering numbers;
+  bool known = true;  ///< false: too many kernels, or calls behind conditions
 };
 
 Lifetimes lifetimes(const Program& program);

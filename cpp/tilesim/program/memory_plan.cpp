@@ -139,7 +139,7 @@ class Planner {
       for (const Item& item : *list) add(item);
     add_aliases();
     find_scratchpad_peak();
-    plan_.scopes = std::move(lifetimes_.kernels);
+    plan_.numbers = std::move(lifetimes_.numbers);
     return std::move(plan_);
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tilesim/program/memory_lifetimes.hpp"
 #include "tilesim/program/program.hpp"
 
 namespace tilesim::program {
@@ -21,7 +22,7 @@ struct MemoryPlan {
   };
   std::vector<Place> places;  ///< of a tensor that functions use in several calls: one for each, at one address
   std::int64_t kernels = 0;
-  std::vector<const Scope*> scopes;  ///< by kernel; null: a statement outside of kernels
+  KernelNumbering numbers;
   std::int64_t peak_bytes = 0;
   std::int64_t live_bytes = 0;       ///< of the largest set of tensors that live at one time
   std::int64_t scratchpad_peak = 0;  ///< bytes of a core that slots and tensors take at one time, at most

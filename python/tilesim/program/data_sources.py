@@ -47,9 +47,10 @@ def opened(tensors: Any) -> dict[str, Any]:
         raise user_error("tensors are arrays by name", place="tensors", value=shown(tensors), allowed=allowed)
     path = path_text(tensors)
     try:
-        with np.load(path, allow_pickle=False) as file:
-            if isinstance(file, np.ndarray):
-                raise ValueError("one array without a name")
+        loaded = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            raise ValueError("one array without a name")
+        with loaded as file:
             trace = Trace({name: file[name] for name in file.files})
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         what = error.strerror if isinstance(error, OSError) else None
@@ -129,6 +130,17 @@ def _parted(tensors: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Distr
     return {name: _array(value) for name, value in tensors.items() if name not in texts}, drawn
 
 
+def _check_words(given: Iterable[str], values: Values) -> None:
+    for name in given:
+        if name in WORDS and name not in values.types:
+            raise user_error(
+                f"'{name}' stands for all {name} of a program: for a distribution of them",
+                place=f"tensors, {name}",
+                value="an array",
+                allowed='a distribution ("uniform", "zipf:1.1", "balanced"), or arrays by the names of tensors',
+            )
+
+
 def _draw(roles: Roles, drawn: Mapping[str, Distribution], seed: int, values: Values) -> None:
     """Adds what is drawn to the known values, those named by a word behind those named by themselves."""
     for name, distribution in sorted(drawn.items(), key=lambda item: (item[0] in WORDS, item[0])):
@@ -158,12 +170,13 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
     Raises:
         UserError: for a name that neither has; counts beyond their rows; a file without what timing reads.
     """
-    if not tensors:
+    if not tensors and not isinstance(tensors, Trace):
         return Data()
     given, drawn = _parted(tensors)
     types = {tensor["name"]: tensor for tensor in program.core.tensors()}
     graph = program.prepared if program.graph is not None else None
     values = Values(graph, program.core, given)
+    _check_words(given, values)
     if isinstance(tensors, Trace):
         values.labels.update(dict.fromkeys(given, f"trace {tensors.file}"))
     if program.graph is None:
@@ -178,6 +191,8 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
     reads = [row for row in program.core.data_reads() if types.get(row[0], {}).get("role") != "weight"]
     data = Data(given=tuple(name for name in tensors if name not in WORDS or name in values.types))
     if not reads:
+        for name in drawn:
+            raise user_error("timing of this program reads no data", place=f"tensors, {name}", value=str(drawn[name]))
         data.arrays = {name: value for name, value in given.items() if name in types}
         return data
     roles = Roles(program, values)

@@ -107,8 +107,9 @@ std::optional<Candidates::Split> Candidates::split(const Candidate& one, const S
   const std::size_t streams = at(lowering_.program.cores * lowering_.program.contexts);
   std::vector<const TensorUse*> uses;
   for (std::int64_t k = one.first; k <= one.last; ++k) {
-    const auto& use = *states(one.body, at(k)).use;
-    if (const auto found = use.find(*names.begin()); found != use.end()) uses.push_back(&found->second);
+    const KernelUse& use = states(one.body, at(k)).use;  // none is known of kernels whose tensors lie in memory
+    if (!use) continue;
+    if (const auto found = use->find(*names.begin()); found != use->end()) uses.push_back(&found->second);
   }
   std::vector<std::optional<Region>> own;
   double most = 0;

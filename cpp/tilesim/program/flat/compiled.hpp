@@ -31,6 +31,7 @@ struct Step {
 
 struct CallSite {
   std::string function;
+  const Call* call = nullptr;
   std::vector<std::pair<std::int32_t, std::int32_t>> tensors;     ///< formal index -> tensor id (maybe formal itself)
   std::vector<std::pair<std::int32_t, CompiledExpr>> parameters;  ///< environment index -> value
 };

@@ -120,6 +120,12 @@ std::vector<std::pair<std::int64_t, std::string>> Cursor::calls() const {
   return chain;
 }
 
+std::vector<const Call*> Cursor::call_path() const {
+  std::vector<const Call*> path;
+  for (const std::int32_t site : sites_) path.push_back(program_->code_->calls[static_cast<std::size_t>(site)].call);
+  return path;
+}
+
 std::string Cursor::where() const {
   std::string text, function;
   const auto add = [&](int scope) {

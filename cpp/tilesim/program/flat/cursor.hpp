@@ -158,6 +158,8 @@ class Cursor {
   std::int64_t call() const { return calls_.empty() ? 0 : calls_.back(); }
   /// The calls under way, outermost first: ordinal and function of each.
   std::vector<std::pair<std::int64_t, std::string>> calls() const;
+  /// Where in the text they stand, outermost first.
+  std::vector<const Call*> call_path() const;
   /// Actual tensor name of every formal that is bound.
   std::map<std::string, std::string> bindings() const;
   int scope() const { return scope_; }  ///< innermost scope id, -1 at the top

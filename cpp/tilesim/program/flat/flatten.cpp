@@ -126,7 +126,7 @@ void Flattener::emit(const Statement&, const Call& a) {
   }
   PendingCall pending{step(StepKind::call), found->second, static_cast<std::int32_t>(code_.calls.size()), {}, {}};
   at(pending.at).call = pending.site;
-  code_.calls.emplace_back();
+  code_.calls.emplace_back().call = &a;
   for (const auto& [formal, actual] : a.tensors) pending.tensors.emplace_back(formal, tensor(actual));
   for (const auto& [formal, value] : a.parameters) pending.parameters.emplace_back(formal, compile(value));
   pending_.push_back(std::move(pending));

@@ -57,6 +57,7 @@ void Tensors::plan() {
   constexpr std::int64_t granule = 64;
   std::int64_t scale = 1, low = std::numeric_limits<std::int64_t>::max();
   plan_ = plan_memory(program_.program(), granule);
+  planned_ = plan_.shared;
   const auto moves = [](const MemoryPlan::Place& place) {
     return place.alias_of.empty() && !is_given(place.tensor->role) && place.level == Level::memory;
   };
@@ -79,24 +80,16 @@ void Tensors::plan() {
     if (moves(place)) last_.emplace(place.last, ids.at(place.tensor->name));
 }
 
-void Tensors::begin_kernel(const Scope* scope) {
-  if (plan_.scopes.empty()) return;
-  const auto number = [&](std::int64_t from, std::int64_t step) {
-    for (; from >= 0 && from < std::ssize(plan_.scopes); from += step)
-      if (plan_.scopes[static_cast<std::size_t>(from)] == scope) return from;
-    return std::int64_t{-1};
-  };
-  const auto next = static_cast<std::size_t>(kernel_ + 1);
-  if (next >= plan_.scopes.size() || plan_.scopes[next] != scope) {
-    const std::int64_t again = number(kernel_, -1);  // another trip of a loop
-    if (again >= 0) kernel_ = again;
-    return;
-  }
-  const auto [low, high] = last_.equal_range(kernel_++);
-  for (auto free = low; free != high; ++free) {
+void Tensors::begin_kernel(const std::vector<const Call*>& calls, const Scope* scope) {
+  if (!planned_) return;
+  const std::int64_t number = plan_.numbers.number(calls, scope);
+  if (number < 0) return;
+  // The next trip of a loop begins with an earlier kernel.
+  for (auto free = last_.lower_bound(kernel_); free != last_.end() && free->first < number; ++free) {
     Array& array = arrays_[storage(free->second)];
     poison(array.bytes(), array.dtype(), array.size());
   }
+  kernel_ = number;
 }
 
 void Tensors::bind(std::size_t i, const std::map<std::string, Array>& inputs, bool poison_fresh) {

@@ -27,9 +27,8 @@ class Tensors final : public CompiledExpr::TensorReader {
   std::byte* bytes(int tensor) { return arrays_[storage(tensor)].bytes(); }
   /// The same, for writing: what the caller gave is copied first.
   std::byte* writable(int tensor);
-  /// Fills what is free from this kernel on with poison, where tensors are planned. Kernels come in the order of the
-  /// text.
-  void begin_kernel(const Scope* scope);
+  /// Fills what is free from this kernel on with poison, where tensors are planned. `calls`: those under way.
+  void begin_kernel(const std::vector<const Call*>& calls, const Scope* scope);
   /// A view that shares the bytes.
   Array view(int tensor) const;
   /// Outputs and final state by name.
@@ -46,6 +45,7 @@ class Tensors final : public CompiledExpr::TensorReader {
   std::vector<Array> arrays_;  ///< by tensor id; empty for aliases
   std::vector<bool> owned_;
   std::map<std::string, std::int64_t> places_;  ///< byte of `memory_` that a planned tensor starts at
+  bool planned_ = false;                        ///< tensors share bytes by kernel
   MemoryPlan plan_;
   std::multimap<std::int64_t, int> last_;  ///< planned tensors by a kernel behind which their bytes are free
   std::int64_t kernel_ = -1;               ///< under way

@@ -136,7 +136,7 @@ bool TextRun::perform_one(Stream& stream, bool counters) {
 bool TextRun::begin_scope(Stream& stream) {
   const Scope& scope = *program_.scopes[at(stream.op.instruction->scope)].scope;
   if (options_.races && scope.barrier) options_.races->barrier(stream.id);
-  if (options_.tensors && streams_.size() == 1) options_.tensors->begin_kernel(&scope);
+  if (options_.tensors && streams_.size() == 1) options_.tensors->begin_kernel(stream.cursor.call_path(), &scope);
   stream.stored.emplace_back();
   if (!scope.operation.empty()) ++stream.operations;
   return true;
