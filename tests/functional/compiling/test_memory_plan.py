@@ -174,3 +174,35 @@ def test_neighbours_that_overlap_are_both_live(cores: int, barrier: bool) -> Non
     spans = {row["tensor"]: (row["first"], row["last"]) for row in own_rows(program)}
     for i in range(3):
         assert spans[f"first{i}"] == (2 * i, 2 * i + (1 if barrier else 2))
+
+
+@pytest.mark.parametrize("trips", [1, 2, 3, 6, 8])
+@pytest.mark.parametrize("unroll", [1, 2])
+def test_free_bytes_of_loops_are_poisoned_and_nobody_reads_them(trips: int, unroll: int) -> None:
+    """A body is called by the loop and behind it: which kernel runs is told by the calls under way."""
+    jnp, lax = pytest.importorskip("jax.numpy"), pytest.importorskip("jax.lax")
+
+    def scan(xs: Any) -> Any:
+        def step(state: Any, x: Any) -> Any:
+            return state * 0.5 + x[:, None] * x[None, :], (state * x[None, :]).sum(-1)
+
+        return lax.scan(step, jnp.zeros((7, 7)), xs, unroll=unroll)
+
+    xs = np.random.default_rng(trips).normal(size=(trips, 7)).astype(np.float32)
+    state, sums = np.zeros((7, 7), np.float32), []
+    for x in xs:
+        sums.append((state * x[None, :]).sum(-1))
+        state = state * np.float32(0.5) + x[:, None] * x[None, :]
+    graph = ts.from_jax(scan, xs)
+    for machine, fuse in (("edge-8", "none"), ("edge-8", "all"), ("tpu-v3", "none")):
+        program = ts.compile(graph, machine, fuse=fuse)
+        got = list(ts.execute(program, [xs], poison=True).values())
+        np.testing.assert_allclose(got[0], state, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(got[1], np.stack(sums), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("machine", ["mesh-16", "chiplet-2", "tpu-v3-chip"])
+@pytest.mark.parametrize("sizes", [(16, 32, 32, 4, 1), (130, 128, 7, 4, 2)])
+def test_values_beside_kernels_whose_addresses_data_tell(sizes: tuple[int, ...], machine: str) -> None:
+    program = ts.compile(ts.workloads.experts(*sizes), machine, lowering="best")
+    assert ts.verify(program).ok

@@ -180,6 +180,28 @@ def test_no_distribution_for_what_is_no_count_or_index() -> None:
         ts.simulate(program, tensors={"sizez": "uniform"})
 
 
+@pytest.mark.parametrize("value", [3, np.ones(8), [1, 2]])
+def test_a_word_for_all_counts_is_no_array(value: Any) -> None:
+    program = ts.compile(ragged(), "edge-8")
+    with pytest.raises(ts.UserError, match=r"stands for all counts.*zipf"):
+        ts.simulate(program, tensors={"counts": value})
+
+
+def test_a_program_that_reads_no_data_takes_no_distribution() -> None:
+    with pytest.raises(ts.UserError, match="timing of this program reads no data"):
+        ts.simulate(ts.compile(ts.models.mlp(), "edge-8"), tensors={"counts": "uniform"})
+
+
+def test_empty_traces_and_arrays_without_names(tmp_path: Path) -> None:
+    program = ts.compile(ragged(), "edge-8")
+    np.savez(tmp_path / "empty.npz")
+    np.save(tmp_path / "one.npy", np.ones(3))
+    with pytest.raises(ts.UserError, match=r"lacks tensors that timing reads.*y.counts"):
+        ts.simulate(program, tensors=tmp_path / "empty.npz")
+    with pytest.raises(ts.UserError, match=r"no \.npz file"):
+        ts.simulate(program, tensors=tmp_path / "one.npy")
+
+
 @pytest.mark.parametrize(
     ("sizes", "match"),
     [([65] * 8, "more rows together than there are.*520.*at most 512"), ([513, -1, 0, 0, 0, 0, 0, 0], "-1 of group 1")],
