@@ -97,7 +97,7 @@ std::pair<Json, std::int64_t> read_header(const std::string& path) {
   std::uint64_t length = 0;
   std::memcpy(&length, head + 8, 8);
   if (!whole || std::memcmp(head, magic, 8) != 0)
-    throw UserError({"not a .tsim file", path, {}, "a file written by Graph.save", {}});
+    throw UserError({"not a .tsim file", path, {}, "a file written by Graph.save or Program.save", {}});
   if (length > static_cast<std::uint64_t>(file.size() - fixed))
     throw UserError({"the file is cut off",
                      path,

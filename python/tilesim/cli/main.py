@@ -17,7 +17,7 @@ from ..base.errors import nearest, shown
 from ..base.paths import configs_dir
 from ..base.table import amount
 from ..graph import Graph, user_error
-from ..lowering.profile import LOWERINGS
+from ..lowering.profile import LOWERINGS, has_profile
 from ..machine.machine import Machine
 from ..program.data_sources import opened
 from ..program.program import Program
@@ -209,6 +209,9 @@ def run(
         raise user_error(
             "unknown lowering", place="--lowering", value=f"'{lowering}'", allowed=allowed, suggestion=hint
         )
+    if both and not has_profile(target):
+        what = f"the file of {target.name} has no lowering profile: there is one lowering to look at"
+        raise user_error(what, place="--lowering", value="'both'", allowed="best")
     if both and (timeline or report or verify_):
         raise user_error(
             "of one program alone", place="--timeline, --report, --verify", allowed="--lowering native, best"

@@ -91,7 +91,7 @@ def compile(
             nest): one loads while another computes, each with its share of the core's memories. At most
             `core.contexts`; none: as many as the mapping asks for.
         capacity: tensors that exceed the machine's `memory.capacity` are named in the result's approximations
-            ("report"), or an "error". Every tensor has bytes of its own: temporaries share none.
+            ("report"), or an "error"; temporaries share bytes as `Program.memory_plan` says.
         sort: machines with cores of several sorts: the one that runs the program; none: all of them share it, each
             kernel in proportion to their speeds or on the first sort alone, whichever the estimate finds faster.
         integer_products: where arrays multiply i8, products of dequantized operands are computed on the integers, with

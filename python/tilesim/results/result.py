@@ -89,7 +89,11 @@ class Result:
 
     @property
     def bounds(self) -> Bound | None:
-        """The least bytes and seconds of the workload; none where no graph is known, or the host runs a part."""
+        """The least bytes and seconds of the workload.
+
+        None where no graph is known, memory is "ideal" or the host runs a part; of an estimate `ts.lower_bound(graph,
+        device)` gives them (caches of a device may hold what the bound loads).
+        """
         found = self.data.get("bounds")
         return Bound(found) if found else None
 

@@ -257,7 +257,7 @@ class ResidentChoice {
         others.push_back("'" + other.tensor + "'");
     throw UserError({"a value does not fit the scratchpad beside the tiles of the kernels meanwhile",
                      "residency of '" + one.tensor + "'", std::to_string(bytes) + " bytes in each core",
-                     std::to_string(capacity_) + " bytes of scratchpad",
+                     std::to_string(capacity_) + " bytes of scratchpad, which the kernels' buffers share",
                      others.empty() ? "leave it in memory" : "drop " + join(others)});
   }
 
