@@ -1,0 +1,56 @@
+// What cores fetch for others in a walk, and the ports that it passes.
+#include <algorithm>
+
+#include "tilesim/mapping/walk.hpp"
+
+namespace tilesim::mapping {
+
+/// What one core fetches for all passes its port; all other transfers pass every core's.
+double CostModel::Walk::pass_ports(const Transfer& transfer, double cycles, double now) {
+  const std::size_t own = port_of(transfer);
+  for (std::size_t port = 0; port < port_free.size(); ++port)
+    if (port == own || !sent(transfer)) port_free[port] = std::max(port_free[port], now) + cycles;
+  return port_free[own];
+}
+
+/// When the next tile that is there may be sent: all that need it have a buffer for it.
+double CostModel::Walk::send_at(const Sent& tiles) const {
+  const std::size_t next = tiles.through.size();
+  if (next >= tiles.fetched.size()) return unknown;
+  const double free = rings[tiles.tiles[next]->operand].free_at(tiles.tiles[next]->version);
+  if (free == unknown) return unknown;
+  return std::max({free, tiles.fetched[next], port_free[port_of(*tiles.tiles[next])] - port_room});
+}
+
+/// It passes the port of the core that has fetched it, and that of every other.
+void CostModel::Walk::send(Sent& tiles, double now) {
+  const Transfer& transfer = *tiles.tiles[tiles.through.size()];
+  const double passing = static_cast<double>(transfer.bytes) / port_rate;
+  const std::size_t leader = port_of(transfer);
+  const double left = port_free[leader] = std::max(port_free[leader], now) + passing;
+  double last = left;
+  for (std::size_t other = 0; other < port_free.size(); ++other) {
+    if (other != leader) port_free[other] = std::max(port_free[other], now) + passing;
+    last = std::max(last, port_free[other]);
+  }
+  tiles.through.push_back(left);
+  rings[transfer.operand].ready[static_cast<std::size_t>(transfer.piece)] = last + model.one_way_;
+  finish = std::max(finish, last + model.one_way_);
+}
+
+/// Two operands are fetched by different cores, of which this one is the first.
+void CostModel::Walk::find_sends() {
+  for (std::size_t operand = 0; operand < 2 && port_rate > 0; ++operand) {
+    sending[operand].any = planned.buffers[operand].sent;
+    sending[operand].leaders = static_cast<std::size_t>(planned.buffers[operand].leaders);
+  }
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    fetched_for[operand] = model.fetched_for(nest, operand);
+    if (model.computed(operand)) preparing[operand] = static_cast<double>(model.preparing(operand, nest));
+  }
+  if (sending[0].any && sending[1].any) sending[1].port = sending[0].leaders;
+  const std::size_t last = std::max(sending[0].port + sending[0].leaders, sending[1].port + sending[1].leaders);
+  port_free.assign(last + 1, 0);  // one fetches for itself alone
+}
+
+}  // namespace tilesim::mapping
