@@ -8,6 +8,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/groups/groups.hpp"
 #include "tilesim/compile/groups/moving.hpp"
+#include "tilesim/compile/groups/order.hpp"
 
 namespace tilesim::lower {
 
@@ -157,6 +158,7 @@ std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, co
   const Cuts cuts = rules.native ? Cuts{} : cheapest_cuts(grouped, Moving(context, uses, views), context);
   Grouping grouping = grouped(cuts);
   std::vector<Kernel> kernels = grouping.run();
+  if (!rules.native) kernels = ordered_for_peak(std::move(kernels), context, uses, views);
   if (looked_at) *looked_at = grouping.candidates();
   place_values(context, rules.narrow_for_products, kernels, uses, views, prefix, boundary);
   require_places(context, kernels);

@@ -23,15 +23,6 @@ Moving::Moving(const Context& context, const Uses& uses, const Views& views)
   copy_rate_ = std::max(1.0, cores * static_cast<double>(machine.core.dma.bytes_per_cycle));
 }
 
-/// The value whose tensor it is a view of.
-ValueId Moving::source(ValueId value) const {
-  while (true) {
-    const int producer = uses_.producer[static_cast<std::size_t>(value)];
-    if (producer < 0 || !views_.view[static_cast<std::size_t>(producer)]) return value;
-    value = context_.function.ops[static_cast<std::size_t>(producer)].operands[0];
-  }
-}
-
 double Moving::cycles(const std::vector<Kernel>& kernels) const {
   std::vector<Traffic> traffic(kernels.size());
   std::map<ValueId, std::vector<Use>> between;  // what kernels make and do not return
@@ -44,12 +35,12 @@ double Moving::cycles(const std::vector<Kernel>& kernels) const {
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     std::int64_t behind = 0;
     for (const GroupPrice::Load& load : price_.loads_of({kernels[k].ops.begin(), kernels[k].ops.end()})) {
-      const ValueId read = source(load.value);
+      const ValueId read = views_.source(context_.function, uses_, load.value);
       if (const auto maker = made.find(read); maker != made.end()) behind = std::max(behind, maker->second + 1);
       use(read, k, load.bytes);
     }
     for (ValueId value : kernels[k].outputs) {
-      const ValueId stored = source(value);
+      const ValueId stored = views_.source(context_.function, uses_, value);
       made[stored] = behind;
       if (room_ > 0 && !uses_.is_output[static_cast<std::size_t>(stored)]) between[stored];
       use(stored, k, price_.bytes(value));

@@ -21,7 +21,6 @@ class Moving {
  private:
   struct Traffic { double memory = 0, copied = 0; };
   using Use = std::pair<std::size_t, double>;  ///< kernel, bytes
-  ValueId source(ValueId value) const;
   void keep(const std::vector<Kernel>& kernels, const std::map<ValueId, std::vector<Use>>& uses,
             std::vector<Traffic>& traffic) const;
 
