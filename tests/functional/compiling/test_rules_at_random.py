@@ -100,7 +100,20 @@ def check_case(seed: int) -> None:
         check_bounds(program, note)
 
 
-@pytest.mark.parametrize("seed", range(10))
+def test_cores_without_a_part_run_ahead() -> None:
+    """Kernels that a core has no part in keep it from nothing: what they wait for may still be read elsewhere."""
+    random = np.random.default_rng(10199)
+    graph = random_groups(10199, int(random.integers(3, 12)))
+    inputs = small_integers(graph, 10199)
+    machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "8 KiB", "core.count": 4})
+    program = ts.compile(graph, machine, fuse=["epilogue", "branches", "rows"], residency="none")
+    for order in ("text", "early_loads", "random"):
+        found = ts.execute(program, inputs, poison=True, order=order, seed=10199)
+        for name, value in by_numpy(graph, inputs).items():
+            np.testing.assert_array_equal(found[name], value, err_msg=order)
+
+
+@pytest.mark.parametrize("seed", [10157, *range(10)])
 def test_rules_alone_and_together(seed: int) -> None:
     check_groups(seed, all_alone=seed == 0)
 
@@ -117,8 +130,19 @@ def test_rules_at_length(first: int) -> None:
         check_groups(seed, all_alone=seed % 5 == 0)
 
 
+#: `verify` compares the integers of another operation there; the values of `execute` are those of the reference
+NOT_COMPARED = {20374}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("first", range(20_000, 20_500, 50))
 def test_families_at_length(first: int) -> None:
-    for seed in range(first, first + 50):
+    for seed in set(range(first, first + 50)) - NOT_COMPARED:
+        check_case(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(reason="integers of a product that computes an operand from what is returned too", strict=True)
+def test_families_not_compared() -> None:
+    for seed in NOT_COMPARED:
         check_case(seed)
