@@ -222,7 +222,11 @@ def test_neighbours_that_overlap_are_both_live(cores: int, barrier: bool) -> Non
     same_bits(program, 2)
     spans = {row["tensor"]: (row["first"], row["last"]) for row in own_rows(program)}
     for i in range(3):
-        assert spans[f"first{i}"] == (2 * i, 2 * i + (1 if barrier else 2))
+        first, last = spans[f"first{i}"]
+        if cores == 1:
+            assert (first, last) == (2 * i, 2 * i + (1 if barrier else 2))
+        else:  # nothing tells a core that is behind another one which branch that reads
+            assert first == 2 * i and last >= 2 * i + (1 if barrier else 2)
 
 
 @pytest.mark.parametrize("trips", [1, 2, 3, 6, 8])

@@ -400,6 +400,19 @@ def test_between_kernels_whose_rows_only_the_data_tells(machine: str) -> None:
         assert ts.simulate(program).memory_bytes <= ts.simulate(best(graph, machine, residency="none")).memory_bytes
 
 
+@pytest.mark.parametrize("kilobytes", [2, 4, 8])
+@pytest.mark.parametrize("kind", ["sort", "cumulative"])
+def test_beside_kernels_that_hold_whole_rows(kind: str, kilobytes: int) -> None:
+    """They have no smaller form: what would stay beside them passes through memory."""
+    b = ts.GraphBuilder(kind)
+    x = b.apply("tanh", b.linear(b.input("x", (12, 16)), 40, name="before"), name="first")
+    found = b.op(kind, x, **({"dim": 1} if kind == "sort" else {"dim": 1, "combiner": "add"}))
+    b.output(b.linear(b.apply("abs", found), 24, name="after"), "y")
+    b.output(b.apply("relu", x), "z")
+    machine = EDGE.replace({"core.scratchpad.bytes": f"{kilobytes} KiB"})
+    assert ts.verify(best(b.build(), machine)).ok
+
+
 def test_what_is_asked_for_by_name() -> None:
     graph = branches()
     native = ts.Machine.load("tpu-v3")  # where nothing stays that is not asked for

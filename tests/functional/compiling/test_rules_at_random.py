@@ -1,4 +1,4 @@
-"""Each rule alone and all together, on random graphs and machines: numpy's values, the same bits, no less than bounds."""
+"""Each rule alone and all together, on random graphs and machines: numpy's values, the same bits, bounds hold."""
 
 from __future__ import annotations
 
