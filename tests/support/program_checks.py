@@ -37,6 +37,18 @@ def unnoticed_mutants(program: ts.Program, arrays: dict[str, Any] | None = None)
     return unnoticed
 
 
+def fenced(machine: ts.Machine, barrier: bool = True) -> ts.Machine:
+    """With or without a barrier between kernels.
+
+    Barriers are what compilers of chips put: the machine gets a lowering profile, of convolutions, and else the rules
+    of all machines. Nothing stays in its scratchpads that is not asked for.
+    """
+    settings = machine.to_dict()
+    settings["lowering"] = settings.get("lowering") or {"convolution": {"reason": "a test"}}
+    settings["core"]["kernel_barrier"] = barrier
+    return ts.Machine.load(settings)
+
+
 def flits_balance(network: dict[str, Any]) -> bool:
     """Whether at every router as many flits come in as go out."""
     balance: Counter[int] = Counter()

@@ -47,6 +47,40 @@ def test_the_lowering_stays_with_the_program(tmp_path: Path) -> None:
     assert ts.verify(program).ok
 
 
+@pytest.mark.parametrize("machine", ["chiplet-2", "edge-8", "gemmini-16", "mesh-16", "fenced"])
+def test_without_a_profile_both_words_mean_one_program(machine: str) -> None:
+    """Whatever compiles: the call, a run, a changed machine again, the command."""
+    if machine == "fenced":
+        target = ts.Machine.load("edge-8").replace({"core.kernel_barrier": True, "core.count": 2})
+    else:
+        target = ts.Machine.load(machine)
+    b = ts.GraphBuilder("rows")  # in types that all of them compute on
+    b.output(b.layer_norm(b.input("x", (64, 96))).softmax(-1), "y")
+    graph = b.build() if machine == "gemmini-16" else ts.models.mlp()
+    plain, best = (ts.compile(graph, target, **how) for how in ({}, {"lowering": "best"}))
+    assert plain.core.to_json() == best.core.to_json()
+    assert plain.machine is not None and not plain.machine.get("core.kernel_barrier")
+    stays = [row for row in plain.memory_plan().table().rows if row["level"] == "scratchpad"]
+    assert stays or ts.compile(graph, target, residency="none").core.to_json() == plain.core.to_json()
+    cycles = ts.simulate(best).cycles
+    assert (
+        ts.simulate(plain).cycles == ts.run(graph, machine=target).cycles == ts.simulate(graph, target).cycles == cycles
+    )
+    assert ts.simulate(plain, target).cycles == cycles
+    faster = target.replace({"memory.bandwidth": "900 GB/s"})
+    again = ts.simulate(plain)._again({"memory.bandwidth": "900 GB/s"})
+    assert again.cycles == ts.simulate(ts.compile(graph, faster, lowering="best")).cycles
+    sweep = ts.sweep(graph, target, {"memory.bandwidth": ["900 GB/s"]})
+    assert [row["cycles"] for row in sweep.rows] == [again.cycles]
+
+
+def test_the_host_takes_part_and_values_stay() -> None:
+    program = ts.compile(chain(), "edge-8", place={"layer2": "host"}, residency="auto")
+    assert ts.verify(program).ok
+    with pytest.raises(ts.UserError, match=r"levels where the host runs a part.*'layer0'.*auto, none"):
+        ts.compile(chain(), "edge-8", place={"layer2": "host"}, residency={"layer0": "scratchpad"})
+
+
 def test_machines_without_a_profile_have_the_second_alone() -> None:
     with pytest.raises(ts.UserError, match=r"edge-8.*lowering profile"):
         ts.compile(chain(), "edge-8", lowering="native")

@@ -332,6 +332,7 @@ class Compiler {
                                       std::int64_t bytes) {
     Body& body = bodies_.at(function);
     const Kernel& kernel = body.kernels.at(number);
+    if (holds_whole_rows(body.function->ops[static_cast<std::size_t>(kernel.ops[0])].kind)) return std::nullopt;
     Share machine = machine_;
     machine.core.scratchpad.bytes = bytes;
     const std::vector<std::string> notes = lowering.program.notes;
@@ -357,6 +358,11 @@ class Compiler {
     forget_from(products_, product);
     forget_from(vectors_, vector);
     return found;
+  }
+
+  /// What cannot be lowered at all where these do not fit.
+  static bool holds_whole_rows(Kind kind) {
+    return kind == Kind::sort || kind == Kind::top_k || kind == Kind::linear_solve || kind == Kind::cumulative;
   }
 
   template <class Choice>

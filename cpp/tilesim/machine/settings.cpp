@@ -333,8 +333,9 @@ std::vector<Setting> make_settings() {
   all.push_back(whole("core.contexts", U::count, 1, 16, "instruction streams per core", AT(core.contexts)));
   all.push_back(whole("core.kernel_launch_cycles", U::count, 0, 1e9, "fixed cost of starting a kernel",
                       AT(core.kernel_launch_cycles)));
-  all.push_back(
-      flag("core.kernel_barrier", "a kernel starts only when the previous one is complete", AT(core.kernel_barrier)));
+  all.push_back(flag("core.kernel_barrier",
+                     "a kernel starts only when the previous one is complete (native lowering alone)",
+                     AT(core.kernel_barrier)));
   array_settings(all);
   vector_settings(all);
   memory_settings(all);

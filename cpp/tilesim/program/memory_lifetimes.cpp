@@ -33,7 +33,7 @@ class Walk {
     std::set<std::string> stores;
     for (const Counter& counter : program.counters)
       if (counter.name.starts_with(counters_of_kernels)) stores.insert(counter.name);
-    ordered_stores_ = stores.size() <= 1;
+    ordered_stores_ = stores.size() <= 1 && !several_;
     find_named();
   }
 

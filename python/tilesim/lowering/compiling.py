@@ -22,7 +22,7 @@ from ..program.footprint import check_capacity
 from ..program.fusion import Fusion, rules_text
 from ..program.program import Program
 from .placer import compile_mixed
-from .profile import lowered_as
+from .profile import lowered_as, way_of
 from .residency import wished
 from .zero_tiles import with_zero_tiles
 
@@ -72,12 +72,13 @@ def compile(
             {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
             both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
         lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
-            "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile.
+            "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile,
+            "best" elsewhere.
         fuse: which rules may make one kernel of several operations: "all", "none", or names of `ts.fusion_rules()` (a
             list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
         residency: which values between kernels stay in the scratchpads of the cores: "auto" (those that save bytes of
             memory and take no longer by the estimate), "none", or a dict of a tensor's name to "scratchpad" or
-            "memory"; the others are then as by default, which is "auto" with lowering="best" and else "none".
+            "memory"; the others are then as by default, which is "auto" where the lowering is "best" and else "none".
             `Program.memory_plan` lists those that stay.
         layout: orders of axes in memory, on machines that pad the two minor ones to tiles (`layout.tile`): "auto" gives
             every tensor the order in which its padding, and lanes that its readers and writers would change, cost
@@ -120,10 +121,11 @@ def compile(
         raise user_error("unknown layout", value=f"'{layout}'", allowed="auto, given")
     rules_text(fuse)
     fuse = fuse if isinstance(fuse, str) else list(fuse)
-    stays, levels = wished(residency, lowering)
     if fallback not in ("error", "host"):
         raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
-    graph, machine = as_graph(graph), lowered_as(Machine.load(machine), lowering)
+    machine = Machine.load(machine)
+    stays = wished(residency, way_of(machine, lowering))
+    graph, machine = as_graph(graph), lowered_as(machine, lowering)
     target = machine.only(sort) if sort is not None else machine
     if cores is not None:
         cores = whole("cores", cores, most=int(target.get("core.count")), none="all of the machine's")
@@ -163,7 +165,7 @@ def compile(
         return program
     try:
         if not place:
-            program = _compiled(graph, machine, target, options, (stays, levels))
+            program = _compiled(graph, machine, target, options, stays)
             program.sort = sort or ""
             if capacity == "error":
                 check_capacity(program, target)
@@ -173,7 +175,7 @@ def compile(
             raise _with_remedy(error) from None
     if sort is not None:
         raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
-    return _mixed(graph, target, options)
+    return _mixed(graph, target, options, stays)
 
 
 def _compiled(
@@ -181,7 +183,7 @@ def _compiled(
     machine: Machine,
     target: Machine,
     options: dict[str, Any],
-    residency: tuple[str, dict[str, str]] = ("none", {}),
+    residency: tuple[str, dict[str, str]],
 ) -> Program:
     """A program of the machine alone."""
     fuse = rules_text(options["fuse"])
@@ -231,10 +233,14 @@ def _with_remedy(error: Unsupported, tried: bool = False, forced: bool = False) 
     return told
 
 
-def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
+def _mixed(graph: Graph, target: Machine, options: dict[str, Any], residency: tuple[str, dict[str, str]]) -> Program:
     from ..mapping import MappingTable, kernels
 
     mapping, place = options["mapping"], dict(options["place"] or {})
+    if residency[1]:
+        named = ", ".join(sorted(residency[1]))
+        what = "tensors cannot be given levels where the host runs a part"
+        raise user_error(what, place="residency", value=shown(named), allowed="auto, none")
 
     def compile_part(part: Graph) -> Program:
         own = mapping
@@ -245,7 +251,7 @@ def _mixed(graph: Graph, target: Machine, options: dict[str, Any]) -> Program:
             own = {key: nest for key, nest in mapping.items() if key in names}
         # integers are in the place of what was dequantized already, as far as that was wanted
         more = {"mapping": own, "fallback": "error", "place": None, "integer_products": False}  # tiles are marked too
-        return _compiled(part, target, target, {**options, **more})
+        return _compiled(part, target, target, {**options, **more}, residency)
 
     anything = options["fallback"] == "host"
     try:

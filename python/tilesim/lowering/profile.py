@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..base.errors import nearest, shown, user_error
 from ..machine.machine import Machine
 
-__all__ = ["LOWERINGS", "has_profile", "lowered_as"]
+__all__ = ["LOWERINGS", "has_profile", "lowered_as", "way_of"]
 
 LOWERINGS = ("native", "best")
 
@@ -22,12 +22,38 @@ def has_profile(machine: Machine) -> bool:
     return machine.to_dict().get("lowering") is not None
 
 
+def way_of(machine: Machine, lowering: str | None) -> str:
+    """Which of the two ways a program is lowered: the one place where the default is decided.
+
+    Args:
+        machine: as its file says.
+        lowering: "native", "best", or none: "native" where the machine has a profile.
+
+    Returns:
+        "native" or "best".
+
+    Raises:
+        UserError: for an unknown lowering, or "native" of a machine without a profile.
+    """
+    known = has_profile(machine)
+    if lowering is None:
+        return "native" if known else "best"
+    if lowering not in LOWERINGS:
+        hint = nearest(lowering, LOWERINGS) if isinstance(lowering, str) else ""
+        allowed = ", ".join(LOWERINGS)
+        raise user_error("unknown lowering", place="lowering", value=shown(lowering), allowed=allowed, suggestion=hint)
+    if lowering == "native" and not known:
+        what = f"the file of {machine.name} does not say what the chip's own compiler does (no lowering profile)"
+        raise user_error(what, place="lowering", value="'native'", allowed="best")
+    return lowering
+
+
 def lowered_as(machine: Machine, lowering: str | None) -> Machine:
     """The machine that a lowering sees.
 
     Args:
         machine: as its file says.
-        lowering: "native", "best", or none: as the file says.
+        lowering: "native", "best", or none: "native" where the machine has a profile.
 
     Returns:
         The machine; for "best" without lowering profile and without a barrier between kernels.
@@ -35,21 +61,10 @@ def lowered_as(machine: Machine, lowering: str | None) -> Machine:
     Raises:
         UserError: for an unknown lowering, or "native" of a machine without a profile.
     """
-    if lowering is None:
-        return machine
-    if lowering not in LOWERINGS:
-        hint = nearest(lowering, LOWERINGS) if isinstance(lowering, str) else ""
-        allowed = ", ".join(LOWERINGS)
-        raise user_error("unknown lowering", place="lowering", value=shown(lowering), allowed=allowed, suggestion=hint)
     settings = machine.to_dict()
-    profile = settings.pop("lowering", None)
-    if lowering == "native":
-        if profile is None:
-            what = f"the file of {machine.name} does not say what the chip's own compiler does (no lowering profile)"
-            raise user_error(what, place="lowering", value="'native'", allowed="best")
+    if way_of(machine, lowering) == "native" or not (settings.get("lowering") or settings["core"]["kernel_barrier"]):
         return machine
-    if profile is None and not settings["core"]["kernel_barrier"]:
-        return machine
+    settings.pop("lowering", None)
     settings["core"]["kernel_barrier"] = False
     settings["sources"] = {path: text for path, text in settings.get("sources", {}).items() if "lowering" not in path}
     return Machine.load(settings)

@@ -12,12 +12,12 @@ WAYS = ("auto", "none")
 LEVELS = ("memory", "scratchpad")
 
 
-def wished(residency: str | Mapping[str, str] | None, lowering: str | None) -> tuple[str, dict[str, str]]:
+def wished(residency: str | Mapping[str, str] | None, lowering: str) -> tuple[str, dict[str, str]]:
     """What was asked for, checked.
 
     Args:
         residency: "auto", "none", a dict of tensor to level, or none.
-        lowering: "native", "best" or none.
+        lowering: "native" or "best".
 
     Returns:
         "auto" or "none" for the tensors that are not named, and the level of those that are.

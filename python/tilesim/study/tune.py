@@ -24,7 +24,6 @@ from ..mapping.entries import Nest
 from ..memory import Part
 from ..network import topology_of
 from ..program.fusion import rules_text
-from ..program.program import Program
 from ..results.result import Result
 from ..timing.simulate import compile, simulate
 from .samplers import SAMPLERS, sampler_of
@@ -207,9 +206,8 @@ class _Tuner:
     def finish(self) -> None:
         """Simulates the whole graph; keeps the mapping of a rule where the table does not help."""
         study = self.study
-        core = _core.compile(study.graph.core, self.machine, self.fuse)
         memory = self.confirm or study.fidelity
-        baseline = simulate(Program(core, study.graph, study.machine), memory=memory)
+        baseline = simulate(compile(study.graph, study.machine, fuse=self.fuse), memory=memory)
         study.baseline = baseline
         tuned = self.whole_graph(memory)
         if tuned.cycles > baseline.cycles:

@@ -147,8 +147,8 @@ def simulate(
     if target is None:
         raise user_error("the program does not say for which machine it is", suggestion="pass machine=...")
     own = program.machine if program.machine is not None and program.machine.name == target.name else target
-    if program.options.get("lowering") == "best" or (has_profile(target) and not has_profile(own)):
-        target = lowered_as(target, "best")
+    unread = has_profile(target) and not has_profile(own)
+    target = lowered_as(target, "best" if unread else program.options.get("lowering"))
     return _simulate(program, target, options)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 import tilesim as ts
-from support.program_checks import unnoticed_mutants
+from support.program_checks import fenced, unnoticed_mutants
 from tilesim import _core
 from tilesim.models.transformer import TextConfig, bert
 
@@ -26,17 +26,21 @@ def layers() -> ts.Graph:
     return bert(TextConfig("bert", 3, 96, 4, 61, 16), sequence=4)
 
 
-SMALL = {"core.scratchpad.bytes": "16 KiB", "core.kernel_barrier": False}
+SMALL = {"core.scratchpad.bytes": "16 KiB"}
 GRAPHS: dict[str, Callable[[], ts.Graph]] = {"chain": chain, "mlp": lambda: ts.models.mlp()}
 
 
-def machine(barrier: bool) -> ts.Machine:
-    return ts.Machine.load("edge-8").replace({**SMALL, "core.kernel_barrier": barrier})
+MACHINE = ts.Machine.load("edge-8").replace(SMALL)
+
+
+def through_memory(graph: ts.Graph) -> ts.Program:
+    """Kernels wait for what others have stored; `test_residency.py` has those that read it where it stays."""
+    return ts.compile(graph, MACHINE, residency="none")
 
 
 @pytest.mark.parametrize("name", GRAPHS)
 def test_every_order_gives_the_same_bits(name: str) -> None:
-    program = ts.compile(GRAPHS[name](), machine(barrier=False))
+    program = through_memory(GRAPHS[name]())
     inputs = list(_core.random_inputs(program.graph.core, 0))
     wanted = ts.execute(program, inputs, find_races=name == "chain")
     for order, seed in [("early_loads", 0), *(("random", seed) for seed in range(4))]:
@@ -45,12 +49,12 @@ def test_every_order_gives_the_same_bits(name: str) -> None:
 
 
 def test_no_synchronization_can_be_left_out() -> None:
-    program = ts.compile(chain(), machine(barrier=False))
+    program = through_memory(chain())
     assert unnoticed_mutants(program) == []
 
 
 def test_functions_count_the_kernels_before_them() -> None:
-    program = ts.compile(layers(), machine(barrier=False))
+    program = through_memory(layers())
     assert ts.verify(program).ok
     result = ts.simulate(program)
     assert sum(row["exclusive"] for row in result.data["operations"]) == result.cycles
@@ -59,6 +63,7 @@ def test_functions_count_the_kernels_before_them() -> None:
 @pytest.mark.parametrize("name", GRAPHS)
 def test_never_slower_than_barriers(name: str) -> None:
     """Small enough kernels overlap; the bytes moved are the same."""
-    free, fenced = (ts.simulate(ts.compile(GRAPHS[name](), machine(barrier))) for barrier in (False, True))
-    assert free.cycles < fenced.cycles
-    assert free.memory_bytes == fenced.memory_bytes
+    machines = [fenced(MACHINE, barrier) for barrier in (False, True)]
+    free, waiting = (ts.simulate(ts.compile(GRAPHS[name](), machine)) for machine in machines)
+    assert free.cycles < waiting.cycles
+    assert free.memory_bytes == waiting.memory_bytes

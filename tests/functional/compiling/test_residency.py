@@ -11,7 +11,7 @@ import pytest
 
 import tilesim as ts
 from support.command import tilesim
-from support.program_checks import arrays_of
+from support.program_checks import arrays_of, fenced
 from support.random_graphs import Random, random_case, random_machine
 from tilesim import _core
 from tilesim.graph import Tensor
@@ -52,8 +52,8 @@ def machine_of(random: Random) -> ts.Machine:
         machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": f"{kilobytes} KiB"})
     cores = int(random.choice([1, 1, 1, 2, 3, 4]))
     queues = int(random.integers(1, 3))
-    changes = {"core.kernel_barrier": bool(random.integers(2)), "core.count": cores, "core.dma.load_queues": queues}
-    return machine.replace(changes)
+    machine = machine.replace({"core.count": cores, "core.dma.load_queues": queues})
+    return fenced(machine, bool(random.integers(2)))
 
 
 def staying(program: ts.Program) -> list[dict[str, Any]]:
@@ -265,7 +265,7 @@ def layers(calls: int = 3) -> ts.Graph:
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("barrier", [False, True])
 def test_inside_of_functions(cores: int, barrier: bool) -> None:
-    machine = EDGE.replace({"core.count": cores, "core.kernel_barrier": barrier})
+    machine = fenced(EDGE.replace({"core.count": cores}), barrier)
     options = {} if barrier else {"lowering": "best"}
     graph = layers()
     program = ts.compile(graph, machine, fuse="none", residency="auto", **options)
@@ -390,13 +390,39 @@ def test_a_value_is_gone_when_tiles_take_its_bytes() -> None:
         _core.execute(wrong, arrays_of(program), find_races=True)
 
 
+@pytest.mark.parametrize("machine", ["chiplet-2", "edge-8", "mesh-16"])
+def test_between_kernels_whose_rows_only_the_data_tells(machine: str) -> None:
+    """A value that lives across them may stay; what they look for may not."""
+    for sizes in [(128, 256, 256), (32, 256, 64)]:
+        graph = ts.workloads.experts(*sizes)
+        program = best(graph, machine)
+        assert ts.verify(program).ok
+        assert ts.simulate(program).memory_bytes <= ts.simulate(best(graph, machine, residency="none")).memory_bytes
+
+
+@pytest.mark.parametrize("kilobytes", [2, 4, 8])
+@pytest.mark.parametrize("kind", ["sort", "cumulative"])
+def test_beside_kernels_that_hold_whole_rows(kind: str, kilobytes: int) -> None:
+    """They have no smaller form: what would stay beside them passes through memory."""
+    b = ts.GraphBuilder(kind)
+    x = b.apply("tanh", b.linear(b.input("x", (12, 16)), 40, name="before"), name="first")
+    found = b.op(kind, x, **({"dim": 1} if kind == "sort" else {"dim": 1, "combiner": "add"}))
+    b.output(b.linear(b.apply("abs", found), 24, name="after"), "y")
+    b.output(b.apply("relu", x), "z")
+    machine = EDGE.replace({"core.scratchpad.bytes": f"{kilobytes} KiB"})
+    assert ts.verify(best(b.build(), machine)).ok
+
+
 def test_what_is_asked_for_by_name() -> None:
     graph = branches()
-    only = ts.compile(graph, EDGE, fuse="none", residency={"near": "scratchpad"})
+    native = ts.Machine.load("tpu-v3")  # where nothing stays that is not asked for
+    only = ts.compile(graph, native, fuse="none", residency={"near": "scratchpad"})
     assert names(only) == {"near"}
+    assert not names(ts.compile(graph, native, fuse="none"))
     others = best(graph, residency={"first": "memory"})
     assert "first" not in names(others) and names(others)
-    assert not names(best(graph, residency="none")) and not names(ts.compile(graph, EDGE, fuse="none"))
+    assert not names(best(graph, residency="none"))
+    assert names(ts.compile(graph, EDGE, fuse="none")) == names(best(graph))
     assert any("stay" in note for note in best(graph).notes)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import tilesim as ts
 from support.lowering_cases import CASES
-from support.program_checks import unnoticed_mutants
+from support.program_checks import fenced, unnoticed_mutants
 from support.random_graphs import choose_mapping, random_case, random_machine
 from tilesim import _core
 from tilesim.graph import Tensor
@@ -23,7 +23,7 @@ def check_random_graphs(cores: int, first: int, rounds: int) -> None:
         case = random_case(random)
         machine = random_machine(random, case).replace({"core.count": cores})
         if random.integers(4) == 0:
-            machine = machine.replace({"core.kernel_barrier": True})
+            machine = fenced(machine)
         mapping = choose_mapping(random, case)
         try:
             program = ts.compile(case.graph, machine, mapping=mapping)

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "tilesim/compile/groups/groups.hpp"
 
@@ -67,27 +68,43 @@ std::string Grouping::surroundings(int i) const {
   return text;
 }
 
+namespace {
+
+/// In which order the search asks whether a rule's groups are worth it: first where tensors are read again most often.
+int doubt_of(Rule rule) {
+  if (rule == Rule::epilogue || rule == Rule::siblings) return 0;
+  if (rule == Rule::prologue) return 1;
+  return rule == Rule::rows || rule == Rule::elementwise || rule == Rule::branches ? 2 : -1;
+}
+
+}  // namespace
+
 std::vector<Cut> Grouping::doubtful() const {
-  std::map<std::pair<Rule, std::string>, std::vector<int>> alike;
+  std::map<std::tuple<int, Rule, std::string>, std::vector<int>> alike;
   for (const Looked& looked : looked_) {
-    if ((looked.rule != Rule::epilogue && looked.rule != Rule::siblings) || looked.decision != "taken") continue;
+    const int rank = doubt_of(looked.rule);
+    if (rank < 0 || looked.decision != "taken") continue;
     for (int i : looked.ops) {
+      if (op(i).results.empty() || is_product(op(i).kind)) continue;
       const Shape& own = shape(op(i).results[0]);
       const auto whole = [&](ValueId value) {
-        const int producer = uses_.producer[index(value)];
-        return shape(value) == own && (producer < 0 || graph_.owner[index(producer)] != looked.kernel);
+        const int producer = value == no_value ? -1 : uses_.producer[index(value)];
+        return value != no_value && shape(value) == own &&
+               (producer < 0 || graph_.owner[index(producer)] != looked.kernel);
       };
       const std::vector<int>& readers = uses_.consumers[index(op(i).results[0])];
       const bool read = std::any_of(readers.begin(), readers.end(), [&](int reader) {
         return graph_.owner[index(reader)] != looked.kernel && is_vector_kind(op(reader).kind);
       });
-      if (looked.rule == Rule::siblings || read || std::any_of(op(i).operands.begin(), op(i).operands.end(), whole))
-        alike[{looked.rule, surroundings(i)}].push_back(i);
+      if (looked.rule != Rule::epilogue || read || std::any_of(op(i).operands.begin(), op(i).operands.end(), whole))
+        alike[{rank, looked.rule, surroundings(i)}].push_back(i);
     }
   }
+  std::vector<std::pair<int, Cut>> ranked;
+  for (auto& [key, ops] : alike) ranked.push_back({std::get<0>(key), {std::get<1>(key), std::move(ops)}});
+  std::ranges::stable_sort(ranked, {}, [](const auto& one) { return std::pair{one.first, one.second.ops}; });
   std::vector<Cut> found;
-  for (auto& [key, ops] : alike) found.push_back({key.first, std::move(ops)});
-  std::ranges::sort(found, {}, &Cut::ops);
+  for (auto& [rank, cut] : ranked) found.push_back(std::move(cut));
   return found;
 }
 

@@ -7,6 +7,8 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/groups/groups.hpp"
+#include "tilesim/compile/groups/moving.hpp"
+#include "tilesim/compile/groups/order.hpp"
 
 namespace tilesim::lower {
 
@@ -47,6 +49,14 @@ std::vector<Kernel> Grouping::run() {
 const Apart* Grouping::apart(ValueId value) const {
   const auto found = kept_apart_.find(context_.value(value).name);
   return found == kept_apart_.end() ? nullptr : &found->second;
+}
+
+/// Whether the search leaves the operation where it is.
+std::optional<Apart> Grouping::cut(Rule rule, int op) const {
+  auto found = cuts_.find({rule, op});
+  if (found == cuts_.end()) found = cuts_.find({rule, -1});
+  if (found == cuts_.end()) return std::nullopt;
+  return Apart{true, found->second};
 }
 
 /// Views and constants take no kernel; placement.cpp has decided which movement operations are views.
@@ -139,74 +149,16 @@ void require_places(const Context& context, const std::vector<Kernel>& kernels) 
 
 }  // namespace
 
-namespace {
-
-/// Cycles that memory takes for the kernels, and their launches: what a choice of groups changes.
-double moving_cycles(const std::vector<Kernel>& kernels, const GroupPrice& price, const Context& context) {
-  double bytes = 0;
-  for (const Kernel& kernel : kernels) bytes += price.bytes_of({kernel.ops.begin(), kernel.ops.end()});
-  return price.memory_cycles(bytes) +
-         static_cast<double>(kernels.size()) * static_cast<double>(context.machine.core.kernel_launch_cycles);
-}
-
-/// What rules took and the whole function moves less without: alike operations are tried together, one way and the
-/// other, until nothing changes or enough was tried. Begins with the better of all of them and none.
-template <class Grouped>
-Cuts cheapest_cuts(const Grouped& grouped, const GroupPrice& price, const Context& context) {
-  constexpr std::size_t most_tried = 60'000;  // operations, of all groupings together
-  std::size_t tried = 0;
-  std::vector<Cut> moves;
-  const auto cycles_of = [&](const Cuts& cuts) {
-    Grouping grouping = grouped(cuts);
-    tried += context.function.ops.size();
-    const double cycles = moving_cycles(grouping.run(), price, context);
-    for (Cut& cut : grouping.doubtful())
-      if (std::ranges::find(moves, cut) == moves.end()) moves.push_back(std::move(cut));
-    return cycles;
-  };
-  const auto toggled = [](Cuts cuts, const Cut& move) {
-    for (int i : move.ops)
-      if (!cuts.erase({move.rule, i})) cuts[{move.rule, i}];
-    return cuts;
-  };
-  Cuts cuts;
-  double least = cycles_of(cuts);
-  const double first = least;
-  std::map<std::set<Rule>, Cuts> starts;  // all moves of some rules
-  for (const Cut& move : moves)
-    for (const std::set<Rule>& some :
-         {std::set{Rule::epilogue}, std::set{Rule::siblings}, std::set{Rule::epilogue, Rule::siblings}})
-      if (some.count(move.rule)) starts[some] = toggled(std::move(starts[some]), move);
-  const auto keep = [&](const Cuts& other) {
-    const double cycles = cycles_of(other);
-    if (cycles >= least * (1 - 1e-6)) return false;
-    least = cycles, cuts = other;
-    return true;
-  };
-  for (const auto& [some, all] : starts) keep(all);
-  for (bool changed = !moves.empty(); changed && tried < most_tried;) {
-    changed = false;
-    for (std::size_t i = 0; i < moves.size() && tried < most_tried; ++i) changed |= keep(toggled(cuts, Cut(moves[i])));
-  }
-  const auto text = [](double cycles) { return std::to_string(std::llround(cycles)); };
-  for (auto& [place, why] : cuts)
-    why = "the function moves data for " + text(least) + " cycles with this and others elsewhere, " + text(first) +
-          " with all that is legal";
-  return cuts;
-}
-
-}  // namespace
-
 std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, const std::string& prefix,
                                   const std::map<ValueId, std::string>& boundary, const KeptApart& kept_apart,
                                   bool is_main, std::vector<FusionCandidate>* looked_at) {
   const Uses uses(context.function);
   const Views views = find_views(context.function, uses, is_main);
-  const GroupPrice price(context, uses);
   const auto grouped = [&](const Cuts& cuts) { return Grouping(context, rules, kept_apart, uses, views, cuts); };
-  const Cuts cuts = rules.native ? Cuts{} : cheapest_cuts(grouped, price, context);
+  const Cuts cuts = rules.native ? Cuts{} : cheapest_cuts(grouped, Moving(context, uses, views), context);
   Grouping grouping = grouped(cuts);
   std::vector<Kernel> kernels = grouping.run();
+  if (!rules.native) kernels = ordered_for_peak(std::move(kernels), context, uses, views);
   if (looked_at) *looked_at = grouping.candidates();
   place_values(context, rules.narrow_for_products, kernels, uses, views, prefix, boundary);
   require_places(context, kernels);

@@ -53,23 +53,24 @@ class KernelGraph {
   std::vector<int> last_;               ///< by kernel: its last operation
 };
 
-/// A rule and the operations, alike, that it would leave where they are.
+/// A rule and the operations, alike, that it would leave where they are: that end no product, that join no kernel which
+/// reads the same or makes what they read, that no product computes of an operand.
 struct Cut {
   Rule rule = Rule::epilogue;
   std::vector<int> ops;
   friend bool operator==(const Cut&, const Cut&) = default;
 };
-using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation, with the prices
+using Cuts = std::map<std::pair<Rule, int>, std::string>;  ///< by rule and operation, with the prices; -1: all
 
 class Grouping {
  public:
-  /// `cuts`: operations that end no product although they may.
+  /// `cuts`: operations that rules leave where they are although they may take them.
   Grouping(Context& context, const FusionRules& rules, const KeptApart& kept_apart, const Uses& uses,
            const Views& views, const Cuts& cuts);
   std::vector<Kernel> run();
   /// Of the groups that were looked at, with their prices.
   std::vector<FusionCandidate> candidates() const;
-  /// What was taken and may move less left alone: ends of products, operations that read the same tensor.
+  /// What was taken and may take less left alone, the most doubtful first.
   std::vector<Cut> doubtful() const;
 
  private:
@@ -79,6 +80,7 @@ class Grouping {
   const Shape& shape(ValueId value) const { return context_.value(value).type.shape; }
   bool scalar(ValueId value) const { return context_.scalars.count(value) > 0; }
   const Apart* apart(ValueId value) const;
+  std::optional<Apart> cut(Rule rule, int op) const;
   bool needs_movement(int i) const;
 
   // candidates.cpp

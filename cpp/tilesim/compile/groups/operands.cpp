@@ -29,7 +29,8 @@ std::string Grouping::why_no_operand(ValueId value) const {
   return {};
 }
 
-/// The operations of the kernel over the operand's whole shape from which it is computed; statistics of rows are read.
+/// The operations of the kernel over the operand's whole shape from which it is computed; statistics of rows are read,
+/// as is what the search for groups leaves to the kernel.
 std::set<int> Grouping::tail_of(int kernel, ValueId value) const {
   std::set<int> tail;
   std::vector<ValueId> pending{value};
@@ -40,6 +41,7 @@ std::set<int> Grouping::tail_of(int kernel, ValueId value) const {
     if (producer < 0 || !is_recomputable(op(producer).kind)) continue;
     const bool whole = next == value || shape(next) == shape(value);
     if (whole ? graph_.owner[index(producer)] != kernel : !repeats_in(tail, next, shape(value))) continue;
+    if (next != value && cut(Rule::prologue, producer)) continue;
     if (!tail.insert(producer).second) continue;
     pending.insert(pending.end(), op(producer).operands.begin(), op(producer).operands.end());
   }
@@ -124,9 +126,12 @@ void Grouping::feed_products() {
       const int producer = uses_.producer[index(value)], made_by = producer < 0 ? -1 : graph_.owner[index(producer)];
       if (made_by < 0 || graph_.kernels[index(made_by)].family != Family::vector) continue;
       const Apart* why = apart(value);
+      const auto cheaper = cut(Rule::prologue, producer);
       std::string reason = why ? std::string() : why_no_operand(value);
       if (why)
         refused(Rule::prologue, product, producer, *why);
+      else if (cheaper)
+        refused(Rule::prologue, product, producer, *cheaper);
       else if (!reason.empty())
         refused(Rule::prologue, product, producer, std::move(reason));
       else

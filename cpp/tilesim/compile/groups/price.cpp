@@ -1,28 +1,50 @@
 #include "tilesim/compile/groups/price.hpp"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <set>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/groups/groups.hpp"
 
 namespace tilesim::lower {
 
 GroupPrice::GroupPrice(const Context& context, const Uses& uses) : context_(context), uses_(uses) {
   const Share& machine = context.machine;
-  bytes_per_cycle_ = std::max(1e-9, static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
-                                        static_cast<double>(machine.core.clock.hertz));
+  const double streams = static_cast<double>(std::max<std::int64_t>(1, machine.core.count));
+  bytes_per_cycle_ = std::max(1e-9, streams * static_cast<double>(machine.memory.bytes_per_second) *
+                                        machine.memory.efficiency / static_cast<double>(machine.core.clock.hertz));
+}
+
+/// Elements with those that pad the two minor axes to the machine's tiles, in the densest order of axes.
+double GroupPrice::padded(const Shape& shape) const {
+  auto least = static_cast<double>(element_count(shape));
+  const Shape& tile = context_.machine.layout.tile;
+  if (tile.size() != 2 || shape.size() < 2 || least <= 0) return least;
+  const double dense = least;
+  least = std::numeric_limits<double>::infinity();
+  const auto factor = [](std::int64_t extent, std::int64_t step) {
+    return static_cast<double>((extent + step - 1) / step * step) / static_cast<double>(extent);
+  };
+  for (std::size_t minor = 0; minor < shape.size(); ++minor)
+    for (std::size_t second = 0; second < shape.size(); ++second)
+      if (second != minor)
+        least = std::min(
+            least, dense * factor(shape[minor], tile[1]) * (shape[second] == 1 ? 1.0 : factor(shape[second], tile[0])));
+  return least;
 }
 
 /// A view that repeats elements moves those that it repeats.
 double GroupPrice::bytes(ValueId value) const {
   const TensorType& type = context_.value(value).type;
-  auto elements = static_cast<double>(element_count(type.shape));
+  auto elements = padded(type.shape);
   while (true) {
     const int producer = uses_.producer[static_cast<std::size_t>(value)];
     if (producer < 0 || !info(op(producer).kind).movement || op(producer).operands.empty()) break;
     value = op(producer).operands[0];
     if (value == no_value) break;
-    elements = std::min(elements, static_cast<double>(element_count(context_.value(value).type.shape)));
+    elements = std::min(elements, padded(context_.value(value).type.shape));
   }
   return elements * static_cast<double>(bits(type.dtype)) / 8;
 }
@@ -46,16 +68,57 @@ double GroupPrice::array_cycles(int i) const {
   return each > 0 ? work / each : 0;
 }
 
-double GroupPrice::bytes_of(const std::set<int>& members) const {
-  std::set<ValueId> read;
-  double total = 0;
-  for (int i : members) {
-    for (ValueId value : op(i).operands) {
-      if (value == no_value || context_.scalars.count(value) || context_.counters.count(value)) continue;
-      const int producer = uses_.producer[static_cast<std::size_t>(value)];
-      const bool known = producer >= 0 && (members.count(producer) || op(producer).kind == Kind::iota);
-      if (!known && read.insert(value).second) total += bytes(value);
+/// Operations by the fetches that they share: what a product computes of either operand comes in tiles of that operand,
+/// what stands at its end in tiles of the result, and the same tensor is fetched for each of them.
+std::vector<std::set<int>> GroupPrice::sides_of(const std::set<int>& members) const {
+  const auto anchor = std::ranges::find_if(members, [&](int i) { return is_product(op(i).kind); });
+  if (anchor == members.end()) return {members};
+  const auto made_in = [&](ValueId value) {
+    const int producer = value == no_value ? -1 : uses_.producer[static_cast<std::size_t>(value)];
+    return producer >= 0 && producer != *anchor && members.count(producer) ? producer : -1;
+  };
+  const auto gather = [&](std::vector<int> pending) {
+    std::set<int> side;
+    while (!pending.empty()) {
+      const int i = pending.back();
+      pending.pop_back();
+      if (i < 0 || !side.insert(i).second) continue;
+      for (ValueId value : op(i).operands) pending.push_back(made_in(value));
     }
+    return side;
+  };
+  std::vector<std::set<int>> sides;
+  std::set<int> before{*anchor};
+  for (ValueId value : op(*anchor).operands) {
+    sides.push_back(gather({made_in(value)}));
+    before.insert(sides.back().begin(), sides.back().end());
+  }
+  std::vector<int> behind;
+  std::ranges::set_difference(members, before, std::back_inserter(behind));
+  sides.push_back(gather(std::move(behind)));
+  sides.push_back({*anchor});
+  return sides;
+}
+
+std::vector<GroupPrice::Load> GroupPrice::loads_of(const std::set<int>& members) const {
+  std::vector<Load> loads;
+  for (const std::set<int>& side : sides_of(members)) {
+    std::set<ValueId> read;
+    for (int i : side)
+      for (ValueId value : op(i).operands) {
+        if (value == no_value || context_.scalars.count(value) || context_.counters.count(value)) continue;
+        const int producer = uses_.producer[static_cast<std::size_t>(value)];
+        const bool known = producer >= 0 && (members.count(producer) || op(producer).kind == Kind::iota);
+        if (!known && read.insert(value).second) loads.push_back({value, bytes(value)});
+      }
+  }
+  return loads;
+}
+
+double GroupPrice::bytes_of(const std::set<int>& members) const {
+  double total = 0;
+  for (const Load& load : loads_of(members)) total += load.bytes;
+  for (int i : members)
     for (ValueId value : op(i).results) {
       if (value == no_value) continue;
       const std::vector<int>& readers = uses_.consumers[static_cast<std::size_t>(value)];
@@ -63,8 +126,39 @@ double GroupPrice::bytes_of(const std::set<int>& members) const {
           std::any_of(readers.begin(), readers.end(), [&](int reader) { return !members.count(reader); }))
         total += bytes(value);
     }
-  }
   return total;
+}
+
+/// How much longer a product takes because tiles of weights are whole: contracted axes along the array's rows, the
+/// second operand's others along its columns.
+double GroupPrice::whole_tiles(int i) const {
+  if (op(i).kind != Kind::contract) return 1;
+  const ArraySpec& array = context_.machine.core.array;
+  const Shape& weights = context_.value(op(i).operands[1]).type.shape;
+  const std::vector<std::int64_t> summed = op(i).attributes.integers("b_contract", {});
+  const std::vector<std::int64_t> batch = op(i).attributes.integers("b_batch", {});
+  std::int64_t rows = 1, columns = 1;
+  for (std::size_t axis = 0; axis < weights.size(); ++axis) {
+    if (std::ranges::count(batch, static_cast<std::int64_t>(axis))) continue;
+    (std::ranges::count(summed, static_cast<std::int64_t>(axis)) ? rows : columns) *= weights[axis];
+  }
+  const auto padding = [](std::int64_t extent, std::int64_t tile) {
+    if (extent <= 0 || tile <= 0) return 1.0;
+    return static_cast<double>((extent + tile - 1) / tile * tile) / static_cast<double>(extent);
+  };
+  return padding(rows, array.rows) * padding(columns, array.columns);
+}
+
+double GroupPrice::computing(const std::vector<int>& ops) const {
+  if (computing_.empty()) computing_.assign(context_.function.ops.size(), -1);
+  double vector = 0, array = 0;
+  for (int i : ops) {
+    const bool product = is_product(op(i).kind);
+    double& known = computing_[static_cast<std::size_t>(i)];
+    if (known < 0) known = product ? array_cycles(i) * whole_tiles(i) : vector_cycles(i);
+    (product ? array : vector) += known;
+  }
+  return std::max(vector, array) / static_cast<double>(std::max<std::int64_t>(1, context_.machine.core.count));
 }
 
 GroupPrice::Price GroupPrice::of(const std::vector<int>& ops) const {
@@ -72,7 +166,7 @@ GroupPrice::Price GroupPrice::of(const std::vector<int>& ops) const {
   Price price{bytes_of(members), 0};
   double vector = 0, array = 0;
   for (int i : members) {
-    const bool product = op(i).kind == Kind::contract || op(i).kind == Kind::convolution;
+    const bool product = is_product(op(i).kind);
     (product ? array : vector) += product ? array_cycles(i) : vector_cycles(i);
   }
   const auto cores = static_cast<double>(std::max<std::int64_t>(1, context_.machine.core.count));

@@ -25,26 +25,40 @@ class GroupPrice {
 
   GroupPrice(const Context& context, const Uses& uses);
 
-  /// Of operations as one kernel: what is read and stored, each once and without padding; cycles of the longest of
+  /// Of operations as one kernel: what is read and stored, each once; cycles of the longest of
   /// memory at its peak, arrays and vector units, and those of a launch.
   Price of(const std::vector<int>& ops) const;
+  struct Load {
+    ValueId value;
+    double bytes;
+  };
+  /// What operations read as one kernel. A tensor is read for what a product computes of either operand, and once more
+  /// for what stands at its end: tiles differ.
+  std::vector<Load> loads_of(const std::set<int>& members) const;
   /// The bytes of `of`.
   double bytes_of(const std::set<int>& members) const;
   /// Of each as a kernel of its own, less that of all together.
   Price saved(const std::vector<int>& ops) const;
+  /// Of a tensor, or of what it repeats where it is a view.
+  double bytes(ValueId value) const;
+  /// Cycles that arrays or vector units take for the operations, all cores at work; products in whole tiles of weights.
+  double computing(const std::vector<int>& ops) const;
   /// Of one operation on the vector unit.
   double flops(int op) const;
   double memory_cycles(double bytes) const { return bytes / bytes_per_cycle_; }
 
  private:
   const Op& op(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
-  double bytes(ValueId value) const;
+  std::vector<std::set<int>> sides_of(const std::set<int>& members) const;
+  double padded(const Shape& shape) const;
   double vector_cycles(int i) const;
   double array_cycles(int i) const;
+  double whole_tiles(int i) const;
 
   const Context& context_;
   const Uses& uses_;
-  double bytes_per_cycle_ = 1;  ///< of the memory, in cycles of a core
+  mutable std::vector<double> computing_;  ///< by operation, of one core; below 0: not known yet
+  double bytes_per_cycle_ = 1;             ///< of the memory, for all cores, in cycles of one
 };
 
 }  // namespace tilesim::lower

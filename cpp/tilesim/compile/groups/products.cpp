@@ -22,8 +22,7 @@ bool Grouping::may_end(int kernel, int next, const Shape& result) {
   }
   if (shape(reader.results[0]) != result)
     return refused(Rule::epilogue, kernel, next, "its result has another shape than the product"), false;
-  if (const auto cut = cuts_.find({Rule::epilogue, next}); cut != cuts_.end())
-    return refused(Rule::epilogue, kernel, next, Apart{true, cut->second}), false;
+  if (const auto why = cut(Rule::epilogue, next)) return refused(Rule::epilogue, kernel, next, *why), false;
   if (graph_.returns(kernel, next))
     return refused(Rule::epilogue, kernel, next, "it waits for what reads the product elsewhere"), false;
   return true;

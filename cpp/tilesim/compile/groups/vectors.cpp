@@ -66,6 +66,10 @@ bool Grouping::join(int i) {
       refused(rule, kernel, i, *why);
       continue;
     }
+    if (const auto why = cut(rule, i)) {
+      refused(rule, kernel, i, *why);
+      continue;
+    }
     if (std::string why = why_not(kernel, i); !why.empty()) {
       refused(rule, kernel, i, std::move(why));
       continue;
@@ -89,8 +93,8 @@ bool Grouping::join_readers(int i) {
     const auto readers = operand == no_value ? reading_.end() : reading_.find(operand);
     if (readers == reading_.end() || apart(operand) || shape(operand) != space) continue;
     int tried = 0;
-    if (const auto cut = cuts_.find({Rule::siblings, i}); cut != cuts_.end()) {
-      refused(Rule::siblings, *readers->second.rbegin(), i, Apart{true, cut->second});
+    if (const auto why = cut(Rule::siblings, i)) {
+      refused(Rule::siblings, *readers->second.rbegin(), i, *why);
       return false;
     }
     for (auto reader = readers->second.rbegin(); reader != readers->second.rend() && tried < most_tried; ++reader) {
@@ -124,6 +128,8 @@ void Grouping::join_branches(int kernel, int i) {
     if (other < 0 || other == kernel || graph_.kernels[index(other)].family != Family::vector) continue;
     if (const Apart* why = apart(operand))
       refused(Rule::branches, other, i, *why);
+    else if (const auto cheaper = cut(Rule::branches, i))
+      refused(Rule::branches, other, i, *cheaper);
     else
       merge_kernels(kernel, other);
   }

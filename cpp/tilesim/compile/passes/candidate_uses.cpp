@@ -22,6 +22,20 @@ const program::Transfer* moved_by(const program::Statement& statement) {
   return nullptr;
 }
 
+/// A granule for each stage of every slot, twice: smaller tiles may come with slots of their own.
+std::int64_t least_of(const program::Scope& scope) {
+  constexpr std::int64_t granule = 64;
+  std::int64_t bytes = 0;
+  const auto add = [&](const program::Scope& of) {
+    for (const program::Slot& slot : of.slots) bytes += 2 * granule * std::max<std::int64_t>(2, slot.depth);
+  };
+  add(scope);
+  program::for_each(scope.body, [&](const program::Statement& statement) {
+    if (const auto* inner = std::get_if<program::Scope>(&statement.action)) add(*inner);
+  });
+  return bytes;
+}
+
 template <class Visit>
 void for_each_read(const Expr& expr, const Visit& visit) {
   if (expr.kind() == Expr::Kind::read) visit(expr.name());
@@ -176,6 +190,7 @@ void Candidates::read(std::size_t body, const program::Block& block) {
       kernel.number = scopes++;
       kernel.facts = facts[kernel.number];
       kernel.held = held(*scope).scratchpad;
+      kernel.least = least_of(*scope);
     }
     if (kernel.opaque && several_) return refuse_all(statement, "it is passed to a function or to a loop");
     if (kernel.opaque) {

@@ -154,7 +154,7 @@ std::vector<const Candidate*> Candidates::in_order() const {
 
 std::optional<KernelState> Candidates::again(std::size_t body, std::size_t kernel, std::int64_t bytes) {
   const KernelState& now = bodies_[body].kernels[kernel];
-  if (now.opaque || !now.use) return std::nullopt;
+  if (now.opaque || !now.use || bytes < now.least) return std::nullopt;
   std::optional<Smaller> smaller = lowering_.again(lowering_, bodies_[body].function, now.number, bytes);
   if (!smaller) return std::nullopt;
   for (program::Tensor& tensor : lowering_.program.tensors) tensors_[tensor.name] = &tensor;  // there may be more

@@ -21,7 +21,8 @@ struct KernelState {
   bool opaque = false;                 ///< runs functions
   std::vector<std::size_t> runs = {};  ///< their bodies, with those that they call
   KernelUse use = {};
-  std::int64_t held = 0;  ///< bytes of scratchpad that its slots take
+  std::int64_t held = 0;   ///< bytes of scratchpad that its slots take
+  std::int64_t least = 0;  ///< bytes that slots as many as its own take at least
   KernelFacts facts = {};
   std::optional<program::Scope> scope = {};  ///< instead of the one in the program
 };

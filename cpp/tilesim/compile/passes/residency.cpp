@@ -135,7 +135,7 @@ class ResidentChoice {
       resident.low = high - bytes;
       resident.high = high;
       if (resident.low < 0 || crowded(one, resident)) continue;
-      if (fits(one, resident)) {
+      if (fits(one, resident) && still_own(one, resident, {})) {
         if (one.wanted || saved(one) >= 0) take(one, resident, {});
         return;
       }
@@ -226,7 +226,8 @@ class ResidentChoice {
     return true;
   }
 
-  /// Smaller tiles may divide a kernel over the cores in another way.
+  /// Smaller tiles, of this value's kernels or for one that stays already, may divide them over the cores in another
+  /// way.
   bool still_own(const Candidate& added, const Resident& resident, const std::map<Place, KernelState>& smaller) const {
     const auto states = [&](std::size_t body, std::size_t kernel) -> const KernelState& {
       const auto found = smaller.find({body, kernel});

@@ -87,6 +87,14 @@ struct Owners {
 
 }  // namespace
 
+ValueId Views::source(const GraphFunction& function, const Uses& uses, ValueId value) const {
+  while (true) {
+    const int producer = uses.producer[static_cast<std::size_t>(value)];
+    if (producer < 0 || !view[static_cast<std::size_t>(producer)]) return value;
+    value = function.ops[static_cast<std::size_t>(producer)].operands[0];
+  }
+}
+
 Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) {
   Views views{std::vector<bool>(function.ops.size(), false), std::vector<bool>(function.ops.size(), false),
               std::vector<bool>(function.values.size(), true)};

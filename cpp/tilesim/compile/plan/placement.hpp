@@ -16,6 +16,8 @@ struct Views {
   std::vector<bool> view;              ///< per operation
   std::vector<bool> transposed_store;  ///< per operation (transposes): the operand is stored transposed by its producer
   std::vector<bool> identity;          ///< per value: will have a tensor with its own shape
+  /// The value whose tensor another one is a view of; a value that is no view: itself.
+  ValueId source(const GraphFunction& function, const Uses& uses, ValueId value) const;
 };
 
 /// `is_main`: tensors of the function's inputs are known (not formal), so that views may be given names of their own.
