@@ -28,18 +28,29 @@ def heads_last(scope: OnnxScope, x: Tensor) -> Tensor:
     return scope.reshape(scope.transpose(x, [0, 2, 1, 3]), [batch, steps, heads * width])
 
 
-def attend(scope: OnnxScope, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, **more: Any) -> Tensor:
+def attend(
+    scope: OnnxScope,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    lengths: Tensor | None = None,
+    **more: Any,
+) -> Tensor:
     """One attention; grouped heads are adjacent."""
     scale = scale or 1.0 / math.sqrt(q.shape[-1])
-    operands = [q, k, v] if mask is None else [q, k, v, mask]
+    operands = [q, k, v, mask, lengths]
+    while operands[-1] is None:
+        operands.pop()
     result: Tensor = scope.op("attention", *operands, scale=float(scale), **more)
     return result
 
 
 @handles("Attention")
 def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
-    """Opset 23 and later, where neither scores nor lengths are asked for; else the standard's own function."""
-    plain = len([name for name in node.outputs[3:] if name]) == 0 and not node.has(6)
+    """Opset 23 and later, where scores are not asked for; else the standard's own function."""
+    plain = len([name for name in node.outputs[3:] if name]) == 0
     q, k, v, mask = (scope.get(node, i) for i in range(4))
     known = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "qk_matmul_output_mode"}
     if not plain or node.number("softcap") != 0 or not known.issuperset(node.attributes) or q.dtype in ("f16", "bf16"):
@@ -55,7 +66,10 @@ def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
         k, v = scope.concat([scope.get(node, 4), k], 2), scope.concat([scope.get(node, 5), v], 2)
     present = [k, v]
     more: dict[str, Any] = {"masked_row": "zero"}
-    if node.integer("is_causal"):
+    lengths = scope.get(node, 6)
+    if lengths is not None and node.integer("is_causal"):
+        more.update(causal=True)  # queries are the last ones of each row's keys
+    elif node.integer("is_causal"):
         more.update(causal=True, causal_offset=k.shape[2] - present[0].shape[2] + past(node, scope))
     if mask is not None and mask.shape[-1] < k.shape[2]:
         missing = k.shape[2] - mask.shape[-1]
@@ -63,7 +77,7 @@ def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
         mask = scope.op("pad", mask, fill, low=[0] * mask.ndim, high=[0] * (mask.ndim - 1) + [missing])
     if mask is not None and mask.dtype not in ("bool", q.dtype):
         mask = scope.convert(mask, q.dtype)
-    y = attend(scope, q, k, v, mask, node.number("scale"), **more)
+    y = attend(scope, q, k, v, mask, node.number("scale"), lengths, **more)
     return [heads_last(scope, y) if flat else y, *present][: max(1, len(node.outputs))]
 
 
