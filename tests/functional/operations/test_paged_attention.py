@@ -310,6 +310,16 @@ def test_narrow_floats_and_lse_in_f32() -> None:
     assert ts.verify(program, values).ok
 
 
+def test_distributions_of_lengths_and_pages() -> None:
+    program = ts.compile(graph(decode(8, 1024, 16), lse=False), "edge-8", lowering="best")
+    full = ts.simulate(program).cycles
+    for seed in range(3):
+        some = ts.simulate(program, tensors={"kv_len": "uniform", "pages": "uniform"}, seed=seed)
+        assert 0.1 * full < some.cycles < 0.9 * full
+        assert some.data_sources == {name: f"uniform, seed {seed}" for name in ("kv_len", "pages")}
+    assert ts.simulate(program, tensors={"indices": "zipf:1.1"}).cycles == full  # pages alone
+
+
 def test_random_inputs_are_legal() -> None:
     for values in (decode(2, 96), decode(2, 96, 8)):
         assert ts.verify(ts.compile(graph(values), "edge-8", fuse="all"), seed=3).ok

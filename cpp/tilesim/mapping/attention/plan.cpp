@@ -299,8 +299,8 @@ std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, con
   }
   // Of those about as fast, the one that moves least; the fastest of equals.
   std::erase_if(walked, [&](const auto& one) { return one.first > (1 + as_fast) * least; });
-  const auto best = std::ranges::min_element(
-      walked, {}, [](const auto& one) { return std::pair(one.second->bytes, one.first); });
+  const auto best =
+      std::ranges::min_element(walked, {}, [](const auto& one) { return std::pair(one.second->bytes, one.first); });
   return best == walked.end() ? std::nullopt : std::optional(*best->second);
 }
 

@@ -144,7 +144,7 @@ def multi_head(scope: OnnxScope, node: Node) -> Sequence[Value]:
     extra = masked(scope, mask, q, k, low)
     if scores is not None:
         extra = scores if extra is None else scope.apply("add", scores, extra)
-    causal = {"causal": True} if node.integer("unidirectional") else {}
+    causal: dict[str, Any] = {"causal": True} if node.integer("unidirectional") else {}
     y = heads_last(scope, attend(scope, q, k, v, extra, node.number("scale"), **causal))
     return [y, k, v][: max(1, len(node.outputs))]
 
@@ -184,7 +184,7 @@ def packed_attention(scope: OnnxScope, node: Node) -> Sequence[Value]:
     extra = masked(scope, mask, q, k, node.number("mask_filter_value", -10000.0))
     if scores is not None:
         extra = scores if extra is None else scope.apply("add", scores, extra)
-    causal = {"causal": True} if node.integer("unidirectional") else {}
+    causal: dict[str, Any] = {"causal": True} if node.integer("unidirectional") else {}
     y = heads_last(scope, attend(scope, q, k, v, extra, node.number("scale"), **causal))
     if len(node.outputs) < 2:
         return [y]
@@ -220,6 +220,6 @@ def group_query(scope: OnnxScope, node: Node) -> Sequence[Value]:
         k = scope.concat([scope.along(past_k, 2, 0, before), k], 2)
         v = scope.concat([scope.along(past_v, 2, 0, before), v], 2)
     window = node.integer("local_window_size", -1)
-    more = {"window": window} if window > 0 else {}
+    more: dict[str, Any] = {"window": window} if window > 0 else {}
     y = heads_last(scope, attend(scope, q, k, v, None, node.number("scale"), causal=True, causal_offset=before, **more))
     return [y, k, v][: max(1, len(node.outputs))]
