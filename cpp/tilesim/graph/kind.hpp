@@ -48,11 +48,11 @@
 //     shape; mean and rstd have x's with 1 there. group: groups; x is [N, C, ..], scale and bias [C], mean and rstd
 //     [N, groups] ([N, C] for instance). mean and rstd are f32, or f64 for f64; the mean of rms is zero.
 // batch_norm(x, scale, bias, mean, variance)  feature_dim, epsilon (inference)
-// attention(q[B, H, S, D], k[B, G, T, D], v[B, G, T, E], [mask])
-//     H is a multiple of G. mask broadcasts to [B, H, S, T]; bool (true: keep) or float (added). scale (1 / sqrt(D)),
-//     causal, causal_offset (key t is visible to query s iff t <= s + offset; default T - S), window (0: none; else
-//     t > s + offset - window), soft_cap (0: none), masked_row "zero" | "nan". kv_len: the first so many keys are
-//     attended, as if k, v and mask ended there (T stands for it); the rest is never read.
+// attention(q[B, H, S, D], k[B, G, T, D], v[B, G, T, E], [mask], [kv_len[B]], [pages[B, P]]) -> y, [lse[B, H, S]]
+//     H a multiple of G. mask broadcasts to [B, H, S, T]; bool (true: keep) or float (added). scale (1 / sqrt(D)),
+//     causal, causal_offset (t <= s + offset; T - S), window (0: none; t > s + offset - window), soft_cap (0: none),
+//     masked_row "zero" | "nan". Operand, attribute kv_len: T; none behind is read. pages: k, v are [N, G, page, ..],
+//     key t is row t % page of page pages[b, t / page]. lse: logarithm of the sum of exponentials, -inf without any.
 // rotary(x[.., D], cos, sin)
 //     x cos + turn(x) sin, cos and sin broadcast to x. style "halves": turn(x) = (-x[D/2:], x[:D/2]); "pairs": every
 //     (x0, x1) becomes (-x1, x0).

@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import _core
 from ..base.errors import nearest, user_error
-from .distributions import Counts, Indices
+from .distributions import Counts, Indices, Lengths
 
 __all__ = ["MOST_FLOPS", "WORDS", "Role", "Roles", "Values", "attention_data", "check_counts"]
 
@@ -241,6 +241,12 @@ class Roles:
         if kind == "ragged_contract" and number == 2:
             total = rows[0]["shape"][0]
             return Counts(total, shape[0], self._chosen(rows[2]["name"], total, shape[0], function))
+        if kind == "attention" and number in (4, 5):
+            k = rows[1]["shape"]
+            if number == 5:
+                return Indices(shape, (k[0],))
+            pages = rows[5]["shape"][1] if len(rows) > 5 and rows[5] is not None else 1
+            return Lengths(shape, (attributes.get("kv_len", k[2] * pages) + 1,))
         if number != 1:
             return None
         if kind in ("embedding", "embedding_bag"):
@@ -282,7 +288,7 @@ class Roles:
         Raises:
             UserError: where timing reads none.
         """
-        found = {behind: role for behind, role in self._known.values() if isinstance(role, WORDS[word])}
+        found = {behind: role for behind, role in self._known.values() if type(role) is WORDS[word]}
         if not found:
             raise user_error(
                 "timing of this program reads no tensor of this kind",

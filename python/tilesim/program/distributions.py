@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.errors import nearest, user_error
 
-__all__ = ["Counts", "Distribution", "Indices"]
+__all__ = ["Counts", "Distribution", "Indices", "Lengths"]
 
 NAMES = ("uniform", "balanced", "zipf:s")
 
@@ -45,6 +45,10 @@ class Indices:
     shape: tuple[int, ...]
     limits: tuple[int, ...]
     vector: int | None = None
+
+
+class Lengths(Indices):
+    """Keys that rows of a batch have: from 0 to one less than the limit."""
 
 
 @dataclass(frozen=True)

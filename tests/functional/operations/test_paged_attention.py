@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from typing import Any
 
 import ml_dtypes
@@ -10,111 +9,8 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.cached_attention import Arrays, assert_close, decode, drawn, graph, oracle, steering
 from support.program_checks import unnoticed_mutants
-
-Arrays = dict[str, Any]
-NAMES = ("q", "k", "v", "mask", "kv_len", "pages")
-DTYPES = {"float32": "f32", "bfloat16": "bf16", "int32": "i32", "int64": "i64", "bool": "bool"}
-
-
-def keys_of(x: Any, values: Arrays, row: int) -> Any:
-    """[G, keys, d] of one row of the batch."""
-    pages = values.get("pages")
-    room = x.shape[2] * (1 if pages is None else pages.shape[1])
-    length = int(values["kv_len"][row]) if "kv_len" in values else room
-    if pages is None:
-        return x[row, :, :length]
-    used = [x[page] for page in pages[row, : -(-length // x.shape[2])]]
-    return np.concatenate([*used, np.zeros((x.shape[1], 0, x.shape[3]))], 1)[:, :length]
-
-
-def oracle(values: Arrays, attributes: Arrays) -> tuple[Any, Any]:
-    """Each row of the batch by itself, in float64: results, and the logarithms of sums of exponentials."""
-    q, outs, sums = np.asarray(values["q"], np.float64), [], []
-    heads, queries, depth = q.shape[1:]
-    for row in range(len(q)):
-        k, v = (keys_of(np.asarray(values[name], np.float64), values, row) for name in "kv")
-        shared, length = heads // k.shape[0], k.shape[1]
-        k, v = np.repeat(k, shared, 0), np.repeat(v, shared, 0)
-        scores = np.einsum("hsd,htd->hst", q[row], k) * depth**-0.5
-        if cap := attributes.get("soft_cap", 0):
-            scores = cap * np.tanh(scores / cap)
-        if (mask := values.get("mask")) is not None:
-            whole = np.broadcast_to(mask, (len(q), heads, queries, mask.shape[-1]))[row][..., :length]
-            scores = np.where(whole, scores, -np.inf) if mask.dtype == bool else scores + whole
-        offset = attributes.get("causal_offset", length - queries)
-        s, t = np.arange(queries)[:, None], np.arange(length)[None]
-        if attributes.get("causal"):
-            scores = np.where(t <= s + offset, scores, -np.inf)
-        if window := attributes.get("window", 0):
-            scores = np.where(t > s + offset - window, scores, -np.inf)
-        best = scores.max(-1, keepdims=True, initial=-np.inf)
-        with np.errstate(all="ignore"):
-            weights = np.exp(scores - np.where(best == -np.inf, 0, best))
-            total = weights.sum(-1, keepdims=True)
-            out = np.einsum("hst,hte->hse", weights, v) / np.where(total == 0, 1, total)
-            lse = (best + np.log(total))[..., 0]
-        nothing = 0.0 if attributes.get("masked_row", "zero") == "zero" else np.nan
-        outs.append(np.where(best == -np.inf, nothing, out))
-        sums.append(np.where(best[..., 0] == -np.inf, -np.inf, lse))
-    return np.stack(outs), np.stack(sums)
-
-
-def graph(values: Arrays, lse: bool = True, **attributes: Any) -> ts.Graph:
-    b = ts.GraphBuilder("attention")
-    given = {name: b.input(name, x.shape, dtype=DTYPES[str(x.dtype)]) for name, x in values.items()}
-    more = {name: given[name] for name in ("kv_len", "pages") if name in given}
-    found = b.attention(*(given.get(name) for name in NAMES[:4]), lse=lse, name="attention", **more, **attributes)
-    for name, tensor in zip(("y", "lse"), found if lse else (found,), strict=False):
-        b.output(tensor, name)
-    return b.build()
-
-
-def steering(values: Arrays) -> Arrays:
-    return {name: values[name] for name in ("kv_len", "pages") if name in values}
-
-
-def drawn(seed: int, most: int = 40) -> tuple[Arrays, Arrays]:
-    """Extent 1, groups, ragged ends, empty and whole caches, pages of 1 and of odd size; garbage where nobody reads."""
-    r, n = random.Random(seed), np.random.default_rng(seed)
-    batch, groups = r.choice((1, 2, 3)), r.choice((1, 2))
-    heads, queries = groups * r.choice((1, 2, 3)), r.choice((1, 1, 2, 5, 17))
-    depth, width = (r.choice((1, 4, 8, 40, 80, 96)) for _ in range(2))
-    paged, page = r.random() < 0.6, r.choice((1, 3, 4, 7, 16))
-    room = page * r.choice((1, 2, 6, max(1, most // page))) if paged else r.choice((1, 7, most))
-    columns = room // page
-    lead = (columns * batch + 2, groups, page) if paged else (batch, groups, room)
-    shapes = {"q": (batch, heads, queries, depth), "k": (*lead, depth), "v": (*lead, width)}
-    values: Arrays = {name: n.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
-    if r.random() < 0.3:
-        seen = n.random((r.choice((1, batch)), 1, r.choice((1, queries)), room)) < 0.7
-        values["mask"] = seen if r.random() < 0.5 else np.where(seen, 0.5, -np.inf).astype(np.float32)
-    if not paged or r.random() < 0.7:
-        lengths = [r.choice((0, 1, room, r.randint(0, room))) for _ in range(batch)]
-        values["kv_len"] = np.array(lengths, r.choice((np.int32, np.int64)))
-    if paged:
-        values["pages"] = n.integers(0, lead[0], (batch, columns)).astype(np.int32)  # shared ones among them
-    for row, length in enumerate(values.get("kv_len", ())):
-        if paged:
-            values["pages"][row, -(-length // page) :] = r.choice((-1, 10**6))
-        else:
-            values["k"][row, :, length:] = values["v"][row, :, length:] = np.nan
-    attributes: Arrays = {"causal": r.random() < 0.5}
-    if r.random() < 0.3:
-        attributes["window"] = r.choice((1, 3, 9))
-    if r.random() < 0.3:
-        attributes["causal_offset"] = r.randint(-3, 9)
-    if r.random() < 0.2:
-        attributes["soft_cap"] = 2.0
-    if r.random() < 0.2:
-        attributes["masked_row"] = "nan"
-    return values, attributes
-
-
-def assert_close(found: Any, wanted: tuple[Any, Any], close: float = 1e-4) -> None:
-    for name, array in zip(("y", "lse"), wanted, strict=True):
-        if name in found:
-            np.testing.assert_allclose(np.asarray(found[name], np.float64), array, rtol=close, atol=close)
 
 
 @pytest.mark.parametrize("seed", range(40))
@@ -154,63 +50,6 @@ def test_kernels_are_numpys(machine: str) -> None:
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "chiplet-2"])
 def test_many_kernels_are_numpys(machine: str) -> None:
     assert any([check(machine, seed, 300) for seed in range(1000, 1100)])
-
-
-def decode(batch: int, room: int, page: int = 0, queries: int = 1, dtype: Any = np.float32) -> Arrays:
-    """Grouped heads of 64 with a cache."""
-    n = np.random.default_rng(room + page)
-    lead = (batch * room // page, 2, page) if page else (batch, 2, room)
-    shapes = {"q": (batch, 8, queries, 64), "k": (*lead, 64), "v": (*lead, 64)}
-    values: Arrays = {name: n.standard_normal(shape).astype(dtype) for name, shape in shapes.items()}
-    values["kv_len"] = np.full(batch, room, np.int32)
-    if page:
-        values["pages"] = n.permutation(lead[0]).reshape(batch, -1).astype(np.int32)
-    return values
-
-
-@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
-@pytest.mark.parametrize("page", [0, 64])
-def test_time_and_bytes_are_those_of_the_keys_that_are_there(machine: str, page: int) -> None:
-    """Half as many keys take half the time of reading them; data that say nothing mean full caches."""
-    values = decode(4, 2048, page)
-    program = ts.compile(graph(values, lse=False), machine, lowering="best")
-    ends = 2 * values["q"].nbytes
-    found = {}
-    for length in (0, 512, 1024, 2048):
-        steer = steering(values) | {"kv_len": np.full(4, length, np.int32)}
-        found[length] = ts.simulate(program, tensors=steer)
-        read = 2 * 4 * 2 * length * 64 * 4
-        lanes = 2 if machine == "tpu-v3" else 1  # rows of 64 lie in 128 lanes
-        assert ends + read <= found[length].memory_bytes <= 1.03 * (2 * ends + lanes * read) + 8192
-        assert found[length].bounds.bytes == ends + read
-        assert length == 0 or set(found[length].data_sources.values()) == {"given"}
-    steps = [found[n].cycles for n in (0, 512, 1024, 2048)]
-    assert steps == sorted(steps)
-    assert 0.9 < (steps[3] - steps[2]) / (2 * (steps[2] - steps[1])) < 1.1
-    usual = ts.simulate(program)
-    assert usual.bounds.bytes == found[2048].bounds.bytes
-    assert usual.data_sources["kv_len"] == "default: caches that are full"
-    assert abs(usual.cycles / found[2048].cycles - 1) < 0.02
-
-
-def test_rows_of_unequal_length_are_bound_by_what_they_have() -> None:
-    values = decode(3, 1000, 8)
-    lengths, pages = np.array([1000, 1, 77], np.int32), values["pages"].copy()
-    pages[2, :5] = pages[0, :5]  # a beginning that two rows share
-    bound = ts.lower_bound(graph(values), "mesh-16", tensors={"kv_len": lengths, "pages": pages})
-    rows = 1000 + 1 + 77 - 40
-    results = values["q"].nbytes + 4 * 3 * 8
-    assert bound.bytes == values["q"].nbytes + results + 2 * rows * 2 * 64 * 4
-    pairs = 8 * (1000 + 1 + 77)
-    assert sum(row["multiply_adds"] for row in bound.data["operations"]) == pytest.approx(2 * 64 * pairs)
-    unknown = ts.lower_bound(graph(values), "mesh-16")
-    assert unknown.bytes == values["q"].nbytes + results
-    known = ts.GraphBuilder("known")
-    inputs = [known.input(name, values[name].shape) for name in "qkv"]
-    tables = {"kv_len": known.weight("n", data=lengths, trainable=False)}
-    tables["pages"] = known.weight("p", data=pages, trainable=False)
-    known.output(known.attention(*inputs, **tables), "y")
-    assert ts.lower_bound(known.build(), "mesh-16").bytes == bound.bytes - 4 * 3 * 8
 
 
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16"])
@@ -297,6 +136,29 @@ def test_infinite_scores_and_nan() -> None:
         assert ts.verify(program, values).ok
 
 
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16"])
+def test_parts_that_see_nothing_hold_nothing(machine: str) -> None:
+    """Keys that stay while tiles of queries pass: of an empty row, and of queries in front of all keys."""
+    n, stay = np.random.default_rng(3), 0
+    for queries, more, lengths in (
+        (5, {}, [288, 0]),
+        (160, {}, [0, 288]),
+        (160, {"causal": True}, [100, 3]),
+        (160, {"causal": True, "causal_offset": -130}, None),
+        (160, {"window": 9, "causal_offset": 200}, [288, 20]),
+    ):
+        shapes = {"q": (2, 4, queries, 96), "k": (2, 2, 288, 96), "v": (2, 2, 288, 4)}
+        values: Arrays = {name: n.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+        if lengths is not None:
+            values["kv_len"] = np.array(lengths, np.int32)
+        program = ts.compile(graph(values, **more), machine, lowering="best", fuse="all")
+        stay += any("which stay" in note for note in program.core.notes)
+        for order in ("text", "early_loads"):
+            found = ts.execute(program, values, numerics="exact", find_races=True, order=order)
+            assert_close(found, oracle(values, more))
+    assert stay > 1
+
+
 def test_narrow_floats_and_lse_in_f32() -> None:
     values = decode(2, 300, dtype=ml_dtypes.bfloat16)
     values["kv_len"] = np.array([299, 0], np.int32)
@@ -361,8 +223,9 @@ def test_operands_that_do_not_fit() -> None:
 
 @pytest.mark.parametrize(("page", "queries"), [(0, 300), (16, 1)])
 def test_no_wait_commit_or_release_can_be_spared(page: int, queries: int) -> None:
-    """Every branch runs: tiles within and on the border; keys in parts."""
-    values = decode(1, 2048 if queries == 1 else 300, page, queries=queries)
+    """Every branch runs: tiles within and on the border, rows without keys; keys in parts."""
+    values = decode(1, 2048, page) if queries == 1 else decode(2, 300, page, queries=queries)
+    values["kv_len"][1:] = 0
     hidden: Arrays = {"causal": True, "window": 100} if queries > 1 else {}
     program = ts.compile(graph(values, **hidden), "mesh-16", fuse="all")
     assert any("attention as one kernel" in note for note in program.core.notes)

@@ -44,6 +44,8 @@ void AttentionLowering::find_trip(const Expr& part) {
   part_ = part;
   tiles_here_ = part_of(tiles(), plan_.per_part, part * Expr(plan_.per_part));
   part_begin_ = begin_of(part * Expr(plan_.per_part * plan_.queries));
+  const Expr last = min(Expr(p_.queries), (part + Expr(1)) * Expr(plan_.per_part * plan_.queries));
+  sees_ = p_.all_see() ? Expr(1) : less(part_begin_, end_of(last));
 }
 
 /// The tile of that number among those that follow each other.
@@ -211,6 +213,15 @@ void AttentionLowering::emit_begin(bool follows, Block& block) const {
   // The first query of a tile sees what the last one of the tile before did, but for a window of one.
   const bool held = follows && plan_.resident && plan_.groups == 1 && p_.window != 1;
   if (p_.all_see()) emit_scores(keys(0), held, block);
+}
+
+/// Whoever releases has waited: where the part sees no keys, for none of them.
+void AttentionLowering::release_held(const char* slot, Block& block) const {
+  if (!plan_.resident) return;
+  Block none;
+  for_arrays(readers(slot), none, program::Wait{slot, 0, {}, 0, 0});
+  where(logical_not(sees_), std::move(none), block);
+  for_arrays(readers(slot), block, program::Release{slot, 0});
 }
 
 Block AttentionLowering::tile(const Expr& number, bool next) {

@@ -106,9 +106,7 @@ class AttentionLowering {
   void acquire_held(const char* slot, std::size_t operand, program::Block& block) const {
     if (plan_.resident) acquire(slot, {load_queue(static_cast<std::int64_t>(operand) - 1)}, block);
   }
-  void release_held(const char* slot, program::Block& block) const {
-    if (plan_.resident) for_arrays(readers(slot), block, program::Release{slot, 0});
-  }
+  void release_held(const char* slot, program::Block& block) const;
   /// Around a head's first tile, or its last one, among those that follow each other.
   void where(const Expr& condition, program::Block statements, program::Block& block) const;
   void load_queries(program::Block& block) const;
@@ -270,7 +268,7 @@ class AttentionLowering {
   std::int64_t merged_rows_ = 1;
   Placement part_max_, part_weight_, part_sum_;  ///< of keys in parts
   Expr begin_, end_, trips_, part_begin_;
-  Expr length_, offset_;
+  Expr length_, offset_, sees_;
   std::string lengths_, pages_;            ///< tensors; empty: none
   std::vector<program::Statement> steps_;  ///< that make those
 };

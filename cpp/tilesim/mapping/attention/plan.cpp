@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/machine/parts.hpp"
@@ -277,19 +278,30 @@ class Candidates {
 
 std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine) {
   constexpr double traffic_weight = 0.05;  // what others need of memory counts too, a little
+  constexpr double as_fast = 0.03;         // the walk tells no finer
+  const auto fewest = [](const auto& walked) {
+    std::int64_t bytes = INT64_MAX;
+    for (const auto& one : walked) bytes = std::min(bytes, one.second->bytes);
+    return bytes;
+  };
   const Pricing pricing(problem, machine);
   std::vector<AttentionPlan> plans = Candidates(problem, machine).list();
   const auto traffic = [&](const AttentionPlan& plan) { return traffic_weight * pricing.memory_cycles(plan); };
   std::ranges::stable_sort(plans, {}, [&](const AttentionPlan& plan) { return plan.cycles + traffic(plan); });
-  std::optional<AttentionPlan> best;
-  double least = 0;
+  std::vector<std::pair<double, const AttentionPlan*>> walked;
+  double least = INFINITY;
   for (AttentionPlan& plan : plans) {
-    if (best && plan.cycles + traffic(plan) >= least) break;
+    if (plan.cycles + traffic(plan) >= (1 + as_fast) * least) break;
+    if (plan.cycles + traffic(plan) >= least && plan.bytes >= fewest(walked)) continue;
     plan.cycles = std::max(plan.cycles, walked_attention_cycles(problem, plan, machine));
-    const double cost = plan.cycles + traffic(plan);
-    if (!best || cost < least) least = cost, best = plan;
+    walked.emplace_back(plan.cycles + traffic(plan), &plan);
+    least = std::min(least, walked.back().first);
   }
-  return best;
+  // Of those about as fast, the one that moves least; the fastest of equals.
+  std::erase_if(walked, [&](const auto& one) { return one.first > (1 + as_fast) * least; });
+  const auto best =
+      std::ranges::min_element(walked, {}, [](const auto& one) { return std::pair(one.second->bytes, one.first); });
+  return best == walked.end() ? std::nullopt : std::optional(*best->second);
 }
 
 double attention_apart_cycles(const AttentionProblem& p, const Share& machine) {

@@ -28,18 +28,29 @@ def heads_last(scope: OnnxScope, x: Tensor) -> Tensor:
     return scope.reshape(scope.transpose(x, [0, 2, 1, 3]), [batch, steps, heads * width])
 
 
-def attend(scope: OnnxScope, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, scale: float, **more: Any) -> Tensor:
+def attend(
+    scope: OnnxScope,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None,
+    scale: float,
+    lengths: Tensor | None = None,
+    **more: Any,
+) -> Tensor:
     """One attention; grouped heads are adjacent."""
     scale = scale or 1.0 / math.sqrt(q.shape[-1])
-    operands = [q, k, v] if mask is None else [q, k, v, mask]
+    operands = [q, k, v, mask, lengths]
+    while operands[-1] is None:
+        operands.pop()
     result: Tensor = scope.op("attention", *operands, scale=float(scale), **more)
     return result
 
 
 @handles("Attention")
 def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
-    """Opset 23 and later, where neither scores nor lengths are asked for; else the standard's own function."""
-    plain = len([name for name in node.outputs[3:] if name]) == 0 and not node.has(6)
+    """Opset 23 and later, where scores are not asked for; else the standard's own function."""
+    plain = len([name for name in node.outputs[3:] if name]) == 0
     q, k, v, mask = (scope.get(node, i) for i in range(4))
     known = {"is_causal", "kv_num_heads", "q_num_heads", "scale", "softcap", "qk_matmul_output_mode"}
     if not plain or node.number("softcap") != 0 or not known.issuperset(node.attributes) or q.dtype in ("f16", "bf16"):
@@ -55,7 +66,10 @@ def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
         k, v = scope.concat([scope.get(node, 4), k], 2), scope.concat([scope.get(node, 5), v], 2)
     present = [k, v]
     more: dict[str, Any] = {"masked_row": "zero"}
-    if node.integer("is_causal"):
+    lengths = scope.get(node, 6)
+    if lengths is not None and node.integer("is_causal"):
+        more.update(causal=True)  # queries are the last ones of each row's keys
+    elif node.integer("is_causal"):
         more.update(causal=True, causal_offset=k.shape[2] - present[0].shape[2] + past(node, scope))
     if mask is not None and mask.shape[-1] < k.shape[2]:
         missing = k.shape[2] - mask.shape[-1]
@@ -63,7 +77,7 @@ def attention(scope: OnnxScope, node: Node) -> Sequence[Value] | Any:
         mask = scope.op("pad", mask, fill, low=[0] * mask.ndim, high=[0] * (mask.ndim - 1) + [missing])
     if mask is not None and mask.dtype not in ("bool", q.dtype):
         mask = scope.convert(mask, q.dtype)
-    y = attend(scope, q, k, v, mask, node.number("scale"), **more)
+    y = attend(scope, q, k, v, mask, node.number("scale"), lengths, **more)
     return [heads_last(scope, y) if flat else y, *present][: max(1, len(node.outputs))]
 
 
@@ -130,7 +144,7 @@ def multi_head(scope: OnnxScope, node: Node) -> Sequence[Value]:
     extra = masked(scope, mask, q, k, low)
     if scores is not None:
         extra = scores if extra is None else scope.apply("add", scores, extra)
-    causal = {"causal": True} if node.integer("unidirectional") else {}
+    causal: dict[str, Any] = {"causal": True} if node.integer("unidirectional") else {}
     y = heads_last(scope, attend(scope, q, k, v, extra, node.number("scale"), **causal))
     return [y, k, v][: max(1, len(node.outputs))]
 
@@ -170,7 +184,7 @@ def packed_attention(scope: OnnxScope, node: Node) -> Sequence[Value]:
     extra = masked(scope, mask, q, k, node.number("mask_filter_value", -10000.0))
     if scores is not None:
         extra = scores if extra is None else scope.apply("add", scores, extra)
-    causal = {"causal": True} if node.integer("unidirectional") else {}
+    causal: dict[str, Any] = {"causal": True} if node.integer("unidirectional") else {}
     y = heads_last(scope, attend(scope, q, k, v, extra, node.number("scale"), **causal))
     if len(node.outputs) < 2:
         return [y]
@@ -206,6 +220,6 @@ def group_query(scope: OnnxScope, node: Node) -> Sequence[Value]:
         k = scope.concat([scope.along(past_k, 2, 0, before), k], 2)
         v = scope.concat([scope.along(past_v, 2, 0, before), v], 2)
     window = node.integer("local_window_size", -1)
-    more = {"window": window} if window > 0 else {}
+    more: dict[str, Any] = {"window": window} if window > 0 else {}
     y = heads_last(scope, attend(scope, q, k, v, None, node.number("scale"), causal=True, causal_offset=before, **more))
     return [y, k, v][: max(1, len(node.outputs))]
