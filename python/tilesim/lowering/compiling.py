@@ -24,7 +24,7 @@ from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as
 from .residency import wished
-from .zero_tiles import with_zero_tiles
+from .zero_tiles import check_formats, with_zero_tiles
 
 __all__ = ["compile"]
 
@@ -147,6 +147,7 @@ def compile(
         near = nearest(zero_tiles, ["off", "skip", "test"]) if isinstance(zero_tiles, str) else ""
         what = "unknown treatment of tiles of zeros"
         raise user_error(what, place="zero_tiles", value=shown(zero_tiles), allowed="off, skip, test", suggestion=near)
+    check_formats(graph)
     if zero_tiles != "off":
         graph = with_zero_tiles(graph, zero_tiles == "test")
         options["zero_tiles"] = zero_tiles

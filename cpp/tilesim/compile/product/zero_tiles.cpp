@@ -64,8 +64,8 @@ double slices_needed(const Weight& beside, std::int64_t across) {
 }  // namespace
 
 void ProductLowering::skip_zero_tiles() {
-  zeros_ = finds_zero_tiles(anchor_) ? zero_tiles_of(anchor_)
-                                     : zero_tiles_of(context_.graph, context_.function, anchor_);
+  zeros_ =
+      finds_zero_tiles(anchor_) ? zero_tiles_of(anchor_) : zero_tiles_of(context_.graph, context_.function, anchor_);
   if (zeros_.operand < 0) return;
   if (finds_zero_tiles(anchor_)) {
     zeros_.before = context_.placements[at(anchor_.operands[3])].tensor;
@@ -117,8 +117,7 @@ mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart) con
   const Share& machine = seen_ ? *seen_ : context_.machine;
   constexpr double expected = 0.5;  // of activations: whoever asks for a test expects zeros
   const bool found = finds_zero_tiles(anchor_);
-  const double share =
-      found ? expected : share_left(context_.graph, context_.function, anchor_, zeros_.operand);
+  const double share = found ? expected : share_left(context_.graph, context_.function, anchor_, zeros_.operand);
   const auto whole_depth = static_cast<double>(apart.domain.extents[at(zero_depth_)]);
   mapping::Problem left = apart;
   std::int64_t& depth = left.domain.extents[at(zero_depth_)];

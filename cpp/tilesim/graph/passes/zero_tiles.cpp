@@ -292,8 +292,8 @@ bool gives_zeros(const GraphFunction& function, ValueId value) {
     if (op.kind == Kind::reshape || op.kind == Kind::convert) return gives_zeros(function, op.operands[0]);
     if (op.kind != Kind::elementwise) return false;
     const Function made = parse_function(op.attributes.text("function"));
-    return made == Function::relu || made == Function::maximum || made == Function::select ||
-           made == Function::clamp || made == Function::multiply;
+    return made == Function::relu || made == Function::maximum || made == Function::select || made == Function::clamp ||
+           made == Function::multiply;
   }
   return false;
 }

@@ -29,8 +29,8 @@ ZeroTiles zero_tiles_of(const Graph& graph, const GraphFunction& function, const
 std::vector<std::string> mark_zero_tiles(Graph& graph);
 
 /// Does the same for activations: counts are computed in the graph, by a test of every tile, and are further operands
-/// ("before", "beside") of the product. Only of matrices of some tiles that enter, or end in a function which gives many
-/// zeros (relu, maximum, select, clamp, multiply); not of exact products, nor where a weight has tiles of zeros.
+/// ("before", "beside") of the product. Only of matrices of some tiles that enter, or end in a function which gives
+/// many zeros (relu, maximum, select, clamp, multiply); not of exact products, nor where a weight has tiles of zeros.
 std::vector<std::string> find_zero_tiles(Graph& graph);
 
 /// Whether an operation's counts are operands.
