@@ -147,8 +147,7 @@ class Blocks {
       : function_(function), options_(options), uses_(function), names_(function) {}
 
   void run() {
-    const std::vector<Op> before = function_.ops;
-    for (const Op& op : before)
+    for (const Op& op : function_before_)
       if (op.kind != Kind::contract || !rewritten(op)) ops_.push_back(op);
     function_.ops = std::move(ops_);
   }
@@ -280,6 +279,16 @@ class Blocks {
   ValueId repeated(const std::string& stem, ValueId from, const Shape& whole, const Shape& split, Shape own = {}) {
     if (own.empty()) own = type(from).shape;
     if (element_count(own) == 1) return from;
+    const int producer = at(from) < uses_.producer.size() ? uses_.producer[at(from)] : -1;
+    if (producer >= 0 && uses_.consumers[at(from)].size() == 1 && !uses_.is_output[at(from)] &&
+        function_before_[at(producer)].kind == Kind::convert) {  // of so few numbers that it goes with their reader
+      Op again = function_before_[at(producer)];
+      again.name = names_.taken(again.name + ".blocks");
+      again.operands = {repeated(stem, again.operands[0], whole, split, own)};
+      again.results = {value(again.name, {type(from).dtype, type(again.operands[0]).shape})};
+      ops_.push_back(again);
+      return again.results[0];
+    }
     Shape spread(whole.size() - own.size(), 1);
     spread.insert(spread.end(), own.begin(), own.end());
     const Factors cut = cut_at(whole, steps_of(split));
@@ -336,6 +345,7 @@ class Blocks {
   GraphFunction& function_;
   const CompileOptions& options_;
   const Uses uses_;
+  const std::vector<Op> function_before_ = function_.ops;
   edit::Names names_;
   std::vector<Op> ops_;
 };
