@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -1096,6 +1096,10 @@ def attention_term_names() -> list[str]:
     """
     Columns of AttentionModel.terms.
     """
+def check_attention_data(graph: Graph, data: dict) -> None:
+    """
+    Refuses lengths beyond their cache and pages that it does not have.
+    """
 def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
     What the closed form says of a tile compute, in cycles.
@@ -1177,6 +1181,10 @@ def expected_sparse_time(dataflow: str, settings: collections.abc.Mapping[str, t
     """
     The same in expectation, from counts of nonzeros.
     """
+def find_zero_tiles(graph: Graph) -> list[str]:
+    """
+    Adds tests of tiles of activations to the products that read them, in place; a line for each of them.
+    """
 def flit_network(topology: NetworkTopology, router: NetworkRouter, seed: typing.SupportsInt | typing.SupportsIndex = 1) -> Network:
     """
     A network decided flit by flit. UserError if packets could wait for each other in a circle.
@@ -1237,11 +1245,11 @@ def loop_trips(graph: Graph, inputs: collections.abc.Iterable) -> dict[tuple[str
     """
     Fewest and most trips that each loop, by function and operation, makes on these inputs.
     """
-def lower_bound(graph: Graph, machine: Machine) -> dict:
+def lower_bound(graph: Graph, machine: Machine, known: dict = {}) -> dict:
     """
-    Least bytes and seconds, with those of every operation.
+    Least bytes and seconds, with those of every operation. known: lengths and page tables of attentions by name.
     """
-def lower_bound_of_rates(graph: Graph, matrix: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], vector: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], memory_bytes_per_second: typing.SupportsFloat | typing.SupportsIndex) -> dict:
+def lower_bound_of_rates(graph: Graph, matrix: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], vector: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], memory_bytes_per_second: typing.SupportsFloat | typing.SupportsIndex, known: dict = {}) -> dict:
     """
     As lower_bound, of a device of which rates alone are known.
     """
@@ -1398,6 +1406,10 @@ def time_operations(graph: Graph, inputs: collections.abc.Iterable, runs: typing
 def unit_roundoff(dtype: str) -> float:
     """
     Half the spacing just above 1 of a float dtype; 0 for integers and bool.
+    """
+def usual_attention_data(graph: Graph) -> dict:
+    """
+    Lengths and page tables that timing takes where none are given, by name.
     """
 def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict, exact: bool = True) -> list:
     """

@@ -192,9 +192,10 @@ def _two_of_four(dense: NDArray[Any], name: str) -> _Parts:
     held = (grouped != 0).sum(axis=2)
     if (held > 2).any():
         row, group = (int(place[0]) for place in np.nonzero(held > 2))
+        last = min(4 * group + 3, columns - 1)
         raise user_error(
             "a group of a 2:4 operand has more than two values",
-            place=f"{name + ': ' if name else ''}vector {row}, elements {4 * group} to {min(4 * group + 3, columns - 1)}",
+            place=f"{name + ': ' if name else ''}vector {row}, elements {4 * group} to {last}",
             value=f"{held[row, group]} values",
             allowed="at most 2 of 4 neighbours along the contracted axis",
         )
