@@ -223,6 +223,9 @@ void init_kernels(py::module_& module) {
       "mark_zero_tiles", [](SharedGraph& shared) { return shared.change(mark_zero_tiles); }, py::arg("graph"),
       "Adds to products with a weight that has tiles of zeros where these are, in place; a line for each of them.");
   module.def(
+      "find_zero_tiles", [](SharedGraph& shared) { return shared.change(find_zero_tiles); }, py::arg("graph"),
+      "Adds tests of tiles of activations to the products that read them, in place; a line for each of them.");
+  module.def(
       "fold_batch_norm",
       [](SharedGraph& shared) {
         return shared.change([](Graph& graph) { return fold_batch_norm(graph, exact_evaluator); });

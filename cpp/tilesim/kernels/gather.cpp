@@ -69,8 +69,9 @@ std::int64_t box_offset(const Call& call, const Plan& plan, Mode mode, const std
     if (start < 0 || start > last) {
       if (mode == Mode::fill) return -1;
       if (mode == Mode::error) {
-        call.fail("A gather index is out of range.", std::to_string(start),
-                  "0 to " + std::to_string(last) + " on axis " + std::to_string(axis));
+        call.fail("A gather index is out of range: element " +
+                      std::to_string(position + static_cast<std::int64_t>(i) * plan.index_step) + " of the indices.",
+                  std::to_string(start), "0 to " + std::to_string(last) + " on axis " + std::to_string(axis));
       }
       start = std::clamp<std::int64_t>(start, 0, last);
     }
@@ -116,7 +117,8 @@ Results embedding(const Call& call) {
   for (std::int64_t i = 0; i < ids.size(); ++i) {
     const std::int64_t id = ids.as<std::int64_t>()[i];
     if (id < 0 || id >= rows) {
-      call.fail("An embedding index is out of range.", std::to_string(id), "0 to " + std::to_string(rows - 1));
+      call.fail("An embedding index is out of range: element " + std::to_string(i) + " of the indices.",
+                std::to_string(id), "0 to " + std::to_string(rows - 1));
     }
     if (id == padding || row_bytes == 0) continue;
     std::memcpy(result.bytes() + i * row_bytes, table.bytes() + id * row_bytes, at(row_bytes));

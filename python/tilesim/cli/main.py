@@ -182,7 +182,9 @@ def run(
         list[str] | None,
         typer.Option(help="What timing reads: a .npz file of arrays by name, or name=uniform, balanced, zipf:1.1."),
     ] = None,
-    zero_tiles: Annotated[str | None, typer.Option(help="skip: tiles of weights that are all zero; off: none.")] = None,
+    zero_tiles: Annotated[
+        str | None, typer.Option(help="skip: tiles of weights that are all zero; test: of activations too; off: none.")
+    ] = None,
     passes: Annotated[
         str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
     ] = None,

@@ -61,13 +61,14 @@ def format_name(name: str, place: str = "format") -> str:
     )
 
 
-def compress(matrix: ArrayLike, format: str, along: int = 0) -> Compressed:
+def compress(matrix: ArrayLike, format: str, along: int = 0, name: str = "") -> Compressed:
     """Stores a matrix in a format.
 
     Args:
         matrix: of two axes; of integers or floats.
         format: as in `FORMATS`.
         along: 2:4: the axis of the groups of four, the contracted one; a last group may be short.
+        name: of the matrix, for messages.
 
     Returns:
         The arrays: `mask` and `values` (bitmap); `pointers`, `indices`, `values` (csr, csc, block:N); `values` and
@@ -88,7 +89,7 @@ def compress(matrix: ArrayLike, format: str, along: int = 0) -> Compressed:
     elif format in ("csr", "csc"):
         parts = _rows(dense if format == "csr" else dense.T)
     elif format == "2:4":
-        parts = _two_of_four(dense if along == 1 else dense.T)
+        parts = _two_of_four(dense if along == 1 else dense.T, name)
     else:
         size = TILE if format == "zero_tiles" else int(format[6:])
         tiles = _tiles(dense, size)
@@ -182,7 +183,7 @@ def _places(parts: Mapping[str, NDArray[Any]], shape: tuple[int, int], count: in
     return np.repeat(np.arange(rows), np.diff(pointers)), indices
 
 
-def _two_of_four(dense: NDArray[Any]) -> _Parts:
+def _two_of_four(dense: NDArray[Any], name: str) -> _Parts:
     rows, columns = dense.shape
     groups = -(-columns // 4)
     padded = np.zeros((rows, groups * 4), dense.dtype)
@@ -191,9 +192,10 @@ def _two_of_four(dense: NDArray[Any]) -> _Parts:
     held = (grouped != 0).sum(axis=2)
     if (held > 2).any():
         row, group = (int(place[0]) for place in np.nonzero(held > 2))
+        last = min(4 * group + 3, columns - 1)
         raise user_error(
             "a group of a 2:4 operand has more than two values",
-            place=f"vector {row}, elements {4 * group} to {min(4 * group + 3, columns - 1)}",
+            place=f"{name + ': ' if name else ''}vector {row}, elements {4 * group} to {last}",
             value=f"{held[row, group]} values",
             allowed="at most 2 of 4 neighbours along the contracted axis",
         )

@@ -24,7 +24,7 @@ from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as, way_of
 from .residency import wished
-from .zero_tiles import with_zero_tiles
+from .zero_tiles import check_formats, with_zero_tiles
 
 __all__ = ["compile"]
 
@@ -105,7 +105,9 @@ def compile(
         zero_tiles: "skip": tiles of 128 by 128 of a weight that are all zero are neither loaded nor multiplied, where
             that is estimated to take less; the program's notes name the products. Zero times NaN or infinity then
             counts as zero, so an exact product (attribute precision) is left as it is unless its other operand is a
-            weight without these. "off": every tile is.
+            weight without these. "test": also tiles of activations that enter or come from relu, maximum, select,
+            clamp or multiply: a pass of the vector unit finds them, and kernels are chosen as if half were zero.
+            "off": every tile is.
 
     Returns:
         The program; a `MixedProgram` where operations run on the host.
@@ -143,12 +145,13 @@ def compile(
         raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
     if collectives == "untimed":
         graph = alone(graph)
-    if zero_tiles not in ("off", "skip"):
-        near = nearest(zero_tiles, ["off", "skip"]) if isinstance(zero_tiles, str) else ""
+    if zero_tiles not in ("off", "skip", "test"):
+        near = nearest(zero_tiles, ["off", "skip", "test"]) if isinstance(zero_tiles, str) else ""
         what = "unknown treatment of tiles of zeros"
-        raise user_error(what, place="zero_tiles", value=shown(zero_tiles), allowed="off, skip", suggestion=near)
-    if zero_tiles == "skip":
-        graph = with_zero_tiles(graph)
+        raise user_error(what, place="zero_tiles", value=shown(zero_tiles), allowed="off, skip, test", suggestion=near)
+    check_formats(graph)
+    if zero_tiles != "off":
+        graph = with_zero_tiles(graph, zero_tiles == "test")
         options["zero_tiles"] = zero_tiles
     if integer_products:
         graph = with_integer_products(graph, target)

@@ -1,18 +1,48 @@
-"""Products with a weight that has tiles of zeros."""
+"""Products with zeros: tiles that are skipped, and formats that their weights must fit."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from .. import _core
 from ..graph.graph import Graph
+from ..graph.sparse import compress
 
-__all__ = ["with_zero_tiles"]
+__all__ = ["check_formats", "with_zero_tiles"]
 
 
-def with_zero_tiles(graph: Graph) -> Graph:
+def check_formats(graph: Graph) -> None:
+    """Refuses weights that do not fit the format that a product states for them: more than two of four values.
+
+    Args:
+        graph: whose entry is looked at.
+
+    Raises:
+        UserError: naming operation, operand, vector and elements.
+    """
+    operations = graph.operations()
+    stated = [op for op in operations if op["kind"] == "contract" and "2:4" in _formats(op)]
+    if not stated:
+        return
+    weights = {op["results"][0]["name"]: op["attributes"]["reference"] for op in operations if op["kind"] == "constant"}
+    for op in stated:
+        for side, operand in zip("ab", op["operands"][:2], strict=True):
+            name = weights.get(operand["name"])
+            axes = op["attributes"].get(f"{side}_contract", [1 if side == "a" else 0])
+            if op["attributes"].get(f"{side}_format") == "2:4" and name and len(operand["shape"]) == 2:
+                compress(graph.weight(name), "2:4", int(axes[0]), f"{op['name']}, operand {side} ('{name}')")
+
+
+def _formats(op: dict[str, Any]) -> tuple[Any, Any]:
+    return op["attributes"].get("a_format"), op["attributes"].get("b_format")
+
+
+def with_zero_tiles(graph: Graph, activations: bool = False) -> Graph:
     """A graph whose products know which tiles of their weights are all zero.
 
     Args:
         graph: stays as it is.
+        activations: also add tests of activations that may have such tiles.
 
     Returns:
         A changed copy that says what was left alone, or the graph itself.
@@ -22,6 +52,8 @@ def with_zero_tiles(graph: Graph) -> Graph:
         changed.inline_calls()  # layers that share their operations have weights of their own
     with changed._changed() as core:
         said = _core.mark_zero_tiles(core)
+        if activations:
+            said += _core.find_zero_tiles(core)
     if not said:
         return graph
     changed.assumptions += [line for line in said if "all the same" in line and line not in changed.assumptions]

@@ -54,7 +54,7 @@ bool Grouping::repeats_in(const std::set<int>& tail, ValueId value, const Shape&
   const Shape& own = shape(value);
   const int producer = uses_.producer[index(value)], made_by = graph_.owner[index(producer)];
   if (made_by < 0 || graph_.kernels[index(made_by)].family != Family::vector || own.size() != whole.size() ||
-      op(producer).kind == Kind::iota || uses_.is_output[index(value)])
+      op(producer).kind != Kind::convert || uses_.is_output[index(value)])
     return false;
   for (std::size_t axis = 0; axis < own.size(); ++axis)
     if (own[axis] != 1 && own[axis] != whole[axis]) return false;

@@ -59,7 +59,10 @@ void Candidates::find_owners() {
     tensors_[tensor.name] = &tensor;
     owners_[tensor.name] = tensor.alias_of.empty() ? tensor.name : owner(tensor.alias_of);
     if (tensor.role != program::Role::temporary)
-      refuse(tensor.name, "'" + tensor.name + "' lies in its bytes, which is given or returned");
+      refuse(tensor.name, tensor.alias_of.empty()
+                              ? "'" + tensor.name + "' is given or returned in memory"
+                              : "'" + tensor.name + "', given or returned in memory, has the bytes of '" +
+                                    owner(tensor.alias_of) + "': one place holds both");
   }
 }
 

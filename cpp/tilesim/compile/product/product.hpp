@@ -157,6 +157,7 @@ class ProductLowering {
   std::string plan_zero_tiles();
   mapping::Nest zero_tile_nest(const mapping::Problem& apart) const;
   void declare_zero_tiles();
+  void expect_all_tiles();
   Expr tiles_before(bool further) const;
   Expr is_left() const;
   Expr is_needed(int index) const;

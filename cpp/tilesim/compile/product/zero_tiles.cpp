@@ -64,8 +64,13 @@ double slices_needed(const Weight& beside, std::int64_t across) {
 }  // namespace
 
 void ProductLowering::skip_zero_tiles() {
-  zeros_ = zero_tiles_of(context_.graph, context_.function, anchor_);
+  zeros_ =
+      finds_zero_tiles(anchor_) ? zero_tiles_of(anchor_) : zero_tiles_of(context_.graph, context_.function, anchor_);
   if (zeros_.operand < 0) return;
+  if (finds_zero_tiles(anchor_)) {
+    zeros_.before = context_.placements[at(anchor_.operands[3])].tensor;
+    zeros_.beside = context_.placements[at(anchor_.operands[4])].tensor;
+  }
   const std::string why = plan_zero_tiles();
   if (why.empty()) return;
   zeros_ = {};
@@ -94,6 +99,11 @@ std::string ProductLowering::plan_zero_tiles() {
   nest_ = std::move(nest);
   problem_.multicast = split_.multicast = false;
   declare_zero_tiles();
+  if (finds_zero_tiles(anchor_)) {
+    context_.program.notes.push_back(anchor_.name + ": tiles of zeros, which a test finds, are neither loaded nor " +
+                                     "multiplied");
+    return {};
+  }
   const double share = share_left(context_.graph, context_.function, anchor_, zeros_.operand);
   context_.program.notes.push_back(anchor_.name + ": tiles of zeros are neither loaded nor multiplied, " +
                                    std::to_string(static_cast<int>(std::lround(100 * share))) + " % are left");
@@ -105,7 +115,9 @@ std::string ProductLowering::plan_zero_tiles() {
 mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart) const {
   constexpr int most_rounds = 8;
   const Share& machine = seen_ ? *seen_ : context_.machine;
-  const double share = share_left(context_.graph, context_.function, anchor_, zeros_.operand);
+  constexpr double expected = 0.5;  // of activations: whoever asks for a test expects zeros
+  const bool found = finds_zero_tiles(anchor_);
+  const double share = found ? expected : share_left(context_.graph, context_.function, anchor_, zeros_.operand);
   const auto whole_depth = static_cast<double>(apart.domain.extents[at(zero_depth_)]);
   mapping::Problem left = apart;
   std::int64_t& depth = left.domain.extents[at(zero_depth_)];
@@ -114,11 +126,11 @@ mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart) con
   const mapping::Nest of_left = product_nest(context_, kernel_, searched, machine);
   if (searched.on_vector) return {};
   mapping::CostModel model(left, machine);
-  const Weight& beside = context_.graph.weights.at(zeros_.beside);
+  const Weight* beside = found ? nullptr : &context_.graph.weights.at(zeros_.beside);
   const auto cycles_of = [&](const mapping::Nest& nest) {
     const mapping::Cost cost = model.price(nest);
-    const double needed =
-        slices_needed(beside, nest.tiles[at(zero_across_)]) * whole_depth / static_cast<double>(depth);
+    const double slices = beside ? slices_needed(*beside, nest.tiles[at(zero_across_)]) : 1;
+    const double needed = slices * whole_depth / static_cast<double>(depth);
     const double further = static_cast<double>(cost.bytes[at(1 - zeros_.operand)]) * std::max(0.0, needed - 1);
     const double all = std::max(1.0, static_cast<double>(cost.total_bytes()));
     return std::max(cost.soft, cost.memory * (1 + further / all));
@@ -147,7 +159,21 @@ mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart) con
   return best;
 }
 
+/// Until data say otherwise every tile is left.
+void ProductLowering::expect_all_tiles() {
+  columns_of_zeros_ = true;
+  for (const bool before : {true, false}) {
+    program::Tensor* tensor = find_tensor(context_, before ? zeros_.before : zeros_.beside);
+    const Shape& shape = context_.value(anchor_.operands[before ? 3 : 4]).type.shape;
+    if (!tensor || !tensor->typical.values.empty()) continue;
+    tensor->typical.how = "no tile is all zero";
+    for (std::int64_t k = 0; k < shape[0]; ++k)
+      for (std::int64_t o = 0; o < shape[1]; ++o) tensor->typical.values.push_back(before ? k : o);
+  }
+}
+
 void ProductLowering::declare_zero_tiles() {
+  if (finds_zero_tiles(anchor_)) return expect_all_tiles();
   for (const std::string& key : {zeros_.before, zeros_.beside}) {
     const Weight& weight = context_.graph.weights.at(key);
     const auto* counts = weight.data.as<std::int32_t>();
@@ -210,7 +236,9 @@ void ProductLowering::fill_zero_sums(Block& block) {
   for (std::size_t axis = 0; axis < zeros.extents.size(); ++axis)
     sums.dims.push_back({zeros.extents[axis], accumulator_strides_[axis]});
   zeros.outputs.push_back({0, sums, {}, Combiner::add, 0});
-  const std::int64_t last = context_.graph.weights.at(zeros_.before).type.shape[0] - 1;
+  const Shape& counted = finds_zero_tiles(anchor_) ? context_.value(anchor_.operands[3]).type.shape
+                                                   : context_.graph.weights.at(zeros_.before).type.shape;
+  const std::int64_t last = counted[0] - 1;
   const Expr left = Expr::read(zeros_.before, {Expr(last), floor_div(start(zero_across_), zero_tile)});
   Block fill, piece;
   fill.push_back(on("vector", std::move(zeros)));

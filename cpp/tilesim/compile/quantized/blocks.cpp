@@ -15,7 +15,7 @@ namespace tilesim::lower {
 
 namespace {
 
-using Axes = std::vector<std::int64_t>;
+using BlockAxes = std::vector<std::int64_t>;
 using Factors = std::vector<Shape>;  ///< by axis: the extents that it becomes
 
 Shape joined_factors(const Factors& factors) {
@@ -97,7 +97,7 @@ class BlockOperand {
       inner_.insert(value);
       visit(op->operands[0], is_root && read_once(op->operands[0]));
     } else if (op->kind == Kind::broadcast && !op->operands.empty() && !is_root) {
-      const Axes dims = op->attributes.integers("dims");
+      const BlockAxes dims = op->attributes.integers("dims");
       if (!std::ranges::is_sorted(dims)) return;
       inner_.insert(value);
       Shape spread(own.size(), 1);
@@ -147,8 +147,7 @@ class Blocks {
       : function_(function), options_(options), uses_(function), names_(function) {}
 
   void run() {
-    const std::vector<Op> before = function_.ops;
-    for (const Op& op : before)
+    for (const Op& op : function_before_)
       if (op.kind != Kind::contract || !rewritten(op)) ops_.push_back(op);
     function_.ops = std::move(ops_);
   }
@@ -175,8 +174,8 @@ class Blocks {
       }
     }
     for (const char* role : {"batch", "contract"}) {
-      const Axes a = op.attributes.integers(std::string("a_") + role, {});
-      const Axes b = op.attributes.integers(std::string("b_") + role, {});
+      const BlockAxes a = op.attributes.integers(std::string("a_") + role, {});
+      const BlockAxes b = op.attributes.integers(std::string("b_") + role, {});
       for (std::size_t i = 0; i < a.size(); ++i)
         if (!agree(factors[0][at(a[i])], factors[1][at(b[i])])) return false;
     }
@@ -206,12 +205,12 @@ class Blocks {
     Factors result;
     for (std::size_t side = 0; side < 2; ++side) {
       const std::string of = side == 0 ? "a" : "b";
-      Axes first{0};
+      BlockAxes first{0};
       for (const Shape& own : factors[side]) first.push_back(first.back() + static_cast<std::int64_t>(own.size()));
       std::set<std::int64_t> bound;
       for (const char* role : {"_batch", "_contract"}) {
-        const Axes axes = op.attributes.integers(of + role, {});
-        Axes parts;
+        const BlockAxes axes = op.attributes.integers(of + role, {});
+        BlockAxes parts;
         for (const std::int64_t axis : axes) {
           bound.insert(axis);
           for (std::int64_t part = first[at(axis)]; part < first[at(axis + 1)]; ++part) parts.push_back(part);
@@ -266,7 +265,7 @@ class Blocks {
     Op spread;
     spread.kind = Kind::broadcast;
     spread.name = names_.taken(function_.value(from).name + ".spread");
-    Axes dims;
+    BlockAxes dims;
     for (std::size_t axis = 0; axis < to.size(); ++axis) dims.push_back(static_cast<std::int64_t>(axis));
     spread.attributes.set("shape", to);
     spread.attributes.set("dims", dims);
@@ -280,6 +279,16 @@ class Blocks {
   ValueId repeated(const std::string& stem, ValueId from, const Shape& whole, const Shape& split, Shape own = {}) {
     if (own.empty()) own = type(from).shape;
     if (element_count(own) == 1) return from;
+    const int producer = at(from) < uses_.producer.size() ? uses_.producer[at(from)] : -1;
+    if (producer >= 0 && uses_.consumers[at(from)].size() == 1 && !uses_.is_output[at(from)] &&
+        function_before_[at(producer)].kind == Kind::convert) {  // of so few numbers that it goes with their reader
+      Op again = function_before_[at(producer)];
+      again.name = names_.taken(again.name + ".blocks");
+      again.operands = {repeated(stem, again.operands[0], whole, split, own)};
+      again.results = {value(again.name, {type(from).dtype, type(again.operands[0]).shape})};
+      ops_.push_back(again);
+      return again.results[0];
+    }
     Shape spread(whole.size() - own.size(), 1);
     spread.insert(spread.end(), own.begin(), own.end());
     const Factors cut = cut_at(whole, steps_of(split));
@@ -289,7 +298,7 @@ class Blocks {
     return reshaped(stem, from, aligned(result, cut, split));
   }
 
-  /// Axes of one element as `split` has them.
+  /// BlockAxes of one element as `split` has them.
   static Shape aligned(const Shape& own, const Factors& cut, const Shape& split) {
     const Shape whole = joined_factors(cut);
     Shape result;
@@ -311,7 +320,7 @@ class Blocks {
     if (op.kind == Kind::reshape) return made[from] = anew(side, stem, op.operands[0], to, made);
     if (op.kind == Kind::broadcast) {
       Shape spread(type(from).shape.size(), 1);
-      const Axes dims = op.attributes.integers("dims");
+      const BlockAxes dims = op.attributes.integers("dims");
       for (std::size_t axis = 0; axis < dims.size(); ++axis) spread[at(dims[axis])] = type(op.operands[0]).shape[axis];
       return made[from] = repeated(stem, op.operands[0], type(from).shape, to, spread);
     }
@@ -336,6 +345,7 @@ class Blocks {
   GraphFunction& function_;
   const CompileOptions& options_;
   const Uses uses_;
+  const std::vector<Op> function_before_ = function_.ops;
   edit::Names names_;
   std::vector<Op> ops_;
 };

@@ -14,9 +14,10 @@ namespace tilesim::lower {
 
 namespace {
 
-using Axes = std::vector<std::int64_t>;
+using BlockAxes = std::vector<std::int64_t>;
 
-/// Axes of more than one element of `source` that hold the same elements as axis `axis` of `shape`; empty: none do.
+/// BlockAxes of more than one element of `source` that hold the same elements as axis `axis` of `shape`; empty: none
+/// do.
 std::vector<std::size_t> axes_of_run(const Shape& source, const Shape& shape, std::size_t axis) {
   std::int64_t below = 1, step = 1;
   for (std::size_t i = axis + 1; i < shape.size(); ++i) below *= shape[i];
@@ -51,7 +52,7 @@ class RaggedBlocks {
   }
 
   bool rewritten(const Op& op) {
-    const Axes a = op.attributes.integers("a_contract", {}), b = op.attributes.integers("b_contract", {});
+    const BlockAxes a = op.attributes.integers("a_contract", {}), b = op.attributes.integers("b_contract", {});
     const DType dtype = type(op.results[0]).dtype;
     if (a.size() != 1 || zero_tiles_of(op).operand >= 0 || !is_float(dtype) || bits(dtype) > 32) return false;
     const std::int64_t depth = type(op.operands[0]).shape[at(a[0])];
@@ -113,7 +114,7 @@ class RaggedBlocks {
 
   /// Whether a slice takes the beginning of one axis and all of the others.
   bool cuts(const Op& slice, std::size_t axis) const {
-    const Axes start = slice.attributes.integers("start"), stride = slice.attributes.integers("stride", {});
+    const BlockAxes start = slice.attributes.integers("start"), stride = slice.attributes.integers("stride", {});
     const Shape &from = type(slice.operands[0]).shape, &to = type(slice.results[0]).shape;
     for (std::size_t i = 0; i < from.size(); ++i)
       if (start[i] != 0 || (i != axis && from[i] != to[i])) return false;
@@ -137,11 +138,11 @@ class RaggedBlocks {
     if (low == 0 && high == made.shape[axis]) return from;
     Op slice;
     slice.kind = Kind::slice;
-    Axes start(made.shape.size(), 0), limit = made.shape;
+    BlockAxes start(made.shape.size(), 0), limit = made.shape;
     start[axis] = low, limit[axis] = high;
     slice.attributes.set("start", start);
     slice.attributes.set("limit", limit);
-    slice.attributes.set("stride", Axes(made.shape.size(), 1));
+    slice.attributes.set("stride", BlockAxes(made.shape.size(), 1));
     slice.operands = {from};
     made.shape[axis] = high - low;
     return emit(std::move(slice), function_.value(from).name + ".part", std::move(made));
@@ -176,7 +177,7 @@ class RaggedBlocks {
     }
     if (op.kind == Kind::slice && cuts(op, axis)) return pushed(op.operands[0], axis, low, high);
     if (op.kind == Kind::broadcast && !op.operands.empty()) {
-      const Axes dims = op.attributes.integers("dims");
+      const BlockAxes dims = op.attributes.integers("dims");
       for (std::size_t i = 0; i < dims.size(); ++i)
         if (at(dims[i]) == axis && type(op.operands[0]).shape[i] > 1)
           op.operands[0] = pushed(op.operands[0], i, low, high);
@@ -206,7 +207,7 @@ class RaggedBlocks {
     Shape part = type(from).shape;
     part[axis] = high - low;
     if (op.kind == Kind::broadcast) {
-      const Axes dims = op.attributes.integers("dims");
+      const BlockAxes dims = op.attributes.integers("dims");
       for (std::size_t i = 0; i < dims.size(); ++i)
         if (at(dims[i]) == axis && type(op.operands[0]).shape[i] > 1) return sliced(from, axis, low, high);
       op.attributes.set("shape", part);

@@ -130,6 +130,7 @@ Domain contract_domain(const Op& op, Types operands, std::span<const TensorType>
   place(domain.operands[1], axes.b_contract, k);
   // The result's axes are the dims b, m, n in this order.
   if (present(operands, 2)) domain.operands[2] = broadcasted(operands[2]->shape, results[0].shape);
+  for (std::size_t i = 3; i < operands.size(); ++i) domain.operands[i].affine = false;  // steer which tiles there are
   domain.results.push_back(identity(rank(results[0])));
   return domain;
 }
@@ -303,10 +304,10 @@ void add_products(std::vector<KindInfo>& table) {
   table.push_back({.kind = Kind::contract,
                    .name = "contract",
                    .min_operands = 2,
-                   .max_operands = 3,
+                   .max_operands = 5,
                    .min_results = 1,
                    .max_results = 1,
-                   .operand_names = {"a", "b", "bias"},
+                   .operand_names = {"a", "b", "bias", "before", "beside"},
                    .attributes = {optional("a_batch", A::integers), optional("b_batch", A::integers),
                                   optional("a_contract", A::integers), optional("b_contract", A::integers),
                                   optional("dtype", A::dtype), optional("precision", A::text, {"default", "exact"}),

@@ -45,7 +45,7 @@ class ConstantFolding {
     function_.ops.clear();
     for (Op& op : ops) {
       if (op.kind == Kind::constant) known_.emplace(op.results[0], op.attributes.text("reference"));
-      if (foldable(op) && (trainable_ || !widens_quantized(op))) {
+      if (foldable(op) && !widens_quantized(op)) {
         replace(op);
         ++folded_;
       } else {
@@ -57,12 +57,14 @@ class ConstantFolding {
   }
 
  private:
-  /// Quantized weights stay narrow: products of integers are recognised by them.
+  /// Quantized weights stay narrow: products of integers are recognised by them, and they are loaded so. What is folded
+  /// for a program may be small zero points and scales all the same.
   bool widens_quantized(const Op& op) const {
     if (op.kind != Kind::convert) return false;
-    const DType from = function_.value(op.operands[0]).type.dtype;
-    const std::int64_t size = elements(function_, op.operands[0]);
-    return is_integer(from) && from != DType::boolean && bits(from) <= 8 && size > 1;
+    constexpr std::int64_t small = 4096;  // elements
+    const DType from = function_.value(op.operands[0]).type.dtype, to = function_.value(op.results[0]).type.dtype;
+    if (from == DType::boolean || bits(from) > 8 || bits(to) <= bits(from)) return false;
+    return elements(function_, op.operands[0]) > (trainable_ ? small : 1);
   }
 
   /// iota stays a computed index, and a broadcast is not written out: neither costs memory where it is.

@@ -14,9 +14,9 @@ namespace tilesim {
 
 namespace {
 
-constexpr int narrow = 8;  // bits of codes
+constexpr int code_bits = 8;  // bits of codes
 
-bool is_code(DType dtype) { return is_integer(dtype) && dtype != DType::boolean && bits(dtype) <= narrow; }
+bool is_code(DType dtype) { return is_integer(dtype) && dtype != DType::boolean && bits(dtype) <= code_bits; }
 
 /// Whether a number is where the codes of a type end.
 bool ends_codes(double number, DType dtype) {
@@ -132,7 +132,7 @@ class Unquantized {
   ValueId converted(const Op& op) {
     const ValueId from = op.operands[0];
     const DType to = op.attributes.dtype("dtype");
-    const bool code = is_code(to) || (is_float(to) && bits(to) <= narrow);
+    const bool code = is_code(to) || (is_float(to) && bits(to) <= code_bits);
     if (code && is_float(before(from))) return as_f32(now_[at(unrounded(from, to))]);
     if (real(from)) return now_[at(from)];
     const DType wanted = is_float(to) && bits(to) < 32 ? DType::f32 : to;

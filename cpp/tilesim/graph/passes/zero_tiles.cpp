@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim {
@@ -171,6 +173,171 @@ std::vector<std::string> mark_zero_tiles(Graph& graph) {
     said.push_back(op.name + ": " + tiles + " are zero, neither loaded nor multiplied");
   }
   graph.weights.merge(made);
+  return said;
+}
+
+bool finds_zero_tiles(const Op& op) {
+  constexpr std::size_t all = 5;  // a, b, bias, before, beside
+  return op.kind == Kind::contract && op.operands.size() == all && op.operands[3] != no_value;
+}
+
+namespace {
+
+/// Writes tests of an activation's tiles into a function, before the product that reads them.
+class TileTests {
+ public:
+  explicit TileTests(GraphFunction& function) : function_(function), names_(function) {}
+
+  /// Counts before and beside, of a matrix.
+  std::pair<ValueId, ValueId> add(const Op& product, ValueId matrix, int contracted, std::vector<Op>& ops) {
+    ops_ = &ops;
+    stem_ = product.name + ".tiles";
+    source_ = product.source;
+    const TensorType type = function_.value(matrix).type;
+    const Shape tiles{ceil_div(type.shape[0], zero_tile), ceil_div(type.shape[1], zero_tile)};
+    const Shape apart{tiles[0], zero_tile, tiles[1], zero_tile};
+    ValueId value = padded(matrix, {tiles[0] * zero_tile, tiles[1] * zero_tile}, {});
+    value = shaped(value, apart);
+    Attributes differs;
+    differs.set("function", std::string("not_equal"));
+    value = emit(Kind::elementwise, {value, zero(type.dtype)}, differs, {DType::boolean, apart});
+    value = emit(Kind::convert, {value}, dtype(DType::i32), {DType::i32, apart});
+    Attributes reduce;
+    reduce.set("dims", std::vector<std::int64_t>{1, 3});
+    reduce.set("combiner", std::string("maximum"));
+    value = emit(Kind::reduce, {value}, reduce, {DType::i32, tiles});
+    Shape order = tiles;
+    if (contracted == 1) {
+      std::swap(order[0], order[1]);
+      Attributes turn;
+      turn.set("permutation", std::vector<std::int64_t>{1, 0});
+      value = emit(Kind::transpose, {value}, turn, {DType::i32, order});
+    }
+    return {counted(value, order, 0), counted(value, order, 1)};
+  }
+
+ private:
+  static Attributes dtype(DType to) {
+    Attributes attributes;
+    attributes.set("dtype", to);
+    return attributes;
+  }
+
+  ValueId emit(Kind kind, std::vector<ValueId> operands, Attributes attributes, TensorType type) {
+    Op op;
+    op.kind = kind;
+    op.name = names_.taken(stem_);
+    op.source = source_;
+    op.operands = std::move(operands);
+    op.attributes = std::move(attributes);
+    function_.values.push_back({names_.taken(op.name), std::move(type)});
+    op.results = {static_cast<ValueId>(function_.values.size()) - 1};
+    ops_->push_back(std::move(op));
+    return ops_->back().results[0];
+  }
+
+  ValueId shaped(ValueId value, const Shape& shape) {
+    Attributes attributes;
+    attributes.set("shape", shape);
+    return emit(Kind::reshape, {value}, attributes, {function_.value(value).type.dtype, shape});
+  }
+
+  /// The number 0 of a type, as zero times a first element cannot be: NaN.
+  ValueId zero(DType of) {
+    Attributes attributes;
+    attributes.set("reference", zero_name(of));
+    return emit(Kind::constant, {}, attributes, {of, {}});
+  }
+
+  ValueId padded(ValueId value, const Shape& shape, const std::vector<std::int64_t>& low) {
+    const TensorType type = function_.value(value).type;
+    if (type.shape == shape) return value;
+    std::vector<std::int64_t> front(shape.size(), 0), back = front, none = front;
+    if (!low.empty()) front = low;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) back[axis] = shape[axis] - type.shape[axis] - front[axis];
+    Attributes pad;
+    pad.set("low", front);
+    pad.set("high", back);
+    pad.set("interior", none);
+    pad.set("mode", std::string("constant"));
+    return emit(Kind::pad, {value, zero(type.dtype)}, pad, {type.dtype, shape});
+  }
+
+  /// Sums along an axis, a zero before them.
+  ValueId counted(ValueId value, Shape shape, int axis) {
+    Attributes sum;
+    sum.set("dim", std::int64_t{axis});
+    sum.set("combiner", std::string("add"));
+    const ValueId sums = emit(Kind::cumulative, {value}, sum, {DType::i32, shape});
+    std::vector<std::int64_t> low(2, 0);
+    low[at(axis)] = 1;
+    ++shape[at(axis)];
+    return padded(sums, shape, low);
+  }
+
+ public:
+  static std::string zero_name(DType dtype) { return "zero of tiles in " + std::string(name(dtype)); }
+
+ private:
+  GraphFunction& function_;
+  edit::Names names_;
+  std::vector<Op>* ops_ = nullptr;
+  std::string stem_, source_;
+};
+
+bool gives_zeros(const GraphFunction& function, ValueId value) {
+  if (std::ranges::count(function.inputs, value) > 0) return true;
+  for (const Op& op : function.ops) {
+    if (op.results.empty() || op.results[0] != value) continue;
+    if (op.kind == Kind::reshape || op.kind == Kind::convert) return gives_zeros(function, op.operands[0]);
+    if (op.kind != Kind::elementwise) return false;
+    const Function made = parse_function(op.attributes.text("function"));
+    return made == Function::relu || made == Function::maximum || made == Function::select || made == Function::clamp ||
+           made == Function::multiply;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<std::string> find_zero_tiles(Graph& graph) {
+  std::vector<std::string> said;
+  const Constants constants(graph);
+  GraphFunction& function = graph.entry();
+  TileTests tests(function);
+  std::vector<Op> ops;
+  std::vector<Op> before = std::move(function.ops);
+  function.ops = before;
+  std::set<DType> zeros;
+  for (Op& op : before) {
+    const bool exact = op.attributes.text("precision", "default") == "exact";
+    for (int operand : {0, 1}) {
+      if (op.kind != Kind::contract || zero_tiles_of(op).operand >= 0 || exact) break;
+      const ValueId value = op.operands[at(operand)];
+      const int axis = contracted_axis(function, op, operand);
+      if (axis < 0 || constants.name(value) || !gives_zeros(function, value)) continue;
+      const TensorType type = function.value(value).type;
+      if (type.shape[at(axis)] < 2 * zero_tile || type.dtype == DType::boolean || bits(type.dtype) < 8) continue;
+      const auto [own, beside] = tests.add(op, value, axis, ops);
+      op.operands.resize(3, no_value);
+      op.operands.push_back(own);
+      op.operands.push_back(beside);
+      op.attributes.set(operand == 0 ? "a_tiles" : "b_tiles", op.name + ".tiles");
+      zeros.insert({type.dtype, DType::i32});
+      said.push_back(op.name + ": tiles of " + (operand == 0 ? "a" : "b") + " are tested");
+    }
+    ops.push_back(std::move(op));
+  }
+  function.ops = std::move(ops);
+  for (const DType dtype : zeros) {
+    Weight weight;
+    weight.source = Weight::Source::data;
+    weight.trainable = false;
+    weight.type = {dtype, {}};
+    weight.data = Array(dtype, {});
+    std::fill_n(weight.data.bytes(), weight.data.nbytes(), std::byte{});
+    graph.weights.emplace(TileTests::zero_name(dtype), std::move(weight));
+  }
   return said;
 }
 

@@ -28,6 +28,14 @@ ZeroTiles zero_tiles_of(const Graph& graph, const GraphFunction& function, const
 /// and for each that it left alone.
 std::vector<std::string> mark_zero_tiles(Graph& graph);
 
+/// Does the same for activations: counts are computed in the graph, by a test of every tile, and are further operands
+/// ("before", "beside") of the product. Only of matrices of some tiles that enter, or end in a function which gives
+/// many zeros (relu, maximum, select, clamp, multiply); not of exact products, nor where a weight has tiles of zeros.
+std::vector<std::string> find_zero_tiles(Graph& graph);
+
+/// Whether an operation's counts are operands.
+bool finds_zero_tiles(const Op& op);
+
 /// The share of tiles, or of elements where that is less, that products need of an operand; 1 where nothing is known.
 /// Of the operand with tiles of zeros it is the share of multiply-adds too.
 double share_left(const Graph& graph, const GraphFunction& function, const Op& op, int operand);
