@@ -157,3 +157,22 @@ def test_fewer_bytes_never_cost_more_time_than_the_model_tells_apart() -> None:
         assert times[0] <= 1.02 * times[1], (m, n, k)
         fewer.append(moved[0] / moved[1])
     assert max(fewer) <= 1.1 and math.prod(fewer) ** (1 / len(fewer)) < 0.85
+
+
+@pytest.mark.parametrize("stride", [1, 4])
+def test_a_view_is_priced_as_its_bytes_lie(stride: int) -> None:
+    """A convolution over a transposed tensor reads short runs along the channels, not along its rows."""
+    b = ts.GraphBuilder("view")
+    x = b.input("x", [1, 32, 32, 24])
+    w = b.input("w", [16, 24, stride, stride])
+    b.output(b.conv2d(x.transpose(0, 3, 1, 2), w, stride=stride, name="conv"), "y")
+    graph = b.build()
+    (kernel,) = products(graph, "edge-8", mapping="cost")
+    result = ts.simulate(ts.compile(graph, "edge-8"))
+    if len(result.table().rows) != 1:
+        pytest.skip("the transposition is a kernel of its own")
+    cost = kernel.cost()
+    priced = sum(cost["bytes"]) + cost["epilogue_bytes"]
+    assert priced == pytest.approx(result.memory_bytes, rel=0.03)
+    once = 4 * (32 * 32 * 24 + 16 * 24 * stride * stride + 16 * (32 // stride) ** 2)
+    assert once <= result.memory_bytes <= 2 * once

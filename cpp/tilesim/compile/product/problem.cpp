@@ -52,10 +52,33 @@ void order_contraction(mapping::Problem& problem) {
   std::stable_partition(problem.k_dims.begin(), problem.k_dims.end(), [&](int dim) { return !alone(dim); });
 }
 
+/// Axes of a value as its bytes lie, minor first: those of its tensor, or of a view the axes that move along these, the
+/// short steps first. Empty: row-major, or a view of which no order says how its bytes lie.
 std::vector<int> layout_of(const Context& context, ValueId value) {
   const Placement& placement = context.placements[static_cast<std::size_t>(value)];
   const program::Tensor* tensor = find_tensor(context, placement.tensor);
-  return tensor && placement.identity ? tensor->minor_to_major : std::vector<int>{};
+  if (!tensor) return {};
+  if (placement.identity) return tensor->minor_to_major;
+  const Shape& shape = context.value(value).type.shape;
+  const std::size_t rank = placement.axes.size();
+  std::vector<int> order, known(shape.size(), 0);
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::size_t axis =
+        tensor->minor_to_major.size() == rank ? static_cast<std::size_t>(tensor->minor_to_major[i]) : rank - 1 - i;
+    std::vector<AxisAccess::Term> terms = placement.axes[axis].terms;
+    std::erase_if(terms, [&](const AxisAccess::Term& term) { return shape[static_cast<std::size_t>(term.dim)] < 2; });
+    if (terms.size() > 1 && !context.machine.layout.tile.empty()) return {};  // rows of lanes hold parts of both
+    std::ranges::stable_sort(terms, {}, [](const AxisAccess::Term& term) { return std::abs(term.coefficient); });
+    for (const AxisAccess::Term& term : terms) {
+      if (known[static_cast<std::size_t>(term.dim)]++) return {};
+      order.push_back(term.dim);
+    }
+  }
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+    if (known[dim] == 0 && shape[dim] > 1) return {};
+    if (known[dim] == 0) order.push_back(static_cast<int>(dim));
+  }
+  return order;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product/product.hpp"
+#include "tilesim/mapping/strategies/few_bytes.hpp"
 
 namespace tilesim::lower {
 
@@ -24,7 +25,8 @@ double ProductLowering::repeated_prologue_cycles() const {
   return functions / static_cast<double>(unit.lanes * unit.sublanes * unit.issue);
 }
 
-/// Computing an operand tile by tile must cost less than a kernel that stores it before, or than that kernel's stores.
+/// Computing an operand tile by tile must cost less time, and bytes that nothing waits for, than a kernel that stores
+/// it before, or than that kernel's stores.
 void ProductLowering::keep_prologue_worth() {
   if ((!problem_.computed[0] && !problem_.computed[1]) || !refusal_.empty()) return;
   if (context_.options.mappings.count(anchor_.name) || context_.machine.whole.lowering.fusion) return;
@@ -47,8 +49,11 @@ void ProductLowering::keep_prologue_worth() {
   if (kernel_.spares_kernel)
     pass = std::max(pass, functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
            static_cast<double>(machine.core.kernel_launch_cycles);
-  const double fused = mapping::CostModel(problem_, machine).price(nest_).soft + repeated_prologue_cycles();
-  const double stored = mapping::CostModel(apart, machine).price(nest).soft;
+  const auto price = [&](const mapping::Cost& cost) {
+    return cost.soft + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
+  };
+  const double fused = price(mapping::CostModel(problem_, machine).price(nest_)) + repeated_prologue_cycles();
+  const double stored = price(mapping::CostModel(apart, machine).price(nest));
   if (fused <= stored + pass) return;
   refused_by_price_ = true;
   refusal_ = "computing an operand tile by tile is estimated to take " + std::to_string(std::llround(fused)) +

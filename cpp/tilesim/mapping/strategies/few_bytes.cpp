@@ -12,10 +12,6 @@ namespace tilesim::mapping {
 
 namespace {
 
-/// Part of a cycle of the memory that a kernel pays which need not wait for it: others may use it meanwhile, and bytes
-/// take energy.
-constexpr double price_of_memory = 0.1;
-
 /// Blocks of sums that stay on chip while the contraction passes: what moves least of all orders (2 / sqrt(S) words per
 /// multiply-add in S words). A large block leaves no room for a second one, nor for all that its epilogue reads and
 /// stores: it is finished in pieces.

@@ -10,6 +10,10 @@ namespace tilesim::mapping {
 /// Nests that take at most so much longer than the fastest count as fast as it: models err by more.
 constexpr double as_fast = 1.01;
 
+/// Part of a cycle of the memory that a kernel pays which need not wait for it: others may use it meanwhile, and bytes
+/// take energy.
+constexpr double price_of_memory = 0.1;
+
 /// Puts one first that is about as fast as the first of `best` and moves fewer bytes: of `best`, of `others` (whose
 /// cycles need not be known), or one that keeps a large block of sums on chip. Bytes have a price, where other kernels
 /// would have the memory.

@@ -190,8 +190,7 @@ class Search {
       known_ = std::min(known_, model_.steps(nest_of(candidates_[i]), i == 0 ? 10000 : 3000));
   }
 
-  /// One core, that nobody meets on the memory.
-  bool alone() const { return model_.problem().cores == 1; }
+  bool alone() const { return model_.problem().cores == 1; }  ///< nobody meets it on the memory
 
   /// Whether the array is as good as busy all the time: no nest is faster by more than models tell apart.
   bool settled() const {
