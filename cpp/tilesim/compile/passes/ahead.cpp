@@ -126,8 +126,8 @@ class Ahead {
       if (!stays(tensor)) one.memory += (moved.loaded + moved.stored) / streams() / rate_;
   }
 
-  static std::int64_t free_for(const std::vector<Resident>& residents, const std::string& function,
-                               std::int64_t number, std::int64_t held, std::int64_t bytes) {
+  static std::int64_t free_for(const std::vector<Resident>& residents, const std::string& function, std::int64_t number,
+                               std::int64_t held, std::int64_t bytes) {
     const Span free = free_beside(residents, function, number, held, bytes);
     return free.high - free.low;
   }

@@ -87,9 +87,8 @@ class AheadFinder {
 
   void see(Block& block, std::size_t place, const program::Acquire& acquire, bool plain) {
     AheadRing ring{acquire.slot, {}, acquire.queues[0], loops_, &block, place, place + 1};
-    if (std::ranges::none_of(kernel_.slots, [&](const program::Slot& slot) {
-          return slot.name == ring.slot && !slot.accumulator;
-        }))
+    if (std::ranges::none_of(kernel_.slots,
+                             [&](const program::Slot& slot) { return slot.name == ring.slot && !slot.accumulator; }))
       return;
     for (; ring.end < block.size(); ++ring.end) {
       const std::int64_t commits = commits_of(block[ring.end], ring);
@@ -98,9 +97,8 @@ class AheadFinder {
     }
     for (std::size_t i = place; i < ring.end; ++i) {
       name(ring, block[i]);
-      program::for_each_body(block[i], [&](Block& body) {
-        program::for_each(body, [&](const Statement& inner) { name(ring, inner); });
-      });
+      program::for_each_body(
+          block[i], [&](Block& body) { program::for_each(body, [&](const Statement& inner) { name(ring, inner); }); });
     }
     if (ring.tensor.empty()) return;
     for (const AheadRing::Loop& loop : loops_) ring.tiles *= loop.trips;
@@ -117,7 +115,8 @@ class AheadFinder {
     std::int64_t acquires = 0, loads = 0, inside = 0, sends = 0;
     bool direct = true;
     program::for_each(kernel_.body, [&](const Statement& statement) {
-      if (const auto* acquire = std::get_if<program::Acquire>(&statement.action)) acquires += acquire->slot == ring.slot;
+      if (const auto* acquire = std::get_if<program::Acquire>(&statement.action))
+        acquires += acquire->slot == ring.slot;
       if (const auto* send = std::get_if<program::Send>(&statement.action))
         sends += send->slot == ring.slot || send->from.slot == ring.slot;
       if (std::holds_alternative<program::Receive>(statement.action)) ++sends;
@@ -200,8 +199,7 @@ void drop_releases(Block& block, const std::string& slot) {
     const auto* release = std::get_if<program::Release>(&statement.action);
     return release && release->slot == slot;
   });
-  for (Statement& statement : block)
-    program::for_each_body(statement, [&](Block& body) { drop_releases(body, slot); });
+  for (Statement& statement : block) program::for_each_body(statement, [&](Block& body) { drop_releases(body, slot); });
 }
 
 /// Loads of tiles [0, count) into the new slot, in their order.
@@ -257,7 +255,8 @@ void take_ahead(program::Scope& kernel, const AheadRing& ring, std::int64_t coun
   Block loads = loads_ahead(ring, count, elements);
   const Expr number = tile_number(ring);
   Block with = *ring.block;
-  with.erase(with.begin() + static_cast<std::ptrdiff_t>(ring.first), with.begin() + static_cast<std::ptrdiff_t>(ring.end));
+  with.erase(with.begin() + static_cast<std::ptrdiff_t>(ring.first),
+             with.begin() + static_cast<std::ptrdiff_t>(ring.end));
   drop_releases(with, ring.slot);
   use_ahead(with, ring, number, elements);
   if (count == ring.tiles) {
@@ -268,8 +267,7 @@ void take_ahead(program::Scope& kernel, const AheadRing& ring, std::int64_t coun
     ring.block->clear();
     ring.block->push_back(on("", std::move(some)));
   }
-  for (const std::string& queue : own.consumers)
-    kernel.body.push_back(on(queue, program::Release{ahead_slot, 0}));
+  for (const std::string& queue : own.consumers) kernel.body.push_back(on(queue, program::Release{ahead_slot, 0}));
   kernel.body.insert(kernel.body.begin(), std::make_move_iterator(loads.begin()), std::make_move_iterator(loads.end()));
   kernel.slots.push_back(std::move(own));
 }

@@ -17,10 +17,10 @@ struct AheadRing {
     std::int64_t trips = 1;
   };
   std::string slot, tensor, queue;
-  std::vector<Loop> loops;         ///< around its acquire, outer to inner
-  program::Block* block = nullptr; ///< where it is acquired
-  std::size_t first = 0, end = 0;  ///< of the block: acquire, loads and commits
-  std::int64_t commits = 0;        ///< per tile
+  std::vector<Loop> loops;          ///< around its acquire, outer to inner
+  program::Block* block = nullptr;  ///< where it is acquired
+  std::size_t first = 0, end = 0;   ///< of the block: acquire, loads and commits
+  std::int64_t commits = 0;         ///< per tile
   std::int64_t tiles = 1;
   bool plain = true;  ///< acquired once in the text and filled there: the tiles can come from elsewhere
 };
