@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ def chain(sizes: list[int], rows: int, functions: list[str]) -> ts.Graph:
     """Products one behind the other."""
     b = ts.GraphBuilder("chain")
     value = b.input("x", [rows, sizes[0]])
-    for i, (inner, outer) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (inner, outer) in enumerate(pairwise(sizes)):
         value = b.matmul(value, b.input(f"w{i}", [inner, outer]), name=f"product{i}")
         if functions[i]:
             value = b.apply(functions[i], value)
@@ -39,7 +40,7 @@ def integers(graph: ts.Graph, sizes: list[int], rows: int, seed: int) -> dict[st
     """Sums of few of them are exact in every order, in bf16 too."""
     draw = np.random.default_rng(seed)
     inputs = {"x": draw.integers(-1, 2, (rows, sizes[0])).astype(np.float32)}
-    for i, (inner, outer) in enumerate(zip(sizes, sizes[1:], strict=False)):
+    for i, (inner, outer) in enumerate(pairwise(sizes)):
         weight = np.zeros((inner, outer), np.float32)  # one entry per column: values stay small
         weight[draw.integers(0, inner, outer), np.arange(outer)] = draw.choice([-1.0, 1.0], outer)
         inputs[f"w{i}"] = weight
