@@ -33,7 +33,7 @@ struct TensorUse {
   double loaded = 0, stored = 0;    ///< bytes of all cores together: of memory, with the padding of layouts
   double elements = 0;              ///< loaded and stored
   std::vector<CoreUse> cores = {};  ///< by stream, where regions are asked for
-  bool regions = true;  ///< false: rows found through another tensor, or elements apart
+  bool regions = true;              ///< false: rows found through another tensor, or elements apart
 };
 
 /// By tensor; nothing where loops, addresses or conditions read tensors, or there are too many transfers.
