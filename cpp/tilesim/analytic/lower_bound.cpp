@@ -106,7 +106,11 @@ class MachineParts final : public Parts {
   double cache_bytes() const override {
     return static_cast<double>(machine_.memory.cache.bytes()) * static_cast<double>(machine_.memory.channels);
   }
-  double bytes_per_second() const override { return static_cast<double>(machine_.memory.bytes_per_second); }
+  /// What the memory reaches: where banks are simulated, rows and refresh say that, and only the peak is certain.
+  double bytes_per_second() const override {
+    const MemorySpec& memory = machine_.memory;
+    return static_cast<double>(memory.bytes_per_second) * (memory.kind == "bank" ? 1 : memory.efficiency);
+  }
 
  private:
   template <class Cycles>

@@ -20,7 +20,8 @@ class Bound:
     operand or result need not pass through memory, nothing for attention).
     `seconds` is the longest of `array_seconds` (whole tiles of the arrays in the better orientation, at least the load
     of their weights; a product that the vector unit alone does sooner counts there), `vector_seconds` (functions by
-    class) and `memory_seconds` (`bytes` over the peak bandwidth).
+    class) and `memory_seconds` (`bytes` over the bandwidth that the memory reaches: the peak times
+    `memory.efficiency`, the peak alone where banks are simulated).
     """
 
     def __init__(self, data: dict[str, Any]) -> None:

@@ -99,7 +99,8 @@ void give_addresses(program::Program& program, const Share& machine, const std::
     for_each_kernel_of(body, [&](program::Statement& statement, std::int64_t number) {
       if (auto* kernel = std::get_if<program::Scope>(&statement.action)) {
         const bool alone = machine.core.kernel_barrier || KernelNumbers::runs_functions(kernel->body);
-        const Span free = longest_gap(residents, function, number, machine.core.scratchpad.bytes);
+        const Span free =
+            free_beside(residents, function, number, held(*kernel).scratchpad, machine.core.scratchpad.bytes);
         place_slots(*kernel, machine, free, alone || before % 2 == 0 ? End::low : End::high);
       }
       before += numbers.of(statement);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/passes/given.hpp"
 #include "tilesim/compile/passes/numbers.hpp"
 #include "tilesim/compile/plan/plan.hpp"
 #include "tilesim/program/visit.hpp"
@@ -51,12 +52,10 @@ void append_wait(Block& block, const std::string& counter, std::int64_t streams,
 
 class Overlap {
  public:
-  Overlap(program::Program& program, const Share& machine) : program_(program), machine_(machine), numbers_(program) {
-    for (const program::Tensor& tensor : program.tensors) {
-      if (!tensor.alias_of.empty()) root_[tensor.name] = tensor.alias_of;
-      if (tensor.role == program::Role::weight || tensor.role == program::Role::input) given_.insert(tensor.name);
+  Overlap(program::Program& program, const Share& machine)
+      : program_(program), machine_(machine), numbers_(program), given_(program) {
+    for (const program::Tensor& tensor : program.tensors)
       if (tensor.role == program::Role::weight) weights_.insert(tensor.name);
-    }
     const auto collect = [&](Statement& statement) {
       if (is_store(statement)) queues_.insert(statement.queue);
     };
@@ -64,7 +63,6 @@ class Overlap {
   }
 
   void run() {
-    find_given_formals();
     // Several cores: a counter per number of complete kernels.
     const std::int64_t size = several() ? numbers_.of(program_.body) + 1 : 1;
     for (program::Function& function : program_.functions) function.parameters.push_back(before_name);
@@ -81,31 +79,7 @@ class Overlap {
 
   static std::string counter(const std::string& queue) { return counters_of_kernels + queue; }
 
-  std::string root(std::string tensor) const {
-    for (auto found = root_.find(tensor); found != root_.end(); found = root_.find(tensor)) tensor = found->second;
-    return tensor;
-  }
-
-  /// Formals that every call binds to a weight or an input: nothing stores to them.
-  void find_given_formals() {
-    std::map<std::string, bool> given;
-    bool changed = true;
-    while (changed) {
-      changed = false;
-      std::map<std::string, bool> now;
-      const auto bind = [&](Statement& statement) {
-        const auto* call = std::get_if<program::Call>(&statement.action);
-        if (!call) return;
-        for (const auto& [formal, actual] : call->tensors) {
-          const auto entry = now.try_emplace(formal, true).first;
-          entry->second = entry->second && (given_.count(root(actual)) != 0);
-        }
-      };
-      program::for_each_function(program_, [&](Block& body, const std::string&) { program::for_each(body, bind); });
-      for (const auto& [formal, constant] : now)
-        if (constant) changed |= given_.insert(formal).second;
-    }
-  }
+  std::string root(const std::string& tensor) const { return given_.owner(tensor); }
 
   /// Numbers the kernels of a loop, each of its own steps after all before it.
   void number(Block& block, const Expr& before) {
@@ -226,7 +200,7 @@ class Overlap {
   std::optional<std::int64_t> needed(const std::string& tensor, bool store,
                                      const std::map<std::string, Touched>& touched) const {
     const std::string owner = root(tensor);
-    if (!store && given_.count(owner)) return std::nullopt;
+    if (!store && given_.contains(owner)) return std::nullopt;
     const auto found = touched.find(owner);
     std::int64_t count = 0;
     if (found != touched.end())
@@ -321,8 +295,7 @@ class Overlap {
   program::Program& program_;
   const Share& machine_;
   KernelNumbers numbers_;
-  std::map<std::string, std::string> root_;
-  std::set<std::string> given_;  ///< tensors that nothing stores to
+  Given given_;
   std::set<std::string> weights_;
   std::set<std::string> queues_;  ///< store queues
   Expr base_;

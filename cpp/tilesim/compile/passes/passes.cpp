@@ -4,6 +4,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
+#include "tilesim/compile/passes/ahead.hpp"
 #include "tilesim/compile/passes/numbers.hpp"
 #include "tilesim/compile/passes/overlap.hpp"
 #include "tilesim/compile/passes/residency.hpp"
@@ -72,6 +73,7 @@ std::span<const Pass> passes() {
        "kernels wait for what they need, not for all before",
        {"divide"},
        [](Lowering& lowering) { overlap(lowering.program, lowering.machine); }},
+      {"ahead", "loads that wait for nothing go first", {"residency", "overlap"}, &load_ahead},
       {"addresses",
        "a place for each slot, by lifetime",
        {"residency"},

@@ -69,7 +69,7 @@ struct Pass {
 /// A kernel over the cores and their contexts.
 void distribute(Lowering& lowering, program::Scope& kernel, const KernelFacts& facts, TensorIndex& tensors);
 
-/// divide, residency, overlap, addresses, apart, check.
+/// divide, residency, overlap, ahead, addresses, apart, check.
 std::span<const Pass> passes();
 
 /// All of them.

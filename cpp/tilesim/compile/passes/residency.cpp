@@ -41,6 +41,7 @@ class ResidentChoice {
   void run() {
     for (const Candidate* one : candidates_.in_order())
       if (one->wanted || lowering_.wish.automatic) consider(*one);
+    leave_room();
     const auto states = [this](std::size_t body, std::size_t kernel) -> const KernelState& {
       return state({body, kernel});
     };
@@ -54,6 +55,7 @@ class ResidentChoice {
 
  private:
   using Place = KernelPlace;
+  struct Taken : Span { const Candidate* by = nullptr; };
 
   const KernelState& state(const Place& place) const {
     const auto found = changed_.find(place);
@@ -150,7 +152,7 @@ class ResidentChoice {
   std::vector<std::int64_t> tops(const Candidate& one) const {
     std::vector<std::int64_t> ends{capacity_};
     for (const Place& place : one.places)
-      for (const Span& other : spans_[place.first][place.second]) ends.push_back(other.low);
+      for (const Taken& other : spans_[place.first][place.second]) ends.push_back(other.low);
     std::sort(ends.rbegin(), ends.rend());
     ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
     return ends;
@@ -158,13 +160,19 @@ class ResidentChoice {
 
   bool crowded(const Candidate& one, const Resident& resident) const {
     for (const Place& place : one.places)
-      for (const Span& other : spans_[place.first][place.second])
-        if (resident.low < other.high && other.low < resident.high) return true;
+      for (const Taken& other : spans_[place.first][place.second])
+        if (resident.low < other.high && other.low < resident.high && !follow(one, *other.by)) return true;
     return false;
   }
 
+  /// One is dead before the other is made, though both pass through the same function, in calls of their own.
+  static bool follow(const Candidate& a, const Candidate& b) {
+    return a.body == b.body && (a.last < b.first || b.last < a.first);
+  }
+
   std::int64_t gap_beside(const Resident& resident, const Place& place) const {
-    std::vector<Span> spans = spans_[place.first][place.second];
+    const std::vector<Taken>& taken = spans_[place.first][place.second];
+    std::vector<Span> spans(taken.begin(), taken.end());
     spans.push_back({resident.low, resident.high});
     const Span gap = longest_gap(std::move(spans), capacity_);
     return gap.high - gap.low;
@@ -188,7 +196,8 @@ class ResidentChoice {
 
   void take(const Candidate& one, const Resident& resident, std::map<Place, KernelState> smaller) {
     lowering_.residents.push_back(resident);
-    for (const Place& place : one.places) spans_[place.first][place.second].push_back({resident.low, resident.high});
+    for (const Place& place : one.places)
+      spans_[place.first][place.second].push_back({{resident.low, resident.high}, &one});
     std::set<std::size_t> called;
     for (const Place& place : one.places)
       if (place.first != one.body && called.insert(place.first).second) {
@@ -242,6 +251,28 @@ class ResidentChoice {
     return resident.low >= 0;
   }
 
+  /// A kernel that takes more than half of what values leave cannot begin before the one before has ended, nor the next
+  /// one before it: what it loads first and stores last is waited for. With half, both hide; taken where it costs
+  /// neither units nor memory anything.
+  void leave_room() {
+    if (lowering_.machine.core.kernel_barrier || streams_ > 1) return;
+    for (std::size_t body = 0; body < candidates_.bodies().size(); ++body)
+      for (std::size_t kernel = 0; kernel < candidates_.bodies()[body].kernels.size(); ++kernel) {
+        const Place place{body, kernel};
+        const KernelState& now = state(place);
+        const std::vector<Taken>& taken = spans_[body][kernel];
+        const Span gap = longest_gap(std::vector<Span>(taken.begin(), taken.end()), capacity_);
+        if (now.opaque || !now.use || 2 * now.held <= gap.high - gap.low) continue;
+        const KernelState* half = lowered_again(place, (gap.high - gap.low) / 2);
+        if (!half) continue;
+        constexpr double near = 1.01;
+        const Price before = price(place, now, nullptr), after = price(place, *half, nullptr);
+        if (after.cycles > near * before.cycles || after.bytes > before.bytes) continue;
+        if (half->facts.cycles > near * now.facts.cycles) continue;  // latency, too, of more tiles
+        changed_.insert_or_assign(place, *half);
+      }
+  }
+
   const KernelState* lowered_again(const Place& place, std::int64_t bytes) {
     const std::int64_t step = std::max(granule, capacity_ / rungs), rung = bytes / step;
     if (rung == 0 || !lowering_.again) return nullptr;
@@ -266,7 +297,7 @@ class ResidentChoice {
   Candidates& candidates_;
   std::int64_t capacity_;
   double streams_ = 1, memory_rate_ = 1, copy_rate_ = 1, port_rate_ = 1;
-  std::vector<std::vector<std::vector<Span>>> spans_;  ///< that are taken, by body and kernel
+  std::vector<std::vector<std::vector<Taken>>> spans_;  ///< by body and kernel
   std::map<std::string, const Candidate*> taken_;
   std::map<Place, KernelState> changed_;
   std::map<std::pair<Place, std::int64_t>, std::optional<KernelState>> again_;
@@ -293,6 +324,15 @@ Span longest_gap(std::vector<Span> taken, std::int64_t bytes) {
     end = std::max(end, one.high);
   }
   return best;
+}
+
+Span free_beside(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
+                 std::int64_t held, std::int64_t bytes) {
+  std::vector<Span> taken;
+  for (const Resident& one : residents)
+    if (one.function == function && one.first <= kernel && kernel <= one.last + 1) taken.push_back({one.low, one.high});
+  const Span free = longest_gap(std::move(taken), bytes);
+  return free.high - free.low >= held ? free : longest_gap(residents, function, kernel, bytes);
 }
 
 void choose_residents(Lowering& lowering) {

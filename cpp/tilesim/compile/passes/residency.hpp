@@ -15,6 +15,10 @@ struct Span { std::int64_t low = 0, high = 0; };
 Span longest_gap(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
                  std::int64_t bytes);
 Span longest_gap(std::vector<Span> taken, std::int64_t bytes);
+/// What a kernel's tiles of `held` bytes have: where they fit, without what the kernel before still reads, which they
+/// would wait for.
+Span free_beside(const std::vector<Resident>& residents, const std::string& function, std::int64_t kernel,
+                 std::int64_t held, std::int64_t bytes);
 
 /// Decides which temporaries stay, where in the scratchpad, and which kernels get smaller tiles for them.
 ///

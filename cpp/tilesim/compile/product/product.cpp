@@ -309,7 +309,9 @@ program::Block ProductLowering::level(std::size_t depth) {
     else
       std::move(inner.begin(), inner.end(), std::back_inserter(block));
   }
-  if (plan_.depth_in_order(2) == depth) {
+  if (plan_.depth_in_order(2) == depth && finishes_later()) {
+    finish_before(block);
+  } else if (plan_.depth_in_order(2) == depth) {
     if (plan_.whole == 0) emit_finish(block);
     block.push_back(on(direct_ ? "store0" : "vector", program::Release{"c", 0}));
   }
@@ -342,6 +344,7 @@ program::Scope ProductLowering::lower() {
   make_leaves();
   make_outputs();
   scope_.body = level(0);
+  if (finishes_later()) finish_last(scope_.body);
   if (split_.used() < context_.machine.core.count) {
     program::If has_part{less(Expr::symbol("core"), Expr(split_.used())), std::move(scope_.body), {}};
     scope_.body = {};

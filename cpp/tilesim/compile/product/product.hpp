@@ -199,6 +199,10 @@ class ProductLowering {
   void emit_one_mma(std::int64_t array, program::Block& block);
   void emit_on_vector(program::Block& block);
   Expr earlier_sums() const;
+  bool finishes_later() const;
+  program::Block finish_of(const std::vector<Expr>& trip, std::int64_t back);
+  void finish_before(program::Block& block);
+  void finish_last(program::Block& block);
   void emit_finish(program::Block& block);
   void emit_results(program::Block& block);
   void emit_epilogue(program::Block& block);
