@@ -31,6 +31,7 @@ class Schedule {
     std::int64_t number = -1;
     std::vector<std::byte> bytes;
     bool acquired = false, freed = false;
+    bool used = false;   ///< by operations that are forgotten
     bool named = false;  ///< by a statement that is under way
     std::int64_t pieces = 0;
     std::uint32_t released = 0;

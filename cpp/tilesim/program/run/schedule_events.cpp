@@ -102,9 +102,10 @@ void Schedule::use_resident(const Node& node) {
         low + slot.bytes <= place->low)
       continue;
     const auto over = [](const Node* user) { return user->complete; };
-    if (!version->users.empty() && std::all_of(version->users.begin(), version->users.end(), over)) continue;
+    if ((version->used || !version->users.empty()) && std::all_of(version->users.begin(), version->users.end(), over))
+      continue;
     throw RaceError({"A tensor lies on bytes of slot " + version_name(program_, version->slot, version->number) +
-                         " while it is in use.",
+                         " of kernel " + program_.scopes[at(slot.scope)].scope->kernel + " while it is in use.",
                      node.text,
                      {},
                      {},

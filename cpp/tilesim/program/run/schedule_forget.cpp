@@ -32,7 +32,7 @@ void Schedule::forget() {
       sent = 0;
     }
     for (auto& [key, version] : stream->versions) {
-      std::erase_if(version->users, gone);
+      if (std::erase_if(version->users, gone) > 0) version->used = true;
       std::erase_if(version->commits, [](const Effect* effect) { return effect->done; });
       std::erase_if(version->before, [](const Version* earlier) { return earlier->freed; });
       version->named = false;
