@@ -34,19 +34,16 @@ class UnitCycles {
  private:
   void walk(const program::Block& block, double times) {
     for (const program::Statement& statement : block) {
+      double inside = times;  // branches are taken in every trip: a bound
       if (const auto* loop = std::get_if<program::For>(&statement.action)) {
-        const auto trips = static_cast<double>(std::max<std::int64_t>(0, most(loop->extent)));
+        inside *= static_cast<double>(std::max<std::int64_t>(0, most(loop->extent)));
         ranges_[loop->index] = {0, std::max<std::int64_t>(0, most(loop->extent) - 1)};
-        walk(loop->body, times * trips);
-      } else if (const auto* branch = std::get_if<program::If>(&statement.action)) {
-        walk(branch->then, times);  // in every trip: a bound
-      } else if (const auto* scope = std::get_if<program::Scope>(&statement.action)) {
-        walk(scope->body, times);
       } else if (const auto* mma = std::get_if<program::MmaOp>(&statement.action)) {
         cycles_[statement.queue] += times * passes(*mma);
       } else if (const auto* vector = std::get_if<program::VectorOp>(&statement.action)) {
         cycles_[statement.queue] += times * elements(*vector);
       }
+      program::for_each_body(statement, [&](const program::Block& body) { walk(body, inside); });
     }
   }
 

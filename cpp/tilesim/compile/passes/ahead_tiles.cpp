@@ -78,9 +78,8 @@ class AheadFinder {
         loops_.push_back({loop->index, counted ? loop->extent.value() : 1});
         look(loop->body, plain && counted);
         loops_.pop_back();
-      } else if (auto* branch = std::get_if<program::If>(&statement.action)) {
-        look(branch->then, false);
-        look(branch->otherwise, false);
+      } else if (std::holds_alternative<program::If>(statement.action)) {
+        program::for_each_body(statement, [&](Block& body) { look(body, false); });
       }
     }
   }
