@@ -115,6 +115,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "filters": lambda: 2,
     "function": lambda: "exp",
     "graph": a_graph,
+    "quantized": a_graph,
     "heads": lambda: 1,
     "height": lambda: 4,
     "hidden": lambda: 4,

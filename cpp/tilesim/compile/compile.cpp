@@ -255,7 +255,7 @@ class Compiler {
 
   /// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
   bool is_given(const GraphFunction& function, const Kernel& kernel) const {
-    if (kernel.family == lower::Family::vector) return options_.vectors.count(kernel.name) > 0;
+    if (tiled(kernel)) return options_.vectors.count(kernel.name) > 0;
     return kernel.anchor >= 0 && options_.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
   }
 
@@ -332,6 +332,7 @@ class Compiler {
                                       std::int64_t bytes) {
     Body& body = bodies_.at(function);
     const Kernel& kernel = body.kernels.at(number);
+    if (is_given(*body.function, kernel)) return std::nullopt;
     if (holds_whole_rows(body.function->ops[static_cast<std::size_t>(kernel.ops[0])].kind)) return std::nullopt;
     Share machine = machine_;
     machine.core.scratchpad.bytes = bytes;

@@ -132,7 +132,7 @@ def _parted(tensors: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Distr
 
 def _check_words(given: Iterable[str], values: Values) -> None:
     for name in given:
-        if name in WORDS and name not in values.types:
+        if name in WORDS and name not in values.types and name not in values.tensors:
             raise user_error(
                 f"'{name}' stands for all {name} of a program: for a distribution of them",
                 place=f"tensors, {name}",

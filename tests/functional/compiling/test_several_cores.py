@@ -79,7 +79,7 @@ def test_no_synchronization_between_cores_can_be_left_out() -> None:
     hidden = b.apply("relu", b.linear(x, 40, name="up"))
     b.output(b.linear(hidden.softmax(-1), 24, name="down") + b.linear(x, 24, name="skip"), "y")
     machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "16 KiB", "core.count": 2})
-    program = ts.compile(b.build(), machine)
+    program = ts.compile(b.build(), machine, residency="none")
     arrays = execution._arrays(program, None, 0)
     assert len(_core.mutants(program.core)) > 20 and unnoticed_mutants(program, arrays) == []
 

@@ -256,8 +256,9 @@ class ResidentChoice {
   /// neither units nor memory anything.
   void leave_room() {
     if (lowering_.machine.core.kernel_barrier || streams_ > 1) return;
-    for (std::size_t body = 0; body < candidates_.bodies().size(); ++body)
-      for (std::size_t kernel = 0; kernel < candidates_.bodies()[body].kernels.size(); ++kernel) {
+    for (std::size_t body = 0; body < candidates_.bodies().size(); ++body) {
+      const std::size_t kernels = candidates_.bodies()[body].kernels.size();
+      for (std::size_t kernel = 0; kernel < kernels && kernels > 1; ++kernel) {
         const Place place{body, kernel};
         const KernelState& now = state(place);
         const std::vector<Taken>& taken = spans_[body][kernel];
@@ -271,6 +272,7 @@ class ResidentChoice {
         if (half->facts.cycles > near * now.facts.cycles) continue;  // latency, too, of more tiles
         changed_.insert_or_assign(place, *half);
       }
+    }
   }
 
   const KernelState* lowered_again(const Place& place, std::int64_t bytes) {
