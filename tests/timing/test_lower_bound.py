@@ -88,6 +88,20 @@ def test_results_carry_their_bound(tmp_path: Path) -> None:
     assert ts.simulate(program, memory="ideal").bounds is None
 
 
+@pytest.mark.parametrize("machine", ["tpu-v3", "edge-8", "mesh-16"])
+def test_memory_is_bound_by_what_it_reaches(machine: str) -> None:
+    """`memory.efficiency` is a limit of the simple memory; simulated banks are held to their peak alone."""
+    graph, target = ts.workloads.layer_norm(1024, 1024), ts.Machine.load(machine)
+    bound = ts.lower_bound(graph, target)
+    rate = target.get("memory.bandwidth") * target.get("memory.efficiency")
+    assert bound.memory_seconds == pytest.approx(bound.bytes / rate, rel=1e-9)
+    if machine == "edge-8":  # has no part whose banks could be simulated
+        return
+    banks = ts.simulate(ts.compile(graph, target), memory="bank").bounds
+    assert banks is not None
+    assert banks.memory_seconds == pytest.approx(bound.bytes / target.get("memory.bandwidth"), rel=1e-9)
+
+
 def test_a_device_has_rates_alone() -> None:
     graph = ts.workloads.matmul(4096, 4096, 4096, dtype="f16")
     device = ts.Device.load("t4")

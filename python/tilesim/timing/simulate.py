@@ -243,7 +243,9 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
         data_reads = bool(data.get("data_sources"))  # what timing read of lengths and pages, given or not
         known = attention_data(program.graph.core, data_of.arrays, usual=True) if data_reads else None
-        bound = lower_bound(program.graph, target, known)
+        # Simulated banks say themselves which part of their peak they reach.
+        banks = options.memory == "bank" and target.get("memory.kind") != "bank"
+        bound = lower_bound(program.graph, target.replace({"memory.kind": "bank"}) if banks else target, known)
         data["bounds"] = bound.and_further(data_of.further_bytes(data["operations"])).data
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
