@@ -25,7 +25,7 @@ def test_time_and_bytes_are_those_of_the_keys_that_are_there(machine: str, page:
         read = 2 * 4 * 2 * length * 64 * 4
         lanes = 2 if machine == "tpu-v3" else 1  # rows of 64 lie in 128 lanes
         assert ends + read <= found[length].memory_bytes <= 1.03 * (2 * ends + lanes * read) + 8192
-        assert found[length].bounds.bytes == ends + read
+        assert found[length].bounds.bytes == (ends if length else ends // 2) + read  # no keys: nobody needs the queries
         assert length == 0 or set(found[length].data_sources.values()) == {"given"}
     steps = [found[n].cycles for n in (0, 512, 1024, 2048)]
     assert steps == sorted(steps)
@@ -47,7 +47,7 @@ def test_rows_of_unequal_length_are_bound_by_what_they_have() -> None:
     pairs = 8 * (1000 + 1 + 77)
     assert sum(row["multiply_adds"] for row in bound.data["operations"]) == pytest.approx(2 * 64 * pairs)
     unknown = ts.lower_bound(graph(values), "mesh-16")
-    assert unknown.bytes == values["q"].nbytes + results
+    assert unknown.bytes == results  # all lengths may be 0
     known = ts.GraphBuilder("known")
     inputs = [known.input(name, values[name].shape) for name in "qkv"]
     tables = {"kv_len": known.weight("n", data=lengths, trainable=False)}

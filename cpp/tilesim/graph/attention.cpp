@@ -40,20 +40,25 @@ double sum_between(std::int64_t count, std::int64_t by, std::int64_t most) {
 struct Seen {
   std::int64_t begin = 0, end = 0;
   double pairs = 0;
+  std::int64_t queries = 0;  ///< that see some
 };
 Seen seen_of(const Op& op, const AttentionShape& shape, std::int64_t length) {
-  if (shape.queries == 0) return {};
+  if (shape.queries == 0 || length == 0) return {};
   const std::int64_t window = op.attributes.integer("window", 0), offset = shape.offset(op, length);
   const bool causal = op.attributes.flag("causal");
-  Seen seen{0, length, static_cast<double>(shape.queries) * static_cast<double>(length)};
+  Seen seen{0, length, static_cast<double>(shape.queries) * static_cast<double>(length), shape.queries};
+  std::int64_t first = 0, last = shape.queries;  // queries that see some
   if (causal) {
     seen.end = std::clamp<std::int64_t>(shape.queries + offset, 0, length);
     seen.pairs = sum_between(shape.queries, offset + 1, length);
+    first = std::clamp<std::int64_t>(-offset, 0, shape.queries);
   }
   if (window > 0) {
     seen.begin = std::clamp<std::int64_t>(offset - window + 1, 0, seen.end);
     seen.pairs -= sum_between(shape.queries, offset - window + 1, length);
+    last = std::clamp<std::int64_t>(length + window - 1 - offset, 0, shape.queries);
   }
+  seen.queries = std::max<std::int64_t>(0, last - first);
   return seen;
 }
 
@@ -118,6 +123,7 @@ AttentionReach attention_reach(const Graph& graph, const GraphFunction& function
   for (std::int64_t b = 0; b < shape.batch; ++b) {
     if (reach.lengths[at(b)] != last) seen = seen_of(op, shape, last = reach.lengths[at(b)]);
     reach.pairs += seen.pairs;
+    reach.queries += seen.queries;
     reach.rows += seen.end - seen.begin;
     longest = std::max(longest, seen.end - seen.begin);
     if (places) places->add(b, seen.begin, seen.end);

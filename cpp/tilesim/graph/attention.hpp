@@ -44,6 +44,7 @@ AttentionShape attention_shape(const GraphFunction& function, const Op& op);
 struct AttentionReach {
   std::vector<std::int64_t> lengths;  ///< keys of each row of the batch
   std::int64_t rows = 0;              ///< of k, and of v, of one key head that some query sees
+  std::int64_t queries = 0;           ///< of one head, in all rows of the batch, that see some key
   bool known = true;                  ///< the lengths are
   double pairs = 0;                   ///< of a query and a key, of one head, in all rows of the batch
 };

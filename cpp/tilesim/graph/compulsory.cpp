@@ -74,9 +74,10 @@ std::optional<std::int64_t> seen_pairs(const Shape& mask, const Domain& nest, co
 /// Of operand `index` of an attention: keys that no query sees are not read, and lengths and pages steer transfers.
 std::int64_t attention_bytes(const Graph& graph, const GraphFunction& function, const Op& op, std::size_t index) {
   const TensorType& type = function.value(op.operands[index]).type;
-  if (index == attention_q) return packed(type);
   if (index > attention_mask) return 0;
   const AttentionShape shape = attention_shape(function, op);
+  if (index == attention_q)
+    return packed_bytes(type.dtype, attention_reach(graph, function, op).queries * shape.heads * shape.depth);
   if (index != attention_mask) {
     const std::int64_t rows = attention_reach(graph, function, op).rows * shape.key_heads;
     return packed_bytes(type.dtype, shape.batch == 0 ? 0 : rows * type.shape[3]);
@@ -220,6 +221,11 @@ class Reads {
     const double left = index < 2 ? share_left(graph_, function, op, static_cast<int>(index)) : 1;
     const auto touched =
         static_cast<std::int64_t>(static_cast<double>(touched_bytes(graph_, function, op, index)) * left);
+    if (touched > 0 && op.results.size() == 1 && known(number, op.results[0])) {  // made beforehand, if that is less
+      std::int64_t read = of_result(number, op.results[0]);
+      for (std::size_t i = 0; i < index; ++i) read -= sources(number, op.operands[i]);
+      return std::clamp<std::int64_t>(read, 0, touched);
+    }
     const bool moves = info(op.kind).movement && op.functions.empty() && op.results.size() == 1 && index == 0 &&
                        op.kind != Kind::dynamic_update;
     if (!moves || touched == 0) return touched;
@@ -229,6 +235,38 @@ class Reads {
     const std::int64_t copies = std::max<std::int64_t>(1, ceil_div(whole, touched));
     if (op.kind == Kind::broadcast) return std::min(touched, ceil_div(read, copies));
     return std::clamp<std::int64_t>(read - std::max<std::int64_t>(0, whole - touched), 0, touched);
+  }
+
+  /// The operation that makes a value; null: an input.
+  const Op* maker(std::int32_t number, ValueId value) {
+    const auto [found, fresh] = makers_.try_emplace(number);
+    if (fresh)
+      for (const Op& op : graph_.functions[at(number)].ops)
+        for (const ValueId result : op.results) found->second[result] = &op;
+    const auto op = found->second.find(value);
+    return op == found->second.end() ? nullptr : op->second;
+  }
+
+  /// Whether a value follows from constants alone.
+  bool known(std::int32_t number, ValueId value) {
+    if (value == no_value) return true;
+    const auto key = std::make_pair(number, value);
+    if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    const Op* op = maker(number, value);
+    const bool pure = op && info(op->kind).effect == Effect::pure && op->functions.empty();
+    const bool is = pure && std::ranges::all_of(op->operands, [&](ValueId one) { return known(number, one); });
+    return known_[key] = is;
+  }
+
+  /// The fewest bytes that say what a value is which follows from constants alone.
+  std::int64_t sources(std::int32_t number, ValueId value) {
+    if (value == no_value) return 0;
+    const std::int64_t own = packed(graph_.functions[at(number)].value(value).type);
+    const Op* op = maker(number, value);
+    if (!op || op->operands.empty()) return own;
+    std::int64_t sum = 0;
+    for (const ValueId operand : op->operands) sum += sources(number, operand);
+    return std::min(own, sum);
   }
 
   std::int64_t of_result(std::int32_t number, ValueId value) {
@@ -279,6 +317,8 @@ class Reads {
   std::map<std::string, std::int64_t> weight_bytes_;
   std::map<std::pair<std::int32_t, std::size_t>, std::int64_t> inputs_;
   std::map<std::int32_t, std::vector<bool>> counting_;
+  std::map<std::int32_t, std::map<ValueId, const Op*>> makers_;
+  std::map<std::pair<std::int32_t, ValueId>, bool> known_;
   std::map<std::pair<std::int32_t, ValueId>, std::int64_t> results_;
 };
 

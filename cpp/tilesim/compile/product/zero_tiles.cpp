@@ -7,7 +7,6 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/product/product.hpp"
 #include "tilesim/mapping/space.hpp"
-#include "tilesim/mapping/strategies/few_bytes.hpp"
 
 namespace tilesim::lower {
 
@@ -136,17 +135,15 @@ mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart) con
     const double all = std::max(1.0, static_cast<double>(cost.total_bytes()));
     // Of less than one tile of the depth some results have nothing to add up; they are stored all the same.
     const double of_tile = std::min(1.0, whole_depth * share / static_cast<double>(depth));
-    const double memory = cost.memory * (1 + further / all);
-    return std::max(of_tile * std::max(cost.soft, memory), cost.memory * static_cast<double>(cost.bytes[2]) / all) +
-           mapping::price_of_memory * of_tile * memory;
+    return std::max(of_tile * std::max(cost.soft, cost.memory * (1 + further / all)),
+                    cost.memory * static_cast<double>(cost.bytes[2]) / all);
   };
   const auto tiled = [&](const mapping::Nest& nest) {
     return in_zero_tiles(apart, nest, zero_depth_, zero_across_, machine);
   };
   const mapping::Space choices = mapping::space(apart, machine);
   mapping::Nest best;
-  const mapping::Cost dense = mapping::CostModel(problem_, machine).price(nest_);
-  double least = dense.soft + mapping::price_of_memory * dense.memory;
+  double least = mapping::CostModel(problem_, machine).price(nest_).soft;
   for (mapping::Nest here : {tiled(of_left), tiled(nest_)}) {
     if (here.tiles.empty()) continue;
     double now = cycles_of(here);
