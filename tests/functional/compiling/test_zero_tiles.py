@@ -77,8 +77,8 @@ def left_cycles(machine: str, m: int, n: int, k: int, share: float, dtype: str) 
 
 @pytest.mark.parametrize(("machine", "share"), [("edge-8", 0.5), ("edge-8", 0.1), ("tpu-v3", 0.5), ("tpu-v3", 0.1)])
 def test_time_is_that_of_what_is_left(machine: str, share: float) -> None:
-    """At most 5 (tpu-v3: 10) % more than a dense product of the tiles that are left takes, where the other operand, nearly all of
-    which they still need, does not set the time; there within half of the bound.
+    """At most 5 (tpu-v3: 10) % more than a dense product of the tiles that are left takes, where the other operand,
+    nearly all of which they still need, does not set the time; there within half of the bound.
     """
     m, n, k = (256, 512, 2560) if machine == "edge-8" else (2048, 2048, 5120)
     graph = product(holed(k, n, share, 7), m)
