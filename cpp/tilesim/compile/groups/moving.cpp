@@ -7,7 +7,8 @@ namespace tilesim::lower {
 
 namespace {
 
-constexpr double tiles_part = 0.25;  ///< of the scratchpads that tiles have in any case
+constexpr double tiles_part = 0.25;     ///< of the scratchpads that tiles have in any case
+constexpr double computed_part = 0.25;  ///< and more where operands of a product are computed: they are held twice
 constexpr double hidden_part = 0.5;  ///< what bytes cost that arrive while something else takes longer
 
 }  // namespace
@@ -58,6 +59,11 @@ double Moving::cycles(const std::vector<Kernel>& kernels) const {
   return cycles;
 }
 
+double Moving::room_of(const Kernel& kernel) const {
+  const bool computes = kernel.family == Family::product && !kernel.ops.empty() && kernel.ops.front() < kernel.anchor;
+  return room_ * (computes ? 1 - computed_part / (1 - tiles_part) : 1);
+}
+
 void Moving::keep(const std::vector<Kernel>& kernels, const std::map<ValueId, std::vector<Use>>& uses,
                   std::vector<Traffic>& traffic) const {
   std::vector<std::pair<double, const std::vector<Use>*>> order;
@@ -73,7 +79,7 @@ void Moving::keep(const std::vector<Kernel>& kernels, const std::map<ValueId, st
   for (const auto& [worth, use] : order) {
     bool fits = true;
     for (std::size_t k = use->front().first; k <= use->back().first && fits; ++k)
-      fits = taken[k] + held(*use) <= room_ && kernels[k].family != Family::call;
+      fits = taken[k] + held(*use) <= room_of(kernels[k]) && kernels[k].family != Family::call;
     if (!fits) continue;
     for (std::size_t k = use->front().first; k <= use->back().first; ++k) taken[k] += held(*use);
     for (const auto& [kernel, bytes] : *use) {

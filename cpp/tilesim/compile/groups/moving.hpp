@@ -21,6 +21,7 @@ class Moving {
  private:
   struct Traffic { double memory = 0, copied = 0; };
   using Use = std::pair<std::size_t, double>;  ///< kernel, bytes
+  double room_of(const Kernel& kernel) const;  ///< for values that stay meanwhile
   void keep(const std::vector<Kernel>& kernels, const std::map<ValueId, std::vector<Use>>& uses,
             std::vector<Traffic>& traffic) const;
 
