@@ -84,3 +84,18 @@ def test_estimates_take_known_lengths() -> None:
         assert ts.estimate(model([length] * 4), "h100").seconds == ts.estimate(short, "h100").seconds
         assert ts.lower_bound(model([length] * 4), "h100").bytes == ts.lower_bound(short, "h100").bytes
     assert ts.estimate(model(None), "h100").seconds == ts.estimate(model(4096), "h100").seconds
+
+
+@pytest.mark.parametrize(
+    ("tensors", "match"),
+    [
+        ({"kv_len": np.array([1001, 1, 2])}, "1001 of batch row 0; allowed: 0 to 1000"),
+        ({"kv_len": np.array([1, 2])}, r"another shape.*\[2\].*\[3\]"),
+        ({"kv_len": np.array([1.5, 1, 2])}, "no whole numbers"),
+        ({"kv_len": "uniform"}, "no distributions"),
+        ({"kv_lem": np.array([1, 1, 2])}, "Did you mean 'kv_len'"),
+    ],
+)
+def test_bounds_take_what_the_graph_has(tensors: Any, match: str) -> None:
+    with pytest.raises(ts.UserError, match=match):
+        ts.lower_bound(graph(decode(3, 1000, 8)), "mesh-16", tensors=tensors)

@@ -7,7 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import _core
+from ..base.arguments import as_array
 from ..base.checked import checked
+from ..base.errors import nearest, user_error
+from ..graph.graph import Graph
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.machine import Machine, MachineLike
@@ -16,7 +19,7 @@ from ..program.data_roles import attention_data
 from ..results.bounds import Bound
 from .estimate import device_of
 
-__all__ = ["lower_bound"]
+__all__ = ["bound_knowing", "lower_bound"]
 
 
 @checked()
@@ -36,9 +39,24 @@ def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mappin
         The bound.
 
     Raises:
-        UserError: for an unknown machine or device.
+        UserError: for an unknown machine or device; for tensors that the graph lacks, of another shape or dtype than
+            there, lengths beyond a cache and pages outside the table.
     """
     found = as_graph(graph)
+    return bound_knowing(found, machine, _checked(found, tensors) if tensors else {})
+
+
+def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[str, Any] | None) -> Bound:
+    """As `lower_bound`, of tensors that were checked before.
+
+    Args:
+        found: the workload.
+        machine: a machine or device, its name or file.
+        tensors: by name, also of values of functions that the graph calls.
+
+    Returns:
+        The bound.
+    """
     known = attention_data(found.core, tensors) if tensors else {}
     named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
     if not isinstance(machine, Device) and not named:
@@ -50,3 +68,32 @@ def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mappin
         matrix["f32"] = max(matrix.get("f32", 0.0), matrix.pop("tf32"))
     vector = {dtype: device.vector_rate(dtype) for dtype in device.vector}
     return Bound(_core.lower_bound_of_rates(found.core, matrix, vector, device.memory.bytes_per_second, known))
+
+
+def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays of values of the graph, as it has them."""
+    core = graph.core
+    types = {row["name"]: row for op in core.operations("") for row in (*op["operands"], *op["results"]) if row}
+    types |= {row["name"]: row for row in core.inputs}
+    found = {}
+    for name, value in tensors.items():
+        place = f"tensors, {name}"
+        if name not in types:
+            raise user_error(
+                "no tensor of the graph has this name",
+                place=place,
+                value=f"'{name}'",
+                allowed=", ".join(row["name"] for row in core.inputs),
+                suggestion=nearest(name, list(types)),
+            )
+        if isinstance(value, str):
+            raise user_error("a bound takes arrays, no distributions", place=place, value=f"'{value}'")
+        array, row = as_array(value, place), types[name]
+        if list(array.shape) != list(row["shape"]):
+            allowed = f"{row['dtype']}{list(row['shape'])}"
+            raise user_error("an array of another shape", place=place, value=str(list(array.shape)), allowed=allowed)
+        if row["dtype"].startswith(("i", "u")) and array.dtype.kind not in "iu":
+            raise user_error("no whole numbers", place=place, value=str(array.dtype), allowed=row["dtype"])
+        found[name] = array
+    _core.check_attention_data(core, found)
+    return found

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
-from ..analytic.lower_bound import lower_bound
+from ..analytic.lower_bound import bound_knowing
 from ..base.arguments import whole
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, unsupported
@@ -245,7 +245,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         known = attention_data(program.graph.core, data_of.arrays, usual=True) if data_reads else None
         # Simulated banks say themselves which part of their peak they reach.
         banks = options.memory == "bank" and target.get("memory.kind") != "bank"
-        bound = lower_bound(program.graph, target.replace({"memory.kind": "bank"}) if banks else target, known)
+        bound = bound_knowing(program.graph, target.replace({"memory.kind": "bank"}) if banks else target, known)
         data["bounds"] = bound.and_further(data_of.further_bytes(data["operations"])).data
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
