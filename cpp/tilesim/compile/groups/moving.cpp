@@ -9,7 +9,7 @@ namespace {
 
 constexpr double tiles_part = 0.25;     ///< of the scratchpads that tiles have in any case
 constexpr double computed_part = 0.25;  ///< and more where operands of a product are computed: they are held twice
-constexpr double hidden_part = 0.5;  ///< what bytes cost that arrive while something else takes longer
+constexpr double behind_part = 0.5;  ///< what bytes cost that arrive while something else takes longer
 
 }  // namespace
 
@@ -54,7 +54,7 @@ double Moving::cycles(const std::vector<Kernel>& kernels) const {
   for (std::size_t k = 0; k < kernels.size(); ++k) {
     const double memory = price_.memory_cycles(traffic[k].memory);
     const double longest = std::max({memory, traffic[k].copied / copy_rate_, price_.computing(kernels[k].ops)});
-    cycles += longest + hidden_part * memory;
+    cycles += longest + behind_part * memory;
   }
   return cycles;
 }

@@ -79,7 +79,7 @@ class UnitCycles {
   std::map<std::string, double> cycles_;  ///< by queue
 };
 
-std::int64_t bytes_of(const program::Slot& slot) { return round_up(packed_bytes(slot.dtype, slot.elements), 64); }
+std::int64_t ahead_bytes_of(const program::Slot& slot) { return round_up(packed_bytes(slot.dtype, slot.elements), 64); }
 
 /// Kernels of one body, each after the one before.
 class Ahead {
@@ -185,7 +185,7 @@ class Ahead {
   }
 
   std::int64_t bytes(const One& one, const AheadRing& ring) const {
-    return bytes_of(slot_of(one, ring.slot)) * ring.tiles;
+    return ahead_bytes_of(slot_of(one, ring.slot)) * ring.tiles;
   }
 
   /// Rings of what comes from the chip itself hold all tiles, where they fit together.
@@ -197,7 +197,7 @@ class Ahead {
         if (const auto found = tiles.find(slot.name); found != tiles.end() && found->second > slot.depth)
           call(slot, found->second);
     };
-    each([&](const program::Slot& slot, std::int64_t depth) { more += (depth - slot.depth) * bytes_of(slot); });
+    each([&](const program::Slot& slot, std::int64_t depth) { more += (depth - slot.depth) * ahead_bytes_of(slot); });
     if (more == 0 || more > most / 2) return;
     each([](program::Slot& slot, std::int64_t depth) { slot.depth = depth; });
     before.held += more;

@@ -37,9 +37,9 @@ std::vector<Tile> tiles_of(const program::Scope& kernel) {
 bool meet(const Span& a, const Span& b) { return a.low < b.high && b.low < a.high; }
 
 /// Kernels of one body, in order.
-class Apart {
+class WaitsApart {
  public:
-  Apart(Lowering& lowering, program::Block& body, const std::string& function)
+  WaitsApart(Lowering& lowering, program::Block& body, const std::string& function)
       : lowering_(lowering), body_(body), function_(function), numbers_(lowering.program) {}
 
   void run() {
@@ -163,7 +163,7 @@ class Apart {
 void keep_apart(Lowering& lowering) {
   if (lowering.residents.empty()) return;
   program::for_each_function(lowering.program, [&](program::Block& body, const std::string& function) {
-    Apart(lowering, body, function).run();
+    WaitsApart(lowering, body, function).run();
   });
 }
 
