@@ -107,6 +107,25 @@ def test_a_weight_of_zeros_is_not_multiplied(machine: str, k: int) -> None:
     assert not np.any(ts.execute(program, {"x": whole_numbers(384, k)})["y"])
 
 
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "chiplet-2"])
+@pytest.mark.parametrize("zero_tiles", ["skip", "test"])
+@pytest.mark.parametrize("after", ["", "relu"])
+@pytest.mark.parametrize(("m", "k", "n", "kept"), [(65, 3, 40, 0), (200, 384, 130, 128), (64, 256, 256, 128)])
+def test_no_order_of_operations_changes_the_bits(
+    machine: str, zero_tiles: str, after: str, m: int, k: int, n: int, kept: int
+) -> None:
+    """Sums that no product writes, and pieces that several arrays finish, are waited for."""
+    weight = np.zeros((k, n))
+    weight[:kept] = 1
+    program = ts.compile(product(weight, m, after=after), machine, lowering="best", zero_tiles=zero_tiles)
+    x = whole_numbers(m, k)
+    wanted = np.maximum(x @ weight, 0) if after else x @ weight
+    np.testing.assert_array_equal(ts.execute(program, {"x": x}, find_races=True)["y"], wanted)
+    for seed in range(2):
+        got = ts.execute(program, {"x": x}, order="random", seed=seed, poison=True)
+        np.testing.assert_array_equal(got["y"], wanted)
+
+
 def test_what_is_left_counts_in_bounds() -> None:
     """Multiply-adds and bytes of the weight, by hand: 3 of 8 tiles."""
     weight = np.zeros((256, 512), np.float32)

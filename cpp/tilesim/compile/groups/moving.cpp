@@ -9,7 +9,7 @@ namespace {
 
 constexpr double tiles_part = 0.25;     ///< of the scratchpads that tiles have in any case
 constexpr double computed_part = 0.25;  ///< and more where operands of a product are computed: they are held twice
-constexpr double behind_part = 0.5;  ///< what bytes cost that arrive while something else takes longer
+constexpr double behind_part = 0.5;     ///< what bytes cost that arrive while something else takes longer
 
 }  // namespace
 

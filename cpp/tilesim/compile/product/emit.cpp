@@ -290,7 +290,7 @@ void ProductLowering::emit_finish(Block& block) {
   if (results_in_pieces()) return finish_in_pieces(block);
   for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Commit{"c", 0, 1}));
   if (columns_of_zeros_) fill_zero_sums(block);
-  const Expr filled = columns_of_zeros_ && direct_ ? 1 : 0;
+  const Expr filled = columns_of_zeros_ ? 1 : 0;
   block.push_back(on(direct_ ? "store0" : "vector", program::Wait{"c", 0, {}, 0, window_pieces() + filled}));
   emit_results(block);
 }

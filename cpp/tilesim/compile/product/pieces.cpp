@@ -157,18 +157,19 @@ void ProductLowering::finish_in_pieces(Block& block) {
     for (const std::string& queue : mma_queues())
       block.push_back(on(queue, program::Commit{"c", 0, all / unit_.grid.used()}));
   if (columns_of_zeros_) fill_zero_sums(block);
-  const std::int64_t filled = columns_of_zeros_ && direct_ ? all + 1 : 0;  // behind all that the arrays have written
+  // Behind all that the arrays have written: each commits its pieces together there.
+  const std::int64_t together = columns_of_zeros_ ? all + 1 : skips() ? all : 0;
   const bool reduces =
       std::any_of(outputs_.begin(), outputs_.end(), [](const Output& output) { return output.reduced_by != nullptr; });
   if (reduces) {
-    block.push_back(on(unit, program::Wait{"c", 0, {}, 0, all}));
+    block.push_back(on(unit, program::Wait{"c", 0, {}, 0, together > 0 ? together : all}));
     return emit_results(block);
   }
   const std::vector<int> cut = cut_results();
   at_piece_.insert(cut.begin(), cut.end());
   Block piece, results;
   // Also for a piece without elements: its commit must have shown before the tile is free.
-  const Expr pieces = filled > 0 ? Expr(filled) : (piece_number(cut) + Expr(1)) * Expr(unit_.grid.used());
+  const Expr pieces = together > 0 ? Expr(together) : (piece_number(cut) + Expr(1)) * Expr(unit_.grid.used());
   piece.push_back(on(unit, program::Wait{"c", 0, {}, 0, pieces}));
   emit_results(results);
   guarded(some_elements(cut), std::move(results), piece);

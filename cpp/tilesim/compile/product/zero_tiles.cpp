@@ -250,7 +250,7 @@ void ProductLowering::fill_zero_sums(Block& block) {
   piece = some.is_constant() ? std::move(fill) : where_left(some, std::move(fill));
   at_piece_.clear();
   wrap_pieces(dims, std::move(piece), block);
-  if (direct_) block.push_back(on("vector", program::Commit{"c", 0, 1}));
+  block.push_back(on("vector", program::Commit{"c", 0, 1}));
 }
 
 }  // namespace tilesim::lower
