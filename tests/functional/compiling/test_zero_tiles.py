@@ -8,21 +8,9 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.holes import TILE, holed
 from support.program_checks import unnoticed_mutants
 from tilesim import _core
-
-TILE = 128
-
-
-def holed(rows: int, columns: int, density: float, seed: int) -> Any:
-    """Small whole numbers, in tiles that are all zero or have none."""
-    rng = np.random.default_rng(seed)
-    values = rng.integers(1, 5, (rows, columns)) * rng.choice([-1, 1], (rows, columns))
-    down, across = -(-rows // TILE), -(-columns // TILE)
-    kept = np.zeros(down * across, bool)
-    kept[rng.permutation(down * across)[: round(density * down * across)]] = True
-    mask = np.kron(kept.reshape(down, across), np.ones((TILE, TILE), bool))[:rows, :columns]
-    return np.where(mask, values, 0).astype(np.float32)
 
 
 def product(b: Any, m: int, dtype: str = "f32", turned: bool = False, after: str = "", **attributes: Any) -> ts.Graph:

@@ -278,7 +278,7 @@ class Candidates {
 
 std::optional<AttentionPlan> plan_attention(const AttentionProblem& problem, const Share& machine) {
   constexpr double traffic_weight = 0.05;  // what others need of memory counts too, a little
-  constexpr double as_fast = 0.03;         // the walk tells no finer
+  constexpr double as_fast = 0.03;         // a judgement: the walk errs by 0.6 % in the median, 18 % at worst
   const auto fewest = [](const auto& walked) {
     std::int64_t bytes = INT64_MAX;
     for (const auto& one : walked) bytes = std::min(bytes, one.second->bytes);
