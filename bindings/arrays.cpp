@@ -59,6 +59,13 @@ void release(void* object) {
 }  // namespace
 
 py::dtype numpy_dtype(DType dtype) {
+  if (is_two_of_four(dtype)) {  // as an element lies
+    const py::tuple values = py::make_tuple("values", numpy_dtype(plain_of(dtype)), py::make_tuple(pattern_values));
+    py::list fields;
+    fields.append(values);
+    fields.append(py::make_tuple("places", py::dtype("uint8")));
+    return py::dtype::from_args(fields);
+  }
   const NumpyName& entry = numpy_names[static_cast<std::size_t>(dtype)];
   const std::string name(entry.name);
   if (!entry.in_ml_dtypes) return py::dtype(name);
@@ -66,6 +73,10 @@ py::dtype numpy_dtype(DType dtype) {
 }
 
 DType from_numpy_dtype(const py::dtype& dtype) {
+  if (dtype.has_fields() && py::object(dtype.attr("names")).equal(py::make_tuple("values", "places")))
+    if (const DType plain = from_numpy_dtype(dtype[py::str("values")].attr("base").cast<py::dtype>());
+        two_of_four(plain) != plain)
+      return two_of_four(plain);
   const std::string name = name_of(dtype);
   for (const NumpyName& entry : numpy_names)
     if (entry.name == name) return entry.dtype;

@@ -10,12 +10,12 @@
 #include <utility>
 
 #include "cancel.hpp"
-#include "tilesim/analytic/sparse/core.hpp"
 #include "tilesim/base/error.hpp"
+#include "tilesim/tile/sparse/core.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
-using namespace tilesim::analytic;
+using namespace tilesim::sparse;
 
 namespace {
 
@@ -42,7 +42,7 @@ Pattern array_of(const BitMatrix& bits) {
 
 SparseCore core_from(const std::string& dataflow, const std::map<std::string, std::int64_t>& settings) {
   SparseCore core;
-  core.dataflow = dataflow_named(dataflow);
+  core.dataflow = sparse_flow_named(dataflow);
   const std::pair<const char*, std::int64_t*> fields[] = {
       {"multipliers", &core.multipliers}, {"read_ports", &core.read_ports},     {"write_ports", &core.write_ports},
       {"lanes_a", &core.lanes_a},         {"lanes_b", &core.lanes_b},           {"tile_m", &core.tile_m},

@@ -11,6 +11,7 @@ from .base.errors import Error, InternalError, Unsupported, UserError
 from .base.lazy import lazy
 from .base.store import Store
 from .graph import Graph, GraphBuilder, optimize
+from .graph.gradient import gradient
 from .machine.device import Device, Level, Rate
 from .machine.machine import Machine
 from .mapping import MappingTable
@@ -74,6 +75,7 @@ __all__ = [
     "from_stablehlo",
     "from_torch",
     "fusion_rules",
+    "gradient",
     "lower_bound",
     "mapping",
     "memory",

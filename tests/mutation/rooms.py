@@ -69,6 +69,7 @@ TESTS: dict[str, list[str]] = {
         "functional/operations/test_linear_algebra.py",
     ],
     "tile": [
+        "unit/test_sparse_time.py",
         "functional/compiling/test_programs.py",
         "functional/operations/test_tiled_equals_reference.py",
         "unit/test_tile_latencies.py",
@@ -92,7 +93,6 @@ TESTS: dict[str, list[str]] = {
     ],
     "analytic": [
         "unit/test_closed_forms.py",
-        "unit/test_sparse_time.py",
         "unit/test_analytic_gemm.py",
         "unit/test_analytic_models.py",
         "unit/test_analytic_terms.py",

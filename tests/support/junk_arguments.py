@@ -176,6 +176,7 @@ _NET = {"k": lambda: 2, "packet": lambda: 1}
 _SMALL = {"batch": lambda: 1, "image": lambda: 32, "sequence": lambda: 4, "context": lambda: 4}
 
 CALLS: dict[str, dict[str, Callable[[], Any]]] = {
+    "ts.gradient": {"of": lambda: "y", "by": lambda: ["x"]},
     "ts.compile": {"machine": lambda: "edge-8"},
     "ts.Coverage": {"rows": lambda: []},
     "ts.Device": {

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 import tilesim as ts
 from tilesim.analytic.sparse import SparseCore, reference_patterns
-from tilesim.base.paths import configs_dir
 
 Bits = NDArray[np.bool_]
 Run = tuple[list[int], bool]  # contraction indices of one sum, and whether a multiplier before them carries a sum
@@ -301,26 +300,28 @@ def test_settings_out_of_range(settings: dict[str, object], words: str) -> None:
         SparseCore().replace(**settings).time(np.ones((2, 2)), np.ones((2, 2)))
 
 
-def test_presets_and_files(tmp_path: Path) -> None:
-    assert SparseCore.names() == ["dstc", "eyeriss-v2-pe", "sigma-256"]
-    for name in SparseCore.names():
-        text = (configs_dir() / "sparse" / f"{name}.json").read_text(encoding="utf-8")
-        given = json.loads(text)
-        assert given["name"] == name and set(given["sources"]) == set(given["settings"])
-        core = SparseCore.load(name)
-        assert (core.multipliers, core.dataflow) == (given["settings"]["multipliers"], given["settings"]["dataflow"])
+def test_cores_of_machines(tmp_path: Path) -> None:
+    assert SparseCore.names() == ["dense-sparse-2", "dstc", "eyeriss-v2-pe", "sigma-256"]
+    assert SparseCore.load("dstc") == SparseCore(128, 24, 128, "outer", lanes=(8, 16), tile=(32, 32))
+    assert SparseCore.load("eyeriss-v2-pe") == SparseCore(1, 1, 1, "row", segment=3)
+    assert SparseCore.load("sigma-256") == SparseCore(256, 128, 128)
+    assert SparseCore.load("dense-sparse-2") == SparseCore(1024, 1024, 1024, "outer")
     with pytest.raises(ts.UserError, match="Did you mean 'sigma-256'"):
         SparseCore.load("sigma-265")
+    with pytest.raises(ts.UserError, match="no multipliers that skip zeros"):
+        SparseCore.load("edge-8")
+    given = ts.Machine.load("sigma-256").to_dict()
     for settings, words in (
         ({"multiplier": 2}, "Did you mean 'multipliers'"),
         ({"multipliers": 48}, "power of two"),
         ({"multipliers": "many"}, "multipliers"),
         ({"dataflow": 3}, "dataflow"),
-        ({"lanes": [1, 2, 3]}, "no pair"),
-        ([], "settings"),
+        ({"dataflow": "iner"}, "Did you mean 'inner'"),
+        ({"lanes_a": 3, "dataflow": "outer"}, "lanes"),
     ):
+        given["core"]["array"]["sparse"] = {"multipliers": 64, "read_ports": 4, "write_ports": 4, **settings}
         file = tmp_path / "core.json"
-        file.write_text(json.dumps({"schema": "tilesim.sparse_core", "version": 1, "settings": settings}), "utf-8")
+        file.write_text(json.dumps(given), "utf-8")
         with pytest.raises(ts.UserError, match=words):
             SparseCore.load(file)
 

@@ -20,6 +20,8 @@ LeastProduct product(const GraphFunction& function, const Op& op, const Extents&
   LeastProduct least;
   least.dtype = function.value(op.operands[0]).type.dtype;
   least.batch = e.batch, least.m = e.m, least.n = e.n, least.k = e.k;
+  // Of an operand in the pattern 2:4 only what is kept is multiplied.
+  if (is_two_of_four(function.value(op.operands[1]).type.dtype)) least.k = std::ceil(least.k / 2);
   return least;
 }
 

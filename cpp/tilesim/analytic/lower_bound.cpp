@@ -12,6 +12,8 @@
 #include "tilesim/base/widening.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/passes/sparse_plan.hpp"
+#include "tilesim/graph/passes/two_of_four.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim::analytic {
@@ -33,6 +35,8 @@ class Parts {
   virtual double chip_bytes() const = 0;   ///< all memory on the chip; 0: not known
   virtual double cache_bytes() const = 0;  ///< of it, what may keep results behind the end
   virtual double bytes_per_second() const = 0;
+  virtual bool skips_zeros() const { return false; }         ///< whether any multiplier does
+  virtual bool takes_pattern(DType) const { return false; }  ///< weights of two of four values as such
 };
 
 /// Passes of whole tiles of [rows, columns], one side stationary, the other streaming by.
@@ -55,6 +59,8 @@ double best_rate(const ArraySpec& array, DType dtype) {
 double array_cycles(const LeastProduct& p, const ArraySpec& array) {
   const double rate = best_rate(array, p.dtype);
   if (array.count < 1 || !(rate > 0)) return never;
+  if (array.sparse.present())
+    return p.multiply_adds() / (rate * static_cast<double>(array.sparse.multipliers * array.count));
   const auto rows = static_cast<double>(array.rows), columns = static_cast<double>(array.columns);
   double cycles = 0;
   if (array.dataflow == Dataflow::output_stationary) {
@@ -93,6 +99,9 @@ class MachineParts final : public Parts {
   double array(const LeastProduct& product) const override {
     return least([&](const CoreSpec& core) { return array_cycles(product, core.array); });
   }
+  bool skips_zeros() const override {
+    return std::ranges::any_of(sorts_, [](const CoreSpec* core) { return core->array.sparse.present(); });
+  }
   double vector(const LeastFunctions& functions, DType dtype) const override {
     return least([&](const CoreSpec& core) { return vector_cycles(functions, dtype, core.vector); });
   }
@@ -110,6 +119,13 @@ class MachineParts final : public Parts {
   double bytes_per_second() const override {
     const MemorySpec& memory = machine_.memory;
     return static_cast<double>(memory.bytes_per_second) * (memory.kind == "bank" ? 1 : memory.efficiency);
+  }
+
+  bool takes_pattern(DType dtype) const override {
+    return std::ranges::any_of(sorts_, [&](const CoreSpec* sort) {
+      const auto rate = sort->array.rates.find(dtype);
+      return sort->array.two_of_four && sort->array.count > 0 && rate != sort->array.rates.end() && rate->second > 0;
+    });
   }
 
  private:
@@ -240,6 +256,10 @@ class Sum {
     LeastWork least = least_work(graph_, function, op, known);
     if (const int zeros = zero_tiles_of(op).operand; zeros >= 0)
       for (LeastProduct& product : least.products) product.batch *= share_left(graph_, function, op, zeros);
+    // Of zeros that only data tell there may be any number.
+    if (const auto plan = parts_.skips_zeros() ? sparse_plan_of(graph_, op) : std::nullopt; plan)
+      for (LeastProduct& product : least.products)
+        product.batch *= std::max(0.0, static_cast<double>(plan->products)) / (product.m * product.n * product.k);
     BoundRow row{op.name, std::string(info(op.kind).name), times};
     const bool from = op.kind != Kind::attention && op.operands.size() > 1 && op.operands[0] != no_value &&
                       op.operands[1] != no_value && stored[at(op.operands[0])] && stored[at(op.operands[1])];
@@ -275,6 +295,9 @@ LowerBound bound(const Graph& graph, const Parts& parts, const AttentionData& kn
   know_attention_data(plain, known);
   remove_no_ops(plain);
   merge_common_subexpressions(plain);
+  compress_two_of_four(plain, [&](const Op&, DType dtype) -> std::string {
+    return parts.takes_pattern(dtype) ? "" : "the arrays do not take the pattern";
+  });
   remove_dead_code(plain);
   LowerBound least;
   Sum sum(plain, parts, least);

@@ -19,7 +19,7 @@ struct Entry {
 };
 
 using C = DTypeClass;
-constexpr std::array<Entry, dtype_count> table{{
+constexpr std::array<Entry, dtype_count + pattern_count> table{{
     {"f64", 64, C::floating, 52},        {"f32", 32, C::floating, 23},        {"f16", 16, C::floating, 10},
     {"bf16", 16, C::floating, 7},        {"f8e4m3fn", 8, C::floating, 3},     {"f8e5m2", 8, C::floating, 2},
     {"f8e4m3fnuz", 8, C::floating, 3},   {"f8e5m2fnuz", 8, C::floating, 2},   {"f8e8m0fnu", 8, C::floating, 0},
@@ -27,8 +27,13 @@ constexpr std::array<Entry, dtype_count> table{{
     {"i16", 16, C::signed_integer, 0},   {"i8", 8, C::signed_integer, 0},     {"i4", 4, C::signed_integer, 0},
     {"u64", 64, C::unsigned_integer, 0}, {"u32", 32, C::unsigned_integer, 0}, {"u16", 16, C::unsigned_integer, 0},
     {"u8", 8, C::unsigned_integer, 0},   {"u4", 4, C::unsigned_integer, 0},   {"bool", 8, C::boolean, 0},
-    {"c64", 64, C::complex, 23},
+    {"c64", 64, C::complex, 23},         {"f32_2of4", 136, C::pattern, 0},    {"f16_2of4", 72, C::pattern, 0},
+    {"bf16_2of4", 72, C::pattern, 0},    {"i8_2of4", 40, C::pattern, 0},
 }};
+constexpr std::array<std::pair<DType, DType>, pattern_count> patterns{{{DType::f32, DType::f32_2of4},
+                                                                       {DType::f16, DType::f16_2of4},
+                                                                       {DType::bf16, DType::bf16_2of4},
+                                                                       {DType::i8, DType::i8_2of4}}};
 
 const Entry& entry(DType dtype) { return table[static_cast<std::size_t>(dtype)]; }
 
@@ -100,6 +105,17 @@ int host_bytes(DType dtype) { return (entry(dtype).bits + 7) / 8; }
 std::int64_t packed_bytes(DType dtype, std::int64_t count) {
   return bits(dtype) == 4 ? count / 2 + count % 2 : count * (bits(dtype) / 8);
 }
+bool is_two_of_four(DType dtype) { return entry(dtype).kind == C::pattern; }
+DType two_of_four(DType plain) {
+  for (const auto& [own, pattern] : patterns)
+    if (own == plain) return pattern;
+  return plain;
+}
+DType plain_of(DType dtype) {
+  for (const auto& [own, pattern] : patterns)
+    if (pattern == dtype) return own;
+  return dtype;
+}
 DTypeClass dtype_class(DType dtype) { return entry(dtype).kind; }
 bool is_float(DType dtype) { return entry(dtype).kind == C::floating; }
 bool is_integer(DType dtype) {
@@ -108,8 +124,8 @@ bool is_integer(DType dtype) {
 std::string_view name(DType dtype) { return entry(dtype).name; }
 
 DType parse_dtype(std::string_view text) {
-  for (std::size_t i = 0; i < table.size(); ++i)
-    if (table[i].name == text) return static_cast<DType>(i);
+  for (int i = 0; i < dtype_count; ++i)
+    if (table[static_cast<std::size_t>(i)].name == text) return static_cast<DType>(i);
   for (const auto& [alias, dtype] : aliases)
     if (alias == text) return dtype;
   std::vector<std::string> known = dtype_names();
@@ -120,9 +136,15 @@ DType parse_dtype(std::string_view text) {
   throw UserError({"unknown dtype", {}, "'" + std::string(text) + "'", allowed, nearest(lower, known)});
 }
 
+DType parse_held_dtype(std::string_view text) {
+  for (const auto& [plain, pattern] : patterns)
+    if (name(pattern) == text) return pattern;
+  return parse_dtype(text);
+}
+
 std::vector<std::string> dtype_names() {
   std::vector<std::string> names;
-  for (const Entry& e : table) names.emplace_back(e.name);
+  for (int i = 0; i < dtype_count; ++i) names.emplace_back(table[static_cast<std::size_t>(i)].name);
   return names;
 }
 

@@ -32,10 +32,16 @@ enum class DType : std::uint8_t {
   u4,
   boolean,
   c64,
+  // Of operands that arrays take in the pattern 2:4: see `two_of_four`.
+  f32_2of4,
+  f16_2of4,
+  bf16_2of4,
+  i8_2of4,
 };
-inline constexpr int dtype_count = 22;
+inline constexpr int dtype_count = 22;  ///< of tensors; those of patterns come behind
+inline constexpr int pattern_count = 4;
 
-enum class DTypeClass : std::uint8_t { floating, signed_integer, unsigned_integer, boolean, complex };
+enum class DTypeClass : std::uint8_t { floating, signed_integer, unsigned_integer, boolean, complex, pattern };
 
 /// Bits of one element as stored in a memory (4 for i4; 8 for bool; 64 for c64).
 int bits(DType dtype);
@@ -43,6 +49,14 @@ int bits(DType dtype);
 int host_bytes(DType dtype);
 /// Bytes that `count` densely packed elements take in a memory: ceil(count * bits / 8).
 std::int64_t packed_bytes(DType dtype, std::int64_t count);
+/// An element of a 2:4 type is eight neighbours of the plain type, of which every four have two values at most: four
+/// values, then a byte with the place of each in its four, two bits each, the first in the low ones.
+inline constexpr std::int64_t pattern_neighbours = 8, pattern_values = 4;
+bool is_two_of_four(DType dtype);
+/// The 2:4 type of a plain one, which is returned itself where it has none; and back.
+DType two_of_four(DType plain);
+DType plain_of(DType dtype);
+
 DTypeClass dtype_class(DType dtype);
 bool is_float(DType dtype);
 bool is_integer(DType dtype);  ///< signed or unsigned, without bool
@@ -50,6 +64,8 @@ bool is_integer(DType dtype);  ///< signed or unsigned, without bool
 std::string_view name(DType dtype);
 /// Canonical name or alias ("bfloat16", "fp32", "float32", "int8", ...). Throws UserError with a suggestion.
 DType parse_dtype(std::string_view text);
+/// The same of what programs hold: 2:4 types by their names too.
+DType parse_held_dtype(std::string_view text);
 std::vector<std::string> dtype_names();
 
 /// Unit roundoff u (half the spacing just above 1) of a float type; 0 for integers and bool.

@@ -9,15 +9,16 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/apart.hpp"
 #include "tilesim/compile/attention/attention.hpp"
+#include "tilesim/compile/chain/chain.hpp"
 #include "tilesim/compile/groups/grouping.hpp"
+#include "tilesim/compile/layouts/lanes.hpp"
+#include "tilesim/compile/layouts/layouts.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/passes/passes.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
 #include "tilesim/compile/plan/core_sorts.hpp"
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
-#include "tilesim/compile/plan/lanes.hpp"
-#include "tilesim/compile/plan/layouts.hpp"
 #include "tilesim/compile/prepare/boundary.hpp"
 #include "tilesim/compile/prepare/checks.hpp"
 #include "tilesim/compile/prepare/loops.hpp"
@@ -75,6 +76,10 @@ class Compiler {
     program_.tensors = lower::owners_first(std::move(program_.tensors));
     choices_.tensors.forget();
     lower::Lowering lowering{std::move(program_), whole, machine_, std::move(facts_)};
+    for (const Alias& alias : graph.entry().aliases)
+      lowering.states.emplace_back(
+          graph.entry().value(graph.entry().outputs[static_cast<std::size_t>(alias.output)]).name,
+          graph.entry().value(graph.entry().inputs[static_cast<std::size_t>(alias.input)]).name);
     lowering.wish = {options_.residency == "auto" && options_.only.empty(), options_.levels};
     if (machine_.sorts.empty())
       lowering.again = [this](lower::Lowering& of, const std::string& function, std::size_t kernel,
@@ -211,7 +216,7 @@ class Compiler {
       }
       const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main,
                                                                options_.record_fusion ? &looked_at : nullptr);
-      lower::assign_layouts(context, kernels);
+      lower::assign_layouts(context, kernels, rules_.native);
       program::Block block;
       const std::string name = is_main ? std::string() : prefix.substr(0, prefix.size() - 1);
       std::vector<lower::KernelFacts>& facts = facts_[name];
@@ -226,14 +231,15 @@ class Compiler {
         const std::size_t product = products_.size(), vector = vectors_.size();
         LoweredKernel lowered = lower_kernel(context, kernel, machine_);
         if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be refused as well
-          const lower::Apart why{refused->by_price, refused->text()};
-          const bool apart = !is_given(function, kernel) && split(function, kernel, why, kept_apart);
+          const bool apart = !is_given(function, kernel) && split(function, kernel, *refused, kept_apart);
           if (whole && !apart) throw UserError(refused->why);
           whole = false;
           if (!apart) continue;  // what another one gave up may be all that it needs: the next round tells
-          notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
+          if (!refused->siblings || !refused->by_price)
+            notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
           continue;
         }
+        if (joined_already(function, kernel, std::get<program::Statement>(lowered))) continue;
         block.push_back(std::move(std::get<program::Statement>(lowered)));
         if (!std::holds_alternative<program::Scope>(block.back().action)) continue;
         facts.push_back(facts_of(function, kernel));
@@ -253,16 +259,28 @@ class Compiler {
     }
   }
 
+  /// What makes the parts of a concat has stored them all.
+  static bool joined_already(const GraphFunction& function, const Kernel& kernel, const program::Statement& statement) {
+    const auto* scope = std::get_if<program::Scope>(&statement.action);
+    return scope && scope->body.empty() && function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::concat;
+  }
+
   /// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
   bool is_given(const GraphFunction& function, const Kernel& kernel) const {
     if (tiled(kernel)) return options_.vectors.count(kernel.name) > 0;
     return kernel.anchor >= 0 && options_.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
   }
 
-  /// Takes the kernel's fused operations apart: first a reduction behind a product, then what feeds the product, then
-  /// everything. False when nothing is left to take apart.
-  static bool split(const GraphFunction& function, const Kernel& kernel, const lower::Apart& why,
+  /// Takes the kernel's fused operations apart: first products that read the same, a reduction behind a product, then
+  /// what feeds the product, then everything. False when nothing is left to take apart.
+  static bool split(const GraphFunction& function, const Kernel& kernel, const lower::Refusal& refused,
                     lower::KeptApart& kept_apart) {
+    const lower::Apart why{refused.by_price, refused.text()};
+    if (!kernel.parts.empty() && (refused.siblings || !refused.by_price)) {
+      for (const Kernel::Part& part : kernel.parts)
+        kept_apart.products.try_emplace(function.ops[static_cast<std::size_t>(part.product)].name, why);
+      return true;
+    }
     std::set<ValueId> made;
     for (int op : kernel.ops)
       for (ValueId result : function.ops[static_cast<std::size_t>(op)].results) made.insert(result);
@@ -300,7 +318,7 @@ class Compiler {
     worked(1 << 14);
     std::vector<int> on_vector;
     for (int op : kernel.ops)
-      if (op != kernel.anchor) on_vector.push_back(op);
+      if (!kernel.multiplies(op)) on_vector.push_back(op);
     lower::check_vector_dtypes(context, on_vector);
     const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
     if (kernel.family == lower::Family::call && op.kind != Kind::while_loop) return lower::on("", call(context, op));
@@ -423,6 +441,7 @@ class Compiler {
 
   lower::Lowered lower_with(Context& context, const Kernel& kernel) {
     if (kernel.family == lower::Family::product) return lower::lower_product(context, kernel);
+    if (kernel.family == lower::Family::chain) return lower::lower_chain(context, kernel);
     if (kernel.family == lower::Family::call)
       return loop(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]);
     if (kernel.family == lower::Family::vector) return lower::lower_vector(context, kernel);

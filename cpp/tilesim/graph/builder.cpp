@@ -170,8 +170,10 @@ ValueId Builder::transpose(ValueId x, std::vector<std::int64_t> permutation) {
 
 void Builder::output(ValueId value, const std::string& name) {
   type(value);
-  Value& entry = body().values[static_cast<std::size_t>(value)];
-  if (!name.empty() && name != entry.name) entry.name = fresh(name);
+  const auto named = [&] { return name.empty() || name == body().value(value).name; };
+  const bool kept = std::ranges::count(body().inputs, value) > 0 || std::ranges::count(body().outputs, value) > 0;
+  if (kept && !named()) value = op(Kind::copy, {value})[0];  // inputs and other outputs keep their names
+  if (!named()) body().values[static_cast<std::size_t>(value)].name = fresh(name);
   body().outputs.push_back(value);
 }
 

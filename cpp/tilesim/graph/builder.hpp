@@ -33,6 +33,7 @@ class Builder {
   ValueId transpose(ValueId x, std::vector<std::int64_t> permutation);
   /// Place in the user's model of the operations that follow.
   void set_source(std::string source) { source_ = std::move(source); }
+  /// A value that has a name to keep (an input, another output) is copied where `name` is not that.
   void output(ValueId value, const std::string& name = {});
   void alias(int output, int input);
   const TensorType& type(ValueId value) const;

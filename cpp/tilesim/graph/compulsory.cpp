@@ -329,7 +329,13 @@ std::int64_t compulsory_bytes(const Graph& graph) {
   Reads reads(graph);
   reads.weights(graph.main);
   std::int64_t total = reads.weight_total();
-  std::set<ValueId> written, counted;  ///< outputs and inputs that are dealt with
+  std::set<ValueId> written, counted;       ///< outputs and inputs that are dealt with
+  for (const ValueId input : entry.inputs)  // passed through, it stays where it is
+    if (std::ranges::count(entry.outputs, input) > 0) {
+      total += reads.in_place(graph.main, input, input)->read;
+      written.insert(input);
+      counted.insert(input);
+    }
   for (const Alias& alias : entry.aliases) {
     const ValueId input = entry.inputs[at(alias.input)], output = entry.outputs[at(alias.output)];
     std::optional<Reads::Change> change;

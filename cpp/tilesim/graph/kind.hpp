@@ -7,7 +7,9 @@
 // contract(a, b, [bias])
 //     a_batch, b_batch, a_contract, b_contract: axes, paired in order. dtype: of the result (a's, or i32 for integers
 //     below 32 bits). Result axes: batch, free axes of a, of b. bias broadcasts to the result. precision "exact": float
-//     operands are multiplied as they are and summed in f32 or wider, whatever the arrays do.
+//     operands are multiplied as they are and summed in f32 or wider, whatever the arrays do. b_format "2:4": of four
+//     neighbours of b along the contraction two are zero; lowering may store it so, in a 2:4 type (an element for eight
+//     neighbours of the one contracted axis, the last one may reach beyond).
 // convolution(x, w, [bias])
 //     x_labels and y_labels "NCHW", "NHWC", "NCW", "NCDHW", ..; w_labels "OIHW", ..: spatial letters are matched by
 //     name. strides, pads (low, high per spatial axis, interleaved, may be negative), window_dilation, input_dilation
@@ -125,6 +127,7 @@ struct AxisAccess {
   bool may_leave = false;  ///< may fall outside the axis (padding): then the fill of the kind is read
   std::int64_t divisor =
       1;  ///< > 1: only multiples exist (input dilation): floor-divided after the sum, others read fill
+  std::int64_t window = 1;  ///< elements from there on that every point reads together
 };
 struct Access {
   std::vector<AxisAccess> axes;

@@ -8,6 +8,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/passes/sparse_plan.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim {
@@ -46,6 +47,7 @@ void drop_unread_weights(Graph& graph) {
       if (op.kind == Kind::constant) read.insert(op.attributes.text("reference"));
       if (const ZeroTiles tiles = zero_tiles_of(op); tiles.operand >= 0)
         read.merge(std::set{tiles.before, tiles.beside});
+      for (std::string& name : sparse_weights(op)) read.insert(std::move(name));
     }
   std::erase_if(graph.weights, [&](const auto& entry) { return !read.count(entry.first); });
 }

@@ -46,12 +46,27 @@ void read_section(Machine& machine, const Json& json, const std::string& prefix)
   }
 }
 
+/// In a pattern the cells hold the weights: they choose among the elements that pass.
+void check_pattern(const Machine& machine) {
+  const auto check = [](const CoreSpec& core) {
+    if (core.array.two_of_four && core.array.dataflow == Dataflow::input_stationary)
+      throw UserError({"arrays that hold the first operand take no pattern of the second one",
+                       "core.array.pattern",
+                       "2:4 with the dataflow input_stationary",
+                       "none, or another dataflow",
+                       {}});
+  };
+  check(machine.core);
+  for (const CoreSort& sort : machine.sorts) check(sort.core);
+}
+
 void check_machine(const Machine& machine, const Json& json) {
   if (machine.memory.bytes_per_second <= 0) json.fail("the setting memory.bandwidth is missing");
   if (machine.core.array.count > 0 && machine.core.array.rates.empty())
     json.fail("the setting core.array.rates is missing", "{\"f32\": 1.0, ...}");
   try {
     check_memory(machine);
+    check_pattern(machine);
   } catch (const UserError& error) {
     const UserError::Parts& parts = error.parts();
     json.fail(parts.what + ": " + parts.place + " is " + parts.value, parts.allowed);
@@ -60,6 +75,7 @@ void check_machine(const Machine& machine, const Json& json) {
   const Json* cache = memory ? memory->find("cache") : nullptr;
   if (cache && !cache->find("sets")) cache->fail("the setting memory.cache.sets is missing", "1 or more; 0: no cache");
   check_cache(machine, cache ? cache->place() : json.place());
+  check_sparse(machine, json.place());
 }
 
 }  // namespace
@@ -168,6 +184,8 @@ Machine Machine::replace(const std::map<std::string, Json>& changes) const {
   }
   resolve_sorts(result);
   check_memory(result);
+  check_sparse(result, {});
+  check_pattern(result);
   const auto of_cache = changes.lower_bound("memory.cache.");
   if (of_cache != changes.end() && of_cache->first.compare(0, 13, "memory.cache.") == 0) {
     if (result.memory.cache.sets == 0 && !changes.count("memory.cache.sets"))
@@ -207,7 +225,9 @@ namespace {
 void add_rates(Device& device, const CoreSpec& core) {
   const double clock = static_cast<double>(core.clock.hertz), cores = static_cast<double>(core.count);
   const ArraySpec& array = core.array;
-  const double cells = static_cast<double>(array.count * array.rows * array.columns);
+  const bool sparse = array.sparse.present();
+  const double cells =
+      static_cast<double>(array.count * (sparse ? array.sparse.multipliers : array.rows * array.columns));
   for (const auto& [dtype, rate] : array.rates) device.matrix_rates[dtype] += 2 * cells * rate * clock * cores;
   const VectorSpec& vector = core.vector;
   for (int i = 0; i < dtype_count; ++i) {

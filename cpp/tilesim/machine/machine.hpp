@@ -9,6 +9,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tilesim/base/json/json.hpp"
@@ -19,6 +20,30 @@
 namespace tilesim {
 
 enum class Dataflow : std::uint8_t { weight_stationary, output_stationary, input_stationary };
+
+enum class SparseFlow : std::uint8_t { inner, outer, row };
+
+/// A row of multipliers that skips zeros: what a placement, a column or a row costs is in docs/sparse.md.
+struct SparseSpec {
+  std::int64_t multipliers = 0;  ///< 0: none, the array is dense. inner: a power of two
+  std::int64_t read_ports = 1;   ///< inner: divides multipliers; each serves a block of neighbours
+  std::int64_t write_ports = 1;  ///< output lines
+  SparseFlow dataflow = SparseFlow::inner;
+  /// outer: lanes for elements of a column of a and of a row of b; 0: any pairs, as many as multipliers.
+  std::int64_t lanes_a = 0, lanes_b = 0;
+  /// outer: block of the result whose sums stay where they are added; 0: sums are merged through the write ports.
+  std::int64_t tile_m = 0, tile_n = 0;
+  /// outer without a tile, row: sums that fit on the chip; more go out and come back. 0: all.
+  std::int64_t accumulators = 0;
+  /// row: a row of b is fetched in parts of so many elements, each of which costs a cycle even if empty; 0: whole rows,
+  /// an empty one costs none.
+  std::int64_t segment = 0;
+  bool present() const { return multipliers > 0; }
+  void check() const;  ///< throws UserError
+};
+/// Throws UserError with a suggestion.
+SparseFlow sparse_flow_named(std::string_view name);
+std::string_view flow_name(SparseFlow flow);
 
 struct ArraySpec {
   std::int64_t count = 1;   ///< arrays per core
@@ -31,7 +56,11 @@ struct ArraySpec {
   Numerics numerics;                       ///< rounding of float operands, accumulator
   std::int64_t weight_rows_per_cycle = 1;  ///< weight-stationary: rows of the weight tile loaded per cycle
   bool weight_double_buffer = true;        ///< next weights load while the current ones are used
-  bool separate_accumulator = false;       ///< partial sums live in the accumulator memory, not in the scratchpad
+  SparseSpec sparse;                       ///< multipliers that skip zeros stand in the place of rows and columns
+  /// Of eight neighbours of the weights along the contraction the cells take the four values, and choose the elements
+  /// of the other operand that these meet: a product of twice the depth in the same time.
+  bool two_of_four = false;
+  bool separate_accumulator = false;  ///< partial sums live in the accumulator memory, not in the scratchpad
 };
 
 struct VectorSpec {

@@ -199,12 +199,19 @@ void array_settings(std::vector<Setting>& all) {
       [](const Machine& m) { return std::string(dataflows[static_cast<std::size_t>(m.core.array.dataflow)]); },
       [](Machine& m, std::size_t i) { m.core.array.dataflow = static_cast<Dataflow>(i); }));
   all.push_back(rates());
+  all.push_back(choice(
+      "core.array.pattern", {"none", "2:4"},
+      "2:4: weights of which two of four neighbours are kept pass in half of the steps of the contraction",
+      [](const Machine& m) { return std::string(m.core.array.two_of_four ? "2:4" : "none"); },
+      [](Machine& m, std::size_t i) { m.core.array.two_of_four = i == 1; }));
+  all.back().added = true;
   all.push_back(multiply_type());
   all.push_back(accumulate_type());
   all.push_back(whole("core.array.weight_rows_per_cycle", U::count, 1, 65536,
                       "rows of the stationary tile loaded per cycle", AT(core.array.weight_rows_per_cycle)));
   all.push_back(flag("core.array.weight_double_buffer", "the next stationary tile loads while the present one is used",
                      AT(core.array.weight_double_buffer)));
+  for (Setting& setting : sparse_settings()) all.push_back(std::move(setting));
 }
 
 void vector_settings(std::vector<Setting>& all) {

@@ -31,6 +31,10 @@ std::vector<Setting> region_settings();
 Setting network_kind();
 /// What contradicts between memory, regions and cores; UserError with the place.
 void check_memory(const Machine& machine);
+/// Settings of multipliers that skip zeros, in the place of an array.
+std::vector<Setting> sparse_settings();
+/// What contradicts among them; UserError with the place.
+void check_sparse(const Machine& machine, const std::string& place);
 /// Settings of the cache before the memory channels.
 std::vector<Setting> cache_settings();
 /// What contradicts within the cache's settings, with the place; nothing without a cache.

@@ -25,9 +25,23 @@ std::int64_t ArrayGrid::largest(int dim, std::int64_t extent) const {
 
 namespace {
 
+/// Where memory does not say which row dim lies over the sublanes: the one that fills whole registers best.
+int densest_dim(const Problem& problem, const Share& machine) {
+  const std::int64_t sublanes = machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 1;
+  const auto padding = [&](int dim) {
+    const std::int64_t extent = std::max<std::int64_t>(1, problem.domain.extents[static_cast<std::size_t>(dim)]);
+    return static_cast<double>(round_up(extent, sublanes)) / static_cast<double>(extent);
+  };
+  int best = problem.m_dims.back();
+  for (int dim : problem.m_dims)
+    if (padding(dim) < padding(best)) best = dim;
+  return best;
+}
+
 /// Of the row dims, of which there must be one, the innermost for the arrays: the one that lies over the sublanes in
 /// memory.
-int sublane_dim(const Problem& problem) {
+int sublane_dim(const Problem& problem, const Share& machine) {
+  if (problem.computed[0]) return densest_dim(problem, machine);
   const std::vector<AxisAccess>& axes = problem.domain.operands[0].axes;
   const std::vector<int>& order = problem.minor_to_major[0];
   if (axes.size() > 1) {
@@ -36,7 +50,7 @@ int sublane_dim(const Problem& problem) {
     if (!terms.empty() && std::count(problem.m_dims.begin(), problem.m_dims.end(), terms[0].dim) > 0)
       return terms[0].dim;
   }
-  return problem.m_dims.back();
+  return densest_dim(problem, machine);
 }
 
 /// Contracted elements that one vector compute covers at most, of the whole domain; more taps become a loop of
@@ -53,10 +67,12 @@ void add_cut(std::vector<ArrayGrid::Cut>& cuts, int dim, std::int64_t extent, st
 
 Descriptor array_descriptor(const ArrayDims& dims, const std::vector<std::int64_t>& tile, const ArrayGrid& grid,
                             const Share& machine) {
-  return product_descriptor(dims, machine.layout, [&](int i) {
+  Descriptor d = product_descriptor(dims, machine.layout, [&](int i) {
     const int dim = dims.order[static_cast<std::size_t>(i)];
     return grid.largest(dim, tile[static_cast<std::size_t>(dim)]);
   });
+  if (is_two_of_four(dims.b)) d.k *= pattern_neighbours;
+  return d;
 }
 
 /// A multiplication and an addition per tap.
@@ -124,15 +140,17 @@ ArrayGrid array_grid(const Problem& problem, const Nest& nest, const ArrayDims& 
 }
 
 /// Whether the rows may lie still while the columns stream, which ends with rows over the lanes: where memory is tiled
-/// for the lanes the result would have to change them.
+/// for the lanes the result would have to change them. What is in the pattern 2:4 always lies still: its cells choose
+/// among the elements that pass.
 bool either_may_stay(const Problem& problem, const Share& machine) {
   return machine.core.array.dataflow == Dataflow::weight_stationary && machine.layout.tile.empty() &&
-         problem.counted_by_data < 0 && !problem.m_dims.empty() && !problem.n_dims.empty();
+         problem.counted_by_data < 0 && !is_two_of_four(problem.dtypes[1]) && !problem.m_dims.empty() &&
+         !problem.n_dims.empty();
 }
 
 }  // namespace
 
-ArrayDims array_dims(const Problem& problem, const Nest& nest) {
+ArrayDims array_dims(const Problem& problem, const Nest& nest, const Share& machine) {
   const int pack = nest.pack;
   ArrayDims dims;
   dims.batch = static_cast<int>(problem.batch_dims.size());
@@ -148,7 +166,7 @@ ArrayDims array_dims(const Problem& problem, const Nest& nest) {
       if (dim != innermost) dims.order.push_back(dim);
     if (!group.empty()) dims.order.push_back(innermost);
   };
-  add(problem.m_dims, problem.m_dims.empty() ? -1 : sublane_dim(problem));
+  add(problem.m_dims, problem.m_dims.empty() ? -1 : sublane_dim(problem, machine));
   for (int dim : problem.k_dims)
     if (dim != pack) dims.order.push_back(dim);
   if (pack >= 0) dims.order.insert(dims.order.end() - 1, pack);
@@ -180,7 +198,7 @@ TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machin
     work.lane = lane_dim(problem, nest, machine);
     return work;
   }
-  work.dims = array_dims(problem, nest);
+  work.dims = array_dims(problem, nest, machine);
   work.unfold = nest.unfold;
   work.grid = array_grid(problem, nest, work.dims, machine, latency);
   if (!either_may_stay(problem, machine)) return work;

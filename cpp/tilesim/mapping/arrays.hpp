@@ -11,7 +11,7 @@ namespace tilesim::mapping {
 
 /// Of a product's array computes as they stand in its program: problem dims, in that order.
 struct ArrayDims : ProductDims { std::vector<int> order; };
-ArrayDims array_dims(const Problem& problem, const Nest& nest);
+ArrayDims array_dims(const Problem& problem, const Nest& nest, const Share& machine);
 
 /// Of a product on the vector unit: contracted dims that one compute sums, and those over whose tiles a loop goes.
 struct VectorTaps { std::vector<int> summed, looped; };

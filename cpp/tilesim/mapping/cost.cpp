@@ -136,7 +136,7 @@ std::int64_t CostModel::moved(std::size_t operand, const std::vector<Span>& regi
 /// Where the region of one tile lies along an axis, clipped to the tensor.
 CostModel::Span CostModel::span(const AxisAccess& axis, std::int64_t size, std::int64_t along, const Nest& nest,
                                 const Extents& index) const {
-  std::int64_t low = axis.constant, high = axis.constant;
+  std::int64_t low = axis.constant, high = axis.constant + axis.window - 1;
   for (const AxisAccess::Term& term : axis.terms) {
     const auto d = static_cast<std::size_t>(term.dim);
     const Interval part = interval(nest, d, index[d]);
@@ -385,7 +385,8 @@ void CostModel::with_depths(Cost& cost, const std::vector<std::int64_t>& depths)
 }
 
 bool CostModel::fits(const Nest& nest) const {
-  return demand(problem_, nest, plan_loops(problem_, nest, own_), machine_).fits(machine_);
+  return !stores_between(problem_, nest) &&
+         demand(problem_, nest, plan_loops(problem_, nest, own_), machine_).fits(machine_);
 }
 
 }  // namespace tilesim::mapping

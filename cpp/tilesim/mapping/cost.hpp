@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <unordered_map>
 #include <vector>
 
@@ -46,8 +47,9 @@ class CostModel {
   double bound(const Cost& cost, const std::vector<std::int64_t>& depths) const;
   void with_depths(Cost& cost, const std::vector<std::int64_t>& depths) const;
   /// Cycles by walking the tiles through load queue, array, vector unit and store queue with finite rings.
-  /// Infinite for more than `most_steps` tiles.
-  double steps(const Nest& nest, std::int64_t most_steps = 20000);
+  /// Infinite for more than `most_steps` tiles, and maybe where it is more than `limit`.
+  double steps(const Nest& nest, std::int64_t most_steps = 20000,
+               double limit = std::numeric_limits<double>::infinity());
   /// In how many queues the nest's loads are fastest by that walk: one for each operand, or one for both, since two
   /// that share a memory both arrive late. As many as the machine has for more than `most_steps` tiles.
   std::int64_t load_queues(const Nest& nest, std::int64_t most_steps = 20000);
@@ -85,7 +87,7 @@ class CostModel {
   struct Hash { std::size_t operator()(const Extents& key) const; };
   struct Walk;  // steps.cpp
   struct Times { double one = 0, two = 0; };
-  Times walked(const Nest& nest, std::int64_t most_steps);
+  Times walked(const Nest& nest, std::int64_t most_steps, double limit);
   Times crowded(const Nest& nest, std::int64_t most_steps);
   double crowded(const Walk& listed, bool two) const;
   std::int64_t part_begin(std::size_t operand, std::int64_t core) const;

@@ -18,7 +18,7 @@ CostModel::Repeated CostModel::repeats(const AxisAccess& axis, std::int64_t size
     const std::int64_t most = moving ? parts(nest, static_cast<std::size_t>(moving->dim)) : 1;
     if (term.coefficient > 0 && parts(nest, static_cast<std::size_t>(term.dim)) > most) moving = &term;
   }
-  std::int64_t low = axis.constant, high = axis.constant;  // of its first tile, not clipped
+  std::int64_t low = axis.constant, high = axis.constant + axis.window - 1;  // of its first tile, not clipped
   for (const AxisAccess::Term& term : axis.terms) {
     const auto d = static_cast<std::size_t>(term.dim);
     const std::int64_t reach = term.coefficient * ((&term == moving ? nest.tiles[d] : problem_.domain.extents[d]) - 1);

@@ -23,6 +23,7 @@ class Writer {
       add(axis.constant);
       add(axis.may_leave);
       add(axis.divisor);
+      add(axis.window);
     }
     text += "|";
   }
@@ -65,7 +66,8 @@ std::string identity(const Problem& problem) {
   out.add_all(problem.outside_contraction);
   for (std::int64_t number :
        {std::int64_t{problem.computed[0]}, std::int64_t{problem.computed[1]}, std::int64_t{problem.on_vector},
-        problem.contexts, problem.cores, std::int64_t{problem.multicast}, problem.epilogue_functions})
+        problem.contexts, problem.cores, std::int64_t{problem.multicast}, problem.epilogue_functions,
+        std::int64_t{problem.siblings}})
     out.add(number);
   return std::move(out.text);
 }

@@ -54,7 +54,7 @@ std::int64_t swept_extent(const Problem& problem, const Nest& nest, const AxisAc
   std::vector<std::int64_t> index(axis.terms.size(), 0);
   std::int64_t total = 0;
   while (true) {
-    std::int64_t low = axis.constant, high = axis.constant;
+    std::int64_t low = axis.constant, high = axis.constant + axis.window - 1;
     for (std::size_t i = 0; i < axis.terms.size(); ++i) {
       if (i == longest) continue;
       const auto d = static_cast<std::size_t>(axis.terms[i].dim);
@@ -80,7 +80,7 @@ struct Reach { std::int64_t begin = 0, end = 0; };  ///< along an axis, not clip
 
 /// Of the first tile.
 Reach reach_of(const Problem& problem, const Nest& nest, const AxisAccess& axis) {
-  Reach reach{axis.constant, axis.constant + 1};
+  Reach reach{axis.constant, axis.constant + axis.window};
   for (const AxisAccess::Term& term : axis.terms) {
     const auto d = static_cast<std::size_t>(term.dim);
     const std::int64_t far = term.coefficient * (std::min(nest.tiles[d], problem.domain.extents[d]) - 1);
@@ -250,6 +250,17 @@ std::string wrong_contexts(std::int64_t contexts, const Share& machine) {
   return {};
 }
 
+std::optional<std::pair<std::size_t, std::size_t>> stores_between(const Problem& problem, const Nest& nest) {
+  for (const AxisAccess& axis : problem.domain.results[0].axes)
+    for (const AxisAccess::Term& outer : axis.terms)
+      for (const AxisAccess::Term& inner : axis.terms) {
+        const auto o = static_cast<std::size_t>(outer.dim), i = static_cast<std::size_t>(inner.dim);
+        if (outer.coefficient > inner.coefficient && nest.tiles[o] > 1 && nest.tiles[i] < problem.domain.extents[i])
+          return std::pair(o, i);
+      }
+  return std::nullopt;
+}
+
 Legality legal(const Problem& problem, const Nest& nest, const Share& machine) {
   const std::size_t dims = problem.domain.extents.size();
   if (nest.tiles.size() != dims || nest.order.size() != dims || nest.depths.size() != 3)
@@ -268,6 +279,9 @@ Legality legal(const Problem& problem, const Nest& nest, const Share& machine) {
   for (std::int64_t depth : nest.depths)
     if (depth < 1 || depth > most_depth)
       return {false, "a ring needs a depth of 1 to " + std::to_string(most_depth) + ", not " + std::to_string(depth)};
+  if (const auto d = static_cast<std::size_t>(problem.siblings);
+      problem.siblings >= 0 && sub_of(problem, nest, d) < problem.domain.extents[d])
+    return {false, "products that share an operand are one tile along " + problem.domain.names[d]};
   if (dims > most_dims) return {false, "a product has at most " + std::to_string(most_dims) + " dims"};
   if (const std::string wrong = wrong_sizes(problem, nest); !wrong.empty()) return {false, wrong};
   const LoopPlan loops = plan_loops(problem, nest, own_dims(problem));
@@ -275,14 +289,9 @@ Legality legal(const Problem& problem, const Nest& nest, const Share& machine) {
   if (const std::string wrong = wrong_contexts(nest.contexts, machine); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_pack(problem, nest, machine); !wrong.empty()) return {false, wrong};
   if (const std::string wrong = wrong_unfold(problem, nest, machine); !wrong.empty()) return {false, wrong};
-  for (const AxisAccess& axis : problem.domain.results[0].axes)
-    for (const AxisAccess::Term& outer : axis.terms)
-      for (const AxisAccess::Term& inner : axis.terms) {
-        const auto o = static_cast<std::size_t>(outer.dim), i = static_cast<std::size_t>(inner.dim);
-        if (outer.coefficient > inner.coefficient && nest.tiles[o] > 1 && nest.tiles[i] < problem.domain.extents[i])
-          return {false, "several " + problem.domain.names[o] + " in a tile need all of " + problem.domain.names[i] +
-                             ": results between them would be stored too"};
-      }
+  if (const auto between = stores_between(problem, nest))
+    return {false, "several " + problem.domain.names[between->first] + " in a tile need all of " +
+                       problem.domain.names[between->second] + ": results between them would be stored too"};
   const ScratchpadSpec& memory = machine.core.scratchpad;
   const Demand need = demand(problem, nest, loops, machine);
   if (need.scratchpad > memory.bytes)

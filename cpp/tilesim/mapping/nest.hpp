@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tilesim/base/dtype.hpp"
@@ -85,6 +87,8 @@ struct Problem {
   std::int64_t burst_bytes[2] = {0, 0};
   std::int64_t epilogue_functions = 0;  ///< vector functions per result element; 0: stored straight from the sums
   std::int64_t prologue_functions[2] = {0, 0};  ///< vector functions per element of an operand that is computed
+  /// The dim along which products of one first operand lie: second operands and sums of all are one tile. -1: none.
+  int siblings = -1;
   int counted_by_data = -1;  ///< a dim whose trips are data: its loop is there whatever its tile; -1: none
 };
 
@@ -92,6 +96,10 @@ struct Legality {
   bool legal = true;
   std::string reason;
 };
+
+/// Two dims of one axis of the result of which a tile has several of the first and not all of the second: it would
+/// store what lies between its results.
+std::optional<std::pair<std::size_t, std::size_t>> stores_between(const Problem& problem, const Nest& nest);
 
 /// Elements, along each axis, of the tensor's end that nothing reads and that tiles of the whole axis take along all
 /// the same: in whole bursts, one long run of memory is no more than all the short ones between them. Empty: nothing

@@ -16,7 +16,7 @@ template <typename Take>
 void for_each_extent(const Problem& problem, const Nest& nest, std::uint64_t whole, const Access& access, Take take,
                      bool piece = false) {
   for (const AxisAccess& axis : access.axes) {
-    std::int64_t extent = 1;
+    std::int64_t extent = axis.window;
     for (const AxisAccess::Term& term : axis.terms) {
       const auto d = static_cast<std::size_t>(term.dim);
       const std::int64_t own = has(whole, term.dim) ? problem.domain.extents[d]
@@ -44,7 +44,7 @@ std::int64_t elements_of(const Problem& problem, const Nest& nest, const Problem
     const bool reduced = std::find(output.reduced.begin(), output.reduced.end(), axis++) != output.reduced.end();
     elements *= reduced ? 1 : extent;
   };
-  for_each_extent(problem, nest, 0, access_of(problem, 2), take, piece);
+  for_each_extent(problem, nest, 0, finished_access(problem), take, piece);
   return elements;
 }
 
@@ -66,6 +66,13 @@ const Access& access_of(const Problem& problem, std::size_t operand) {
   if (operand >= 3 + problem.leaves.size()) return problem.outputs[operand - 3 - problem.leaves.size()].access;
   if (operand >= 3) return problem.leaves[operand - 3].access;
   return operand < 2 ? problem.domain.operands[operand] : problem.domain.results[0];
+}
+
+Access finished_access(const Problem& problem) {
+  Access access = problem.domain.results[0];
+  std::erase_if(access.axes,
+                [&](const AxisAccess& axis) { return !axis.terms.empty() && axis.terms[0].dim == problem.siblings; });
+  return access;
 }
 
 std::int64_t buffer_elements(const Problem& problem, const Nest& nest, std::uint64_t whole, std::size_t operand) {
@@ -224,7 +231,7 @@ KernelPlan plan(const Problem& problem, const Nest& nest) {
   for (const Problem::Leaf& leaf : problem.leaves)
     plan.leaves.push_back(vector_buffer(leaf.access, {}, pieces && leaf.of == 2));
   for (const Problem::Output& output : problem.outputs)
-    plan.outputs.push_back(vector_buffer(access_of(problem, 2), output.reduced, pieces));
+    plan.outputs.push_back(vector_buffer(finished_access(problem), output.reduced, pieces));
   return plan;
 }
 

@@ -72,6 +72,8 @@ std::int64_t most_leaders(const Problem& problem, std::size_t operand);
 
 /// The access of a, b, the result, the leaves, and what the epilogue stores.
 const Access& access_of(const Problem& problem, std::size_t operand);
+/// Of what the vector unit finishes at one time: the result's, without the axis of siblings.
+Access finished_access(const Problem& problem);
 
 /// In how many pieces a tile of an operand comes, or one of the result leaves. What other cores send, or the vector
 /// unit computes, comes whole.

@@ -53,8 +53,8 @@ std::vector<std::vector<std::int64_t>> cuts(const Problem& problem) {
   for (const auto* group : {&problem.k_dims, &problem.m_dims, &problem.n_dims}) {
     int longest = -1;
     for (int dim : *group)
-      if (longest < 0 || problem.domain.extents[static_cast<std::size_t>(dim)] >=
-                             problem.domain.extents[static_cast<std::size_t>(longest)])
+      if (dim != problem.siblings && (longest < 0 || problem.domain.extents[static_cast<std::size_t>(dim)] >=
+                                                         problem.domain.extents[static_cast<std::size_t>(longest)]))
         longest = dim;
     if (longest < 0 || problem.domain.extents[static_cast<std::size_t>(longest)] < 2) continue;
     for (std::int64_t count : {2, 4}) {
@@ -193,6 +193,10 @@ Space space(const Problem& problem, const Share& machine, Sizes sizes) {
     if (last(problem.m_dims)) unit = machine.layout.tile.size() == 2 ? machine.layout.tile[0] : 8;
     result.units.push_back(unit);
     result.extents.push_back(extent);
+    if (static_cast<int>(d) == problem.siblings) {
+      result.tiles.push_back({extent});
+      continue;
+    }
     result.tiles.push_back(sizes == Sizes::all        ? all_sizes(extent)
                            : sizes == Sizes::divisors ? divisors_of(extent)
                                                       : aligned_sizes(extent, unit));

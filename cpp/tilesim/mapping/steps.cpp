@@ -228,8 +228,24 @@ double CostModel::Walk::prepared(std::size_t operand, const Step& step) {
   return ready = vector_free + static_cast<double>(model.machine_.core.vector.latency);
 }
 
+/// Long transfers in larger requests, as many in flight as four times what is on its way; and what all of them take.
+void CostModel::Walk::size_requests() {
+  constexpr double enough = 4096;
+  double bytes = 0;
+  for (const auto* transfers : {&loads, &stores})
+    for (const Transfer& transfer : *transfers) {
+      bytes += static_cast<double>(transfer.bytes);
+      const double own = static_cast<double>(transfer.bytes) / model.memory_rate_;
+      to_serve += transfer.operand < 2 ? own / fetched_for[transfer.operand] : own;
+    }
+  const std::int64_t most = model.machine_.core.dma.outstanding_bytes / 8;
+  while (!channels && chunk * 2 <= most && bytes > enough * static_cast<double>(chunk)) chunk *= 2;
+  window_each = std::clamp<std::int64_t>(model.machine_.core.dma.outstanding_bytes / chunk, 1, 64);
+  for (const Step& step : steps) to_compute += static_cast<double>(step.unit.busy);
+}
+
 /// By one load queue, and by one for each operand (infinite where the machine has not got them).
-CostModel::Times CostModel::walked(const Nest& nest, std::int64_t most_steps) {
+CostModel::Times CostModel::walked(const Nest& nest, std::int64_t most_steps, double limit) {
   constexpr double never = std::numeric_limits<double>::infinity();
   double count = 1;
   for (std::size_t d = 0; d < nest.tiles.size(); ++d) count *= static_cast<double>(parts(nest, d));
@@ -237,20 +253,22 @@ CostModel::Times CostModel::walked(const Nest& nest, std::int64_t most_steps) {
   Walk walk{*this, nest, plan(problem_, nest)};
   walk.list();
   const double launch = static_cast<double>(machine_.core.kernel_launch_cycles);
-  if (machine_.core.dma.load_queues < 2) return {walk.run(false) + launch, never};
+  limit -= launch;
+  if (machine_.core.dma.load_queues < 2) return {walk.run(false, limit) + launch, never};
   Walk other = walk;
-  return {walk.run(false) + launch, other.run(true) + launch};
+  return {walk.run(false, limit) + launch, other.run(true, limit) + launch};
 }
 
-double CostModel::steps(const Nest& nest, std::int64_t most_steps) {
-  const Times times = walked(nest, most_steps);
+double CostModel::steps(const Nest& nest, std::int64_t most_steps, double limit) {
+  const Times times = walked(nest, most_steps, limit);
   return std::min(times.one, times.two);
 }
 
 std::int64_t CostModel::load_queues(const Nest& nest, std::int64_t most_steps) {
   if (machine_.core.dma.load_queues < 2) return 1;
   Times times = crowded(nest, most_steps);
-  if (std::isinf(std::min(times.one, times.two))) times = walked(nest, most_steps);
+  if (std::isinf(std::min(times.one, times.two)))
+    times = walked(nest, most_steps, std::numeric_limits<double>::infinity());
   return times.one < times.two ? 1 : machine_.core.dma.load_queues;
 }
 

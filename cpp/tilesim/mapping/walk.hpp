@@ -128,8 +128,8 @@ struct CostModel::Walk {
     const double passed = port_free[port_of((*queue.transfers)[queue.next])];
     double at = std::max({queue.free, passed - port_room, memory_free - model.one_way_ - model.memory_room_});
     if (model.link_rate_ > 0) at = std::max(at, link_free[store && !model.links_meet_] - model.link_room_);
-    const auto window = static_cast<std::size_t>(
-        std::min<std::int64_t>(64, model.window_ * leaders_of((*queue.transfers)[queue.next])));
+    const auto window =
+        static_cast<std::size_t>(std::min<std::int64_t>(64, window_each * leaders_of((*queue.transfers)[queue.next])));
     if (queue.requests >= window) at = std::max(at, queue.in_flight[(queue.requests - window) & 63]);
     if (queue.left > 0) return at;
     const Transfer& transfer = (*queue.transfers)[queue.next];
@@ -166,6 +166,7 @@ struct CostModel::Walk {
   double answered(const Transfer& transfer, std::int64_t place, std::int64_t bytes, bool store, double now) {
     const double own = static_cast<double>(bytes) / model.memory_rate_;
     const double served = transfer.operand < 2 ? own / fetched_for[transfer.operand] : own;
+    to_serve -= served;
     const Share::Memory& memory = model.machine_.memory;
     const std::int64_t spread = std::clamp<std::int64_t>(ceil_div(bytes, memory.interleave_bytes), 1, memory.channels);
     const double alone = own * static_cast<double>(memory.channels) /
@@ -194,7 +195,7 @@ struct CostModel::Walk {
       queue.begun = now;
       now += static_cast<double>(dma.issue_cycles);
     }
-    const std::int64_t bytes = std::min(queue.left, model.chunk_);
+    const std::int64_t bytes = std::min(queue.left, chunk);
     const std::int64_t place = transfer.place + transfer.bytes - queue.left;
     const std::int64_t address = std::max<std::int64_t>(0, begins[transfer.operand] + place);
     if (const double at = channels ? channels->room(address, bytes, now, store, core) : now; at > now) {
@@ -258,6 +259,7 @@ struct CostModel::Walk {
       const auto lies = static_cast<std::size_t>(step.unit.kept);
       const bool held = step.unit.kept >= 0 && next_step > 0 && steps[next_step - 1].unit.kept == step.unit.kept &&
                         steps[next_step - 1].versions[lies] == step.versions[lies];
+      to_compute -= static_cast<double>(step.unit.busy);
       const double end = start + static_cast<double>(step.unit.busy + (drained && !held ? step.unit.first : 0));
       const auto drain = static_cast<double>(step.unit.drain);
       unit_free = end;
@@ -304,10 +306,13 @@ struct CostModel::Walk {
     port_room = static_cast<double>(network.buffer_bytes) / port_rate;
   }
 
+  void size_requests();
+
   void prepare(bool in_two) {
     see_port();
     find_home();
     find_sends();
+    size_requests();
     two = in_two || sending[1].port > 0;
     queues[0].transfers = queues[1].transfers = &loads;
     queues[2].transfers = &stores;
@@ -345,9 +350,14 @@ struct CostModel::Walk {
     return done ? std::max(finish, unit_free) : std::numeric_limits<double>::infinity();
   }
 
-  double run(bool in_two) {
+  /// Ends early, at infinity, once what is left takes it beyond `limit`.
+  double run(bool in_two, double limit) {
     prepare(in_two);
-    for (double now = next(); now != unknown; now = next()) advance(now);
+    for (double now = next(); now != unknown; now = next()) {
+      if (std::max(unit_free + to_compute, memory_free + to_serve) > limit)
+        return std::numeric_limits<double>::infinity();
+      advance(now);
+    }
     return cycles();
   }
 
@@ -369,6 +379,8 @@ struct CostModel::Walk {
   double port_rate = 0, port_room = 0;     ///< bytes per core cycle; cycles of what its buffer holds
   std::vector<double> port_free{0};        ///< of the cores that fetch for others, this one first, and of one more
   Ring rows{};                             ///< of unfolded tiles
+  std::int64_t chunk = model.chunk_, window_each = model.window_;  ///< bytes per request; requests in flight per queue
+  double to_compute = 0, to_serve = 0;  ///< cycles of the steps, of the memory for the transfers, that are left
   double memory_free = 0, unit_free = 0, vector_free = 0, lanes_free = 0, finish = 0;
   std::vector<Sent> sending = std::vector<Sent>(2);  ///< per operand
 };

@@ -14,7 +14,7 @@ std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
   d.dtype = problem_.dtypes[operand];
   d.elements = tile_elements(problem_, nest, operand);
   const std::vector<AxisAccess>& axes = access(operand).axes;
-  std::int64_t lanes = 1;
+  std::int64_t lanes = axes.empty() ? 1 : axes.back().window;
   if (!axes.empty())
     for (const AxisAccess::Term& term : axes.back().terms)
       lanes += std::abs(term.coefficient) * (tile_of(problem_, nest, static_cast<std::size_t>(term.dim)) - 1);
@@ -30,7 +30,8 @@ std::int64_t CostModel::finishing(const Extents& tile, const TileWork& unit) {
   for (const AxisAccess& axis : access(2).axes) {
     extents.push_back(1);
     for (const AxisAccess::Term& term : axis.terms)
-      extents.back() += std::abs(term.coefficient) * (tile[static_cast<std::size_t>(term.dim)] - 1);
+      if (term.dim != problem_.siblings)  // sums of all are inputs of one compute
+        extents.back() += std::abs(term.coefficient) * (tile[static_cast<std::size_t>(term.dim)] - 1);
   }
   Descriptor d;
   d.kind = ComputeKind::vector;

@@ -68,7 +68,10 @@ class Expressions {
     if constexpr (std::is_same_v<Type, PermuteOp>) all(part.in, part.out);
     if constexpr (std::is_same_v<Type, IndexedOp>) all(part.in, part.index, part.out);
     if constexpr (std::is_same_v<Type, SortOp>) all(part.in, part.keys, part.positions);
-    if constexpr (std::is_same_v<Type, OpaqueOp>) all(part.cycles, part.reads, part.writes);
+    if constexpr (std::is_same_v<Type, OpaqueOp>) {
+      all(part.cycles, part.reads, part.writes);
+      if (part.product) all(part.product->k, part.product->accumulate, part.product->products);
+    }
     if constexpr (std::is_same_v<Type, Send>) all(part.from, part.offset, part.dims, part.cores);
   }
 

@@ -35,6 +35,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -149,6 +150,8 @@ struct MmaOp {
   Numerics numerics;
   bool stationary_a = false;
   int packed = 1;  ///< innermost k dims that lie over the array's rows together: neighbours in `a`, without gaps
+  // Where the slot of `b` has a 2:4 type, the innermost k dim counts the neighbours of an element: extent 8, stride 0
+  // in b.
 };
 struct VectorNodeSpec {
   VectorNode node;
@@ -178,10 +181,27 @@ struct SortOp {
   View in, keys, positions;
   bool descending = false;
 };
+/// How the matrix of a sparse product lies in its slots: dense, one view [rows, columns]; bitmap, the mask (u8, a bit
+/// per element, rows first, the highest bit of a byte first) and the values; csr, pointers (i32, one more than rows),
+/// indices (i32) and the values. The values come in order of rows.
+enum class MatrixForm : std::uint8_t { dense, bitmap, csr };
+std::size_t views_of(MatrixForm form);
+std::string_view form_name(MatrixForm form);
+MatrixForm form_named(const Json& text);  ///< throws UserError with the place
+
+/// writes[0], [m, n], (+)= a, [m, k] · b, [k, n], whose views are the reads.
+struct SparseProduct {
+  MatrixForm a = MatrixForm::dense, b = MatrixForm::dense;
+  Expr k = 1;
+  Expr accumulate = 0;
+  Expr products = 0;  ///< multiply-adds that are done, for reports
+  Numerics numerics;
+};
 struct OpaqueOp {
   std::string target;
   Expr cycles = 0;
   std::vector<View> reads, writes;
+  std::optional<SparseProduct> product;  ///< what it means; none: it cannot be executed
 };
 struct Send {
   View from;

@@ -1,6 +1,9 @@
 // Meaning of mma: strided operands are packed, multiplied by Eigen, and added to the accumulator's view.
 #include <Eigen/Core>
 
+#include <algorithm>
+#include <cstring>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/tile/strided.hpp"
 
@@ -29,6 +32,30 @@ void pack(const std::byte* data, DType dtype, const Dims& rows, const Dims& colu
   for_each_offset(outer.data(), outer.size(), [&](std::int64_t offset) {
     read_run(data + offset * host_bytes(dtype), dtype, inner.stride, inner.extent, to);
     to += inner.extent;
+  });
+}
+
+/// The same of a view in a 2:4 type, whose innermost contracted dim counts the neighbours of an element: they come
+/// expanded, zeros among them.
+template <class T>
+void pack_pattern(const std::byte* data, DType dtype, Dims rows, const Dims& columns, T* to) {
+  rows.pop_back();
+  const std::int64_t width = count(columns), values = pattern_values, each = pattern_neighbours / 2;
+  const auto bytes = static_cast<std::int64_t>(host_bytes(dtype));
+  for_each_offset(rows.data(), rows.size(), [&](std::int64_t from) {
+    std::fill_n(to, pattern_neighbours * width, T{});
+    std::int64_t column = 0;
+    for_each_offset(columns.data(), columns.size(), [&](std::int64_t offset) {
+      const std::byte* element = data + (from + offset) * bytes;
+      alignas(8) std::byte aligned[pattern_values * 8];
+      std::memcpy(aligned, element, static_cast<std::size_t>(bytes) - 1);
+      T kept[pattern_values];
+      read_run(aligned, plain_of(dtype), 1, values, kept);
+      const auto places = static_cast<unsigned>(element[bytes - 1]);
+      for (std::int64_t i = 0; i < values; ++i) to[(i / 2 * each + (places >> (2 * i) & 3)) * width + column] = kept[i];
+      ++column;
+    });
+    to += pattern_neighbours * width;
   });
 }
 
@@ -72,9 +99,13 @@ void run(const Mma& op) {
   for_each_offset(c_batch.data(), c_batch.size(), [&](std::int64_t offset) { c_at.push_back(offset); });
   for (std::size_t i = 0; i < a_at.size(); ++i) {
     pack(op.a.data + a_at[i] * host_bytes(op.a.dtype), op.a.dtype, rows, inner, a.data());
-    pack(op.b.data + b_at[i] * host_bytes(op.b.dtype), op.b.dtype, b_inner, columns, b.data());
+    const std::byte* weights = op.b.data + b_at[i] * host_bytes(op.b.dtype);
+    if (is_two_of_four(op.b.dtype))
+      pack_pattern(weights, op.b.dtype, b_inner, columns, b.data());
+    else
+      pack(weights, op.b.dtype, b_inner, columns, b.data());
     round_operand(a.data(), m * k, op.a.dtype, op.numerics);
-    round_operand(b.data(), k * n, op.b.dtype, op.numerics);
+    round_operand(b.data(), k * n, plain_of(op.b.dtype), op.numerics);
     std::byte* target = op.c.data + c_at[i] * host_bytes(op.c.dtype);
     if (op.accumulate) {
       pack(target, op.c.dtype, c_rows, c_columns, c.data());

@@ -1,12 +1,14 @@
 // Closed forms of systolic arrays. Formulas of fill and drain: SCALE-Sim (weight, output and input stationary), arXiv
 // 1811.02883.
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
+#include "tilesim/tile/sparse/core.hpp"
 
 namespace tilesim {
 
@@ -63,29 +65,76 @@ TileLatency output_stationary(const ArraySpec& array, const Descriptor& d, doubl
   return latency;
 }
 
+/// Multipliers that skip zeros, on operands without any. Inner: as docs/sparse.md says of one placement.
+double dense_on_sparse(const SparseSpec& spec, std::int64_t held, std::int64_t streamed, std::int64_t k) {
+  if (spec.dataflow != SparseFlow::inner)
+    return sparse::expected_sparse_time(spec, {held, streamed, k, held * k, k * streamed}).cycles;
+  const std::int64_t most = spec.multipliers, block = most / spec.read_ports;
+  const auto levels = static_cast<double>(std::bit_width(static_cast<std::uint64_t>(most)) - 1);
+  constexpr double pipeline = 4;
+  const auto placement = [&](std::int64_t words, std::int64_t indices) {
+    return static_cast<double>(words + streamed * indices) + levels + pipeline;
+  };
+  if (k <= most) {
+    const std::int64_t placed = most / k, words = std::min(block, k * std::min(placed, held));
+    return static_cast<double>(ceil_div(held, placed)) * placement(words, std::min(words, k));
+  }
+  return static_cast<double>(held * ceil_div(k - 1, most - 1)) * placement(block, block);
+}
+
+TileLatency sparse_latency(const ArraySpec& array, const Descriptor& d, double rate) {
+  const std::int64_t held = d.stationary_a ? d.m : d.n, streamed = d.stationary_a ? d.n : d.m;
+  const double one = dense_on_sparse(array.sparse, held, streamed, d.k);
+  TileLatency latency;
+  latency.busy = std::llround(std::ceil(static_cast<double>(d.batch * d.k_outer) * one / rate));
+  latency.done = latency.first = latency.consumed = latency.weights_consumed = latency.busy;
+  latency.limit = "multipliers";
+  return latency;
+}
+
+/// Elements of the contraction that lie over the array's rows, or pass: of two of four neighbours those that are kept.
+std::int64_t rows_over(const Descriptor& d) {
+  constexpr std::int64_t kept = pattern_neighbours / pattern_values;
+  return is_two_of_four(d.second) ? ceil_div(d.k, kept) : d.k;
+}
+
+Descriptor in_pattern(const Share& machine, Descriptor work) {
+  if (!machine.core.array.two_of_four)
+    throw Unsupported({"the arrays of " + machine.name + " take no operand in the pattern 2:4",
+                       {},
+                       std::string(name(work.second)),
+                       std::string(name(plain_of(work.second))),
+                       "set core.array.pattern to 2:4"});
+  work.k = rows_over(work);
+  return work;
+}
+
 }  // namespace
 
 int kept_operand(const ArraySpec& array, bool stationary_a) {
-  if (array.dataflow == Dataflow::output_stationary) return -1;
+  if (array.dataflow == Dataflow::output_stationary || array.sparse.present()) return -1;
   return stationary_a == (array.dataflow == Dataflow::weight_stationary) ? 0 : 1;
 }
 
 bool kept_whole(const ArraySpec& array, const Descriptor& d) {
   const int kept = kept_operand(array, d.stationary_a);
-  return kept >= 0 && d.batch == 1 && d.k_outer == 1 && d.k <= array.rows && (kept == 0 ? d.m : d.n) <= array.columns;
+  return kept >= 0 && d.batch == 1 && d.k_outer == 1 && rows_over(d) <= array.rows &&
+         (kept == 0 ? d.m : d.n) <= array.columns;
 }
 
 double array_multiply_adds(const ArraySpec& array, const Descriptor& d) {
   if (d.m <= 0 || d.n <= 0 || d.batch <= 0 || d.k <= 0 || d.k_outer <= 0) return 0;
+  if (array.sparse.present()) return static_cast<double>(d.batch * d.m * d.n) * static_cast<double>(d.k * d.k_outer);
   const auto cells = static_cast<double>(array.rows) * static_cast<double>(array.columns);
   const auto steps = [&](std::int64_t down, std::int64_t across, std::int64_t streamed) {
     return static_cast<double>(d.batch * ceil_div(down, array.rows)) *
            static_cast<double>(ceil_div(across, array.columns) * streamed);
   };
   const int kept = kept_operand(array, d.stationary_a);
-  if (kept < 0) return cells * steps(d.m, d.n, d.k * d.k_outer);
+  const std::int64_t k = rows_over(d);
+  if (kept < 0) return cells * steps(d.m, d.n, k * d.k_outer);
   const auto passes = static_cast<double>(d.k_outer);
-  return cells * passes * (kept == 0 ? steps(d.k, d.m, d.n) : steps(d.k, d.n, d.m));
+  return cells * passes * (kept == 0 ? steps(k, d.m, d.n) : steps(k, d.n, d.m));
 }
 
 TileLatency array_latency(const Share& machine, const Descriptor& d, const History& history) {
@@ -105,6 +154,8 @@ TileLatency array_latency(const Share& machine, const Descriptor& d, const Histo
   Descriptor work = d;
   work.k = std::max<std::int64_t>(1, d.k);
   work.k_outer = std::max<std::int64_t>(1, d.k_outer);
+  if (array.sparse.present()) return sparse_latency(array, work, rate->second);
+  if (is_two_of_four(d.second)) work = in_pattern(machine, work);
   const int kept = kept_operand(array, d.stationary_a);
   if (kept < 0) return output_stationary(array, work, rate->second);
   work.stationary_a = kept == 0;

@@ -66,7 +66,7 @@ std::pair<Descriptor, History> parse_compute(const std::string& text) {
   if (!known) refuse(text, "unknown kind '" + word + "'");
   words >> word;
   d.dtype = parse_dtype(word);
-  if (d.kind == ComputeKind::mma) words >> word, d.second = parse_dtype(word);
+  if (d.kind == ComputeKind::mma) words >> word, d.second = parse_held_dtype(word);
   while (words >> word) {
     if (word == "resident")
       history.weights_resident = true;

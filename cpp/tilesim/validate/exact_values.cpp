@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/graph/passes/sparse_plan.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim::validate {
@@ -272,15 +273,22 @@ Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::
   return values.to(dtype);
 }
 
+std::string constant_of(const GraphFunction& function, ValueId value) {
+  for (const Op& maker : function.ops)
+    if (maker.kind == Kind::constant && maker.results[0] == value) return maker.attributes.text("reference");
+  return {};
+}
+
 std::set<std::string> with_known_zeros(const Graph& graph) {
   std::set<std::string> found;
   for (const GraphFunction& function : graph.functions)
     for (const Op& op : function.ops) {
-      const int operand = zero_tiles_of(op).operand;
-      if (operand < 0) continue;
-      for (const Op& maker : function.ops)
-        if (maker.kind == Kind::constant && maker.results[0] == op.operands[static_cast<std::size_t>(operand)])
-          found.insert(maker.attributes.text("reference"));
+      const int zeros = zero_tiles_of(op).operand;
+      const auto plan = sparse_plan_of(graph, op);
+      for (const int operand : {0, 1}) {
+        if (operand != zeros && (!plan || plan->forms[operand] == 0)) continue;
+        if (const std::string name = constant_of(function, op.operands[at(operand)]); !name.empty()) found.insert(name);
+      }
     }
   return found;
 }

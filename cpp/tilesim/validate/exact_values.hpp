@@ -37,6 +37,8 @@ bool is_view(const Op& op);
 /// The values, a function of pattern, type and name alone.
 Array drawn(const Pattern& pattern, DType dtype, const Shape& shape, const std::string& name);
 
+/// The reference of the constant that a value is; empty: it is none.
+std::string constant_of(const GraphFunction& function, ValueId value);
 /// Weights whose zeros programs count on, by reference.
 std::set<std::string> with_known_zeros(const Graph& graph);
 /// `other`, of the same type, with zeros where the given array has them.

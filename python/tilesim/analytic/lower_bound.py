@@ -15,6 +15,7 @@ from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.machine import Machine, MachineLike
 from ..mapping.integer_products import with_integer_products
+from ..mapping.sparse_products import with_sparse_products
 from ..program.data_roles import attention_data
 from ..results.bounds import Bound
 from .estimate import device_of
@@ -26,7 +27,8 @@ __all__ = ["bound_knowing", "lower_bound"]
 def lower_bound(graph: GraphLike, machine: MachineLike | Device, tensors: Mapping[str, Any] | None = None) -> Bound:
     """The least bytes and seconds of a graph, whatever its kernels, tiles and order.
 
-    Where the arrays multiply i8, products of dequantized operands count as those of integers, as `ts.compile` has them.
+    Where the arrays multiply i8, products of dequantized operands count as those of integers, as `ts.compile` has them;
+    where multipliers skip zeros, weights with zeros count as they are stored, and zeros are not multiplied.
 
     Args:
         graph: the workload, as `ts.compile` takes it.
@@ -61,7 +63,8 @@ def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[
     named = isinstance(machine, str) and machine not in Machine.names() and not os.path.isfile(machine)
     if not isinstance(machine, Device) and not named:
         loaded = Machine.load(machine)
-        return Bound(_core.lower_bound(with_integer_products(found, loaded).core, loaded.core, known))
+        own = with_sparse_products(with_integer_products(found, loaded), loaded)
+        return Bound(_core.lower_bound(own.core, loaded.core, known))
     device = device_of(machine)
     matrix = {dtype: rate.flops_per_second for dtype, rate in device.matrix.items()}
     if "tf32" in matrix:  # products of f32 may run so

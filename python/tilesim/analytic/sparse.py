@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,9 @@ from numpy.typing import ArrayLike
 
 from .. import _core
 from ..base.arguments import whole
-from ..base.errors import nearest, shown, user_error
-from ..base.files import read_json
-from ..base.paths import configs_dir
-from ..base.presets import preset_file
+from ..base.errors import shown, user_error
+from ..machine.machine import Machine, MachineLike
+from ..program.sparse_times import sparse_cores
 
 __all__ = ["SparseCore", "SparseTime", "reference_patterns"]
 
@@ -59,48 +57,45 @@ class SparseCore:
 
     @classmethod
     def names(cls) -> list[str]:
-        """The shipped presets.
+        """The shipped machines that have such cores.
 
         Returns:
             Names, sorted.
         """
-        return sorted(path.stem for path in (configs_dir() / "sparse").glob("*.json"))
+        return [name for name in Machine.names() if sparse_cores(Machine.load(name)) is not None]
 
     @classmethod
-    def load(cls, source: str | os.PathLike[str]) -> SparseCore:
-        """A preset or a file; each says where its settings come from.
+    def load(cls, source: MachineLike) -> SparseCore:
+        """The multipliers of a machine's sparse cores (settings core.array.sparse.*).
 
         Args:
-            source: name or path.
+            source: machine preset, file, dict or Machine.
 
         Returns:
             The core.
 
         Raises:
-            UserError: for an unknown name, a damaged file, or a setting that does not exist or is out of range.
+            UserError: for a machine without such cores, an unknown name, a damaged file, or a setting that does not
+                exist or is out of range.
         """
-        path = preset_file(source, "sparse", "sparse core", cls.names())
-        given = read_json(path, "tilesim.sparse_core").get("settings")
-        if not isinstance(given, dict):
+        machine = Machine.load(source)
+        cores = sparse_cores(machine)
+        if cores is None:
             raise user_error(
-                "a sparse core has settings", place=f"{path}: settings", value=shown(given), allowed="a dict"
+                "the machine has no multipliers that skip zeros",
+                place=machine.name,
+                allowed=", ".join(cls.names()),
+                suggestion="core.array.sparse.multipliers of 1 or more",
             )
-        known = [field.name for field in fields(cls)]
-        for key in given:
-            if key not in known:
-                raise user_error(
-                    "unknown setting of a sparse core",
-                    place=f"{path}: settings",
-                    value=shown(key),
-                    allowed=", ".join(known),
-                    suggestion=nearest(key, known),
-                )
-        settings: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value for key, value in given.items()
-        }
-        core = cls(**settings)
-        core.expected(0, 0, 0)  # checks the settings
-        return core
+        settings = dict(cores["settings"])
+        lanes = settings.pop("lanes_a"), settings.pop("lanes_b")
+        tile = settings.pop("tile_m"), settings.pop("tile_n")
+        return cls(
+            **settings,
+            dataflow=cores["dataflow"],
+            lanes=lanes if any(lanes) else None,
+            tile=tile if any(tile) else None,
+        )
 
     def _settings(self) -> dict[str, int]:
         values = asdict(self)

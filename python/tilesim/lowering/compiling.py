@@ -18,13 +18,14 @@ from ..graph.trips import counted
 from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
 from ..mapping.integer_products import with_integer_products
+from ..mapping.sparse_products import with_sparse_products
 from ..program.footprint import check_capacity
 from ..program.fusion import Fusion, rules_text
 from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as, way_of
 from .residency import wished
-from .zero_tiles import check_formats, with_zero_tiles
+from .zero_tiles import check_formats, with_own_weights, with_zero_tiles
 
 __all__ = ["compile"]
 
@@ -150,6 +151,7 @@ def compile(
         what = "unknown treatment of tiles of zeros"
         raise user_error(what, place="zero_tiles", value=shown(zero_tiles), allowed="off, skip, test", suggestion=near)
     check_formats(graph)
+    graph = with_own_weights(graph, target)
     if zero_tiles != "off":
         graph = with_zero_tiles(graph, zero_tiles == "test")
         options["zero_tiles"] = zero_tiles
@@ -157,6 +159,8 @@ def compile(
         graph = with_integer_products(graph, target)
     else:
         options["integer_products"] = False
+    if (contexts or 1) == 1:
+        graph = with_sparse_products(graph, target)
     if sort is not None:
         options["sort"] = sort
     if contexts is not None:

@@ -7,8 +7,9 @@ from typing import Any
 from .. import _core
 from ..graph.graph import Graph
 from ..graph.sparse import compress
+from ..machine.machine import Machine
 
-__all__ = ["check_formats", "with_zero_tiles"]
+__all__ = ["check_formats", "with_own_weights", "with_zero_tiles"]
 
 
 def check_formats(graph: Graph) -> None:
@@ -35,6 +36,30 @@ def check_formats(graph: Graph) -> None:
 
 def _formats(op: dict[str, Any]) -> tuple[Any, Any]:
     return op["attributes"].get("a_format"), op["attributes"].get("b_format")
+
+
+def with_own_weights(graph: Graph, machine: Machine) -> Graph:
+    """A graph whose layers have 2:4 weights of their own where the machine's arrays take the pattern.
+
+    Args:
+        graph: stays as it is.
+        machine: that it is compiled for.
+
+    Returns:
+        A copy with calls inlined if a layer states the pattern, else the graph itself.
+
+    Raises:
+        UserError: as of `check_formats`.
+    """
+    takes = machine.get("core.array.pattern") == "2:4"
+    if not takes or not any(op["kind"] == "call" for op in graph.operations()):
+        return graph
+    inlined = graph.copy()
+    inlined.inline_calls()
+    if not any(op["kind"] == "contract" and "2:4" in _formats(op) for op in inlined.operations()):
+        return graph
+    check_formats(inlined)
+    return inlined
 
 
 def with_zero_tiles(graph: Graph, activations: bool = False) -> Graph:

@@ -18,6 +18,7 @@ from .data_roles import WORDS, Roles, Values, check_counts
 from .distributions import Counts, Distribution
 from .mixed import MixedProgram, Turn
 from .program import Program
+from .sparse_times import SparsePlan, sparse_cores, tile_times
 
 __all__ = ["Data", "PartData", "Trace", "data_of_parts", "known_data", "opened"]
 
@@ -190,7 +191,8 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
         _core.check_attention_data(program.graph.core, given)
     reads = [row for row in program.core.data_reads() if types.get(row[0], {}).get("role") != "weight"]
     data = Data(given=tuple(name for name in tensors if name not in WORDS or name in values.types))
-    if not reads:
+    timed = _sparse_tiles(program, values)
+    if not reads and not timed:
         for name in drawn:
             raise user_error("timing of this program reads no data", place=f"tensors, {name}", value=str(drawn[name]))
         data.arrays = {name: value for name, value in given.items() if name in types}
@@ -201,10 +203,41 @@ def known_data(program: Program, tensors: Mapping[str, Any], seed: int = 0) -> D
     data.further = roles.further_bytes()
     data.arrays = {name: value for name, value in values.given.items() if name in types}
     data.computed = {name: how for name, how in values.labels.items() if name in types}
+    for name, (array, how) in timed.items():
+        data.arrays[name], data.computed[name] = array, how
     _fill(data, values, [read[0] for read in reads if read[0] not in data.arrays])
     if isinstance(tensors, Trace):
         _complete(tensors, [name for name in data.lacking if name not in data.arrays])
     return data
+
+
+def _sparse_tiles(program: Program, values: Values) -> dict[str, tuple[Any, str]]:
+    """Cycles of the tiles of products on sparse cores, where given arrays tell more of their zeros than weights do."""
+    if program.graph is None or program.machine is None:
+        return {}
+    planned = [op for op in values.operations if "sparse_plan" in op["attributes"]]
+    cores = sparse_cores(program.machine.only(program.sort) if program.sort else program.machine) if planned else None
+    found: dict[str, tuple[Any, str]] = {}
+    for op in planned:
+        own = op["attributes"]
+        name, plan = own["sparse"], SparsePlan.of(own["sparse_plan"])
+        if cores is None or not own.get("sparse_data") or f"{name}.cycles" not in values.tensors:
+            continue
+        operands, sources = [], []
+        for side, row in zip("ab", op["operands"][:2], strict=True):
+            array, how = values.value(row["name"])
+            if array is None:
+                break
+            axis = int(own.get(f"{side}_contract", [1 if side == "a" else 0])[0])
+            pattern = np.asarray(array) != 0
+            operands.append(pattern.T if axis != (1 if side == "a" else 0) else pattern)
+            if how != "computed from weights and constants":
+                sources.append(row["name"] if how == "given" else how.removeprefix("computed from "))
+        if len(operands) == 2 and sources:
+            made = tile_times(cores, *plan.parts(operands[0], operands[1]), plan.tiles, plan.hold)
+            how = f"computed from {', '.join(dict.fromkeys(sources))}"
+            found.update({f"{name}.{part}": (one, how) for part, one in zip(("cycles", "products"), made, strict=True)})
+    return found
 
 
 def _fill(data: Data, values: Values, wanted: Iterable[str]) -> None:

@@ -452,3 +452,37 @@ def test_the_command_line_tells(tmp_path: Path) -> None:
         "run", "mobilenet-v2", "--machine", "tpu-v3", "--lowering", "best", "--residency", "none", "--explain", "memory"
     )
     assert "Scratchpad:" not in none.stdout
+
+
+def test_a_value_is_put_where_it_was_found_to_fit() -> None:
+    """Blocks that each read all before them: a place that one value has not taken is no place of the next one's."""
+    b = ts.GraphBuilder("dense")
+    random = np.random.default_rng(0)
+
+    def convolved(x: Any, out: int, size: int) -> Any:
+        channels = x.shape[1]
+        w = b.weight(f"w{len(weights)}", data=random.standard_normal((out, channels, size, size)).astype(np.float32))
+        weights.append(w)
+        pads = [size // 2] * 4
+        y = b.op("convolution", x, w, x_labels="NC01", w_labels="OI01", y_labels="NC01", pads=pads)
+        return b.apply("relu", y)
+
+    weights: list[Any] = []
+    x = b.input("x", (1, 64, 32, 32))
+    for extent in (32, 16, 8, 4):
+        for _ in range(6):
+            x = b.op("concat", x, convolved(convolved(x, 128, 1), 32, 3), dim=1)
+        x = convolved(x, x.shape[1] // 2, 1)
+        if extent > 4:
+            x = x[:, :, ::2, ::2]
+    b.output(x, "y")
+    program = ts.compile(b.build(), "edge-8", lowering="best")
+    rows = [row for row in program.memory_plan().table().rows if row["level"] == "scratchpad"]
+    assert rows and all(row["first"] <= row["last"] for row in rows)
+    for one in rows:
+        for other in rows:
+            apart = one["last"] < other["first"] or other["last"] < one["first"]
+            free = (
+                one["address"] + one["bytes"] <= other["address"] or other["address"] + other["bytes"] <= one["address"]
+            )
+            assert one is other or one["core"] != other["core"] or apart or free

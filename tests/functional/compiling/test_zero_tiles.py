@@ -63,7 +63,9 @@ def left_cycles(machine: str, m: int, n: int, k: int, share: float, dtype: str) 
     return ts.simulate(ts.compile(ts.workloads.matmul(m, n, depth, dtype=dtype), machine, lowering="best")).cycles
 
 
-@pytest.mark.parametrize(("machine", "share"), [("edge-8", 0.5), ("edge-8", 0.1), ("tpu-v3", 0.5), ("tpu-v3", 0.1)])
+@pytest.mark.parametrize(
+    ("machine", "share"), [("edge-8", 0.5), ("edge-8", 0.1), ("tpu-v3", 0.5), ("tpu-v3", 0.1), ("mesh-16", 0.5)]
+)
 def test_time_is_that_of_what_is_left(machine: str, share: float) -> None:
     """At most 5 (tpu-v3: 10) % more than a dense product of the tiles that are left takes, where the other operand,
     nearly all of which they still need, does not set the time; there within half of the bound.
@@ -82,6 +84,28 @@ def test_time_is_that_of_what_is_left(machine: str, share: float) -> None:
         assert result.cycles <= limit * left_cycles(machine, m, n, k, share, "f32")
     assert result.seconds >= result.bounds.seconds
     assert result.memory_bytes >= result.bounds.bytes
+
+
+def test_cores_share_what_is_left() -> None:
+    """Every core takes rows of all columns, so that none has more tiles left than another, and sends what others need:
+    the same bits in any order, and fewer bytes than where each fetches its own.
+    """
+    rng = np.random.default_rng(5)
+    faster = 0
+    for seed in range(6):
+        m, n, k = int(rng.integers(200, 1200)), int(rng.integers(130, 700)), int(rng.integers(300, 1200))
+        weight = holed(k, n, (0.1, 0.5, 0.0)[seed % 3], seed)
+        graph = product(weight, m, after="relu" if seed % 2 else "")
+        program = ts.compile(graph, "mesh-16", lowering="best", zero_tiles="skip")
+        x = whole_numbers(m, k)
+        wanted = np.maximum(x @ weight, 0) if seed % 2 else x @ weight
+        for order in ({"find_races": True}, {"order": "random", "seed": seed, "poison": True}):
+            np.testing.assert_array_equal(ts.execute(program, {"x": x}, **order)["y"], wanted)
+        result = ts.simulate(program)
+        assert result.bounds is not None and result.memory_bytes >= result.bounds.bytes
+        assert result.seconds >= result.bounds.seconds
+        faster += result.cycles < 0.6 * ts.simulate(ts.compile(graph, "mesh-16", lowering="best")).cycles
+    assert faster >= 3
 
 
 @pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])

@@ -196,6 +196,39 @@ def test_switched_off_and_on():
     assert ts.optimize(graph.copy(), "integer_products").counts() == {"integer_products": 1}
 
 
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("dtypes", [("i8", "i8"), ("u8", "i8"), ("i8", "u8")])
+@pytest.mark.parametrize("scales_of", [(0.5, 0.25), (None, 0.25), (0.5, None), (None, None)])
+def test_codes_without_a_scale(scales_of, dtypes, bias):
+    """Codes as they are: arrays of integers multiply them all the same."""
+    b = ts.GraphBuilder("codes")
+    kinds = {"i8": np.int8, "u8": np.uint8}
+    shapes = ((9, 40), (40, 20))
+    ranges = [np.iinfo(kinds[dtype]) for dtype in dtypes]
+    q = [RNG.integers(r.min, r.max + 1, shape, r.dtype) for r, shape in zip(ranges, shapes, strict=True)]
+    given = zip("aw", shapes, dtypes, strict=True)
+    sides = [b.input(name, shape, dtype).convert("f32") for name, shape, dtype in given]
+    sides = [side if one is None else side * one for side, one in zip(sides, scales_of, strict=True)]
+    more = RNG.integers(-9, 9, 20).astype(np.float32)
+    b.output(sides[0] @ sides[1] + b.weight("bias", more.shape, data=more) if bias else sides[0] @ sides[1], "y")
+    program = ts.compile(b.build(), "gemmini-16")
+    wanted = (
+        q[0].astype(int) @ q[1].astype(int) * float(np.prod([1 if scale is None else scale for scale in scales_of]))
+    )
+    found = ts.execute(program, {"a": q[0], "w": q[1]})["y"]
+    np.testing.assert_array_equal(found, wanted + more if bias else wanted)  # sums and scales are exact in f32
+    assert ts.verify(program).ok
+
+
+def test_numbers_that_are_no_codes_stay():
+    b = ts.GraphBuilder("numbers")
+    w = b.input("w", (40, 20), "i8").convert("f32")
+    b.output(b.input("a", (9, 40)) @ w, "real")
+    b.output(b.input("wide", (9, 40), "i32").convert("f32") @ w, "more than 8 bits")
+    b.output((b.input("c", (9, 40), "i8").convert("bf16") * 1.5).convert("f32") @ b.apply("tanh", w), "a function")
+    assert len(ts.optimize(b.build(), "integer_products")) == 0
+
+
 def test_sums_that_could_overflow_stay():
     """i32 holds sums of at most 33,000 products of numbers that differ by 255 from their zero point."""
     b = ts.GraphBuilder("long")

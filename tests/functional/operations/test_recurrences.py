@@ -260,3 +260,40 @@ def test_the_state_stays_on_the_chip() -> None:
     assert once <= result.memory_bytes <= 1.6 * once
     apart = ts.simulate(ts.compile(graph, "tpu-v4", lowering="best", fuse="none"))
     assert apart.memory_bytes > 2 * result.memory_bytes
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_states_that_nothing_reads_or_links(machine: str) -> None:
+    """Random bodies of elementwise operations between some states: those that are dropped at the end, that have no
+    element in common, that become one another; in any order of queues, and without two stores of one element."""
+
+    def program(random: Any) -> tuple[Any, list[Any]]:
+        states = int(random.integers(1, 5))
+        steps = random.integers(0, 8, (int(random.integers(1, 5)), 3))
+        trips = int(random.integers(1, 5))
+        kept = [int(i) for i in random.integers(0, states, 2)]
+
+        def body(i: Any, values: Any) -> Any:
+            values = list(values)
+            for kind, a, b in steps:
+                x, y = values[a % states], values[b % states]
+                made = [x + y, -x, jnp.maximum(x, y), y, x * 0.5 + 1, jnp.where(x > y, y, -x), x + jnp.float32(i), x][
+                    kind
+                ]
+                values[a % states] = jnp.clip(made, -16, 16)
+            return tuple(values)
+
+        def run(*given: Any) -> Any:
+            found = jax.lax.fori_loop(0, trips, body, tuple(jnp.clip(x + 1, -16, 16) for x in given))
+            return [found[i] for i in kept]
+
+        shape = [int(random.choice([1, 2, 8])), int(random.choice([1, 3, 64]))]
+        return run, [random.integers(-4, 5, shape).astype(np.float32) for _ in range(states)]
+
+    for seed in range(12):
+        run, given = program(np.random.default_rng(seed))
+        compiled = ts.compile(ts.from_jax(run, *given), machine, lowering="best")
+        for order in ("text", "random"):
+            found = ts.execute(compiled, given, order=order, seed=seed, poison=True, find_races=True)
+            for mine, theirs in zip(found.values(), run(*given), strict=True):
+                np.testing.assert_array_equal(mine, np.asarray(theirs), err_msg=f"seed {seed}")

@@ -20,6 +20,8 @@ def inputs_of(graph: ts.Graph, seed: int) -> dict[str, np.ndarray]:
         if row["dtype"] == "bool":
             value = random.random(row["shape"]) < 0.6
             value[..., 0] = True
+        elif row["dtype"] == "i32":  # lengths of sequences
+            value = random.integers(1, 9, row["shape"]).astype(np.int32)
         else:
             value = random.standard_normal(row["shape"]).astype(np.float32)
             if row["name"] == "mask":

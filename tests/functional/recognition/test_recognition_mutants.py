@@ -74,6 +74,8 @@ def draws(graph: ts.Graph) -> list[dict[str, np.ndarray]]:
                 value = random.random(shape) < 0.6
             elif dtype == "i8":
                 value = random.integers(-128, 128, shape).astype(np.int8)
+            elif dtype == "i32":  # lengths of sequences, too long and none among them
+                value = random.integers(-1, 9, shape).astype(np.int32)
             else:
                 own = {"f32": np.float32, "bf16": ml_dtypes.bfloat16, "f16": np.float16}[dtype]
                 value = random.standard_normal(shape) * (4 if kind == "large" else 1)

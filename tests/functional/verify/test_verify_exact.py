@@ -13,6 +13,7 @@ import pytest
 
 import tilesim as ts
 from support.program_checks import arrays_of
+from support.random_graphs import random_case, random_machine
 from tilesim import _core
 
 Mutant = tuple[str, dict[str, Any]]
@@ -226,6 +227,20 @@ def test_a_bound_alone_is_blind() -> None:
     assert ts.verify(mutant, exact=False).ok
     (row,) = ts.verify(mutant).rows
     assert not row["ok"] and row["exact"] and row["integer_error"] >= 1
+
+
+def test_an_operand_computed_again() -> None:
+    """A product may compute from its operands what another kernel stores: held to those, and a fault in it is found."""
+    random = np.random.default_rng(20374)
+    case = random_case(random)
+    program = ts.compile(case.graph, random_machine(random, case))
+    assert ts.verify(program).ok
+    document = json.loads(program.core.to_json())
+    (kernel,) = [node for node in nodes(document) if node.get("operation") == ["subtract.1", "sigmoid", "layer4"]]
+    kernel["do"] = json.loads(json.dumps(kernel["do"]).replace('"function": "subtract"', '"function": "add"'))
+    mutant = ts.Program(_core.Program.from_json(json.dumps(document)), program.graph, program.machine)
+    assert mutant.core.to_json() != program.core.to_json()
+    assert [row["tensor"] for row in ts.verify(mutant).rows if not row["ok"]] == ["layer4"]
 
 
 DTYPES = ("f32", "bf16", "f16", "i8", "f8e4m3fn", "f8e5m2")

@@ -50,6 +50,13 @@ def _(b: Any) -> None:
     b.output(spelled_attention(b, *qkv(b), lambda s: b.apply("select", keep, s, number(b, -math.inf))))
 
 
+@case("attention with lengths", attention=1, contract=0, less=0)
+def _(b: Any) -> None:
+    n = b.input("n", [2], "i32")
+    there = b.apply("less", b.op("iota", shape=[7], dim=0, dtype="i32"), n.reshape(2, 1, 1, 1))
+    b.output(spelled_attention(b, *qkv(b), lambda s: b.apply("select", there, s, number(b, -math.inf))))
+
+
 @case("attention with a finite mask", attention=1, contract=0)
 def _(b: Any) -> None:
     keep, low = b.input("keep", [5, 7], "bool"), float(np.finfo(np.float32).min)

@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/groups/chains.hpp"
 #include "tilesim/compile/groups/groups.hpp"
 #include "tilesim/compile/groups/moving.hpp"
 #include "tilesim/compile/groups/order.hpp"
@@ -34,6 +35,7 @@ std::vector<Kernel> Grouping::run() {
     if (graph_.owner[index(i)] < 0 && is_vector_kind(op(i).kind)) place_vector(i);
   }
   feed_products();
+  join_siblings();
   for (int i = 0; i < count(); ++i)
     if (graph_.owner[index(i)] < 0 && needs_movement(i))
       graph_.add(runs_functions(op(i).kind) ? Family::call : Family::movement, i);
@@ -42,6 +44,7 @@ std::vector<Kernel> Grouping::run() {
     if (!kernel.ops.empty()) finish(kernel);
     names_.push_back(kernel.name);
     kernel_ops_.push_back(kernel.ops);
+    kernel_parts_.push_back(kernel.parts);
   }
   return ordered();
 }
@@ -153,13 +156,16 @@ std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, co
                                   const std::map<ValueId, std::string>& boundary, const KeptApart& kept_apart,
                                   bool is_main, std::vector<FusionCandidate>* looked_at) {
   const Uses uses(context.function);
-  const Views views = find_views(context.function, uses, is_main);
+  const Views views = find_views(context.function, uses, is_main, rules.native ? nullptr : &context.machine);
   const auto grouped = [&](const Cuts& cuts) { return Grouping(context, rules, kept_apart, uses, views, cuts); };
   const Cuts cuts = rules.native ? Cuts{} : cheapest_cuts(grouped, Moving(context, uses, views), context);
   Grouping grouping = grouped(cuts);
   std::vector<Kernel> kernels = grouping.run();
+  std::vector<FusionCandidate> chains;
+  if (!rules.native && rules.has(Rule::chain)) chains = join_chains(kernels, context, uses, kept_apart);
   if (!rules.native) kernels = ordered_for_peak(std::move(kernels), context, uses, views);
   if (looked_at) *looked_at = grouping.candidates();
+  if (looked_at) std::ranges::move(chains, std::back_inserter(*looked_at));
   place_values(context, rules.narrow_for_products, kernels, uses, views, prefix, boundary);
   require_places(context, kernels);
   return kernels;

@@ -15,7 +15,10 @@ struct Apart {
   bool by_price = false;
   std::string reason;
 };
-using KeptApart = std::map<std::string, Apart>;  ///< by the value's name
+/// By the value's name.
+struct KeptApart : std::map<std::string, Apart> {
+  std::map<std::string, Apart> products;  ///< by name, that have a kernel without products which read the same
+};
 
 /// Kernels of the function in an order where producers precede readers; fills context.placements and declares the
 /// temporaries in context.program. `prefix` makes tensor names unique; `boundary` gives tensors of function inputs and

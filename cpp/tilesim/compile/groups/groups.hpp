@@ -17,7 +17,8 @@ namespace tilesim::lower {
 
 bool is_product(Kind kind);
 
-/// Kernels as they grow, and which way leads from one to another. Operations stand in order: no way leads back.
+/// Kernels as they grow, and which way leads from one to another. Operations stand in order: none leads back to what
+/// stands before it, but a kernel with one operation far behind its others does.
 class KernelGraph {
  public:
   KernelGraph(const GraphFunction& function, const Uses& uses);
@@ -27,8 +28,9 @@ class KernelGraph {
   void merge(int into, int from);
   /// The operations belong to no kernel: whoever reads them computes them.
   void release(int kernel, const std::set<int>& ops);
-  /// Whether a way leads from the kernel through others, or through views, to an operand of the operation.
-  bool returns(int kernel, int op) const;
+  /// Whether a way leads from the kernel through others, or through views, to an operand of the operation, or from its
+  /// result through others to the kernel: it cannot be part of that.
+  bool returns(int kernel, int op) const { return leads_to(kernel, op) || comes_from(kernel, op); }
   /// Whether a way leads from the one to the other through what is in neither.
   bool leads_around(int from, int to) const;
 
@@ -41,8 +43,11 @@ class KernelGraph {
     int kernel = -1, op = -1;
     auto operator<=>(const Node&) const = default;
   };
+  bool leads_to(int kernel, int op) const;
+  bool comes_from(int kernel, int op) const;
   Node node(int op) const;
   int last(const Node& of) const;
+  int horizon(int until) const;
   template <typename Visit>
   void each_reader(const Node& of, int until, Visit visit) const;
   void take(int op, int kernel);
@@ -50,7 +55,8 @@ class KernelGraph {
   const GraphFunction& function_;
   const Uses& uses_;
   std::vector<std::set<int>> readers_;  ///< by kernel: operations of others that read what it computes
-  std::vector<int> last_;               ///< by kernel: its last operation
+  std::vector<int> first_, last_;       ///< by kernel: of its operations
+  std::vector<int> spanned_;            ///< by operation: the last of all kernels that begin no later (or did, once)
 };
 
 /// A rule and the operations, alike, that it would leave where they are: that end no product, that join no kernel which
@@ -117,9 +123,15 @@ class Grouping {
   double moved_by(const std::set<int>& ops) const;
   void add_tails(Kernel& kernel, int number);
 
+  // siblings.cpp
+  void join_siblings();
+  std::optional<Apart> why_no_sibling(int kernel, int product) const;
+  std::string why_unlike(int kernel, int product) const;
+
   // vectors.cpp
   void place_vector(int i);
   bool join(int i);
+  bool makes_operand(int kernel, int i) const;
   bool join_readers(int i);
   std::string why_not(int kernel, int i);
   void join_branches(int kernel, int i);
@@ -157,6 +169,7 @@ class Grouping {
   std::vector<Looked> looked_;
   std::vector<std::string> names_;            ///< by kernel
   std::vector<std::vector<int>> kernel_ops_;  ///< by kernel, as they ended
+  std::vector<std::vector<Kernel::Part>> kernel_parts_;
 };
 
 }  // namespace tilesim::lower

@@ -1,5 +1,6 @@
 // Kernels as they grow: who reads whom, by which ways.
 #include <algorithm>
+#include <numeric>
 
 #include "tilesim/compile/groups/groups.hpp"
 
@@ -14,7 +15,9 @@ std::size_t position(int i) { return static_cast<std::size_t>(i); }
 bool is_product(Kind kind) { return kind == Kind::contract || kind == Kind::convolution; }
 
 KernelGraph::KernelGraph(const GraphFunction& function, const Uses& uses)
-    : owner(function.ops.size(), -1), function_(function), uses_(uses) {}
+    : owner(function.ops.size(), -1), function_(function), uses_(uses), spanned_(function.ops.size()) {
+  std::iota(spanned_.begin(), spanned_.end(), 0);
+}
 
 int KernelGraph::add(Family family, int op) {
   Kernel kernel;
@@ -23,6 +26,7 @@ int KernelGraph::add(Family family, int op) {
   if (family == Family::product) kernel.anchor = op;
   kernels.push_back(std::move(kernel));
   readers_.emplace_back();
+  first_.push_back(op);
   last_.push_back(op);
   const int made = static_cast<int>(kernels.size()) - 1;
   take(op, made);
@@ -31,7 +35,9 @@ int KernelGraph::add(Family family, int op) {
 
 void KernelGraph::own(int op, int kernel) {
   kernels[position(kernel)].ops.push_back(op);
-  last_[position(kernel)] = std::max(last_[position(kernel)], op);
+  const int first = first_[position(kernel)] = std::min(first_[position(kernel)], op);
+  const int last = last_[position(kernel)] = std::max(last_[position(kernel)], op);
+  for (int i = first; i < last && spanned_[position(i)] < last; ++i) spanned_[position(i)] = last;
   take(op, kernel);
 }
 
@@ -66,6 +72,12 @@ KernelGraph::Node KernelGraph::node(int op) const {
 
 int KernelGraph::last(const Node& of) const { return of.kernel >= 0 ? last_[position(of.kernel)] : of.op; }
 
+/// Ways that end at operation `until` or before pass nothing behind the one returned: no kernel lies on both sides.
+int KernelGraph::horizon(int until) const {
+  while (until >= 0 && spanned_[position(until)] > until) until = spanned_[position(until)];
+  return until;
+}
+
 template <typename Visit>
 void KernelGraph::each_reader(const Node& of, int until, Visit visit) const {
   if (of.kernel >= 0) {
@@ -79,7 +91,7 @@ void KernelGraph::each_reader(const Node& of, int until, Visit visit) const {
         if (reader <= until) visit(reader);
 }
 
-bool KernelGraph::returns(int kernel, int op) const {
+bool KernelGraph::leads_to(int kernel, int op) const {
   std::set<Node> targets, seen;
   int until = -1;
   for (ValueId operand : function_.ops[position(op)].operands) {
@@ -89,6 +101,7 @@ bool KernelGraph::returns(int kernel, int op) const {
     until = std::max(until, last(node(producer)));
   }
   if (targets.empty()) return false;
+  until = horizon(until);
   std::vector<Node> pending{{kernel, -1}};
   bool found = false;
   while (!pending.empty() && !found) {
@@ -104,8 +117,28 @@ bool KernelGraph::returns(int kernel, int op) const {
   return found;
 }
 
+bool KernelGraph::comes_from(int kernel, int op) const {
+  const int until = horizon(last_[position(kernel)]);
+  std::set<Node> seen;
+  std::vector<Node> pending{{-1, op}};
+  bool found = false;
+  while (!pending.empty() && !found) {
+    const Node next = pending.back();
+    pending.pop_back();
+    each_reader(next, until, [&](int reader) {
+      const Node to = node(reader);
+      if (to.kernel == kernel) {
+        found |= next.kernel >= 0 || next.op != op;
+        return;
+      }
+      if (seen.insert(to).second) pending.push_back(to);
+    });
+  }
+  return found;
+}
+
 bool KernelGraph::leads_around(int from, int to) const {
-  const int until = last_[position(to)];
+  const int until = horizon(last_[position(to)]);
   std::set<Node> seen;
   std::vector<Node> pending{{from, -1}};
   bool found = false;

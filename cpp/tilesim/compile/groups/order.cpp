@@ -10,7 +10,7 @@ namespace tilesim::lower {
 
 namespace {
 
-using Order = std::vector<std::size_t>;  ///< kernels
+using OrderedKernels = std::vector<std::size_t>;  ///< kernels
 
 /// What kernels read of each other, as sizes.
 class KernelOrder {
@@ -38,7 +38,7 @@ class KernelOrder {
   }
 
   /// Bytes of values that live while some kernel runs, the most; those that are returned live to the end.
-  double peak(const Order& order) const {
+  double peak(const OrderedKernels& order) const {
     std::vector<std::size_t> left = readers();
     double live = 0, most = 0;
     for (std::size_t k : order) {
@@ -50,7 +50,7 @@ class KernelOrder {
   }
 
   /// Of the first kernels that may run, always one after which least more lives.
-  Order greedy() const {
+  OrderedKernels greedy() const {
     constexpr std::size_t most_asked = 16;
     std::vector<std::size_t> left = readers(), waits(kernels_.size(), 0);
     for (std::size_t k = 0; k < kernels_.size(); ++k)
@@ -58,7 +58,7 @@ class KernelOrder {
     std::set<std::size_t> ready;
     for (std::size_t k = 0; k < kernels_.size(); ++k)
       if (waits[k] == 0) ready.insert(k);
-    Order order;
+    OrderedKernels order;
     while (!ready.empty()) {
       std::size_t best = *ready.begin(), asked = 0;
       double least = grown(best, left);
@@ -74,9 +74,9 @@ class KernelOrder {
   }
 
   /// Everything that a kernel reads right before it, first what needs most beyond what it leaves.
-  Order depth_first() const {
+  OrderedKernels depth_first() const {
     std::vector<double> needs(kernels_.size(), 0);
-    std::vector<Order> first(kernels_.size());
+    std::vector<OrderedKernels> first(kernels_.size());
     for (std::size_t k = 0; k < kernels_.size(); ++k) {
       std::set<std::size_t> makers;
       for (std::size_t value : before_[k]) makers.insert(values_[value].maker);
@@ -90,7 +90,7 @@ class KernelOrder {
       }
       needs[k] = std::max(needs[k], held + left_by(k));
     }
-    Order order;
+    OrderedKernels order;
     std::vector<bool> seen(kernels_.size(), false);
     std::vector<std::pair<std::size_t, std::size_t>> pending;  // a kernel, and how many of its makers were entered
     for (std::size_t last = 0; last < kernels_.size(); ++last) {
@@ -169,11 +169,11 @@ std::vector<Kernel> ordered_for_peak(std::vector<Kernel> kernels, const Context&
   constexpr double worth = 0.99;  // less is no reason to leave the order of the graph
   if (kernels.size() < 3 || overwrites(context.function)) return kernels;
   const KernelOrder sizes(kernels, context, uses, views);
-  Order best(kernels.size());
+  OrderedKernels best(kernels.size());
   std::iota(best.begin(), best.end(), 0);
   double least = worth * sizes.peak(best);
   bool changed = false;
-  for (Order& order : std::vector<Order>{sizes.greedy(), sizes.depth_first()})
+  for (OrderedKernels& order : std::vector<OrderedKernels>{sizes.greedy(), sizes.depth_first()})
     if (const double peak = sizes.peak(order); order.size() == kernels.size() && peak < least)
       least = peak, best = std::move(order), changed = true;
   if (!changed) return kernels;

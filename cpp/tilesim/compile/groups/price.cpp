@@ -1,6 +1,7 @@
 #include "tilesim/compile/groups/price.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -51,12 +52,32 @@ double GroupPrice::bytes(ValueId value) const {
 
 double GroupPrice::flops(int i) const { return tilesim::flops(context_.graph, context_.function, op(i)).total(); }
 
+/// How many times more registers a space fills than its elements would, with the axis over the lanes that fills them
+/// best; less than one register is one.
+double GroupPrice::lane_padding(const Shape& space) const {
+  const VectorSpec& unit = context_.machine.core.vector;
+  const auto elements = static_cast<double>(element_count(space)), lanes = static_cast<double>(unit.lanes),
+             sublanes = static_cast<double>(unit.sublanes);
+  if (elements <= 0 || lanes * sublanes <= 0) return 1;
+  double least = space.empty() ? 1 : std::numeric_limits<double>::infinity();
+  for (const std::int64_t extent : space) {
+    const auto own = static_cast<double>(extent);
+    least = std::min(least, std::ceil(elements / own * std::ceil(own / lanes) / sublanes));
+  }
+  return std::max(1.0, least * lanes * sublanes / elements);
+}
+
 double GroupPrice::vector_cycles(int i) const {
   const Flops work = tilesim::flops(context_.graph, context_.function, op(i));
   const VectorSpec& unit = context_.machine.core.vector;
   const double registers = work.simple * unit.simple + work.multiply * unit.multiply + work.divide * unit.divide +
                            work.transcendental * unit.transcendental;
-  return registers / static_cast<double>(std::max<std::int64_t>(1, unit.lanes * unit.sublanes * unit.issue));
+  const Shape* space = &context_.value(op(i).results[0]).type.shape;  // of what is reduced, the operand's
+  for (ValueId operand : op(i).operands)
+    if (operand != no_value && element_count(context_.value(operand).type.shape) > element_count(*space))
+      space = &context_.value(operand).type.shape;
+  return registers * lane_padding(*space) /
+         static_cast<double>(std::max<std::int64_t>(1, unit.lanes * unit.sublanes * unit.issue));
 }
 
 double GroupPrice::array_cycles(int i) const {
@@ -71,11 +92,13 @@ double GroupPrice::array_cycles(int i) const {
 /// Operations by the fetches that they share: what a product computes of either operand comes in tiles of that operand,
 /// what stands at its end in tiles of the result, and the same tensor is fetched for each of them.
 std::vector<std::set<int>> GroupPrice::sides_of(const std::set<int>& members) const {
-  const auto anchor = std::ranges::find_if(members, [&](int i) { return is_product(op(i).kind); });
-  if (anchor == members.end()) return {members};
+  std::set<int> products;
+  for (int i : members)
+    if (is_product(op(i).kind)) products.insert(i);
+  if (products.empty()) return {members};
   const auto made_in = [&](ValueId value) {
     const int producer = value == no_value ? -1 : uses_.producer[static_cast<std::size_t>(value)];
-    return producer >= 0 && producer != *anchor && members.count(producer) ? producer : -1;
+    return producer >= 0 && !products.count(producer) && members.count(producer) ? producer : -1;
   };
   const auto gather = [&](std::vector<int> pending) {
     std::set<int> side;
@@ -88,15 +111,20 @@ std::vector<std::set<int>> GroupPrice::sides_of(const std::set<int>& members) co
     return side;
   };
   std::vector<std::set<int>> sides;
-  std::set<int> before{*anchor};
-  for (ValueId value : op(*anchor).operands) {
-    sides.push_back(gather({made_in(value)}));
-    before.insert(sides.back().begin(), sides.back().end());
+  std::set<int> before = products;
+  std::set<ValueId> seen;  // several products may read one operand
+  for (int product : products) {
+    for (ValueId value : op(product).operands) {
+      if (seen.count(value)) continue;
+      sides.push_back(gather({made_in(value)}));
+      before.insert(sides.back().begin(), sides.back().end());
+    }
+    seen.insert(op(product).operands.begin(), op(product).operands.end());
   }
   std::vector<int> behind;
   std::ranges::set_difference(members, before, std::back_inserter(behind));
   sides.push_back(gather(std::move(behind)));
-  sides.push_back({*anchor});
+  sides.push_back(std::move(products));
   return sides;
 }
 

@@ -51,6 +51,7 @@ class GroupPrice {
   const Op& op(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
   std::vector<std::set<int>> sides_of(const std::set<int>& members) const;
   double padded(const Shape& shape) const;
+  double lane_padding(const Shape& space) const;
   double vector_cycles(int i) const;
   double array_cycles(int i) const;
   double whole_tiles(int i) const;

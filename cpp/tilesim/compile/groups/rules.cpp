@@ -33,6 +33,14 @@ const std::vector<RuleInfo>& fusion_rules() {
       {Rule::siblings, "siblings",
        "elementwise operations and row reductions that read the same tensor (several kinds of reduction in one pass)",
        "as elementwise", "the tensor: read once instead of by each", equal},
+      {Rule::sibling_products, "sibling_products",
+       "products or convolutions of one first operand with what stands at their ends, which may combine their results: "
+       "queries, keys and values; gate and up of a gated layer",
+       "second operands and results of the same shape and type, both in memory; none reads what another makes; tiles "
+       "of "
+       "all fit beside each other, and one kernel is estimated to cost less than one of each",
+       "the operand: read once instead of by each; results that only the others' ends read: written and read once",
+       equal},
       {Rule::rows, "rows",
        "reductions along the same axes (sums, extremes, products) with the elementwise operations before and behind "
        "them: normalizations, softmax",
@@ -56,6 +64,13 @@ const std::vector<RuleInfo>& fusion_rules() {
        "positions follow from the counter; no product mixes the elements of a state; its tiles fit the scratchpad",
        "the state: read and written in every trip",
        "sums of a trip may be taken in another order, within the bound of a sum; all else as if it were stored"},
+      {Rule::chain, "chain",
+       "products one behind the other with the elementwise operations at their ends: two products over channels (an "
+       "MLP, convolutions of one point), a convolution of each channel before or behind one, or between two",
+       "nothing else reads what lies between; only the last one reads values of its result's shape beside; a tile of "
+       "rows and hidden channels fits the scratchpad; rows that neighbouring tiles both need are computed twice; only "
+       "machines with arrays and cores of one sort that do not pad lanes in memory",
+       "what lies between: written once, read once", equal},
   };
   return rules;
 }

@@ -17,11 +17,13 @@ enum class Rule : std::uint8_t {
   elementwise,
   branches,
   siblings,
+  sibling_products,
   rows,
   recompute,
   views,
   attention,
   recurrence,
+  chain,
 };
 
 struct RuleInfo {

@@ -83,6 +83,14 @@ bool Grouping::join(int i) {
   return false;
 }
 
+/// Whether the kernel makes an operand: it is no sibling then, and other rules say whether it may make the operation.
+bool Grouping::makes_operand(int kernel, int i) const {
+  return std::ranges::any_of(op(i).operands, [&](ValueId operand) {
+    const int producer = operand == no_value ? -1 : uses_.producer[index(operand)];
+    return producer >= 0 && graph_.owner[index(producer)] == kernel;
+  });
+}
+
 /// Becomes part of a kernel that reads the same tensor, so that it is read once.
 bool Grouping::join_readers(int i) {
   const bool reduce = op(i).kind == Kind::reduce;
@@ -100,7 +108,7 @@ bool Grouping::join_readers(int i) {
     for (auto reader = readers->second.rbegin(); reader != readers->second.rend() && tried < most_tried; ++reader) {
       const int kernel = *reader;
       const std::vector<int>& ops = graph_.kernels[index(kernel)].ops;
-      if (ops.empty() || rows_.at(kernel).closed()) continue;
+      if (ops.empty() || rows_.at(kernel).closed() || makes_operand(kernel, i)) continue;
       ++tried;
       std::string why = why_not(kernel, i);
       std::set<int> all(ops.begin(), ops.end());

@@ -217,6 +217,21 @@ void MovementLowering::emit() {
   }
 }
 
+/// Whether the maker of a concat's part has stored it where it belongs.
+bool MovementLowering::stored_in_place(ValueId part, std::size_t dim, std::int64_t offset) const {
+  if (!context_.placed(part) || placement(part).tensor != placement(y_).tensor) return false;
+  std::vector<AxisAccess> there = placement(y_).axes;
+  for (AxisAccess& axis : there)
+    for (const AxisAccess::Term& term : axis.terms)
+      if (term.dim == static_cast<int>(dim)) axis.constant += term.coefficient * offset;
+  const auto same_term = [](const AxisAccess::Term& a, const AxisAccess::Term& b) {
+    return a.dim == b.dim && a.coefficient == b.coefficient;
+  };
+  return std::ranges::equal(placement(part).axes, there, [&](const AxisAccess& a, const AxisAccess& b) {
+    return a.constant == b.constant && std::ranges::equal(a.terms, b.terms, same_term);
+  });
+}
+
 void MovementLowering::concat() {
   const std::size_t dim = at(op_.attributes.integer("dim"));
   main_[dim] = 0;
@@ -225,7 +240,7 @@ void MovementLowering::concat() {
   for (ValueId x : op_.operands) {
     std::vector<AxisAccess> to = plain_axes(shape_.size());
     to[dim].constant = offset;
-    copy(shape(x), placement(x), plain_axes(shape_.size()), placement(y_), to);
+    if (!stored_in_place(x, dim, offset)) copy(shape(x), placement(x), plain_axes(shape_.size()), placement(y_), to);
     offset += shape(x)[dim];
   }
 }

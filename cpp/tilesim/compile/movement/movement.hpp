@@ -70,6 +70,7 @@ class MovementLowering {
   /// y = a constant, everywhere.
   void fill(double value);
   void emit();
+  bool stored_in_place(ValueId part, std::size_t dim, std::int64_t offset) const;
   void concat();
   void reshape();
   void bitcast();

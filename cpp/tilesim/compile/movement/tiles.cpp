@@ -3,8 +3,8 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/movement/movement.hpp"
-#include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 
 namespace tilesim::lower {

@@ -1,4 +1,4 @@
-// Where the slots of a kernel lie in the memories of a core.
+// Where the slots of a kernel lie in the memories of a core, and results over what they were computed of.
 #pragma once
 
 #include <cstdint>
@@ -21,5 +21,10 @@ std::optional<Refusal> misfit(const program::Scope& kernel, const Share& machine
 /// live at one time: they take turns at the two ends of each memory, or of what values that stay leave of it, so that
 /// the next one's tiles find room.
 void give_addresses(program::Program& program, const Share& machine, const std::vector<Resident>& residents);
+
+/// Lets a result of an elementwise kernel lie in memory where a temporary lies, or the state that it is the new value
+/// of, that the kernel reads last. Only where each element is loaded once, and stored to by what was computed of that
+/// load; where all other readers are complete before; both alike in shape, type and layout.
+void lie_over_dying(Lowering& lowering);
 
 }  // namespace tilesim::lower

@@ -88,7 +88,7 @@ class Ahead {
       : lowering_(lowering), function_(function), given_(given), traffic_(lowering.program) {
     const Share& machine = lowering.machine;
     rate_ = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
-            static_cast<double>(machine.core.clock.hertz) / streams();
+            static_cast<double>(machine.core.clock.hertz * lowering.program.contexts);  // a core's share
     for_each_kernel_of(body, [&](program::Statement& statement, std::int64_t number) {
       auto* scope = std::get_if<program::Scope>(&statement.action);
       const bool known = scope && !scope->barrier && !KernelNumbers::runs_functions(scope->body);
@@ -123,6 +123,12 @@ class Ahead {
       if (!stays(tensor)) one.memory += (moved.loaded + moved.stored) / streams() / rate_;
   }
 
+  /// Whether the tiles are there before all kernels, in memory.
+  bool from_memory(const AheadRing& ring) const {
+    return std::ranges::all_of(ring.tensors,
+                               [&](const std::string& tensor) { return given_.contains(tensor) && !stays(tensor); });
+  }
+
   static std::int64_t free_for(const std::vector<Resident>& residents, const std::string& function, std::int64_t number,
                                std::int64_t held, std::int64_t bytes) {
     const Span free = free_beside(residents, function, number, held, bytes);
@@ -149,7 +155,7 @@ class Ahead {
     const AheadRing* ring = nullptr;
     std::vector<AheadRing> rings = ahead_rings(*one.scope);
     for (const AheadRing& other : rings)
-      if (other.plain && multiplied(one, other) && given_.contains(other.tensor) && !stays(other.tensor) &&
+      if (other.plain && multiplied(one, other) && from_memory(other) &&
           (!ring || bytes(one, other) > bytes(one, *ring)))
         ring = &other;
     if (!ring || first_of(*one.scope, *ring)) return;

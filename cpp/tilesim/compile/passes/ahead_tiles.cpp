@@ -85,7 +85,7 @@ class AheadFinder {
   }
 
   void see(Block& block, std::size_t place, const program::Acquire& acquire, bool plain) {
-    AheadRing ring{acquire.slot, {}, acquire.queues[0], loops_, &block, place, place + 1};
+    AheadRing ring{acquire.slot, acquire.queues[0], {}, loops_, &block, place, place + 1};
     if (std::ranges::none_of(kernel_.slots,
                              [&](const program::Slot& slot) { return slot.name == ring.slot && !slot.accumulator; }))
       return;
@@ -99,17 +99,17 @@ class AheadFinder {
       program::for_each_body(
           block[i], [&](Block& body) { program::for_each(body, [&](const Statement& inner) { name(ring, inner); }); });
     }
-    if (ring.tensor.empty()) return;
+    if (ring.tensors.empty()) return;
     for (const AheadRing::Loop& loop : loops_) ring.tiles *= loop.trips;
     ring.plain = plain && ring.commits > 0;
     rings_.push_back(std::move(ring));
   }
 
   static void name(AheadRing& ring, const Statement& statement) {
-    if (const program::Load* load = load_into(statement, ring.slot)) ring.tensor = load->transfer.tensor;
+    if (const program::Load* load = load_into(statement, ring.slot)) ring.tensors.push_back(load->transfer.tensor);
   }
 
-  /// And from one tensor, without data in the addresses.
+  /// And without data in the addresses.
   bool filled_once(const AheadRing& ring) {
     std::int64_t acquires = 0, loads = 0, inside = 0, sends = 0;
     bool direct = true;
@@ -131,7 +131,7 @@ class AheadFinder {
         program::for_each(body, [&](const Statement& s) { inside += load_into(s, ring.slot) != nullptr; });
       });
     }
-    return acquires == 1 && sends == 0 && direct && loads == inside && inside == 1 && used_inside(ring);
+    return acquires == 1 && sends == 0 && direct && loads == inside && inside > 0 && used_inside(ring);
   }
 
   /// Every use stands behind the loads, in their block, is of the latest tile, and by what `use_ahead` knows.

@@ -10,17 +10,18 @@
 
 namespace tilesim::lower {
 
-/// A ring whose tiles come from one load, in one place of the kernel's loops.
+/// A ring whose tiles come from one load, or one of each of several tensors, in one place of the kernel's loops.
 struct AheadRing {
   struct Loop {
     std::string index;
     std::int64_t trips = 1;
   };
-  std::string slot, tensor, queue;
-  std::vector<Loop> loops;          ///< around its acquire, outer to inner
-  program::Block* block = nullptr;  ///< where it is acquired
-  std::size_t first = 0, end = 0;   ///< of the block: acquire, loads and commits
-  std::int64_t commits = 0;         ///< per tile
+  std::string slot, queue;
+  std::vector<std::string> tensors;  ///< that a tile is loaded from
+  std::vector<Loop> loops;           ///< around its acquire, outer to inner
+  program::Block* block = nullptr;   ///< where it is acquired
+  std::size_t first = 0, end = 0;    ///< of the block: acquire, loads and commits
+  std::int64_t commits = 0;          ///< per tile
   std::int64_t tiles = 1;
   bool plain = true;  ///< acquired once in the text and filled there: the tiles can come from elsewhere
 };

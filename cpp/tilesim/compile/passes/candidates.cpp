@@ -103,13 +103,13 @@ std::optional<Candidates::Split> Candidates::split(const Candidate& one, const S
   const program::Tensor& tensor = *tensors_.at(one.tensor);
   if (!several_) return Split{whole_bytes(tensor)};
   const std::set<std::string>& names = seen_.at(one.tensor).names;
-  if (names.size() != 1) return std::nullopt;  // regions of an alias are in other axes
   const std::size_t streams = at(lowering_.program.cores * lowering_.program.contexts);
   std::vector<const TensorUse*> uses;
   for (std::int64_t k = one.first; k <= one.last; ++k) {
     const KernelUse& use = states(one.body, at(k)).use;  // none is known of kernels whose tensors lie in memory
     if (!use) continue;
-    if (const auto found = use->find(*names.begin()); found != use->end()) uses.push_back(&found->second);
+    for (const std::string& name : names)
+      if (const auto found = use->find(name); found != use->end()) uses.push_back(&found->second);
   }
   std::vector<std::optional<Region>> own;
   double most = 0;

@@ -155,36 +155,60 @@ class Divider {
   }
 
   /// Whether two trips of the loop never store the same element, or one that the other reads, whatever the other loops
-  /// are at, but for those that `held` names, which are at the same trip: along one axis, a trip's reach is at most the
-  /// distance between trips.
+  /// are at, but for those that `held` names, which are at the same trip.
   bool separates(const Facts::StoreAt& store, const std::string& index, const std::set<std::string>& held) const {
     if (std::find(store.loops.begin(), store.loops.end(), index) == store.loops.end()) return false;
     const program::Transfer& t = *store.transfer;
     for (const program::Slot& slot : scope_.slots)
       if (slot.name == t.slot && bits(slot.dtype) < 8) return false;  // neighbours share a byte
-    Ranges others = facts_.ranges;
-    others[index] = {0, 0};
-    for (std::size_t axis = 0; axis < t.at.size(); ++axis) {
-      const auto distance = coefficient(t.at[axis], index);
-      if (!distance || *distance == 0) continue;
-      Expr rest = t.at[axis].substitute({{index, Expr(0)}});
-      for (const std::string& same : held)
-        if (coefficient(rest, same)) rest = rest.substitute({{same, Expr(0)}});
-      if (rest.symbols().count("core") || rest.reads_tensors()) continue;
-      const Expr::Range start = rest.range(others);
-      constexpr std::int64_t limit = std::int64_t{1} << 40;
-      if (start.low < -limit || start.high > limit) continue;
-      std::int64_t reach = start.high - start.low + 1;
-      bool bounded = true;
-      for (const program::TransferDim& dim : t.dims) {
-        if (dim.axis != static_cast<int>(axis)) continue;
-        const Expr::Range extent = dim.extent.range(facts_.ranges), step = dim.step.range(facts_.ranges);
-        bounded &= dim.through.empty() && extent.high < limit && step.low == step.high && std::abs(step.low) < limit;
-        if (bounded) reach += std::abs(step.low) * std::max<std::int64_t>(0, extent.high - 1);
-      }
-      if (bounded && reach <= std::abs(*distance) && reads_there(t, axis)) return true;
-    }
+    for (std::size_t axis = 0; axis < t.at.size(); ++axis)
+      if (separates(t, axis, index, held) && reads_there(t, axis)) return true;
     return false;
+  }
+
+  /// So many steps of one distance along an axis.
+  struct Stride { std::int64_t by = 0, reach = 0; };
+
+  /// Along one axis. A store's places are sums of steps: of the loop, of the others, of the transfer. Where each step
+  /// of the loop, and each longer one, exceeds all shorter ones together, a place tells at which trip it is stored.
+  bool separates(const program::Transfer& t, std::size_t axis, const std::string& index,
+                 const std::set<std::string>& held) const {
+    const auto distance = coefficient(t.at[axis], index);
+    if (!distance || *distance == 0) return false;
+    constexpr std::int64_t limit = std::int64_t{1} << 40;
+    Expr rest = t.at[axis].substitute({{index, Expr(0)}});
+    std::vector<Stride> steps;
+    for (const auto& [loop, range] : facts_.ranges) {
+      const auto by = coefficient(rest, loop);
+      if (!by || *by == 0) continue;
+      rest = rest.substitute({{loop, Expr(0)}});
+      if (held.count(loop) || range.high == 0) continue;
+      if (std::abs(*by) >= limit || range.high >= limit / std::abs(*by)) return false;
+      steps.push_back({std::abs(*by), std::abs(*by) * range.high});
+    }
+    if (rest.symbols().count("core") || rest.reads_tensors()) return false;
+    const Expr::Range start = rest.range(facts_.ranges);
+    if (start.low < -limit || start.high > limit) return false;
+    steps.push_back({0, start.high - start.low});
+    for (const program::TransferDim& dim : t.dims) {
+      if (dim.axis != static_cast<int>(axis)) continue;
+      const Expr::Range extent = dim.extent.range(facts_.ranges), step = dim.step.range(facts_.ranges);
+      if (!dim.through.empty() || extent.high >= limit || step.low != step.high || std::abs(step.low) >= limit)
+        return false;
+      const std::int64_t by = std::abs(step.low), last = std::max<std::int64_t>(0, extent.high - 1);
+      if (by > 0 && last >= limit / by) return false;
+      steps.push_back({by, by * last});
+    }
+    std::ranges::sort(steps, {}, &Stride::by);
+    const std::int64_t own = std::abs(*distance);
+    const auto longer = std::ranges::find_if(steps, [&](const Stride& one) { return one.by > own; });
+    std::int64_t shorter = 0;
+    for (auto one = steps.begin(); one != longer; ++one) shorter += one->reach;
+    if (shorter >= own) return false;
+    shorter += own * facts_.ranges.at(index).high;
+    for (auto one = longer; one != steps.end(); shorter += one++->reach)
+      if (one->reach > 0 && shorter >= one->by) return false;
+    return true;
   }
 
   using Slots = std::set<std::string>;

@@ -79,6 +79,10 @@ std::span<const Pass> passes() {
        {"residency"},
        [](Lowering& lowering) { give_addresses(lowering.program, lowering.machine, lowering.residents); }},
       {"apart", "tiles and values that take the same bytes wait for each other", {"overlap", "addresses"}, &keep_apart},
+      {"dying",
+       "elementwise results over operands that nothing reads again",
+       {"residency", "overlap"},
+       &lie_over_dying},
       {"check", "the rules of tile programs hold", {"addresses"}, &check},
   };
   return list;

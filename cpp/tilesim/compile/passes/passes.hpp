@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tilesim/compile/plan/plan.hpp"
@@ -52,6 +53,7 @@ struct Lowering {
   std::map<std::string, std::vector<KernelFacts>> kernels;
   ResidencyWish wish = {};
   std::vector<Resident> residents = {};
+  std::vector<std::pair<std::string, std::string>> states = {};  ///< outputs that are new values of states
   /// The kernel of this number of a function's body in so many bytes of scratchpad, as `divide` and `contexts` find it;
   /// nothing where it does not fit.
   std::function<std::optional<Smaller>(Lowering&, const std::string& function, std::size_t kernel, std::int64_t bytes)>
@@ -69,7 +71,7 @@ struct Pass {
 /// A kernel over the cores and their contexts.
 void distribute(Lowering& lowering, program::Scope& kernel, const KernelFacts& facts, TensorIndex& tensors);
 
-/// divide, residency, overlap, ahead, addresses, apart, check.
+/// divide, residency, overlap, ahead, addresses, apart, dying, check.
 std::span<const Pass> passes();
 
 /// All of them.

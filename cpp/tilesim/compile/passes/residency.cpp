@@ -68,11 +68,19 @@ class ResidentChoice {
     void operator+=(const Price& other) { cycles += other.cycles, bytes += other.bytes; }
   };
 
-  /// Bytes that pass the busiest port per byte that cores load of a value which they hold for each other. Cores go
-  /// through their loads side by side, two tiles at a time: those that ask one holder at one time wait for its port.
-  double ports_per_byte(const TensorUse& use, const Candidate& value) const {
+  /// What cores load of a value which they hold for each other, per byte of all that they load: bytes that pass the
+  /// busiest port while they wait, and each core's port in all.
+  struct Fetched {
+    double waited = 0;
+    std::vector<double> ports;
+  };
+
+  /// Cores go through their loads side by side, two tiles at a time: those that ask one holder at one time wait for its
+  /// port.
+  Fetched fetched_of(const TensorUse& use, const Candidate& value) const {
     constexpr std::size_t together = 2;
-    double all = 0, waited = 0;
+    double all = 0;
+    Fetched fetched{0, std::vector<double>(use.cores.size(), 0)};
     std::vector<double> ports(use.cores.size(), 0);
     for (std::size_t first = 0; first < most_steps_seen; first += together) {
       std::fill(ports.begin(), ports.end(), 0);
@@ -88,9 +96,13 @@ class ResidentChoice {
           }
         }
       }
-      waited += *std::max_element(ports.begin(), ports.end());
+      fetched.waited += *std::max_element(ports.begin(), ports.end());
+      for (std::size_t core = 0; core < ports.size(); ++core) fetched.ports[core] += ports[core];
     }
-    return all > 0 ? streams_ * waited / all : 0;
+    if (all <= 0) return {0, std::move(ports)};
+    fetched.waited *= streams_ / all;
+    for (double& bytes : fetched.ports) bytes /= all;
+    return fetched;
   }
 
   static double common(const Region& region, const program::HeldPart& part) {
@@ -107,6 +119,8 @@ class ResidentChoice {
     const double times = candidates_.bodies()[place.first].times;
     double memory = 0, copied = 0, fetched = 0;
     if (!kernel.use) return {};
+    std::vector<double> ports(at(lowering_.program.cores * lowering_.program.contexts), 0);
+    std::ranges::copy(kernel.use->sent, ports.begin());
     for (const auto& [tensor, use] : *kernel.use) {
       const Candidate* found = nullptr;
       const double part = candidates_.part(tensor, [&](const std::string& owner) {
@@ -121,11 +135,14 @@ class ResidentChoice {
       copied += bytes;
       if (found->parts.empty()) continue;
       const double loaded = bytes * use.loaded / std::max(1.0, use.loaded + use.stored);
-      fetched += loaded * ports_per_byte(use, *found);
+      const Fetched passed = fetched_of(use, *found);
+      fetched += loaded * passed.waited;
+      for (std::size_t core = 0; core < ports.size(); ++core) ports[core] += loaded * passed.ports[core];
     }
     // Both are loaded in one order: neither hides behind the other.
     const double moving = memory / memory_rate_ + fetched / port_rate_;
-    const double cycles = std::max({kernel.facts.compute, moving, copied / copy_rate_});
+    const double busiest = streams_ > 1 ? memory + streams_ * *std::ranges::max_element(ports) : 0;
+    const double cycles = std::max({kernel.facts.compute, moving, busiest / port_rate_, copied / copy_rate_});
     return {times * cycles, times * memory};
   }
 
@@ -133,6 +150,7 @@ class ResidentChoice {
     worked(1024);
     const std::int64_t bytes = round_up(std::max<std::int64_t>(1, one.core_bytes), granule);
     Resident resident{one.tensor, candidates_.bodies()[one.body].function, one.first, one.last, 0, 0};
+    std::optional<Resident> tight;  // the first place where kernels would need smaller tiles
     for (const std::int64_t high : tops(one)) {
       resident.low = high - bytes;
       resident.high = high;
@@ -141,10 +159,9 @@ class ResidentChoice {
         if (one.wanted || saved(one) >= 0) take(one, resident, {});
         return;
       }
-      if (!smallest_) smallest_ = resident;
+      if (!tight) tight = resident;
     }
-    std::optional<Resident> place = std::exchange(smallest_, std::nullopt);
-    if (place && shrink(one, *place)) return;
+    if (tight && shrink(one, *tight)) return;
     if (one.wanted) refuse(one, bytes);
   }
 
@@ -184,6 +201,13 @@ class ResidentChoice {
     return true;
   }
 
+  /// Cycles that a value may take longer by the bound, of several cores: that of the busiest port errs high, since
+  /// tiles of one kernel hide behind those of others. Half a per cent for each per cent of bytes.
+  double tolerance(const Price& before, const Price& after) const {
+    if (streams_ < 2 || before.bytes <= 0) return 0;
+    return 0.5 * before.cycles * (before.bytes - after.bytes) / before.bytes;
+  }
+
   /// Cycles that it saves if no kernel changes; below 0 where cores read from each other through a slow network.
   double saved(const Candidate& one) const {
     Price before, after;
@@ -191,7 +215,7 @@ class ResidentChoice {
       before += price(place, state(place), nullptr);
       after += price(place, state(place), &one);
     }
-    return before.cycles - after.cycles;
+    return before.cycles - after.cycles + tolerance(before, after);
   }
 
   void take(const Candidate& one, const Resident& resident, std::map<Place, KernelState> smaller) {
@@ -229,7 +253,7 @@ class ResidentChoice {
                       std::max(0.0, other->facts.cycles - now.facts.cycles);  // latency, too, of smaller tiles
       smaller.emplace(place, *other);
     }
-    const bool worth = after.cycles <= before.cycles && after.bytes < before.bytes;
+    const bool worth = after.cycles <= before.cycles + tolerance(before, after) && after.bytes < before.bytes;
     if ((!one.wanted && !worth) || !still_own(one, resident, smaller)) return false;
     take(one, resident, std::move(smaller));
     return true;
@@ -303,7 +327,6 @@ class ResidentChoice {
   std::map<std::string, const Candidate*> taken_;
   std::map<Place, KernelState> changed_;
   std::map<std::pair<Place, std::int64_t>, std::optional<KernelState>> again_;
-  std::optional<Resident> smallest_;
 };
 
 }  // namespace

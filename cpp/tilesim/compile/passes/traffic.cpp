@@ -21,13 +21,15 @@ struct TrafficUnknown {};
 
 /// A transfer, a loop or a branch with its expressions compiled.
 struct TrafficStep {
-  enum class Kind : std::uint8_t { transfer, loop, branch } kind = Kind::transfer;
+  enum class Kind : std::uint8_t { transfer, send, loop, branch } kind = Kind::transfer;
   CompiledExpr expr;  ///< extent, condition
   int index = -1;     ///< of a loop
   bool used = false;  ///< the loop's index in what is inside
   std::vector<TrafficStep> inside, else_inside;
   const program::Tensor* tensor = nullptr;
   const program::Transfer* transfer = nullptr;
+  Shape shape, owner;   ///< of an alias that has other axes than the tensor whose bytes it is
+  bool recast = false;  ///< of another type
   bool store = false, indirect = false;
   TensorUse* use = nullptr;
   struct Dim {
@@ -36,6 +38,8 @@ struct TrafficStep {
   };
   std::vector<CompiledExpr> at;
   std::vector<Dim> dims;
+  std::vector<CompiledExpr> cores;  ///< that a send goes to
+  double element = 0;               ///< bytes of what is sent
 };
 
 }  // namespace
@@ -88,8 +92,16 @@ struct Traffic::Walk {
         step.inside = steps(yes);
         step.else_inside = steps(no);
       } else if (const auto* scope = std::get_if<program::Scope>(&statement.action)) {
+        for (const program::Slot& slot : scope->slots) slot_bytes[slot.name] = bits(slot.dtype) / 8.0;
         std::vector<TrafficStep> own = steps(scope->body);
         std::move(own.begin(), own.end(), std::back_inserter(list));
+        continue;
+      } else if (const auto* send = std::get_if<program::Send>(&statement.action); send && regions) {
+        step.kind = TrafficStep::Kind::send;
+        step.element = slot_bytes.at(send->from.slot);
+        for (const program::Dim& dim : send->from.dims) step.dims.push_back({compile(dim.extent), {}, -1});
+        for (const Expr& core : send->cores) step.cores.push_back(compile(core));
+        list.push_back(std::move(step));
         continue;
       } else if (!transfer(statement, step)) {
         continue;
@@ -112,6 +124,7 @@ struct Traffic::Walk {
     const auto tensor = of.tensors_.find(step.transfer->tensor);
     if (tensor == of.tensors_.end()) return false;  // a formal one: bound to what is no value of this body
     step.tensor = tensor->second;
+    if (regions) find_owner(step);
     step.use = &uses[step.transfer->tensor];
     for (const program::TransferDim& dim : step.transfer->dims) step.indirect |= !dim.through.empty();
     for (const Expr& at : step.transfer->at)
@@ -121,10 +134,28 @@ struct Traffic::Walk {
     return true;
   }
 
+  void find_owner(TrafficStep& step) const {
+    const program::Tensor* owner = step.tensor;
+    for (auto found = of.tensors_.end(); !owner->alias_of.empty(); owner = found->second)
+      if (found = of.tensors_.find(owner->alias_of); found == of.tensors_.end()) return;
+    step.recast = owner->dtype != step.tensor->dtype;
+    if (owner == step.tensor || owner->shape == step.tensor->shape) return;
+    const auto constant = [](const std::vector<Expr>& extents) {
+      Shape shape;
+      for (const Expr& extent : extents) shape.push_back(extent.is_constant() ? extent.value() : 0);
+      return shape;
+    };
+    step.shape = constant(step.tensor->shape);
+    step.owner = constant(owner->shape);
+    step.recast |= element_count(step.shape) == 0;
+  }
+
   void run(const std::vector<TrafficStep>& list, double weight) {
     for (const TrafficStep& step : list) {
       if (step.kind == TrafficStep::Kind::transfer) {
         move(step, weight);
+      } else if (step.kind == TrafficStep::Kind::send) {
+        send(step, weight);
       } else if (step.kind == TrafficStep::Kind::branch) {
         run(step.expr(environment.data()) != 0 ? step.inside : step.else_inside, weight);
       } else {
@@ -170,7 +201,23 @@ struct Traffic::Walk {
     TensorUse& use = *step.use;
     (step.store ? use.stored : use.loaded) += weight * padded * static_cast<double>(bits(step.tensor->dtype)) / 8;
     use.elements += weight * elements;
-    if (regions && step.tensor->role == program::Role::temporary) note(use, step.store, apart, region, weight);
+    if (!regions || step.tensor->role != program::Role::temporary) return;
+    use.regions &= !step.recast;
+    if (step.owner.empty() || step.recast) return note(use, step.store, apart, region, weight);
+    const program::Reshaped owned = program::reshaped(region, step.shape, step.owner);
+    note(use, step.store, apart || !owned.exact, owned.box, weight);
+  }
+
+  /// Through the port of the core at hand once, and through that of every other.
+  void send(const TrafficStep& step, double weight) {
+    double bytes = weight * step.element;
+    for (const TrafficStep::Dim& dim : step.dims) bytes *= static_cast<double>(dim.extent(environment.data()));
+    uses.sent.resize(streams);
+    uses.sent[stream] += bytes;
+    const std::size_t contexts = at(of.program_.contexts), own = stream / contexts;
+    for (const CompiledExpr& core : step.cores)
+      if (const std::size_t other = at(core(environment.data())); other != own && other * contexts < streams)
+        uses.sent[other * contexts] += bytes;
   }
 
   static std::int64_t with_padding(const program::Tensor& tensor, std::size_t axis, const Region& region,
@@ -211,7 +258,8 @@ struct Traffic::Walk {
   std::vector<std::string> names;
   std::vector<std::int64_t> environment;
   std::set<int> used;
-  std::map<std::string, TensorUse> uses;
+  KernelTraffic uses;
+  std::map<std::string, double> slot_bytes;  ///< of an element
   Region here;
   std::int64_t moved = 0;
   std::size_t stream = 0, streams = 1;
@@ -232,6 +280,7 @@ Traffic::Traffic(const program::Program& program) : program_(program) {
 
 KernelUse Traffic::of(const program::Scope& kernel, bool regions) const {
   Walk walk(*this, regions);
+  for (const program::Slot& slot : kernel.slots) walk.slot_bytes[slot.name] = bits(slot.dtype) / 8.0;
   try {
     const std::vector<TrafficStep> steps = walk.steps(kernel.body);
     walk.streams = at(program_.cores * program_.contexts);

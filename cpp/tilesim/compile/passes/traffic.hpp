@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "tilesim/program/program.hpp"
+#include "tilesim/program/reshaped.hpp"
 
 namespace tilesim::lower {
 
-/// Elements of a tensor, both ends included per axis.
-struct Region { std::vector<std::int64_t> low, high; };
+using Region = program::Box;
 
-/// What one core (context) stores: regions; and what it loads: one region around all of it.
+/// What one core (context) stores: regions; and what it loads: one region around all of it. In the axes of the tensor
+/// whose bytes they are.
 struct CoreUse {
   struct Step {
     Region region;
@@ -36,8 +37,13 @@ struct TensorUse {
   bool regions = true;              ///< false: rows found through another tensor, or elements apart
 };
 
-/// By tensor; nothing where loops, addresses or conditions read tensors, or there are too many transfers.
-using KernelUse = std::optional<std::map<std::string, TensorUse>>;
+/// By tensor.
+struct KernelTraffic : std::map<std::string, TensorUse> {
+  std::vector<double> sent;  ///< by core, where regions are asked for: bytes that sends take through its port
+};
+
+/// Nothing where loops, addresses or conditions read tensors, or there are too many transfers.
+using KernelUse = std::optional<KernelTraffic>;
 
 class Traffic {
  public:

@@ -20,8 +20,9 @@ double vector_rate(const CoreSpec& core) {
 }
 
 double array_rate(const CoreSpec& core) {
-  return static_cast<double>(core.array.count * core.array.rows * core.array.columns) *
-         static_cast<double>(core.clock.hertz);
+  const ArraySpec& array = core.array;
+  const std::int64_t cells = array.sparse.present() ? array.sparse.multipliers : array.rows * array.columns;
+  return static_cast<double>(array.count * cells) * static_cast<double>(core.clock.hertz);
 }
 
 std::string keys(const std::map<DType, double>& rates) {

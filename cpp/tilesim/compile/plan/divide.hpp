@@ -61,9 +61,9 @@ struct Divided {
 Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,
                       const std::vector<int>& kept, Parts allowed);
 
-/// One dim of a product in equal parts over all cores (those of the first sort), none of which sends to another. Leaves
-/// in problem.domain the extents of one part.
-Divided split_along(const Context& context, mapping::Problem& problem, int dim);
+/// One dim of a product in equal parts over all cores (those of the first sort), none of which sends to another unless
+/// that is wanted. Leaves in problem.domain the extents of one part.
+Divided split_along(const Context& context, mapping::Problem& problem, int dim, bool multicast = false);
 
 /// Contractions that are longer than the results are many: where the estimate says that it is clearly faster, each core
 /// sums a part of the contraction, and a reduction adds the parts. Only where parts are equal and tensors lie dense.

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 
 namespace tilesim::lower {
@@ -240,6 +241,26 @@ ValueId old_value(const Op& op, ValueId result) {
   for (std::size_t i = 0; i + 1 < marked.size(); i += 2)
     if (op.results[at(marked[i])] == result) return op.operands[at(marked[i + 1])];
   return no_value;
+}
+
+std::vector<program::Tensor> owners_first(std::vector<program::Tensor> left) {
+  std::set<std::string> names, done;
+  for (const program::Tensor& tensor : left) names.insert(tensor.name);
+  std::vector<program::Tensor> sorted;
+  while (!left.empty()) {
+    std::vector<program::Tensor> later;
+    for (program::Tensor& tensor : left) {
+      if (!tensor.alias_of.empty() && names.count(tensor.alias_of) && !done.count(tensor.alias_of)) {
+        later.push_back(std::move(tensor));
+        continue;
+      }
+      done.insert(tensor.name);
+      sorted.push_back(std::move(tensor));
+    }
+    require(later.size() < left.size(), "tensors are aliases of each other");
+    left = std::move(later);
+  }
+  return sorted;
 }
 
 }  // namespace tilesim::lower

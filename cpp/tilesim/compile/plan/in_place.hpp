@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tilesim/graph/graph.hpp"
+#include "tilesim/program/program.hpp"
 
 namespace tilesim::lower {
 
@@ -18,5 +19,9 @@ std::vector<std::string> copied_states(const Graph& graph);
 
 /// The operand in whose bytes a result of a marked operation lies; no_value: it has its own.
 ValueId old_value(const Op& op, ValueId result);
+
+/// The tensors of a program with owners before their aliases: one of an output may be an alias of a temporary that was
+/// declared after it.
+std::vector<program::Tensor> owners_first(std::vector<program::Tensor> tensors);
 
 }  // namespace tilesim::lower

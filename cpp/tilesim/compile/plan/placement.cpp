@@ -95,9 +95,40 @@ ValueId Views::source(const GraphFunction& function, const Uses& uses, ValueId v
   }
 }
 
-Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) {
+namespace {
+
+/// Whether every part of a concat is whole layout tiles of its result, along its two minor axes: of others each maker
+/// would move whole tiles, where one kernel behind them knows all parts.
+bool whole_layout_tiles(const GraphFunction& function, const Op& concat, const Share& machine) {
+  const std::size_t rank = function.value(concat.results[0]).type.shape.size();
+  const std::size_t dim = index(concat.attributes.integer("dim"));
+  const Shape& tile = machine.layout.tile;
+  if (tile.size() != 2 || rank < 2 || dim + 2 < rank) return true;
+  return std::ranges::all_of(concat.operands, [&](ValueId part) {
+    return function.value(part).type.shape[dim] % tile[dim + 1 == rank ? 1 : 0] == 0;
+  });
+}
+
+/// Whether the maker of a concat's operand may store it in the concat's result: it has a kernel that computes, and
+/// every reader takes a part of a tensor.
+bool may_join(const GraphFunction& function, const Uses& uses, const Views& views, const std::vector<bool>& needs_own,
+              const Op& concat, ValueId x) {
+  const int producer = uses.producer[index(x)];
+  if (producer < 0 || uses.is_output[index(x)] || needs_own[index(x)] || views.joined[index(x)] >= 0) return false;
+  const Op& maker = function.ops[index(producer)];
+  if (!is_vector_kind(maker.kind) && maker.kind != Kind::contract && maker.kind != Kind::convolution) return false;
+  if (std::count(concat.operands.begin(), concat.operands.end(), x) != 1) return false;
+  return std::ranges::all_of(uses.consumers[index(x)], [&](int reader) {
+    const Op& op = function.ops[index(reader)];
+    return &op == &concat || op.kind == Kind::slice || !(info(op.kind).movement || runs_functions(op.kind));
+  });
+}
+
+}  // namespace
+
+Views find_views(const GraphFunction& function, const Uses& uses, bool is_main, const Share* join) {
   Views views{std::vector<bool>(function.ops.size(), false), std::vector<bool>(function.ops.size(), false),
-              std::vector<bool>(function.values.size(), true)};
+              std::vector<bool>(function.values.size(), true), std::vector<int>(function.values.size(), -1)};
   Owners owners;
   const std::vector<bool> needs_own = needing_own_tensors(function);
   // Only calls know in which tensors these lie: no name may be an alias of them.
@@ -143,6 +174,13 @@ Views find_views(const GraphFunction& function, const Uses& uses, bool is_main) 
         if (op.kind == Kind::copy ? read_by_call(function, uses, y) : needs_own[index(y)]) break;
         views.view[i] = true;
         views.identity[index(y)] = op.kind == Kind::copy && views.identity[index(x)];
+        break;
+      case Kind::concat:
+        for (ValueId part : op.operands)
+          if (join && whole_layout_tiles(function, op, *join) && may_join(function, uses, views, needs_own, op, part)) {
+            views.joined[index(part)] = static_cast<int>(i);
+            views.identity[index(part)] = false;
+          }
         break;
       default:
         break;
@@ -324,6 +362,7 @@ class Placer {
 
   void place_output(ValueId value) {
     const DType dtype = stored_dtype(value);
+    if (views_.joined[index(value)] >= 0) return place_part(value, function_.ops[index(views_.joined[index(value)])]);
     for (int reader : uses_.consumers[index(value)]) {
       if (!views_.transposed_store[index(reader)]) continue;
       const Op& transpose = function_.ops[index(reader)];
@@ -336,6 +375,21 @@ class Placer {
       return;
     }
     if (!context_.placed(value)) place_identity(value, dtype);
+  }
+
+  /// In the bytes of what it is a part of.
+  void place_part(ValueId value, const Op& concat) {
+    const ValueId whole = concat.results[0];
+    if (!context_.placed(whole)) place_output(whole);
+    const std::int64_t dim = concat.attributes.integer("dim");
+    std::int64_t offset = 0;
+    for (auto part = concat.operands.begin(); *part != value; ++part)
+      offset += context_.value(*part).type.shape[index(dim)];
+    at(value) = at(whole);
+    at(value).identity = false;
+    for (AxisAccess& axis : at(value).axes)
+      for (const AxisAccess::Term& term : axis.terms)
+        if (term.dim == dim) axis.constant += term.coefficient * offset;
   }
 
   void place_view(const Op& op) {

@@ -16,12 +16,14 @@ struct Views {
   std::vector<bool> view;              ///< per operation
   std::vector<bool> transposed_store;  ///< per operation (transposes): the operand is stored transposed by its producer
   std::vector<bool> identity;          ///< per value: will have a tensor with its own shape
+  std::vector<int> joined;             ///< per value: the concat in whose result its maker stores it; -1: none
   /// The value whose tensor another one is a view of; a value that is no view: itself.
   ValueId source(const GraphFunction& function, const Uses& uses, ValueId value) const;
 };
 
 /// `is_main`: tensors of the function's inputs are known (not formal), so that views may be given names of their own.
-Views find_views(const GraphFunction& function, const Uses& uses, bool is_main);
+/// `join`: what a concat puts together is stored in its result at once on this machine, where nothing is against it.
+Views find_views(const GraphFunction& function, const Uses& uses, bool is_main, const Share* join);
 
 /// Fills context.placements for everything that kernels read or store, and declares tensors in context.program.
 /// `narrow`: what only products read is stored in the type that the array multiplies.

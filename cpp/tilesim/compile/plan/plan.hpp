@@ -29,7 +29,7 @@ struct Placement {
   bool identity = true;  ///< tensor has the value's own shape and axes
 };
 
-enum class Family : std::uint8_t { product, vector, movement, call };
+enum class Family : std::uint8_t { product, vector, movement, call, chain };
 
 /// One kernel: operations of the function in order, what it reads and what it must store.
 struct Kernel {
@@ -37,13 +37,33 @@ struct Kernel {
   std::string name;      ///< unique in the function
   std::vector<int> ops;  ///< indices into function.ops, in order; `call` and `movement` have one
   int anchor = -1;       ///< product: index into function.ops of the contract or convolution
+  /// Products that read one first operand, in order, each with what it would be a kernel of; empty: one product. The
+  /// first one is the anchor.
+  struct Part {
+    int product = -1;
+    std::vector<int> ops;
+  };
+  std::vector<Part> parts;
   std::vector<ValueId>
       inputs;  ///< read from off-chip memory (constants of one element may be folded into the DAG instead)
   std::vector<ValueId> outputs;  ///< stored to off-chip memory
+  /// Of a product's kernel: the anchor, and products that read the same.
+  std::vector<int> products() const {
+    if (parts.empty()) return anchor >= 0 ? std::vector<int>{anchor} : std::vector<int>{};
+    std::vector<int> all;
+    for (const Part& part : parts) all.push_back(part.product);
+    return all;
+  }
+  bool multiplies(int op) const {
+    for (const Part& part : parts)
+      if (part.product == op) return true;
+    return op == anchor;
+  }
   /// Bytes that a kernel before a product would move beside, if it stored the operands that the product computes; and
   /// whether there would be one only for that.
   double spared_bytes = 0;
   bool spares_kernel = false;
+  std::vector<Kernel> stages;  ///< chain: the products one behind the other, as they would be alone
 };
 
 /// Operations that run functions of the graph: whole tensors are bound.
@@ -122,6 +142,7 @@ bool ends_with_tensor(const Context& context, ValueId value);
 struct Refusal {
   UserError::Parts why;
   bool by_price = false;  ///< it could be lowered so, and the estimate says that its parts take less
+  bool siblings = false;  ///< products that read the same, not what stands before and behind them
   /// The reason without the operation.
   std::string text() const;
 };

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include <set>
-
 #include "tilesim/compile/plan/in_place.hpp"
 
 namespace tilesim::lower {
@@ -46,6 +44,8 @@ std::map<ValueId, std::string> declare_boundary(const GraphFunction& function, p
   std::map<ValueId, std::string> boundary;
   std::set<std::size_t> states;
   for (const Alias& alias : function.aliases) states.insert(static_cast<std::size_t>(alias.input));
+  for (std::size_t i = 0; i < function.inputs.size(); ++i)  // an input passed through is a state that nothing changes
+    if (std::ranges::count(function.outputs, function.inputs[i]) > 0) states.insert(i);
   const std::map<ValueId, std::string> updated = updated_states(function);
   for (std::size_t i = 0; i < function.inputs.size(); ++i) {
     const Value& value = function.value(function.inputs[i]);

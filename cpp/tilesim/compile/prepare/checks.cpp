@@ -43,24 +43,4 @@ void check_mappings(const Graph& graph, const CompileOptions& options) {
                        "'" + name + "'", join(products), nearest(name, products)});
 }
 
-std::vector<program::Tensor> owners_first(std::vector<program::Tensor> left) {
-  std::set<std::string> names, done;
-  for (const program::Tensor& tensor : left) names.insert(tensor.name);
-  std::vector<program::Tensor> sorted;
-  while (!left.empty()) {
-    std::vector<program::Tensor> later;
-    for (program::Tensor& tensor : left) {
-      if (!tensor.alias_of.empty() && names.count(tensor.alias_of) && !done.count(tensor.alias_of)) {
-        later.push_back(std::move(tensor));
-        continue;
-      }
-      done.insert(tensor.name);
-      sorted.push_back(std::move(tensor));
-    }
-    require(later.size() < left.size(), "tensors are aliases of each other");
-    left = std::move(later);
-  }
-  return sorted;
-}
-
 }  // namespace tilesim::lower

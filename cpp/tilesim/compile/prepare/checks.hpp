@@ -17,8 +17,4 @@ void check_mappings(const Graph& graph, const CompileOptions& options);
 /// Whether the vector unit works on elements of a type.
 bool computes(const VectorSpec& vector, DType dtype);
 
-/// The tensors of a program with owners before their aliases: one of an output may be an alias of a temporary that was
-/// declared after it.
-std::vector<program::Tensor> owners_first(std::vector<program::Tensor> tensors);
-
 }  // namespace tilesim::lower

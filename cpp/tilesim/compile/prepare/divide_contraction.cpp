@@ -120,6 +120,7 @@ class Rewriter {
     const std::vector<std::int64_t> batch = op.attributes.integers("a_batch", {});
     if (ka.size() != 1 || ka[0] < 0) return 1;
     const TensorType &a = type(op.operands[0]), &b = type(op.operands[1]), &c = type(op.results[0]);
+    if (is_two_of_four(b.dtype)) return 1;
     if (is_float(c.dtype) && bits(c.dtype) > 32) return 1;
     Sizes s;
     s.a = bytes(a.dtype), s.b = bytes(b.dtype), s.c = bytes(c.dtype);

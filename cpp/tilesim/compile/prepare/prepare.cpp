@@ -8,12 +8,13 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/attention/attention.hpp"
 #include "tilesim/compile/groups/rules.hpp"
+#include "tilesim/compile/layouts/layouts.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/plan/divide.hpp"
-#include "tilesim/compile/plan/layouts.hpp"
 #include "tilesim/compile/plan/transforms.hpp"
 #include "tilesim/compile/prepare/long_rows.hpp"
 #include "tilesim/compile/prepare/sink_views.hpp"
+#include "tilesim/compile/quantized/pattern.hpp"
 #include "tilesim/compile/quantized/quantized.hpp"
 #include "tilesim/graph/passes.hpp"
 #include "tilesim/graph/passes/empty.hpp"
@@ -287,7 +288,8 @@ class WholeAttentions {
     if (!fresh) return chosen;
     planned_->known[problem] = chosen.plan = mapping::plan_attention(problem, machine_);
     if (!chosen.plan) return chosen;
-    constexpr double certain = 0.95;  // the two prices are not closer to the truth than that
+    // The two prices are not closer to the truth than that; of lengths that data say, only one kernel can make use.
+    const double certain = problem.lengths ? 1.05 : 0.95;
     chosen.apart = mapping::attention_apart_cycles(problem, machine_);
     if (chosen.plan->cycles > certain * chosen.apart) chosen.apart = apart_(function, op);
     chosen.one = chosen.plan->cycles < certain * chosen.apart;
@@ -337,6 +339,7 @@ Prepared prepare(const Graph& graph, const Share& machine, const CompileOptions&
     }
   if (rules.has(Rule::views) && !rules.native) sink_views(work, prepared.looked_at);
   for (GraphFunction& function : work.functions) write_constant_outputs(function);
+  compress_weights(work, machine, prepared.notes);
   divide_contractions(work, machine);
   if (!machine.layout.tile.empty() && profile.convolution && profile.convolution->copy_few_images)
     for (GraphFunction& function : work.functions) copy_images(function, machine.layout.tile);

@@ -60,7 +60,9 @@ std::vector<Choice> choices(const Context& context, const mapping::Problem& prob
   const auto add = [&](const std::vector<int>& dims, std::int64_t innermost) {
     for (int dim : dims) {
       const std::int64_t extent = problem.domain.extents[static_cast<std::size_t>(dim)];
-      if (extent < 2 || lies_inside(problem, dim) || std::find(kept.begin(), kept.end(), dim) != kept.end()) continue;
+      if (extent < 2 || dim == problem.siblings || lies_inside(problem, dim) ||
+          std::find(kept.begin(), kept.end(), dim) != kept.end())
+        continue;
       const std::int64_t together = moved_together(problem, context.machine.layout.tile, dim);
       result.push_back({dim, extent, std::max(dim == dims.back() ? innermost : 1, together)});
       // Ragged in the array, but for more cores: where the memory or the network limits them, these have more of it.
@@ -77,7 +79,7 @@ std::vector<Choice> choices(const Context& context, const mapping::Problem& prob
 double part_bytes(const mapping::Problem& part, std::size_t operand) {
   double elements = 1;
   for (const AxisAccess& axis : operand < 2 ? part.domain.operands[operand].axes : part.domain.results[0].axes) {
-    double used = 1;
+    auto used = static_cast<double>(axis.window);
     for (const AxisAccess::Term& term : axis.terms)
       used += static_cast<double>(std::abs(term.coefficient) *
                                   (part.domain.extents[static_cast<std::size_t>(term.dim)] - 1));
@@ -362,7 +364,7 @@ const Ranked& best_of(const std::vector<Ranked>& ways, double alike) {
 
 }  // namespace
 
-Divided split_along(const Context& context, mapping::Problem& problem, int dim) {
+Divided split_along(const Context& context, mapping::Problem& problem, int dim, bool multicast) {
   const Share& machine = context.machine;
   const Share own = machine.sorts.empty() ? machine : machine.of_sort(0);
   const std::int64_t cores = machine.sorts.empty() ? machine.core.count : machine.sorts.front().core.count;
@@ -370,8 +372,10 @@ Divided split_along(const Context& context, mapping::Problem& problem, int dim) 
   for (const Choice& choice : choices(context, problem, {}))
     if (choice.dim == dim && cores > 1) split.parts.push_back(part_of(choice, cores));
   std::erase_if(split.parts, [](const CoreSplit::Part& part) { return part.parts < 2; });
+  split.multicast = multicast;
   problem = part_problem(problem, split, machine);
-  return {split, seen_by(own, split, false)};
+  split.multicast = problem.multicast;
+  return {split, seen_by(own, split, problem.multicast)};
 }
 
 Divided split_product(const Context& context, const Kernel& kernel, mapping::Problem& problem,

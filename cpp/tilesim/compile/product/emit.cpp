@@ -44,13 +44,13 @@ void ProductLowering::emit_load(int index, Block& block) {
     leaves_tensor |= axis.may_leave;
   }
   const std::string queue = load_queue(index);
-  program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], start,
-                                               extent, operand.slot_strides, operand.slot);
-  if (leaves_tensor) transfer.fill = 0.0;
-  if (buffer.sent) return emit_multicast(index, std::move(transfer), extent, block);
+  std::vector<program::Transfer> transfers = transfers_of(index, start, extent);
+  if (leaves_tensor)
+    for (program::Transfer& transfer : transfers) transfer.fill = 0.0;
+  if (buffer.sent) return emit_multicast(index, std::move(transfers), extent, block);
   block.push_back(on("", program::Acquire{operand.slot, {queue}}));
   Block load;
-  load.push_back(on(queue, program::Load{std::move(transfer)}));
+  for (program::Transfer& transfer : transfers) load.push_back(on(queue, program::Load{std::move(transfer)}));
   if (skips()) load = where_left(is_needed(index), std::move(load));
   std::move(load.begin(), load.end(), std::back_inserter(block));
   block.push_back(on(queue, program::Commit{operand.slot, 0, 1}));
@@ -61,6 +61,11 @@ void ProductLowering::emit_release(int index, Block& block) {
   if (index == 0 && nest_.unfold > 0) {
     for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Release{unfolded_slot, 0}));
     return;
+  }
+  if (skips() && arrives_in_pieces(index)) {  // where nothing of it is multiplied, nobody has waited for its pieces
+    const Expr all = plan_.buffers[static_cast<std::size_t>(index)].pieces;
+    for (const std::string& unit : mma_queues())
+      block.push_back(on(unit, program::Wait{operands_[index].slot, 0, {}, 0, all}));
   }
   for (const std::string& unit : readers(index)) block.push_back(on(unit, program::Release{operands_[index].slot, 0}));
 }
@@ -221,6 +226,7 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
   }
   mma.b = product_view(operands_[1].slot, domain_.operands[1], operands_[1].slot_strides,
                        join(dims.order.begin(), rows, contraction, dims.order.end()), array);
+  if (is_two_of_four(problem_.dtypes[1])) name_neighbours(mma);
   mma.c = product_view("c", domain_.results[0], accumulator_strides_,
                        join(dims.order.begin(), contraction, columns, dims.order.end()), array);
   mma.c.offset = mma.c.offset + window_offset();
@@ -228,6 +234,20 @@ void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
   const Expr before = skips() ? tiles_before(false) : earlier_sums();
   mma.accumulate = before.is_constant() ? Expr(0) : less(Expr(0), before);
   block.push_back(on("mma" + std::to_string(array), std::move(mma)));
+}
+
+/// A further dim of the contraction, over the neighbours that an element of a 2:4 operand stands for.
+void ProductLowering::name_neighbours(program::MmaOp& mma) const {
+  const AxisAccess* along = nullptr;
+  std::int64_t stride = 1;
+  for (std::size_t axis = 0; axis < domain_.operands[0].axes.size(); ++axis)
+    if (domain_.operands[0].axes[axis].window > 1)
+      along = &domain_.operands[0].axes[axis], stride = operands_[0].slot_strides[axis];
+  require(along != nullptr, "a product with a 2:4 operand has no window over the other one");
+  mma.a.dims.push_back({Expr(along->window), stride});
+  mma.b.dims.insert(mma.b.dims.begin() + mma.batch_dims + mma.k_dims, {Expr(along->window), 0});
+  ++mma.k_dims;
+  mma.packed = 2;
 }
 
 /// Positive once an earlier reduction step has written the sum.
@@ -266,32 +286,36 @@ void ProductLowering::emit_arrays(Block& block) {
 
 std::vector<Expr> ProductLowering::result_start() const {
   std::vector<Expr> values;
-  for (const AxisAccess& axis : domain_.results[0].axes) values.push_back(axis_start(axis));
+  for (const AxisAccess& axis : finished_axes()) values.push_back(axis_start(axis));
   return values;
 }
 
 std::vector<Expr> ProductLowering::result_extent() const {
   std::vector<Expr> values;
-  for (const AxisAccess& axis : domain_.results[0].axes) values.push_back(axis_extent(axis));
+  for (const AxisAccess& axis : finished_axes()) values.push_back(axis_extent(axis));
   return values;
 }
 
-/// Commits that must show before the current window is complete: one per array and window, in the order of the window
-/// loops.
-Expr ProductLowering::window_pieces() const {
+/// Windows before the current one, in the order of their loops.
+Expr ProductLowering::windows_before() const {
   Expr window = 0;
   for (int dim : nest_.order)
     if (loops(dim) && plan_.is_whole(dim))
       window = window * Expr(trips(dim)) + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
-  return (window + Expr(1)) * Expr(unit_.grid.used());
+  return window;
+}
+
+/// Commits that must show before the current window is complete: one per array and window, and one of what fills the
+/// sums that have no product.
+Expr ProductLowering::window_pieces() const {
+  return (windows_before() + Expr(1)) * Expr(unit_.grid.used() + (columns_of_zeros_ ? 1 : 0));
 }
 
 void ProductLowering::emit_finish(Block& block) {
   if (results_in_pieces()) return finish_in_pieces(block);
   for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Commit{"c", 0, 1}));
   if (columns_of_zeros_) fill_zero_sums(block);
-  const Expr filled = columns_of_zeros_ ? 1 : 0;
-  block.push_back(on(direct_ ? "store0" : "vector", program::Wait{"c", 0, {}, 0, window_pieces() + filled}));
+  block.push_back(on(direct_ ? "store0" : "vector", program::Wait{"c", 0, {}, 0, window_pieces()}));
   emit_results(block);
 }
 
@@ -301,44 +325,57 @@ void ProductLowering::emit_results(Block& block) {
     emit_epilogue(block);
     return;
   }
-  program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(kernel_.outputs[0])],
-                                               result_start(), result_extent(), accumulator_strides_, "c");
-  transfer.offset = window_offset() + piece_offset(domain_.results[0], accumulator_strides_);
-  block.push_back(on("store0", program::Store{std::move(transfer), {}, 0}));
+  const std::vector<int> products = kernel_.products();
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const ValueId value = context_.function.ops[static_cast<std::size_t>(products[i])].results[0];
+    program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(value)], result_start(),
+                                                 result_extent(), finished_strides(), "c");
+    transfer.offset = sums_offset(i);
+    block.push_back(on("store0", program::Store{std::move(transfer), {}, 0}));
+  }
 }
 
 void ProductLowering::emit_epilogue(Block& block) {
   const std::vector<Expr> start = result_start(), extent = result_extent();
   program::VectorOp compute;
   compute.extents = extent;
-  compute.lane_dim = mapping::lane_axis(problem_, unit_);
-  View sums{"c", 0, window_offset() + piece_offset(domain_.results[0], accumulator_strides_), {}};
-  for (std::size_t axis = 0; axis < extent.size(); ++axis)
-    sums.dims.push_back({extent[axis], accumulator_strides_[axis]});
-  compute.inputs.push_back(sums);
+  compute.lane_dim = mapping::lane_axis(problem_, unit_) - (kernel_.parts.empty() ? 0 : 1);
+  const std::vector<int> products = kernel_.products();
+  const std::vector<std::int64_t> strides_of_sums = finished_strides();
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    View sums{"c", 0, sums_offset(i), {}};
+    for (std::size_t axis = 0; axis < extent.size(); ++axis) sums.dims.push_back({extent[axis], strides_of_sums[axis]});
+    compute.inputs.push_back(sums);
+  }
   DagBuilder dag(context_);
   for (std::size_t axis = 0; axis < extent.size(); ++axis) dag.axis_dim.push_back(static_cast<int>(axis));
   dag.axis_start = start;
   for (std::size_t i = 0; i < epilogue_leaves_.size(); ++i) {
     fetch_leaf(epilogue_leaves_[i], start, extent, false, block);
+    const auto input = static_cast<int>(compute.inputs.size());
     compute.inputs.push_back(leaf_view(epilogue_leaves_[i], extent));
-    if (static_cast<int>(i) != bias_leaf_) dag.bind_input(epilogue_leaves_[i].value, static_cast<int>(i) + 1);
+    const bool bias = std::ranges::any_of(bias_leaf_, [&](const auto& of) { return of.second == static_cast<int>(i); });
+    if (!bias) dag.bind_input(epilogue_leaves_[i].value, input);
   }
-  // The anchor's own result: sums, plus bias, rounded once to its dtype.
+  // A product's own result: sums, plus bias, rounded once to its dtype.
   auto& nodes = dag.nodes();
   const auto add_node = [&](VectorNode node) {
     nodes.push_back({node, 0});
     return static_cast<int>(nodes.size()) - 1;
   };
-  int result = add_node({.op = VectorNode::Op::input, .index = 0});
-  if (bias_leaf_ >= 0) {
-    const int bias = add_node({.op = VectorNode::Op::input, .index = bias_leaf_ + 1});
-    result = add_node({.op = VectorNode::Op::function, .function = Function::add, .arguments = {result, bias, -1}});
+  for (std::size_t i = 0; i < products.size(); ++i) {
+    const ValueId value = context_.function.ops[static_cast<std::size_t>(products[i])].results[0];
+    int result = add_node({.op = VectorNode::Op::input, .index = static_cast<int>(i)});
+    if (const auto leaf = bias_leaf_.find(products[i]); leaf != bias_leaf_.end()) {
+      const int bias =
+          add_node({.op = VectorNode::Op::input, .index = leaf->second + static_cast<int>(products.size())});
+      result = add_node({.op = VectorNode::Op::function, .function = Function::add, .arguments = {result, bias, -1}});
+    }
+    const DType dtype = context_.value(value).type.dtype;
+    if (dtype != problem_.dtypes[2])
+      result = add_node({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
+    dag.bind_node(value, result);
   }
-  const DType dtype = context_.value(anchor_.results[0]).type.dtype;
-  if (dtype != problem_.dtypes[2])
-    result = add_node({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
-  dag.bind_node(anchor_.results[0], result);
   for (const Output& output : outputs_) {
     program::VectorOutputSpec spec;
     View view{output.slot, 0, 0, {}};

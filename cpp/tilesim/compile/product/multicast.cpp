@@ -57,8 +57,8 @@ program::Block ProductLowering::by_leaders(int index, std::size_t depth) {
 /// Cores that share the operand differ in the cuts that do not concern it. Which of them fetches goes round with the
 /// other cut, one further for the first operand, and from tile to tile by so many that no core fetches both operands
 /// for others.
-void ProductLowering::emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent,
-                                     program::Block& block) {
+void ProductLowering::emit_multicast(int index, std::vector<program::Transfer> transfers,
+                                     const std::vector<Expr>& extent, program::Block& block) {
   const Operand& operand = operands_[index];
   const Access& access = domain_.operands[static_cast<std::size_t>(index)];
   Expr leads = 1, first = 0;
@@ -84,7 +84,6 @@ void ProductLowering::emit_multicast(int index, program::Transfer transfer, cons
       for (std::int64_t core : before) further.push_back(core + digit * stride);
   }
   const std::string stage = std::string(index == 0 ? "a" : "b") + "_stage", queue = load_queue(index);
-  transfer.slot = stage;
   program::Send send;
   send.from = {stage, 0, 0, {}};
   send.slot = operand.slot;
@@ -95,7 +94,10 @@ void ProductLowering::emit_multicast(int index, program::Transfer transfer, cons
   block.push_back(on("", program::Receive{operand.slot}));
   program::If leader{leads, {}, {}};
   leader.then.push_back(on("", program::Acquire{stage, {queue}}));
-  leader.then.push_back(on(queue, program::Load{std::move(transfer)}));
+  for (program::Transfer& transfer : transfers) {
+    transfer.slot = stage;
+    leader.then.push_back(on(queue, program::Load{std::move(transfer)}));
+  }
   leader.then.push_back(on(queue, program::Commit{stage, 0, 1}));
   leader.then.push_back(on("send", program::Wait{stage, 0, {}, 0, 1}));
   leader.then.push_back(on("send", std::move(send)));

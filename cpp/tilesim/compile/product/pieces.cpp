@@ -96,12 +96,12 @@ void ProductLowering::load_in_pieces(const std::vector<int>& operands, Block& bl
       size.push_back(axis_extent(axis) + Expr(buffer.along[size.size()]));
       leaves_tensor |= axis.may_leave;
     }
-    program::Transfer transfer = region_transfer(context_.placements[static_cast<std::size_t>(operand.value)], from,
-                                                 size, operand.slot_strides, operand.slot);
-    transfer.offset = piece_offset(access, operand.slot_strides);
-    if (leaves_tensor) transfer.fill = 0.0;
     Block piece, load;
-    load.push_back(on(queue, program::Load{std::move(transfer)}));
+    for (program::Transfer& transfer : transfers_of(index, from, size)) {
+      transfer.offset = transfer.offset + piece_offset(access, operand.slot_strides);
+      if (leaves_tensor) transfer.fill = 0.0;
+      load.push_back(on(queue, program::Load{std::move(transfer)}));
+    }
     if (skips()) load = where_left(is_needed(index), std::move(load));
     guarded(some_elements(dims), std::move(load), piece);
     piece.push_back(on(queue, program::Commit{operand.slot, 0, 1}));

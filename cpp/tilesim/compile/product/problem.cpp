@@ -1,4 +1,5 @@
 // The mapping problem of a product, and which nest on which unit solves it.
+#include "tilesim/compile/layouts/wishes.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
 #include "tilesim/compile/product/product.hpp"
 
@@ -52,14 +53,19 @@ void order_contraction(mapping::Problem& problem) {
   std::stable_partition(problem.k_dims.begin(), problem.k_dims.end(), [&](int dim) { return !alone(dim); });
 }
 
+}  // namespace
+
 /// Axes of a value as its bytes lie, minor first: those of its tensor, or of a view the axes that move along these, the
-/// short steps first. Empty: row-major, or a view of which no order says how its bytes lie.
+/// short steps first, each where its shortest lie. Empty: row-major, or a view of which no order says how its bytes
+/// lie.
 std::vector<int> layout_of(const Context& context, ValueId value) {
   const Placement& placement = context.placements[static_cast<std::size_t>(value)];
   const program::Tensor* tensor = find_tensor(context, placement.tensor);
   if (!tensor) return {};
-  if (placement.identity) return tensor->minor_to_major;
   const Shape& shape = context.value(value).type.shape;
+  if (placement.identity && tensor->tile.empty() && tensor->minor_to_major.empty())
+    return unit_axes_major(shape);  // dense: they take no room wherever they are
+  if (placement.identity) return tensor->minor_to_major;
   const std::size_t rank = placement.axes.size();
   std::vector<int> order, known(shape.size(), 0);
   for (std::size_t i = 0; i < rank; ++i) {
@@ -70,8 +76,7 @@ std::vector<int> layout_of(const Context& context, ValueId value) {
     if (terms.size() > 1 && !context.machine.layout.tile.empty()) return {};  // rows of lanes hold parts of both
     std::ranges::stable_sort(terms, {}, [](const AxisAccess::Term& term) { return std::abs(term.coefficient); });
     for (const AxisAccess::Term& term : terms) {
-      if (known[static_cast<std::size_t>(term.dim)]++) return {};
-      order.push_back(term.dim);
+      if (known[static_cast<std::size_t>(term.dim)]++ == 0) order.push_back(term.dim);  // else parts of it lie apart
     }
   }
   for (std::size_t dim = 0; dim < shape.size(); ++dim) {
@@ -81,17 +86,15 @@ std::vector<int> layout_of(const Context& context, ValueId value) {
   return order;
 }
 
-}  // namespace
-
 std::set<ValueId> leaves_of(const Context& context, const Kernel& kernel, std::vector<ValueId> pending) {
-  const ValueId product = context.function.ops[static_cast<std::size_t>(kernel.anchor)].results[0];
   std::set<ValueId> leaves, seen;
+  for (int product : kernel.products()) seen.insert(context.function.ops[static_cast<std::size_t>(product)].results[0]);
   while (!pending.empty()) {
     const ValueId value = pending.back();
     pending.pop_back();
-    if (value == no_value || value == product || context.scalars.count(value) || !seen.insert(value).second) continue;
+    if (value == no_value || context.scalars.count(value) || !seen.insert(value).second) continue;
     const auto producer = std::find_if(kernel.ops.begin(), kernel.ops.end(), [&](int op) {
-      return op != kernel.anchor && context.function.ops[static_cast<std::size_t>(op)].results[0] == value;
+      return !kernel.multiplies(op) && context.function.ops[static_cast<std::size_t>(op)].results[0] == value;
     });
     if (producer == kernel.ops.end()) {
       leaves.insert(value);
@@ -108,15 +111,18 @@ bool has_bias(const Op& anchor) {
 }
 
 bool stores_sums(const Context& context, const Kernel& kernel, DType sums) {
-  const Op& anchor = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
-  return kernel.outputs.size() == 1 && kernel.outputs[0] == anchor.results[0] && !has_bias(anchor) &&
-         context.placements[static_cast<std::size_t>(kernel.outputs[0])].dtype == sums;
+  const std::vector<int> products = kernel.products();
+  return kernel.outputs.size() == products.size() && std::ranges::all_of(products, [&](int product) {
+           const Op& op = context.function.ops[static_cast<std::size_t>(product)];
+           return std::ranges::count(kernel.outputs, op.results[0]) > 0 && !has_bias(op) &&
+                  context.placements[static_cast<std::size_t>(op.results[0])].dtype == sums;
+         });
 }
 
 const Op* reduction_of(const Context& context, const Kernel& kernel, ValueId value) {
   for (int index : kernel.ops) {
     const Op& op = context.function.ops[static_cast<std::size_t>(index)];
-    if (index != kernel.anchor && op.kind == Kind::reduce && op.results[0] == value) return &op;
+    if (op.kind == Kind::reduce && op.results[0] == value) return &op;
   }
   return nullptr;
 }
@@ -137,11 +143,13 @@ std::vector<LeafSource> leaf_sources(const Context& context, const Kernel& kerne
         add(leaf, operand, context.value(value).type.shape.size());
   if (stores_sums(context, kernel, sums)) return leaves;
   const std::size_t rank = context.value(anchor.results[0]).type.shape.size();
-  if (has_bias(anchor)) {
-    add(anchor.operands[2], 2, rank);
-    if (anchor.kind == Kind::convolution)
-      leaves.back().axis_of = {static_cast<int>(anchor.attributes.text("y_labels").find('C'))};
-    leaves.back().bias = true;
+  for (int product : kernel.products()) {
+    const Op& own = context.function.ops[static_cast<std::size_t>(product)];
+    if (!has_bias(own)) continue;
+    add(own.operands[2], 2, rank);
+    if (own.kind == Kind::convolution)
+      leaves.back().axis_of = {static_cast<int>(own.attributes.text("y_labels").find('C'))};
+    leaves.back().bias_of = product;
   }
   for (ValueId leaf : leaves_of(context, kernel, kernel.outputs)) add(leaf, 2, rank);
   return leaves;
@@ -174,7 +182,7 @@ std::int64_t operations_behind(const Context& context, const Kernel& kernel, Val
   std::int64_t count = 0;
   for (auto index = kernel.ops.rbegin(); index != kernel.ops.rend(); ++index) {
     const Op& op = context.function.ops[static_cast<std::size_t>(*index)];
-    if (*index == kernel.anchor || !wanted.count(op.results[0])) continue;
+    if (kernel.multiplies(*index) || !wanted.count(op.results[0])) continue;
     count += weight_of(context, op);
     wanted.insert(op.operands.begin(), op.operands.end());
   }
@@ -187,15 +195,16 @@ void add_vector_parts(mapping::Problem& problem, const Context& context, const K
   const Op& anchor = context.function.ops[static_cast<std::size_t>(kernel.anchor)];
   std::int64_t others = 0;
   for (int op : kernel.ops)
-    if (op != kernel.anchor) others += weight_of(context, context.function.ops[static_cast<std::size_t>(op)]);
+    if (!kernel.multiplies(op)) others += weight_of(context, context.function.ops[static_cast<std::size_t>(op)]);
   for (std::size_t operand = 0; operand < 2; ++operand) {
     if (context.placed(anchor.operands[operand])) continue;
     problem.computed[operand] = true;
     problem.prologue_functions[operand] = operations_behind(context, kernel, anchor.operands[operand]);
     others -= problem.prologue_functions[operand];
   }
+  const Access finished = mapping::finished_access(problem);
   for (const LeafSource& source : leaf_sources(context, kernel, problem.dtypes[2])) {
-    const Access& access = source.of < 2 ? problem.domain.operands[source.of] : problem.domain.results[0];
+    const Access& access = source.of < 2 ? problem.domain.operands[source.of] : finished;
     mapping::Problem::Leaf leaf;
     leaf.of = source.of;
     leaf.shape = context.value(source.value).type.shape;
@@ -214,7 +223,7 @@ void add_vector_parts(mapping::Problem& problem, const Context& context, const K
     output.minor_to_major = layout_of(context, value);
     if (const Op* reduce = reduction_of(context, kernel, value))
       for (std::int64_t dim : reduce->attributes.integers("dims")) output.reduced.push_back(static_cast<int>(dim));
-    const std::vector<AxisAccess>& axes = problem.domain.results[0].axes;
+    const std::vector<AxisAccess>& axes = finished.axes;
     const bool keeps = output.shape.size() == axes.size();
     for (std::size_t axis = 0; axis < axes.size(); ++axis) {
       const bool reduced = std::count(output.reduced.begin(), output.reduced.end(), static_cast<int>(axis)) > 0;
@@ -222,7 +231,9 @@ void add_vector_parts(mapping::Problem& problem, const Context& context, const K
     }
     problem.outputs.push_back(std::move(output));
   }
-  problem.epilogue_functions = std::max<std::int64_t>(1, others) + (has_bias(anchor) ? 1 : 0);
+  problem.epilogue_functions = std::max<std::int64_t>(std::ssize(kernel.products()), others);
+  for (int product : kernel.products())
+    problem.epilogue_functions += has_bias(context.function.ops[static_cast<std::size_t>(product)]) ? 1 : 0;
 }
 
 mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
@@ -252,6 +263,7 @@ mapping::Problem product_problem(const Context& context, const Kernel& kernel) {
   problem.minor_to_major.push_back(context.placed(stored) ? layout_of(context, stored) : std::vector<int>{});
   classify(problem);
   order_contraction(problem);
+  if (!kernel.parts.empty()) add_siblings(problem, std::ssize(kernel.parts));
   for (int index : kernel.ops) {
     const Op& fused = context.function.ops[static_cast<std::size_t>(index)];
     problem.kernel += (problem.kernel.empty() ? "" : "+") + std::string(info(fused.kind).name);

@@ -7,20 +7,31 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
+#include "tilesim/compile/product/sparse.hpp"
 #include "tilesim/mapping/identity.hpp"
 #include "tilesim/program/limits.hpp"
 
 namespace tilesim::lower {
 
-ProductLowering::ProductLowering(Context& context, const Kernel& kernel)
+ProductLowering::ProductLowering(Context& context, const Kernel& kernel, const ProductPart& part)
     : context_(context),
       kernel_(kernel),
       anchor_(context.function.ops[static_cast<std::size_t>(kernel.anchor)]),
       problem_(ragged() ? ragged_problem(context, kernel) : product_problem(context, kernel)) {
   for (int index : kernel.ops)
-    if (index != kernel.anchor) fused_ops_.insert(index);
+    if (!kernel.multiplies(index)) fused_ops_.insert(index);
+  if (part.extent >= 0)
+    problem_.domain.extents[static_cast<std::size_t>((part.along == 0 ? problem_.m_dims : problem_.n_dims)[0])] =
+        part.extent;
   for (const AxisAccess& axis : problem_.domain.results[0].axes)
     result_dim_.push_back(axis.terms.empty() ? -1 : axis.terms.back().dim);
+  if (!kernel.parts.empty()) refusal_ = why_no_siblings(context, kernel);
+  if (refusal_.empty() && !kernel.parts.empty() && saves_nothing()) {
+    refusal_ = "the operand stays on the chip: it is read from memory once at most";
+    refused_by_price_ = true;
+  }
+  refuses_siblings_ = !refusal_.empty();
+  if (refuses_siblings_) return;
   if (ragged())
     prepare_ragged();
   else
@@ -45,13 +56,14 @@ void ProductLowering::divide_over_cores() {
       domain_ = division.domain;
       refusal_ = division.refusal;
       refused_by_price_ = division.by_price;
+      refuses_siblings_ = division.siblings;
       return;
     }
   }
   search_division();
   if (!given)
     context_.choices.divisions[key] = std::make_shared<const Division>(
-        Division{problem_, split_, seen_, nest_, domain_, refusal_, refused_by_price_});
+        Division{problem_, split_, seen_, nest_, domain_, refusal_, refused_by_price_, refuses_siblings_});
 }
 
 /// All that the choice looks at, beside what is the same for the whole program.
@@ -74,6 +86,7 @@ void ProductLowering::search_division() {
     domain_ = problem_.domain;
     keep_reduced_columns_whole();
     keep_prologue_worth();
+    keep_siblings_worth();
     if (counts_windows()) return;
   }
 }
@@ -172,7 +185,7 @@ Expr ProductLowering::axis_start(const AxisAccess& axis) const {
 }
 
 Expr ProductLowering::axis_extent(const AxisAccess& axis) const {
-  Expr sum(1);
+  Expr sum(axis.window);
   for (const AxisAccess::Term& term : axis.terms)
     sum = sum + (extent(term.dim) - Expr(1)) * Expr(std::abs(term.coefficient));
   return sum;
@@ -272,10 +285,22 @@ void ProductLowering::check_queues() const {
                      {}});
 }
 
+/// A window's sum is complete once every loop of the contraction is in its last trip.
+void ProductLowering::finish_window(program::Block& block) {
+  Expr last = 1;
+  for (int dim : nest_.order)
+    if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
+      last = min(last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
+  program::If done{last, {}, {}};
+  emit_finish(done.then);
+  block.push_back(on("", std::move(done)));
+}
+
 program::Block ProductLowering::level(std::size_t depth) {
   for (int i = 0; i < 2; ++i)
     if (goes_round(i) && leader_[i] < 0 && plan_.depth_in_order(static_cast<std::size_t>(i)) == depth)
       return by_leaders(i, depth);
+  if (skips() && plan_.whole != 0 && depth == nest_.order.size()) return zero_tile_level(depth);
   program::Block block;
   std::vector<int> fetched;
   for (int i = 0; i < 2; ++i)
@@ -284,16 +309,7 @@ program::Block ProductLowering::level(std::size_t depth) {
   if (plan_.depth_in_order(2) == depth) block.push_back(on("", program::Acquire{"c", mma_queues()}));
   if (depth == nest_.order.size()) {
     emit_mma(block);
-    if (plan_.whole != 0) {
-      Expr last = 1;  // this window's sum is complete once every reduction loop is in its last trip
-      for (int dim : nest_.order)
-        if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
-          last =
-              min(last, equal(Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]), Expr(trips(dim) - 1)));
-      program::If done{last, {}, {}};
-      emit_finish(done.then);
-      block.push_back(on("", std::move(done)));
-    }
+    if (plan_.whole != 0) finish_window(block);
   } else {
     const int dim = nest_.order[depth];
     program::Block inner = level(depth + 1);
@@ -302,7 +318,7 @@ program::Block ProductLowering::level(std::size_t depth) {
       inner.clear();
       inner.push_back(on("", std::move(some)));
     }
-    if (skips() && dim == zero_depth_ && plan_.depth_in_order(2) <= depth)
+    if (skips() && dim == zero_depth_ && plan_.whole == 0 && plan_.depth_in_order(2) <= depth)
       inner = where_left(is_needed(1 - zeros_.operand), std::move(inner));
     if (loops(dim))
       block.push_back(loop("i_" + domain_.names[static_cast<std::size_t>(dim)], trips_here(dim), std::move(inner)));
@@ -356,9 +372,11 @@ program::Scope ProductLowering::lower() {
 }
 
 Lowered lower_product(Context& context, const Kernel& kernel) {
+  if (std::optional<Lowered> sparse = lower_sparse(context, kernel)) return std::move(*sparse);
   ProductLowering lowering(context, kernel);
   if (!lowering.refusal().empty())
-    return Refusal{{lowering.refusal(), kernel.name, {}, {}, {}}, lowering.refused_by_price()};
+    return Refusal{
+        {lowering.refusal(), kernel.name, {}, {}, {}}, lowering.refused_by_price(), lowering.refuses_siblings()};
   return lowering.lower();
 }
 

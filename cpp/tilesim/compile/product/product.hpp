@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "tilesim/compile/plan/divide.hpp"
 #include "tilesim/compile/plan/plan.hpp"
@@ -25,13 +26,20 @@ struct LeafSource {
   ValueId value = no_value;
   std::size_t of = 2;
   std::vector<int> axis_of;
-  bool bias = false;  ///< of the anchor itself
+  int bias_of = -1;  ///< the product whose bias it is; -1: an operation's operand
 };
 /// In the order in which the kernel has them; `sums`: the type in which products are summed.
 std::vector<LeafSource> leaf_sources(const Context& context, const Kernel& kernel, DType sums);
 bool has_bias(const Op& anchor);
+/// Axes of a value as its bytes lie, minor first: those of its tensor, or of a view the axes that move along these, the
+/// short steps first. Empty: row-major, or a view of which no order says how its bytes lie.
+std::vector<int> layout_of(const Context& context, ValueId value);
 /// Whether the sums are stored as they are.
 bool stores_sums(const Context& context, const Kernel& kernel, DType sums);
+/// Puts the products of a kernel side by side along a dim of their own: second operands, results.
+void add_siblings(mapping::Problem& problem, std::int64_t products);
+/// Why products of a kernel cannot have their tiles side by side; empty: they can.
+std::string why_no_siblings(const Context& context, const Kernel& kernel);
 /// The reduction of the epilogue that makes a value, or null.
 const Op* reduction_of(const Context& context, const Kernel& kernel, ValueId value);
 /// Leaves, outputs and functions of prologues and epilogue, for a problem with its types and domain.
@@ -71,19 +79,23 @@ struct Division {
   mapping::Nest nest;
   Domain domain;
   std::string refusal;  ///< why the kernel is not fused after all; empty: it is
-  bool by_price = false;
+  bool by_price = false, siblings = false;
 };
 
 /// Slot of the first operand's tiles with windows unfolded.
 constexpr const char* unfolded_slot = "a_rows";
 
+/// Of a product of two matrices the first rows (0) or columns (1) alone; none: all of it.
+struct ProductPart { std::int64_t along = 0, extent = -1; };
+
 /// One product kernel being lowered.
 class ProductLowering {
  public:
-  ProductLowering(Context& context, const Kernel& kernel);
+  ProductLowering(Context& context, const Kernel& kernel, const ProductPart& part = {});
   /// Why the kernel is not fused after all; empty: it is.
   const std::string& refusal() const { return refusal_; }
   bool refused_by_price() const { return refused_by_price_; }
+  bool refuses_siblings() const { return refuses_siblings_; }
   program::Scope lower();
 
  private:
@@ -121,6 +133,24 @@ class ProductLowering {
   // product.cpp
   void keep_reduced_columns_whole();
   void keep_prologue_worth();
+
+  // siblings.cpp
+  void keep_siblings_worth();
+  struct Stay { bool first = false, inner = false; };
+  struct Taken {
+    double between = 0, ends = 0, alone = 0, bytes = 0;
+    std::string refusal = {};  ///< why it would not compute its operand
+  };
+  std::set<ValueId> inner_values(const Kernel::Part& part) const;
+  Stay staying() const;
+  Taken taken(double kept_bytes) const;
+  Taken taken_by(const Kernel::Part& part, Stay stay) const;
+  double first_bytes() const;
+  bool saves_nothing() const;
+  std::vector<program::Transfer> transfers_of(int index, const std::vector<Expr>& start,
+                                              const std::vector<Expr>& extent) const;
+
+  // product.cpp
   double repeated_prologue_cycles() const;
   mapping::Nest nest_of_whole_rows(mapping::CostModel& model) const;
   void check_queues() const;
@@ -155,7 +185,11 @@ class ProductLowering {
   bool skips() const { return zeros_.operand >= 0; }
   void skip_zero_tiles();
   std::string plan_zero_tiles();
-  mapping::Nest zero_tile_nest(const mapping::Problem& apart) const;
+  mapping::Nest zero_tile_nest(const mapping::Problem& apart, double& cycles) const;
+  double uneven_zeros() const;
+  bool divide_beside_zeros(double most);
+  program::Block zero_tile_level(std::size_t depth);
+  void finish_window(program::Block& block);
   void declare_zero_tiles();
   void expect_all_tiles();
   Expr tiles_before(bool further) const;
@@ -168,7 +202,8 @@ class ProductLowering {
   std::string ring_name(int index, std::int64_t leader) const;
   bool goes_round(int index) const;
   program::Block by_leaders(int index, std::size_t depth);
-  void emit_multicast(int index, program::Transfer transfer, const std::vector<Expr>& extent, program::Block& block);
+  void emit_multicast(int index, std::vector<program::Transfer> transfers, const std::vector<Expr>& extent,
+                      program::Block& block);
 
   // product_pieces.cpp
   bool in_pieces() const { return !plan_.cut.empty(); }
@@ -197,6 +232,7 @@ class ProductLowering {
   void emit_mma(program::Block& block);
   void emit_arrays(program::Block& block);
   void emit_one_mma(std::int64_t array, program::Block& block);
+  void name_neighbours(program::MmaOp& mma) const;
   void emit_on_vector(program::Block& block);
   Expr earlier_sums() const;
   bool finishes_later() const;
@@ -214,7 +250,11 @@ class ProductLowering {
                              const std::vector<int>& dims, std::int64_t array) const;
   Expr split_extent(std::size_t cut, std::int64_t array) const;
   Expr window_offset() const;
+  Expr windows_before() const;
   Expr window_pieces() const;
+  std::span<const AxisAccess> finished_axes() const;
+  std::vector<std::int64_t> finished_strides() const;
+  Expr sums_offset(std::size_t product) const;
   std::vector<Expr> result_start() const;
   std::vector<Expr> result_extent() const;
   std::string load_queue(int index) const;
@@ -228,7 +268,7 @@ class ProductLowering {
   std::int64_t load_queues_ = 1;  ///< that take its operands
   CoreSplit split_;
   std::string refusal_;
-  bool refused_by_price_ = false;
+  bool refused_by_price_ = false, refuses_siblings_ = false;
   std::shared_ptr<const Share> seen_;  ///< with the bandwidth that each core of the split gets; null: the context's
   mapping::Nest nest_;
   mapping::KernelPlan plan_;
@@ -238,7 +278,7 @@ class ProductLowering {
   std::int64_t leader_[2] = {-1, -1};  ///< of the cores that fetch an operand in turn, the one of the tile at hand
   std::vector<Leaf> prologue_leaves_[2], epilogue_leaves_;
   std::vector<Output> outputs_;
-  int bias_leaf_ = -1;                             ///< index into epilogue_leaves_ of the anchor's own bias
+  std::map<int, int> bias_leaf_;                   ///< by product: index into epilogue_leaves_ of its own bias
   std::set<int> fused_ops_;                        ///< elementwise and reduce operations of the kernel
   std::vector<std::int64_t> accumulator_strides_;  ///< per result axis
   std::vector<int> result_dim_;                    ///< domain dim of each result axis

@@ -25,6 +25,30 @@ double ProductLowering::repeated_prologue_cycles() const {
   return functions / static_cast<double>(unit.lanes * unit.sublanes * unit.issue);
 }
 
+namespace {
+
+/// Axes minor first, as a temporary of this shape would lie: in layout tiles with the least padding; its own order
+/// where none is denser.
+std::vector<int> densest_prologue_order(const Shape& shape, const Shape& tile) {
+  const auto rank = static_cast<int>(shape.size());
+  if (tile.size() != 2 || rank < 2) return {};
+  const auto extent = [&](int axis) { return shape[static_cast<std::size_t>(axis)]; };
+  int minor = rank - 1, second = rank - 2;
+  double least = INFINITY;
+  for (int i = rank - 1; i >= 0; --i)
+    for (int j = rank - 1; j >= 0; --j) {
+      const double padding = static_cast<double>(round_up(extent(i), tile[1])) / static_cast<double>(extent(i)) *
+                             (static_cast<double>(round_up(extent(j), tile[0])) / static_cast<double>(extent(j)));
+      if (i != j && padding < least) least = padding, minor = i, second = j;
+    }
+  std::vector<int> order{minor, second};
+  for (int axis = rank - 1; axis >= 0; --axis)
+    if (axis != minor && axis != second) order.push_back(axis);
+  return order;
+}
+
+}  // namespace
+
 /// Computing an operand tile by tile must cost less time, and bytes that nothing waits for, than a kernel that stores
 /// it before, or than that kernel's stores.
 void ProductLowering::keep_prologue_worth() {
@@ -39,6 +63,8 @@ void ProductLowering::keep_prologue_worth() {
     if (!problem_.computed[operand]) continue;
     functions += static_cast<double>(element_count(problem_.shapes[operand]) * problem_.prologue_functions[operand]);
     apart.computed[operand] = false;
+    if (element_count(problem_.shapes[operand]) > 0)
+      apart.minor_to_major[operand] = densest_prologue_order(problem_.shapes[operand], machine.layout.tile);
     apart.prologue_functions[operand] = 0;
   }
   const mapping::Nest nest = product_nest(context_, kernel_, apart, machine);

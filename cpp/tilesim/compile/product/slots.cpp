@@ -49,7 +49,7 @@ void ProductLowering::make_leaf(const LeafSource& source, const Shape& extents) 
   std::vector<Leaf>& leaves = source.of < 2 ? prologue_leaves_[source.of] : epilogue_leaves_;
   const std::string stem = source.of == 0 ? "a_in" : source.of == 1 ? "b_in" : "e";
   Leaf leaf{source.value, stem + std::to_string(leaves.size()), row_major_strides(extents), source.axis_of};
-  if (source.bias) bias_leaf_ = static_cast<int>(leaves.size());
+  if (source.bias_of >= 0) bias_leaf_[source.bias_of] = static_cast<int>(leaves.size());
   const DType dtype = context_.placements[static_cast<std::size_t>(source.value)].dtype;
   add_slot(leaf.slot, dtype, element_count(extents), mapping::vector_buffers, false, {"vector"});
   leaves.push_back(std::move(leaf));

@@ -2,6 +2,7 @@
 // in pieces of such tiles; counts of those that are left, which lie beside the weights, say which pieces there are.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
@@ -64,6 +65,7 @@ double slices_needed(const Weight& beside, std::int64_t across) {
 }  // namespace
 
 void ProductLowering::skip_zero_tiles() {
+  if (!kernel_.parts.empty()) return;  // a product whose tiles are skipped has no siblings
   zeros_ =
       finds_zero_tiles(anchor_) ? zero_tiles_of(anchor_) : zero_tiles_of(context_.graph, context_.function, anchor_);
   if (zeros_.operand < 0) return;
@@ -81,6 +83,7 @@ void ProductLowering::skip_zero_tiles() {
 std::string ProductLowering::plan_zero_tiles() {
   if (!refusal_.empty()) return "its kernel is taken apart";
   if (problem_.on_vector) return "the vector unit multiplies";
+  if (is_two_of_four(problem_.dtypes[1])) return "its weight is stored in the pattern 2:4";
   if (context_.options.mappings.count(anchor_.name)) return "its mapping is given";
   const std::vector<int>& others = zeros_.operand == 1 ? problem_.n_dims : problem_.m_dims;
   if (problem_.k_dims.size() != 1 || others.size() != 1 || !problem_.batch_dims.empty())
@@ -88,16 +91,20 @@ std::string ProductLowering::plan_zero_tiles() {
   if (!reduced_result_dims().empty()) return "its epilogue needs whole rows";
   zero_depth_ = problem_.k_dims[0];
   zero_across_ = others[0];
-  for (const CoreSplit::Part& part : split_.parts)
-    if ((part.dim == zero_depth_ || part.dim == zero_across_) &&
-        (part.chunk % zero_tile != 0 || !part.stretches.empty()))
-      return "parts of cores begin within tiles";
+  const bool within = std::any_of(split_.parts.begin(), split_.parts.end(), [&](const CoreSplit::Part& part) {
+    return (part.dim == zero_depth_ || part.dim == zero_across_) &&
+           (part.chunk % zero_tile != 0 || !part.stretches.empty());
+  });
+  double cycles = std::numeric_limits<double>::infinity();
   mapping::Problem apart = problem_;
   apart.multicast = false;
-  mapping::Nest nest = zero_tile_nest(apart);
-  if (nest.tiles.empty()) return "that takes less by the estimate";
-  nest_ = std::move(nest);
-  problem_.multicast = split_.multicast = false;
+  mapping::Nest nest = within ? mapping::Nest{} : zero_tile_nest(apart, cycles);
+  if (!divide_beside_zeros(cycles * (within ? 1 : uneven_zeros()))) {
+    if (within) return "parts of cores begin within tiles";
+    if (nest.tiles.empty()) return "that takes less by the estimate";
+    nest_ = std::move(nest);
+    problem_.multicast = split_.multicast = false;
+  }
   declare_zero_tiles();
   if (finds_zero_tiles(anchor_)) {
     context_.program.notes.push_back(anchor_.name + ": tiles of zeros, which a test finds, are neither loaded nor " +
@@ -112,7 +119,7 @@ std::string ProductLowering::plan_zero_tiles() {
 
 /// Of nests in whole tiles of zeros the fastest found, from that of a product as deep as what is left, and from that
 /// for all tiles, by steps to neighbours; none where all tiles together are estimated to take less.
-mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart) const {
+mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart, double& cycles) const {
   constexpr int most_rounds = 8;
   const Share& machine = seen_ ? *seen_ : context_.machine;
   constexpr double expected = 0.5;  // of activations: whoever asks for a test expects zeros
@@ -152,13 +159,14 @@ mapping::Nest ProductLowering::zero_tile_nest(const mapping::Problem& apart) con
       for (const mapping::Nest& neighbour : choices.neighbours(here, false)) {
         mapping::Nest other = tiled(neighbour);
         if (other.tiles.empty()) continue;
-        if (const double cycles = cycles_of(other); cycles < now) now = cycles, next = std::move(other);
+        if (const double time = cycles_of(other); time < now) now = time, next = std::move(other);
       }
       if (next.tiles.empty()) break;
       here = std::move(next);
     }
     if (now < least) least = now, best = std::move(here);
   }
+  cycles = best.tiles.empty() ? std::numeric_limits<double>::infinity() : least;
   return best;
 }
 
@@ -227,7 +235,7 @@ Block ProductLowering::where_left(const Expr& condition, Block block) const {
 void ProductLowering::fill_zero_sums(Block& block) {
   std::int64_t all = unit_.grid.used();
   for (int dim : cut_results()) all *= results_in_pieces() ? piece_trips(dim) : 1;
-  block.push_back(on("vector", program::Wait{"c", 0, {}, 0, all}));
+  block.push_back(on("vector", program::Wait{"c", 0, {}, 0, windows_before() * Expr(all + 1) + Expr(all)}));
   const bool cut = std::find(plan_.cut.begin(), plan_.cut.end(), zero_across_) != plan_.cut.end();
   const std::vector<int> dims = cut ? std::vector<int>{zero_across_} : std::vector<int>{};
   at_piece_.insert(dims.begin(), dims.end());

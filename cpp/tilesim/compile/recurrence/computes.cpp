@@ -4,7 +4,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/plan/lanes.hpp"
+#include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/plan/uses.hpp"
 #include "tilesim/compile/prepare/checks.hpp"
 #include "tilesim/program/vector_work.hpp"

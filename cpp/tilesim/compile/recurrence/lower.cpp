@@ -8,8 +8,8 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
-#include "tilesim/compile/plan/lanes.hpp"
 #include "tilesim/compile/plan/uses.hpp"
 #include "tilesim/compile/prepare/checks.hpp"
 #include "tilesim/compile/recurrence/computes.hpp"
@@ -320,12 +320,19 @@ class RecurrenceLowering {
       if (buffer.use == Use::read) block.push_back(on("vector", program::Release{buffer.slot, 0}));
       if (buffer.use != Use::write) continue;
       block.push_back(on("vector", program::Commit{buffer.slot, 0, 1}));
-      if (ends_[i].to)
+      if (ends_[i].to) {
         store(i, 1, 0, block);
-      else
+      } else {
+        await_last(buffer, 1, block);
         block.push_back(on("vector", program::Release{buffer.slot, 0}));
+      }
     }
     return block;
+  }
+
+  /// Nobody reads the last elements: until they are written the buffer is not free.
+  static void await_last(const RecurrenceBuffer& buffer, const Expr& pieces, Block& block) {
+    block.push_back(on("vector", program::Wait{buffer.slot, 0, {}, 0, pieces}));
   }
 
   Block tiles() const {
@@ -341,7 +348,11 @@ class RecurrenceLowering {
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
       const RecurrenceBuffer& buffer = plan_.buffers[i];
       if (buffer.use != Use::whole && buffer.use != Use::state) continue;
-      if (ends_[i].to) store(i, loaded_pieces(i) + loop_.trips, Expr(loop_.trips % 2 * buffer.tile), block);
+      const std::int64_t pieces = loaded_pieces(i) + (buffer.use == Use::state ? loop_.trips : 0);
+      if (ends_[i].to)
+        store(i, pieces, Expr(loop_.trips % 2 * buffer.tile), block);
+      else
+        await_last(buffer, pieces, block);
       block.push_back(on("vector", program::Release{buffer.slot, 0}));
     }
     for (std::size_t i = r_.space.size(); i-- > 0;) {

@@ -130,12 +130,19 @@ class RecurrencePlanner {
     return parts;
   }
 
+  /// Whether tiles along an axis store elements of their own: of what does not lie along it each would store all.
+  bool stored_apart(int axis) const {
+    return std::ranges::all_of(plan_.buffers, [&](const RecurrenceBuffer& buffer) {
+      return (buffer.use != Use::state && buffer.use != Use::write) || buffer.spans[at(axis)];
+    });
+  }
+
   /// In two along the longest axis that may be cut, the lanes as long as they stay full; false: there is none.
   bool cut() {
     const std::int64_t lanes = machine_.core.vector.lanes;
     int best = -1;
     for (int i = 0; i < std::ssize(r_.space); ++i) {
-      if (r_.summed[at(i)] || plan_.tiles[at(i)] < 2) continue;
+      if (r_.summed[at(i)] || plan_.tiles[at(i)] < 2 || !stored_apart(i)) continue;
       if (i == plan_.lane && plan_.tiles[at(i)] <= lanes) continue;
       if (best < 0 || plan_.tiles[at(i)] > plan_.tiles[at(best)]) best = i;
     }

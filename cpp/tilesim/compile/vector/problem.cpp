@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
-#include "tilesim/compile/plan/lanes.hpp"
+#include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/compile/vector/vector.hpp"
 #include "tilesim/program/vector_work.hpp"

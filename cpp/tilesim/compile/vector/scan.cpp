@@ -1,7 +1,7 @@
 // Scans: a tile at a time along the scanned axis, what came before it carried in a slot.
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/plan/lanes.hpp"
+#include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 #include "tilesim/compile/vector/vector.hpp"
 #include "tilesim/program/vector_work.hpp"

@@ -79,10 +79,17 @@ std::unique_ptr<MemoryNodes> nodes(const Chip& chip, cache::Tensors* tensors) {
   return chip.memory == MemoryKind::ideal ? ideal_nodes(chip.machine) : simple_nodes(chip.machine);
 }
 
+/// Whether tensors lie where the memory plan puts them: where addresses matter, and tensors are not told apart by them.
+bool shares_bytes(const Chip& chip) {
+  const bool cached = chip.machine.memory.cache.sets > 0;
+  return (cached || chip.memory == MemoryKind::bank) && chip.machine.memory.regions <= 1 &&
+         chip.options.resident.empty();
+}
+
 }  // namespace
 
 TensorPlan::TensorPlan(const program::CompiledProgram& program, const Chip& chip)
-    : map(program),
+    : map(program, shares_bytes(chip)),
       names(names_of(program)),
       placements(placements_of(program, chip, names)),
       resident(resident_of(program, chip, names)) {

@@ -82,6 +82,9 @@ void resolve_opaque(const Stream& stream, const program::Instruction& instructio
                      std::to_string(d.duration) + " cycles",
                      "0 to " + std::to_string(longest),
                      {}});
+  constexpr std::size_t products = 1;  // among the numbers of a sparse product
+  if (instruction.extents.size() > products)
+    entry.work = static_cast<double>(stream.cursor.value(instruction.extents[products]));
 }
 
 void resolve_send(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
@@ -213,7 +216,7 @@ void Dispatch::resolve_mma(Stream& stream, const program::Instruction& instructi
   });
   if (op.packed > 1) check_packed(stream.program->slots[at(a.slot)].name, op, a, cursor);
   entry.descriptor = d;
-  entry.work = work;
+  entry.work = is_two_of_four(d.second) ? work / 2 : work;
   const ArraySpec& array = stream.kind->core.array;
   if (!kept_whole(array, d)) return;
   const program::CompiledView& kept = kept_operand(array, op.stationary_a) == 0 ? a : b;

@@ -2,21 +2,43 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/program/memory_plan.hpp"
+#include "tilesim/program/reshaped.hpp"
 
 namespace tilesim::engine {
 
 namespace {
 constexpr std::int64_t page = 4096;
 constexpr std::size_t max_dims = 16;
+
+/// By tensor, where the memory plan puts it; empty: nothing shares bytes.
+std::map<const program::Tensor*, std::int64_t> planned_addresses(const program::CompiledProgram& program,
+                                                                 std::int64_t& end) {
+  std::map<const program::Tensor*, std::int64_t> addresses;
+  const auto& tensors = program.program().tensors;
+  const bool some = std::ranges::any_of(
+      tensors, [](const program::Tensor& tensor) { return tensor.role == program::Role::temporary; });
+  const program::MemoryPlan plan = some ? program::plan_memory(program.program(), page) : program::MemoryPlan{};
+  if (!some || !plan.shared) return addresses;
+  for (const program::MemoryPlan::Place& place : plan.places)
+    if (place.level == program::Level::memory) addresses[place.tensor] = place.address;
+  end = plan.peak_bytes;
+  return addresses;
+}
+
 }  // namespace
 
-MemoryMap::MemoryMap(const program::CompiledProgram& program) {
+MemoryMap::MemoryMap(const program::CompiledProgram& program, bool shared) {
   std::int64_t next = 0;
+  std::map<const program::Tensor*, std::int64_t> planned;
+  if (shared) planned = planned_addresses(program, next);
   for (const program::CompiledTensor& tensor : program.tensors) {
     Entry entry;
     entry.element_bits = bits(tensor.dtype);
@@ -40,9 +62,10 @@ MemoryMap::MemoryMap(const program::CompiledProgram& program) {
     }
     const int own = static_cast<int>(entries.size());
     if (tensor.storage == own) {
-      entry.base = next;
-      next = round_up(next + (stride * entry.element_bits + 7) / 8, page);
-      entry.bytes = next - entry.base;
+      entry.bytes = round_up((stride * entry.element_bits + 7) / 8, page);
+      const auto place = planned.find(tensor.tensor);
+      entry.base = place == planned.end() ? next : place->second;
+      if (place == planned.end()) next += entry.bytes;
     } else {
       entry.base = entries[static_cast<std::size_t>(tensor.storage)].base;
     }
@@ -300,6 +323,19 @@ Moved dense(const MemoryMap::Entry& entry, std::int64_t base, const program::Cur
   return moved;
 }
 
+/// What a transfer of an alias reaches, and how many elements that box has, in the axes of the tensor that is held.
+program::Box in_axes_of(const program::CompiledTensor& owner, const program::CompiledTensor& tensor,
+                        std::span<const Range> ranges, std::int64_t& spanned) {
+  program::Box box;
+  for (const Range& range : ranges.first(tensor.shape.size()))
+    box.low.push_back(range.low), box.high.push_back(range.high);
+  if (owner.shape == tensor.shape) return box;
+  box = program::reshaped(box, tensor.shape, owner.shape).box;
+  spanned = 1;
+  for (std::size_t axis = 0; axis < box.low.size(); ++axis) spanned *= box.high[axis] - box.low[axis] + 1;
+  return box;
+}
+
 }  // namespace
 
 Moved moved_bytes(const program::CompiledProgram& program, const MemoryMap& map, std::int64_t base,
@@ -342,12 +378,15 @@ OnChip on_chip_bytes(const program::CompiledProgram& program, const program::Cur
     spanned *= ranges[axis].high - ranges[axis].low + 1;
   }
   OnChip moved{packed_bytes(tensor.dtype, elements), {}};
-  for (const program::HeldPart& part : tensor.tensor->parts) {
+  const program::CompiledTensor& owner = program.tensors[static_cast<std::size_t>(tensor.storage)];
+  if (owner.tensor->parts.empty()) return moved;
+  const program::Box box = in_axes_of(owner, tensor, ranges, spanned);
+  for (const program::HeldPart& part : owner.tensor->parts) {
     if (part.core == core) continue;
     std::int64_t common = 1;
     for (std::size_t axis = 0; axis < part.low.size(); ++axis)
       common *= std::max<std::int64_t>(
-          0, std::min(part.high[axis], ranges[axis].high) - std::max(part.low[axis], ranges[axis].low) + 1);
+          0, std::min(part.high[axis], box.high[axis]) - std::max(part.low[axis], box.low[axis]) + 1);
     if (common > 0)  // in proportion, where only some elements of the range are asked for
       moved.held.emplace_back(part.core, packed_bytes(tensor.dtype, ceil_div(common * elements, spanned)));
   }

@@ -12,7 +12,8 @@
 
 namespace tilesim::engine {
 
-/// Tensors laid out one after the other from address 0 on, each at a page boundary, padded where their layout says so.
+/// Tensors laid out from address 0 on, each at a page boundary, padded where their layout says so: one after the other,
+/// or (`shared`) with temporaries where the memory plan puts them.
 struct MemoryMap {
   struct Entry {
     std::int64_t base = 0, bytes = 0;  ///< whole pages; bytes: 0 for a tensor in the bytes of another
@@ -23,7 +24,7 @@ struct MemoryMap {
     Shape padded;                       ///< extents with padding
   };
   std::vector<Entry> entries;  ///< per tensor of the program
-  explicit MemoryMap(const program::CompiledProgram& program);
+  explicit MemoryMap(const program::CompiledProgram& program, bool shared = false);
   std::int64_t end = 0;
 };
 

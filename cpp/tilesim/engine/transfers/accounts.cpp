@@ -113,6 +113,9 @@ void Accounts::compute(Stream& stream, Queue& queue, const Entry& entry, const C
     const double cells = array_multiply_adds(stream.kind->core.array, entry.descriptor);
     unit.array_multiply_adds += cells;
     if (kernel) kernel->multiply_adds += entry.work, kernel->array_multiply_adds += cells;
+  } else if (entry.opcode == Opcode::opaque) {  // a sparse product does no other multiply-adds
+    unit.array_multiply_adds += entry.work;
+    if (kernel) kernel->multiply_adds += entry.work, kernel->array_multiply_adds += entry.work;
   } else if (kernel) {
     kernel->vector_operations += entry.work;
   }

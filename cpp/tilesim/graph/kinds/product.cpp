@@ -78,10 +78,28 @@ void check_format(const Op& op, const std::string& attribute) {
            "dense, bitmap, csr, csc, block:N, 2:4, zero_tiles");
 }
 
+/// The second operand as it is without being compressed: 2:4 types have an element for every eight along the one axis
+/// that is contracted.
+TensorType expanded(const Op& op, const TensorType& a, const TensorType& b) {
+  if (!is_two_of_four(b.dtype)) return b;
+  const Integers from = axes(op, "a_contract", rank(a)), to = axes(op, "b_contract", rank(b));
+  if (from.size() != 1 || to.size() != 1 || plain_of(b.dtype) != a.dtype)
+    refuse("an operand in the pattern 2:4 is contracted along one axis, with one of its plain dtype",
+           to_string(a) + " and " + to_string(b));
+  TensorType whole{plain_of(b.dtype), b.shape};
+  const std::int64_t depth = a.shape[at(from[0])];
+  if (ceil_div(depth, pattern_neighbours) != whole.shape[at(to[0])])
+    refuse("an operand in the pattern 2:4 does not cover the contraction", to_string(a) + " and " + to_string(b),
+           "an element for every 8 along the contracted axis");
+  whole.shape[at(to[0])] = depth;
+  return whole;
+}
+
 std::vector<TensorType> infer_contract(const Op& op, Types operands, const Graph&) {
   check_format(op, "a_format");
   check_format(op, "b_format");
-  const TensorType &a = *operands[0], &b = *operands[1];
+  const TensorType& a = *operands[0];
+  const TensorType b = expanded(op, a, *operands[1]);
   const ContractAxes axes = contract_axes(op, a, b);
   check_disjoint(axes.a_batch, axes.a_contract, "a");
   check_disjoint(axes.b_batch, axes.b_contract, "b");
@@ -118,13 +136,21 @@ Domain contract_domain(const Op& op, Types operands, std::span<const TensorType>
   const int batch = add_dims(domain, "b", a.shape, axes.a_batch, false);
   const int m = add_dims(domain, "m", a.shape, axes.a_free, false);
   const int n = add_dims(domain, "n", b.shape, axes.b_free, false);
-  const int k = add_dims(domain, "k", a.shape, axes.a_contract, true);
+  const bool pattern = is_two_of_four(b.dtype);
+  const int k = add_dims(domain, "k", pattern ? b.shape : a.shape, pattern ? axes.b_contract : axes.a_contract, true);
   domain.operands.resize(operands.size());
   domain.operands[0].axes.resize(a.shape.size());
   domain.operands[1].axes.resize(b.shape.size());
   place(domain.operands[0], axes.a_batch, batch);
   place(domain.operands[0], axes.a_free, m);
   place(domain.operands[0], axes.a_contract, k);
+  if (pattern) {
+    const std::int64_t depth = a.shape[at(axes.a_contract[0])];
+    AxisAccess& axis = domain.operands[0].axes[at(axes.a_contract[0])];
+    axis.terms = {{k, pattern_neighbours}};
+    axis.window = pattern_neighbours;
+    axis.may_leave = depth % pattern_neighbours != 0;
+  }
   place(domain.operands[1], axes.b_batch, batch);
   place(domain.operands[1], axes.b_free, n);
   place(domain.operands[1], axes.b_contract, k);
@@ -301,21 +327,23 @@ Flops convolution_flops(const Op& op, Types operands, std::span<const TensorType
 
 void add_products(std::vector<KindInfo>& table) {
   using A = AttributeType;
-  table.push_back({.kind = Kind::contract,
-                   .name = "contract",
-                   .min_operands = 2,
-                   .max_operands = 5,
-                   .min_results = 1,
-                   .max_results = 1,
-                   .operand_names = {"a", "b", "bias", "before", "beside"},
-                   .attributes = {optional("a_batch", A::integers), optional("b_batch", A::integers),
-                                  optional("a_contract", A::integers), optional("b_contract", A::integers),
-                                  optional("dtype", A::dtype), optional("precision", A::text, {"default", "exact"}),
-                                  optional("a_format", A::text), optional("b_format", A::text),
-                                  optional("a_tiles", A::text), optional("b_tiles", A::text)},
-                   .infer = infer_contract,
-                   .flops = contract_flops,
-                   .domain = contract_domain});
+  table.push_back(
+      {.kind = Kind::contract,
+       .name = "contract",
+       .min_operands = 2,
+       .max_operands = 5,
+       .min_results = 1,
+       .max_results = 1,
+       .operand_names = {"a", "b", "bias", "before", "beside"},
+       .attributes = {optional("a_batch", A::integers), optional("b_batch", A::integers),
+                      optional("a_contract", A::integers), optional("b_contract", A::integers),
+                      optional("dtype", A::dtype), optional("precision", A::text, {"default", "exact"}),
+                      optional("a_format", A::text), optional("b_format", A::text), optional("a_tiles", A::text),
+                      optional("b_tiles", A::text), optional("sparse", A::text), optional("sparse_plan", A::integers),
+                      optional("sparse_data", A::text)},
+       .infer = infer_contract,
+       .flops = contract_flops,
+       .domain = contract_domain});
   table.push_back({.kind = Kind::convolution,
                    .name = "convolution",
                    .min_operands = 2,

@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/passes/sparse_plan.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim {
@@ -34,6 +35,7 @@ void take_weights(const Graph& from, Graph& to) {
       if (op.kind == Kind::constant) take(op.attributes.text("reference"));
       const ZeroTiles tiles = zero_tiles_of(op);
       take(tiles.before), take(tiles.beside);
+      for (const std::string& name : sparse_weights(op)) take(name);
     }
 }
 

@@ -133,7 +133,7 @@ bool has_lengths(const Op& op) {
 bool plain(const Op& op) {
   return op.kind == Kind::attention && op.operands.size() > 3 && op.operands[3] != no_value &&
          !op.attributes.flag("causal") && op.attributes.integer("window", 0) == 0 &&
-         op.attributes.find("kv_len") == nullptr && !has_lengths(op);
+         op.attributes.find("kv_len") == nullptr;
 }
 
 /// Puts attributes in the place of the mask where they say all that it does; what it became, or empty.
@@ -189,6 +189,8 @@ void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& c
         meanings[mask] = elements ? meaning_of(*elements, queries, keys) : std::nullopt;
       }
       if (!meanings[mask]) continue;
+      // With lengths, queries are the last ones of their row unless an offset says where they are.
+      if (has_lengths(op) && (meanings[mask]->rows_hidden || meanings[mask]->attended < keys)) continue;
       const std::string before = "mask " + to_string(reader.type(mask));
       if (const std::string after = simplify(op, *meanings[mask], keys); !after.empty())
         changes.push_back({"known_masks", function.name, op.name, before, after, op.source});

@@ -11,6 +11,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/passes/sparse_plan.hpp"
 
 namespace tilesim {
 
@@ -342,6 +343,11 @@ std::vector<std::string> find_zero_tiles(Graph& graph) {
 }
 
 double share_left(const Graph& graph, const GraphFunction& function, const Op& op, int operand) {
+  if (const auto plan = sparse_plan_of(graph, op); plan && plan->bytes[operand] > 0) {
+    const TensorType& type = function.value(op.operands[at(operand)]).type;
+    const auto dense = static_cast<double>(packed_bytes(type.dtype, element_count(type.shape)));
+    return std::min(1.0, static_cast<double>(plan->bytes[operand]) / std::max(1.0, dense));
+  }
   const ZeroTiles tiles = zero_tiles_of(graph, function, op);
   if (tiles.operand < 0) return 1;
   const Weight& beside = graph.weights.at(tiles.beside);

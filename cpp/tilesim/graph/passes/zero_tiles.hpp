@@ -36,8 +36,9 @@ std::vector<std::string> find_zero_tiles(Graph& graph);
 /// Whether an operation's counts are operands.
 bool finds_zero_tiles(const Op& op);
 
-/// The share of tiles, or of elements where that is less, that products need of an operand; 1 where nothing is known.
-/// Of the operand with tiles of zeros it is the share of multiply-adds too.
+/// The share of tiles, or of elements where that is less, that products need of an operand; of one that sparse cores
+/// take in a format the share of its bytes; 1 where nothing is known. Of the operand with tiles of zeros it is the
+/// share of multiply-adds too.
 double share_left(const Graph& graph, const GraphFunction& function, const Op& op, int operand);
 
 }  // namespace tilesim

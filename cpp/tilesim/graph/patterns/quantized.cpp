@@ -19,7 +19,7 @@ using enum Function;
 constexpr std::int64_t deepest = 33000;  ///< terms of a sum: 255 * 255 times as many fit 32 bits
 constexpr double offset = 128;           ///< u8 is read as i8 by turning its highest bit
 
-/// (q - zero) * scale, with what of it is there.
+/// (q - zero) * scale, with what of it is there: codes may be numbers as they are.
 struct Side {
   ValueId q = no_value, scale = no_value, zero = no_value;
   std::optional<double> known_zero;
@@ -83,9 +83,7 @@ std::optional<Side> side_of(const Reader& reader, ValueId x) {
   Side side;
   side.real = is_float(reader.type(x).dtype);
   ValueId inner = reader.unconverted(x);
-  if (side.real) {
-    const Op* product = reader.elementwise(inner, multiply);
-    if (product == nullptr) return std::nullopt;
+  if (const Op* product = side.real ? reader.elementwise(inner, multiply) : nullptr) {
     inner = product->operands[0];
     side.scale = product->operands[1];
     if (reader.shape(inner) != reader.shape(x) || !varies_along(side, reader, side.scale, x)) return std::nullopt;
@@ -207,16 +205,23 @@ ValueId scaled(Builder& builder, const IntegerProduct& product, const Given& val
     }
     return builder.elementwise(add, {y, bias});
   };
-  if (values.a_scale == no_value) return with_bias(sum, DType::i32);
-  const bool wide = builder.type(values.a_scale).dtype == DType::f64;
+  if (!product.a.real) return with_bias(sum, DType::i32);
+  const auto is_wide = [&](ValueId part) { return part != no_value && builder.type(part).dtype == DType::f64; };
+  const bool wide = product.type.dtype == DType::f64 || is_wide(values.a_scale) || is_wide(values.b_scale);
   const DType real = wide ? DType::f64 : DType::f32;
   const auto scale = [&](ValueId part, const Side& side, const Integers& places) {
     const int axis = element_count(builder.type(part).shape) == 1 ? -1 : side.axis;
     return spread(builder, builder.convert(part, real), axis, places, rank);
   };
-  const ValueId factor = builder.elementwise(multiply, {scale(values.a_scale, product.a, product.a_places),
-                                                        scale(values.b_scale, product.b, product.b_places)});
-  const ValueId y = with_bias(builder.elementwise(multiply, {builder.convert(sum, real), factor}), real);
+  ValueId factor = no_value;
+  if (values.a_scale != no_value) factor = scale(values.a_scale, product.a, product.a_places);
+  if (values.b_scale != no_value) {
+    const ValueId other = scale(values.b_scale, product.b, product.b_places);
+    factor = factor == no_value ? other : builder.elementwise(multiply, {factor, other});
+  }
+  ValueId y = builder.convert(sum, real);
+  if (factor != no_value) y = builder.elementwise(multiply, {y, factor});
+  y = with_bias(y, real);
   return wide ? y : builder.convert(y, product.type.dtype);
 }
 

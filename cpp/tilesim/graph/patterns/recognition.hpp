@@ -153,7 +153,9 @@ class Edits {
   std::set<std::string> names_;
 };
 
-/// Masks of attention that depend on no input become attributes; what changed is appended to `changes`.
+/// Masks of attention that compare positions with lengths become `kv_len`; what changed is appended to `changes`.
+void length_masks(Graph& graph, std::vector<Change>& changes);
+/// Those that depend on no input become attributes.
 void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);
 /// Runs of operations of the entry function that repeat become calls of one function.
 void repeated_layers(Graph& graph, std::vector<Change>& changes);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "tilesim/base/shape.hpp"
@@ -70,30 +71,51 @@ class AttentionUnits {
   }
 
  private:
+  /// Latencies that were asked for: a kernel has a dozen distinct computes in thousands of steps.
+  class Known {
+   public:
+    using Key = std::array<std::int64_t, 7>;
+    template <class Compute>
+    const TileLatency& of(const Key& key, const Compute& compute) {
+      for (const auto& [known, latency] : latencies_)
+        if (known == key) return latency;
+      return latencies_.emplace_back(key, compute()).second;
+    }
+
+   private:
+    std::vector<std::pair<Key, TileLatency>> latencies_;
+  };
+
   bool scaled() const { return p_.scaled && !plan_.folds; }
   bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
   std::int64_t arrays() const { return machine_.core.array.count; }
   std::int64_t scorers() const { return plan_.by_product ? arrays() / 2 : arrays(); }
   TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, std::int64_t arrays, bool follows) const {
-    ProductDims dims;
-    dims.a = dims.b = p_.stored;
-    dims.stationary_a = plan_.queries_stay;
-    const std::int64_t extents[] = {ceil_div(s.rows, arrays), k, n};
-    return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
-                         {false, follows});
+    return known_.of({s.rows, k, n, arrays, follows, -1, -1}, [&] {
+      ProductDims dims;
+      dims.a = dims.b = p_.stored;
+      dims.stationary_a = plan_.queries_stay;
+      const std::int64_t extents[] = {ceil_div(s.rows, arrays), k, n};
+      return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
+                           {false, follows});
+    });
   }
   TileLatency vector(const std::array<std::int32_t, 4>& functions, std::int64_t reductions, std::int64_t rows,
                      std::int64_t columns) const {
-    VectorWork work;
-    work.functions = functions;
-    work.lane_reductions = reductions;
-    const std::int64_t extents[] = {rows, columns};
-    return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
+    const auto& f = functions;
+    return known_.of({rows, columns, f[0], f[1], f[2], f[3], reductions}, [&] {
+      VectorWork work;
+      work.functions = functions;
+      work.lane_reductions = reductions;
+      const std::int64_t extents[] = {rows, columns};
+      return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
+    });
   }
 
   const AttentionProblem& p_;
   const AttentionPlan& plan_;
   const Share& machine_;
+  mutable Known known_;
 };
 
 /// The tiles that one core has: of a part, the parts of a trip, and how often it has such trips.

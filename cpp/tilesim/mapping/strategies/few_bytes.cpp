@@ -25,11 +25,16 @@ class Blocks {
         limit_(limit),
         own_(own_dims(problem_)) {
     for (std::size_t operand = 0; operand < 3; ++operand) bytes_[operand] = whole_bytes(operand);
+    if (problem_.siblings < 0) return;  // the epilogue may store one result of several sums
+    bytes_[2] = 0;
+    for (const Problem::Output& output : problem_.outputs)
+      bytes_[2] += static_cast<double>(element_count(output.shape) * bits(output.dtype)) / 8;
   }
 
   /// Legal ones that move fewer bytes than that many, and that their closed form finds fast enough.
   std::vector<Ranked> few(std::int64_t bytes) {
-    constexpr std::size_t most_tried = 96;
+    // Tiles of several products fill the scratchpad sooner: more of those that would move least do not fit.
+    const std::size_t most_tried = problem_.siblings < 0 ? 96 : 1024;
     constexpr double far = 1.1;  // from the least: others may be faster
     if (problem_.k_dims.empty() || problem_.on_vector) return {};
     enumerate();
@@ -58,7 +63,7 @@ class Blocks {
   double whole_bytes(std::size_t operand) const {
     double elements = 1;
     for (const AxisAccess& axis : access_of(problem_, operand).axes) {
-      std::int64_t used = 1;
+      std::int64_t used = axis.window;
       for (const AxisAccess::Term& term : axis.terms) used += std::abs(term.coefficient) * (extent(term.dim) - 1);
       elements *= static_cast<double>(used);
     }
@@ -174,7 +179,9 @@ class Blocks {
     for (std::int64_t count : {2, 4, 8, 16, 32})
       for (const bool rows : {true, false}) {
         const std::vector<int>& dims = rows ? problem_.m_dims : problem_.n_dims;
-        const auto longer = [&](int dim) { return nest.tiles[static_cast<std::size_t>(dim)] > 1; };
+        const auto longer = [&](int dim) {
+          return nest.tiles[static_cast<std::size_t>(dim)] > 1 && dim != problem_.siblings;
+        };
         const auto first = std::find_if(dims.begin(), dims.end(), longer);
         if (first == dims.end() || count > nest.tiles[static_cast<std::size_t>(*first)]) continue;
         std::vector<std::int64_t> pieces(nest.tiles.size(), 1);
@@ -273,7 +280,10 @@ void prefer_few_bytes(CostModel& model, const Space& space, std::vector<Ranked>&
   constexpr int most_walked = 8;
   Timer timer(model);
   const double timed = timer.cycles(best.front()), fastest = std::isinf(timed) ? best.front().cost.bound : timed;
-  const double limit = as_fast * fastest;
+  // One kernel of several products stands for kernels of each, which a bound on its own time says nothing of: whether
+  // bytes are worth their time is the score's to say.
+  constexpr double as_fast_as_several = 1.05;
+  const double limit = (model.problem().siblings < 0 ? as_fast : as_fast_as_several) * fastest;
   const auto score = [&](const Ranked& ranked, double cycles) {
     const double moved = static_cast<double>(std::max<std::int64_t>(1, ranked.cost.total_bytes()));
     return cycles + price_of_memory * ranked.cost.memory * weight_of(model, ranked).bytes / moved;

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/mapping/arrays.hpp"
 
 namespace tilesim::mapping {
@@ -31,7 +32,7 @@ double overfetch(const Problem& problem, const Nest& nest, const Share& machine,
   std::vector<std::int64_t> extents;
   const std::vector<std::int64_t> along = taken_along(problem, nest, operand);
   for (std::size_t axis = 0; axis < rank; ++axis) {
-    std::int64_t extent = along.empty() ? 1 : 1 + along[axis];
+    std::int64_t extent = access.axes[axis].window + (along.empty() ? 0 : along[axis]);
     for (const AxisAccess::Term& term : access.axes[axis].terms) {
       const auto d = static_cast<std::size_t>(term.dim);
       extent += std::abs(term.coefficient) * (std::min(nest.tiles[d], problem.domain.extents[d]) - 1);
@@ -138,8 +139,17 @@ Nest smallest(const Problem& problem, const Share& machine) {
   start(problem.m_dims, std::min<std::int64_t>(array.rows, 64));
   start(problem.n_dims, array.columns);
   start(problem.k_dims, array.rows);
+  const std::int64_t together = problem.siblings < 0 ? 0 : problem.domain.extents[at(problem.siblings)];
+  const auto largest_tile = [&] {  // that may be cut
+    auto largest = nest.tiles.end();
+    for (auto tile = nest.tiles.begin(); tile != nest.tiles.end(); ++tile)
+      if (tile - nest.tiles.begin() != problem.siblings && (largest == nest.tiles.end() || *tile > *largest))
+        largest = tile;
+    return largest;
+  };
+  if (problem.siblings >= 0) nest.tiles[at(problem.siblings)] = together;
   while (!legal(problem, nest, machine).legal) {
-    auto largest = std::max_element(nest.tiles.begin(), nest.tiles.end());
+    const auto largest = largest_tile();
     if (*largest > 1) {
       *largest = (*largest + 1) / 2;
       continue;

@@ -16,7 +16,7 @@ std::int64_t padded_bytes(const Share& machine, const Problem& problem, const Ne
   const std::vector<int>& order = problem.minor_to_major[operand];
   std::int64_t bytes = bits(problem.memory_dtypes[operand]) / 8;
   for (std::size_t axis = 0; axis < access.axes.size(); ++axis) {
-    std::int64_t extent = 1;
+    std::int64_t extent = access.axes[axis].window;
     for (const AxisAccess::Term& term : access.axes[axis].terms) {
       const auto d = static_cast<std::size_t>(term.dim);
       extent += term.coefficient * (std::min(nest.tiles[d], problem.domain.extents[d]) - 1);

@@ -34,6 +34,8 @@ Nest nest_of(const Problem& problem, std::int64_t m, std::int64_t n, std::int64_
   spread(problem, problem.n_dims, n, nest);
   spread(problem, problem.k_dims, k, nest);
   nest.on_vector = problem.on_vector;
+  if (const auto d = static_cast<std::size_t>(problem.siblings); problem.siblings >= 0)
+    nest.tiles[d] = problem.domain.extents[d];
   return nest;
 }
 

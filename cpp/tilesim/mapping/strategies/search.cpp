@@ -31,6 +31,9 @@ class Search {
         space_(space(problem, machine)),
         keep_(keep),
         options_(options),
+        far_(keep > 1             ? infinite
+             : problem.cores == 1 ? 1.1
+                                  : 1.25),
         margin_(keep > 1             ? 1.25
                 : problem.cores == 1 ? as_fast
                                      : 1) {}
@@ -187,7 +190,7 @@ class Search {
     std::stable_sort(candidates_.begin(), candidates_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.bound < b.bound; });
     for (std::size_t i = 0; i < std::min<std::size_t>(3, candidates_.size()); ++i)
-      known_ = std::min(known_, model_.steps(nest_of(candidates_[i]), i == 0 ? 10000 : 3000));
+      known_ = std::min(known_, model_.steps(nest_of(candidates_[i]), i == 0 ? 10000 : 3000, known_));
   }
 
   bool alone() const { return model_.problem().cores == 1; }  ///< nobody meets it on the memory
@@ -235,7 +238,8 @@ class Search {
       steps_ += tile_count(candidate);
       ++found_.walked;
       ranked.cost = model_.price(ranked.nest);
-      ranked.cycles = model_.steps(ranked.nest);
+      ranked.cycles = model_.steps(ranked.nest, 20000, far_ * known_);
+      if (ranked.cycles == infinite) continue;
       if (keep_ == 1) known_ = std::min(known_, ranked.cycles);
       found_.best.push_back(std::move(ranked));
     }
@@ -274,7 +278,7 @@ class Search {
         ++found_.priced;
         if (cost.bound >= best.cycles) continue;
         ++found_.walked;
-        const double cycles = model_.steps(nest, 6000);
+        const double cycles = model_.steps(nest, 6000, best.cycles);
         if (cycles >= best.cycles) continue;
         found_.best.push_back({nest, cycles, cost});
         known_ = std::min(known_, cycles);
@@ -307,7 +311,7 @@ class Search {
         if (cut.cost.bound >= limit || (keep_ == 1 && walked == most_walked)) continue;
         ++found_.walked;
         ++walked;
-        cut.cycles = model_.steps(cut.nest, 6000);
+        cut.cycles = model_.steps(cut.nest, 6000, limit);
         if (cut.cycles >= limit) continue;
         least = std::min(least, cut.cycles);
         faster.push_back(std::move(cut));
@@ -387,6 +391,7 @@ class Search {
   Found found_;
   double known_ = 0, steps_ = 0;
   double floor_ = 0, peak_ = 0;  ///< less than any nest takes; of these, the array's products
+  double far_ = 1;               ///< of the best known time: walks that take longer end early
   double margin_ = 1;            ///< nests whose bound is above the best known time by more are not kept
 };
 

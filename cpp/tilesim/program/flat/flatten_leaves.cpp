@@ -124,6 +124,9 @@ void Flattener::emit(const Statement& s, const OpaqueOp& a) {
   for (const View& v : a.reads) i.views.push_back(view(v));
   for (const View& v : a.writes) i.views.push_back(view(v));
   i.count = compile(a.cycles);
+  if (!a.product) return;
+  i.extents = compile(std::vector<Expr>{a.product->k, a.product->products});
+  i.accumulates.push_back(compile(a.product->accumulate));
 }
 
 void Flattener::emit(const Statement& s, const Send& a) {

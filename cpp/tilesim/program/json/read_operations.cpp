@@ -13,7 +13,7 @@ Expr expr(const Json& json) {
 
 Expr expr_or(const Json* json, std::int64_t fallback) { return json ? expr(*json) : Expr(fallback); }
 DType dtype(const Json& json) {
-  return at_place(json, [&] { return parse_dtype(json.as_string()); });
+  return at_place(json, [&] { return parse_held_dtype(json.as_string()); });
 }
 DType dtype_or(const Json* json, DType fallback) { return json ? dtype(*json) : fallback; }
 
@@ -126,6 +126,16 @@ VectorNodeSpec node(const Json& json, std::size_t index) {
   return spec;
 }
 
+Numerics numerics(const Json& json) {
+  ObjectReader fields(json);
+  Numerics own;
+  if (const Json* multiply = fields.optional("multiply")) own.multiply = dtype(*multiply);
+  own.multiply_tf32 = fields.boolean_or("multiply_tf32", false);
+  own.accumulate = dtype_or(fields.optional("accumulate"), DType::f32);
+  fields.finish();
+  return own;
+}
+
 MmaOp mma(const Json& json) {
   ObjectReader reader(json);
   MmaOp op;
@@ -137,13 +147,7 @@ MmaOp mma(const Json& json) {
   int* const targets[] = {&op.batch_dims, &op.m_dims, &op.n_dims, &op.k_dims};
   for (std::size_t i = 0; i < 4; ++i) *targets[i] = static_cast<int>(counts.items()[i].as_int(0, 16));
   op.accumulate = expr_or(reader.optional("accumulate"), 0);
-  if (const Json* numerics = reader.optional("numerics")) {
-    ObjectReader fields(*numerics);
-    if (const Json* multiply = fields.optional("multiply")) op.numerics.multiply = dtype(*multiply);
-    op.numerics.multiply_tf32 = fields.boolean_or("multiply_tf32", false);
-    op.numerics.accumulate = dtype_or(fields.optional("accumulate"), DType::f32);
-    fields.finish();
-  }
+  if (const Json* own = reader.optional("numerics")) op.numerics = numerics(*own);
   op.stationary_a = reader.boolean_or("stationary_a", false);
   if (const Json* packed = reader.optional("packed"))
     op.packed = static_cast<int>(packed->as_int(1, std::max(1, op.k_dims)));
@@ -156,6 +160,31 @@ MmaOp mma(const Json& json) {
   ranks(op.b, op.batch_dims + op.k_dims + op.n_dims, "b");
   ranks(op.c, op.batch_dims + op.m_dims + op.n_dims, "c");
   return op;
+}
+
+SparseProduct sparse_product(const Json& json, const OpaqueOp& op) {
+  ObjectReader reader(json);
+  SparseProduct product;
+  product.a = form_named(reader.required("a"));
+  product.b = form_named(reader.required("b"));
+  product.k = expr(reader.required("k"));
+  product.accumulate = expr_or(reader.optional("accumulate"), 0);
+  product.products = expr_or(reader.optional("products"), 0);
+  if (const Json* own = reader.optional("numerics")) product.numerics = numerics(*own);
+  reader.finish();
+  const auto dims = [&](const View& of, std::size_t wanted, const std::string& which) {
+    if (of.dims.size() != wanted) json.fail(which + " has the wrong number of dims", std::to_string(wanted));
+  };
+  const std::size_t of_a = views_of(product.a), all = of_a + views_of(product.b);
+  if (op.reads.size() != all || op.writes.size() != 1)
+    json.fail("a sparse product reads other views than its forms have, or writes none or several",
+              std::to_string(all) + " to read, 1 to write");
+  dims(op.writes[0], 2, "the result of a sparse product");
+  for (std::size_t i = 0; i < all; ++i) {
+    const bool dense = (i < of_a ? product.a : product.b) == MatrixForm::dense;
+    dims(op.reads[i], dense ? 2 : 1, "operand " + std::to_string(i) + " of a sparse product");
+  }
+  return product;
 }
 
 VectorOp vector(const Json& json) {
@@ -241,9 +270,10 @@ Action work(const std::string& which, ObjectReader& reader) {
     result = SortOp{view(fields.required("in")), view(fields.required("keys")), view(fields.required("positions")),
                     fields.boolean_or("descending", false)};
   } else {
-    OpaqueOp op{fields.string("target"), expr(fields.required("cycles")), {}, {}};
+    OpaqueOp op{fields.string("target"), expr(fields.required("cycles")), {}, {}, {}};
     for (const Json& item : fields.required("reads").items()) op.reads.push_back(view(item));
     for (const Json& item : fields.required("writes").items()) op.writes.push_back(view(item));
+    if (const Json* product = fields.optional("product")) op.product = sparse_product(*product, op);
     result = op;
   }
   fields.finish();

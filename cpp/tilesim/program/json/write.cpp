@@ -115,6 +115,17 @@ Json numerics(const Numerics& n) {
   return json;
 }
 
+Json sparse_product(const SparseProduct& product) {
+  Json json = Json::object();
+  json.set("a", std::string(form_name(product.a)));
+  json.set("b", std::string(form_name(product.b)));
+  json.set("k", expr_json(product.k));
+  if (!is_zero(product.accumulate)) json.set("accumulate", expr_json(product.accumulate));
+  if (!is_zero(product.products)) json.set("products", expr_json(product.products));
+  if (!(product.numerics == Numerics{})) json.set("numerics", numerics(product.numerics));
+  return json;
+}
+
 Json slot_json(const Slot& s) {
   Json json = Json::object();
   json.set("name", s.name);
@@ -257,6 +268,7 @@ struct Writer {
     body.set("cycles", expr_json(s.cycles));
     body.set("reads", list(s.reads, view));
     body.set("writes", list(s.writes, view));
+    if (s.product) body.set("product", sparse_product(*s.product));
     json.set("opaque", std::move(body));
   }
   void operator()(const Send& s) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,7 @@ struct Observed {
   std::vector<std::pair<std::int64_t, std::string>> calls;  ///< under way, outermost first: ordinal and function
   std::map<std::string, std::string> bindings;              ///< formal tensor to actual one
   std::map<std::string, Array> tensors;                     ///< stored to, by actual name
+  std::set<std::string> loaded;                             ///< actual names
 };
 
 struct ExecuteOptions {

@@ -46,7 +46,7 @@ void set_access(Operation& op) {
     case Opcode::opaque:
       for (std::size_t i = 0; i < op.views.size(); ++i) {
         const bool reads = i < std::get<OpaqueOp>(action).reads.size();
-        mark(i, reads, !reads);
+        mark(i, reads || (!op.accumulates.empty() && op.accumulates[0] != 0), !reads);
       }
       break;
     default:
@@ -227,7 +227,7 @@ void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t 
   evaluate(cursor, i.accumulates, op.accumulates);
   evaluate(cursor, i.cores, op.cores);
   set_access(op);
-  check_shapes(op);
+  check_shapes(program, op);
 }
 
 void read_rows(const Tensors& tensors, Operation& op) {
@@ -301,6 +301,7 @@ void perform(const CompiledProgram& program, Operation& op, Tensors& tensors, co
     case Opcode::sort:
       return execute(Sort{view(0), view(1), view(2), std::get<SortOp>(action).descending});
     default:
+      if (std::get<OpaqueOp>(action).product) return perform_sparse(program, op, buffer);
       throw Unsupported(
           {"An opaque operation has no meaning here.", {}, "'" + std::get<OpaqueOp>(action).target + "'", {}, {}});
   }

@@ -46,7 +46,7 @@ void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t 
              Operation& operation);
 
 /// Throws UserError unless the operands of a compute or send have extents that fit each other.
-void check_shapes(const Operation& operation);
+void check_shapes(const CompiledProgram& program, const Operation& operation);
 
 /// Reads the row indices of indirect dims.
 void read_rows(const Tensors& tensors, Operation& operation);
@@ -54,6 +54,9 @@ void read_rows(const Tensors& tensors, Operation& operation);
 /// Carries out a load, store or compute. `buffer(view)` is the first byte of the view's version.
 using BufferOf = std::function<std::byte*(const SlotView&)>;
 void perform(const CompiledProgram& program, Operation& operation, Tensors& tensors, const BufferOf& buffer);
+
+/// A sparse product: matrices are laid out dense, then multiplied. UserError for a mask or pointers that do not fit.
+void perform_sparse(const CompiledProgram& program, const Operation& operation, const BufferOf& buffer);
 
 TileView tile_view(const CompiledProgram& program, const SlotView& view, std::byte* buffer);
 

@@ -52,9 +52,18 @@ void check_packed(const MmaOp& op, const SlotView& a) {
   }
 }
 
-void check_mma(const MmaOp& op, const std::vector<SlotView>& views) {
+/// A 2:4 operand names an element for each of its neighbours.
+void check_pattern(const MmaOp& op, const SlotView& b) {
+  const auto inner = static_cast<std::size_t>(op.batch_dims + op.k_dims - 1);
+  equal("The innermost contracted dim of a 2:4 operand counts the neighbours of an element.",
+        op.k_dims > 0 ? b.dims[inner].extent : 0, pattern_neighbours);
+  equal("The innermost contracted dim of a 2:4 operand has a stride.", b.dims[inner].stride, 0);
+}
+
+void check_mma(const MmaOp& op, const std::vector<SlotView>& views, bool pattern) {
   const SlotView &a = views[0], &b = views[1], &c = views[2];
   const int lead = op.batch_dims;
+  if (pattern) check_pattern(op, b);
   equal("The operands of a product have unequal batches.", count(b, 0, lead), count(a, 0, lead));
   equal("The result of a product has another batch.", count(c, 0, lead), count(a, 0, lead));
   equal("The result of a product has another number of rows.", count(c, lead, op.m_dims), count(a, lead, op.m_dims));
@@ -92,13 +101,33 @@ void check_sort(const std::vector<SlotView>& views) {
   if (kept < 0 || all < 0 || kept > all) mismatch("More is kept than is sorted.", kept, all);
 }
 
+/// A dense operand has the rows and columns of the product; what the others store is looked at when it is read.
+void check_sparse(const SparseProduct& product, const Operation& op) {
+  const SlotView& c = op.views.back();
+  const std::int64_t k = op.extents[0];
+  const auto dense = [](const SlotView& view, std::int64_t rows, std::int64_t columns) {
+    equal("An operand of a sparse product has another number of rows.", view.dims[0].extent, rows);
+    equal("An operand of a sparse product has another number of columns.", view.dims[1].extent, columns);
+  };
+  count(c, 0, rank(c));
+  if (product.a == MatrixForm::dense) dense(op.views[0], c.dims[0].extent, k);
+  if (product.b == MatrixForm::dense) dense(op.views[views_of(product.a)], k, c.dims[1].extent);
+}
+
 }  // namespace
 
-void check_shapes(const Operation& op) {
+void check_shapes(const CompiledProgram& program, const Operation& op) {
   const Action& action = op.instruction->statement->action;
+  const auto in_pattern = [&](const SlotView& view) {
+    return is_two_of_four(program.slots[static_cast<std::size_t>(view.slot)].dtype);
+  };
+  for (std::size_t i = 0; i < op.views.size(); ++i)
+    if (const bool weights = op.opcode == Opcode::mma && i == 1;
+        !weights && op.opcode != Opcode::send && in_pattern(op.views[i]))
+      throw UserError({"Only the second operand of a product may be in the pattern 2:4.", {}, {}, {}, {}});
   switch (op.opcode) {
     case Opcode::mma:
-      return check_mma(std::get<MmaOp>(action), op.views);
+      return check_mma(std::get<MmaOp>(action), op.views, in_pattern(op.views[1]));
     case Opcode::vector:
       return check_vector(op);
     case Opcode::permute:
@@ -108,6 +137,9 @@ void check_shapes(const Operation& op) {
       return check_indexed(std::get<IndexedOp>(action), op.views);
     case Opcode::sort:
       return check_sort(op.views);
+    case Opcode::opaque:
+      if (const auto& product = std::get<OpaqueOp>(action).product) check_sparse(*product, op);
+      return;
     default:
       return;
   }

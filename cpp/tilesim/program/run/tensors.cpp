@@ -22,6 +22,10 @@ void poison(std::byte* data, DType dtype, std::int64_t count) {
     return;
   }
   const auto size = static_cast<std::size_t>(host_bytes(dtype));
+  if (is_two_of_four(dtype)) {  // all bits set are NaN in every float type
+    std::memset(data, is_float(plain_of(dtype)) ? 0xFF : 0xA5, static_cast<std::size_t>(count) * size);
+    return;
+  }
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::int64_t extreme = -0x5A5A5A5A5A5A5A5BLL;
   if (is_float(dtype) || dtype == DType::c64) {

@@ -19,8 +19,10 @@ void TextRun::operation(Stream& stream) {
   if (op.opcode == Opcode::load || op.opcode == Opcode::store) use_resident(stream);
   if (op.opcode == Opcode::store) {
     if (op.counter >= 0) ++counters_[at(op.counter)][at(op.cell)];
-    if (!stream.stored.empty()) stream.stored.back().insert(op.tensor);
+    if (!stream.touched.empty()) stream.touched.back().stored.insert(op.tensor);
   }
+  if (op.opcode == Opcode::load && options_.execute && options_.execute->observe && !stream.touched.empty())
+    stream.touched.back().loaded.insert(op.tensor);
   if (!options_.tensors) return;
   perform(program_, op, *options_.tensors,
           [&](const SlotView& view) { return buffer(stream, view.slot, view.version).bytes.data(); });

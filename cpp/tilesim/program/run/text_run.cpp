@@ -137,7 +137,7 @@ bool TextRun::begin_scope(Stream& stream) {
   const Scope& scope = *program_.scopes[at(stream.op.instruction->scope)].scope;
   if (options_.races && scope.barrier) options_.races->barrier(stream.id);
   if (options_.tensors && streams_.size() == 1) options_.tensors->begin_kernel(stream.cursor.call_path(), &scope);
-  stream.stored.emplace_back();
+  stream.touched.emplace_back();
   if (!scope.operation.empty()) ++stream.operations;
   return true;
 }
@@ -146,26 +146,33 @@ void TextRun::end_scope(Stream& stream) {
   const int id = stream.op.instruction->scope;
   check_released(stream, id);
   const Scope& scope = *program_.scopes[at(id)].scope;
-  const std::set<int> stored = std::move(stream.stored.back());
-  stream.stored.pop_back();
-  if (!stream.stored.empty()) stream.stored.back().insert(stored.begin(), stored.end());
+  const Touched touched = std::move(stream.touched.back());
+  stream.touched.pop_back();
+  if (!stream.touched.empty()) stream.touched.back().add(touched);
   // A kernel in steps is seen once, at its end.
-  if (!scope.operation.empty() && --stream.operations == 0) observe(stream, id, stored);
+  if (!scope.operation.empty() && --stream.operations == 0) observe(stream, id, touched);
 }
 
 /// Shows what a kernel has stored once all streams have done their parts of it.
-void TextRun::observe(Stream& stream, int scope, const std::set<int>& own) {
+void TextRun::observe(Stream& stream, int scope, const Touched& own) {
   if (!options_.execute || !options_.execute->observe || !options_.tensors) return;
   const std::pair<int, std::int64_t> key{scope, stream.ended[scope]++};
   Parts& parts = parts_[key];
-  parts.stored.insert(own.begin(), own.end());
+  parts.touched.add(own);
   if (++parts.streams < streams_.size()) return;
-  const std::set<int> stored = std::move(parts.stored);
+  const Touched touched = std::move(parts.touched);
   parts_.erase(key);
   const CompiledScope& place = program_.scopes[at(scope)];
-  Observed kernel{place.scope->operation, place.function,           stream.cursor.call(),
-                  stream.cursor.calls(),  stream.cursor.bindings(), {}};
-  for (const int tensor : stored) kernel.tensors[program_.tensors[at(tensor)].name] = options_.tensors->view(tensor);
+  Observed kernel{place.scope->operation,
+                  place.function,
+                  stream.cursor.call(),
+                  stream.cursor.calls(),
+                  stream.cursor.bindings(),
+                  {},
+                  {}};
+  for (const int tensor : touched.stored)
+    kernel.tensors[program_.tensors[at(tensor)].name] = options_.tensors->view(tensor);
+  for (const int tensor : touched.loaded) kernel.loaded.insert(program_.tensors[at(tensor)].name);
   options_.execute->observe(kernel);
 }
 

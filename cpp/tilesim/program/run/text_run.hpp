@@ -47,6 +47,13 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::vector<Buffer> buffers;
     std::int64_t received = 0, sent = 0;
   };
+  struct Touched {  ///< tensors
+    std::set<int> stored, loaded;
+    void add(const Touched& other) {
+      stored.insert(other.stored.begin(), other.stored.end());
+      loaded.insert(other.loaded.begin(), other.loaded.end());
+    }
+  };
   struct Stream {
     Stream(const CompiledProgram& program, std::int64_t core_id, std::int64_t context, const TensorReader* reader)
         : cursor(program, core_id, context, reader), core(core_id) {}
@@ -55,7 +62,7 @@ class TextRun final : public CompiledExpr::TensorReader {
     std::size_t id = 0;
     std::vector<Ring> rings;
     ByteRanges<std::pair<int, int>> live;  ///< slot and buffer of every version that is not free
-    std::vector<std::set<int>> stored;     ///< per open scope: tensors stored to, for `observe`
+    std::vector<Touched> touched;          ///< per open scope, for `observe`
     int operations = 0;                    ///< open scopes that serve an operation of the graph
     std::map<int, std::int64_t> ended;     ///< per scope: how often it was left, for `observe`
     bool held = false, finished = false;   ///< held: `op` waits
@@ -86,7 +93,7 @@ class TextRun final : public CompiledExpr::TensorReader {
   Buffer& buffer(Stream& stream, int slot, std::int64_t version) const;
   void name_statement(const Stream& stream);
   void check_released(Stream& stream, int scope);
-  void observe(Stream& stream, int scope, const std::set<int>& stored);
+  void observe(Stream& stream, int scope, const Touched& own);
   std::string waits_for(const Stream& stream) const;
   [[noreturn]] void stuck() const;
   [[noreturn]] void fail(const Stream& stream, const std::string& what) const;
@@ -97,7 +104,7 @@ class TextRun final : public CompiledExpr::TensorReader {
   std::vector<std::unique_ptr<Stream>> streams_;
   mutable Stream* walking_ = nullptr;
   struct Parts {
-    std::set<int> stored;
+    Touched touched;
     std::size_t streams = 0;
   };
   std::map<std::pair<int, std::int64_t>, Parts> parts_;  ///< kernels that some streams have left: scope, instance

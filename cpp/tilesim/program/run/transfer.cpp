@@ -45,8 +45,11 @@ void copy_run(const std::byte* from, std::int64_t from_stride, std::byte* to, st
       return copy_elements<std::uint16_t>(from, from_stride, to, to_stride, count);
     case 4:
       return copy_elements<std::uint32_t>(from, from_stride, to, to_stride, count);
-    default:
+    case 8:
       return copy_elements<std::uint64_t>(from, from_stride, to, to_stride, count);
+    default:  // several values
+      for (std::int64_t i = 0; i < count; ++i)
+        std::memcpy(to + i * to_stride * size, from + i * from_stride * size, static_cast<std::size_t>(size));
   }
 }
 
@@ -54,9 +57,13 @@ void copy_run(const std::byte* from, std::int64_t from_stride, std::byte* to, st
 
 void load_block(const ResolvedTransfer& t, std::byte* slot) {
   const int size = host_bytes(t.dtype);
-  std::byte fill[8] = {};
-  convert(&t.fill, DType::f64, fill, t.dtype, 1, Rounding::nearest_even,
-          is_float(t.dtype) ? Overflow::ieee : Overflow::saturate);
+  std::byte fill[32] = {};
+  if (is_two_of_four(t.dtype)) {
+    if (t.fill != 0) throw UserError({"Only zeros lie outside of a 2:4 tensor.", {}, std::to_string(t.fill), "0", {}});
+  } else {
+    convert(&t.fill, DType::f64, fill, t.dtype, 1, Rounding::nearest_even,
+            is_float(t.dtype) ? Overflow::ieee : Overflow::saturate);
+  }
   for_each_run(t, [&](const Run& run) {
     std::byte* to = slot + run.slot_offset * size;
     if (run.inside) {

@@ -1,0 +1,101 @@
+// Lowering of chained products: parts shared by the files of this folder.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/compile/chain/chain.hpp"
+#include "tilesim/compile/vector/tiling.hpp"
+
+namespace tilesim::lower {
+
+/// Elements between neighbours along each kind of axis, in a slot that holds a tile in its value's order of axes.
+struct ChainStrides {
+  std::int64_t row = 0, column = 0, channel = 0;
+  static ChainStrides of(const ChainAxes& axes, std::int64_t rows, std::int64_t columns, std::int64_t channels);
+};
+
+/// A tile in a slot, by kinds of axes.
+struct ChainTile {
+  std::string slot;
+  ChainStrides strides;
+  Expr offset = 0;
+};
+
+class ChainLowering {
+ public:
+  ChainLowering(Context& context, const Kernel& kernel, Chain chain, mapping::ChainPlan plan);
+  program::Scope lower();
+
+ private:
+  using Stage = mapping::ChainStage;
+  /// So many of each kind of axis, from where on.
+  struct Box { Expr lead, row, column, channel, rows, columns, channels; };
+
+  bool has(Stage stage) const { return p_.has(stage); }
+  const ChainStageOps& ops(Stage stage) const { return *chain_.stages[static_cast<std::size_t>(stage)]; }
+  const Op& anchor(Stage stage) const { return context_.function.ops[static_cast<std::size_t>(ops(stage).anchor)]; }
+  const mapping::ChainProblem::Stage& priced(Stage stage) const { return p_.stage(stage); }
+  static std::string numbered(const char* stem, Stage stage) {
+    return stem + std::to_string(static_cast<std::size_t>(stage));
+  }
+  std::string load_queue(std::int64_t number) const { return "load" + std::to_string(number % loads_); }
+  std::vector<std::string> arrays() const;
+  void on_arrays(const program::Action& action, program::Block& block) const;
+
+  void add_slots();
+  void find_block();
+  void find_tile(const Expr& number);
+
+  // emit.cpp
+  static std::vector<Expr> by_axes(const ChainAxes& axes, std::size_t rank, const Expr& lead, const Expr& row,
+                                   const Expr& column, const Expr& channel);
+  static std::vector<std::int64_t> by_axes(const ChainAxes& axes, std::size_t rank, const ChainStrides& strides);
+  void load(const std::string& slot, program::Transfer transfer, std::int64_t queue,
+            const std::vector<std::string>& readers, program::Block& block) const;
+  program::Transfer region(ValueId value, const ChainAxes& axes, const Box& box, const ChainTile& tile) const;
+  int hidden_axis(Stage stage) const { return stage == Stage::last ? ops(stage).in : ops(stage).out; }
+  bool holds_leaf(Stage stage) const { return plan_.holds_leaves() && stage != Stage::last; }
+  static std::string leaf_slot(Stage stage, std::size_t number) {
+    return numbered("l", stage) + "_" + std::to_string(number);
+  }
+  Expr weight_offset(Stage stage) const;
+  void load_weights(Stage stage, program::Block& block) const;
+  void load_leaf(Stage stage, std::size_t number, const std::vector<Expr>& start, const std::vector<Expr>& extent,
+                 program::Block& block) const;
+  void load_held(program::Block& block) const;
+  void release_held(program::Block& block) const;
+  std::vector<std::int64_t> weight_strides(Stage stage) const;
+  void multiply(Stage stage, const ChainTile& from, const ChainTile& to, const Expr& rows, const Expr& depth,
+                const Expr& columns, const Expr& accumulate, program::Block& block) const;
+  int lane_dim(const ChainAxes& axes, std::int64_t rows, std::int64_t columns, std::int64_t channels) const;
+  void zeros(const ChainTile& tile, const ChainAxes& axes, const Expr& row, const Expr& column, const Expr& rows,
+             const Expr& columns, program::Block& block) const;
+  void clear_borders(program::Block& block) const;
+  void finish(Stage stage, const ChainTile& sums, const Expr& pieces, const ChainTile& to, const Box& box,
+              program::Block& block) const;
+  void slide(program::Block& block) const;
+
+  // chain.cpp
+  void load_rows(program::Block& block) const;
+  void emit_first(program::Block& block) const;
+  void emit_vector(program::Block& block) const;
+  void emit_last(program::Block& block) const;
+  void store(Stage stage, const Box& box, program::Block& block) const;
+  program::Block block();
+
+  Context& context_;
+  const Kernel& kernel_;
+  Chain chain_;
+  const mapping::ChainProblem& p_;
+  mapping::ChainPlan plan_;
+  std::int64_t loads_, arrays_;
+  std::int64_t columns_used_ = 1;  ///< of what the first product makes, that the window reads
+  ChainTile x_, sums_[mapping::chain_stages], between_[2], y_;
+  program::Scope scope_;
+  Expr lead_, start_, rows_, begin_, low_, read_, top_, span_;  ///< of the block of rows
+  Expr tile_, channel_, channels_;                              ///< of the tile of hidden channels
+};
+
+}  // namespace tilesim::lower

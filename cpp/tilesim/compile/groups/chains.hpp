@@ -1,0 +1,16 @@
+// Which products one behind the other become one kernel.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/compile/groups/grouping.hpp"
+#include "tilesim/compile/plan/uses.hpp"
+
+namespace tilesim::lower {
+
+/// Puts product kernels of which each alone reads what the one before makes together, where that is estimated to take
+/// less time, or as much and fewer bytes. Gives a row for every chain that was looked at.
+std::vector<FusionCandidate> join_chains(std::vector<Kernel>& kernels, const Context& context, const Uses& uses,
+                                         const KeptApart& kept_apart);
+
+}  // namespace tilesim::lower

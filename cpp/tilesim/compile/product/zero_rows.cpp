@@ -1,0 +1,101 @@
+// Several cores and a weight with tiles of zeros: each core has rows of all columns, so that all have the same tiles
+// left, and what is left of the weight leaves the memory once.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/compile/product/product.hpp"
+
+namespace tilesim::lower {
+
+namespace {
+
+/// Tiles that are left of all: of stretches of so many across, the most of one over the mean.
+double most_over_mean(const Weight& before, std::int64_t step) {
+  const std::int64_t depth = before.type.shape[0] - 1, across = before.type.shape[1];
+  const auto* left = before.data.as<std::int32_t>() + depth * across;
+  double most = 0, sum = 0;
+  for (std::int64_t first = 0; first < across; first += step) {
+    double own = 0;
+    for (std::int64_t o = first; o < std::min(across, first + step); ++o) own += left[o];
+    most = std::max(most, own);
+    sum += own;
+  }
+  const auto stretches = static_cast<double>(ceil_div(across, step));
+  return sum > 0 ? most * stretches / sum : 1;
+}
+
+/// Loops over whole rows, the contraction, and tiles of zeros across, each of which is fetched alone, or not at all.
+mapping::Nest tile_by_tile(const mapping::Problem& part, int depth, int across, std::int64_t ahead, std::int64_t sums) {
+  mapping::Nest nest{part.domain.extents, {}, {2, 2, sums}};
+  for (int dim = 0; dim < static_cast<int>(part.domain.extents.size()); ++dim)
+    if (dim != depth && dim != across) nest.order.push_back(dim);
+  nest.order.insert(nest.order.end(), {depth, across});
+  for (int dim : {depth, across}) nest.tiles[at(dim)] = std::min(zero_tile, part.domain.extents[at(dim)]);
+  const std::size_t operand = depends_on(part.domain.operands[1], across) ? 1 : 0;
+  nest.depths[operand] = ahead;
+  return nest;
+}
+
+}  // namespace
+
+/// How much longer the core with most tiles left takes than the mean.
+double ProductLowering::uneven_zeros() const {
+  const CoreSplit::Part* part = split_.find(zero_across_);
+  if (!part || finds_zero_tiles(anchor_)) return 1;
+  return most_over_mean(context_.graph.weights.at(zeros_.before), part->chunk / zero_tile);
+}
+
+/// Whether all cores take rows of the first operand, and send each other the tiles that are left, since that is below
+/// so many cycles.
+bool ProductLowering::divide_beside_zeros(double most) {
+  const std::vector<int>& rows = problem_.m_dims;
+  if (zeros_.operand != 1 || finds_zero_tiles(anchor_) || rows.size() != 1) return false;
+  if (!multicasts(context_.machine) || !context_.machine.sorts.empty()) return false;
+  mapping::Problem part = product_problem(context_, kernel_);
+  Divided divided = split_along(context_, part, rows.back(), true);
+  if (!part.multicast || divided.split.parts.empty()) return false;
+  const auto d = at(zero_depth_);
+  const double share = share_left(context_.graph, context_.function, anchor_, zeros_.operand);
+  mapping::Problem left = part;
+  const auto rest = static_cast<std::int64_t>(std::llround(share * static_cast<double>(part.domain.extents[d])));
+  left.domain.extents[d] = std::min(part.domain.extents[d], std::max(zero_tile, round_up(rest, zero_tile)));
+  const double all = mapping::CostModel(problem_, seen_ ? *seen_ : context_.machine).steps(nest_);
+  constexpr double certain = 0.9;  // walks of many small sends are not closer to the truth than that
+  if (std::isfinite(all)) most = std::min(most, certain * all);  // tiles of zeros multiplied as they are
+  mapping::CostModel model(left, divided.seen);
+  mapping::Nest best;
+  constexpr double waiting = 1.05;  // of cores that send to each other for the slowest
+  for (const std::int64_t ahead : {2, 4, 8, 16})
+    for (const std::int64_t sums : {1, 2}) {
+      mapping::Nest nest = tile_by_tile(part, zero_depth_, zero_across_, ahead, sums);
+      if (!mapping::legal(part, nest, divided.seen).legal || mapping::plan(part, nest).whole == 0) continue;
+      const double walked = model.steps(nest) * waiting;
+      if (walked < most) most = walked, best = std::move(nest);
+    }
+  if (best.tiles.empty()) return false;
+  problem_ = std::move(part);
+  split_ = std::move(divided.split);
+  seen_ = std::make_shared<const Share>(divided.seen);
+  domain_ = problem_.domain;
+  nest_ = std::move(best);
+  return true;
+}
+
+/// A tile of zeros is neither sent nor multiplied; a sum may be complete all the same.
+program::Block ProductLowering::zero_tile_level(std::size_t depth) {
+  program::Block tile, block;
+  std::vector<int> fetched;
+  for (int i = 0; i < 2; ++i)
+    if (plan_.depth_in_order(static_cast<std::size_t>(i)) == depth) fetched.push_back(i);
+  emit_operands(fetched, tile);
+  emit_mma(tile);
+  for (int i : fetched) emit_release(i, tile);
+  block = where_left(is_left(), std::move(tile));
+  finish_window(block);
+  return block;
+}
+
+}  // namespace tilesim::lower

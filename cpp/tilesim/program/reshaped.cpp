@@ -1,0 +1,69 @@
+#include "tilesim/program/reshaped.hpp"
+
+#include <cstddef>
+
+namespace tilesim::program {
+
+namespace {
+
+/// Axes of a shape from `first` on, up to `end`.
+struct AxesOf { std::size_t first, end; };
+
+/// Axes of one group, whose box begins and ends at these elements; false where elements between them are not in it.
+bool ends_of(const Box& box, const Shape& shape, AxesOf axes, std::int64_t& first, std::int64_t& last) {
+  bool ranges = false, whole = true;
+  first = last = 0;
+  for (std::size_t axis = axes.first; axis < axes.end; ++axis) {
+    first = first * shape[axis] + box.low[axis];
+    last = last * shape[axis] + box.high[axis];
+    if (ranges) whole &= box.low[axis] == 0 && box.high[axis] == shape[axis] - 1;
+    ranges |= box.low[axis] != box.high[axis];
+  }
+  return whole;
+}
+
+/// The box from one element to another; false where it has others too.
+bool give_ends(const Shape& shape, AxesOf axes, std::int64_t first, std::int64_t last, Box& box) {
+  for (std::size_t axis = axes.end; axis-- > axes.first; first /= shape[axis], last /= shape[axis]) {
+    box.low[axis] = first % shape[axis];
+    box.high[axis] = last % shape[axis];
+  }
+  bool ranges = false, exact = true;
+  for (std::size_t axis = axes.first; axis < axes.end; ++axis) {
+    const bool differ = box.low[axis] != box.high[axis];
+    if (ranges) {
+      exact &= box.low[axis] == 0 && box.high[axis] == shape[axis] - 1;
+      box.low[axis] = 0;
+      box.high[axis] = shape[axis] - 1;
+    }
+    ranges |= differ;
+  }
+  return exact;
+}
+
+}  // namespace
+
+/// Group by group of axes whose extents have one product.
+Reshaped reshaped(const Box& box, const Shape& from, const Shape& to) {
+  Reshaped result{{Shape(to.size(), 0), Shape(to.size(), 0)}, true};
+  if (from == to) return {box, true};
+  for (std::size_t i = 0, j = 0; i < from.size() || j < to.size();) {
+    AxesOf old{i, i}, now{j, j};
+    std::int64_t size = i < from.size() ? from[i++] : 1, other = j < to.size() ? to[j++] : 1;
+    while (size != other) {
+      if (size < other && i < from.size())
+        size *= from[i++];
+      else if (other < size && j < to.size())
+        other *= to[j++];
+      else
+        break;
+    }
+    old.end = i, now.end = j;
+    std::int64_t first = 0, last = 0;
+    result.exact &= ends_of(box, from, old, first, last);
+    result.exact &= give_ends(to, now, first, last, result.box);
+  }
+  return result;
+}
+
+}  // namespace tilesim::program

@@ -1,0 +1,16 @@
+// The inner-product dataflow of a sparse core (as SIGMA): vectors of the stationary operand lie on the multipliers, all
+// vectors of the other one stream past.
+#pragma once
+
+#include <cstdint>
+
+#include "tilesim/tile/sparse/core.hpp"
+
+namespace tilesim::sparse {
+
+/// `held`: [vectors, contracted]; `streamed`: vectors of the other operand, whose zeros are sent too.
+SparseTime inner_time(const SparseCore& core, const BitMatrix& held, std::int64_t streamed);
+SparseTime expected_inner(const SparseCore& core, std::int64_t vectors, std::int64_t contracted, std::int64_t nonzeros,
+                          std::int64_t streamed);
+
+}  // namespace tilesim::sparse

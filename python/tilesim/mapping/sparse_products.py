@@ -1,0 +1,345 @@
+"""Products for cores whose multipliers skip zeros: how they are stored, cut into tiles, and divided between sorts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..base.dtypes import NUMPY
+from ..graph import GraphBuilder
+from ..graph.graph import Graph
+from ..machine.machine import Machine
+from ..program.sparse_times import FORMS, SparsePlan, sparse_cores, tile_times
+from .kernels import products
+
+__all__ = ["with_sparse_products"]
+
+MOST_ELEMENTS = 1 << 24
+"""Of an operand whose pattern is looked at."""
+PARTS = 16
+"""Steps of the place where a product is divided between dense and sparse cores."""
+TRIED = 4
+"""Sizes of tiles of which the cycles are counted."""
+
+
+def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
+    """A graph whose products of matrices with zeros have a plan for the machine's sparse cores.
+
+    Args:
+        graph: stays as it is.
+        machine: the cores.
+
+    Returns:
+        A changed copy, or the graph itself where the machine has no such cores or nothing is for them.
+    """
+    cores = sparse_cores(machine)
+    if cores is None or not any(op["kind"] in ("contract", "call") for op in graph.operations()):
+        return graph
+    changed = graph.copy()
+    if any(op["kind"] == "call" for op in changed.operations()):
+        changed.inline_calls()
+    made = [found for op in _candidates(changed) if (found := _planned(changed, op, cores, machine))]
+    if not made:
+        return graph
+    with changed._changed() as core:
+        for product in made:
+            _core.mark_sparse_product(core, *product)
+    return changed
+
+
+def _candidates(graph: Graph) -> Iterator[dict[str, Any]]:
+    """Products of two matrices, without batches and without anything beside."""
+    for op in graph.operations():
+        own = op["attributes"]
+        if op["kind"] != "contract" or "a_tiles" in own or "b_tiles" in own or "sparse" in own:
+            continue
+        operands = [row for row in op["operands"] if row is not None]
+        plain = len(operands) == 2 and not own.get("a_batch") and not own.get("b_batch")
+        sizes = [int(np.prod(row["shape"])) for row in operands]
+        matrices = plain and len(own.get("a_contract", [1])) == 1 and all(len(row["shape"]) == 2 for row in operands)
+        if matrices and min(sizes) > 0 and max(sizes) <= MOST_ELEMENTS:
+            yield op
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product of [m, k] and [k, n], as far as its operands are known."""
+
+    op: Mapping[str, Any]
+    known: tuple[NDArray[Any] | None, NDArray[Any] | None]
+    patterns: tuple[NDArray[np.bool_], NDArray[np.bool_]]
+    dtypes: tuple[str, str, str]
+
+    @property
+    def extents(self) -> tuple[int, int, int]:
+        (m, k), (_, n) = (pattern.shape for pattern in self.patterns)
+        return m, n, k
+
+
+def _read(graph: Graph, op: Mapping[str, Any]) -> _Product:
+    references = {
+        other["results"][0]["name"]: other["attributes"]["reference"]
+        for other in graph.operations()
+        if other["kind"] == "constant"
+    }
+    weights = graph.weights()
+    known: list[NDArray[Any] | None] = []
+    patterns = []
+    for side, row in zip("ab", op["operands"][:2], strict=True):
+        axis = int(op["attributes"].get(f"{side}_contract", [1 if side == "a" else 0])[0])
+        turned = axis != (1 if side == "a" else 0)
+        name = references.get(row["name"])
+        held = name is not None and weights[name]["source"] != "random"
+        matrix = (graph.weight(name).T if turned else graph.weight(name)) if held and name else None
+        shape = tuple(row["shape"])[::-1] if turned else tuple(row["shape"])
+        known.append(matrix)
+        patterns.append(np.ones(shape, np.bool_) if matrix is None else np.asarray(matrix != 0))
+    dtypes = (op["operands"][0]["dtype"], op["operands"][1]["dtype"], op["results"][0]["dtype"])
+    return _Product(op, (known[0], known[1]), (patterns[0], patterns[1]), dtypes)
+
+
+def _planned(graph: Graph, op: Mapping[str, Any], cores: Mapping[str, Any], machine: Machine) -> tuple[Any, ...] | None:
+    """The arguments of the mark; none: the product is none for sparse cores."""
+    rates = cores["machine"].get("core.array.rates")
+    dtype = op["operands"][0]["dtype"]
+    if dtype not in rates or op["operands"][1]["dtype"] != dtype or op["attributes"].get("precision") == "exact":
+        return None
+    product = _read(graph, op)
+    zeros = [
+        matrix is not None and not pattern.all()
+        for matrix, pattern in zip(product.known, product.patterns, strict=True)
+    ]
+    if not any(zeros) and cores["dense"] is not None:
+        return _all_dense(product) if cores["only"] else None
+    if not any(zeros) and cores["dataflow"] == "inner":
+        return None
+    forms = tuple(_form(product, side) for side in (0, 1))
+    plan = _divided(product, forms, cores, machine)
+    if plan is None:
+        return _all_dense(product) if cores["only"] else None
+    parts = plan.parts(*product.patterns)
+    cycles, done = tile_times(cores, *parts, plan.tiles, plan.hold)
+    weights: dict[str, Any] = {"cycles": cycles, "products": done}
+    known = [p if m is None else m for m, p in zip(product.known, product.patterns, strict=True)]
+    for side, name in enumerate("ab"):
+        if plan.forms[side] == 0:
+            continue
+        tile = (plan.tiles[0], plan.tiles[2]) if side == 0 else (plan.tiles[2], plan.tiles[1])
+        stored = _stored(plan.parts(*known)[side], tile, FORMS[plan.forms[side]], product.dtypes[side])
+        weights.update({f"{name}.{key}": array for key, array in stored.items()})
+    lacking = [row["name"] for row, m in zip(op["operands"], product.known, strict=False) if m is None]
+    data = f"as if nothing of {' and '.join(lacking)} were zero" if lacking else ""
+    a, b = (pattern.astype(np.int64) for pattern in product.patterns)
+    both = -1 if lacking else int(a.sum(axis=0) @ b.sum(axis=1))
+    plan = replace(plan, bytes=(_whole(product, forms, 0), _whole(product, forms, 1)), products=both)
+    return op["name"], f"{op['name']}.sparse", plan.numbers, data, weights
+
+
+def _all_dense(product: _Product) -> tuple[Any, ...]:
+    """The arguments of the mark of a product for dense cores alone."""
+    plan, name = SparsePlan(1, product.extents[1], (1, 1, 1), (0, 0), (0, 0), 0), product.op["name"]
+    nothing = np.zeros((1, 1, 1), np.int64)
+    return name, f"{name}.sparse", plan.numbers, "", {"cycles": nothing, "products": nothing}
+
+
+def _whole(product: _Product, forms: tuple[int, ...], side: int) -> int:
+    """Bytes of a whole operand, in its format; 0: dense."""
+    pattern = product.patterns[side]
+    if forms[side] == 0:
+        return 0
+    return int(
+        min(_bytes(product, forms, side, pattern.size, len(pattern)), pattern.size * _element(product.dtypes[side]))
+    )
+
+
+def _form(product: _Product, side: int) -> int:
+    """How an operand is stored: as the operation says, or in the fewest bytes."""
+    if product.known[side] is None:
+        return 0
+    stated = product.op["attributes"].get(f"{'ab'[side]}_format")
+    if stated in ("bitmap", "csr"):
+        return FORMS.index(stated)
+    pattern, element = product.patterns[side], np.dtype(NUMPY[product.dtypes[side]]).itemsize
+    left = int(pattern.sum())
+    sizes = [element * pattern.size, element * left + pattern.size // 8, (element + 4) * left + 4 * (len(pattern) + 1)]
+    return int(np.argmin(sizes))
+
+
+def _stored(matrix: NDArray[Any], tile: tuple[int, int], form: str, dtype: str) -> dict[str, Any]:
+    """Tiles of a matrix one behind the other."""
+    values, marks, indices = [], [], []
+    starts, places = [0], [0]
+    for i in range(0, matrix.shape[0], tile[0]):
+        for j in range(0, matrix.shape[1], tile[1]):
+            part = matrix[i : i + tile[0], j : j + tile[1]]
+            kept = part != 0
+            values.append(part[kept])
+            if form == "bitmap":
+                marks.append(np.packbits(kept))
+            else:
+                marks.append(np.concatenate([[0], np.cumsum(kept.sum(axis=1))]).astype(np.int32))
+                indices.append(np.nonzero(kept)[1].astype(np.int32))
+            starts.append(starts[-1] + len(values[-1]))
+            places.append(places[-1] + len(marks[-1]))
+    held = {
+        "values": np.concatenate(values).astype(NUMPY[dtype]),
+        "marks": np.concatenate(marks),
+        "starts": np.asarray(starts, np.int32),
+        "marks_at": np.asarray(places, np.int32),
+    }
+    if form == "csr":
+        held["indices"] = np.concatenate(indices)
+    # an array without elements is no tensor
+    return {key: array if array.size else np.zeros(1, array.dtype) for key, array in held.items()}
+
+
+def _element(dtype: str) -> int:
+    return int(np.dtype(NUMPY[dtype]).itemsize)
+
+
+def _bytes(product: _Product, forms: tuple[int, ...], side: int, size: float, rows: float) -> float:
+    """Of so many elements of an operand, in that many rows, as they are stored."""
+    element = _element(product.dtypes[side])
+    if forms[side] == 0:
+        return element * size
+    left = size * float(product.patterns[side].mean())
+    return element * left + size / 8 if forms[side] == 1 else (element + 4) * left + 4 * (rows + 1)
+
+
+def _sizes(extent: int) -> list[int]:
+    """An extent, halved again and again."""
+    found = [extent]
+    while found[-1] > 1:
+        found.append(-(-found[-1] // 2))
+    return found
+
+
+def _most(product: _Product, forms: tuple[int, ...], side: int, tile: tuple[int, int]) -> int:
+    """Bytes of the slots of an operand's tile, which must hold a full one."""
+    elements = tile[0] * tile[1]
+    element = _element(product.dtypes[side])
+    return elements * element + (0, elements // 8 + 1, 4 * elements + 4 * tile[0] + 4)[forms[side]]
+
+
+def _tiles(
+    product: _Product, forms: tuple[int, ...], extents: tuple[int, int, int], room: int
+) -> list[tuple[float, int, tuple[int, int, int]]]:
+    """Bytes moved, number and sizes of tiles that fit; the fewest bytes first, and of these the fewest tiles."""
+    m, n, k = extents
+    sums = 8 if product.dtypes[2] in ("f64", "i64") else 4
+    found = []
+    for high in _sizes(m):
+        for wide in _sizes(n):
+            for deep in _sizes(k):
+                trips = (-(-m // high), -(-n // wide), -(-k // deep))
+                depth = 2 if np.prod(trips) > 1 else 1
+                held = _most(product, forms, 0, (high, deep)) + _most(product, forms, 1, (deep, wide))
+                held += high * wide * (sums + _element(product.dtypes[2]))
+                if depth * held + 8 * 64 * depth > room:
+                    continue
+                moved = _bytes(product, forms, 0, m * k * trips[1], m * trips[1] * trips[2])
+                moved += _bytes(product, forms, 1, k * n * trips[0], k * trips[0] * trips[1])
+                moved += m * n * _element(product.dtypes[2])
+                found.append((moved, int(np.prod(trips)), (high, wide, deep)))
+    return sorted(found)
+
+
+class _Price(NamedTuple):
+    """What a part takes: cycles, bytes of memory, and cycles in which memory alone works."""
+
+    cycles: float
+    bytes: float
+    waits: float
+
+
+class _Prices:
+    """What parts of a product take on dense and on sparse cores, in cycles of the machine."""
+
+    def __init__(self, product: _Product, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine) -> None:
+        self.product, self.forms, self.cores = product, forms, cores
+        settings = machine.to_dict()
+        memory = settings["memory"]
+        rate = float(_core.parse_bandwidth(memory["bandwidth"])) * float(memory["efficiency"]) / machine.hertz
+        own = cores["machine"].to_dict()
+        self.slower = machine.hertz / cores["machine"].hertz
+        port = min(int(own["core"]["dma"]["bytes_per_cycle"]), int(settings["network"]["port_bytes_per_cycle"]))
+        self.shared, self.rate = rate, min(rate, float(port))
+        self.count = int(own["core"]["count"])
+        self.room = int(_core.parse_bytes(own["core"]["scratchpad"]["bytes"]))
+        self.dense_machine = machine.only(cores["dense"]) if cores["dense"] is not None else None
+        self._dense: dict[tuple[int, int, int], _Price] = {}
+
+    def sparse(self, cut: int, start: int) -> tuple[_Price, SparsePlan]:
+        """The part from `start` on, and how it is done best."""
+        forms = (self.forms[0], self.forms[1])
+        empty = SparsePlan(cut, start, (1, 1, 1), forms, (0, 0), 0)
+        a, b = empty.parts(*self.product.patterns)
+        if not (a.size and b.size):
+            return _Price(0.0, 0.0, 0.0), empty
+        best = _Price(float("inf"), 0.0, 0.0), empty
+        for moved, trips, tiles in _tiles(self.product, forms, (len(a), b.shape[1], a.shape[1]), self.room)[:TRIED]:
+            for hold in (0, 1) if self.product.known[1] is not None else (0,):
+                plan = SparsePlan(cut, start, tiles, forms, (0, 0), hold)
+                cycles, _ = tile_times(self.cores, a, b, tiles, hold)
+                tiles_here = -(-cycles.shape[0] * cycles.shape[1] // self.count) * cycles.shape[2]
+                work = self.slower * float(cycles.sum()) * tiles_here / trips
+                memory = moved / self.rate
+                # the first tile's loads and the last one's store stand alone
+                taken = max(work, memory) + min(work, memory) / max(1, tiles_here)
+                if taken < best[0].cycles:
+                    best = _Price(taken, moved, taken - work), plan
+        return best
+
+    def dense(self, cut: int, until: int) -> _Price:
+        """The part before `until`."""
+        m, n, k = self.product.extents
+        size = (until, n, k) if cut == 0 else (m, until, k)
+        if until == 0 or self.dense_machine is None:
+            return _Price(0.0, 0.0, 0.0)
+        if size not in self._dense:
+            b = GraphBuilder("part", dtype=self.product.dtypes[0])
+            b.output(b.matmul(b.input("a", (size[0], k)), b.input("b", (k, size[1])), name="part"), "y")
+            cost = products(b.build(), self.dense_machine)[0].cost()
+            cycles = float(cost["cycles"])
+            self._dense[size] = _Price(cycles, float(sum(cost["bytes"])), cycles - float(cost["compute_cycles"]))
+        return self._dense[size]
+
+    def both(self, cut: int, start: int) -> tuple[float, SparsePlan]:
+        """Cycles of two parts that run at once: where one waits for memory, it waits for the other's bytes too."""
+        (sparse, plan), dense = self.sparse(cut, start), self.dense(cut, start)
+        ends = [
+            own.cycles + max(0.0, min(own.waits, other.bytes / self.shared))
+            for own, other in ((sparse, dense), (dense, sparse))
+            if own.cycles > 0
+        ]
+        return max(*ends, (sparse.bytes + dense.bytes) / self.shared, 0.0), plan
+
+
+def _divided(
+    product: _Product, forms: tuple[int, ...], cores: Mapping[str, Any], machine: Machine
+) -> SparsePlan | None:
+    """The plan that takes the least; none: dense cores do all of it sooner, or no tile fits."""
+    prices = _Prices(product, forms, cores, machine)
+    if cores["dense"] is None:
+        price, plan = prices.sparse(0, 0)
+        return plan if np.isfinite(price.cycles) else None
+    all_dense = prices.dense(0, product.extents[0]).cycles
+    best: tuple[float, SparsePlan | None] = (all_dense, None)
+    for cut in (1, 0):
+        extent = product.extents[cut]
+        places = sorted({round(extent * part / PARTS) for part in range(PARTS)})
+        low, high = 0, len(places) - 1
+        while high - low > 1:  # the sparse part ends sooner the later it begins, the dense part later
+            middle = (low + high) // 2
+            sooner = prices.dense(cut, places[middle]).cycles < prices.sparse(cut, places[middle])[0].cycles
+            low, high = (middle, high) if sooner else (low, middle)
+        for place in sorted({0, low, high}):
+            taken, plan = prices.both(cut, places[place])
+            if taken < best[0]:
+                best = taken, plan
+    return best[1]

@@ -1,0 +1,133 @@
+"""Cycles of the tiles of a product on multipliers that skip zeros, from where operands are not zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+
+if TYPE_CHECKING:
+    from ..machine.machine import Machine
+
+__all__ = ["FORMS", "SparsePlan", "sparse_cores", "tile_times"]
+
+FORMS = ("dense", "bitmap", "csr")
+"""How tiles of an operand are stored, by the numbers in a plan."""
+_SETTINGS: tuple[str, ...] = (
+    *("multipliers", "read_ports", "write_ports", "lanes_a", "lanes_b"),
+    *("tile_m", "tile_n", "accumulators", "segment"),
+)
+_Counts = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class SparsePlan:
+    """What a product says of the part that sparse cores take; as attributes: `numbers`.
+
+    Attributes:
+        cut: 0: dense cores take the rows before `start`, 1: the columns.
+        start: 0: sparse cores take all; the extent: dense cores do.
+        tiles: of m, n, k, in elements.
+        forms: of a and b, by `FORMS`.
+        bytes: of all of a and b as they are stored; 0: dense.
+        hold: 0: vectors of a are held or walked over, 1: those of b.
+        products: multiply-adds of elements that are not zero; -1: data tell.
+    """
+
+    cut: int
+    start: int
+    tiles: tuple[int, int, int]
+    forms: tuple[int, int]
+    bytes: tuple[int, int]
+    hold: int
+    products: int = -1
+
+    @property
+    def numbers(self) -> list[int]:
+        """As the attribute `sparse_plan` has them."""
+        return [self.cut, self.start, *self.tiles, *self.forms, *self.bytes, self.hold, self.products]
+
+    @classmethod
+    def of(cls, numbers: Any) -> SparsePlan:
+        """Reads the attribute `sparse_plan`.
+
+        Args:
+            numbers: eleven of them.
+
+        Returns:
+            The plan.
+        """
+        n = [int(number) for number in numbers]
+        return cls(n[0], n[1], (n[2], n[3], n[4]), (n[5], n[6]), (n[7], n[8]), n[9], n[10])
+
+    def parts(self, a: NDArray[Any], b: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+        """What sparse cores take of both operands.
+
+        Args:
+            a: [m, k].
+            b: [k, n].
+
+        Returns:
+            The rows of a, or the columns of b, from `start` on, and all of the other one.
+        """
+        return (a[self.start :], b) if self.cut == 0 else (a, b[:, self.start :])
+
+
+def sparse_cores(machine: Machine) -> dict[str, Any] | None:
+    """The multipliers of a machine that skip zeros.
+
+    Args:
+        machine: the machine.
+
+    Returns:
+        `sort` (its name, "" where all cores are alike), `dense` (the first sort with dense arrays; none), `only`
+        (whether it is the only one), `machine` (the sparse cores alone), `dataflow` and `settings` as the core takes
+        them; none: it has no such cores.
+    """
+    names = list(machine.sorts) or [""]
+    machines = {name: machine.only(name) if name else machine for name in names}
+    arrays = {name: own.to_dict()["core"]["array"] for name, own in machines.items()}
+    arrays = {name: array for name, array in arrays.items() if array["count"] > 0}
+    sparse = [name for name, array in arrays.items() if array["sparse"]["multipliers"] > 0]
+    if not sparse:
+        return None
+    settings = arrays[sparse[0]]["sparse"]
+    dense = [name for name in arrays if name not in sparse]
+    return {
+        "sort": sparse[0],
+        "dense": dense[0] if dense else None,
+        "only": len(dense) == 1,
+        "machine": machines[sparse[0]],
+        "dataflow": str(settings["dataflow"]),
+        "settings": {key: int(settings[key]) for key in _SETTINGS},
+    }
+
+
+def tile_times(cores: Mapping[str, Any], a: Any, b: Any, tiles: tuple[int, int, int], hold: int) -> tuple[Any, Any]:
+    """Cycles and multiply-adds of each tile.
+
+    Args:
+        cores: as of `sparse_cores`.
+        a: [m, k], what is not zero.
+        b: [k, n], what is not zero.
+        tiles: of m, n, k, in elements.
+        hold: as in a plan.
+
+    Returns:
+        Two arrays i64[tiles of m, tiles of n, tiles of k].
+    """
+    high, wide, deep = tiles
+    shape = (-(-a.shape[0] // high), -(-b.shape[1] // wide), -(-a.shape[1] // deep))
+    cycles: _Counts = np.zeros(shape, np.int64)
+    products: _Counts = np.zeros(shape, np.int64)
+    for i, j, k in np.ndindex(*shape):
+        of_a = a[i * high : (i + 1) * high, k * deep : (k + 1) * deep]
+        of_b = b[k * deep : (k + 1) * deep, j * wide : (j + 1) * wide]
+        found = _core.sparse_time(cores["dataflow"], cores["settings"], of_a, of_b, bool(hold))
+        cycles[i, j, k], products[i, j, k] = int(np.ceil(found["cycles"])), int(found["products"])
+    return cycles, products
