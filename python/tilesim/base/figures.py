@@ -1,0 +1,120 @@
+"""Numbers and names as people read them, in one way for terminal, page and notebook."""
+
+from __future__ import annotations
+
+import math
+
+__all__ = ["count", "duration", "percent", "rate", "ratio", "short", "size"]
+
+_SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def _three(value: float) -> str:
+    """Three digits, or all before the point."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "-∞" if value < 0 else "–"
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(float(f"{value:.2e}")))))
+    return f"{value:,.{digits}f}"
+
+
+def count(value: float) -> str:
+    """A number of things: 371,256.
+
+    Args:
+        value: the number; it is rounded.
+
+    Returns:
+        The text.
+    """
+    return f"{value:,.0f}" if math.isfinite(value) else _three(value)
+
+
+def percent(share: float) -> str:
+    """A share: 24.8 %.
+
+    Args:
+        share: from 0 to 1.
+
+    Returns:
+        The text, one digit behind the point.
+    """
+    return f"{100 * share:,.1f} %" if math.isfinite(share) else "–"
+
+
+def duration(seconds: float) -> str:
+    """A time: 11.4 s, 371 µs.
+
+    Args:
+        seconds: the time.
+
+    Returns:
+        The text, three digits, with the unit that leaves one to three before the point.
+    """
+    for scale, unit in _SECONDS:
+        if abs(seconds) >= 0.9995 * scale or unit == "ns":
+            return f"{_three(seconds / scale)} {unit}" if seconds else "0 s"
+    raise AssertionError
+
+
+def size(number: float) -> str:
+    """Bytes: 24.8 MB (1 MB is 10⁶ bytes).
+
+    Args:
+        number: bytes.
+
+    Returns:
+        The text.
+    """
+    for scale, unit in _SIZES:
+        if abs(number) >= 0.9995 * scale:
+            return f"{_three(number / scale)} {unit}"
+    return f"{count(number)} B"
+
+
+def rate(value: float, unit: str) -> str:
+    """A rate with its SI prefix: 14.2 TFLOP/s.
+
+    Args:
+        value: in whole units.
+        unit: its name.
+
+    Returns:
+        The text.
+    """
+    for scale, prefix in _LARGE:
+        if abs(value) >= 0.9995 * scale:
+            return f"{_three(value / scale)} {prefix}{unit}"
+    return f"{_three(value)} {unit}"
+
+
+def ratio(value: float) -> str:
+    """How many times: 1.30 ×.
+
+    Args:
+        value: the ratio.
+
+    Returns:
+        The text.
+    """
+    return f"{value:,.2f} ×" if math.isfinite(value) else "–"
+
+
+def short(name: str, width: int) -> str:
+    """A name that fits, without its middle: both ends tell something.
+
+    Args:
+        name: any text.
+        width: characters, 1 or more.
+
+    Returns:
+        The name, or its ends around "…".
+    """
+    if len(name) <= width:
+        return name
+    right = (width - 1 + 1) // 2
+    left = width - 1 - right
+    return f"{name[:left]}…{name[len(name) - right :]}" if width > 1 else "…"

@@ -1,0 +1,43 @@
+"""Repeated layers as one row: names that differ in the numbers of their layers alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+__all__ = ["fold", "pattern"]
+
+_Row = TypeVar("_Row")
+_LAYER = re.compile(r"(^|[._/\[])([a-zA-Z_]*?)([0-9]+)(?=[._/\]])")
+
+
+def pattern(name: str) -> str:
+    """A name without the numbers of its layers.
+
+    Args:
+        name: of an operation, parts divided by ".", "/" or brackets.
+
+    Returns:
+        The name with "*" for the number at the end of each part but the last: conv1 and conv2 of a block are two.
+    """
+    return _LAYER.sub(r"\1\2*", name)
+
+
+def fold(
+    rows: Iterable[_Row], name: Callable[[_Row], str], alike: Callable[[_Row], Any] | None = None
+) -> dict[Any, list[_Row]]:
+    """Rows whose names differ in numbers of layers alone.
+
+    Args:
+        rows: in any order.
+        name: of a row.
+        alike: what must be equal besides (a kind, a bound); none: nothing.
+
+    Returns:
+        By (pattern, what is alike): the rows, in the order of their first.
+    """
+    groups: dict[Any, list[_Row]] = {}
+    for row in rows:
+        groups.setdefault((pattern(name(row)), alike(row) if alike else None), []).append(row)
+    return groups

@@ -1,0 +1,56 @@
+"""Colours with one meaning each, on page, notebook and terminal; told apart with colour-blind eyes.
+
+Source: Paul Tol, "Colour Schemes", SRON/EPS/TN/09-002, scheme "bright".
+"""
+
+from __future__ import annotations
+
+__all__ = ["BOUND", "OTHER", "SERIES", "STATE", "TERMINAL"]
+
+BLUE, RED, GREEN, YELLOW, CYAN, PURPLE, GREY = (
+    "#4477aa",
+    "#ee6677",
+    "#228833",
+    "#ccbb44",
+    "#66ccee",
+    "#aa3377",
+    "#bbbbbb",
+)
+
+SERIES = (BLUE, RED, GREEN, YELLOW, CYAN, PURPLE, GREY)
+"""Of lines and bars that have no meaning of their own, in this order."""
+
+OTHER = GREY
+
+BOUND = {
+    "compute": BLUE,
+    "memory": RED,
+    "network": GREEN,
+    "latency": YELLOW,
+    "vector": CYAN,
+    "launch": PURPLE,
+    "cache": "#cc99bb",
+    "host": "#777777",
+    "link": "#999933",
+}
+"""By what bounds an operation (`Result.bottleneck`)."""
+
+STATE = {
+    "busy": BLUE,
+    "wait_load": RED,
+    "wait_store": PURPLE,
+    "wait_dependency": YELLOW,
+    "wait_port": GREEN,
+    "idle": "#dddddd",
+}
+"""By the state of a unit (`Result.units`)."""
+
+TERMINAL = {
+    "compute": "blue",
+    "memory": "red",
+    "network": "green",
+    "latency": "yellow",
+    "vector": "cyan",
+    "launch": "magenta",
+}
+"""The nearest of a terminal's sixteen colours."""
