@@ -348,10 +348,10 @@ class RecurrenceLowering {
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
       const RecurrenceBuffer& buffer = plan_.buffers[i];
       if (buffer.use != Use::whole && buffer.use != Use::state) continue;
-      const std::int64_t pieces = loaded_pieces(i) + (buffer.use == Use::state ? loop_.trips : 0);
+      const std::int64_t pieces = loaded_pieces(i) + loop_.trips;
       if (ends_[i].to)
         store(i, pieces, Expr(loop_.trips % 2 * buffer.tile), block);
-      else
+      else if (buffer.use == Use::state)  // what is read alone was waited for behind its load
         await_last(buffer, pieces, block);
       block.push_back(on("vector", program::Release{buffer.slot, 0}));
     }
