@@ -58,6 +58,12 @@ def three_of_four(turned: bool) -> ts.Graph:
     return b.build()
 
 
+def alone() -> ts.Graph:
+    b = ts.GraphBuilder("alone")
+    b.output(b.apply("relu", b.input("x", (8, 8))), "y")
+    return b.build()
+
+
 def stored(pointers: list[int], indices: list[int]) -> Compressed:
     parts = {"pointers": np.array(pointers, np.int32), "indices": np.array(indices, np.int32)}
     return Compressed("csr", (3, 4), {**parts, "values": np.ones(len(indices), np.float32)})
@@ -67,6 +73,18 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a rule": (
         lambda: ts.compile(chain(), "edge-8", fuse=["elementwise", "prolog"]),
         r"fuse: no rule .*got 'prolog'; allowed: .*epilogue.*Did you mean 'prologue'",
+    ),
+    "all beside a rule": (
+        lambda: ts.compile(chain(), "edge-8", fuse=["all", "prologue"]),
+        r"got 'all'; allowed: all or none alone, or rules: epilogue[^?]*$",
+    ),
+    "residency where nothing can stay": (
+        stays({"nope": "scratchpad"}, alone()),
+        r"unknown tensor \(got 'nope'; allowed: none: of this program no tensor can stay\)",
+    ),
+    "place of an unknown operation": (
+        lambda: ts.compile(chain(), "edge-8", place={"softmax": "host"}),
+        r"does not exist \(got 'softmax'; allowed: .*softmax0.*Did you mean 'softmax0",
     ),
     "residency of an unknown tensor": (
         stays({"softmax0.maximun": "scratchpad"}),

@@ -16,6 +16,7 @@ __all__ = [
     "UnknownKey",
     "Unsupported",
     "UserError",
+    "listed",
     "nearest",
     "path_text",
     "shown",
@@ -38,6 +39,13 @@ def shown(value: Any) -> str:
         text = f"an object of {type(value).__name__}"
     text = " ".join(text.split()) if "\n" in text else text
     return text if len(text) < MOST / 2 else f"a {type(value).__name__}: {text[: MOST // 2]}..."
+
+
+def listed(names: Iterable[str], most: int = 12) -> str:
+    """The first names, and how many more there are."""
+    found = list(names)
+    more = f", and {len(found) - most:,} more" if len(found) > most else ""
+    return ", ".join(found[:most]) + more
 
 
 def _short(text: str, most: int = MOST) -> str:

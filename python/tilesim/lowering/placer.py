@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .. import _core
-from ..base.errors import Unsupported
+from ..base.errors import Unsupported, listed
 from ..graph import Graph, nearest, user_error
 from ..machine.device import Device
 from ..machine.machine import Machine
@@ -84,6 +84,7 @@ class _Placer:
                     "an operation to be placed does not exist",
                     place=self.graph.name,
                     value=f"'{name}'",
+                    allowed=listed(known),
                     suggestion=nearest(name, known),
                 )
             self.reasons[name] = "asked for"

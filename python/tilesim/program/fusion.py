@@ -57,12 +57,12 @@ def rules_text(fuse: str | Sequence[str]) -> str:
         UserError: for an unknown rule, with the nearest name.
     """
     names = [name.strip() for name in fuse.split(",")] if isinstance(fuse, str) else list(fuse)
-    if isinstance(fuse, str) and fuse in ("all", "none"):
-        return fuse
+    if names in (["all"], ["none"]):
+        return str(names[0])
     for name in names:
         if not isinstance(name, str) or name not in _known():
-            hint = nearest(name, ("all", "none", *_known())) if isinstance(name, str) else ""
-            allowed = "all, none, or rules: " + ", ".join(_known())
+            hint = nearest(name, _known()) if isinstance(name, str) else ""
+            allowed = "all or none alone, or rules: " + ", ".join(_known())
             raise user_error(
                 "no rule of fusion has this name", place="fuse", value=shown(name), allowed=allowed, suggestion=hint
             )
