@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <span>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
@@ -11,6 +12,7 @@
 #include "tilesim/compile/attention/attention.hpp"
 #include "tilesim/compile/chain/chain.hpp"
 #include "tilesim/compile/groups/grouping.hpp"
+#include "tilesim/compile/kernels.hpp"
 #include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/layouts/layouts.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
@@ -25,7 +27,6 @@
 #include "tilesim/compile/prepare/prepare.hpp"
 #include "tilesim/compile/recurrence/recurrence.hpp"
 #include "tilesim/graph/passes/devices.hpp"
-#include "tilesim/mapping/cost.hpp"
 
 namespace tilesim {
 
@@ -225,13 +226,14 @@ class Compiler {
       body = {&function, {}, {}, context.scalars, context.counters};
       bool whole = true;
       for (const Kernel& kernel : kernels) {
-        if (tiled(kernel)) vector_names_.insert(kernel.name);
+        if (lower::tiled(kernel)) vector_names_.insert(kernel.name);
         if (options_.cancel) options_.cancel->poll();
-        if (!options_.only.empty() && !is_only(function, kernel)) continue;
+        if (!options_.only.empty() && !lower::is_only(function, kernel, options_)) continue;
         const std::size_t product = products_.size(), vector = vectors_.size();
         LoweredKernel lowered = lower_kernel(context, kernel, machine_);
         if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be refused as well
-          const bool apart = !is_given(function, kernel) && split(function, kernel, *refused, kept_apart);
+          const bool apart =
+              !lower::is_given(function, kernel, options_) && lower::take_apart(function, kernel, *refused, kept_apart);
           if (whole && !apart) throw UserError(refused->why);
           whole = false;
           if (!apart) continue;  // what another one gave up may be all that it needs: the next round tells
@@ -239,11 +241,12 @@ class Compiler {
             notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
           continue;
         }
-        if (joined_already(function, kernel, std::get<program::Statement>(lowered))) continue;
+        if (lower::joined_already(function, kernel, std::get<program::Statement>(lowered))) continue;
         block.push_back(std::move(std::get<program::Statement>(lowered)));
         if (!std::holds_alternative<program::Scope>(block.back().action)) continue;
         facts.push_back(facts_of(function, kernel));
-        if (lowering_may_ask()) add_prices(facts.back(), product, vector);
+        if (lowering_may_ask())
+          lower::add_prices(facts.back(), std::span(products_).subspan(product), std::span(vectors_).subspan(vector));
         body.kernels.push_back(kernel);
       }
       if (whole) {
@@ -259,58 +262,6 @@ class Compiler {
     }
   }
 
-  /// What makes the parts of a concat has stored them all.
-  static bool joined_already(const GraphFunction& function, const Kernel& kernel, const program::Statement& statement) {
-    const auto* scope = std::get_if<program::Scope>(&statement.action);
-    return scope && scope->body.empty() && function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::concat;
-  }
-
-  /// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
-  bool is_given(const GraphFunction& function, const Kernel& kernel) const {
-    if (tiled(kernel)) return options_.vectors.count(kernel.name) > 0;
-    return kernel.anchor >= 0 && options_.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
-  }
-
-  /// Takes the kernel's fused operations apart: first products that read the same, a reduction behind a product, then
-  /// what feeds the product, then everything. False when nothing is left to take apart.
-  static bool split(const GraphFunction& function, const Kernel& kernel, const lower::Refusal& refused,
-                    lower::KeptApart& kept_apart) {
-    const lower::Apart why{refused.by_price, refused.text()};
-    if (!kernel.parts.empty() && (refused.siblings || !refused.by_price)) {
-      for (const Kernel::Part& part : kernel.parts)
-        kept_apart.products.try_emplace(function.ops[static_cast<std::size_t>(part.product)].name, why);
-      return true;
-    }
-    std::set<ValueId> made;
-    for (int op : kernel.ops)
-      for (ValueId result : function.ops[static_cast<std::size_t>(op)].results) made.insert(result);
-    bool changed = false;
-    const auto keep = [&](ValueId value) { changed |= kept_apart.try_emplace(function.value(value).name, why).second; };
-    for (int op : kernel.ops)
-      if (kernel.anchor >= 0 && function.ops[static_cast<std::size_t>(op)].kind == Kind::reduce)
-        for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
-          if (made.count(operand)) keep(operand);
-    if (changed) return true;
-    if (kernel.anchor >= 0)
-      for (ValueId operand : function.ops[static_cast<std::size_t>(kernel.anchor)].operands)
-        if (made.count(operand)) keep(operand);
-    if (changed || kernel.ops.size() < 2) return changed;
-    for (int op : kernel.ops)
-      for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
-        if (made.count(operand)) keep(operand);
-    return changed;
-  }
-
-  static bool tiled(const Kernel& kernel) {
-    return kernel.family == lower::Family::vector || kernel.family == lower::Family::movement;
-  }
-
-  bool is_only(const GraphFunction& function, const Kernel& kernel) const {
-    if (kernel.family == lower::Family::call) return true;
-    if (tiled(kernel)) return kernel.name == options_.only;
-    return function.ops[static_cast<std::size_t>(kernel.anchor)].name == options_.only;
-  }
-
   using LoweredKernel = std::variant<program::Statement, lower::Refusal>;
 
   /// `whole`: without what contexts share.
@@ -322,7 +273,7 @@ class Compiler {
     lower::check_vector_dtypes(context, on_vector);
     const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
     if (kernel.family == lower::Family::call && op.kind != Kind::while_loop) return lower::on("", call(context, op));
-    const std::int64_t contexts = contexts_of(context.function, kernel);
+    const std::int64_t contexts = lower::contexts_of_kernel(context.function, kernel, options_, contexts_);
     if (contexts_ == 1) {
       lower::Lowered lowered = lower_with(context, kernel);
       if (auto* refused = std::get_if<lower::Refusal>(&lowered)) return std::move(*refused);
@@ -350,8 +301,8 @@ class Compiler {
                                       std::int64_t bytes) {
     Body& body = bodies_.at(function);
     const Kernel& kernel = body.kernels.at(number);
-    if (is_given(*body.function, kernel)) return std::nullopt;
-    if (holds_whole_rows(body.function->ops[static_cast<std::size_t>(kernel.ops[0])].kind)) return std::nullopt;
+    if (lower::is_given(*body.function, kernel, options_)) return std::nullopt;
+    if (lower::holds_whole_rows(body.function->ops[static_cast<std::size_t>(kernel.ops[0])].kind)) return std::nullopt;
     Share machine = machine_;
     machine.core.scratchpad.bytes = bytes;
     const std::vector<std::string> notes = lowering.program.notes;
@@ -373,15 +324,11 @@ class Compiler {
     std::optional<lower::Smaller> found;
     if (auto* statement = std::get_if<program::Statement>(&lowered))
       found = {std::get<program::Scope>(std::move(statement->action)), facts_of(*body.function, kernel)};
-    if (found) add_prices(found->facts, product, vector);
+    if (found)
+      lower::add_prices(found->facts, std::span(products_).subspan(product), std::span(vectors_).subspan(vector));
     forget_from(products_, product);
     forget_from(vectors_, vector);
     return found;
-  }
-
-  /// What cannot be lowered at all where these do not fit.
-  static bool holds_whole_rows(Kind kind) {
-    return kind == Kind::sort || kind == Kind::top_k || kind == Kind::linear_solve || kind == Kind::cumulative;
   }
 
   template <class Choice>
@@ -389,54 +336,16 @@ class Compiler {
     while (choices.size() > first) choices.pop_back();
   }
 
-  /// Closed forms of the kernel whose choices are the last ones.
-  void add_prices(lower::KernelFacts& facts, std::size_t product, std::size_t vector) const {
-    for (; product < products_.size(); ++product) {
-      const ProductChoice& choice = products_[product];
-      const mapping::Cost cost = mapping::CostModel(choice.problem, choice.machine).price(choice.nest);
-      facts.compute = std::max({facts.compute, cost.compute, cost.epilogue});
-      facts.cycles += cost.bound;
-    }
-    for (; vector < vectors_.size(); ++vector) {
-      const VectorChoice& choice = vectors_[vector];
-      const mapping::VectorCost cost = mapping::price(choice.problem, choice.tiles, choice.machine);
-      facts.compute = std::max(facts.compute, cost.compute);
-      facts.cycles += cost.cycles;
-    }
-  }
-
   /// Products divide themselves, as does what the compiler makes of ragged ones.
   lower::KernelFacts facts_of(const GraphFunction& function, const Kernel& kernel) const {
     const bool divided = kernel.family == lower::Family::product &&
                          function.ops[static_cast<std::size_t>(kernel.anchor)].kind != Kind::ragged_contract;
-    return {contexts_of(function, kernel), divided};
+    return {lower::contexts_of_kernel(function, kernel, options_, contexts_), divided};
   }
 
   static LoweredKernel fitting(program::Scope scope, const Share& machine) {
     if (auto refused = lower::misfit(scope, machine)) return std::move(*refused);
     return lower::on("", std::move(scope));
-  }
-
-  /// Contexts of a core that share the kernel.
-  std::int64_t contexts_of(const GraphFunction& function, const Kernel& kernel) const {
-    if (const auto tiles = options_.vectors.find(kernel.name); tiled(kernel) && tiles != options_.vectors.end())
-      return checked_contexts(tiles->second.contexts, kernel.name);
-    if (kernel.anchor >= 0) {
-      const std::string& name = function.ops[static_cast<std::size_t>(kernel.anchor)].name;
-      if (const auto nest = options_.mappings.find(name); nest != options_.mappings.end())
-        return checked_contexts(nest->second.contexts, name);
-    }
-    return options_.each > 0 ? checked_contexts(options_.each, "each") : options_.contexts > 0 ? options_.contexts : 1;
-  }
-
-  std::int64_t checked_contexts(std::int64_t contexts, const std::string& name) const {
-    if (contexts < 1 || contexts > contexts_)
-      throw UserError({"a kernel is shared by some of the program's contexts",
-                       name,
-                       std::to_string(contexts),
-                       "1 to " + std::to_string(contexts_),
-                       {}});
-    return contexts;
   }
 
   lower::Lowered lower_with(Context& context, const Kernel& kernel) {

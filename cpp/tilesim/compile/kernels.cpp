@@ -1,0 +1,107 @@
+#include "tilesim/compile/kernels.hpp"
+
+#include <algorithm>
+#include <set>
+#include <variant>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/mapping/cost.hpp"
+
+namespace tilesim::lower {
+
+bool tiled(const Kernel& kernel) { return kernel.family == Family::vector || kernel.family == Family::movement; }
+
+/// A nest from outside is used as it is or refused: the kernel that it was made for stays whole.
+bool is_given(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options) {
+  if (tiled(kernel)) return options.vectors.count(kernel.name) > 0;
+  return kernel.anchor >= 0 && options.mappings.count(function.ops[static_cast<std::size_t>(kernel.anchor)].name);
+}
+
+bool is_only(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options) {
+  if (kernel.family == Family::call) return true;
+  if (tiled(kernel)) return kernel.name == options.only;
+  return function.ops[static_cast<std::size_t>(kernel.anchor)].name == options.only;
+}
+
+/// What makes the parts of a concat has stored them all.
+bool joined_already(const GraphFunction& function, const Kernel& kernel, const program::Statement& statement) {
+  const auto* scope = std::get_if<program::Scope>(&statement.action);
+  return scope && scope->body.empty() && function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::concat;
+}
+
+/// Takes the kernel's fused operations apart: first products that read the same, a reduction behind a product, then
+/// what feeds the product, then everything. False when nothing is left to take apart.
+bool take_apart(const GraphFunction& function, const Kernel& kernel, const Refusal& refused, KeptApart& kept_apart) {
+  const Apart why{refused.by_price, refused.text()};
+  if (!kernel.parts.empty() && (refused.siblings || !refused.by_price)) {
+    for (const Kernel::Part& part : kernel.parts)
+      kept_apart.products.try_emplace(function.ops[static_cast<std::size_t>(part.product)].name, why);
+    return true;
+  }
+  std::set<ValueId> made;
+  for (int op : kernel.ops)
+    for (ValueId result : function.ops[static_cast<std::size_t>(op)].results) made.insert(result);
+  bool changed = false;
+  const auto keep = [&](ValueId value) { changed |= kept_apart.try_emplace(function.value(value).name, why).second; };
+  for (int op : kernel.ops)
+    if (kernel.anchor >= 0 && function.ops[static_cast<std::size_t>(op)].kind == Kind::reduce)
+      for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
+        if (made.count(operand)) keep(operand);
+  if (changed) return true;
+  if (kernel.anchor >= 0)
+    for (ValueId operand : function.ops[static_cast<std::size_t>(kernel.anchor)].operands)
+      if (made.count(operand)) keep(operand);
+  if (changed || kernel.ops.size() < 2) return changed;
+  for (int op : kernel.ops)
+    for (ValueId operand : function.ops[static_cast<std::size_t>(op)].operands)
+      if (made.count(operand)) keep(operand);
+  return changed;
+}
+
+/// What cannot be lowered at all where these do not fit.
+bool holds_whole_rows(Kind kind) {
+  return kind == Kind::sort || kind == Kind::top_k || kind == Kind::linear_solve || kind == Kind::cumulative;
+}
+
+/// Closed forms of the kernel with these choices.
+void add_prices(KernelFacts& facts, std::span<const ProductChoice> products, std::span<const VectorChoice> vectors) {
+  for (const ProductChoice& choice : products) {
+    const mapping::Cost cost = mapping::CostModel(choice.problem, choice.machine).price(choice.nest);
+    facts.compute = std::max({facts.compute, cost.compute, cost.epilogue});
+    facts.cycles += cost.bound;
+  }
+  for (const VectorChoice& choice : vectors) {
+    const mapping::VectorCost cost = mapping::price(choice.problem, choice.tiles, choice.machine);
+    facts.compute = std::max(facts.compute, cost.compute);
+    facts.cycles += cost.cycles;
+  }
+}
+
+namespace {
+
+std::int64_t checked_contexts(std::int64_t contexts, const std::string& name, std::int64_t most) {
+  if (contexts < 1 || contexts > most)
+    throw UserError({"a kernel is shared by some of the program's contexts",
+                     name,
+                     std::to_string(contexts),
+                     "1 to " + std::to_string(most),
+                     {}});
+  return contexts;
+}
+
+}  // namespace
+
+/// Contexts of a core that share the kernel.
+std::int64_t contexts_of_kernel(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
+                                std::int64_t most) {
+  if (const auto tiles = options.vectors.find(kernel.name); tiled(kernel) && tiles != options.vectors.end())
+    return checked_contexts(tiles->second.contexts, kernel.name, most);
+  if (kernel.anchor >= 0) {
+    const std::string& name = function.ops[static_cast<std::size_t>(kernel.anchor)].name;
+    if (const auto nest = options.mappings.find(name); nest != options.mappings.end())
+      return checked_contexts(nest->second.contexts, name, most);
+  }
+  return options.each > 0 ? checked_contexts(options.each, "each", most) : options.contexts > 0 ? options.contexts : 1;
+}
+
+}  // namespace tilesim::lower
