@@ -7,7 +7,6 @@
 
 namespace tilesim::mapping {
 
-/// Cycles of the vector unit to compute a full tile of an operand.
 std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
   Descriptor d;
   d.kind = ComputeKind::vector;

@@ -8,23 +8,6 @@
 
 namespace tilesim::lower {
 
-/// Of the vector unit, for tiles of an operand that are computed again: they stand in the way of finished tiles, which
-/// the same unit takes in turn, so that nothing hides them.
-double ProductLowering::repeated_prologue_cycles() const {
-  const VectorSpec& unit = context_.machine.core.vector;
-  const mapping::OwnDims own = mapping::own_dims(problem_);
-  const mapping::LoopPlan loops = mapping::plan_loops(problem_, nest_, own);
-  double functions = 0;
-  for (std::size_t operand = 0; operand < 2; ++operand) {
-    if (!problem_.computed[operand]) continue;
-    const auto [transfers, repeats] = loops.fetches(operand, own);
-    functions +=
-        static_cast<double>((transfers - transfers / repeats) * mapping::tile_elements(problem_, nest_, operand) *
-                            problem_.prologue_functions[operand]);
-  }
-  return functions / static_cast<double>(unit.lanes * unit.sublanes * unit.issue);
-}
-
 namespace {
 
 /// Axes minor first, as a temporary of this shape would lie: in layout tiles with the least padding; its own order
@@ -48,6 +31,21 @@ std::vector<int> densest_prologue_order(const Shape& shape, const Shape& tile) {
 }
 
 }  // namespace
+
+/// Cycles of the vector unit for the tiles of operands that it computes.
+ProductLowering::Computed ProductLowering::computed_operands(mapping::CostModel& model) const {
+  const mapping::OwnDims own = mapping::own_dims(problem_);
+  const mapping::LoopPlan loops = mapping::plan_loops(problem_, nest_, own);
+  Computed cycles;
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    if (!problem_.computed[operand]) continue;
+    const auto [transfers, repeats] = loops.fetches(operand, own);
+    const auto each = static_cast<double>(model.preparing(operand, nest_));
+    cycles.all += static_cast<double>(transfers) * each;
+    cycles.repeated += static_cast<double>(transfers - transfers / repeats) * each;
+  }
+  return cycles;
+}
 
 /// Computing an operand tile by tile must cost less time, and bytes that nothing waits for, than a kernel that stores
 /// it before, or than that kernel's stores.
@@ -78,7 +76,16 @@ void ProductLowering::keep_prologue_worth() {
   const auto price = [&](const mapping::Cost& cost) {
     return cost.soft + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
   };
-  const double fused = price(mapping::CostModel(problem_, machine).price(nest_)) + repeated_prologue_cycles();
+  mapping::CostModel model(problem_, machine);
+  const mapping::Cost together = model.price(nest_);
+  const Computed computed = computed_operands(model);
+  // Tiles that are computed again stand in the way of finished tiles, which the same unit takes in turn, and of a product
+  // on that unit: nothing hides them.
+  const double first = problem_.on_vector ? together.compute : 0;
+  const double fused = std::max(price(together) + computed.repeated, first + together.epilogue + computed.all);
+  if (std::getenv("DBG")) {
+    fprintf(stderr, "%s soft %g apart soft %g pass %g repeated %g all %g epi %g walk %g apart walk %g on_vec %d %d\n", kernel_.name.c_str(), price(together), price(mapping::CostModel(apart, machine).price(nest)), pass, computed.repeated, computed.all, together.epilogue, model.cycles(nest_), mapping::CostModel(apart, machine).cycles(nest), (int)problem_.on_vector, 0);
+  }
   const double stored = price(mapping::CostModel(apart, machine).price(nest));
   if (fused <= stored + pass) return;
   refused_by_price_ = true;
