@@ -69,24 +69,32 @@ void ProductLowering::keep_prologue_worth() {
   const VectorSpec& unit = machine.core.vector;
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
-  double pass = kernel_.spared_bytes / cores / std::max(rate, 1e-9);
+  // What fits the scratchpads beside tiles stays there until the product reads it.
+  constexpr double room_part = 0.75;
+  const double room = context_.options.residency == "auto"
+                          ? room_part * cores * static_cast<double>(machine.core.scratchpad.bytes)
+                          : 0;
+  double pass = kernel_.spared_bytes <= room ? 0 : kernel_.spared_bytes / cores / std::max(rate, 1e-9);
   if (kernel_.spares_kernel)
-    pass = std::max(pass, functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
+    pass = std::max(kernel_.spared_bytes / cores / std::max(rate, 1e-9),
+                    functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
            static_cast<double>(machine.core.kernel_launch_cycles);
-  const auto price = [&](const mapping::Cost& cost) {
-    return cost.soft + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
+  const auto price = [](const mapping::Cost& cost, double cycles) {
+    return cycles + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
   };
-  mapping::CostModel model(problem_, machine);
-  const mapping::Cost together = model.price(nest_);
+  mapping::CostModel model(problem_, machine), model_apart(apart, machine);
+  const mapping::Cost together = model.price(nest_), alone = model_apart.price(nest);
   const Computed computed = computed_operands(model);
-  // Tiles that are computed again stand in the way of finished tiles, which the same unit takes in turn, and of a product
-  // on that unit: nothing hides them.
-  const double first = problem_.on_vector ? together.compute : 0;
-  const double fused = std::max(price(together) + computed.repeated, first + together.epilogue + computed.all);
-  if (std::getenv("DBG")) {
-    fprintf(stderr, "%s soft %g apart soft %g pass %g repeated %g all %g epi %g walk %g apart walk %g on_vec %d %d\n", kernel_.name.c_str(), price(together), price(mapping::CostModel(apart, machine).price(nest)), pass, computed.repeated, computed.all, together.epilogue, model.cycles(nest_), mapping::CostModel(apart, machine).cycles(nest), (int)problem_.on_vector, 0);
-  }
-  const double stored = price(mapping::CostModel(apart, machine).price(nest));
+  constexpr std::int64_t most_steps = 2000;
+  const double walked = model.steps(nest_, most_steps), walked_apart = model_apart.steps(nest, most_steps);
+  const bool walks = std::isfinite(walked) && std::isfinite(walked_apart);
+  const double stored = price(alone, walks ? walked_apart : alone.soft);
+  // Tiles that are computed again stand in the way of finished tiles, which the same unit takes in turn, and of a
+  // product on that unit: nothing hides them.
+  const double unhidden = (problem_.on_vector ? together.compute : 0) + together.epilogue + computed.all;
+  const double fused = std::max(price(together, walks ? walked : together.soft + computed.repeated), unhidden);
+  if (std::getenv("DBG"))
+    fprintf(stderr, "%s fused %g apart %g pass %g soft %g apart soft %g all %g spared %g %d\n", kernel_.name.c_str(), fused, stored, pass, together.soft, alone.soft, computed.all, kernel_.spared_bytes, (int)kernel_.spares_kernel);
   if (fused <= stored + pass) return;
   refused_by_price_ = true;
   refusal_ = "computing an operand tile by tile is estimated to take " + std::to_string(std::llround(fused)) +
