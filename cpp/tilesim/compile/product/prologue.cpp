@@ -93,8 +93,6 @@ void ProductLowering::keep_prologue_worth() {
   // product on that unit: nothing hides them.
   const double unhidden = (problem_.on_vector ? together.compute : 0) + together.epilogue + computed.all;
   const double fused = std::max(price(together, walks ? walked : together.soft + computed.repeated), unhidden);
-  if (std::getenv("DBG"))
-    fprintf(stderr, "%s fused %g apart %g pass %g soft %g apart soft %g all %g spared %g %d\n", kernel_.name.c_str(), fused, stored, pass, together.soft, alone.soft, computed.all, kernel_.spared_bytes, (int)kernel_.spares_kernel);
   if (fused <= stored + pass) return;
   refused_by_price_ = true;
   refusal_ = "computing an operand tile by tile is estimated to take " + std::to_string(std::llround(fused)) +
