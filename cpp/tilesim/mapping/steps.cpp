@@ -97,7 +97,11 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
     rings[operand].ready.assign(static_cast<std::size_t>((versions[operand] + 1) * planned.buffers[operand].pieces),
                                 unknown);
     rings[operand].released.assign(static_cast<std::size_t>(versions[operand] + 1), unknown);
-    if (model.computed(operand)) rings[operand].arrived = rings[operand].ready;
+    if (model.computed(operand)) {
+      const auto& leaves = model.problem_.leaves;
+      const bool loads_some = std::ranges::any_of(leaves, [&](const auto& leaf) { return leaf.of == operand; });
+      rings[operand].arrived.assign(rings[operand].ready.size(), loads_some ? unknown : 0);
+    }
     for (std::size_t i = 0; i < steps.size(); ++i)
       steps[i].last_use[operand] =
           i + 1 == steps.size() || steps[i + 1].versions[operand] != steps[i].versions[operand];

@@ -8,6 +8,7 @@
 namespace tilesim::mapping {
 
 std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
+  if (problem_.prologue_functions[operand] == 0) return 0;  // it is there
   Descriptor d;
   d.kind = ComputeKind::vector;
   d.dtype = problem_.dtypes[operand];

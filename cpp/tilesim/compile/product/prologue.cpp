@@ -10,6 +10,15 @@ namespace tilesim::lower {
 
 namespace {
 
+/// Cycles from a request to its answer: what a kernel waits for before it begins.
+double round_trip(const Share& machine) {
+  const auto hertz = static_cast<double>(machine.core.clock.hertz);
+  return static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz +
+         2 * static_cast<double>(machine.network.latency_cycles) * hertz /
+             static_cast<double>(machine.network.clock.hertz) +
+         static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
+}
+
 /// Axes minor first, as a temporary of this shape would lie: in layout tiles with the least padding; its own order
 /// where none is denser.
 std::vector<int> densest_prologue_order(const Shape& shape, const Shape& tile) {
@@ -56,9 +65,10 @@ void ProductLowering::keep_prologue_worth() {
   mapping::Problem apart = problem_;
   const auto cores = static_cast<double>(std::max<std::int64_t>(1, problem_.cores));
   std::erase_if(apart.leaves, [](const mapping::Problem::Leaf& leaf) { return leaf.of < 2; });
-  double functions = 0;
+  double functions = 0, operand_bytes = 0;
   for (std::size_t operand = 0; operand < 2; ++operand) {
     if (!problem_.computed[operand]) continue;
+    operand_bytes += static_cast<double>(element_count(problem_.shapes[operand]) * bits(problem_.dtypes[operand])) / 8;
     functions += static_cast<double>(element_count(problem_.shapes[operand]) * problem_.prologue_functions[operand]);
     apart.computed[operand] = false;
     if (element_count(problem_.shapes[operand]) > 0)
@@ -69,19 +79,21 @@ void ProductLowering::keep_prologue_worth() {
   const VectorSpec& unit = machine.core.vector;
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
-  // What fits the scratchpads beside tiles stays there until the product reads it.
+  // An operand that fits the scratchpads beside tiles stays there until the product reads it.
   constexpr double room_part = 0.75;
-  const double room = context_.options.residency == "auto"
-                          ? room_part * cores * static_cast<double>(machine.core.scratchpad.bytes)
-                          : 0;
-  double pass = kernel_.spared_bytes <= room ? 0 : kernel_.spared_bytes / cores / std::max(rate, 1e-9);
+  const bool stays =
+      context_.options.residency == "auto" &&
+      operand_bytes <= room_part * cores * static_cast<double>(machine.core.scratchpad.bytes);
+  const double spared = stays ? std::max(0.0, kernel_.spared_bytes - operand_bytes) : kernel_.spared_bytes;
+  double pass = spared / cores / std::max(rate, 1e-9);
   if (kernel_.spares_kernel)
-    pass = std::max(kernel_.spared_bytes / cores / std::max(rate, 1e-9),
-                    functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
-           static_cast<double>(machine.core.kernel_launch_cycles);
+    pass = std::max(pass, functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
+           static_cast<double>(machine.core.kernel_launch_cycles) + round_trip(machine);
   const auto price = [](const mapping::Cost& cost, double cycles) {
     return cycles + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
   };
+  if (stays)  // nothing is loaded for it
+    for (std::size_t operand = 0; operand < 2; ++operand) apart.computed[operand] = problem_.computed[operand];
   mapping::CostModel model(problem_, machine), model_apart(apart, machine);
   const mapping::Cost together = model.price(nest_), alone = model_apart.price(nest);
   const Computed computed = computed_operands(model);
