@@ -79,21 +79,23 @@ void ProductLowering::keep_prologue_worth() {
   const VectorSpec& unit = machine.core.vector;
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
-  // An operand that fits the scratchpads beside tiles stays there until the product reads it.
+  // An operand that fits the scratchpads beside tiles stays there until the product reads it. One core has it at hand;
+  // of several, each asks others for it, which takes about as long as memory does.
   constexpr double room_part = 0.75;
   const bool stays =
       context_.options.residency == "auto" &&
       operand_bytes <= room_part * cores * static_cast<double>(machine.core.scratchpad.bytes);
+  const bool at_hand = stays && machine.core.count == 1;
   const double spared = stays ? std::max(0.0, kernel_.spared_bytes - operand_bytes) : kernel_.spared_bytes;
   double pass = spared / cores / std::max(rate, 1e-9);
   if (kernel_.spares_kernel)
     pass = std::max(pass, functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
-           static_cast<double>(machine.core.kernel_launch_cycles) + round_trip(machine);
+           static_cast<double>(machine.core.kernel_launch_cycles) + (at_hand ? round_trip(machine) : 0);
   const auto price = [](const mapping::Cost& cost, double cycles) {
     return cycles + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
   };
-  if (stays)  // nothing is loaded for it
-    for (std::size_t operand = 0; operand < 2; ++operand) apart.computed[operand] = problem_.computed[operand];
+  for (std::size_t operand = 0; operand < 2 && at_hand; ++operand)  // nothing is loaded for it
+    apart.computed[operand] = problem_.computed[operand];
   mapping::CostModel model(problem_, machine), model_apart(apart, machine);
   const mapping::Cost together = model.price(nest_), alone = model_apart.price(nest);
   const Computed computed = computed_operands(model);
