@@ -7,6 +7,7 @@ import math
 import pytest
 
 import tilesim as ts
+from support.random_blocks import random_block, without_each_rule
 from support.random_groups import random_groups
 
 SIZES = (64, 200, 512, 768, 1536)
@@ -54,3 +55,84 @@ def test_choices_that_were_wrong() -> None:
 @pytest.mark.slow
 def test_a_rule_that_is_off_makes_little_faster_at_length() -> None:
     check(range(3000, 3200))
+
+
+def check_blocks(seeds: range) -> None:
+    """Few rows, narrow rows, small convolutions with something in front of them."""
+    found = []
+    for seed in seeds:
+        graph, machine = random_block(seed)
+        found += [(ratio, rule, graph.name, machine) for rule, ratio in without_each_rule(graph, machine).items()]
+    found.sort(reverse=True)
+    for row in found[:10]:
+        print(*row)
+    assert sum(ratio > 1.02 for ratio, *_ in found) <= 0.06 * len(found)
+    assert found[0][0] < 1.4
+    assert sum(math.log(ratio) for ratio, *_ in found) / len(found) < math.log(0.9)
+
+
+def test_blocks_of_few_rows_and_small_convolutions() -> None:
+    check_blocks(range(36))
+
+
+@pytest.mark.slow
+def test_blocks_of_few_rows_and_small_convolutions_at_length() -> None:
+    check_blocks(range(400, 700))
+
+
+def is_worth(graph: ts.Graph, machine: str, rule: str) -> int:
+    """Cycles with all rules, which are not slower than those without one."""
+    others = [one for one in ts.fusion_rules() if one != rule]
+    cycles = ts.simulate(ts.compile(graph, machine, lowering="best")).cycles
+    assert cycles <= 1.02 * ts.simulate(ts.compile(graph, machine, lowering="best", fuse=others)).cycles
+    return cycles
+
+
+@pytest.mark.parametrize("side, channels", [(4, 512), (4, 130), (7, 256), (1, 512), (3, 64)])
+def test_one_row_fills_the_lanes(side: int, channels: int) -> None:
+    """GroupNorm of one group: the lanes lie over the channels, not over the few columns of an image. By hand: 64
+    operations on registers of 8 x 128 in which no more than every second row of lanes is empty, memory at a quarter of
+    its peak, and four waits for memory."""
+    b = ts.GraphBuilder("one_group")
+    x = b.input("x", [1, channels, side, side])
+    rows = x.reshape(1, 1, -1)
+    centered = rows - rows.mean([2], keep_dims=True)
+    normal = centered * b.apply("rsqrt", (centered * centered).mean([2], keep_dims=True) + 1e-5)
+    scaled = normal.reshape(1, channels, side, side) * b.weight("scale", [channels, 1, 1])
+    b.output(scaled + b.weight("bias", [channels, 1, 1]), "y")
+    registers = -(-channels // 128) * -(-side * side // 8)
+    bytes_ = 2 * 4 * channels * side * side
+    limit = 64 * 2 * registers + 4 * bytes_ / 480 + 4 * 400
+    for rule in ("rows", "views"):
+        assert is_worth(b.build(), "tpu-v3", rule) <= limit
+
+
+@pytest.mark.parametrize("function", ["gelu_erf", "tanh", "relu"])
+@pytest.mark.parametrize("machine", ["mesh-16", "edge-8", "chiplet-2"])
+def test_in_front_of_a_convolution_of_each_channel(machine: str, function: str) -> None:
+    """The vector unit multiplies too, so that it hides nothing; zeros at the edges are computed."""
+    for channels, side, kernel, stride in ((32, 28, 3, 1), (8, 14, 5, 1), (32, 4, 3, 1), (8, 56, 1, 2)):
+        b = ts.GraphBuilder("each_channel")
+        x = b.apply(function, b.input("x", [1, channels, side, side]))
+        w = b.weight("w", [channels, 1, kernel, kernel])
+        b.output(b.conv2d(x, w, stride=stride, padding=kernel // 2, groups=channels), "y")
+        is_worth(b.build(), machine, "prologue")
+
+
+@pytest.mark.parametrize("shape, axes", [((1000, 64, 2), [0, 1]), ((1, 16, 28, 28), [1, 2, 3]), ((300, 200, 2), [0])])
+def test_fewer_rows_than_cores(shape: tuple[int, ...], axes: list[int]) -> None:
+    """One core has a row, while all cores share what stands before it."""
+    b = ts.GraphBuilder("few_rows")
+    x = b.input("x", list(shape))
+    x = b.apply("tanh", x * x)
+    b.output(x - b.op("reduce", x, combiner="maximum", dims=axes, keep_dims=True), "y")
+    is_worth(b.build(), "mesh-16", "rows")
+
+
+@pytest.mark.parametrize("machine", ["edge-8", "gemmini-16", "mesh-16"])
+def test_softmaxes_behind_each_other(machine: str) -> None:
+    """Each reduction computes again what stands before it in the row: a slow vector unit gains by storing it."""
+    for shape, axis in (((250, 64, 16), 2), ((64, 33, 33), 1), ((16, 1000), 1)):
+        b = ts.GraphBuilder("softmaxes")
+        b.output(b.input("x", list(shape)).softmax(axis).softmax(axis) * 2.0, "y")
+        is_worth(b.build(), machine, "rows")

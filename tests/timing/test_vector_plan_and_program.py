@@ -223,7 +223,7 @@ def check(seeds: range) -> None:
     ratios.sort()
     some = [ratios[int(share * (len(ratios) - 1))] for share in (0, 0.05, 0.5, 0.95, 1)]
     print(dict(seen), [round(ratio, 2) for ratio in some])
-    assert all(seen[family.__name__] > len(seeds) / 20 for family in FAMILIES), seen
+    assert all(seen[family.__name__] > len(seeds) / 40 for family in FAMILIES), seen
     assert 0.95 < some[2] < 1.05 and some[1] > 0.75 and some[3] < 1.33
 
 

@@ -62,6 +62,8 @@ class CostModel {
   /// Below the bound of every order and depth of these tiles, for a part of its effort.
   double least_cycles(const Nest& nest);
   bool fits(const Nest& nest) const;
+  /// Cycles of the vector unit to compute a full tile of an operand.
+  std::int64_t preparing(std::size_t operand, const Nest& nest);
   const Problem& problem() const { return problem_; }
   const Share& machine() const { return machine_; }
 
@@ -134,7 +136,6 @@ class CostModel {
   Sweep stored(const Nest& nest);
   bool reduces() const;
   std::int64_t fetched_bytes(std::size_t operand, const Nest& nest, const Extents& index);
-  std::int64_t preparing(std::size_t operand, const Nest& nest);
   std::int64_t finishing(const Extents& tile, const TileWork& unit);
   Work work(const Nest& nest);
   Work work_in_pieces(const Nest& nest);

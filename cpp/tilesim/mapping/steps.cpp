@@ -67,11 +67,21 @@ void CostModel::Walk::list() {
 
 void CostModel::Walk::add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version,
                           const Extents& index, std::int64_t piece) {
+  if (model.computed(operand) && !planned.buffers[operand].sent) return add_sources(operand, version, index);
   const bool own = operand < 2 && !model.computed(operand);
   const std::int64_t bytes = own            ? model.tile_bytes(operand, nest, index, planned.buffers[operand].along)
                              : operand == 2 ? model.stored_bytes(nest, index)
                                             : model.fetched_bytes(operand, nest, index);
   transfers.push_back({operand, version, bytes, piece, model.place_});
+}
+
+/// What a tile of an operand is computed from, each tensor in a transfer of its own.
+void CostModel::Walk::add_sources(std::size_t operand, std::int64_t version, const Extents& index) {
+  for (std::size_t leaf = 3; leaf < model.outputs(); ++leaf) {
+    if (model.problem_.leaves[leaf - 3].of != operand) continue;
+    const std::int64_t bytes = model.tile_bytes(leaf, in_whole_tiles(nest), index);
+    loads.push_back({operand, version, bytes, version, model.place_});
+  }
 }
 
 /// What the epilogue reads for the tile, or piece, that is finished next.
@@ -87,7 +97,11 @@ void CostModel::Walk::make_rings(const std::int64_t (&versions)[3]) {
     rings[operand].ready.assign(static_cast<std::size_t>((versions[operand] + 1) * planned.buffers[operand].pieces),
                                 unknown);
     rings[operand].released.assign(static_cast<std::size_t>(versions[operand] + 1), unknown);
-    if (model.computed(operand)) rings[operand].arrived = rings[operand].ready;
+    if (model.computed(operand)) {
+      const auto& leaves = model.problem_.leaves;
+      const bool loads_some = std::ranges::any_of(leaves, [&](const auto& leaf) { return leaf.of == operand; });
+      rings[operand].arrived.assign(rings[operand].ready.size(), loads_some ? unknown : 0);
+    }
     for (std::size_t i = 0; i < steps.size(); ++i)
       steps[i].last_use[operand] =
           i + 1 == steps.size() || steps[i + 1].versions[operand] != steps[i].versions[operand];
@@ -113,6 +127,10 @@ void CostModel::Walk::load_pieces(const bool (&fetched)[2], const std::int64_t (
     if (!fetched[operand] || in_pieces[operand]) continue;
     Extents tile = index;
     for (std::size_t d = 0; d < tile.size(); ++d) tile[d] /= model.pieces(nest, d);
+    if (model.computed(operand) && !planned.buffers[operand].sent) {
+      add_sources(operand, versions[operand], tile);
+      continue;
+    }
     const std::int64_t bytes = model.fetched_bytes(operand, in_whole_tiles(nest), tile);
     loads.push_back({operand, versions[operand], bytes, versions[operand], model.place_});
   }
@@ -218,13 +236,15 @@ double CostModel::Walk::unfolded(const Step& step) {
 }
 
 /// When the tile that a prologue computes for a step is there: the vector unit takes it behind the epilogues of all
-/// steps before.
+/// steps before, and behind these steps where it multiplies too.
 double CostModel::Walk::prepared(std::size_t operand, const Step& step) {
   const auto version = static_cast<std::size_t>(step.pieces[operand]);
   double& ready = rings[operand].ready[version];
   const double arrived = rings[operand].arrived[version];
   if (ready != unknown || arrived == unknown || stored.size() < pending.size()) return ready;
-  vector_free = std::max(vector_free, arrived) + preparing[operand];
+  const double before = model.problem_.on_vector ? unit_free : 0;
+  vector_free = std::max({vector_free, before, arrived}) + preparing[operand];
+  if (model.problem_.on_vector) unit_free = vector_free;
   return ready = vector_free + static_cast<double>(model.machine_.core.vector.latency);
 }
 

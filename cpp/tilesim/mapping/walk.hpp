@@ -81,6 +81,7 @@ struct CostModel::Walk {
   void list();
   void add(std::vector<Transfer>& transfers, std::size_t operand, std::int64_t version, const Extents& index,
            std::int64_t piece);
+  void add_sources(std::size_t operand, std::int64_t version, const Extents& index);
   void add_leaves(const Extents& index);
   void make_rings(const std::int64_t (&versions)[3]);
   void load_pieces(const bool (&fetched)[2], const std::int64_t (&versions)[3], Extents index);
@@ -142,6 +143,13 @@ struct CostModel::Walk {
   void free_sums(const Queue& queue, std::int64_t version, double at) {
     const bool more = queue.next < stores.size() && stores[queue.next].version == version;
     if (!more) rings[2].released[static_cast<std::size_t>(version)] = at;
+  }
+
+  /// Whether the next of a queue is for the same computed tile.
+  static bool more_sources(const Queue& queue, const Transfer& transfer) {
+    if (queue.next >= queue.transfers->size()) return false;
+    const Transfer& next = (*queue.transfers)[queue.next];
+    return next.operand == transfer.operand && next.piece == transfer.piece;
   }
 
   /// Cycles of the link that passes most of these bytes.
@@ -218,8 +226,10 @@ struct CostModel::Walk {
       sending[transfer.operand].tiles.push_back(&transfer);
     } else if (!store) {
       Ring& ring = rings[transfer.operand];
-      (model.computed(transfer.operand) ? ring.arrived : ring.ready)[static_cast<std::size_t>(transfer.piece)] =
-          complete;
+      if (!model.computed(transfer.operand))
+        ring.ready[static_cast<std::size_t>(transfer.piece)] = complete;
+      else if (!more_sources(queue, transfer))
+        ring.arrived[static_cast<std::size_t>(transfer.piece)] = complete;
     } else if (model.problem_.epilogue_functions == 0) {
       free_sums(queue, transfer.version, complete);
     } else {

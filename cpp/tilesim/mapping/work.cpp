@@ -7,8 +7,8 @@
 
 namespace tilesim::mapping {
 
-/// Cycles of the vector unit to compute a full tile of an operand.
 std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
+  if (problem_.prologue_functions[operand] == 0) return 0;  // it is there
   Descriptor d;
   d.kind = ComputeKind::vector;
   d.dtype = problem_.dtypes[operand];

@@ -188,7 +188,7 @@ def test_equal_kernels_are_tuned_once() -> None:
 
 def test_command(tmp_path: Path) -> None:
     path = tmp_path / "rows.json"
-    graph_of(layer_norm).save(path)
+    graph_of(points_of_rows).save(path)
     done = tilesim("map", str(path), "--machine", "gemmini-16", "--show", "--budget", "6")
     assert done.returncode == 0, done.stderr
     for word in ("heuristic", "cost", "tuned", "lanes over", "scratchpad", "simulated", "lower bound"):
@@ -198,10 +198,10 @@ def test_command(tmp_path: Path) -> None:
 def test_command_tells_the_rules_apart(tmp_path: Path) -> None:
     """Each with the cycles of a program that it compiles."""
     path = tmp_path / "rows.json"
-    graph_of(layer_norm).save(path)
+    graph_of(points_of_rows).save(path)
     done = tilesim("map", str(path), "--machine", "gemmini-16", "--show", "--budget", "6")
     simulated = {
-        rule: ts.simulate(ts.compile(graph_of(layer_norm), "gemmini-16", mapping=rule)).cycles
+        rule: ts.simulate(ts.compile(graph_of(points_of_rows), "gemmini-16", mapping=rule)).cycles
         for rule in ("heuristic", "cost")
     }
     assert simulated["heuristic"] != simulated["cost"]

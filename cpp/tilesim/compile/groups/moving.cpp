@@ -52,9 +52,10 @@ double Moving::cycles(const std::vector<Kernel>& kernels) const {
   double cycles = wait_ * static_cast<double>(waits) +
                   static_cast<double>(kernels.size()) * static_cast<double>(context_.machine.core.kernel_launch_cycles);
   for (std::size_t k = 0; k < kernels.size(); ++k) {
-    const double memory = price_.memory_cycles(traffic[k].memory);
-    const double longest = std::max({memory, traffic[k].copied / copy_rate_, price_.computing(kernels[k].ops)});
-    cycles += longest + behind_part * memory;
+    const GroupPrice::Rows rows = price_.rows(kernels[k].ops);
+    const double memory = price_.memory_cycles(traffic[k].memory, rows.cores);
+    const double moved = std::max(memory, traffic[k].copied / copy_rate_);
+    cycles += rows.one_each ? moved + rows.computing : std::max(moved, rows.computing) + behind_part * memory;
   }
   return cycles;
 }

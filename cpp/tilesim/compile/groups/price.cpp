@@ -16,6 +16,11 @@ GroupPrice::GroupPrice(const Context& context, const Uses& uses) : context_(cont
   const double streams = static_cast<double>(std::max<std::int64_t>(1, machine.core.count));
   bytes_per_cycle_ = std::max(1e-9, streams * static_cast<double>(machine.memory.bytes_per_second) *
                                         machine.memory.efficiency / static_cast<double>(machine.core.clock.hertz));
+  port_bytes_per_cycle_ =
+      std::max(1e-9, std::min(static_cast<double>(machine.network.port_bytes_per_cycle) *
+                                  static_cast<double>(machine.network.clock.hertz) /
+                                  static_cast<double>(machine.core.clock.hertz),
+                              static_cast<double>(machine.core.dma.bytes_per_cycle)));
 }
 
 /// Elements with those that pad the two minor axes to the machine's tiles, in the densest order of axes.
@@ -67,17 +72,105 @@ double GroupPrice::lane_padding(const Shape& space) const {
   return std::max(1.0, least * lanes * sublanes / elements);
 }
 
-double GroupPrice::vector_cycles(int i) const {
+/// Of an operation, on all its elements: cycles of one lane.
+double GroupPrice::functions_of(int i) const {
   const Flops work = tilesim::flops(context_.graph, context_.function, op(i));
   const VectorSpec& unit = context_.machine.core.vector;
-  const double registers = work.simple * unit.simple + work.multiply * unit.multiply + work.divide * unit.divide +
-                           work.transcendental * unit.transcendental;
-  const Shape* space = &context_.value(op(i).results[0]).type.shape;  // of what is reduced, the operand's
+  return work.simple * unit.simple + work.multiply * unit.multiply + work.divide * unit.divide +
+         work.transcendental * unit.transcendental;
+}
+
+/// The largest of results and operands: of what is reduced, the operand's.
+const Shape& GroupPrice::space_of(int i) const {
+  const Shape* space = &context_.value(op(i).results[0]).type.shape;
   for (ValueId operand : op(i).operands)
     if (operand != no_value && element_count(context_.value(operand).type.shape) > element_count(*space))
       space = &context_.value(operand).type.shape;
-  return registers * lane_padding(*space) /
+  return *space;
+}
+
+double GroupPrice::vector_cycles(int i) const {
+  const VectorSpec& unit = context_.machine.core.vector;
+  return functions_of(i) * lane_padding(space_of(i)) /
          static_cast<double>(std::max<std::int64_t>(1, unit.lanes * unit.sublanes * unit.issue));
+}
+
+/// Cycles of one lane for a kernel that reduces rows. Each reduction, and what is stored of whole rows, is one compute on
+/// the whole tile, that begins with what was loaded and the rows' sums: also what there is one of per row is computed
+/// for every element then.
+double GroupPrice::row_functions(const std::vector<int>& ops, const Shape& space) const {
+  const std::set<int> members(ops.begin(), ops.end());
+  const auto elements = static_cast<double>(element_count(space));
+  double functions = 0;
+  const auto compute = [&](std::vector<int> pending) {
+    std::set<int> seen;
+    while (!pending.empty()) {
+      const int i = pending.back();
+      pending.pop_back();
+      if (!seen.insert(i).second) continue;
+      functions += functions_of(i) * elements / std::max(1.0, static_cast<double>(element_count(space_of(i))));
+      for (ValueId operand : op(i).operands) {
+        const int producer = operand == no_value ? -1 : uses_.producer[static_cast<std::size_t>(operand)];
+        if (producer >= 0 && members.count(producer) && op(producer).kind != Kind::reduce) pending.push_back(producer);
+      }
+    }
+  };
+  std::vector<int> stored;
+  for (int i : ops) {
+    const ValueId result = op(i).results[0];
+    const std::vector<int>& readers = uses_.consumers[static_cast<std::size_t>(result)];
+    const auto outside = [&](int reader) { return !members.count(reader); };
+    if (op(i).kind == Kind::reduce)
+      compute({i});
+    else if (element_count(context_.value(result).type.shape) == element_count(space) &&
+             (uses_.is_output[static_cast<std::size_t>(result)] || std::ranges::any_of(readers, outside)))
+      stored.push_back(i);
+  }
+  compute(std::move(stored));
+  return functions;
+}
+
+/// Cores have whole rows, and of those that lie side by side in memory as many as a burst has.
+GroupPrice::Rows GroupPrice::divided_rows(const std::vector<int>& ops) const {
+  const Share& machine = context_.machine;
+  const VectorSpec& unit = machine.core.vector;
+  const Shape* space = &space_of(ops.front());
+  const Op* reduce = nullptr;
+  for (int i : ops) {
+    if (element_count(space_of(i)) > element_count(*space)) space = &space_of(i);
+    if (op(i).kind == Kind::reduce) reduce = &op(i);
+  }
+  const auto all = static_cast<double>(std::max<std::int64_t>(1, machine.core.count));
+  Rows result{all, 0, false};
+  if (reduce) {
+    const TensorType& type = context_.value(reduce->operands[0]).type;
+    const std::vector<std::int64_t>& dims = reduce->attributes.integers("dims");
+    double rows = 1;
+    for (std::size_t axis = 0; axis < type.shape.size(); ++axis) {
+      if (std::ranges::count(dims, static_cast<std::int64_t>(axis))) continue;
+      auto own = static_cast<double>(type.shape[axis]);
+      if (axis + 1 == type.shape.size())
+        own = std::ceil(own * static_cast<double>(bits(type.dtype)) / 8 /
+                        static_cast<double>(std::max<std::int64_t>(1, machine.memory.burst_bytes)));
+      rows *= own;
+    }
+    result.cores = std::clamp(rows, 1.0, all);
+    result.one_each = rows < 2 * result.cores;
+  }
+  result.computing = row_functions(ops, *space) * lane_padding(*space) /
+                     static_cast<double>(std::max<std::int64_t>(1, unit.lanes * unit.sublanes * unit.issue)) /
+                     result.cores;
+  return result;
+}
+
+GroupPrice::Rows GroupPrice::rows(const std::vector<int>& ops) const {
+  const bool reduces = std::ranges::any_of(ops, [&](int i) { return op(i).kind == Kind::reduce; });
+  const bool multiplies = std::ranges::any_of(ops, [&](int i) { return is_product(op(i).kind); });
+  if (!reduces || multiplies)
+    return {static_cast<double>(std::max<std::int64_t>(1, context_.machine.core.count)), computing(ops), false};
+  const auto [known, fresh] = rows_.try_emplace(ops);
+  if (fresh) known->second = divided_rows(ops);
+  return known->second;
 }
 
 double GroupPrice::array_cycles(int i) const {

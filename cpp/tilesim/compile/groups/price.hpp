@@ -1,6 +1,8 @@
 // What operations cost as one kernel, in closed form: what stands in the table of groups.
 #pragma once
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <vector>
 
@@ -46,6 +48,17 @@ class GroupPrice {
   /// Of one operation on the vector unit.
   double flops(int op) const;
   double memory_cycles(double bytes) const { return bytes / bytes_per_cycle_; }
+  /// How a kernel that reduces rows, which come whole, is divided; others: over all cores.
+  struct Rows {
+    double cores = 1;        ///< that have rows
+    double computing = 0;    ///< cycles of the vector units
+    bool one_each = false;   ///< rows of a core come at once: nothing hides behind anything
+  };
+  Rows rows(const std::vector<int>& ops) const;
+  /// Where so many cores move them: none gets more than its port passes.
+  double memory_cycles(double bytes, double cores) const {
+    return bytes / std::min(bytes_per_cycle_, cores * port_bytes_per_cycle_);
+  }
 
  private:
   const Op& op(int i) const { return context_.function.ops[static_cast<std::size_t>(i)]; }
@@ -53,13 +66,19 @@ class GroupPrice {
   double padded(const Shape& shape) const;
   double lane_padding(const Shape& space) const;
   double vector_cycles(int i) const;
+  double functions_of(int i) const;
+  Rows divided_rows(const std::vector<int>& ops) const;
+  double row_functions(const std::vector<int>& ops, const Shape& space) const;
+  const Shape& space_of(int i) const;
   double array_cycles(int i) const;
   double whole_tiles(int i) const;
 
   const Context& context_;
   const Uses& uses_;
   mutable std::vector<double> computing_;  ///< by operation, of one core; below 0: not known yet
+  mutable std::map<std::vector<int>, Rows> rows_;    ///< by operations: of a kernel that reduces rows
   double bytes_per_cycle_ = 1;             ///< of the memory, for all cores, in cycles of one
+  double port_bytes_per_cycle_ = 1;        ///< of one core
 };
 
 }  // namespace tilesim::lower

@@ -189,6 +189,11 @@ std::int64_t operations_behind(const Context& context, const Kernel& kernel, Val
   return count;
 }
 
+/// What makes zeros of the places beyond the edges of an operand that is computed: its place, clamped, compared, chosen.
+std::int64_t functions_at_edges(const Access& operand) {
+  return 4 * std::ranges::count_if(operand.axes, [](const AxisAccess& axis) { return axis.may_leave; });
+}
+
 }  // namespace
 
 void add_vector_parts(mapping::Problem& problem, const Context& context, const Kernel& kernel) {
@@ -201,6 +206,8 @@ void add_vector_parts(mapping::Problem& problem, const Context& context, const K
     problem.computed[operand] = true;
     problem.prologue_functions[operand] = operations_behind(context, kernel, anchor.operands[operand]);
     others -= problem.prologue_functions[operand];
+    if (!context.machine.whole.lowering.fusion)
+      problem.prologue_functions[operand] += functions_at_edges(problem.domain.operands[operand]);
   }
   const Access finished = mapping::finished_access(problem);
   for (const LeafSource& source : leaf_sources(context, kernel, problem.dtypes[2])) {

@@ -151,7 +151,8 @@ class ProductLowering {
                                               const std::vector<Expr>& extent) const;
 
   // product.cpp
-  double repeated_prologue_cycles() const;
+  struct Computed { double all = 0, repeated = 0; };  ///< cycles; those of tiles that were computed before
+  Computed computed_operands(mapping::CostModel& model) const;
   mapping::Nest nest_of_whole_rows(mapping::CostModel& model) const;
   void check_queues() const;
   void divide_over_cores();

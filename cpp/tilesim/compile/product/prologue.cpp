@@ -8,24 +8,16 @@
 
 namespace tilesim::lower {
 
-/// Of the vector unit, for tiles of an operand that are computed again: they stand in the way of finished tiles, which
-/// the same unit takes in turn, so that nothing hides them.
-double ProductLowering::repeated_prologue_cycles() const {
-  const VectorSpec& unit = context_.machine.core.vector;
-  const mapping::OwnDims own = mapping::own_dims(problem_);
-  const mapping::LoopPlan loops = mapping::plan_loops(problem_, nest_, own);
-  double functions = 0;
-  for (std::size_t operand = 0; operand < 2; ++operand) {
-    if (!problem_.computed[operand]) continue;
-    const auto [transfers, repeats] = loops.fetches(operand, own);
-    functions +=
-        static_cast<double>((transfers - transfers / repeats) * mapping::tile_elements(problem_, nest_, operand) *
-                            problem_.prologue_functions[operand]);
-  }
-  return functions / static_cast<double>(unit.lanes * unit.sublanes * unit.issue);
-}
-
 namespace {
+
+/// Cycles from a request to its answer: what a kernel waits for before it begins.
+double round_trip(const Share& machine) {
+  const auto hertz = static_cast<double>(machine.core.clock.hertz);
+  return static_cast<double>(machine.memory.latency_ps) * 1e-12 * hertz +
+         2 * static_cast<double>(machine.network.latency_cycles) * hertz /
+             static_cast<double>(machine.network.clock.hertz) +
+         static_cast<double>(machine.core.dma.latency_cycles + machine.core.dma.issue_cycles);
+}
 
 /// Axes minor first, as a temporary of this shape would lie: in layout tiles with the least padding; its own order
 /// where none is denser.
@@ -49,6 +41,21 @@ std::vector<int> densest_prologue_order(const Shape& shape, const Shape& tile) {
 
 }  // namespace
 
+/// Cycles of the vector unit for the tiles of operands that it computes.
+ProductLowering::Computed ProductLowering::computed_operands(mapping::CostModel& model) const {
+  const mapping::OwnDims own = mapping::own_dims(problem_);
+  const mapping::LoopPlan loops = mapping::plan_loops(problem_, nest_, own);
+  Computed cycles;
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    if (!problem_.computed[operand]) continue;
+    const auto [transfers, repeats] = loops.fetches(operand, own);
+    const auto each = static_cast<double>(model.preparing(operand, nest_));
+    cycles.all += static_cast<double>(transfers) * each;
+    cycles.repeated += static_cast<double>(transfers - transfers / repeats) * each;
+  }
+  return cycles;
+}
+
 /// Computing an operand tile by tile must cost less time, and bytes that nothing waits for, than a kernel that stores
 /// it before, or than that kernel's stores.
 void ProductLowering::keep_prologue_worth() {
@@ -58,9 +65,10 @@ void ProductLowering::keep_prologue_worth() {
   mapping::Problem apart = problem_;
   const auto cores = static_cast<double>(std::max<std::int64_t>(1, problem_.cores));
   std::erase_if(apart.leaves, [](const mapping::Problem::Leaf& leaf) { return leaf.of < 2; });
-  double functions = 0;
+  double functions = 0, operand_bytes = 0;
   for (std::size_t operand = 0; operand < 2; ++operand) {
     if (!problem_.computed[operand]) continue;
+    operand_bytes += static_cast<double>(element_count(problem_.shapes[operand]) * bits(problem_.dtypes[operand])) / 8;
     functions += static_cast<double>(element_count(problem_.shapes[operand]) * problem_.prologue_functions[operand]);
     apart.computed[operand] = false;
     if (element_count(problem_.shapes[operand]) > 0)
@@ -71,15 +79,34 @@ void ProductLowering::keep_prologue_worth() {
   const VectorSpec& unit = machine.core.vector;
   const double rate = static_cast<double>(machine.memory.bytes_per_second) * machine.memory.efficiency /
                       static_cast<double>(machine.core.clock.hertz);
-  double pass = kernel_.spared_bytes / cores / std::max(rate, 1e-9);
+  // An operand that fits the scratchpads beside tiles stays there until the product reads it. One core has it at hand;
+  // of several, each asks others for it, which takes about as long as memory does.
+  constexpr double room_part = 0.75;
+  const bool stays =
+      context_.options.residency == "auto" &&
+      operand_bytes <= room_part * cores * static_cast<double>(machine.core.scratchpad.bytes);
+  const bool at_hand = stays && machine.core.count == 1;
+  const double spared = stays ? std::max(0.0, kernel_.spared_bytes - operand_bytes) : kernel_.spared_bytes;
+  double pass = spared / cores / std::max(rate, 1e-9);
   if (kernel_.spares_kernel)
     pass = std::max(pass, functions / cores / static_cast<double>(unit.lanes * unit.sublanes * unit.issue)) +
-           static_cast<double>(machine.core.kernel_launch_cycles);
-  const auto price = [&](const mapping::Cost& cost) {
-    return cost.soft + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
+           static_cast<double>(machine.core.kernel_launch_cycles) + (at_hand ? round_trip(machine) : 0);
+  const auto price = [](const mapping::Cost& cost, double cycles) {
+    return cycles + (cost.memory < cost.compute ? mapping::price_of_memory * cost.memory : 0);
   };
-  const double fused = price(mapping::CostModel(problem_, machine).price(nest_)) + repeated_prologue_cycles();
-  const double stored = price(mapping::CostModel(apart, machine).price(nest));
+  for (std::size_t operand = 0; operand < 2 && at_hand; ++operand)  // nothing is loaded for it
+    apart.computed[operand] = problem_.computed[operand];
+  mapping::CostModel model(problem_, machine), model_apart(apart, machine);
+  const mapping::Cost together = model.price(nest_), alone = model_apart.price(nest);
+  const Computed computed = computed_operands(model);
+  constexpr std::int64_t most_steps = 2000;
+  const double walked = model.steps(nest_, most_steps), walked_apart = model_apart.steps(nest, most_steps);
+  const bool walks = std::isfinite(walked) && std::isfinite(walked_apart);
+  const double stored = price(alone, walks ? walked_apart : alone.soft);
+  // Tiles that are computed again stand in the way of finished tiles, which the same unit takes in turn, and of a
+  // product on that unit: nothing hides them.
+  const double unhidden = (problem_.on_vector ? together.compute : 0) + together.epilogue + computed.all;
+  const double fused = std::max(price(together, walks ? walked : together.soft + computed.repeated), unhidden);
   if (fused <= stored + pass) return;
   refused_by_price_ = true;
   refusal_ = "computing an operand tile by tile is estimated to take " + std::to_string(std::llround(fused)) +

@@ -19,16 +19,28 @@ FlopClass class_of(const Op& op) {
   return FlopClass::simple;
 }
 
+/// Whether an operand has all points of the space, by as many axes or by others (a view).
+bool has_all(const mapping::VectorProblem& problem, const mapping::VectorOperand& operand) {
+  if (operand.axes.size() >= problem.space.size()) return true;
+  for (std::size_t axis = 0; axis < problem.space.size(); ++axis)
+    if (problem.space[axis] > 1 && operand.step[axis] == 0) return false;
+  return true;
+}
+
 /// Axes that may lie over the lanes, the last one first. Where memory is tiled for the lanes already, only that one and
 /// the minor axis of what is loaded or stored: another one would need a shuffle that the tiles do not have.
 std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& problem) {
   std::vector<int> lanes;
   for (int axis = static_cast<int>(problem.space.size()); axis-- > 0;) lanes.push_back(axis);
   if (lanes.empty()) lanes.push_back(0);
-  if (machine.layout.tile.size() != 2) return lanes;
+  const auto tiled = [&](const mapping::VectorOperand& operand) {
+    return operand.use != mapping::VectorOperand::Use::scratch && operand.layout.size() == 2 &&
+           has_all(problem, operand);
+  };
+  if (machine.layout.tile.size() != 2 || std::ranges::none_of(problem.operands, tiled)) return lanes;
   lanes.resize(1);
   for (const mapping::VectorOperand& operand : problem.operands) {
-    if (operand.use == mapping::VectorOperand::Use::scratch || operand.axes.size() < problem.space.size()) continue;
+    if (operand.use == mapping::VectorOperand::Use::scratch || !has_all(problem, operand)) continue;
     const int minor = operand.axes.empty() ? -1 : operand.axes[0];
     if (minor >= 0 && std::find(lanes.begin(), lanes.end(), minor) == lanes.end()) lanes.push_back(minor);
   }
