@@ -1,10 +1,48 @@
-"""A progress bar for terminals."""
+"""Progress of what takes long: a call tells how far it is, whoever listens shows it; nobody listens by default."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
+
+__all__ = ["Bar", "Listener", "listening", "tell"]
+
+Listener = Callable[[int, int, str], None]
+"""Called with done, total and what is being worked on."""
+
+_here = threading.local()
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Hears what calls of this thread tell, while it is open.
+
+    Args:
+        listener: gets done, total and a name.
+    """
+    before = getattr(_here, "listener", None)
+    _here.listener = listener
+    try:
+        yield
+    finally:
+        _here.listener = before
+
+
+def tell(done: int, total: int, name: str = "") -> None:
+    """Tells how far a call is; nothing happens where nobody of this thread listens.
+
+    Args:
+        done: parts that are finished.
+        total: parts in all.
+        name: of the part that is next.
+    """
+    listener: Listener | None = getattr(_here, "listener", None)
+    if listener is not None:
+        listener(done, total, name)
 
 
 class Bar:
