@@ -14,8 +14,8 @@ from ..graph import Graph, user_error
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.device_fields import MOST_RATE, MOST_UNITS
-from ..machine.target import load as load_target
 from ..machine.machine import Machine
+from ..machine.target import load as load_target
 from ..results.result import Advice, Result, Table
 from .cache import pressure
 from .gpu.compiled import count, price_kernels

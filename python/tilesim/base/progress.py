@@ -5,15 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["Bar", "Listener", "listening", "tell"]
+__all__ = ["Bar", "Listener", "followed", "listening", "tell"]
 
 Listener = Callable[[int, int, str], None]
 """Called with done, total and what is being worked on."""
 
+_Part = TypeVar("_Part")
 _here = threading.local()
 
 
@@ -43,6 +44,20 @@ def tell(done: int, total: int, name: str = "") -> None:
     listener: Listener | None = getattr(_here, "listener", None)
     if listener is not None:
         listener(done, total, name)
+
+
+def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
+    """Parts one after the other, telling how many are done.
+
+    Args:
+        parts: of a long call.
+
+    Yields:
+        Each of them.
+    """
+    for done, part in enumerate(parts):
+        tell(done, len(parts))
+        yield part
 
 
 class Bar:

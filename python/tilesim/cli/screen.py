@@ -5,14 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import typer
 
 from ..base.figures import short
 
-__all__ = ["LEAST", "Line", "clean", "coloured", "is_terminal", "notes", "plain", "say", "wide", "width", "wrapped"]
+__all__ = [
+    "LEAST",
+    "Line",
+    "Lines",
+    "clean",
+    "coloured",
+    "is_terminal",
+    "notes",
+    "plain",
+    "say",
+    "wide",
+    "width",
+    "wrapped",
+]
 
 LEAST = 40
 """Characters of the narrowest terminal that tables are fitted to."""
@@ -21,6 +33,10 @@ UNLIMITED = 1_000_000
 
 Line = list[tuple[str, str]]
 """Pieces of text, each with its style ("" for none)."""
+
+
+Lines = Sequence[Line | str]
+"""Lines, plain or in pieces."""
 
 
 def is_terminal() -> bool:
@@ -41,7 +57,7 @@ def plain() -> None:
 def width() -> int:
     """Characters of a line: those of the terminal, or COLUMNS; in a pipe without COLUMNS no limit."""
     stated = os.environ.get("COLUMNS", "")
-    if stated.isascii() and stated.isdigit() and 0 < int(stated[:7]):
+    if stated.isascii() and stated.isdigit() and int(stated[:7]) > 0:
         return max(LEAST, int(stated[:7]))
     return max(LEAST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else UNLIMITED
 
@@ -84,32 +100,30 @@ def _styled(lines: list[Line]) -> None:
         console.print(Text.assemble(*line), soft_wrap=True)
 
 
-def wrapped(text: str, indent: str = "", hang: str | None = None) -> list[str]:
+def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | None = None) -> list[str]:
     """A text as lines that fit, broken between words; a word that is longer than a line loses its middle.
 
     Args:
         text: any.
         indent: before its first line.
         hang: before the others; none: as many spaces.
+        limit: characters of a line; none: the terminal's.
 
     Returns:
         The lines.
     """
     hang = " " * len(indent) if hang is None else hang
-    limit = width()
+    limit = width() if limit is None else limit
     if limit == UNLIMITED:
         return [indent + clean(text)]
-    room = max(8, limit - max(len(indent), len(hang)))
-    words = " ".join(fitted(word, room) for word in clean(text).split(" "))
-    lines = textwrap.wrap(
-        words,
-        limit,
-        initial_indent=indent,
-        subsequent_indent=hang,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    return lines or [indent.rstrip()]
+    lines: list[str] = []
+    line, room = indent, max(8, limit - max(wide(indent), wide(hang)))
+    empty = True
+    for word in (fitted(one, room) for one in clean(text).split(" ")):
+        if not empty and wide(line) + 1 + wide(word) > limit:
+            lines, line, empty = [*lines, line.rstrip()], hang, True
+        line, empty = line + word if empty else f"{line} {word}", False
+    return [*lines, line.rstrip()]
 
 
 def fitted(name: str, room: int) -> str:
@@ -122,12 +136,15 @@ def fitted(name: str, room: int) -> str:
     Returns:
         The name, or its ends around "…".
     """
-    found, cells = name, room
+    stem, times, number = name.rpartition(" ×")
+    end = f"{times}{number}" if stem and number.isdigit() and len(number) < room // 2 else ""
+    stem = stem if end else name
+    found, cells = name, room - len(end)
     while wide(found) > room:  # letters that take two cells
-        found = short(name, cells)
-        cells -= 1
-        if cells < 0:
+        if cells < 1:
             return "…"
+        found = short(stem, cells) + end
+        cells -= 1
     return found
 
 

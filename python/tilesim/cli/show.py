@@ -8,7 +8,7 @@ from typing import Any
 from ..results.advice import Advice
 from ..results.result import Result
 from . import progress
-from .screen import Line, notes, say, wrapped
+from .screen import Line, Lines, notes, say, wrapped
 from .tables import ROWS, bar, bound, cut, folded, layout, name, number, percent
 
 __all__ = ["ROWS", "WORTH", "advise", "show", "step"]
@@ -25,7 +25,7 @@ def _megabytes(size: float) -> str:
     return f"{size / 1e6:,.2f}"
 
 
-def operations(result: Result, everything: bool = False) -> list[Line | str]:
+def operations(result: Result, everything: bool = False) -> Lines:
     """Operations, longest first; repeated layers as one row.
 
     Args:
@@ -73,7 +73,7 @@ def busy_line(result: Result) -> str:
     return "Busy: " + ", ".join(parts) if result.utilisation else ""
 
 
-def _cache(result: Result, everything: bool) -> list[Line | str]:
+def _cache(result: Result, everything: bool) -> Lines:
     """What the cache did, in all and for the tensors that are moved most."""
     cache, rows = result.cache, result.cache_table().rows
     if cache is None:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..base import figures, palette
 from ..base.folding import fold
 from . import screen
-from .screen import Line, clean, fitted, wide
+from .screen import Line, Lines, clean, fitted, wide
 
 __all__ = ["ROWS", "Column", "bar", "bound", "cut", "folded", "layout", "name", "number", "percent", "text"]
 
 GAP = "  "
 BLOCKS = " ▏▎▍▌▋▊▉█"
 BAR = 10
+MOST_WORD = 24  # of a text's column: longer words lose their middle on a narrow terminal
 ROWS = 20
 """Rows that a command shows unless all are asked for."""
 
@@ -38,7 +38,12 @@ class Column:
 
     def smallest(self, natural: int) -> int:
         """The fewest cells it may be given, of those that it would take."""
-        return min(natural, max(self.least, wide(self.head))) if self.sort in ("name", "text") else natural
+        return min(natural, max(self.least, self.word)) if self.sort in ("name", "text") else natural
+
+    @property
+    def word(self) -> int:
+        """Cells of the longest word of its head, which may take several lines."""
+        return max(map(wide, self.head.split(" ")))
 
 
 def name(head: str, drop: int = 0, least: int = 16) -> Column:
@@ -146,20 +151,32 @@ def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tup
             taken = min(over, sizes[i] - 4)
             sizes[i], over = sizes[i] - max(0, taken), over - max(0, taken)
     left = -over
-    while left > 0 and (growing := [i for i in kept if sizes[i] < natural[i]]):
-        share = max(1, left // len(growing))
-        for i in growing:
-            more = min(share, natural[i] - sizes[i], left)
-            sizes[i], left = sizes[i] + more, left - more
+    for sorts in (("name",), ("text", "word", "number", "bar")):  # names before texts, which can wrap
+        while left > 0 and (growing := [i for i in kept if sizes[i] < natural[i] and columns[i].sort in sorts]):
+            share = max(1, left // len(growing))
+            for i in growing:
+                more = min(share, natural[i] - sizes[i], left)
+                sizes[i], left = sizes[i] + more, left - more
     return kept, [sizes[i] for i in kept]
+
+
+def _words(value: str, size: int) -> list[str]:
+    """Lines of so many cells, broken between words."""
+    if wide(value) <= size:
+        return [value]
+    lines: list[str] = []
+    line = ""
+    for word in (fitted(one, size) for one in value.split(" ")):
+        if line and wide(line) + 1 + wide(word) > size:
+            lines, line = [*lines, line], word
+        else:
+            line = f"{line} {word}" if line else word
+    return [*lines, line]
 
 
 def _cell(column: Column, value: str, size: int) -> list[str]:
     """The lines of one cell."""
-    if column.sort == "text" and wide(value) > size:
-        words = " ".join(fitted(word, size) for word in value.split(" "))
-        return textwrap.wrap(words, size, break_long_words=False, break_on_hyphens=False) or [""]
-    return [fitted(value, size)]
+    return _words(value, size) if column.sort == "text" else [fitted(value, size)]
 
 
 def _padded(column: Column, value: str, size: int) -> str:
@@ -167,7 +184,7 @@ def _padded(column: Column, value: str, size: int) -> str:
     return value + space if column.left else space + value
 
 
-def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None) -> list[Line]:
+def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None) -> Lines:
     """Lines of aligned columns.
 
     Args:
@@ -183,25 +200,33 @@ def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int |
     shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
     columns = [columns[i] for i in shown]
     cells = [
-        [_drawn(row[i]) if column.sort == "bar" else clean(str(row[i])) for i, column in zip(shown, columns, strict=True)]
+        [
+            _drawn(row[i]) if column.sort == "bar" else clean(str(row[i]))
+            for i, column in zip(shown, columns, strict=True)
+        ]
         for row in rows
     ]
-    natural = [
-        BAR if column.sort == "bar" else max([wide(column.head), *(wide(row[i]) for row in cells)])
-        for i, column in enumerate(columns)
+    if not columns:
+        return []
+    body = [max([0, *(wide(row[i]) for row in cells)]) if c.sort != "bar" else BAR for i, c in enumerate(columns)]
+    natural = [max(wide(column.head), size) for column, size in zip(columns, body, strict=True)]
+    whole = sum(natural) + len(GAP) * (len(columns) - 1)
+    if whole > room:  # heads may take several lines
+        natural = [max(column.word, size) for column, size in zip(columns, body, strict=True)]
+    words = [max([0, *(wide(one) for row in cells for one in row[i].split(" "))]) for i in range(len(columns))]
+    columns = [
+        replace(c, least=max(c.least, min(word, MOST_WORD))) if c.sort == "text" else c
+        for c, word in zip(columns, words, strict=True)
     ]
     kept, sizes = _widths(columns, natural, room)
     chosen = [columns[i] for i in kept]
-    lines: list[Line] = [
-        [(piece, "bold") for piece in _pieces([_padded(c, fitted(c.head, s), s) for c, s in zip(chosen, sizes, strict=True)])]
-    ]
+    lines = _head(chosen, sizes)
     for row in cells:
         lines += _row(chosen, [row[i] for i in kept], sizes)
     lost = [column.head for i, column in enumerate(columns) if i not in kept and column.sort != "bar"]
     if lost:
-        whole = sum(natural) + len(GAP) * (len(columns) - 1)
-        what = f"Left out on {room} characters: {', '.join(lost)} (all columns take {whole:,})"
-        lines += [[(line, "dim")] for line in screen.wrapped(what)]
+        what = f"Left out on {room} characters: {'; '.join(lost)} (all columns take {whole:,})"
+        lines += [[(line, "dim")] for line in screen.wrapped(what, limit=room)]
     return lines
 
 
@@ -209,9 +234,21 @@ def _pieces(cells: Sequence[str]) -> list[str]:
     return [cell + (GAP if i + 1 < len(cells) else "") for i, cell in enumerate(cells)]
 
 
+def _head(columns: Sequence[Column], sizes: Sequence[int]) -> list[Line]:
+    """Heads, with their last lines side by side."""
+    parts = [_words(column.head, size) for column, size in zip(columns, sizes, strict=True)]
+    lines: list[Line] = []
+    tall = max(map(len, parts))
+    for at in range(tall):
+        here = [part[at - tall + len(part)] if at >= tall - len(part) else "" for part in parts]
+        padded = [_padded(column, cell, size) for column, cell, size in zip(columns, here, sizes, strict=True)]
+        lines.append([(piece, "bold") for piece in _pieces(padded)])
+    return lines
+
+
 def _row(columns: Sequence[Column], cells: Sequence[str], sizes: Sequence[int]) -> list[Line]:
     parts = [_cell(column, cell, size) for column, cell, size in zip(columns, cells, sizes, strict=True)]
-    lines = []
+    lines: list[Line] = []
     for at in range(max(map(len, parts))):
         here = [part[at] if at < len(part) else "" for part in parts]
         padded = [_padded(column, cell, size) for column, cell, size in zip(columns, here, sizes, strict=True)]
@@ -254,16 +291,19 @@ def folded(
         if len(members) > 1:
             one[key] = f"{shape} ×{len(members)}"
         for each in sums:
-            one[each] = sum(row[each] or 0 for row in members)
+            there = [row[each] for row in members if row[each] is not None]
+            one[each] = sum(there) if there else None
         total = sum(row[weight] for row in members) if weight else 0
         for each in means:
             weighted = sum(row[each] * (row[weight] if total else 1) for row in members)
             one[each] = weighted / (total or len(members))
         found.append(one)
-    return sorted(found, key=lambda row: -row[sums[0]]) if sums else found
+    return sorted(found, key=lambda row: -(row[sums[0]] or 0)) if sums else found
 
 
-def cut(rows: Sequence[Any], everything: bool, said: Callable[[Sequence[Any]], str] | None = None, what: str = "operations") -> list[str]:
+def cut(
+    rows: Sequence[Any], everything: bool, said: Callable[[Sequence[Any]], str] | None = None, what: str = "operations"
+) -> list[str]:
     """The line that tells of rows that are not shown.
 
     Args:

@@ -335,9 +335,15 @@ def run(
     """
     target = load_target(machine)
     if isinstance(target, Device):
-        asked = {"verify": verify, "timeline": timeline, "memory": memory, "network": network, "accuracy": accuracy}
-        given = {name: value for name, value in asked.items() if value}
-        return estimated(as_graph(model, args), target, given, options, (compile, simulate))
+        asked: dict[str, Any] = {
+            "verify": verify,
+            "timeline": timeline,
+            "memory": memory,
+            "network": network,
+            "accuracy": accuracy,
+        }
+        asked = {name: value for name, value in asked.items() if value}
+        return estimated(as_graph(model, args), target, asked, options, (compile, simulate))
     compiled, simulated = divided(options, compile, simulate)
     graph = as_graph(model, args)
     given = args is not None and not (isinstance(args, (tuple, list, dict)) and not args)
