@@ -94,7 +94,7 @@ def placed(result: Estimate, least: Roofline, everything: bool) -> Lines:
         ]
         for row in rows[: None if everything else ROWS]
     ]
-    rest = cut(rows, everything, lambda left: f"{percent(sum(row['ms'] for row in left) / total)} % of the time")
+    rest = cut(rows, everything, lambda left: f"{percent(sum(row['ms'] for row in left) / total)}% of the time")
     lines += [*layout(columns, cells), *rest, ""] if rows else []
     return [*lines, "How it was modelled:", *notes(result.approximations)]
 
@@ -237,16 +237,12 @@ def fitted_rows(profile: Any) -> Lines:
     """
     lines: list[Line | str] = []
     errors = [number("mean, %"), number("median, %", 1)]
-    if profile.held_out:
-        columns = [name("left out of"), name("by", 2, 6), number("rows", 3), *errors, number("worst, %", 2)]
+    for holdout in dict.fromkeys(row["holdout"] for row in profile.held_out):
+        columns = [name(f"left out by {holdout}"), number("rows", 3), *errors, number("worst, %", 2)]
         cells = [
-            [
-                row["group"],
-                row["holdout"],
-                figures.count(row["n"]),
-                *(percent(row[k]) for k in ("mean", "median", "max")),
-            ]
+            [row["group"], figures.count(row["n"]), *(percent(row[key]) for key in ("mean", "median", "max"))]
             for row in profile.held_out
+            if row["holdout"] == holdout
         ]
         lines += layout(columns, cells)
     if profile.entries:

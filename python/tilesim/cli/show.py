@@ -53,7 +53,7 @@ def operations(result: Result, everything: bool = False) -> Lines:
         ]
         for row in rows[: None if everything else ROWS]
     ]
-    rest = cut(rows, everything, lambda left: f"{percent(sum(row['share'] for row in left))} % of the time")
+    rest = cut(rows, everything, lambda left: f"{percent(sum(row['share'] for row in left))}% of the time")
     return [*layout(columns, cells), *rest] if rows else []
 
 

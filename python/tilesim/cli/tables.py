@@ -313,11 +313,11 @@ def cut(
         what: they are.
 
     Returns:
-        One line, or none.
+        The lines, or none.
     """
     left = rows[ROWS:]
     if everything or not left:
         return []
     count = sum(row.get("folded", 1) if isinstance(row, dict) else 1 for row in left)
     more = f", {said(left)}" if said else ""
-    return screen.wrapped(f"... and {count:,} more {what}{more} (--all shows each)")
+    return [*screen.wrapped(f"... and {count:,} more {what}{more}"), "    --all shows every one"]
