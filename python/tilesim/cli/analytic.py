@@ -30,11 +30,9 @@ def device_list() -> None:
 
 
 @device_app.command("show", epilog=epilog("device show"))
-def device_show(
-    device: Annotated[str, typer.Argument(metavar="NAME", help=WHICH, autocompletion=complete.devices)],
-) -> None:
+def device_show(name: Annotated[str, typer.Argument(help=WHICH, autocompletion=complete.devices)]) -> None:
     """Every figure of a device and where it comes from."""
-    say(device_lines(Device.load(device)))
+    say(device_lines(Device.load(name)))
 
 
 DeviceName = Annotated[

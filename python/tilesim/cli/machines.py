@@ -12,12 +12,12 @@ from ..base import figures
 from ..base.table import amount
 from ..machine.machine import Machine
 from ..machine.target import machines
-from . import complete
+from . import complete, tables
 from .examples import epilog
 from .load import load_graph
 from .options import Batch, Context, Model, Phase
 from .screen import say, wrapped
-from .tables import layout, name, number, text
+from .tables import layout, number, text
 
 __all__ = ["machine_app", "model_app"]
 
@@ -28,7 +28,12 @@ model_app = typer.Typer(no_args_is_help=True, help="Networks that Tilesim builds
 @machine_app.command("list", epilog=epilog("machine list"))
 def machine_list() -> None:
     """Machines, which are simulated, and devices, which are estimated: --machine takes both."""
-    columns = [name("name", least=14), name("kind", least=7), number("TFLOP/s", 2), name("in", 3, 4)]
+    columns = [
+        tables.name("name", least=14),
+        tables.name("kind", least=7),
+        number("TFLOP/s", 2),
+        tables.name("in", 3, 4),
+    ]
     columns += [number("GB/s", 1), text("description")]
     cells = [
         [
@@ -46,10 +51,10 @@ def machine_list() -> None:
 
 @machine_app.command("show", epilog=epilog("machine show"))
 def machine_show(
-    machine: Annotated[str, typer.Argument(metavar="NAME", help="Preset or file.", autocompletion=complete.simulated)],
+    name: Annotated[str, typer.Argument(help="Preset or file.", autocompletion=complete.simulated)],
 ) -> None:
     """Every setting of a machine and where its number comes from."""
-    shown = Machine.load(machine)
+    shown = Machine.load(name)
     sources = shown.sources
     cells: list[list[str]] = []
 
@@ -63,13 +68,19 @@ def machine_show(
     hidden = ("schema", "version", "name", "description", "sources")
     walk({key: value for key, value in shown.to_dict().items() if key not in hidden}, "")
     head = wrapped(f"{shown.name}: {shown.description}", hang="  ")
-    say([*head, "", *layout([name("setting"), text("value", 0, 8), text("from", 1)], cells)])
+    say([*head, "", *layout([tables.name("setting"), text("value", 0, 8), text("from", 1)], cells)])
 
 
 @model_app.command("list", epilog=epilog("model list"))
 def model_list() -> None:
     """The networks, with their sizes and what they are built with unless told otherwise."""
-    columns = [name("name"), text("kind", 2, 10), number("parameters, M"), name("dtype", 1, 4), number("context", 3)]
+    columns = [
+        tables.name("name"),
+        text("kind", 2, 10),
+        number("parameters, M"),
+        tables.name("dtype", 1, 4),
+        number("context", 3),
+    ]
     cells = [
         [row["name"], row["kind"], f"{row['parameters'] / 1e6:,.1f}", row["dtype"], row["context"] or "–"]
         for row in models.table().rows

@@ -20,7 +20,7 @@ from ..timing.simulate import compile, simulate
 from .examples import epilog
 from .load import load_graph
 from .options import OUTPUT, All, Batch, Context, Dtype, Model, Phase, Preset
-from .screen import Lines, say, wrapped
+from .screen import Lines, indented, say, wrapped
 from .show import step
 from .tables import ROWS, cut, folded, layout, number, percent, text
 from .tables import name as names_of
@@ -219,7 +219,7 @@ def map_(
         else:
             given = _tiles(graph, target, tiles or "")
         program = compile(graph, target, mapping=given)
-        typer.echo(given.report())
+        say(indented(given.report()))
         typer.echo(f"default {simulate(compile(graph, target)).cycles:,} cycles, table {simulate(program).cycles:,}")
         if given.illegal:
             raise typer.Exit(2)
@@ -231,7 +231,10 @@ def map_(
         rule: {kernel.operation: kernel.nest for kernel in kernels(graph, target, mapping=rule)}
         for rule in ("heuristic", "cost")
     }
-    entries = tune(graph, target, budget=budget).best.entries if len(chosen) == 1 else {}
+    entries = {}
+    if len(chosen) == 1:
+        with step(f"tuning for {target.name}") as tuning:
+            entries = tune(graph, target, budget=budget, progress=tuning.at).best.entries
     for kernel in chosen:
         by_rule = {rule: nests.get(kernel.operation, kernel.nest) for rule, nests in rules.items()}
         _show(kernel, by_rule, graph, target, entries if len(chosen) == 1 else None)
@@ -258,23 +261,23 @@ def _show(
         }
     if isinstance(kernel, Product):
         m, n, k = kernel.sizes
-        typer.echo(f"{kernel.operation}: M {m}, N {n}, K {k}, {'/'.join(kernel.info['memory_dtypes'])}")
+        lines = [f"{kernel.operation}: M {m}, N {n}, K {k}, {'/'.join(kernel.info['memory_dtypes'])}"]
     else:
-        typer.echo(
-            f"{kernel.operation}: vector kernel over {'x'.join(map(str, kernel.sizes))} ({kernel.info['kernel']})"
-        )
+        sizes = "x".join(map(str, kernel.sizes))
+        lines = [f"{kernel.operation}: vector kernel over {sizes} ({kernel.info['kernel']})"]
     for name, nest in nests.items():
         names = [other for other in nests if nests[other] == nest]
         if name == names[0]:
-            typer.echo(f"\n{', '.join(names)}\n" + "\n".join(_describe(kernel, nest, cycles.get(name))))
+            lines += ["", ", ".join(names), *_describe(kernel, nest, cycles.get(name))]
     modelled = kernel.cost(nests["cost"])["cycles"]
-    typer.echo(
-        f"\nNothing takes less than {lower_bound:,.0f} cycles by the model; the best found takes {modelled:,.0f} "
-        f"(gap {modelled / lower_bound - 1 if lower_bound else 0.0:.1%})."
-    )
-    if cycles:
-        typer.echo("\n".join(_why(kernel, nests, cycles)))
-    typer.echo("")
+    lines += [
+        "",
+        f"Nothing takes less than {lower_bound:,.0f} cycles by the model; the best found takes {modelled:,.0f} "
+        f"(gap {modelled / lower_bound - 1 if lower_bound else 0.0:.1%}).",
+        *(_why(kernel, nests, cycles) if cycles else []),
+        "",
+    ]
+    say(indented("\n".join(lines)))
 
 
 def _draw(figure: Any, path: str) -> None:

@@ -5,7 +5,9 @@ It is drawn by a thread of its own while the call computes: calls into the core 
 
 from __future__ import annotations
 
+import math
 import os
+import shutil
 import sys
 import threading
 import time
@@ -13,16 +15,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..base import figures
 from ..base.progress import listening
 from . import screen
 
-__all__ = ["Phase", "phase", "quiet_since"]
+__all__ = ["Phase", "delay", "phase", "quiet_since"]
 
 PATIENCE = 0.4
 """Seconds of silence before the first sign: half a second with what drawing takes to begin."""
 
-FIRST = 0.1
+FIRST = 0.05
 """The shortest delay, so that what is over at once draws nothing."""
 
 _TENTH = 0.1
@@ -33,6 +34,18 @@ _last = {"sign": time.monotonic() - time.process_time()}  # when this process be
 def quiet_since() -> float:
     """Seconds since the user saw anything."""
     return time.monotonic() - _last["sign"]
+
+
+def delay(quiet: float) -> float:
+    """Seconds to wait before the first sign.
+
+    Args:
+        quiet: seconds since the user saw anything.
+
+    Returns:
+        The seconds.
+    """
+    return max(FIRST, PATIENCE - quiet)
 
 
 def seen() -> None:
@@ -76,7 +89,7 @@ class Phase:
         counted = f" {self.done:,}/{self.total:,}" if self.total else ""
         left = ""
         if self.total and 0 < self.done < self.total:
-            left = f", {figures.duration(float(f'{spent / self.done * (self.total - self.done):.2g}'))} left"
+            left = f", {math.ceil(spent / self.done * (self.total - self.done)):,} s left"
         end = f"{counted}, {spent:,.0f} s{left}"
         part = f": {screen.clean(self.part)}" if self.part else ""
         return screen.fitted(screen.clean(self.text) + part, max(1, room - len(end))) + end
@@ -105,6 +118,9 @@ class _Drawing(threading.Thread):
             seen()
 
     def _draw(self) -> None:
+        width = shutil.get_terminal_size().columns
+        sys.stderr.write(screen.fitted(screen.clean(self.phase.text), max(1, width - 12)) + "\r")  # before rich is read
+        sys.stderr.flush()
         from rich.console import Console
         from rich.live import Live
         from rich.spinner import Spinner
@@ -137,7 +153,7 @@ def phase(text: str, total: int = 0) -> Iterator[Phase]:
     if not sys.stderr.isatty():
         yield one
         return
-    drawing = _Drawing(one, max(FIRST, PATIENCE - quiet_since()))
+    drawing = _Drawing(one, delay(quiet_since()))
     drawing.start()
     try:
         with listening(one.at):

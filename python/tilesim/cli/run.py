@@ -27,7 +27,8 @@ from .explained import asked_for, show_both, show_explained
 from .load import load
 from .options import CHECK, COMPILE, MACHINE, OUTPUT, WORKLOAD, All, Batch, Context, Dtype, Model, Phase
 from .output import Output
-from .show import step
+from .screen import say
+from .show import step, verified
 
 __all__ = ["register"]
 
@@ -306,7 +307,7 @@ def run(
     if verify_:
         with step("executing and comparing"):
             outcome = verify(program, seed=seed, against=against)
-        typer.echo(str(outcome), err=json_ == "-")
+        say(verified(outcome, everything), err=json_ == "-")
         if not outcome.ok:
             raise typer.Exit(1)
     errors = None

@@ -76,19 +76,20 @@ def clean(text: str) -> str:
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
 
 
-def say(lines: Iterable[Line | str]) -> None:
+def say(lines: Iterable[Line | str], err: bool = False) -> None:
     """Writes lines on standard output, styled where it takes colours.
 
     Args:
         lines: texts, or pieces with a style each.
+        err: plain, on standard error instead.
     """
     pieces = [[(line, "")] if isinstance(line, str) else line for line in lines]
-    if coloured():
+    if coloured() and not err:
         _styled(pieces)
         return
     text = "\n".join("".join(part for part, _ in line).rstrip() for line in pieces)
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    typer.echo(text.encode(encoding, "replace").decode(encoding))
+    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
+    typer.echo(text.encode(encoding, "replace").decode(encoding), err=err)
 
 
 def _styled(lines: list[Line]) -> None:
@@ -124,6 +125,22 @@ def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | N
             lines, line, empty = [*lines, line.rstrip()], hang, True
         line, empty = line + word if empty else f"{line} {word}", False
     return [*lines, line.rstrip()]
+
+
+def indented(text: str) -> list[str]:
+    """Lines that fit, of lines that begin with spaces.
+
+    Args:
+        text: lines.
+
+    Returns:
+        Each, with what does not fit below and two spaces further in.
+    """
+    found = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        found += wrapped(line.lstrip(" "), indent, indent + "  ") if line else [""]
+    return found
 
 
 def fitted(name: str, room: int) -> str:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..base.folding import fold
 from ..results.advice import Advice
 from ..results.result import Result
+from ..timing.execution import Verification
 from . import progress
 from .screen import Line, Lines, notes, say, wrapped
-from .tables import ROWS, bar, bound, cut, folded, layout, name, number, percent
+from .tables import ROWS, bar, bound, cut, folded, layout, name, number, percent, text
 
-__all__ = ["ROWS", "WORTH", "advise", "show", "step"]
+__all__ = ["ROWS", "WORTH", "advise", "show", "step", "verified"]
 
 WORTH = 1.01
 """The least gain of advice that is listed."""
@@ -98,6 +100,48 @@ def _cache(result: Result, everything: bool) -> Lines:
     return [*lines, *layout(columns, cells), *cut(rows, everything, what="tensors"), ""]
 
 
+def verified(outcome: Verification, everything: bool = False) -> Lines:
+    """Whether the tiled program is right: what is wrong first, then what comes nearest to its bound.
+
+    Args:
+        outcome: of a verification.
+        everything: every tensor, in place of those.
+
+    Returns:
+        The lines.
+    """
+    rows = sorted(outcome.rows, key=lambda row: (row["ok"], -max(row["ratio"], row.get("integer_ratio", 0))))
+    if not everything:  # of repeated layers the worst
+        groups = fold(rows, lambda row: row["operation"], lambda row: row["ok"])
+        rows = [
+            {**members[0], "operation": f"{shape} ×{len(members)}", "folded": len(members)}
+            if members[1:]
+            else members[0]
+            for (shape, _), members in groups.items()
+        ]
+    columns = [name("operation"), name("tensor", 2), number("elements", 5), number("error"), number("bound", 1)]
+    columns += [number("error / bound"), number("on whole numbers", 3), name("right", least=5), text("rounds", 4, 12)]
+    cells = [
+        [
+            row["operation"],
+            row["tensor"],
+            f"{row['elements']:,}",
+            *(f"{row[key]:.3g}" for key in ("error", "bound", "ratio")),
+            f"{row['integer_ratio']:.3g}" if "integer_ratio" in row else "–",
+            "yes" if row["ok"] else "NO",
+            str(row.get("rounds") or ""),
+        ]
+        for row in rows[: None if everything else max(ROWS, sum(not row["ok"] for row in rows))]
+    ]
+    head = "equal within the bound" if outcome.ok else "NOT equal"
+    return [
+        head,
+        *(layout(columns, cells) if cells else []),
+        *cut(rows[len(cells) - ROWS :], False, what="tensors"),
+        "",
+    ]
+
+
 def show(result: Result, everything: bool = False) -> None:
     """Prints a result: headline, how busy the parts are, the longest operations, what was modelled how.
 
@@ -123,7 +167,7 @@ def advise(result: Result) -> None:
         result: of a simulation or an estimate.
     """
     found: list[Advice] = []
-    with step("What would help? Trying changes") as trying:
+    with step("what would help: trying changes") as trying:
         for one in _proposals(result):
             found.append(one)
             best = max(found, key=lambda advice: advice.gain)

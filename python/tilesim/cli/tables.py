@@ -101,7 +101,7 @@ def bound(head: str = "bound by", drop: int = 0) -> Column:
 
 
 def bar(head: str = "") -> Column:
-    """Shares as bars: cells are numbers from 0 to 1, drawn on terminals that have room.
+    """Shares as bars, the longest full: cells are numbers, drawn on terminals that have room.
 
     Args:
         head: of the column.
@@ -124,8 +124,8 @@ def percent(share: float) -> str:
     return figures.percent(share).removesuffix(" %")
 
 
-def _drawn(share: Any) -> str:
-    eighths = round(8 * BAR * min(1.0, max(0.0, float(share or 0))))
+def _drawn(share: float, most: float) -> str:
+    eighths = round(8 * BAR * max(0.0, share) / most) if most > 0 else 0
     return BLOCKS[8] * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
 
 
@@ -198,14 +198,9 @@ def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int |
     room = screen.width() if room is None else room
     drawn = _bars()
     shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
+    most = {i: max([0.0, *(float(row[i]) for row in rows)]) for i in shown if columns[i].sort == "bar"}
     columns = [columns[i] for i in shown]
-    cells = [
-        [
-            _drawn(row[i]) if column.sort == "bar" else clean(str(row[i]))
-            for i, column in zip(shown, columns, strict=True)
-        ]
-        for row in rows
-    ]
+    cells = [[_drawn(row[i], most[i]) if i in most else clean(str(row[i])) for i in shown] for row in rows]
     if not columns:
         return []
     body = [max([0, *(wide(row[i]) for row in cells)]) if c.sort != "bar" else BAR for i, c in enumerate(columns)]
