@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..analytic.estimate import Estimate
 from ..base.folding import fold
 from ..results.advice import Advice
 from ..results.result import Result
@@ -156,8 +157,9 @@ def show(result: Result, everything: bool = False) -> None:
 
 
 def _proposals(result: Result) -> Iterator[Advice]:
-    """What would help, one after the other as it is simulated."""
-    yield from result.explain()
+    """What would help; one after the other as it is simulated, where the result tells it so."""
+    one_by_one = None if isinstance(result, Estimate) else getattr(result, "advice", None)
+    yield from one_by_one() if one_by_one else result.explain()
 
 
 def advise(result: Result) -> None:

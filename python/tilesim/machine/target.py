@@ -43,7 +43,7 @@ def load(source: MachineLike | Device) -> Machine | Device:
         return Device.named(text)
     if os.path.isfile(text):
         return Device.load(source) if _is_device(text) else Machine.load(source)
-    if text.endswith(".json") or os.path.exists(text):
+    if text.endswith((".json", ".toml")) or os.path.exists(text):
         return Machine.load(source)  # which says what is wrong with it
     known = [*Machine.names(), *Device.names()]
     raise user_error(

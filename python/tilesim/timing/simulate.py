@@ -334,18 +334,13 @@ def run(
             also when verification fails.
     """
     target = load_target(machine)
-    if isinstance(target, Device):
-        asked: dict[str, Any] = {
-            "verify": verify,
-            "timeline": timeline,
-            "memory": memory,
-            "network": network,
-            "accuracy": accuracy,
-        }
-        asked = {name: value for name, value in asked.items() if value}
-        return estimated(as_graph(model, args), target, asked, options, (compile, simulate))
-    compiled, simulated = divided(options, compile, simulate)
+    compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, compile, simulate)
     graph = as_graph(model, args)
+    if isinstance(target, Device):
+        asked: dict[str, Any] = {"verify": verify, "timeline": timeline, "memory": memory}
+        asked |= {"network": network, "accuracy": accuracy}
+        asked = {name: value for name, value in asked.items() if value}
+        return estimated(graph, target, asked, options, (compile, simulate))
     given = args is not None and not (isinstance(args, (tuple, list, dict)) and not args)
     counts = given and "trips" not in compiled and open_loops(graph)
     if counts:
