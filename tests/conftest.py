@@ -20,6 +20,8 @@ def repository() -> Path:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    for name in ("COLUMNS", "LINES"):  # of whoever started the tests: readline sets them in a process of pytest-xdist
+        os.environ.pop(name, None)
     missing = [name for name in FRAMEWORKS if importlib.util.find_spec(name) is None]
     if missing and os.environ.get("TILESIM_ALL_TESTS"):
         raise pytest.UsageError(f"not installed, and TILESIM_ALL_TESTS is set: {', '.join(missing)}")

@@ -14,6 +14,7 @@ from .graph import Graph, GraphBuilder, optimize
 from .graph.gradient import gradient
 from .machine.device import Device, Level, Rate
 from .machine.machine import Machine
+from .machine.target import machines
 from .mapping import MappingTable
 from .program.fusion import fusion_rules
 from .program.jobs import Job
@@ -77,6 +78,7 @@ __all__ = [
     "fusion_rules",
     "gradient",
     "lower_bound",
+    "machines",
     "mapping",
     "memory",
     "models",

@@ -15,6 +15,7 @@ from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.device_fields import MOST_RATE, MOST_UNITS
 from ..machine.machine import Machine
+from ..machine.target import load as load_target
 from ..results.result import Advice, Result, Table
 from .cache import pressure
 from .gpu.compiled import count, price_kernels
@@ -39,9 +40,7 @@ def device_of(source: DeviceLike) -> Device:
     Raises:
         UserError: for an unknown name.
     """
-    if isinstance(source, str) and source not in Device.names() and source in Machine.names():
-        return Device.from_machine(source)
-    return Device.load(source)
+    return Device.load(load_target(source))
 
 
 @checked_class()

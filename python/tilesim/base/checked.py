@@ -215,7 +215,9 @@ def _described(text: str, name: str) -> str:
 
 def _named(word: str, module: types.ModuleType) -> Any:
     """What a name of an annotation stands for; classes imported for the type checker alone lie in another module."""
-    others = [found for name, found in sys.modules.items() if name.startswith("tilesim.") and name != "tilesim._core"]
+    others = [
+        found for name, found in list(sys.modules.items()) if name.startswith("tilesim.") and name != "tilesim._core"
+    ]
     every = [module, sys.modules["tilesim"], *others]
     return next((vars(found)[word] for found in every if word in vars(found)), vars(builtins).get(word))
 

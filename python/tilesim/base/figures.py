@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["count", "duration", "percent", "rate", "ratio", "short", "size"]
+__all__ = ["count", "digits", "duration", "percent", "rate", "ratio", "short", "size"]
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -19,6 +19,18 @@ def _three(value: float) -> str:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(float(f"{value:.2e}")))))
     return f"{value:,.{digits}f}"
+
+
+def digits(value: float) -> str:
+    """A number whose unit stands elsewhere, in a head say: 24.8, 0.0713, 1,533.
+
+    Args:
+        value: the number.
+
+    Returns:
+        The text, three digits, or all before the point.
+    """
+    return _three(value)
 
 
 def count(value: float) -> str:

@@ -10,6 +10,11 @@ from .files import check_length
 from .paths import configs_dir
 
 
+def is_shipped(text: str, folder: str, names: Sequence[str]) -> bool:
+    """Whether a name is a preset's: a file of that name does not stand before it."""
+    return text in names or ("/" not in text and os.path.isfile(configs_dir() / folder / f"{text}.json"))
+
+
 def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: Sequence[str]) -> str:
     """The file that a name or path means; a `UserError` with the nearest name where there is none, and for a file that
     is too long to be one."""
@@ -18,16 +23,15 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
         raise user_error(f"this is no {what}", value=shown(source), allowed=f"a name ({known}), a file, a dict")
     text = path_text(source)
     path = configs_dir() / folder / f"{text}.json"
-    shipped = text in names or (
-        "/" not in text and os.path.isfile(path)
-    )  # a file of that name does not stand before it
+    shipped = is_shipped(text, folder, names)
     if not shipped and (text.endswith(".json") or os.path.isfile(text)):
         check_length(text)
         return text
     if not shipped:
         if os.path.isdir(text):
             raise user_error(f"a {what} is a file", place=text, value="a directory", allowed="a name, or a .json file")
-        raise user_error(
-            f"unknown {what}", value=f"'{text}'", allowed=", ".join(names), suggestion=nearest(text, names)
-        )
+        hint = nearest(text, names)
+        if folder == "machines" and is_shipped(text, "devices", ()):
+            hint = f"{text} is a device, which is estimated and not simulated: ts.run, ts.estimate, tilesim run"
+        raise user_error(f"unknown {what}", value=f"'{text}'", allowed=", ".join(names), suggestion=hint)
     return str(path)

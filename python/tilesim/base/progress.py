@@ -1,10 +1,63 @@
-"""A progress bar for terminals."""
+"""Progress of what takes long: a call tells how far it is, whoever listens shows it; nobody listens by default."""
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+__all__ = ["Bar", "Listener", "followed", "listening", "tell"]
+
+Listener = Callable[[int, int, str], None]
+"""Called with done, total and what is being worked on."""
+
+_Part = TypeVar("_Part")
+_here = threading.local()
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Hears what calls of this thread tell, while it is open.
+
+    Args:
+        listener: gets done, total and a name.
+    """
+    before = getattr(_here, "listener", None)
+    _here.listener = listener
+    try:
+        yield
+    finally:
+        _here.listener = before
+
+
+def tell(done: int, total: int, name: str = "") -> None:
+    """Tells how far a call is; nothing happens where nobody of this thread listens.
+
+    Args:
+        done: parts that are finished.
+        total: parts in all.
+        name: of the part that is next.
+    """
+    listener: Listener | None = getattr(_here, "listener", None)
+    if listener is not None:
+        listener(done, total, name)
+
+
+def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
+    """Parts one after the other, telling how many are done.
+
+    Args:
+        parts: of a long call.
+
+    Yields:
+        Each of them.
+    """
+    for done, part in enumerate(parts):
+        tell(done, len(parts))
+        yield part
 
 
 class Bar:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import typer
-
+from ..base import figures
 from ..base.errors import nearest, user_error
+from ..base.figures import digits
 from ..program.program import Program
 from ..results.result import Result
-from .show import ROWS, clipped, columns
+from .screen import Line, Lines, notes, say, wrapped
+from .tables import ROWS, cut, folded, layout, name, number, text
 
 __all__ = ["asked_for", "show_both", "show_explained"]
 
@@ -39,20 +40,21 @@ def asked_for(topics: Sequence[str] | None) -> list[str]:
     return found
 
 
-def show_explained(result: Result, topics: Sequence[str], program: Program) -> None:
+def show_explained(result: Result, topics: Sequence[str], program: Program, everything: bool = False) -> None:
     """Prints what was asked for.
 
     Args:
         result: of a simulation.
         topics: of `asked_for`.
         program: that was simulated.
+        everything: all rows, each by itself.
     """
     if "bounds" in topics:
-        typer.echo("\n".join(["", *_bounds(result)]))
+        say(["", *_bounds(result, everything)])
     if "memory" in topics:
-        typer.echo("\n".join(["", *_memory(program)]))
+        say(["", *_memory(program, everything)])
     if "fusion" in topics:
-        typer.echo("\n".join(["", *_fusion(program)]))
+        say(["", *_fusion(program, everything)])
 
 
 def show_both(native: Result, best: Result) -> None:
@@ -62,17 +64,19 @@ def show_both(native: Result, best: Result) -> None:
         native: as the chip's own compiler lowers.
         best: as is best.
     """
-    cells = [["lowering", "cycles", "ms", "MB", "time / bound", "bytes / bound"]]
-    for name, result in (("native", native), ("best", best)):
+    columns = [name("lowering"), number("cycles"), number("time, ms"), number("MB")]
+    columns += [number("time / bound"), number("bytes / bound", 1)]
+    cells = []
+    for title, result in (("native", native), ("best", best)):
         least = result.bounds
         time = result.seconds / least.seconds if least and least.seconds else 1.0
         moved = result.memory_bytes / least.bytes if least and least.bytes else 1.0
-        row = [name, f"{result.cycles:,}", f"{result.milliseconds:,.4g}", f"{result.memory_bytes / 1e6:,.2f}"]
+        row = [title, figures.count(result.cycles), digits(result.milliseconds), f"{result.memory_bytes / 1e6:,.2f}"]
         cells.append([*row, f"{time:.2f}" if least else "", f"{moved:.2f}" if least else ""])
-    typer.echo("\n".join([f"{native.data['program']} on {native.data['machine']}", *columns(cells)]))
+    say([*wrapped(f"{native.data['program']} on {native.data['machine']}", hang="  "), *layout(columns, cells)])
 
 
-def _memory(program: Program) -> list[str]:
+def _memory(program: Program, everything: bool) -> Lines:
     """The plan: its peak, and the largest tensors, of several calls the first."""
     if program.placement.rows:
         return ["Memory: not planned where the host runs a part."]
@@ -82,71 +86,101 @@ def _memory(program: Program) -> list[str]:
         places.setdefault(row["tensor"], row)
     peak, live = plan.peak_bytes["memory"], plan.live_bytes["memory"]
     apart = sum(size for size, _ in program.footprint)
-    lines = [
+    lines = wrapped(
         f"Memory: {peak / 1e6:,.2f} MB at the peak of {plan.kernels:,} kernels; {live / 1e6:,.2f} MB live at one time, "
-        f"{apart / 1e6:,.2f} MB if no two tensors shared bytes"
-    ]
+        f"{apart / 1e6:,.2f} MB if no two tensors shared bytes",
+        hang="  ",
+    )
     stays = sum(row["level"] == "scratchpad" and not row["alias_of"] for row in places.values())
     if stays:
         most, held = plan.peak_bytes["scratchpad"], plan.live_bytes["scratchpad"]
-        lines.append(
+        lines += wrapped(
             f"Scratchpad: {stays:,} tensor{'s stay' if stays > 1 else ' stays'} there between kernels, "
-            f"{held / 1e3:,.4g} kB of a core at one time, {most / 1e3:,.4g} kB with the kernels' tiles"
+            f"{held / 1e3:,.4g} kB of a core at one time, {most / 1e3:,.4g} kB with the kernels' tiles",
+            hang="  ",
         )
     rows = sorted(places.values(), key=lambda row: (bool(row["alias_of"]), -row["bytes"], row["tensor"]))
-    cells = [["tensor", "level", "address", "bytes", "first", "last", "in the bytes of"]]
-    for row in rows[:ROWS]:
-        numbers = [f"{row[key]:,}" for key in ("address", "bytes", "first", "last")]
-        cells.append([clipped(row["tensor"]), row["level"], *numbers, clipped(row["alias_of"])])
-    more = [f"... and {len(rows) - ROWS} more tensors"] if len(rows) > ROWS else []
-    return [*lines, *columns(cells), *more]
+    columns = [name("tensor"), name("level", least=10), number("address", 4), number("bytes")]
+    columns += [number("first", 2), number("last", 1), name("in the bytes of", 3, 16)]
+    cells = [
+        [
+            row["tensor"],
+            row["level"],
+            *(f"{row[key]:,}" for key in ("address", "bytes", "first", "last")),
+            row["alias_of"],
+        ]
+        for row in rows[: None if everything else ROWS]
+    ]
+    return [*lines, *layout(columns, cells), *cut(rows, everything, what="tensors")]
 
 
-def _fusion(program: Program) -> list[str]:
+_DECISIONS = ("taken", "not worth it", "not legal")
+
+
+def _fusion(program: Program, everything: bool) -> Lines:
     """Groups by rule, then the largest, then what would save most of those that were refused."""
     if not program.fusion.known:
         return ["Fusion: not known of a tile program without its graph."]
     found = program.fusion.table().rows
     taken = [row for row in found if row["decision"] == "taken"]
-    lines = [f"Fusion: {len(taken):,} groups of {len(found):,} that the rules looked at; bytes and cycles per call"]
-    cells = [["rule", "taken", "not worth it", "not legal", "MB saved", "cycles saved"]]
+    head = f"Fusion: {len(taken):,} groups of {len(found):,} that the rules looked at; bytes and cycles per call"
+    columns = [name("rule"), *map(number, _DECISIONS), number("MB saved"), number("cycles saved", 1)]
+    cells = []
     for rule in dict.fromkeys(row["rule"] for row in found):
         own = [row for row in found if row["rule"] == rule]
-        counts = [sum(row["decision"] == one for row in own) for one in ("taken", "not worth it", "not legal")]
-        size, cycles = (sum(row[key] for row in own if row in taken) for key in ("bytes_saved", "cycles_saved"))
+        counts = [sum(row["decision"] == one for row in own) for one in _DECISIONS]
+        size, cycles = (sum(row[key] for row in own if row["decision"] == "taken") for key in _SAVED)
         cells.append([rule, *map(str, counts), f"{size / 1e6:,.2f}", f"{cycles:,.0f}"])
-    lines += columns(cells)
+    lines: list[Line | str] = [*wrapped(head, hang="  "), *layout(columns, cells)]
     for title, rows in (("Taken", taken), ("Not taken", [row for row in found if row["decision"] != "taken"])):
-        cells = [[title, "rule", "operations", "MB saved", "cycles saved", "reason"]]
-        for row in sorted(rows, key=lambda row: -row["bytes_saved"])[:ROWS]:
-            numbers = [f"{row['bytes_saved'] / 1e6:,.2f}", f"{row['cycles_saved']:,.0f}"]
-            operations = clipped(", ".join(row["operations"][-4:]))
-            cells.append([clipped(row["candidate"]), row["rule"], operations, *numbers, row["reason"]])
-        more = [f"... and {len(rows) - ROWS} more"] if len(rows) > ROWS else []
-        lines += ["", *columns(cells, 3), *more] if rows else []
+        lines += ["", *_groups(title, rows, everything)] if rows else []
     return lines
 
 
-def _bounds(result: Result) -> list[str]:
+_SAVED = ("bytes_saved", "cycles_saved")
+
+
+def _groups(title: str, rows: list[dict[str, Any]], everything: bool) -> Lines:
+    """Groups of operations with what they save, the most first; repeated layers as one row."""
+    listed = [{**row, "operations": ", ".join(row["operations"][-4:])} for row in rows]
+    if not everything:
+        listed = folded(listed, _SAVED, "candidate", ("rule", "reason"))
+    listed.sort(key=lambda row: -row["bytes_saved"])
+    columns = [name(title), name("rule", 1, 8), name("operations", 3), number("MB saved"), number("cycles saved", 2)]
+    columns.append(text("reason", 0, 16))
+    cells = []
+    for row in listed[: None if everything else ROWS]:
+        saved = [f"{row['bytes_saved'] / 1e6:,.2f}", f"{row['cycles_saved']:,.0f}"]
+        cells.append([row["candidate"], row["rule"], row["operations"], *saved, row["reason"]])
+    return [*layout(columns, cells), *cut(listed, everything, what="groups")]
+
+
+def _bounds(result: Result, everything: bool) -> Lines:
     least = result.bounds
     if least is None:
-        return ["Bounds: none where the memory is ideal, the host runs a part, or no graph is known."]
-    cells = [["", "reached", "at least", "ratio"]]
-    for name, unit, reached, bound in (
+        return wrapped("Bounds: none where the memory is ideal, the host runs a part, or no graph is known.", hang="  ")
+    columns = [name("bound"), number("reached"), number("at least"), number("ratio")]
+    cells = []
+    for title, unit, reached, bound in (
         ("memory", "MB", result.memory_bytes / 1e6, least.bytes / 1e6),
         ("time", "ms", result.milliseconds, least.seconds * 1e3),
     ):
         ratio = f"{reached / bound:.2f}" if bound else ""
-        cells.append([f"{name} ({unit})", f"{reached:,.4g}", f"{bound:,.4g}", ratio])
-    lines = [f"Bounds ({result.lowering} lowering): {least.why}", *columns(cells)]
+        cells.append([f"{title} ({unit})", f"{reached:,.4g}", f"{bound:,.4g}", ratio])
+    lines: list[Line | str] = [*notes([f"Bounds ({result.lowering} lowering): {least.why}"], "")]
     parts = {"arrays": least.array_seconds, "vector units": least.vector_seconds, "memory": least.memory_seconds}
-    lines.append("At least: " + ", ".join(f"{name} {seconds * 1e3:.4g} ms" for name, seconds in parts.items()))
+    told = ", ".join(f"{title} {figures.duration(seconds)}" for title, seconds in parts.items())
+    lines += [*layout(columns, cells), *wrapped(f"At least: {told}", hang="  ")]
     rows = least.table().rows
-    cells = [["operation", "kind", "runs", "multiply-adds", "arrays us", "vector us"]]
-    for row in rows[:ROWS]:
-        times = [f"{row[key] * 1e6:,.2f}" for key in ("array_seconds", "vector_seconds")]
-        cells.append(
-            [clipped(row["operation"]), row["kind"], f"{row['count']:,.0f}", f"{row['multiply_adds']:,.0f}", *times]
-        )
-    more = [f"... and {len(rows) - ROWS} more operations"] if len(rows) > ROWS else []
-    return [*lines, *(columns(cells, 2) if rows else []), *more]
+    sums = ("multiply_adds", "count", "array_seconds", "vector_seconds")
+    if not everything:
+        rows = folded(rows, sums, alike=("kind",))
+        rows.sort(key=lambda row: -(row["array_seconds"] + row["vector_seconds"]))
+    columns = [name("operation"), name("kind", 2, 8), number("runs", 1), number("multiply-adds", 3)]
+    columns += [number("arrays, µs"), number("vector, µs")]
+    cells = [
+        [row["operation"], row["kind"], figures.count(row["count"]), figures.count(row["multiply_adds"])]
+        + [digits(row[key] * 1e6) for key in ("array_seconds", "vector_seconds")]
+        for row in rows[: None if everything else ROWS]
+    ]
+    return [*lines, *(layout(columns, cells) if rows else []), *cut(rows, everything)]

@@ -10,15 +10,18 @@ import typer
 
 from .._core import Error, __version__
 from ..base.paths import configs_dir
+from ..machine.device import Device
 from ..machine.machine import Machine
 from . import analytic as analytic_cli
 from . import mapping as cli_mapping
 from . import report as cli_report
 from . import run as cli_run
 from . import validate as cli_validate
+from .examples import epilog
 from .machines import machine_app, model_app
+from .screen import plain, say, wrapped
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
+app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 validate_app = typer.Typer(no_args_is_help=True, help="Comparison with measured tables.")
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
@@ -46,7 +49,7 @@ EXTRAS = (
 )
 
 
-@app.command()
+@app.command(epilog=epilog("doctor"))
 def doctor() -> None:
     """Versions, what is installed, and where things lie."""
     import importlib.metadata
@@ -57,11 +60,11 @@ def doctor() -> None:
         except importlib.metadata.PackageNotFoundError:
             return "not installed"
 
-    typer.echo(f"tilesim {__version__}, Python {sys.version.split()[0]}, {platform.platform()}")
-    for name in ("numpy", "ml_dtypes", *EXTRAS):
-        typer.echo(f"  {name:<13} {version(name)}")
-    typer.echo(f"machines and devices in {configs_dir()}")
-    typer.echo(f"machines: {', '.join(Machine.names())}")
+    lines = wrapped(f"tilesim {__version__}, Python {sys.version.split()[0]}, {platform.platform()}", hang="  ")
+    lines += [f"  {name:<13} {version(name)}" for name in ("numpy", "ml_dtypes", *EXTRAS)]
+    lines += wrapped(f"machines and devices in {configs_dir()}", hang="  ")
+    lines += wrapped(f"machines: {', '.join(Machine.names())}", hang="  ")
+    say([*lines, *wrapped(f"devices: {', '.join(Device.names())}", hang="  ")])
 
 
 def _version(asked: bool) -> None:
@@ -75,8 +78,13 @@ def options(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    no_color: Annotated[
+        bool, typer.Option("--no-color", help="No colours; the variable NO_COLOR says the same.")
+    ] = False,
 ) -> None:
     """Tilesim simulates machine-learning accelerators at tile level. Start with: tilesim run resnet18."""
+    if no_color:
+        plain()
 
 
 def main() -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base import figures
 from ..base.arguments import is_size
 from ..base.files import writing
 from ..graph import Graph, nearest, user_error
@@ -14,9 +15,15 @@ from ..machine.machine import Machine
 from ..mapping import MappingTable, Product, VectorKernel, kernels, products
 from ..mapping.fields import pieces_text
 from ..mapping.foreign import from_timeloop, from_zigzag
-from ..study.tune import tune
+from ..study.tune import Study, tune
 from ..timing.simulate import compile, simulate
-from .load import WHAT, load_graph
+from .examples import epilog
+from .load import load_graph
+from .options import OUTPUT, All, Batch, Context, Dtype, Model, Phase, Preset
+from .screen import Lines, indented, say, wrapped
+from .show import step
+from .tables import ROWS, cut, folded, layout, number, percent, text
+from .tables import name as names_of
 
 __all__ = ["register", "with_store"]
 
@@ -167,21 +174,39 @@ def _why(product: Product | VectorKernel, nests: dict[str, dict[str, Any]], cycl
     return lines
 
 
+def _listed(chosen: Sequence[Product | VectorKernel], everything: bool) -> Lines:
+    """Kernels in the order in which they run, each with its nest; layers that are mapped alike as one."""
+    rows = []
+    for kernel in chosen:
+        cost = kernel.cost()
+        moved = sum(_moved(cost).values())
+        rows.append({"operation": kernel.operation, "nest": kernel.text(), "bytes": moved, "limit": cost["limit"]})
+    if not everything:
+        rows = folded(rows, (), alike=("nest", "bytes", "limit"))
+    columns = [names_of("operation"), text("nest", 0, 24), number("bytes", 1), text("set by", 2, 8)]
+    cells = [[row["operation"], row["nest"], f"{row['bytes']:,}", row["limit"]] for row in rows]
+    return layout(columns, cells)
+
+
 def map_(
-    what: Annotated[str, typer.Argument(help=WHAT)],
-    machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
-    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
-    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
-    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
+    what: Model,
+    machine: Preset = "tpu-v3",
+    batch: Batch = 1,
+    context: Context = None,
+    phase: Phase = None,
+    dtype: Dtype = None,
     show: Annotated[
-        bool, typer.Option("--show", help="Nests with bytes and time per level, and why they differ.")
+        bool,
+        typer.Option(
+            "--show", rich_help_panel=OUTPUT, help="Nests with bytes and time per level, and why they differ."
+        ),
     ] = False,
     table: Annotated[str | None, typer.Option(help="A mapping table to apply and report on.")] = None,
     order: Annotated[str | None, typer.Option(help="Of sizes in the table's keys: M_K_N or M_N_K.")] = None,
     form: Annotated[str, typer.Option("--format", help="Of the table: tilesim, timeloop or zigzag.")] = "tilesim",
     tiles: Annotated[str | None, typer.Option(help="Manual sizes of a single product: m=128,n=256,k=512.")] = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates that tuning simulates.")] = 32,
+    everything: All = False,
 ) -> None:
     """Show how products, vector kernels and kernels that move data are mapped."""
     graph, target = load_graph(what, batch, context, phase, dtype), Machine.load(machine)
@@ -194,22 +219,22 @@ def map_(
         else:
             given = _tiles(graph, target, tiles or "")
         program = compile(graph, target, mapping=given)
-        typer.echo(given.report())
+        say(indented(given.report()))
         typer.echo(f"default {simulate(compile(graph, target)).cycles:,} cycles, table {simulate(program).cycles:,}")
         if given.illegal:
             raise typer.Exit(2)
         return
     if not show:
-        for kernel in chosen:
-            cost = kernel.cost()
-            moved = sum(_moved(cost).values())
-            typer.echo(f"{kernel.operation:<24} {kernel.text()}  {moved:,} B  {cost['limit']}")
+        say(_listed(chosen, everything))
         return
     rules = {
         rule: {kernel.operation: kernel.nest for kernel in kernels(graph, target, mapping=rule)}
         for rule in ("heuristic", "cost")
     }
-    entries = tune(graph, target, budget=budget).best.entries if len(chosen) == 1 else {}
+    entries = {}
+    if len(chosen) == 1:
+        with step(f"tuning for {target.name}") as tuning:
+            entries = tune(graph, target, budget=budget, progress=tuning.at).best.entries
     for kernel in chosen:
         by_rule = {rule: nests.get(kernel.operation, kernel.nest) for rule, nests in rules.items()}
         _show(kernel, by_rule, graph, target, entries if len(chosen) == 1 else None)
@@ -236,23 +261,23 @@ def _show(
         }
     if isinstance(kernel, Product):
         m, n, k = kernel.sizes
-        typer.echo(f"{kernel.operation}: M {m}, N {n}, K {k}, {'/'.join(kernel.info['memory_dtypes'])}")
+        lines = [f"{kernel.operation}: M {m}, N {n}, K {k}, {'/'.join(kernel.info['memory_dtypes'])}"]
     else:
-        typer.echo(
-            f"{kernel.operation}: vector kernel over {'x'.join(map(str, kernel.sizes))} ({kernel.info['kernel']})"
-        )
+        sizes = "x".join(map(str, kernel.sizes))
+        lines = [f"{kernel.operation}: vector kernel over {sizes} ({kernel.info['kernel']})"]
     for name, nest in nests.items():
         names = [other for other in nests if nests[other] == nest]
         if name == names[0]:
-            typer.echo(f"\n{', '.join(names)}\n" + "\n".join(_describe(kernel, nest, cycles.get(name))))
+            lines += ["", ", ".join(names), *_describe(kernel, nest, cycles.get(name))]
     modelled = kernel.cost(nests["cost"])["cycles"]
-    typer.echo(
-        f"\nNothing takes less than {lower_bound:,.0f} cycles by the model; the best found takes {modelled:,.0f} "
-        f"(gap {modelled / lower_bound - 1 if lower_bound else 0.0:.1%})."
-    )
-    if cycles:
-        typer.echo("\n".join(_why(kernel, nests, cycles)))
-    typer.echo("")
+    lines += [
+        "",
+        f"Nothing takes less than {lower_bound:,.0f} cycles by the model; the best found takes {modelled:,.0f} "
+        f"(gap {modelled / lower_bound - 1 if lower_bound else 0.0:.1%}).",
+        *(_why(kernel, nests, cycles) if cycles else []),
+        "",
+    ]
+    say(indented("\n".join(lines)))
 
 
 def _draw(figure: Any, path: str) -> None:
@@ -265,49 +290,84 @@ def _draw(figure: Any, path: str) -> None:
         figure.savefig(file, format=ending)
 
 
+def _tuned(study: Study, everything: bool) -> Lines:
+    """Distinct kernels, default beside the best that was found."""
+    columns = [
+        names_of("operation"),
+        number("runs", 3),
+        number("default, cycles"),
+        number("best, cycles"),
+        number("gain, ×"),
+    ]
+    columns += [number("above bound, %", 2), text("mapping", 1, 16)]
+    cells = [
+        [
+            row["operation"],
+            f"{row['count']:,}",
+            f"{row['default_cycles']:,}",
+            f"{row['best_cycles']:,}",
+            f"{row['gain']:.3f}",
+            percent(row["gap"]),
+            row["mapping"],
+        ]
+        for row in study.operations[: None if everything else ROWS]
+    ]
+    return [*layout(columns, cells), *cut(study.operations, everything, what="kernels")] if cells else []
+
+
+def _history(study: Study) -> Lines:
+    """Every candidate that was simulated."""
+    rows = study.history().rows
+    keys = list(rows[0]) if rows else []
+    columns = [text(key, 0, 16) if isinstance(rows[0][key], str) else number(key, 1) for key in keys]
+    cells = [[figures.digits(one) if isinstance(one, float) else one for one in row.values()] for row in rows]
+    return layout(columns, cells) if rows else ["no candidate was simulated"]
+
+
 def tune_(
-    what: Annotated[str, typer.Argument(help=WHAT)],
-    machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
-    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
-    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
-    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
-    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
+    what: Model,
+    machine: Preset = "tpu-v3",
+    batch: Batch = 1,
+    context: Context = None,
+    phase: Phase = None,
+    dtype: Dtype = None,
     budget: Annotated[int, typer.Option(min=1, help="Candidates per distinct product or vector kernel.")] = 64,
     jobs: Annotated[int | None, typer.Option(min=1, help="Threads; default: one per processor.")] = None,
     confirm: Annotated[str | None, typer.Option(help="Simulate the best four again: bank.")] = None,
     resume: Annotated[str | None, typer.Option(help=f"A store of simulated cycles; without a name {STORE}.")] = None,
-    save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.")] = None,
+    save: Annotated[str | None, typer.Option(help="Write the best mapping as a table.", rich_help_panel=OUTPUT)] = None,
     sampler: Annotated[str, typer.Option(help="Where candidates come from: model, random or optuna.")] = "model",
     seed: Annotated[int, typer.Option(min=0, help="Of random and optuna.")] = 0,
-    history: Annotated[bool, typer.Option("--history", help="Print every simulated candidate.")] = False,
-    plot: Annotated[str | None, typer.Option(help="Write the history as a picture (.png, .svg).")] = None,
+    history: Annotated[
+        bool, typer.Option("--history", rich_help_panel=OUTPUT, help="Print every simulated candidate.")
+    ] = False,
+    plot: Annotated[
+        str | None, typer.Option(help="Write the history as a picture (.png, .svg).", rich_help_panel=OUTPUT)
+    ] = None,
+    everything: All = False,
 ) -> None:
     """Find the fastest mapping by simulating candidates."""
     graph, target = load_graph(what, batch, context, phase, dtype), Machine.load(machine)
 
-    study = tune(
-        graph,
-        target,
-        budget=budget,
-        store=resume,
-        jobs=jobs,
-        confirm=confirm,
-        progress=True,
-        sampler=sampler,
-        seed=seed,
-    )
-    for row in study.operations:
-        typer.echo(
-            f"{row['operation']:<24} x{row['count']:<3} {row['default_cycles']:>12,} -> {row['best_cycles']:>12,} "
-            f"cycles ({row['gain']:.3f} x, {row['gap']:.1%} above the bound)  {row['mapping']}"
+    with step(f"tuning for {target.name}") as tuning:
+        study = tune(
+            graph,
+            target,
+            budget=budget,
+            store=resume,
+            jobs=jobs,
+            confirm=confirm,
+            progress=tuning.at,
+            sampler=sampler,
+            seed=seed,
         )
-    for note in study.notes:
-        typer.echo(note)
-    typer.echo(repr(study))
+    say(_tuned(study, everything))
+    lines = [line for note in [*study.notes, repr(study)] for line in wrapped(note, hang="  ")]
     if study.baseline is not None and study.result is not None:
-        typer.echo(f"whole graph: {study.baseline.cycles:,} -> {study.result.cycles:,} cycles")
+        lines.append(f"whole graph: {study.baseline.cycles:,} -> {study.result.cycles:,} cycles")
+    say(lines)
     if history:
-        typer.echo(str(study.history()))
+        say(_history(study))
     if plot:
         _draw(study.plot("history"), plot)
     if save:
@@ -325,5 +385,5 @@ def register(app: typer.Typer) -> None:
     Args:
         app: of `tilesim`.
     """
-    app.command("map")(map_)
-    app.command("tune")(tune_)
+    app.command("map", epilog=epilog("map"))(map_)
+    app.command("tune", epilog=epilog("tune"))(tune_)

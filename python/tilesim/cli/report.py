@@ -6,47 +6,44 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.figures import digits
 from ..study.coverage import coverage
 from ..study.profiler import profile
-from .load import WHAT, load_graph, write
-from .show import ROWS, clipped, columns, step
+from .examples import epilog
+from .load import load_graph, write
+from .options import OUTPUT, All, Batch, Context, Json, Model, Phase, Preset
+from .screen import Line, say, wrapped
+from .show import step
+from .tables import ROWS, cut, folded, layout, name, number, percent
 
 __all__ = ["register"]
-
-_Model = Annotated[str, typer.Argument(help=WHAT)]
-_Machine = Annotated[str, typer.Option(help="Preset or file.")]
-_Batch = Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")]
-_Context = Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")]
-_Phase = Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")]
-_Json = Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")]
-_All = Annotated[bool, typer.Option("--all", help="Show every operation.")]
-
 
 SHARES = {"FLOPs": "flops_share", "bytes": "bytes_share", "time": "time_share"}
 
 
 def _shares(row: dict[str, Any]) -> list[str]:
-    return [f"{row[key]:.1%}" for key in SHARES.values()]
+    return [percent(row[key]) for key in SHARES.values()]
 
 
 def _time(row: dict[str, Any]) -> str:
     """The time of what is fused is counted at the operation that its kernel is named after."""
-    return f"{row['time_share']:.1%}" if row["cycles"] else "fused" if row["kernel"] else "-"
+    return percent(row["time_share"]) if row["cycles"] else "fused" if row["kernel"] else "–"
 
 
-def _cut(rows: list[Any], everything: bool) -> list[str]:
-    left = len(rows) - ROWS
-    return [f"... and {left} more operations (--all)"] if left > 0 and not everything else []
+def _merged(rows: list[dict[str, Any]], sums: tuple[str, ...], *more: str) -> list[dict[str, Any]]:
+    """Rows of repeated layers as one; fused ones stay apart from those with a time of their own."""
+    marked = [{**row, "apart": (bool(row[sums[0]]), bool(row["kernel"]))} for row in rows]
+    return folded(marked, sums, alike=("kind", "apart", *more))
 
 
 def coverage_command(
-    model: _Model,
-    machine: _Machine = "tpu-v3",
-    batch: _Batch = 1,
-    context: _Context = None,
-    phase: _Phase = None,
-    json_: _Json = None,
-    everything: _All = False,
+    model: Model,
+    machine: Preset = "tpu-v3",
+    batch: Batch = 1,
+    context: Context = None,
+    phase: Phase = None,
+    json_: Json = None,
+    everything: All = False,
 ) -> None:
     """How each operation is modelled (array, vector unit, copy, host, unsupported); shares of FLOPs, bytes, time."""
     with step("compiling and simulating"):
@@ -55,31 +52,36 @@ def coverage_command(
         write({"operations": found.table().rows, "summary": found.summary().rows}, json_)
     if json_ == "-":
         return
-    typer.echo(found.result.summary() + "\n")
-    head = ["modelled as", "operations", *SHARES]
+    lines: list[Line | str] = [*wrapped(found.result.summary(), hang="  "), ""]
+    heads = [number(f"{title}, %") for title in SHARES]
     cells = [[row["on"], str(row["operations"]), *_shares(row)] for row in found.summary().rows]
-    typer.echo("\n".join(columns([head, *cells])) + "\n")
+    lines += [*layout([name("modelled as"), number("operations", 1), *heads], cells), ""]
     rows = [row for row in found.table().rows if row["on"] not in ("view", "weight")]
-    head = ["operation", "kind", "modelled as", *SHARES]
+    if not everything:
+        rows = _merged(rows, ("cycles", *SHARES.values()), "on")
+        rows.sort(key=lambda row: -row["time_share"])
     cells = [
-        [clipped(row["operation"]), row["kind"], row["on"], *_shares(row)[:2], _time(row)]
+        [row["operation"], row["kind"], row["on"], *_shares(row)[:2], _time(row)]
         for row in rows[: None if everything else ROWS]
     ]
-    typer.echo("\n".join(columns([head, *cells], 3) + _cut(rows, everything)))
-    for line in found.unsupported:
-        typer.echo(f"unsupported on {found.result.data['machine']}, on the host instead: {line}")
+    columns = [name("operation"), name("kind", 2, 8), name("modelled as", 1), *heads]
+    lines += [*layout(columns, cells), *cut(rows, everything)]
+    where = f"unsupported on {found.result.data['machine']}, on the host instead: "
+    say([*lines, *(part for line in found.unsupported for part in wrapped(where + line, hang="  "))])
 
 
 def profile_command(
-    model: _Model,
-    machine: _Machine = "tpu-v3",
-    batch: _Batch = 1,
-    context: _Context = None,
-    phase: _Phase = None,
-    runs: Annotated[int, typer.Option(min=1, help="Runs of the reference kernels; the fastest counts.")] = 3,
+    model: Model,
+    machine: Preset = "tpu-v3",
+    batch: Batch = 1,
+    context: Context = None,
+    phase: Phase = None,
+    runs: Annotated[
+        int, typer.Option(min=1, help="Runs of the reference kernels; the fastest counts.", rich_help_panel=OUTPUT)
+    ] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Of random inputs.")] = 0,
-    json_: _Json = None,
-    everything: _All = False,
+    json_: Json = None,
+    everything: All = False,
 ) -> None:
     """Time of each operation by the reference kernels on this computer, beside its simulated time."""
     with step("running and simulating"):
@@ -90,19 +92,24 @@ def profile_command(
     if json_ == "-":
         return
     totals = found.totals()
-    cells = [["operation", "kind", "calls", "here, ms", f"{found.result.data['machine']}, ms"]]
-    cells += [
+    times = ("reference_ms", "simulated_ms")
+    if not everything:
+        rows = _merged(rows, ("simulated_ms", "reference_ms", "calls"))
+        rows.sort(key=lambda row: -row["reference_ms"])
+    columns = [name("operation"), name("kind", 2, 8), number("calls", 1), number("here, ms")]
+    columns.append(number(f"{found.result.data['machine']}, ms"))
+    cells = [
         [
-            clipped(row["operation"]),
+            row["operation"],
             row["kind"],
-            str(row["calls"]),
-            f"{row['reference_ms']:.4g}",
-            f"{row['simulated_ms']:.4g}" if row["simulated_ms"] else "fused" if row["kernel"] else "-",
+            f"{row['calls']:,}",
+            digits(row["reference_ms"]),
+            digits(row["simulated_ms"]) if row["simulated_ms"] else "fused" if row["kernel"] else "–",
         ]
         for row in rows[: None if everything else ROWS]
     ]
-    cells.append(["all", "", "", f"{totals.get('reference_ms', 0):.4g}", f"{totals.get('simulated_ms', 0):.4g}"])
-    typer.echo("\n".join(columns(cells, 2) + _cut(rows, everything)))
+    cells.append(["all", "", "", *(digits(totals.get(key, 0)) for key in times)])
+    say([*layout(columns, cells), *cut(rows, everything)])
 
 
 def register(app: typer.Typer) -> None:
@@ -111,5 +118,5 @@ def register(app: typer.Typer) -> None:
     Args:
         app: of the command line.
     """
-    app.command("coverage")(coverage_command)
-    app.command("profile")(profile_command)
+    app.command("coverage", epilog=epilog("coverage"))(coverage_command)
+    app.command("profile", epilog=epilog("profile"))(profile_command)

@@ -12,20 +12,32 @@ from ..base.arguments import is_size
 from ..base.errors import nearest, shown
 from ..graph import Graph, user_error
 from ..lowering.profile import LOWERINGS, has_profile
+from ..machine.device import Device
 from ..machine.machine import Machine
+from ..machine.target import load as load_target
 from ..program.data_sources import opened
 from ..program.program import Program
 from ..timing.accuracy import accuracy
 from ..timing.execution import verify
 from ..timing.simulate import compile, simulate
+from . import complete
+from .estimated import run_estimate
+from .examples import epilog
 from .explained import asked_for, show_both, show_explained
-from .load import WHAT, load, write
-from .show import show, step
+from .load import load
+from .options import CHECK, COMPILE, MACHINE, OUTPUT, WORKLOAD, All, Batch, Context, Dtype, Model, Phase
+from .output import Output
+from .screen import say
+from .show import step, verified
 
 __all__ = ["register"]
 
-LONG_WITH_BANKS = 4_000_000_000
-"""Bytes moved beyond which changed machines are not simulated unless asked for: some ten seconds each."""
+_Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set", help="Change a setting: path=value.", rich_help_panel=MACHINE, autocompletion=complete.settings
+    ),
+]
 
 
 def _residency(words: list[str] | None) -> str | dict[str, str] | None:
@@ -87,6 +99,22 @@ def _compiled(
     return loaded
 
 
+def _check_lowering(lowering: str | None, target: Machine, of_one: bool) -> None:
+    """Refuses an unknown lowering, and both where there is one, or where what is asked for is of one program."""
+    if lowering not in (None, "both", *LOWERINGS):
+        hint, allowed = nearest(lowering, (*LOWERINGS, "both")), "native, best, both"
+        raise user_error(
+            "unknown lowering", place="--lowering", value=f"'{lowering}'", allowed=allowed, suggestion=hint
+        )
+    if lowering == "both" and not has_profile(target):
+        what = f"the file of {target.name} has no lowering profile: there is one lowering to look at"
+        raise user_error(what, place="--lowering", value="'both'", allowed="best")
+    if lowering == "both" and of_one:
+        raise user_error(
+            "of one program alone", place="--timeline, --report, --verify", allowed="--lowering native, best"
+        )
+
+
 def _arrays(given: list[str]) -> dict[str, Any]:
     """Of .npz files and `name=distribution`."""
     files = [one for one in given if "=" not in one or os.path.exists(one)]
@@ -101,106 +129,173 @@ def _arrays(given: list[str]) -> dict[str, Any]:
 
 
 def run(
-    model: Annotated[str, typer.Argument(help=WHAT)],
-    machine: Annotated[
-        str | None, typer.Option(help="Preset or file; a compiled program's own if none is given, otherwise tpu-v3.")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
-    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
-    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
-    set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
-    memory: Annotated[str | None, typer.Option(help="ideal, simple or bank; the machine's if none is given.")] = None,
-    network: Annotated[
-        str | None, typer.Option(help="simple, crossbar, mesh, mesh_4x8, ..., a .json file; the machine's if none.")
-    ] = None,
-    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
-    cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
-    sort: Annotated[str | None, typer.Option(help="Of cores of several sorts the one that runs it.")] = None,
-    verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
-    accuracy_: Annotated[
+    given: typer.Context,
+    model: Model,
+    batch: Batch = 1,
+    context: Context = None,
+    phase: Phase = None,
+    dtype: Dtype = None,
+    passes: Annotated[
         str | None,
         typer.Option(
-            "--accuracy", help="Errors of a quantized model against 'f32': itself, or a model's name or file."
+            help="What is recognised in a model: all, none, or passes' names with commas between.",
+            rich_help_panel=WORKLOAD,
         ),
     ] = None,
-    against: Annotated[
-        str, typer.Option(help="--verify compares with the 'reference', or also the 'source': the graph as imported.")
-    ] = "reference",
-    json_: Annotated[str | None, typer.Option("--json", help="Write the result; - for standard output.")] = None,
-    timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.")] = None,
-    report: Annotated[str | None, typer.Option(help="Write a page of pictures and tables (HTML).")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of random inputs, and of distributions.")] = 0,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.")] = False,
-    advice: Annotated[
-        bool | None,
-        typer.Option(help="Simulate changed machines, and say which change helps most: done unless it takes minutes."),
+    trips: Annotated[
+        list[str] | None,
+        typer.Option(help="How often a loop runs that data end: name=number.", rich_help_panel=WORKLOAD),
     ] = None,
-    fallback: Annotated[
-        str | None, typer.Option(help="What the machine cannot run: 'error' (default), or on the 'host', at its cost.")
-    ] = None,
-    place: Annotated[list[str] | None, typer.Option(help="Run an operation there: name=host or name=machine.")] = None,
-    mapping: Annotated[
-        str | None,
-        typer.Option(help="profile (default), cost, heuristic, tuned, gemmini, pytorchsim; a .json file."),
-    ] = None,
-    explain: Annotated[
+    tensors: Annotated[
         list[str] | None,
         typer.Option(
-            help="bounds: the least bytes and time, by operation; memory: addresses by lifetime; fusion: every group."
+            help="What timing reads: a .npz file of arrays by name, or name=uniform, balanced, zipf:1.1.",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(min=0, help="Of random inputs, and of distributions.", rich_help_panel=WORKLOAD)
+    ] = 0,
+    machine: Annotated[
+        str | None,
+        typer.Option(
+            help="Machine (simulated) or device (estimated), by name or file; a program's own if none, or tpu-v3.",
+            rich_help_panel=MACHINE,
+            autocompletion=complete.machines,
+        ),
+    ] = None,
+    set_: _Settings = None,
+    memory: Annotated[
+        str | None, typer.Option(help="ideal, simple or bank; the machine's if none is given.", rich_help_panel=MACHINE)
+    ] = None,
+    network: Annotated[
+        str | None,
+        typer.Option(
+            help="simple, crossbar, mesh, mesh_4x8, ..., a .json file; the machine's if none.", rich_help_panel=MACHINE
+        ),
+    ] = None,
+    cores: Annotated[
+        int | None,
+        typer.Option(help="Cores of the machine that share the work; all by default.", rich_help_panel=MACHINE),
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option(help="Of cores of several sorts the one that runs it.", rich_help_panel=MACHINE)
+    ] = None,
+    resident: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A tensor that stays in the machine's cache; 'auto': what is used most.", rich_help_panel=MACHINE
+        ),
+    ] = None,
+    mapping: Annotated[
+        str | None,
+        typer.Option(
+            help="profile (default), cost, heuristic, tuned, gemmini, pytorchsim; a .json file.",
+            rich_help_panel=COMPILE,
         ),
     ] = None,
     lowering: Annotated[
         str | None,
-        typer.Option(help="native: as the chip's own compiler, where the machine's file says how; best; or both."),
+        typer.Option(
+            help="native: as the chip's own compiler, where the machine's file says how; best; or both.",
+            rich_help_panel=COMPILE,
+        ),
     ] = None,
     fuse: Annotated[
-        str | None, typer.Option(help="all (default), none, or rules with commas between: --fuse list.")
+        str | None,
+        typer.Option(help="all (default), none, or rules with commas between: --fuse list.", rich_help_panel=COMPILE),
     ] = None,
     residency: Annotated[
         list[str] | None,
-        typer.Option(help="What stays in scratchpads: auto, none; or tensor=scratchpad, tensor=memory."),
+        typer.Option(
+            help="What stays in scratchpads: auto, none; or tensor=scratchpad, tensor=memory.", rich_help_panel=COMPILE
+        ),
     ] = None,
-    contexts: Annotated[int | None, typer.Option(min=1, help="Of a core, that share every kernel.")] = None,
-    tensors: Annotated[
-        list[str] | None,
-        typer.Option(help="What timing reads: a .npz file of arrays by name, or name=uniform, balanced, zipf:1.1."),
+    contexts: Annotated[
+        int | None, typer.Option(min=1, help="Of a core, that share every kernel.", rich_help_panel=COMPILE)
     ] = None,
     zero_tiles: Annotated[
-        str | None, typer.Option(help="skip: tiles of weights that are all zero; test: of activations too; off: none.")
+        str | None,
+        typer.Option(
+            help="skip: tiles of weights that are all zero; test: of activations too; off: none.",
+            rich_help_panel=COMPILE,
+        ),
     ] = None,
-    passes: Annotated[
-        str | None, typer.Option(help="What is recognised in a model: all, none, or passes' names with commas between.")
+    fallback: Annotated[
+        str | None,
+        typer.Option(
+            help="What the machine cannot run: 'error' (default), or on the 'host', at its cost.",
+            rich_help_panel=COMPILE,
+        ),
     ] = None,
-    resident: Annotated[
-        list[str] | None, typer.Option(help="A tensor that stays in the machine's cache; 'auto': what is used most.")
+    place: Annotated[
+        list[str] | None,
+        typer.Option(help="Run an operation there: name=host or name=machine.", rich_help_panel=COMPILE),
     ] = None,
-    trips: Annotated[list[str] | None, typer.Option(help="How often a loop runs that data end: name=number.")] = None,
     collectives: Annotated[
         str | None,
-        typer.Option(help="Operations between devices: 'error' (default), or 'untimed' as on one of alike devices."),
+        typer.Option(
+            help="Operations between devices: 'error' (default), or 'untimed' as on one of alike devices.",
+            rich_help_panel=COMPILE,
+        ),
+    ] = None,
+    verify_: Annotated[
+        bool, typer.Option("--verify", help="Execute and compare with the reference.", rich_help_panel=CHECK)
+    ] = False,
+    accuracy_: Annotated[
+        str | None,
+        typer.Option(
+            "--accuracy",
+            help="Errors of a quantized model against 'f32': itself, or a model's name or file.",
+            rich_help_panel=CHECK,
+        ),
+    ] = None,
+    against: Annotated[
+        str,
+        typer.Option(
+            help="--verify compares with the 'reference', or also the 'source': the graph as imported.",
+            rich_help_panel=CHECK,
+        ),
+    ] = "reference",
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write the result; - for standard output.", rich_help_panel=OUTPUT)
+    ] = None,
+    timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.", rich_help_panel=OUTPUT)] = None,
+    report: Annotated[
+        str | None, typer.Option(help="Write a page of pictures and tables (HTML).", rich_help_panel=OUTPUT)
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.", rich_help_panel=OUTPUT)] = False,
+    everything: All = False,
+    advice: Annotated[
+        bool | None,
+        typer.Option(
+            help="Simulate changed machines, and say which change helps most: done unless it takes minutes.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    explain: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="bounds: the least bytes and time, by operation; memory: addresses by lifetime; fusion: every group.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
 ) -> None:
-    """Compile, simulate and explain a workload."""
+    """Compile, simulate and explain a workload; on a device, estimate it."""
     with step(f"reading {model}"):
         loaded = load(model, batch, context, phase, dtype, passes)
     own = loaded.machine if isinstance(loaded, Program) else None
-    target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
+    named = load_target(machine or own or "tpu-v3")
+    out = Output(json_, report, quiet, advice, everything)
+    if isinstance(named, Device):
+        run_estimate(given, loaded, named, out)
+        return
+    target = named.replace(_changes(set_ or []))
     if network is not None and isinstance(loaded, Graph):
         target = target.replace({"network.kind": network})
     explained = asked_for(explain)
     both = lowering == "both"
-    if lowering not in (None, "both", *LOWERINGS):
-        hint, allowed = nearest(lowering, (*LOWERINGS, "both")), "native, best, both"
-        raise user_error(
-            "unknown lowering", place="--lowering", value=f"'{lowering}'", allowed=allowed, suggestion=hint
-        )
-    if both and not has_profile(target):
-        what = f"the file of {target.name} has no lowering profile: there is one lowering to look at"
-        raise user_error(what, place="--lowering", value="'both'", allowed="best")
-    if both and (timeline or report or verify_):
-        raise user_error(
-            "of one program alone", place="--timeline, --report, --verify", allowed="--lowering native, best"
-        )
+    _check_lowering(lowering, target, bool(timeline or report or verify_))
     options: dict[str, Any] = {"fallback": fallback, "cores": cores, "sort": sort, "mapping": mapping, "fuse": fuse}
     options |= {"residency": _residency(residency), "contexts": contexts, "collectives": collectives}
     options |= {"zero_tiles": zero_tiles, "lowering": "native" if both else lowering}
@@ -212,7 +307,7 @@ def run(
     if verify_:
         with step("executing and comparing"):
             outcome = verify(program, seed=seed, against=against)
-        typer.echo(str(outcome), err=json_ == "-")
+        say(verified(outcome, everything), err=json_ == "-")
         if not outcome.ok:
             raise typer.Exit(1)
     errors = None
@@ -223,7 +318,7 @@ def run(
                 None if accuracy_ == "f32" else load(accuracy_, batch, context, phase, dtype, passes),
                 seed=seed,
             )
-    with step("simulating"):
+    with step(f"simulating {target.name}"):
         stays = "auto" if resident == ["auto"] else resident or []
         with_options: dict[str, Any] = {"memory": memory, "network": network, "timeline": timeline is not None}
         with_options |= {"resident": stays, "tensors": _arrays(tensors or []), "seed": seed}
@@ -233,26 +328,18 @@ def run(
             result.data["accuracy"] = errors.data
     if timeline:
         result.timeline(timeline)
-    if report:
-        result.report(report)
-    if json_:
-        write(result.data if second is None else {"native": result.data, "best": second.data}, json_)
+    out.write(result if second is None else None, {"native": result, "best": second} if second is not None else {})
     if json_ == "-":
         return
     if second is not None:
         show_both(result, second)
-    elif quiet:
-        typer.echo(result.summary())
     else:
-        long = result.data["fidelity"].get("memory") == "bank" and result.memory_bytes > LONG_WITH_BANKS
-        with step("simulating changed machines"):
-            best = result.explain()[0] if (not long if advice is None else advice) else None
-        show(result, best)
-        if long and advice is None:
-            typer.echo("Changed machines were not simulated, which takes long with banks: --advice does it.")
-    show_explained(result, explained, program)
+        out.show(result)
+    show_explained(result, explained, program, everything)
     if second is not None and other is not None:
-        show_explained(second, explained, other)
+        show_explained(second, explained, other, everything)
+    if second is None:
+        out.advise(result)
 
 
 def register(app: typer.Typer) -> None:
@@ -261,4 +348,4 @@ def register(app: typer.Typer) -> None:
     Args:
         app: of the command line.
     """
-    app.command()(run)
+    app.command(epilog=epilog("run"))(run)

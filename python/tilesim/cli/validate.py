@@ -12,12 +12,22 @@ from ..base.paths import sample
 from ..validation import noc as noc_table
 from ..validation import sparse as sparse_table
 from ..validation import tables
-from .analytic import DeviceName, Json, ProfileFile
+from .analytic import DeviceName, ProfileFile
+from .examples import epilog
 from .load import write
+from .options import OUTPUT, WORKLOAD, Html, Preset
+from .screen import Lines, say, wrapped
 from .show import step
+from .tables import Column, layout, name, number, text
 
-_Cases = Annotated[str | None, typer.Option(help="CSV with measured times in latency_ms; the shipped sample if none.")]
-_Html = Annotated[str | None, typer.Option(help="Write a page.")]
+Json = Annotated[
+    str | None,
+    typer.Option("--json", help="Write the validation file; - for standard output.", rich_help_panel=OUTPUT),
+]
+_Cases = Annotated[
+    str | None,
+    typer.Option(help="CSV with measured times in latency_ms; the shipped sample if none.", rich_help_panel=WORKLOAD),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -26,8 +36,8 @@ def register(app: typer.Typer) -> None:
     Args:
         app: of `tilesim validate`.
     """
-    for name, command in _COMMANDS.items():
-        app.command(name)(command)
+    for table, command in _COMMANDS.items():
+        app.command(table, epilog=epilog(f"validate {table}"))(command)
 
 
 def cases_of(table: str, cases: str | None) -> str:
@@ -45,14 +55,14 @@ def cases_of(table: str, cases: str | None) -> str:
 
 def _said(table: str, cases: str | None) -> None:
     if cases is None:
-        typer.echo(f"{table}: the shipped sample of the table; --cases takes a whole one")
+        say(wrapped(f"{table}: the shipped sample of the table; --cases takes a whole one", hang="  "))
 
 
 def validate_tpu_v3(
     cases: Annotated[
         str | None, typer.Option(help="CSV: workload, measured_cycles_at_940MHz; the shipped sample if none.")
     ] = None,
-    machine: Annotated[str, typer.Option(help="Preset or file.")] = "tpu-v3",
+    machine: Preset = "tpu-v3",
     memory: Annotated[str | None, typer.Option(help="ideal, simple or bank instead of the machine's own.")] = None,
     json_: Json = None,
 ) -> None:
@@ -64,17 +74,15 @@ def validate_tpu_v3(
     if json_ == "-":
         return
     _said("tpu-v3", cases)
-    for row in report["rows"]:
-        outcome = f"{row['predicted_cycles']:>12,} {row['error']:>+8.1%}" if row["status"] == "ok" else row["reason"]
-        typer.echo(f"{row['workload']:<34} {row['measured_cycles'] or 0:>12,.0f} {outcome}")
-    typer.echo(
-        f"{report['n']} rows: mean {report['mean_abs_error']:.1%}, median {report['median_abs_error']:.1%}, "
-        f"worst {report['max_abs_error']:.1%}; {report['n_unsupported']} not simulated"
-    )
+    say(_compared(report, [name("workload")], lambda row: [row["workload"]]))
+    _summary(report, 1)
+    lines = []
     for family, left in report["leave_one_family_out"].items():
         share = left["memory_efficiency"]
-        said = "nothing fitted" if share is None else f"memory.efficiency {share:.3f}"
-        typer.echo(f"leave {family} out: {said}, mean {left['mean_abs_error']:.1%}")
+        told = "nothing fitted" if share is None else f"memory.efficiency {share:.3f}"
+        lines += wrapped(f"leave {family} out: {told}, mean {left['mean_abs_error']:.1%}", hang="  ")
+    if lines:
+        say(lines)
 
 
 def validate_noc(
@@ -94,7 +102,7 @@ def validate_noc(
         write(report, json_)
     if json_ != "-":
         _said("noc", cases)
-        typer.echo("\n".join(noc_table.lines(report)))
+        _noc(report)
 
 
 def validate_dram(
@@ -113,10 +121,8 @@ def validate_dram(
     if json_ == "-":
         return
     _said("dram", cases)
-    for row in report["rows"]:
-        name = f"{row['part']:<14} {row['pattern']:<24} {row['inject_every_cycles']:>2}"
-        outcome = f"{row['predicted_cycles']:>10,} {row['error']:>+8.2%}" if row["status"] == "ok" else row["reason"]
-        typer.echo(f"{name} {row['measured_cycles'] or 0:>10,.0f} {outcome}")
+    columns = [name("part", least=10), name("pattern", 0, 10), number("every", 2)]
+    say(_compared(report, columns, lambda row: [row["part"], row["pattern"], row["inject_every_cycles"]]))
     _summary(report)
 
 
@@ -140,14 +146,57 @@ def validate_sparse(
     _reasons(report)
 
 
+def _number(row: dict[str, Any], key: str, form: str) -> str:
+    return format(row[key], form) if row.get(key) is not None else "–"
+
+
+def _compared(report: dict[str, Any], columns: list[Column], cells: Callable[[dict[str, Any]], list[Any]]) -> Lines:
+    """Rows with measured and predicted cycles; a reason where nothing was predicted."""
+    rows = [
+        [
+            *cells(row),
+            _number(row, "measured_cycles", ",.0f"),
+            _number(row, "predicted_cycles", ",.0f") if row["status"] == "ok" else "–",
+            f"{100 * row['error']:+.2f}" if row["status"] == "ok" else "–",
+            "" if row["status"] == "ok" else row["reason"],
+        ]
+        for row in report["rows"]
+    ]
+    columns = [*columns, number("measured, cycles", 1), number("predicted, cycles"), number("error, %")]
+    if any(row[-1] for row in rows):
+        return layout([*columns, text("reason", 0, 16)], rows)
+    return layout(columns, [row[:-1] for row in rows])
+
+
+def _noc(report: dict[str, Any]) -> None:
+    rows = []
+    for row in report["rows"]:
+        measure = "latency" if row["state"] == "stable" else "accepted"
+        done = row["status"] == "ok"
+        cells = [row["network"], row["traffic"], row["packet_flits"], row["offered_flits_per_node_per_cycle"], measure]
+        cells += [_number(row, f"{sort}_{measure}", ".4g") if done else "–" for sort in ("measured", "predicted")]
+        rows.append([*cells, f"{100 * row['error']:+.1f}" if done else "–", row["group"] if done else row["reason"]])
+    columns = [name("network", least=8), name("traffic", least=8), number("flits", 2), number("load", 1)]
+    columns += [name("of", 3, 8), number("measured"), number("predicted"), number("error, %"), text("group", 0, 10)]
+    say(layout(columns, rows))
+    _groups(report, 2)
+
+
 def _groups(report: dict[str, Any], digits: int = 1) -> None:
-    width = max([len("group"), *map(len, report["groups"])])
-    typer.echo(f"{'group':<{width}}  {'rows':>6} {'mean':>7} {'median':>7} {'worst':>7}  not predicted")
-    for key, row in {**report["groups"], "all": report}.items():
-        typer.echo(
-            f"{key:<{width}}  {row['n']:>6} {row['mean_abs_error']:>7.{digits}%} "
-            f"{row['median_abs_error']:>7.{digits}%} {row['max_abs_error']:>7.{digits}%}  {row['n_unsupported']}"
-        )
+    def cell(row: dict[str, Any], key: str) -> str:
+        return f"{100 * row[key]:,.{digits}f}"
+
+    columns = [name("group"), number("rows"), number("mean, %"), number("median, %", 2), number("worst, %", 1)]
+    cells = [
+        [
+            key,
+            f"{row['n']:,}",
+            *(cell(row, f"{one}_abs_error") for one in ("mean", "median", "max")),
+            row["n_unsupported"],
+        ]
+        for key, row in {**report["groups"], "all": report}.items()
+    ]
+    say(layout([*columns, number("not predicted")], cells))
 
 
 def validate_network(
@@ -171,11 +220,10 @@ def validate_network(
         _reasons(report)
 
 
-def _summary(report: dict[str, Any]) -> None:
-    typer.echo(
-        f"{report['n']} rows: mean {report['mean_abs_error']:.2%}, median {report['median_abs_error']:.2%}, "
-        f"worst {report['max_abs_error']:.2%}; {report['n_unsupported']} not simulated"
-    )
+def _summary(report: dict[str, Any], digits: int = 2) -> None:
+    mean, median, worst = (report[f"{one}_abs_error"] for one in ("mean", "median", "max"))
+    told = f"{report['n']} rows: mean {mean:.{digits}%}, median {median:.{digits}%}, worst {worst:.{digits}%}"
+    say(wrapped(f"{told}; {report['n_unsupported']} not simulated", hang="  "))
 
 
 def _validate(
@@ -197,17 +245,15 @@ def _validate(
     _said(table, cases)
     _groups(report)
     for key, row in (decisions(report) if table == "gemm" else {}).items():
-        typer.echo(
-            f"does it help? {key}: right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}; "
-            f"always the majority {row['majority']:.1%}"
-        )
+        told = f"right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}"
+        say(wrapped(f"does it help? {key}: {told}; always the majority {row['majority']:.1%}", hang="  "))
     _reasons(report)
 
 
 def _reasons(report: dict[str, Any]) -> None:
     reasons = {row["reason"] for row in report["rows"] if row["status"] != "ok"}
     for reason in sorted(reasons)[:10]:
-        typer.echo(f"not predicted: {reason}")
+        say(wrapped(f"not predicted: {reason}", hang="  "))
 
 
 def validate_gemm(
@@ -215,7 +261,7 @@ def validate_gemm(
     device: DeviceName = "auto",
     profile: ProfileFile = None,
     json_: Json = None,
-    html: _Html = None,
+    html: Html = None,
 ) -> None:
     """Compare predicted with measured matrix products."""
     _validate("gemm", cases, device, profile, json_, html)
@@ -226,7 +272,7 @@ def validate_attention(
     device: DeviceName = "auto",
     profile: ProfileFile = None,
     json_: Json = None,
-    html: _Html = None,
+    html: Html = None,
 ) -> None:
     """Compare predicted with measured attention kernels."""
     _validate("attention", cases, device, profile, json_, html)
@@ -237,7 +283,7 @@ def validate_conv(
     device: DeviceName = "auto",
     profile: ProfileFile = None,
     json_: Json = None,
-    html: _Html = None,
+    html: Html = None,
 ) -> None:
     """Compare predicted with measured convolutions."""
     _validate("conv", cases, device, profile, json_, html)
@@ -248,7 +294,7 @@ def validate_vector(
     device: DeviceName = "auto",
     profile: ProfileFile = None,
     json_: Json = None,
-    html: _Html = None,
+    html: Html = None,
 ) -> None:
     """Compare predicted with measured elementwise operations, softmax and normalization."""
     _validate("vector", cases, device, profile, json_, html)

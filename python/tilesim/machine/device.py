@@ -317,6 +317,11 @@ def _plain(text: str) -> str:
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
+def is_label(text: str) -> bool:
+    """Whether `Device.named` knows a name or label (without a power state)."""
+    return _plain(text) in _labels()
+
+
 @cache
 def _shipped(name: str) -> Device:
     return Device.load(_read(configs_dir() / "devices" / f"{name}.json"))

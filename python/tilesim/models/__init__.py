@@ -14,7 +14,9 @@ from typing import Any
 from ..base.arguments import whole
 from ..base.checked import checked
 from ..base.errors import nearest, user_error
+from ..base.table import Table
 from ..graph import Graph
+from ._listing import table_of
 from .clip import clip_vit_b_32
 from .decoder import deepseek_moe_16b, llama_3_8b, llama_3_70b, mistral_7b, mixtral_8x7b, qwen2_5_1_5b
 from .deepseek import deepseek_v3
@@ -53,6 +55,7 @@ __all__ = [
     "resnet34",
     "resnet50",
     "stable_diffusion_1_5_unet",
+    "table",
     "vgg16",
     "vit_b_16",
 ]
@@ -102,6 +105,17 @@ def names() -> list[str]:
         Their names.
     """
     return list(_MODELS)
+
+
+@checked()
+def table() -> Table:
+    """The networks that `build` knows, with their sizes and what they are built with unless told otherwise.
+
+    Returns:
+        Rows with name, kind, parameters, dtype (of most weights), batch, context (tokens; None: reads none), phase
+        ("": has none).
+    """
+    return table_of({name: entry.make for name, entry in _MODELS.items()})
 
 
 @checked()

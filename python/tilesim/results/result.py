@@ -12,6 +12,7 @@ from ..base.checked import checked, checked_class
 from ..base.errors import path_text, user_error
 from ..base.files import loads, read_json, read_text, writing
 from ..base.paths import configs_dir
+from ..base.progress import followed
 from ..base.table import Table, amount
 from .accuracy import Accuracy
 from .advice import Advice, changes_to_try
@@ -280,7 +281,7 @@ class Result:
             what = "a result that was stored cannot be simulated again"
             raise user_error(what, suggestion="Simulate the program first")
         changes = changes_to_try(self.data["configuration"], self.host_share > 0)
-        advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
+        advice = [Advice(change, self._again(change).cycles, self.cycles) for change in followed(changes)]
         return sorted(advice, key=lambda item: item.cycles)
 
     @staticmethod

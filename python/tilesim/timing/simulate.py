@@ -18,7 +18,9 @@ from ..graph.trips import measured, open_loops
 from ..loading import GraphLike, as_graph, load
 from ..lowering.compiling import compile
 from ..lowering.profile import has_profile, lowered_as
+from ..machine.device import Device
 from ..machine.machine import Machine, MachineLike
+from ..machine.target import load as load_target
 from ..memory import Part
 from ..network import topology_of
 from ..program.data_roles import attention_data
@@ -29,6 +31,7 @@ from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
 from ..results.result import Result
 from .accuracy import accuracy as accuracy_of
+from .estimated import estimated
 from .execution import inputs_of
 from .execution import verify as verify_program
 from .latencies import TileLatencies
@@ -296,7 +299,7 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
 def run(
     model: Any,
     args: Any = (),
-    machine: MachineLike = "tpu-v3",
+    machine: MachineLike | Device = "tpu-v3",
     *,
     verify: bool = False,
     timeline: bool = False,
@@ -312,7 +315,8 @@ def run(
             a file that `tilesim run` takes.
         args: inputs for verification, on which loops that data end are counted, and from which `simulate` takes or
             computes what timing reads; none: random ones, and what is typical.
-        machine: preset name, file, dict or Machine.
+        machine: preset name, file, dict or Machine; or a device (`ts.machines()` lists both), which is estimated as
+            `ts.estimate` does, and not simulated.
         verify: also execute and compare with the reference kernels.
         timeline: record intervals.
         memory: as for `simulate`.
@@ -320,21 +324,28 @@ def run(
         accuracy: of a quantized graph: `Result.accuracy` has the errors against it in f32, as `ts.accuracy` finds them
             (True), or against this graph.
         options: any other option of `compile` (mapping, fuse, contexts, fallback, place, ...) or of `simulate`
-            (tensors, resident, placement, latencies, replay), by its name there.
+            (tensors, resident, placement, latencies, replay), by its name there; with a device of `estimate`.
 
     Returns:
-        The result.
+        The result; with a device an `Estimate`.
 
     Raises:
-        UserError: as `compile` and `simulate`; for an unknown option; also when verification fails.
+        UserError: as `compile` and `simulate`; for an unknown machine or option, or one that an estimate does not take;
+            also when verification fails.
     """
-    compiled, simulated = divided(options, compile, simulate)
+    target = load_target(machine)
+    compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, compile, simulate)
     graph = as_graph(model, args)
+    if isinstance(target, Device):
+        asked: dict[str, Any] = {"verify": verify, "timeline": timeline, "memory": memory}
+        asked |= {"network": network, "accuracy": accuracy}
+        asked = {name: value for name, value in asked.items() if value}
+        return estimated(graph, target, asked, options, (compile, simulate))
     given = args is not None and not (isinstance(args, (tuple, list, dict)) and not args)
     counts = given and "trips" not in compiled and open_loops(graph)
     if counts:
         compiled["trips"] = measured(graph, inputs_of(graph, args, 0))
-    program = compile(graph, with_network(machine, network), **compiled)
+    program = compile(graph, with_network(target, network), **compiled)
     program.trips_counted = bool(counts)
     if verify:
         outcome = verify_program(program, args or None)

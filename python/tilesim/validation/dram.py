@@ -10,6 +10,7 @@ from .. import memory
 from .._core import Unsupported, UserError
 from ..base.errors import nearest, path_text, user_error
 from ..base.files import read_json
+from ..base.progress import followed
 from ..base.validation import envelope, positive, read_cases
 from ..machine.dram_reference import is_reference_form, part_from_reference
 
@@ -70,7 +71,7 @@ def dram(cases: str | os.PathLike[str], parts: str | os.PathLike[str] | None = N
     others = _parts_beside(cases, parts)
     loaded: dict[str, memory.Part] = {}
     rows = []
-    for given in table:
+    for given in followed(table):
         row: dict[str, Any] = {**given, "status": "ok", "reason": "", "error": None, "fitted": False}
         figures = {column: figure for column, figure in _FIGURES.items() if column in given}
         for figure in figures.values():

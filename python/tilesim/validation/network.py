@@ -14,6 +14,7 @@ from ..analytic.gpu.backward import backward_seconds
 from ..analytic.gpu.compiled import Counted, count, price_kernels
 from ..analytic.profile import Profile
 from ..base.errors import Unsupported, UserError, nearest
+from ..base.progress import followed
 from ..base.validation import envelope, positive, read_cases
 from ..graph import user_error
 from ..machine.device import Device
@@ -159,7 +160,7 @@ def network(cases: str | os.PathLike[str], profile: Profile | str | None = None)
     """
     opened = Profile.open(profile)
     rows = []
-    for case in cases_of(cases):
+    for case in followed(cases_of(cases)):
         row: dict[str, Any] = {**case.row, "status": case.status, "reason": case.reason}
         row.update(measured_ms=case.measured_ms or None, predicted_ms=None, error=None, fitted=_fitted(case.row))
         row.update(predicted_forward_ms=None, predicted_backward_ms=None)

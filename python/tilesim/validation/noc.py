@@ -8,11 +8,12 @@ from typing import Any
 from .. import network
 from .._core import UserError
 from ..base.errors import shown
+from ..base.progress import followed
 from ..base.validation import envelope, positive, read_cases
 from ..graph import user_error
 from ..network import NetworkResult
 
-__all__ = ["lines", "noc"]
+__all__ = ["noc"]
 
 _LOAD = "offered_flits_per_node_per_cycle"
 _LATENCY, _ACCEPTED = "packet_latency_cycles", "accepted_flits_per_node_per_cycle"
@@ -98,7 +99,7 @@ def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
     if seeds < 1:
         raise user_error("a row needs a run", value=str(seeds), allowed="seeds of at least 1")
     rows = []
-    for given in read_cases(cases, _COLUMNS):
+    for given in followed(read_cases(cases, _COLUMNS)):
         row: dict[str, Any] = {**given, "status": "ok", "reason": "", "measured_latency": None}
         row.update({"measured_accepted": None, "error": None, "fitted": False, "group": "invalid"})
         row.update({f"predicted_{name}": None for name in _PREDICTED})
@@ -111,31 +112,3 @@ def noc(cases: str | os.PathLike[str], seeds: int = 3) -> dict[str, Any]:
     _find_near(rows)
     settings = {"seeds": seeds, "virtual_channels": 4, "buffer_flits": 8, "near_saturation": _NEAR}
     return envelope("noc", settings, rows, lambda row: str(row["group"]))
-
-
-def lines(report: dict[str, Any]) -> list[str]:
-    """A validation file of networks as text.
-
-    Args:
-        report: what `noc` returned.
-
-    Returns:
-        One line per row, one per group.
-    """
-    text = []
-    for row in report["rows"]:
-        name = f"{row['network']:<12} {row['traffic']:<10} {row['packet_flits']:>3} {row[_LOAD]:>6}"
-        if row["status"] != "ok":
-            text.append(f"{name}  {row['reason']}")
-            continue
-        measure = "latency" if row["state"] == "stable" else "accepted"
-        text.append(
-            f"{name}  {measure:<8} {row[f'measured_{measure}']:>10.4f} {row[f'predicted_{measure}']:>10.4f} "
-            f"{row['error']:>+8.2%}  {row['group']}"
-        )
-    for name, group in report["groups"].items():
-        text.append(
-            f"{name}: {group['n']} rows, mean {group['mean_abs_error']:.2%}, median {group['median_abs_error']:.2%}, "
-            f"worst {group['max_abs_error']:.2%}"
-        )
-    return text

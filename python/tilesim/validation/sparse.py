@@ -8,6 +8,7 @@ from typing import Any
 
 from ..analytic.sparse import SparseCore, density, reference_patterns
 from ..base.errors import Unsupported, UserError, shown, user_error
+from ..base.progress import followed
 from ..base.validation import envelope, positive, read_cases
 
 __all__ = ["sparse"]
@@ -35,7 +36,7 @@ def sparse(cases: str | os.PathLike[str]) -> dict[str, Any]:
     columns = ("source", "unit", "m", "n", "k", "a_density", "b_density", "cycles", "relative_to_dense")
     table = read_cases(cases, columns)
     rows = []
-    for given in table:
+    for given in followed(table):
         kind = _kind(given)
         relative = not (given["cycles"] or "").strip()
         column = "relative_to_dense" if relative else "cycles"

@@ -11,6 +11,7 @@ from typing import Any
 
 from .. import models, workloads
 from .._core import UserError
+from ..base.progress import followed
 from ..base.validation import envelope, positive, read_cases
 from ..graph import Graph, GraphBuilder, user_error
 from ..machine.machine import Machine
@@ -188,7 +189,7 @@ def tpu_v3(
     if column is None:
         table = read_cases(cases, ("workload", "measured_cycles_at_940MHz"))
     rows = []
-    for given in table:
+    for given in followed(table):
         row: dict[str, Any] = {**given, "status": "ok", "reason": "", "measured_cycles": None}
         row.update(predicted_cycles=None, error=None, fitted=False)
         try:

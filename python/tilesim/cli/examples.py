@@ -1,0 +1,64 @@
+"""Examples that `--help` shows behind the options of a command."""
+
+from __future__ import annotations
+
+__all__ = ["EXAMPLES", "epilog"]
+
+EXAMPLES: dict[str, tuple[str, ...]] = {
+    "run": (
+        "tilesim run resnet18",
+        "tilesim run bert-base --machine tpu-v4 --batch 8",
+        "tilesim run gpt2 --phase decode --context 512 --set core.array.count=4",
+        "tilesim run matmul:512,512,512,bf16 --verify --timeline trace.perfetto",
+        "tilesim run bert-base --machine h100",
+    ),
+    "coverage": ("tilesim coverage bert-base", "tilesim coverage resnet18 --machine tpu-v4 --all"),
+    "profile": ("tilesim profile mlp --runs 1", "tilesim profile mlp --batch 8 --all"),
+    "map": (
+        "tilesim map bert-base",
+        "tilesim map matmul:512,512,512 --show",
+        "tilesim map matmul:512,512,512 --tiles m=128",
+    ),
+    "tune": ("tilesim tune matmul:512,512,512 --budget 8", "tilesim tune mlp --budget 4 --save best.json"),
+    "roofline": (
+        "tilesim roofline bert-base --device h100",
+        "tilesim roofline llama-3-8b --phase decode --scheme int4_wo",
+    ),
+    "crossover": (
+        "tilesim crossover h100 fp8",
+        "tilesim crossover t4 int8 --shape 1:4096,4096,4096",
+        "tilesim crossover h100 --model gpt2",
+    ),
+    "suite": ("tilesim suite vision", "tilesim suite llm --device h100 --device mi300x"),
+    "calibrate": ("tilesim calibrate measurements.csv --device h100 --save profile.json",),
+    "doctor": ("tilesim doctor",),
+    "machine list": ("tilesim machine list",),
+    "machine show": ("tilesim machine show tpu-v3",),
+    "device list": ("tilesim device list",),
+    "device show": ("tilesim device show h100",),
+    "model list": ("tilesim model list",),
+    "model show": ("tilesim model show llama-3-8b --phase decode",),
+    "measure cpu": ("tilesim measure cpu --save cpu.csv --seconds 30",),
+    "measure cuda": ("tilesim measure cuda --save gpu.csv",),
+    "validate tpu-v3": ("tilesim validate tpu-v3", "tilesim validate tpu-v3 --cases measured.csv --json report.json"),
+    "validate noc": ("tilesim validate noc --seeds 1",),
+    "validate dram": ("tilesim validate dram",),
+    "validate gemm": ("tilesim validate gemm", "tilesim validate gemm --cases measured.csv --device h100"),
+    "validate attention": ("tilesim validate attention",),
+    "validate conv": ("tilesim validate conv",),
+    "validate vector": ("tilesim validate vector",),
+    "validate sparse": ("tilesim validate sparse",),
+    "validate network": ("tilesim validate network",),
+}
+
+
+def epilog(command: str) -> str:
+    """What stands below the options.
+
+    Args:
+        command: its words.
+
+    Returns:
+        The examples, a paragraph each, as typer lays them out.
+    """
+    return "\n\n".join(["Examples:", *(f"  {line}" for line in EXAMPLES[command])])

@@ -1,0 +1,67 @@
+"""Where the result of a run goes: files, the terminal, advice behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import typer
+
+from ..results.result import Result
+from .load import write
+from .screen import say, wrapped
+from .show import advise, show
+
+__all__ = ["Output"]
+
+LONG_WITH_BANKS = 4_000_000_000
+"""Bytes moved beyond which changed machines are not simulated unless asked for: some ten seconds each."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """What a run was asked to write."""
+
+    json: str | None = None
+    report: str | None = None
+    quiet: bool = False
+    advice: bool | None = None
+    everything: bool = False
+
+    def write(self, result: Result | None, several: Mapping[str, Result] | None = None) -> None:
+        """Writes the files that were asked for.
+
+        Args:
+            result: of the run; none: there are several.
+            several: by name.
+        """
+        if self.report and result is not None:
+            result.report(self.report)
+        if self.json:
+            named = {name: one.data for name, one in (several or {}).items()}
+            write(named if result is None else result.data, self.json)
+
+    def show(self, result: Result) -> None:
+        """Prints a result.
+
+        Args:
+            result: of the run.
+        """
+        if self.quiet:
+            typer.echo(result.summary())
+        else:
+            show(result, self.everything)
+
+    def advise(self, result: Result) -> None:
+        """Tries what would help, after the result is seen.
+
+        Args:
+            result: of the run.
+        """
+        if self.quiet or self.advice is False:
+            return
+        long = result.data["fidelity"].get("memory") == "bank" and result.memory_bytes > LONG_WITH_BANKS
+        if not long or self.advice:
+            advise(result)
+            return
+        say(["", *wrapped("Changed machines were not simulated, which takes long with banks: --advice does it.")])

@@ -1,0 +1,91 @@
+"""One vocabulary for what a workload runs on: machines, which are simulated, and devices, which are estimated."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.checked import checked
+from ..base.errors import UserError, nearest, user_error
+from ..base.files import read_json
+from ..base.presets import is_shipped
+from ..base.table import Table
+from .device import Device, is_label
+from .machine import Machine, MachineLike
+
+__all__ = ["load", "machines"]
+
+
+def load(source: MachineLike | Device) -> Machine | Device:
+    """A machine or a device, by one name.
+
+    Args:
+        source: a machine's name, or a device's with a power state behind "@" or without; a file or dict of either (its
+            `schema` tells which); a Machine or a Device.
+
+    Returns:
+        What it names.
+
+    Raises:
+        UserError: for an unknown name, with the nearest of both kinds; as `Machine.load` and `Device.load`.
+    """
+    if isinstance(source, Device):
+        return source
+    if isinstance(source, Mapping):
+        return Device.load(source) if source.get("schema") == "tilesim.device" else Machine.load(source)
+    if not isinstance(source, (str, os.PathLike)):
+        return Machine.load(source)
+    text = os.fspath(source)
+    if not isinstance(text, str) or is_shipped(text, "machines", Machine.names()):
+        return Machine.load(source)
+    if is_label(text.partition("@")[0]):
+        return Device.named(text)
+    if os.path.isfile(text):
+        return Device.load(source) if _is_device(text) else Machine.load(source)
+    if text.endswith((".json", ".toml")) or os.path.exists(text):
+        return Machine.load(source)  # which says what is wrong with it
+    known = [*Machine.names(), *Device.names()]
+    raise user_error(
+        "unknown machine or device",
+        value=f"'{text}'",
+        allowed=", ".join(known),
+        suggestion=nearest(text.lower(), known),
+    )
+
+
+def _is_device(path: str) -> bool:
+    try:
+        data = read_json(path)
+    except UserError:
+        return False
+    return isinstance(data, dict) and data.get("schema") == "tilesim.device"
+
+
+def _row(name: str, kind: str, device: Device) -> dict[str, Any]:
+    present = {dtype: rate for dtype, rate in device.matrix.items() if rate.how != "absent"}
+    best = max(present, key=lambda dtype: present[dtype].flops_per_second, default="")
+    half = device.matrix.get("bf16")
+    return {
+        "name": name,
+        "kind": kind,
+        "description": device.description,
+        "peak_tflops": present[best].flops_per_second / 1e12 if best else 0.0,
+        "peak_dtype": best,
+        "bf16_tflops": half.flops_per_second / 1e12 if half and half.how != "absent" else None,
+        "vector_tflops": device.vector_rate("f32") / 1e12,
+        "memory_gbytes_per_second": device.memory.bytes_per_second / 1e9,
+    }
+
+
+@checked()
+def machines() -> Table:
+    """Everything that a workload can run on: machines, which are simulated, then devices, which are estimated.
+
+    Returns:
+        Rows with name, kind ("machine", "device"), description, peak_tflops (TFLOP/s of matrix products, whole
+        machine, no zeros skipped) in its fastest dtype, peak_dtype, bf16_tflops (None: no bf16), vector_tflops (f32),
+        memory_gbytes_per_second (10⁹ bytes).
+    """
+    rows = [_row(name, "machine", Device.from_machine(name)) for name in Machine.names()]
+    return Table(rows + [_row(name, "device", Device.load(name)) for name in Device.names()])

@@ -1,0 +1,364 @@
+"""Every command at every width: no line is longer, no word is cut; terminals, pipes, progress, help, completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tilesim as ts
+from support.command import tilesim
+from support.junk_cli import commands
+from support.terminal import ESCAPES, Seen, seen
+from tilesim.base.paths import sample
+from tilesim.cli import complete
+from tilesim.cli.examples import EXAMPLES
+from tilesim.cli.main import app
+from tilesim.models._listing import KINDS
+
+WIDTHS = (60, 80, 120, 200)
+MEASURES = ("measure cpu", "measure cuda")  # what runs as long as the hardware takes, or needs a GPU
+LINES = (
+    "run bert-base",
+    "run resnet18 --no-advice --explain bounds,memory,fusion",
+    "run matmul:256,256,256 --lowering both",
+    "run mlp --verify --no-advice",
+    "run bert-base --machine h100",
+    "run bert-base --machine h100 --all --no-advice",
+    "coverage bert-base",
+    "profile mlp --runs 1",
+    "map bert-base",
+    "map matmul:256,256,256 --show --budget 2",
+    "tune mlp --budget 2 --history",
+    "calibrate measurements.csv --device h100",
+    "roofline bert-base",
+    "roofline llama-3-8b --phase decode",
+    "crossover h100",
+    "crossover h100 fp8",
+    "crossover h100 --errors",
+    "crossover h100 --model gpt2",
+    "suite llm",
+    "doctor",
+    "machine list",
+    "machine show tpu-v3",
+    "device list",
+    "device show h100",
+    "model list",
+    "model show bert-base",
+    "validate tpu-v3",
+    "validate noc --seeds 1 --cases noc.csv",
+    "validate dram",
+    "validate gemm",
+    "validate attention",
+    "validate conv",
+    "validate vector",
+    "validate sparse",
+    "validate network --cases network.csv",
+)
+QUICK = 3  # examples of a command that tests run, at most
+#: examples that take long, or read a file that the reader has
+NOT_RUN = ("llama-3-8b", "measure", "measured.csv", "suite llm", "validate noc", "validate network")
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with measurements."""
+    monkeypatch.chdir(tmp_path)
+    header, *rows = sample("gemm").read_text(encoding="utf-8").splitlines()
+    own = "\n".join([header, *(row for row in rows if row.startswith("H100"))])
+    Path("measurements.csv").write_text(own + "\n", encoding="utf-8")
+    for table in ("noc", "network"):  # the first rows of what takes long
+        few = sample(table).read_text(encoding="utf-8").splitlines()[:4]
+        Path(f"{table}.csv").write_text("\n".join(few) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_every_command_is_looked_at() -> None:
+    assert {" ".join(words) for words, _ in commands()} <= {
+        name for line in LINES for name in (line.split()[0], " ".join(line.split()[:2]))
+    }
+
+
+def words_of(text: str) -> set[str]:
+    return set(text.split())
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_lines_fit_and_no_word_is_cut(line: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The words of every width are those of a pipe without limit, or a name around its left out middle."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    whole = tilesim(*shlex.split(line))
+    assert whole.returncode == 0, whole.stderr
+    known = words_of(whole.stdout)
+    for width in WIDTHS:
+        monkeypatch.setenv("COLUMNS", str(width))
+        told = tilesim(*shlex.split(line)).stdout
+        assert told and "\x1b" not in told
+        assert max(map(len, told.splitlines())) <= width, (width, max(told.splitlines(), key=len))
+        body = re.sub(r"Left out on[^(]*\(all\s+columns\s+take\s+[\d,]+\)", "", told)
+        cut = {word for word in words_of(body) - known if "…" not in word}
+        if line.startswith("profile"):  # times of this computer
+            cut = {word for word in cut if not re.fullmatch(r"[\d.,]+", word)}
+        assert not cut, (width, cut)
+        for word in words_of(body) - known - cut:
+            left, _, right = word.partition("…")
+            assert any(one.startswith(left) and one.endswith(right) for one in known | {whole.stdout}) or left in told
+
+
+@pytest.mark.parametrize("words", [[], *[list(words) for words, _ in commands()]], ids=lambda words: " ".join(words))
+def test_help_fits(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for width in (80, 120):
+        monkeypatch.setenv("COLUMNS", str(width))
+        monkeypatch.setenv("TERMINAL_WIDTH", str(width))
+        text = tilesim(*words, "--help").stdout
+        assert max(map(len, text.splitlines())) <= width
+        for line in EXAMPLES.get(" ".join(words), ()):
+            assert line in re.sub(r"\s+", " ", text)
+
+
+def test_every_command_has_examples() -> None:
+    assert {" ".join(words) for words, _ in commands()} | set(MEASURES) == set(EXAMPLES)
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_examples_parse(command: str) -> None:
+    from typer.main import get_command
+
+    for line in EXAMPLES[command]:
+        assert line.startswith(f"tilesim {command}") and len(line) < 78
+        group, words = get_command(app), shlex.split(line)[1:]
+        while hasattr(group, "commands"):
+            group = group.commands[words.pop(0)]
+        context = group.make_context(command, words)
+        assert not context.args
+
+
+@pytest.mark.parametrize(
+    "line", [line for lines in EXAMPLES.values() for line in lines[:QUICK] if not any(one in line for one in NOT_RUN)]
+)
+def test_examples_run(line: str, here: Path) -> None:
+    done = tilesim(*shlex.split(line)[1:])
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_options_come_in_groups() -> None:
+    told = tilesim("run", "--help").stdout
+    places = [told.index(f" {panel} ") for panel in ("Workload", "Machine", "Compile", "Check", "Output")]
+    assert places == sorted(places)
+
+
+def test_what_is_piped_is_whole_and_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No names shortened, no column left out, no escape codes, twice the same."""
+    monkeypatch.delenv("COLUMNS", raising=False)
+    for line in ("roofline bert-base", "run bert-base --no-advice", "machine show tpu-v3"):
+        told = tilesim(*shlex.split(line)).stdout
+        assert "…" not in told and "Left out" not in told and "\x1b" not in told
+        assert told == tilesim(*shlex.split(line)).stdout
+
+
+def test_all_unfolds() -> None:
+    """209 operations of BERT on a device, each by itself; folded they are fewer, and their times add up."""
+    graph = ts.models.bert_base()
+    rows = ts.estimate(graph, "h100").terms().rows
+    for line in ("roofline bert-base --all", "run bert-base --machine h100 --all --no-advice"):
+        told = tilesim(*shlex.split(line)).stdout
+        assert all(row["operation"] in told for row in rows)
+        assert "×" not in told and "more operations" not in told
+    folded = tilesim("roofline", "bert-base").stdout
+    assert "encoder.layer.*.output.dense ×12" in folded and "encoder.layer.0." not in folded
+    listed = [float(one) for one in re.findall(r"^\S+(?: ×\d+)? +([\d.]+) +[\d.]+ +[a-z]+ ", folded, re.MULTILINE)]
+    share = re.search(r"more operations, ([\d.]+)%", folded)
+    rest = float(share[1]) / 100 if share else 0.0
+    total = sum(row["ms"] for row in rows)
+    assert sum(listed) == pytest.approx(total * (1 - rest), rel=0.01)
+
+
+def test_json_is_never_folded(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    assert tilesim("run", "bert-base", "--machine", "h100", "--json", str(path), "--quiet").returncode == 0
+    names = [row["name"] for row in ts.Result.load(path).data["operations"]]
+    assert len(names) > 150 and not any("*" in one or "×" in one for one in names)
+
+
+def drawn(screen: Seen) -> str:
+    """What stays on the screen: without lines that a spinner drew and wiped."""
+    left = re.sub(r"[^\n]*\r\n(?:\x1b\[\?25h)?\r\x1b\[1A\x1b\[2K", "", screen.text)
+    return re.sub(r"[^\n]*\r(?!\n)", "", ESCAPES.sub("", left)).replace("\r\n", "\n")
+
+
+def test_a_terminal_has_colours_and_bars_unless_it_wants_none() -> None:
+    line = ["roofline", "bert-base"]
+    full = seen(line, 120)
+    assert full.code == 0 and "\x1b[" in full.text and "█" in full.text
+    for words, variables in (
+        (line, {"NO_COLOR": "1"}),
+        (["--no-color", *line], {}),
+        (line, {"TERM": "dumb"}),
+    ):
+        bare = seen(words, 120, **variables)
+        assert bare.code == 0
+        assert not re.search(r"\x1b\[[0-9;]*m", bare.text), (words, variables)
+    assert "\x1b" not in bare.text and "█" not in bare.text  # of a dumb one
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_lines_fit_a_terminal(width: int) -> None:
+    told = drawn(seen(["run", "bert-base"], width))
+    lines = told.splitlines()
+    assert max(map(len, lines)) <= width
+    assert any("What would help" in line for line in lines)
+
+
+def test_a_spinner_moves_while_the_core_simulates() -> None:
+    screen = seen(["run", "llama-3-8b", "--context", "512", "--no-advice"], 100)
+    assert screen.code == 0
+    assert screen.plain.index("simulating tpu-v3") < screen.plain.index("Busy:")
+    assert len(set(re.findall(r"([⠀-⣿]) simulating tpu-v3", screen.plain))) > 3
+    assert not any("simulating" in line for line in drawn(screen).splitlines())
+
+
+def test_the_result_comes_before_what_would_help_is_tried() -> None:
+    screen = seen(["run", "llama-3-8b", "--context", "64"], 100)
+    assert screen.code == 0
+    places = [screen.plain.index(one) for one in ("How it was modelled:", "trying changes", "What would help")]
+    assert places == sorted(places)
+    assert re.search(r"trying changes \d/\d, \d+ s, \d+ s left", screen.plain)
+    assert not any("trying" in line for line in drawn(screen).splitlines())
+
+
+def test_ctrl_c_while_it_is_drawn() -> None:
+    screen = seen(["run", "llama-3-8b"], 80, stop_after="simulating")
+    assert screen.code == 130
+    assert "Traceback" not in screen.text
+    assert screen.text.count("\x1b[?25l") == screen.text.count("\x1b[?25h"), "the cursor is shown again"
+
+
+def test_names_with_markup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    b = ts.GraphBuilder("[bold]g[/bold]")
+    x = b.linear(b.input("x", (8, 8)), 8, name="[red]a[/red]")
+    b.output(b.linear(x, 8, name="<b>c</b>"), "y")
+    path = tmp_path / "graph.json"
+    b.build().save(path)
+    screen = seen(["run", str(path), "--no-advice"], 100)
+    assert screen.code == 0 and "[red]a[/red]" in screen.plain and "<b>c</b>" in screen.plain
+    assert "[bold]g[/bold] on tpu-v3" in screen.plain
+
+
+def completions(*words: str) -> list[str]:
+    """What a bash shell is offered."""
+    variables = {**os.environ, "_TILESIM_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words)}
+    variables |= {"COMP_CWORD": str(len(words) - 1), "PYTHONPATH": os.pathsep.join(sys.path)}
+    code = "import sys; sys.argv = ['tilesim']; from tilesim.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], env=variables, capture_output=True, text=True, check=False)
+    return done.stdout.split()
+
+
+def test_a_shell_completes_names_and_settings() -> None:
+    assert {"h100", "h200"} <= set(completions("tilesim", "run", "mlp", "--machine", "h"))
+    assert completions("tilesim", "run", "resnet1") == ["resnet18"]
+    assert "core.array.count=" in completions("tilesim", "run", "mlp", "--set", "core.array.c")
+    assert completions("tilesim", "device", "show", "h20") == ["h200"]
+
+
+def test_what_is_completed() -> None:
+    for path, meaning in complete.settings(""):
+        assert path.endswith("=") and meaning
+        if not path.startswith("lowering."):  # those of a profile, which a machine may lack
+            ts.Machine.load("tpu-v3").get(path[:-1])
+    assert complete.settings("core.array.count=") == []
+    assert complete.machines("") == [*ts.Machine.names(), *ts.Device.names()]
+    assert complete.models_("bert") == ["bert-base", "bert-large"]
+
+
+def test_completion_is_shown() -> None:
+    done = CliRunner().invoke(app, ["--help"])
+    assert "--install-completion" in done.output and "--show-completion" in done.output
+
+
+def test_devices_are_estimated_by_run(here: Path) -> None:
+    graph = ts.models.bert_base()
+    wanted = ts.estimate(graph, "h100")
+    found = ts.run(graph, machine="h100")
+    assert isinstance(found, ts.Estimate) and found.cycles == wanted.cycles
+    assert (
+        ts.run(graph, machine=ts.Device.load("h100"), scheme="fp8").cycles
+        == ts.estimate(graph, "h100", scheme="fp8").cycles
+    )
+    told = tilesim("run", "bert-base", "--machine", "h100", "--report", "r.html")
+    assert told.returncode == 0 and "estimated in closed form, not simulated" in told.stdout
+    assert wanted.summary() in told.stdout and Path("r.html").stat().st_size > 1000
+    assert tilesim("run", "mlp", "--machine", "t4@50W", "--quiet").stdout.startswith("mlp on t4")
+    Path("mine.json").write_text(json.dumps(ts.Device.load("t4").to_dict()), encoding="utf-8")
+    assert ts.run("mlp", machine="mine.json").cycles == ts.run("mlp", machine="t4").cycles
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        *("--timeline t.perfetto", "--verify", "--set core.array.count=2", "--memory bank", "--mapping cost"),
+        *("--explain memory", "--lowering best", "--resident auto", "--seed 3", "--cores 2"),
+    ],
+)
+def test_an_estimate_refuses_what_it_lacks(option: str, here: Path) -> None:
+    done = tilesim("run", "mlp", "--machine", "h100", *option.split())
+    assert done.returncode == 2 and option.split()[0] in done.stderr and "estimated" in done.stderr
+    assert not list(Path().glob("*.perfetto"))
+
+
+def test_an_estimate_refuses_options_of_a_simulation() -> None:
+    for options in ({"timeline": True}, {"verify": True}, {"mapping": "cost"}, {"memory": "bank"}, {"tensors": {}}):
+        with pytest.raises(ts.UserError, match="estimated in closed form") as caught:
+            ts.run("mlp", machine="h100", **options)
+        assert next(iter(options)) in str(caught.value)
+    with pytest.raises(ts.UserError, match="unknown option"):
+        ts.run("mlp", machine="h100", nothing=1)
+
+
+@pytest.mark.parametrize(("name", "near"), [("h1000", "h100"), ("tpu-v33", "tpu-v3"), ("gemini-16", "gemmini-16")])
+def test_unknown_names_are_looked_for_in_both(name: str, near: str) -> None:
+    for call in (lambda: ts.run("mlp", machine=name), lambda: ts.estimate("mlp", name)):
+        with pytest.raises(ts.UserError) as caught:
+            call()
+        assert near in str(caught.value).partition("Did you mean")[2]
+    with pytest.raises(ts.UserError, match="h100 is a device"):
+        ts.compile("mlp", "h100")
+
+
+def test_all_machines_in_one_table() -> None:
+    rows = ts.machines().rows
+    assert [row["name"] for row in rows] == [*ts.Machine.names(), *ts.Device.names()]
+    assert {row["kind"] for row in rows[: len(ts.Machine.names())]} == {"machine"}
+    by_name = {row["name"]: row for row in rows}
+    # 2 arrays of 128 x 128 at 940 MHz, 2 FLOPs each; HBM2 of 900 GB/s for two cores: Cloud TPU documentation.
+    assert by_name["tpu-v3"]["peak_tflops"] == pytest.approx(2 * 128 * 128 * 2 * 940e6 / 1e12)
+    assert by_name["tpu-v3"]["memory_gbytes_per_second"] == 450
+    assert by_name["h100"]["bf16_tflops"] == pytest.approx(989.4, rel=1e-3)  # the datasheet
+    assert by_name["gemmini-16"]["bf16_tflops"] is None and by_name["gemmini-16"]["peak_dtype"] == "i8"
+    told = tilesim("machine", "list").stdout
+    for row in rows:
+        assert re.search(rf"^{re.escape(row['name'])} +{row['kind']} .*{re.escape(row['description'])}$", told, re.M)
+
+
+def test_the_zoo_as_a_table() -> None:
+    rows = {row["name"]: row for row in ts.models.table().rows}
+    assert list(rows) == ts.models.names()
+    assert sorted(name for names in KINDS.values() for name in names) == sorted(rows)
+    assert all(row["kind"] and row["parameters"] > 0 and row["batch"] == 1 for row in rows.values())
+    assert rows["resnet18"]["parameters"] == 11_689_512 and rows["resnet18"]["context"] is None  # torchvision
+    assert rows["llama-3-8b"]["parameters"] == 8_030_261_248  # the published network
+    assert (rows["gpt2"]["phase"], rows["mlp"]["phase"]) == ("prefill", "")
+    for name in ("gpt2", "resnet50", "llama-3-8b"):
+        weights = {str(one["dtype"]) for one in ts.models.build(name).weights().values()}
+        assert rows[name]["dtype"] in weights
+    told = tilesim("model", "list").stdout
+    assert all(name in told for name in rows)
+    ts.models.table().rows[0]["name"] = "changed"
+    assert ts.models.table().rows[0]["name"] == "resnet18"
