@@ -88,6 +88,8 @@ def test_another_source_decides(program: Any) -> None:
     result = ts.simulate(program, latencies=slow)
     assert plain.bottleneck in ("compute", "vector") and 1.5 < result.cycles / plain.cycles <= 2
     assert result.data["fidelity"]["tile latency"] == "slow silicon"
+    (note,) = [text for text in result.approximations if "tile latencies" in text]
+    assert f"{len(rows)} lookups from 'slow silicon'" in note and "nothing" not in note
     table = closed.compare(slow, machine)
     assert len(table) == len(rows) and all(row["ratio"] == 2 for row in table.rows if row["closed form"])
 

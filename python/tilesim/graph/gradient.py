@@ -201,6 +201,8 @@ class _Reverse:
             raise _unknown("of", of, outputs)
         names = [row["name"] for row in self.inputs if row["dtype"].startswith(("f", "bf"))]
         for name in self.by:
+            if name not in names and name in graph.weights():
+                raise _a_weight(name, names)
             if name not in names:
                 raise _unknown("by", name, names)
         plain.name = f"{graph.name}.gradient"
@@ -263,6 +265,16 @@ class _Reverse:
         for name, found in zip(operands, rule(self.b, row, given, results, tensors), strict=True):
             if name in wanted and found is not None:
                 gradients[name] = gradients[name] + found if name in gradients else found
+
+
+def _a_weight(name: str, inputs: list[str]) -> Exception:
+    return user_error(
+        "a weight is a constant of its graph, gradients are by inputs",
+        place="by",
+        value=shown(name),
+        allowed=", ".join(inputs),
+        suggestion="Build the graph with an input in its place (GraphBuilder.input), and pass the values",
+    )
 
 
 def _unknown(argument: str, name: str, known: list[str]) -> Exception:

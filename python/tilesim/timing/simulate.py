@@ -238,9 +238,10 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
-        if counts["misses"] and latencies.source != "closed form":
-            lacking = f"{counts['misses']} lookups found nothing of '{latencies.source}'"
-            data["approximations"].append(f"tile latencies: {lacking}: closed forms instead")
+        if latencies.source != "closed form":
+            told = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
+            lacking = f"; {counts['misses']} found nothing there: closed forms instead" if counts["misses"] else ""
+            data["approximations"].append(told + lacking)
     if program.machine is not None:
         data["lowering"] = "native" if has_profile(program.machine) else "best"
     if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
