@@ -100,14 +100,7 @@ class CutSearch {
 
   Cuts run() {
     const double first = cycles_of({});
-    const std::set<Rule> had = rules();
-    for (const auto& [cycles, start] : starts(first, had)) descend(start, cycles);
-    for (const Rule rule : rules())  // that takes something only where others do not
-      if (!had.count(rule) && may_try()) {
-        Cuts all{{{rule, -1}, {}}};
-        const double cycles = cycles_of(all);
-        descend(std::move(all), cycles);
-      }
+    for (const auto& [cycles, start] : starts(first)) descend(start, cycles);
     if (least_ > (1 - told_apart) * first) return {};
     const auto text = [](double cycles) { return std::to_string(std::llround(cycles)); };
     const std::string why = "the function is estimated to take " + text(least_) +
@@ -118,12 +111,6 @@ class CutSearch {
 
  private:
   bool may_try() const { return tried_ < most_tried; }
-
-  std::set<Rule> rules() const {
-    std::set<Rule> had;
-    for (const Cut& move : moves_) had.insert(move.rule);
-    return had;
-  }
 
   double cycles_of(const Cuts& cuts) {
     if (const auto known = known_.find(cuts); known != known_.end()) return known->second;
@@ -143,7 +130,9 @@ class CutSearch {
   }
 
   /// Everything, and without some rules, the cheapest first.
-  std::vector<std::pair<double, Cuts>> starts(double first, const std::set<Rule>& had) {
+  std::vector<std::pair<double, Cuts>> starts(double first) {
+    std::set<Rule> had;
+    for (const Cut& move : moves_) had.insert(move.rule);
     std::vector<std::set<Rule>> together = {{Rule::epilogue, Rule::siblings},
                                             {Rule::epilogue, Rule::prologue},
                                             {Rule::epilogue, Rule::prologue, Rule::siblings}};
