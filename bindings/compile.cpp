@@ -98,8 +98,6 @@ py::tuple choices(const tilesim::bindings::GraphValue& graph, const tilesim::Mac
   std::vector<tilesim::VectorChoice> vectors;
   options.record = &products;
   options.record_vectors = &vectors;
-  const tilesim::LoweringProfile& own = machine.lowering;  // kernels are those of `compile` by default
-  if (!own.fusion && !own.product && !own.convolution) options.residency = "auto";
   const auto whole = std::make_shared<const tilesim::Machine>(machine);  // the problems outlive the caller's
   tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
     options.cancel = &token;

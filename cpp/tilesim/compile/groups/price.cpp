@@ -16,11 +16,10 @@ GroupPrice::GroupPrice(const Context& context, const Uses& uses) : context_(cont
   const double streams = static_cast<double>(std::max<std::int64_t>(1, machine.core.count));
   bytes_per_cycle_ = std::max(1e-9, streams * static_cast<double>(machine.memory.bytes_per_second) *
                                         machine.memory.efficiency / static_cast<double>(machine.core.clock.hertz));
-  port_bytes_per_cycle_ =
-      std::max(1e-9, std::min(static_cast<double>(machine.network.port_bytes_per_cycle) *
-                                  static_cast<double>(machine.network.clock.hertz) /
-                                  static_cast<double>(machine.core.clock.hertz),
-                              static_cast<double>(machine.core.dma.bytes_per_cycle)));
+  port_bytes_per_cycle_ = std::max(1e-9, std::min(static_cast<double>(machine.network.port_bytes_per_cycle) *
+                                                      static_cast<double>(machine.network.clock.hertz) /
+                                                      static_cast<double>(machine.core.clock.hertz),
+                                                  static_cast<double>(machine.core.dma.bytes_per_cycle)));
 }
 
 /// Elements with those that pad the two minor axes to the machine's tiles, in the densest order of axes.
@@ -95,9 +94,9 @@ double GroupPrice::vector_cycles(int i) const {
          static_cast<double>(std::max<std::int64_t>(1, unit.lanes * unit.sublanes * unit.issue));
 }
 
-/// Cycles of one lane for a kernel that reduces rows. Each reduction, and what is stored of whole rows, is one compute on
-/// the whole tile, that begins with what was loaded and the rows' sums: also what there is one of per row is computed
-/// for every element then.
+/// Cycles of one lane for a kernel that reduces rows. Each reduction, and what is stored of whole rows, is one compute
+/// on the whole tile, that begins with what was loaded and the rows' sums: also what there is one of per row is
+/// computed for every element then.
 double GroupPrice::row_functions(const std::vector<int>& ops, const Shape& space) const {
   const std::set<int> members(ops.begin(), ops.end());
   const auto elements = static_cast<double>(element_count(space));

@@ -50,9 +50,9 @@ class GroupPrice {
   double memory_cycles(double bytes) const { return bytes / bytes_per_cycle_; }
   /// How a kernel that reduces rows, which come whole, is divided; others: over all cores.
   struct Rows {
-    double cores = 1;        ///< that have rows
-    double computing = 0;    ///< cycles of the vector units
-    bool one_each = false;   ///< rows of a core come at once: nothing hides behind anything
+    double cores = 1;       ///< that have rows
+    double computing = 0;   ///< cycles of the vector units
+    bool one_each = false;  ///< rows of a core come at once: nothing hides behind anything
   };
   Rows rows(const std::vector<int>& ops) const;
   /// Where so many cores move them: none gets more than its port passes.
@@ -75,10 +75,10 @@ class GroupPrice {
 
   const Context& context_;
   const Uses& uses_;
-  mutable std::vector<double> computing_;  ///< by operation, of one core; below 0: not known yet
-  mutable std::map<std::vector<int>, Rows> rows_;    ///< by operations: of a kernel that reduces rows
-  double bytes_per_cycle_ = 1;             ///< of the memory, for all cores, in cycles of one
-  double port_bytes_per_cycle_ = 1;        ///< of one core
+  mutable std::vector<double> computing_;          ///< by operation, of one core; below 0: not known yet
+  mutable std::map<std::vector<int>, Rows> rows_;  ///< by operations: of a kernel that reduces rows
+  double bytes_per_cycle_ = 1;                     ///< of the memory, for all cores, in cycles of one
+  double port_bytes_per_cycle_ = 1;                ///< of one core
 };
 
 }  // namespace tilesim::lower

@@ -189,7 +189,8 @@ std::int64_t operations_behind(const Context& context, const Kernel& kernel, Val
   return count;
 }
 
-/// What makes zeros of the places beyond the edges of an operand that is computed: its place, clamped, compared, chosen.
+/// What makes zeros of the places beyond the edges of an operand that is computed: its place, clamped, compared,
+/// chosen.
 std::int64_t functions_at_edges(const Access& operand) {
   return 4 * std::ranges::count_if(operand.axes, [](const AxisAccess& axis) { return axis.may_leave; });
 }
