@@ -16,6 +16,7 @@ from . import mapping as cli_mapping
 from . import report as cli_report
 from . import run as cli_run
 from . import validate as cli_validate
+from . import why as cli_why
 from .machines import machine_app, model_app
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, pretty_exceptions_enable=False)
@@ -25,6 +26,7 @@ app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
 
 cli_run.register(app)
+cli_why.register(app)
 cli_report.register(app)
 cli_mapping.register(app)
 analytic_cli.register(app)

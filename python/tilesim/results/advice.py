@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Advice", "changes_to_try"]
+__all__ = ["Advice", "change_text", "changes_to_try"]
 
 # What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
 DOUBLED: dict[str, float] = {
@@ -59,6 +60,31 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
     return changes + [{path: value} for path, value in removed.items() if now(path) != value]
 
 
+def change_text(change: Mapping[str, Any]) -> str:
+    """A change as people read it.
+
+    Args:
+        change: setting path or option of `compile` to its new value.
+
+    Returns:
+        A short text; names of kernels in the place of a long mapping.
+    """
+    removed = REMOVED | HOST_REMOVED
+    parts = []
+    for key, value in change.items():
+        if removed.get(key) == value and type(removed.get(key)) is type(value):
+            parts.append(f"no {key} (a bound)")
+        elif isinstance(value, Mapping):
+            names = list(value)
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            parts.append(f"{key} tuned: {names[0] if names else 'nothing'}{more}")
+        elif key == "fuse" and not isinstance(value, str):
+            parts.append(f"fuse = {len(value)} rules, not its own")
+        else:
+            parts.append(f"{key} = {value}")
+    return ", ".join(parts)
+
+
 class Advice:
     """One change that was simulated again."""
 
@@ -79,9 +105,4 @@ class Advice:
 
     def __repr__(self) -> str:
         """The change and its measured gain."""
-        removed = REMOVED | HOST_REMOVED
-        what = ", ".join(
-            f"no {key} (a bound)" if removed.get(key) == value else f"{key} = {value}"
-            for key, value in self.change.items()
-        )
-        return f"{what}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"
+        return f"{change_text(self.change)}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"

@@ -19,6 +19,9 @@ from .bounds import Bound
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
+#: What a result is asked that needs compiling and simulating, by name; packages above enter their calls here.
+ASKED: dict[str, Callable[..., Any]] = {}
+
 _MOVED = ("padding", "merged", "forwarded")
 
 _KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
@@ -282,6 +285,22 @@ class Result:
         changes = changes_to_try(self.data["configuration"], self.host_share > 0)
         advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
         return sorted(advice, key=lambda item: item.cycles)
+
+    def why(self, name: str, *, intervals: bool = True) -> Any:
+        """Why an operation takes as long as it does: bound, terms between bound and time, tiles, alternatives.
+
+        Args:
+            name: of a kernel (a row of `table`); of an operation of the graph, that is one or several kernels, or a
+                part of one; with "*" for the numbers of repeated layers; or what several names begin with.
+            intervals: simulate once more with intervals where the result has none, to tell waits apart.
+
+        Returns:
+            A `Why`: `terms`, `alternatives`, `tiles`, `roofline`, `table()`; printed, the answer as text.
+
+        Raises:
+            UserError: for a name that no operation has, with the nearest.
+        """
+        return ASKED["why"](self, name, intervals=intervals)
 
     @staticmethod
     def schema() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
@@ -29,6 +29,7 @@ from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
 from ..results.result import Result
 from .accuracy import accuracy as accuracy_of
+from .again import Again
 from .execution import inputs_of
 from .execution import verify as verify_program
 from .latencies import TileLatencies
@@ -161,23 +162,6 @@ def _checked_memory(memory: str | None) -> None:
         )
 
 
-def _again(program: Program, target: Machine, options: SimulateOptions) -> Callable[[dict[str, Any]], Result]:
-    """Simulates the same workload under the same options with settings changed.
-
-    What was compiled for this very machine is compiled alike for the changed one; any other program (read from a file,
-    written by hand, compiled for another machine) stays as it is, or the gain would be that of another program.
-    """
-    own = program.machine is not None and program.machine.core.hash() == target.core.hash()
-    alike = program.workload is not None and "mapping" in program.options and own
-
-    def again(change: dict[str, Any]) -> Result:
-        changed = target.replace(change)
-        other = compile(program.workload, changed, **program.options) if alike and program.workload else program
-        return _simulate(other, changed, options.again())
-
-    return again
-
-
 def _for_another(error: Exception, program: Program, target: Machine) -> Exception:
     """A refusal of the engine, where the program was made for another machine."""
     parts = {key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed")}
@@ -250,7 +234,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
-    return Result(data, _again(program, target, options))
+    return Result(data, Again(program, target, options, _simulate))
 
 
 def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: SimulateOptions) -> Result:
@@ -289,7 +273,7 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
-    return Result(data, _again(program, target, options))
+    return Result(data, Again(program, target, options, _simulate))
 
 
 @checked("memory")

@@ -1,0 +1,135 @@
+"""What else could be done with a program: other mappings, lowerings, layouts and fusion, each simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .. import _core
+from ..lowering.profile import has_profile
+from ..mapping import kernels
+from ..mapping.integer_products import with_integer_products
+from ..program.fusion import fusion_rules, rules_text
+from ..program.mixed import MixedProgram
+from ..results.result import Result
+from ..timing.again import Again
+from .samplers import sampler_of
+
+__all__ = ["offers", "simulated", "tuned"]
+
+CANDIDATES = 8
+"""Mappings of one kernel that are simulated alone."""
+LARGEST = 400_000
+"""Tile operations beyond which no mapping is tuned unless asked for."""
+
+
+def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
+    """Options of `compile` that are worth a simulation.
+
+    Args:
+        again: what was simulated.
+        kernel: whose fusion is looked at; empty: the program's.
+
+    Yields:
+        One or two options with other values than the program was compiled with.
+    """
+    if not again.compiled or isinstance(again.program, MixedProgram):
+        return
+    program, options = again.program, again.program.options
+    profile = has_profile(again.target)
+    if profile:
+        yield {"lowering": "best"}
+    mapping = options.get("mapping", "profile")
+    now = "cost" if mapping == "profile" and not profile else mapping
+    for other in ("cost", "heuristic"):
+        if now != other:
+            yield {"mapping": other}
+    fuse = rules_text(options.get("fuse", "all"))
+    if kernel:
+        rules = _rules_of(program, kernel)
+        active = list(fusion_rules()) if fuse == "all" else [] if fuse == "none" else fuse.split(",")
+        if rules & set(active):
+            yield {"fuse": [rule for rule in active if rule not in rules]}
+    if fuse != "none":
+        yield {"fuse": "none"}
+    elif fuse != "all":
+        yield {"fuse": "all"}
+    if len(again.target.get("layout.tile") or ()) and options.get("layout", "auto") == "auto":
+        yield {"layout": "given"}
+
+
+def _rules_of(program: Any, kernel: str) -> set[str]:
+    """Rules by which operations became this kernel."""
+    if not program.fusion.known:
+        return set()
+    rows = program.fusion.table().rows
+    names = (kernel, f".{kernel}")
+    return {
+        row["rule"]
+        for row in rows
+        if row["decision"] == "taken" and (row["candidate"] == kernel or row["candidate"].endswith(names[1]))
+    }
+
+
+def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
+    """The program with other options.
+
+    Args:
+        again: what was simulated.
+        change: options of `compile`.
+
+    Returns:
+        The result; none where the compiler refuses.
+    """
+    try:
+        return again.otherwise(**change)
+    except _core.UserError:
+        return None
+
+
+def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> dict[str, Any]:
+    """Better mappings of kernels, each found by simulating it alone.
+
+    Args:
+        again: what was simulated.
+        names: of the kernels.
+        candidates: mappings of each that are tried, by rising cost of the model, after the program's own.
+
+    Returns:
+        The option "mapping" with a nest by name; empty where nothing is faster.
+    """
+    program, target = again.program, again.target
+    mapping = program.options.get("mapping", "profile")
+    if not again.compiled or program.workload is None or not isinstance(mapping, (str, dict)) or program.sort:
+        return {}
+    given = mapping if isinstance(mapping, dict) else {}
+    rule = "profile" if given or str(mapping).endswith(".json") or mapping == "tuned" else str(mapping)
+    if rule != "profile" and has_profile(target):
+        return {}  # the other kernels would be mapped by the profile
+    fuse = rules_text(program.options.get("fuse", "all"))
+    found: dict[str, Any] = {}
+    graph = with_integer_products(program.workload, target)
+    chosen = [one for one in kernels(program.workload, target, fuse=fuse, mapping=rule) if one.operation in names]
+    for kernel in chosen:
+        if sum(one.operation == kernel.operation for one in chosen) > 1:
+            continue  # the name occurs in several functions
+        offered = sampler_of("model", kernel, candidates + 1, 0).ask(candidates + 1)
+        nests = [dict(kernel.nest), *(nest for nest, _ in offered if nest != kernel.nest)][: candidates + 1]
+        cycles = [_alone(again, graph, fuse, kernel, nest) for nest in nests]
+        best = min(range(len(nests)), key=lambda at: cycles[at])
+        if cycles[best] < cycles[0]:
+            found[kernel.operation] = nests[best]
+    return {"mapping": {**given, **found}} if found else {}
+
+
+def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
+    memory = again.options.memory or str(again.target.get("memory.kind"))
+    if memory == "bank":
+        memory = "simple"  # candidates are many; what is proposed is simulated as asked for
+    try:
+        program = _core.compile(
+            graph.core, again.target.core, fuse, {kernel.operation: nest}, "profile", kernel.operation
+        )
+        return float(_core.simulate(program, again.target.core, memory).cycles)
+    except _core.UserError:
+        return float("inf")
