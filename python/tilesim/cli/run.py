@@ -257,7 +257,7 @@ def run(
     else:
         long = result.data["fidelity"].get("memory") == "bank" and result.memory_bytes > LONG_WITH_BANKS
         with step("simulating changed machines"):
-            best = result.explain()[0] if (not long if advice is None else advice) else None
+            best = next(iter(result.explain()), None) if (not long if advice is None else advice) else None
         show(result, best)
         if long and advice is None:
             typer.echo("Changed machines were not simulated, which takes long with banks: --advice does it.")

@@ -1,4 +1,4 @@
-"""Advice: changes to a machine that are worth simulating."""
+"""Advice: changes to a machine, or to how a graph is compiled for it, that are worth simulating."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Advice", "change_text", "changes_to_try"]
+__all__ = ["LEAST_GAIN", "Advice", "change_text", "changes_to_try"]
 
 # What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
 DOUBLED: dict[str, float] = {
@@ -29,6 +29,10 @@ ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
 BANK_DOUBLED: dict[str, float] = {"memory.channels": 1024}
 HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
 HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
+
+
+LEAST_GAIN = 1.01
+"""What is listed as advice gains this much or more."""
 
 
 def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
@@ -86,23 +90,31 @@ def change_text(change: Mapping[str, Any]) -> str:
 
 
 class Advice:
-    """One change that was simulated again."""
+    """One change that was simulated again: of the machine, or of how the graph is compiled for it."""
 
-    def __init__(self, change: dict[str, Any], cycles: int, before: int) -> None:
-        """Holds the outcome of one changed machine.
+    def __init__(self, change: dict[str, Any], cycles: int, before: int, kind: str = "machine") -> None:
+        """Holds the outcome of one change.
 
         Args:
-            change: setting path to its new value.
-            cycles: of the changed machine.
-            before: of the original.
+            change: setting path, or option of `compile`, to its new value.
+            cycles: with the change.
+            before: without.
+            kind: "machine" (settings), "lowering" or "mapping" (options of `compile`).
         """
-        self.change, self.cycles, self.before = change, cycles, before
+        self.change, self.cycles, self.before, self.kind = change, cycles, before, kind
 
     @property
     def gain(self) -> float:
-        """Speed-up: time before divided by time after."""
+        """Speed-up: time before divided by time after; below 1 for a change that slows."""
         return 1.0 if self.cycles == self.before else self.before / max(1, self.cycles)
 
+    @property
+    def worth_telling(self) -> bool:
+        """Whether the gain is 1.01 or more."""
+        return self.gain >= LEAST_GAIN
+
     def __repr__(self) -> str:
-        """The change and its measured gain."""
-        return f"{change_text(self.change)}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"
+        """The change and its measured gain, or loss."""
+        gain = self.gain
+        speed = f"{gain:.2f} times faster" if gain >= 1 else f"{1 / gain:.2f} times slower" if gain else "slower"
+        return f"{change_text(self.change)}: {speed} ({self.cycles:,} cycles)"

@@ -35,6 +35,7 @@ class Rates:
         """
         settings = data["configuration"]
         self.hertz = int(data["hertz"])
+        self.by_dtype: dict[str, float] = {}
         if "device" in settings:  # of a closed form
             self._device(settings["device"])
             return
@@ -50,7 +51,7 @@ class Rates:
         self.memory = self._memory(data, settings)
 
     def _device(self, device: Mapping[str, Any]) -> None:
-        self.cores, self.arrays = 1, 1
+        self.cores = self.arrays = 1
         per_cycle = 1 / self.hertz
         matrix = {name: rate["flops_per_second"] for name, rate in device["matrix"].items()}
         self.by_dtype = {name: flops / 2 * per_cycle for name, flops in matrix.items()}
@@ -76,7 +77,7 @@ class Rates:
         Returns:
             The peak of all arrays of all cores; 0 without arrays.
         """
-        return self.by_dtype.get(dtype) or max(self.by_dtype.values(), default=0.0)
+        return float(self.by_dtype.get(dtype) or max(self.by_dtype.values(), default=0.0))
 
 
 def _cells(core: Mapping[str, Any], dtype: str) -> float:

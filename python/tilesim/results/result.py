@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
@@ -267,13 +267,15 @@ class Result:
         moved = sum(int(row["bytes"]) for row in self.data["units"] if row["kind"] == "channel")
         return {"asked": self.memory_bytes, **parts, "moved": moved}
 
-    def explain(self) -> list[Advice]:
-        """Changes to the machine that were simulated again, best first, with all options and data of this simulation.
+    def advice(self) -> Iterator[Advice]:
+        """Changes that were simulated again, each as its simulation ends, with all options and data of this one.
 
-        A program that was compiled for this machine is compiled again for the changed one, in the same way; others stay
-        as they are.
+        First other lowerings and mappings of the same graph on the same machine, of those the ones that gain 1.01 or
+        more; then changes to the machine, whatever they gain; last, mappings of the longest kernels that were tuned.
+        A program that was compiled for this machine is compiled again for the changed one, in the same way; others
+        stay as they are.
 
-        Returns:
+        Yields:
             Each change with the gain of its own run.
 
         Raises:
@@ -282,9 +284,22 @@ class Result:
         if self._again is None:
             what = "a result that was stored cannot be simulated again"
             raise user_error(what, suggestion="Simulate the program first")
-        changes = changes_to_try(self.data["configuration"], self.host_share > 0)
-        advice = [Advice(change, self._again(change).cycles, self.cycles) for change in changes]
-        return sorted(advice, key=lambda item: item.cycles)
+        otherwise, tuned = ASKED["advice"](self)
+        yield from otherwise
+        for change in changes_to_try(self.data["configuration"], self.host_share > 0):
+            yield Advice(change, self._again(change).cycles, self.cycles)
+        yield from tuned
+
+    def explain(self) -> list[Advice]:
+        """All of `advice`, the fastest first.
+
+        Returns:
+            Each change with the gain of its own run; those with `worth_telling` gain 1.01 or more.
+
+        Raises:
+            UserError: for a result read from a file or a pickle, which cannot be simulated again.
+        """
+        return sorted(self.advice(), key=lambda item: item.cycles)
 
     def why(self, name: str, *, intervals: bool = True) -> Any:
         """Why an operation takes as long as it does: bound, terms between bound and time, tiles, alternatives.

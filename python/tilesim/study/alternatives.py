@@ -11,14 +11,17 @@ from ..mapping import kernels
 from ..mapping.integer_products import with_integer_products
 from ..program.fusion import fusion_rules, rules_text
 from ..program.mixed import MixedProgram
-from ..results.result import Result
+from ..results.advice import Advice
+from ..results.result import ASKED, Result
 from ..timing.again import Again
 from .samplers import sampler_of
 
-__all__ = ["offers", "simulated", "tuned"]
+__all__ = ["advice", "offers", "simulated", "tuned"]
 
 CANDIDATES = 8
 """Mappings of one kernel that are simulated alone."""
+LONGEST, WORTH = 4, 0.8
+"""Kernels that advice tunes: as many of the longest, or fewer that take this share of the time."""
 LARGEST = 400_000
 """Tile operations beyond which no mapping is tuned unless asked for."""
 
@@ -71,6 +74,49 @@ def _rules_of(program: Any, kernel: str) -> set[str]:
     }
 
 
+def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
+    """How else the graph of a result could be compiled for its machine, as far as that is faster.
+
+    Args:
+        result: of a simulation.
+
+    Returns:
+        Lowerings and mappings by a rule; and mappings of the longest kernels that were tuned. Nothing is simulated
+        before it is asked for. Dtypes are not among them: what another dtype does to the numbers is for
+        `ts.quantize` to say.
+    """
+    again = result._again
+    if not isinstance(again, Again) or not again.compiled or isinstance(again.program, MixedProgram):
+        return iter(()), iter(())
+    return _by_rule(result, again), _tuned(result, again)
+
+
+def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
+    for change in offers(again):
+        kind = next(iter(change))
+        if kind in ("lowering", "mapping"):
+            yield from _faster(result, simulated(again, change), change)
+
+
+def _tuned(result: Result, again: Again) -> Iterator[Advice]:
+    if not 0 < result.data["tile_operations"] <= LARGEST:
+        return
+    rows = sorted(result.data["operations"], key=lambda row: -row["exclusive"])
+    names, told = [], 0
+    for row in rows[:LONGEST]:
+        if told < WORTH * result.cycles:
+            names.append(row["name"])
+        told += row["exclusive"]
+    if change := tuned(again, names):
+        yield from _faster(result, simulated(again, change), change)
+
+
+def _faster(result: Result, other: Result | None, change: dict[str, Any]) -> Iterator[Advice]:
+    found = Advice(change, other.cycles, result.cycles, next(iter(change))) if other is not None else None
+    if found is not None and found.worth_telling:
+        yield found
+
+
 def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
     """The program with other options.
 
@@ -120,6 +166,9 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         if cycles[best] < cycles[0]:
             found[kernel.operation] = nests[best]
     return {"mapping": {**given, **found}} if found else {}
+
+
+ASKED["advice"] = advice
 
 
 def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:

@@ -219,8 +219,8 @@ def terms_of(
     for name in sorted(account.cycles, key=lambda name: (name != "lower bound", -account.cycles[name])):
         share = account.cycles[name] / total
         meaning = MEANINGS[name].format(part=words[part])
-        cycles = share * facts.cycles
-        rows.append({"term": name, "cycles": cycles, "share": share, "meaning": meaning, "how": account.how[name]})
+        own = share * facts.cycles
+        rows.append({"term": name, "cycles": own, "share": share, "meaning": meaning, "how": account.how[name]})
     return rows, part
 
 
