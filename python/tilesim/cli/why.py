@@ -13,7 +13,7 @@ from ..graph import Graph
 from ..machine.machine import Machine
 from ..results.result import Result
 from ..study.why import Why, why
-from ..study.why_text import alternative_line, lines_of
+from ..study.why_text import OTHERWISE, alternative_line, lines_of
 from ..timing.simulate import compile, simulate
 from .load import load, write
 from .run import settings_of
@@ -81,7 +81,7 @@ def why_command(
 def _told(found: Why, say: bool) -> list[dict[str, Any]]:
     """Simulates the alternatives, and says each as it comes."""
     if say and found.can_be_changed:
-        typer.echo("\nSimulated otherwise (cycles of these operations; of the program):")
+        typer.echo(f"\n{OTHERWISE}")
     rows = []
     for row in found.try_alternatives():
         rows.append(row)

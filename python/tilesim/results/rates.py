@@ -55,7 +55,8 @@ class Rates:
         per_cycle = 1 / self.hertz
         matrix = {name: rate["flops_per_second"] for name, rate in device["matrix"].items()}
         self.by_dtype = {name: flops / 2 * per_cycle for name, flops in matrix.items()}
-        self.vector = max(device["vector"].values(), default=0.0) * per_cycle
+        vector = [rate["flops_per_second"] for rate in device["vector"].values()]
+        self.vector = max(vector, default=0.0) * per_cycle
         self.memory = device["levels"][-1]["bytes_per_second"] * per_cycle
 
     def _memory(self, data: Mapping[str, Any], settings: Mapping[str, Any]) -> float:

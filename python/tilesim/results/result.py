@@ -16,6 +16,7 @@ from ..base.table import Table, amount
 from .accuracy import Accuracy
 from .advice import Advice, changes_to_try
 from .bounds import Bound
+from .checks import checks_of
 
 __all__ = ["Advice", "Result", "Table", "compare"]
 
@@ -72,6 +73,15 @@ class Result:
     def approximations(self) -> list[str]:
         """What was modelled how, and what was left out."""
         return list(self.data["approximations"])
+
+    @property
+    def checks(self) -> list[dict[str, Any]]:
+        """Operations whose time lies below their bound, or far above the closed form of their mapping.
+
+        Rows with operation, what ("below its bound", "far above its closed form"), cycles, against (cycles of the bound
+        or closed form), ratio; most results have none. A line of `approximations` names the first.
+        """
+        return checks_of(self.data)
 
     @property
     def memory_bytes(self) -> int:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import nearest, shown, user_error
-from ..base.folding import pattern
 
 __all__ = ["Chosen", "chosen"]
 
@@ -36,6 +36,14 @@ def _source(name: str, known: set[str]) -> str:
     while start and start not in known:
         start = start.rpartition(".")[0]
     return start or name
+
+
+def _matching(rows: list[dict[str, Any]], asked: str) -> list[dict[str, Any]]:
+    """Kernels whose names have anything but a "." or "/" where the pattern has "*"."""
+    if "*" not in asked.removesuffix(".*"):
+        return []
+    form = re.compile("[^./]*".join(map(re.escape, asked.split("*"))))
+    return [row for row in rows if form.fullmatch(row["name"])]
 
 
 def chosen(data: Mapping[str, Any], name: str) -> Chosen:
@@ -68,7 +76,7 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
         return Chosen(
             inside, f"it is a part of the kernel{'s' if len(inside) > 1 else ''} {kernels}: the answer is theirs"
         )
-    layers = [row for row in rows if pattern(row["name"]) == asked]
+    layers = _matching(rows, asked)
     if layers:
         return Chosen(layers, f"{len(layers)} kernels of repeated layers together")
     start = asked.rstrip("*.").rstrip("/")

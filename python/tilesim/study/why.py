@@ -64,6 +64,9 @@ class Why:
         self._rates = Rates(result.data)
         self._facts = Facts.of(result.data, found.rows)
         self._operands = self._of_program(again, found)
+        if result.data["source"] != "engine":  # what caches answered does not reach the memory
+            busy = sum(row["memory_busy"] for row in found.rows)
+            self._facts.least_bytes = min(self._facts.bytes, busy * self._rates.memory)
         spans, reason = self._spans(intervals)
         self.attribution = _MEASURED if spans is not None else _COUNTED.format(reason=reason)
         if self._operands is None:

@@ -9,9 +9,10 @@ from typing import Any
 
 from ..base.figures import count, duration, percent, rate, ratio, short, size
 
-__all__ = ["alternative_line", "html_of", "lines_of"]
+__all__ = ["OTHERWISE", "alternative_line", "html_of", "lines_of"]
 
 WIDTH = 80
+OTHERWISE = "Simulated otherwise (cycles of these operations; of the program):"
 _PARTS = {"array": "arrays", "vector": "vector units", "memory": "memory", "none": "nothing"}
 
 
@@ -35,7 +36,7 @@ def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
             lines.append(f"  ... and {len(data['tiles']) - 6:,} more kernels")
     if "alternatives" in data:
         rows = [alternative_line(row, width) for row in data["alternatives"]]
-        lines += ["", "Simulated otherwise (cycles of these operations; of the program):"] if rows else []
+        lines += ["", *_wrapped(OTHERWISE, width)] if rows else []
         lines += rows
     return lines
 
@@ -99,7 +100,7 @@ def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     names = max(4, *(len(row["term"]) for row in rows))
     cycles = max(6, *(len(count(row["cycles"])) for row in rows))
     left = f"{'term':<{names}}  {'cycles':>{cycles}}  {'share':>7}  "
-    room = max(20, width - len(left))
+    room = max(10, width - len(left))
     lines = [left + "what it is"]
     for row in rows:
         first = f"{row['term']:<{names}}  {count(row['cycles']):>{cycles}}  {percent(row['share']):>7}  "

@@ -27,6 +27,7 @@ from ..program.footprint import over_capacity
 from ..program.jobs import Job, cores_of, simulate_jobs
 from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
+from ..results.checks import LINE, told
 from ..results.result import Result
 from .accuracy import accuracy as accuracy_of
 from .again import Again
@@ -234,6 +235,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
+    data["approximations"] += told(data)
     return Result(data, Again(program, target, options, _simulate))
 
 
@@ -273,6 +275,8 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
+    data["approximations"] = [line for line in data["approximations"] if not line.startswith(LINE)]  # of parts
+    data["approximations"] += told(data)
     return Result(data, Again(program, target, options, _simulate))
 
 
