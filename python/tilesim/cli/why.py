@@ -13,7 +13,7 @@ from ..graph import Graph
 from ..machine.machine import Machine
 from ..results.result import Result
 from ..study.why import Why, why
-from ..study.why_text import OTHERWISE, alternative_line, lines_of
+from ..study.why_text import OTHERWISE, alternative_lines, lines_of
 from ..timing.simulate import compile, simulate
 from .load import load, write
 from .run import settings_of
@@ -86,7 +86,7 @@ def _told(found: Why, say: bool) -> list[dict[str, Any]]:
     for row in found.try_alternatives():
         rows.append(row)
         if say:
-            typer.echo(alternative_line(row))
+            typer.echo("\n".join(alternative_lines(row)))
     return sorted(rows, key=lambda row: int(row["cycles"]))
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["LEAST_GAIN", "Advice", "change_text", "changes_to_try"]
+__all__ = ["LEAST_GAIN", "Advice", "Advices", "change_text", "changes_to_try"]
 
 # What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
 DOUBLED: dict[str, float] = {
@@ -83,7 +83,7 @@ def change_text(change: Mapping[str, Any]) -> str:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             parts.append(f"{key} tuned: {names[0] if names else 'nothing'}{more}")
         elif key == "fuse" and not isinstance(value, str):
-            parts.append(f"fuse = {len(value)} rules, not its own")
+            parts.append("without its fusion")
         else:
             parts.append(f"{key} = {value}")
     return ", ".join(parts)
@@ -118,3 +118,16 @@ class Advice:
         gain = self.gain
         speed = f"{gain:.2f} times faster" if gain >= 1 else f"{1 / gain:.2f} times slower" if gain else "slower"
         return f"{change_text(self.change)}: {speed} ({self.cycles:,} cycles)"
+
+
+class Advices(list[Advice]):
+    """All that was simulated, the fastest first; printed, those that gain 1.01 or more."""
+
+    def __repr__(self) -> str:
+        """A line for each change that is worth telling."""
+        told = [repr(item) for item in self if item.worth_telling]
+        left = len(self) - len(told)
+        more = f"{left} more: less than {LEAST_GAIN - 1:.0%} faster, or slower" if left else ""
+        return "\n".join([*told, *([more] if more else [])]) or "nothing to change"
+
+    __str__ = __repr__

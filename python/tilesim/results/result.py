@@ -14,7 +14,7 @@ from ..base.files import loads, read_json, read_text, writing
 from ..base.paths import configs_dir
 from ..base.table import Table, amount
 from .accuracy import Accuracy
-from .advice import Advice, changes_to_try
+from .advice import Advice, Advices, changes_to_try
 from .bounds import Bound
 from .checks import checks_of
 
@@ -304,12 +304,13 @@ class Result:
         """All of `advice`, the fastest first.
 
         Returns:
-            Each change with the gain of its own run; those with `worth_telling` gain 1.01 or more.
+            Each change with the gain of its own run; printed, the list has those that gain 1.01 or more
+            (`worth_telling`) alone.
 
         Raises:
             UserError: for a result read from a file or a pickle, which cannot be simulated again.
         """
-        return sorted(self.advice(), key=lambda item: item.cycles)
+        return Advices(sorted(self.advice(), key=lambda item: item.cycles))
 
     def why(self, name: str, *, intervals: bool = True) -> Any:
         """Why an operation takes as long as it does: bound, terms between bound and time, tiles, alternatives.

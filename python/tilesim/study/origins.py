@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import nearest, shown, user_error
+from ..base.folding import pattern
 
 __all__ = ["Chosen", "chosen"]
 
@@ -104,5 +105,5 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
         place="why",
         value=shown(name),
         allowed=allowed or "the result has no operations",
-        suggestion=nearest(asked, [*candidates, *sources]),
+        suggestion=nearest(asked, list({pattern(one): one for one in reversed([*candidates, *sources])}.values())),
     )

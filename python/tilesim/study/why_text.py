@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.figures import count, duration, percent, rate, ratio, short, size
 
-__all__ = ["OTHERWISE", "alternative_line", "html_of", "lines_of"]
+__all__ = ["OTHERWISE", "alternative_lines", "html_of", "lines_of"]
 
 WIDTH = 80
 OTHERWISE = "Simulated otherwise (cycles of these operations; of the program):"
@@ -35,13 +35,13 @@ def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
         if len(data["tiles"]) > 6:
             lines.append(f"  ... and {len(data['tiles']) - 6:,} more kernels")
     if "alternatives" in data:
-        rows = [alternative_line(row, width) for row in data["alternatives"]]
+        rows = [line for row in data["alternatives"] for line in alternative_lines(row, width)]
         lines += ["", *_wrapped(OTHERWISE, width)] if rows else []
         lines += rows
     return lines
 
 
-def alternative_line(row: Mapping[str, Any], width: int = WIDTH) -> str:
+def alternative_lines(row: Mapping[str, Any], width: int = WIDTH) -> list[str]:
     """One alternative.
 
     Args:
@@ -49,13 +49,14 @@ def alternative_line(row: Mapping[str, Any], width: int = WIDTH) -> str:
         width: columns.
 
     Returns:
-        A line.
+        A line, or two where the columns are few.
     """
-    own, whole = (
-        f"{count(row[key])} ({_speed(row[gain])})" for key, gain in (("own_cycles", "own_gain"), ("cycles", "gain"))
-    )
-    numbers = f"  {own}, {whole}"
-    return f"  {short(str(row['what']), max(8, width - 2 - len(numbers)))}{numbers}"
+    pairs = (("own_cycles", "own_gain"), ("cycles", "gain"))
+    numbers = "".join(f"  {count(row[cycles]):>11} {_speed(row[gain]):<13}" for cycles, gain in pairs).rstrip()
+    room = width - 2 - 2 * 27
+    if room >= 20:
+        return [f"  {short(str(row['what']), room):<{room}}{numbers}"]
+    return [f"  {short(str(row['what']), width - 2)}", f"  {numbers}"]
 
 
 def _speed(gain: float) -> str:
