@@ -37,7 +37,7 @@ def test_a_saved_result(tmp_path: Path) -> None:
     code, out, _ = run(["why", path, "fc"])
     assert code == 0 and "Simulated otherwise" not in out and "not told apart without" in " ".join(out.split())
     assert run(["why", path, "fc", "--machine", "tpu-v4"])[0] == 2
-    code, _, error = run(["why", path, "cf"])
+    code, _, error = run(["why", path, "fcc"])
     assert code == 2 and "Did you mean 'fc'" in error
 
 
