@@ -50,6 +50,32 @@ def test_shares_add_up_on_machines_of_integers(machine: str) -> None:
     check(ts.run(ts.workloads.matmul(96, 80, 64, dtype="i8"), machine=machine))
 
 
+def small(machine: str) -> list[ts.Graph]:
+    """What the machine can multiply, with a reduction where it has floats."""
+    rates = ts.Machine.load(machine).get("core.array.rates")
+    dtype = next(name for name in ("bf16", "f32", "f16", "i8") if name in rates)
+    found = [ts.workloads.matmul(200, 120, 72, dtype=dtype), ts.workloads.elementwise("add", 96, 200, dtype=dtype)]
+    if dtype == "i8":
+        return found
+    return [*found, ts.workloads.softmax(96, 200, dtype=dtype), ts.workloads.attention(1, 2, 64, 32, dtype=dtype)]
+
+
+@pytest.mark.parametrize("memory", ["simple", "bank"])
+@pytest.mark.parametrize("machine", ts.Machine.names())
+def test_shares_add_up_on_every_preset(machine: str, memory: str) -> None:
+    if memory == "bank" and not ts.Machine.load(machine).get("memory.part"):
+        pytest.skip("no DRAM part")
+    done = 0
+    for graph in small(machine):
+        try:
+            program = ts.compile(graph, machine)
+        except ts.UserError:
+            continue
+        check(ts.simulate(program, memory=memory))
+        done += 1
+    assert done >= 2
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", ["tpu-v3", "mesh-16", "edge-8", "chiplet-2"])
 @pytest.mark.parametrize("network", ts.models.names())

@@ -258,15 +258,20 @@ class Why:
             json.dump(self.data, file, indent=1)
 
     def __str__(self) -> str:
-        """The answer as text of at most 80 columns."""
-        return "\n".join(lines_of(self.data))
+        """The answer as text of at most 80 columns; with alternatives where they take seconds, or were simulated."""
+        return "\n".join(lines_of(self._shown))
 
     def __repr__(self) -> str:
         """Operation, time and bound."""
         return f"<Why {self.name}: {self.cycles:,} cycles, at least {self.bound_cycles:,.0f}>"
 
     def _repr_html_(self) -> str:
-        return html_of(self.data)
+        return html_of(self._shown)
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        known = "alternatives" in vars(self) or self.result.data["tile_operations"] <= RECORDED
+        return self.data if known else self.answer
 
 
 def _gain(before: int, after: int) -> float:
