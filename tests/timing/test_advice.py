@@ -9,6 +9,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.results.advice import LEAST_GAIN, Advice
+from tilesim.results.result import ASKED
 
 
 def test_a_product_that_tuning_makes_faster_is_told() -> None:
@@ -65,3 +66,21 @@ def test_programs_without_a_graph_have_machines_alone(tmp_path: Path) -> None:
 def test_an_estimate_advises_too() -> None:
     result = ts.estimate("mlp", "h100")
     assert sorted(map(repr, result.advice())) == sorted(map(repr, result.explain()))
+
+
+def test_narrower_numbers_are_told_where_arrays_multiply_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever makes a graph narrower is asked for what the machine has a rate for, and marked."""
+    asked = []
+
+    def narrower(graph: ts.Graph, scheme: str) -> ts.Graph:
+        asked.append(scheme)
+        return ts.workloads.matmul(512, 512, 512, dtype="i8" if scheme == "i8" else "bf16")
+
+    monkeypatch.setitem(ASKED, "quantize", narrower)
+    graph = ts.workloads.matmul(512, 512, 512, dtype="f32")
+    machine = ts.Machine.load("edge-8").replace({"core.array.rates": {"f32": 1, "bf16": 1, "i8": 4}})
+    found = [item for item in ts.run(graph, machine=machine).explain() if item.kind == "quantize"]
+    assert asked == ["i8", "w4a16"]
+    assert found[0].change == {"quantize": "i8"} and "changes the numbers" in repr(found[0])
+    narrow = ts.run(ts.workloads.matmul(512, 512, 512, dtype="i8"), machine=machine)
+    assert found[0].cycles == narrow.cycles

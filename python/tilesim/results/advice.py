@@ -78,6 +78,8 @@ def change_text(change: Mapping[str, Any]) -> str:
     for key, value in change.items():
         if removed.get(key) == value and type(removed.get(key)) is type(value):
             parts.append(f"no {key} (a bound)")
+        elif key == "quantize":
+            parts.append(f"quantize = {value} (changes the numbers)")
         elif isinstance(value, Mapping):
             names = list(value)
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
@@ -99,7 +101,8 @@ class Advice:
             change: setting path, or option of `compile`, to its new value.
             cycles: with the change.
             before: without.
-            kind: "machine" (settings), "lowering" or "mapping" (options of `compile`).
+            kind: "machine" (settings), "lowering" or "mapping" (options of `compile`), "quantize" (the graph by
+                `ts.quantize`, which changes the numbers).
         """
         self.change, self.cycles, self.before, self.kind = change, cycles, before, kind
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from .. import _core
@@ -20,6 +21,8 @@ __all__ = ["advice", "offers", "simulated", "tuned"]
 
 CANDIDATES = 8
 """Mappings of one kernel that are simulated alone."""
+SCHEMES = {"i8": "i8", "fp8": "f8e4m3fn", "w4a16": ""}
+"""Quantizations with the dtype that the arrays must multiply; none: the graph's own."""
 LONGEST, WORTH = 4, 0.8
 """Kernels that advice tunes: as many of the longest, or fewer that take this share of the time."""
 LARGEST = 400_000
@@ -81,14 +84,13 @@ def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
         result: of a simulation.
 
     Returns:
-        Lowerings and mappings by a rule; and mappings of the longest kernels that were tuned. Nothing is simulated
-        before it is asked for. Dtypes are not among them: what another dtype does to the numbers is for
-        `ts.quantize` to say.
+        Lowerings and mappings by a rule; and narrower numbers, then mappings of the longest kernels that were tuned.
+        Nothing is simulated before it is asked for.
     """
     again = result._again
     if not isinstance(again, Again) or not again.compiled or isinstance(again.program, MixedProgram):
         return iter(()), iter(())
-    return _by_rule(result, again), _tuned(result, again)
+    return _by_rule(result, again), chain(_narrower(result, again), _tuned(result, again))
 
 
 def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
@@ -96,6 +98,20 @@ def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
         kind = next(iter(change))
         if kind in ("lowering", "mapping"):
             yield from _faster(result, simulated(again, change), change)
+
+
+def _narrower(result: Result, again: Again) -> Iterator[Advice]:
+    """Quantized graphs, for arrays that multiply their numbers; scales of 1, which is enough for times."""
+    quantize = ASKED.get("quantize")
+    rates = again.target.get("core.array.rates")
+    for scheme, dtype in SCHEMES.items():
+        if quantize is None or (dtype and rates.get(dtype, 0) <= 0):
+            continue
+        try:
+            other = again.otherwise(quantize(again.program.workload, scheme))
+        except _core.UserError:  # nothing to quantize, or what the machine cannot run
+            continue
+        yield from _faster(result, other, {"quantize": scheme})
 
 
 def _tuned(result: Result, again: Again) -> Iterator[Advice]:

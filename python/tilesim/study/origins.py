@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.errors import nearest, shown, user_error
-from ..base.folding import pattern
 
 __all__ = ["Chosen", "chosen"]
+
+MOST = 5000
+"""Names that are compared with a mistyped one."""
 
 
 @dataclass
@@ -105,5 +107,14 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
         place="why",
         value=shown(name),
         allowed=allowed or "the result has no operations",
-        suggestion=nearest(asked, list({pattern(one): one for one in reversed([*candidates, *sources])}.values())),
+        suggestion=nearest(asked, _close(asked, [*candidates, *sources])),
     )
+
+
+def _close(asked: str, names: list[str]) -> list[str]:
+    """Names that may be meant: of very many those of about the same length, and few of them."""
+    if len(names) <= MOST:
+        return names
+    return [name for name in names if abs(len(name) - len(asked)) <= 2 and name[-1:] == asked[-1:]][:MOST] or names[
+        :MOST
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from ..graph import Graph
 from ..lowering.compiling import compile
 from ..lowering.profile import lowered_as
 from ..machine.machine import Machine
@@ -67,10 +68,11 @@ class Again:
         """
         return self._simulated(self.program, self.target, replace(self.options, timeline=True))
 
-    def otherwise(self, **options: Any) -> Result:
+    def otherwise(self, graph: Graph | None = None, **options: Any) -> Result:
         """Compiled with other options.
 
         Args:
+            graph: in the place of the program's; none: that one.
             options: of `compile`, in the place of the program's own.
 
         Returns:
@@ -79,7 +81,8 @@ class Again:
         Raises:
             UserError: where the compiler refuses.
         """
-        assert self.program.workload is not None
+        workload = graph or self.program.workload
+        assert workload is not None
         together = {**self.program.options, **options}
-        program = compile(self.program.workload, self.target, **together)
+        program = compile(workload, self.target, **together)
         return self._simulated(program, lowered_as(self.target, together.get("lowering")), self.options.again())
