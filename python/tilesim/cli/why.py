@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -72,10 +74,15 @@ def why_command(
     with step("looking at its intervals"):
         found = why(result, operation)
     if json_ is None:
-        typer.echo("\n".join(lines_of(found.answer)))
+        typer.echo("\n".join(lines_of(found.answer, _columns())))
     rows = _told(found, json_ is None) if alternatives else []
     if json_ is not None:
         write({**found.answer, **({"alternatives": rows} if alternatives else {})}, json_)
+
+
+def _columns() -> int:
+    """Of the terminal; 80 where there is none."""
+    return min(120, max(60, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else 80
 
 
 def _told(found: Why, say: bool) -> list[dict[str, Any]]:
@@ -86,7 +93,7 @@ def _told(found: Why, say: bool) -> list[dict[str, Any]]:
     for row in found.try_alternatives():
         rows.append(row)
         if say:
-            typer.echo("\n".join(alternative_lines(row)))
+            typer.echo("\n".join(alternative_lines(row, _columns())))
     return sorted(rows, key=lambda row: int(row["cycles"]))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -109,7 +110,7 @@ class Operands:
 
         Returns:
             Rows with kernel, loops (name and trips, outer to inner; trips is a text where data or other loops decide)
-            and buffers (name, dtype, elements, depth).
+            and buffers (name, dtype, elements, depth, and the tile that they hold).
         """
         wanted, found = set(kernels), []
         bodies = [self._form["do"], *(one["do"] for one in self._form.get("functions", ()))]
@@ -196,15 +197,37 @@ def _scopes(body: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
             yield from _scopes(statement.get(part, ()))
 
 
-def _inside(statement: Mapping[str, Any], loops: dict[str, Any], buffers: dict[str, dict[str, Any]]) -> None:
-    """Loops and slots of a kernel."""
+def _inside(statement: Mapping[str, Any], loops: dict[str, Any], buffers: dict[str, dict[str, Any]]) -> bool:
+    """Loops and slots of a kernel, with the tiles that move or are computed there first; whether anything does."""
+    works = not statement.keys() & _SYNCHRONIZES
+    fresh = statement.get("for") if statement.get("for") not in loops else None
     for slot in statement.get("slots", ()):
-        buffers.setdefault(slot["name"], {key: slot[key] for key in ("name", "dtype", "elements", "depth")})
+        buffers.setdefault(
+            slot["name"], {key: slot[key] for key in ("name", "dtype", "elements", "depth")} | {"tile": []}
+        )
     if "for" in statement:
         loops.setdefault(statement["for"], statement["extent"])
-    for part in ("do", "then", "else"):
-        for one in statement.get(part, ()):
-            _inside(one, loops, buffers)
+    for moved in (statement[verb] for verb in ("load", "store") if verb in statement):
+        _tile_of(buffers, moved.get("slot", ""), [dim["extent"] for dim in moved["dims"]])
+    if "mma" in statement:
+        for view in (statement["mma"][operand] for operand in "abc"):
+            _tile_of(buffers, view["slot"], [extent for extent, _ in view["dims"]])
+    parts = [one for part in ("do", "then", "else") for one in statement.get(part, ())]
+    if parts:
+        works = any([_inside(one, loops, buffers) for one in parts])
+    if fresh is not None and not works:
+        del loops[fresh]
+    return works
+
+
+_SYNCHRONIZES = {"acquire", "release", "commit", "wait", "signal", "wait_counter", "receive"}
+
+
+def _tile_of(buffers: dict[str, dict[str, Any]], slot: str, extents: Sequence[Any]) -> None:
+    """Notes the extents of a tile, those of one element left out; of ragged ends the whole tile's."""
+    if slot in buffers and not buffers[slot]["tile"]:
+        sizes = [(found and int(found[1])) or one for one in extents for found in [re.match(r"min\((\d+),", str(one))]]
+        buffers[slot]["tile"] = [one for one in sizes if one != 1] or [1]
 
 
 def _multiplied(statement: Mapping[str, Any]) -> Iterator[str]:

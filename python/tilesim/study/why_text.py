@@ -77,7 +77,9 @@ def _head(data: Mapping[str, Any], width: int) -> list[str]:
     lines += _wrapped(took, width)
     least = f"At least {count(data['bound_cycles'])} cycles, {duration(data['bound_seconds'])}"
     least += f" of the {_PARTS[data['bound']]}"
-    if data["bound_cycles"] > 0:
+    if data["bound_cycles"] > data["cycles"]:
+        least += "; it takes less, since a part of it ran beside others."
+    elif data["bound_cycles"] > 0:
         least += f"; it takes {ratio(data['cycles'] / data['bound_cycles'])} that."
     if data["bound"] == "none":
         least = "No bound is known: nothing is computed or moved."
@@ -128,7 +130,8 @@ def _tiles(tiles: Mapping[str, Any], width: int) -> str:
         for row in tiles["loops"]
     )
     buffers = ", ".join(
-        f"{row['depth']} x {row['name']} {row['dtype']}[{row['elements']:,}]" for row in tiles["buffers"]
+        f"{row['depth']} x {row['name']} {row['dtype']}[{' x '.join(map(str, row['tile'])) or count(row['elements'])}]"
+        for row in tiles["buffers"]
     )
     return f"{short(tiles['kernel'], width // 2)}: loops {loops or 'none'}; buffers {buffers or 'none'}"
 
