@@ -22,7 +22,7 @@ from .explained import asked_for, show_both, show_explained
 from .load import WHAT, load, write
 from .show import show, step
 
-__all__ = ["register", "settings_of"]
+__all__ = ["register"]
 
 LONG_WITH_BANKS = 4_000_000_000
 """Bytes moved beyond which changed machines are not simulated unless asked for: some ten seconds each."""
@@ -42,18 +42,7 @@ def _residency(words: list[str] | None) -> str | dict[str, str] | None:
     return {tensor: level for tensor, _, level in pairs}
 
 
-def settings_of(settings: list[str]) -> dict[str, Any]:
-    """Changes of `--set`.
-
-    Args:
-        settings: each path=value.
-
-    Returns:
-        Value by path.
-
-    Raises:
-        UserError: for one without a value.
-    """
+def _changes(settings: list[str]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for setting in settings:
         path, equals, value = setting.partition("=")
@@ -195,7 +184,7 @@ def run(
     with step(f"reading {model}"):
         loaded = load(model, batch, context, phase, dtype, passes)
     own = loaded.machine if isinstance(loaded, Program) else None
-    target = Machine.load(machine or own or "tpu-v3").replace(settings_of(set_ or []))
+    target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     if network is not None and isinstance(loaded, Graph):
         target = target.replace({"network.kind": network})
     explained = asked_for(explain)
@@ -257,7 +246,7 @@ def run(
     else:
         long = result.data["fidelity"].get("memory") == "bank" and result.memory_bytes > LONG_WITH_BANKS
         with step("simulating changed machines"):
-            best = next(iter(result.explain()), None) if (not long if advice is None else advice) else None
+            best = result.explain()[0] if (not long if advice is None else advice) else None
         show(result, best)
         if long and advice is None:
             typer.echo("Changed machines were not simulated, which takes long with banks: --advice does it.")

@@ -133,7 +133,7 @@ def show(result: Result, best: Any = None) -> None:
         best: the best advice, if any was sought.
     """
     lines = [result.summary(), busy_line(result), "", *_operations(result), "", *_cache(result)]
-    if best is not None and best.worth_telling:
+    if best is not None and best.gain > 1.005:
         lines.append(f"What would help most, simulated again: {best!r}")
     lines.append("How it was modelled:")
     lines += [f"  - {line}" for line in result.approximations]

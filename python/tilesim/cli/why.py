@@ -18,7 +18,7 @@ from ..study.why import Why, why
 from ..study.why_text import OTHERWISE, alternative_lines, lines_of
 from ..timing.simulate import compile, simulate
 from .load import load, write
-from .run import settings_of
+from .run import _changes as settings_of
 from .show import step
 
 __all__ = ["register"]
