@@ -54,10 +54,8 @@ def closed_form(row: Mapping[str, Any], rates: Rates, settings: Mapping[str, Any
     Returns:
         Arrays, vector unit, memory, port and launches, and `TRIPS` round trips for each run.
     """
-    core, network = settings["core"], settings["network"]
-    port = min(core["dma"]["bytes_per_cycle"], network["port_bytes_per_cycle"])
     moved = row["load_bytes"] + row["store_bytes"]
-    ports = (moved / port + on_chip / core["dma"]["bytes_per_cycle"]) / rates.cores
+    ports = moved / rates.port + on_chip / settings["core"]["dma"]["bytes_per_cycle"] / rates.cores
     computed = row["array_busy"] + row["vector_busy"] + row["launch"]
     return float(computed + max(row["memory_busy"], ports) + row["count"] * TRIPS * _trip(settings, rates))
 

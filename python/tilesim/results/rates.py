@@ -20,7 +20,10 @@ def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, An
 
 
 class Rates:
-    """Peaks of all cores together: `multiply_adds` by dtype, `vector` operations, and `memory` bytes per cycle.
+    """Peaks of all cores together: `multiply_adds` by dtype, `vector` operations, and bytes per cycle.
+
+    Bytes: of the `memory`, of the cores' ports (the narrower of DMA and network, `port`) and of the `links` between
+    regions of memory, 0 where there is none.
 
     Arrays count all their cells at the rate of the dtype, twice as many where they take operands in the pattern 2:4;
     vector units all their lanes at the cost of their cheapest class of functions. Memory counts the bandwidth that it
@@ -49,9 +52,16 @@ class Rates:
         self.by_dtype = {name: sum(count * _cells(one, name) for count, one in self.kinds) for name in names}
         self.vector = sum(count * _lanes(one["vector"]) for count, one in self.kinds)
         self.memory = self._memory(data, settings)
+        network, dma = settings["network"], core["dma"]
+        clock = _core.parse_frequency(str(network["clock"])) / self.hertz
+        queues = max(int(dma["load_queues"]), int(dma["store_queues"]))
+        self.port = self.cores * float(min(dma["bytes_per_cycle"] * queues, network["port_bytes_per_cycle"] * clock))
+        regions = int(settings["memory"]["regions"])
+        self.links = float(regions * network["region_bytes_per_cycle"]) * clock if regions > 1 else 0.0
 
     def _device(self, device: Mapping[str, Any]) -> None:
         self.cores = self.arrays = 1
+        self.port = self.links = 0.0
         per_cycle = 1 / self.hertz
         matrix = {name: rate["flops_per_second"] for name, rate in device["matrix"].items()}
         self.by_dtype = {name: flops / 2 * per_cycle for name, flops in matrix.items()}

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import _core
 from ..results.rates import Rates
+from .facts import Facts
 from .spans import Cycles, Spans, busy, covered
 
-__all__ = ["MEANINGS", "Facts", "terms_of"]
+__all__ = ["MEANINGS", "terms_of"]
 
 MEANINGS = {
     "lower bound": "what {part} for this work at the peak, whatever the tiles",
@@ -26,6 +28,7 @@ MEANINGS = {
     "values between kernels": "one of these kernels writes to memory what another reads",
     "read again": "bytes that were moved before, since tiles or cores share them",
     "bursts and padding": "bytes of whole bursts and padded layouts beyond the elements",
+    "links between regions": "bytes and sends that cross from one region of memory to another, at the links' rate",
     "port": "transfers at the rate of the core's DMA and network port, below the memory's",
     "first load": "a run's first tile is on its way, and nothing can compute",
     "last store": "a run's last results are on their way, and all is computed",
@@ -41,81 +44,6 @@ MEANINGS = {
     "link": "values cross the link between machine and host",
     "beside others": "all of it ran while other operations' time was counted",
 }
-
-
-@dataclass
-class Facts:
-    """What a result says of some operations together, in cycles and bytes."""
-
-    rows: list[dict[str, Any]]
-    names: list[str]
-    cycles: int = 0
-    spanned: int = 0
-    launch: int = 0
-    elsewhere: dict[str, int] = field(default_factory=dict)  # cycles of host and link
-    runs: int = 0
-    multiply_adds: float = 0.0
-    padded_multiply_adds: float = 0.0
-    vector_operations: float = 0.0
-    bytes: float = 0.0  # of elements; behind a cache those that reach the memory
-    padded_bytes: float = 0.0
-    asked_bytes: float = 0.0  # with padding, as cores ask for them
-    least_bytes: float = 0.0
-    inner_bytes: float = 0.0
-    dtype: str = ""
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> Facts:
-        """Sums over kernels.
-
-        Args:
-            data: JSON form of the result.
-            rows: of its operations.
-
-        Returns:
-            The sums; `least_bytes` is all that was moved until somebody knows better.
-        """
-        own = cls(list(rows), [row["name"] for row in rows])
-        for row in rows:
-            own.cycles += int(row["exclusive"])
-            own.spanned += int(row["cycles"])
-            if row["bound"] in ("host", "link"):
-                own.elsewhere[row["bound"]] = own.elsewhere.get(row["bound"], 0) + int(row["exclusive"])
-            own.launch += int(row["launch"])
-            own.runs = max(own.runs, int(row["count"]))
-            own.multiply_adds += row["multiply_adds"]
-            own.vector_operations += row["vector_operations"]
-            own.asked_bytes += row["load_bytes"] + row["store_bytes"]
-        own.bytes = own.asked_bytes
-        items: dict[tuple[str, str], float] = {}
-        names = set(own.names)
-        for count in data.get("counts", ()):
-            mine = sum(number for name, number in count["operations"] if name in names)
-            items[count["part"], count["item"]] = items.get((count["part"], count["item"]), 0.0) + mine
-        own.padded_multiply_adds = items.get(("arrays", "padded multiply-adds"), 0.0)
-        if ("cache", "cache bytes") in items:
-            own.bytes = items.get(("memory", "memory bytes"), 0.0)
-        else:
-            own.padded_bytes = min(own.bytes, items.get(("memory", "padded memory bytes"), 0.0))
-            own.bytes -= own.padded_bytes
-        own.least_bytes = own.bytes
-        return own
-
-    def bounds(self, rates: Rates) -> dict[str, float]:
-        """Cycles that each part needs at least.
-
-        Args:
-            rates: of the machine.
-
-        Returns:
-            Cycles of "array", "vector" and "memory".
-        """
-        peak = rates.multiply_adds(self.dtype)
-        return {
-            "memory": self.least_bytes / rates.memory if rates.memory else 0.0,
-            "array": self.multiply_adds / peak if peak else 0.0,
-            "vector": self.vector_operations / rates.vector if rates.vector else 0.0,
-        }
 
 
 class _Account:
@@ -164,22 +92,37 @@ def _memory_parts(facts: Facts, rates: Rates, data: Mapping[str, Any], within: f
     rate = rates.memory or float("inf")
     further = max(0.0, facts.bytes - facts.least_bytes)
     inner = min(further, facts.inner_bytes)
-    settings = data["configuration"]
-    if "core" not in settings:
+    if "core" not in data["configuration"]:
         return [("lower bound", within * facts.bytes / rate)]
-    ports = rates.cores * min(
-        settings["core"]["dma"]["bytes_per_cycle"]
-        * max(settings["core"]["dma"]["load_queues"], settings["core"]["dma"]["store_queues"]),
-        settings["network"]["port_bytes_per_cycle"],
-    )
-    slower = facts.asked_bytes / ports - facts.asked_bytes / rate if ports else 0.0
+    known = (facts.bytes + facts.padded_bytes) / rate
+    port = facts.asked_bytes / rates.port - known
+    links = _crossing(facts, data) / rates.links - known if rates.links else 0.0
     return [
         ("lower bound", within * facts.least_bytes / rate),
         ("values between kernels", within * inner / rate),
         ("read again", within * (further - inner) / rate),
         ("bursts and padding", within * facts.padded_bytes / rate),
-        ("port", within * slower),
+        ("links between regions", within * links),
+        ("port", within * (port - max(0.0, links))),
     ]
+
+
+def _latency(data: Mapping[str, Any], rates: Rates) -> float:
+    """Cycles until the first byte of a load arrives when nothing is in its way."""
+    settings = data["configuration"]
+    network, dma = settings["network"], settings["core"]["dma"]
+    clock = _core.parse_frequency(str(network["clock"])) / rates.hertz
+    memory = _core.parse_duration(str(settings["memory"]["latency"])) * 1e-12 * rates.hertz if rates.memory else 0.0
+    return float(memory + network["latency_cycles"] / clock + dma["issue_cycles"] + dma["latency_cycles"])
+
+
+def _crossing(facts: Facts, data: Mapping[str, Any]) -> float:
+    """Bytes that pass links between regions: of loads, stores and sends as large a part as in the whole run."""
+    local, remote = data.get("memory_local_bytes", 0), data.get("memory_remote_bytes", 0)
+    passed = sum(row["bytes"] for row in data["units"] if row["kind"] == "region_link")
+    sent = sum(row["bytes"] for row in data["units"] if row["kind"] == "send")
+    far = facts.asked_bytes * remote / max(1, local + remote)
+    return float(far + facts.sent_bytes * min(1.0, max(0, passed - remote) / max(1, sent)))
 
 
 def terms_of(
@@ -303,7 +246,9 @@ def _measured(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, 
     transferred = float((steps * moving).sum()) * number if part in ("memory", "none") else left["moves"]
     for name in left:
         left[name] /= number
-    _tell(account, facts, rates, data, part, left, transferred / number, _within(spans, work, windows, part))
+    _tell(
+        account, facts, rates, data, part, left, transferred / number, _within(spans, work, windows, part), len(windows)
+    )
     idle = account.cycles.pop("dependency", 0.0)
     account.give("launch", min(idle, float(facts.launch)), "counted")
     account.give("dependency", idle - min(idle, float(facts.launch)), "measured")
@@ -369,10 +314,12 @@ def _tell(
     left: Mapping[str, float],
     moved: float,
     within: float,
+    runs: int,
 ) -> None:
     """Gives the states to terms; the work of the part that bounds is divided by what it counts."""
     if part in ("memory", "none"):
-        account.peel(moved, _memory_parts(facts, rates, data, within), "below the memory's rate")
+        fixed = [("first load", runs * _latency(data, rates))]
+        account.peel(moved, _memory_parts(facts, rates, data, within) + fixed, "below the memory's rate")
         account.give("arrays", left["array"], "measured")
     else:
         account.give("first load", left["first"], "measured")

@@ -17,10 +17,11 @@ from ..results.rates import Rates
 from ..results.result import ASKED, Result
 from ..timing.again import Again
 from .alternatives import LARGEST, offers, simulated, tuned
+from .facts import Facts
 from .operands import Operands
 from .origins import Chosen, chosen
 from .spans import Spans
-from .terms import Facts, terms_of
+from .terms import terms_of
 from .why_text import html_of, lines_of
 
 __all__ = ["Why", "why"]
