@@ -105,3 +105,12 @@ def test_programs_that_share_a_chip_are_looked_at_too() -> None:
     program = ts.compile(ts.workloads.matmul(256, 256, 256, dtype="bf16"), "tpu-v4-chip", cores=1)
     result = ts.simulate([ts.Job(program, cores=[0]), ts.Job(program, cores=[1])])
     assert result.checks == [] and not told_by(result)
+
+
+def test_long_loops_that_were_extended_may_be_off_by_what_the_result_says() -> None:
+    result = ts.run("matmul:60000,60000,60000", machine=ts.Machine.load("edge-8"))
+    assert result.data["tile_operations"] > 4_000_000 and result.checks == []
+    (row,) = result.data["operations"]
+    bound = 60000**3 / 64 / max(ts.Machine.load("edge-8").get("core.array.rates").values())
+    assert altered(result, row["name"], cycles=0.95 * bound / row["cycles"]).checks == []
+    assert altered(result, row["name"], cycles=0.85 * bound / row["cycles"]).checks != []

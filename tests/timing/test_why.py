@@ -159,6 +159,33 @@ def test_terms_name_the_one_thing_that_is_wrong() -> None:
         assert own.get(term, 0) > 10 * before.get(term, 0) + 100, (change, own)
 
 
+def test_links_between_regions_are_told_apart_from_memory() -> None:
+    """Half of what interleaved tensors move crosses; with links of 4 bytes per cycle that is nearly all of the time."""
+    narrow = ts.Machine.load("chiplet-2").replace({"network.region_bytes_per_cycle": 4})
+    result = ts.simulate(ts.compile(ts.workloads.softmax(1024, 1024), narrow))
+    for name in {row["name"] for row in result.data["operations"]}:
+        own = {row["term"]: row["share"] for row in result.why(name).terms}
+        assert own["links between regions"] > 0.7, own
+    wide = ts.Machine.load("chiplet-2").replace({"network.region_bytes_per_cycle": 4096})
+    result = ts.simulate(ts.compile(ts.workloads.softmax(1024, 1024), wide))
+    assert all(
+        "links between regions" not in {row["term"] for row in result.why(one["name"]).terms}
+        for one in result.data["operations"]
+    )
+
+
+def test_the_first_load_of_a_run_that_memory_bounds() -> None:
+    """Each of the runs waits for one latency before the first byte comes."""
+    before, after = (
+        ts.run(ts.workloads.elementwise("add", 512, 512), machine=wide(**{"memory.latency": latency}))
+        for latency in ("0 ns", "5 us")
+    )
+    (name,) = (row["name"] for row in after.data["operations"])
+    assert "first load" not in {row["term"] for row in before.why(name).terms}
+    (first,) = (row for row in after.why(name).terms if row["term"] == "first load")
+    assert first["cycles"] == pytest.approx(5000)
+
+
 def test_values_between_kernels_are_told_of_several_alone() -> None:
     b = ts.GraphBuilder("two", dtype="f32")
     x = b.input("x", (64, 128))

@@ -20,6 +20,8 @@ LINE = "checks: "
 """How the line among the approximations begins."""
 SLACK = 0.001
 """Of the bound: what rounding to whole cycles may take from it."""
+LONG, LONG_SLACK = 4_000_000, 0.1
+"""Tile operations beyond which steady loops may be extended linearly; what that may take from the bound."""
 
 
 def least(row: Mapping[str, Any], rates: Rates, cached: bool) -> float:
@@ -91,11 +93,12 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     rates = Rates(data)
     cached = settings["memory"]["cache"]["sets"] > 0
     many = max(1, data["cycles"]) * SHARE
+    slack = LONG_SLACK if data["tile_operations"] > LONG else SLACK
     moved: dict[str, float] = {}
     found = []
     for row in data["operations"]:
         bound = least(row, rates, cached)
-        if row["cycles"] < bound * (1 - SLACK) - row["count"]:
+        if row["cycles"] < bound * (1 - slack) - row["count"]:
             found.append(_row(row["name"], "below its bound", row["cycles"], bound))
         elif row["exclusive"] > many and row["exclusive"] > FAR * closed_form(row, rates, settings):
             moved = moved or _on_chip(data)
