@@ -47,3 +47,9 @@ def test_options_reach_compiler_and_simulation() -> None:
     machine = ts.Machine.load("tpu-v3").replace({"memory.latency": "200 ns"})
     own = ts.simulate(ts.compile("resnet18", machine, lowering="best"), machine, memory="bank").why("fc")
     assert f"{own.cycles:,} cycles" in out and "Simulated otherwise" not in out
+
+
+def test_a_device_is_estimated() -> None:
+    code, out, _ = run(["why", "bert-base", "attention.self", "--machine", "h100"])
+    rows = [row for row in ts.estimate("bert-base", "h100").table() if row["operation"].endswith(".attention.self")]
+    assert code == 0 and len(rows) == 12 and f"{sum(row['cycles'] for row in rows):,} cycles" in out

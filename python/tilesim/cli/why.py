@@ -9,10 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
+from ..analytic.estimate import estimate
 from ..base.errors import user_error
 from ..base.files import parse_json, read_text
 from ..graph import Graph
+from ..machine.device import Device
 from ..machine.machine import Machine
+from ..program.program import Program
 from ..results.result import Result
 from ..study.why import Why, why
 from ..study.why_text import OTHERWISE, alternative_lines, lines_of
@@ -32,6 +35,12 @@ def _stored(model: str) -> Result | None:
     return Result.load(model) if isinstance(found, dict) and found.get("schema") == "tilesim.result" else None
 
 
+def _estimated(loaded: Graph | Program, machine: str | None) -> Result | None:
+    """The closed form, where the machine is a device."""
+    known = machine is None or machine in Machine.names() or machine not in Device.names()
+    return None if known or not isinstance(loaded, Graph) else estimate(loaded, machine)
+
+
 def why_command(
     model: Annotated[
         str, typer.Argument(help="A network's name, matmul:M,N,K[,dtype], a model's file, or a saved result (.json).")
@@ -40,7 +49,7 @@ def why_command(
         str,
         typer.Argument(help="Of `tilesim run`'s table, or of the graph; layer*.conv1: of all layers; or a start."),
     ],
-    machine: Annotated[str | None, typer.Option(help="Preset or file; tpu-v3 if none is given.")] = None,
+    machine: Annotated[str | None, typer.Option(help="Preset, file or device (estimated); tpu-v3 if none.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
@@ -65,8 +74,13 @@ def why_command(
     if result is not None and (options or machine or set_ or memory):
         raise user_error("a saved result was simulated with its options already", place=model, allowed="no options")
     if result is None:
-        with step(f"compiling and simulating {model}"):
+        with step(f"reading {model}"):
             loaded = load(model, batch, context, phase, dtype, None)
+            result = _estimated(loaded, machine)
+        if result is not None and (options or set_ or memory):
+            raise user_error("a device is estimated", place="--machine", value=f"'{machine}'", allowed="no options")
+    if result is None:
+        with step(f"compiling and simulating {model}"):
             own = None if isinstance(loaded, Graph) else loaded.machine
             target = Machine.load(machine or own or "tpu-v3").replace(settings_of(set_ or []))
             program = compile(loaded, target, **options) if isinstance(loaded, Graph) else loaded

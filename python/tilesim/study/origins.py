@@ -49,6 +49,21 @@ def _matching(rows: list[dict[str, Any]], asked: str) -> list[dict[str, Any]]:
     return [row for row in rows if form.fullmatch(row["name"])]
 
 
+def _of_layer(data: Mapping[str, Any], rows: list[dict[str, Any]], sources: set[str], asked: str) -> Chosen | None:
+    """The kernels of an operation of one layer, where the program has the layer once."""
+    if asked not in sources and not any(one.startswith(asked + ".") for one in sources):
+        return None
+    rest = asked
+    while "." in rest:
+        rest = rest.partition(".")[2]
+        if any(row["name"] == rest or rest in row["operation"] for row in rows):
+            found = chosen({**data, "bounds": None}, rest)
+            runs = max(row["count"] for row in found.rows)
+            note = f"the program has '{rest}' once for {runs:,} layers: the answer is of all of them"
+            return Chosen(found.rows, note)
+    return None
+
+
 def chosen(data: Mapping[str, Any], name: str) -> Chosen:
     """Finds kernels.
 
@@ -90,16 +105,11 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
     ]
     if start and below:
         return Chosen(below, f"{len(below)} kernels whose names begin so, together")
-    if asked in sources or any(one.startswith(asked + ".") for one in sources):
-        rest = asked
-        while "." in rest:
-            rest = rest.partition(".")[2]
-            if any(row["name"] == rest or rest in row["operation"] for row in rows):
-                found = chosen({**data, "bounds": None}, rest)
-                runs = max(row["count"] for row in found.rows)
-                return Chosen(
-                    found.rows, f"the program has '{rest}' once for {runs:,} layers: the answer is of all of them"
-                )
+    behind = [row for row in rows if row["name"].endswith("." + asked)] if asked else []
+    if behind:
+        return Chosen(behind, f"{len(behind)} kernels whose names end so, together")
+    if found := _of_layer(data, rows, sources, asked):
+        return found
     candidates = dict.fromkeys([*(row["name"] for row in rows), *(one for row in rows for one in row["operation"])])
     allowed = ", ".join(list(candidates)[:12]) + (", ..." if len(candidates) > 12 else "")
     raise user_error(

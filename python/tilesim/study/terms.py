@@ -40,6 +40,7 @@ MEANINGS = {
     "launch": "kernels are launched",
     "dependency": "nothing is under way: a tile, a buffer or another core is waited for",
     "waits": "first loads, other units, dependencies: not told apart without intervals",
+    "closed form": "what the closed form says beyond peak and launch: tiles, occupancy, latency, the host's waits",
     "host": "the host computes, and the machine waits",
     "link": "values cross the link between machine and host",
     "beside others": "all of it ran while other operations' time was counted",
@@ -169,6 +170,10 @@ def terms_of(
 
 def _counted(account: _Account, facts: Facts, rates: Rates, data: Mapping[str, Any], part: str) -> None:
     """From the counters of the operations alone."""
+    if "core" not in data["configuration"]:  # a closed form has no states
+        bound = max(facts.bounds(rates).values())
+        account.peel(float(facts.cycles), [("lower bound", bound), ("launch", float(facts.launch))], "closed form")
+        return
     whole = float(facts.cycles - sum(facts.elsewhere.values()))
     spent = min(whole, float(sum(row[f"{part}_busy"] for row in facts.rows))) if part != "none" else 0.0
     if part == "array":

@@ -41,6 +41,8 @@ _COUNTED = (
     "launches. Other units and waits are one term: intervals tell them apart, which {reason}."
 )
 
+_CLOSED = "A closed form, not a simulation: peak and launch are known, the rest is one term; `Estimate.terms` has more."
+
 
 @checked_class()
 class Why:
@@ -70,7 +72,9 @@ class Why:
             self._facts.least_bytes = min(self._facts.bytes, busy * self._rates.memory)
         spans, reason = self._spans(intervals)
         self.attribution = _MEASURED if spans is not None else _COUNTED.format(reason=reason)
-        if self._operands is None:
+        if result.data["source"] != "engine":
+            self.attribution = _CLOSED
+        elif self._operands is None:
             self.attribution += " What is moved more than once is not known without the program: the bound counts all."
         rows, self.bound = terms_of(self._facts, self._rates, result.data, spans)
         self.terms = Table(rows)
