@@ -24,6 +24,7 @@ from .study.coverage import Coverage, coverage
 from .study.profiler import OperationTimes, profile
 from .study.sweep import sweep
 from .study.tune import Study, tune
+from .study.why import Why
 from .timing.accuracy import accuracy
 from .timing.execution import execute, reference, verify
 from .timing.latencies import TileLatencies
@@ -60,6 +61,7 @@ __all__ = [
     "TileLatencies",
     "Unsupported",
     "UserError",
+    "Why",
     "__version__",
     "accuracy",
     "best_schemes",

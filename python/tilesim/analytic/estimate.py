@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
@@ -149,6 +149,17 @@ class Estimate(Result):
             if cost.seconds > 0:
                 out[cost.bound] = out.get(cost.bound, 0.0) + cost.seconds / total
         return dict(sorted(out.items(), key=lambda item: -item[1]))
+
+    def advice(self) -> Iterator[Advice]:
+        """As `explain`, one after the other.
+
+        Yields:
+            Each change with the gain of its own estimate.
+
+        Raises:
+            UserError: for a result read from a file or a pickle.
+        """
+        yield from self.explain()
 
     def explain(self) -> list[Advice]:
         """Changes to the device that were estimated again, best first.

@@ -318,7 +318,7 @@ def html_report(result: Any, bound: Any) -> str:
         HTML without scripts; pictures tell their figures on hovering.
     """
     notes = "".join(f"<li>{escape(text)}</li>" for text in result.approximations)
-    advice = "".join(f"<li>{escape(repr(item))}</li>" for item in result.explain())
+    advice = "".join(f"<li>{escape(repr(item))}</li>" for item in result.explain() if item.worth_telling)
     return (
         f"<!doctype html><meta charset='utf-8'><title>{escape(result.summary())}</title>"
         f"<h1>{escape(result.summary())}</h1>"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
@@ -35,6 +36,14 @@ class Table:
     def __len__(self) -> int:
         """Number of rows."""
         return len(self.rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Row by row."""
+        return iter(self.rows)
+
+    def __getitem__(self, number: int) -> dict[str, Any]:
+        """One row, by its number."""
+        return self.rows[number]
 
     def __str__(self) -> str:
         """Aligned columns."""

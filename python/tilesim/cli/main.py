@@ -17,6 +17,7 @@ from . import mapping as cli_mapping
 from . import report as cli_report
 from . import run as cli_run
 from . import validate as cli_validate
+from . import why as cli_why
 from .examples import epilog
 from .machines import machine_app, model_app
 from .screen import plain, say, wrapped
@@ -28,6 +29,7 @@ app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
 
 cli_run.register(app)
+cli_why.register(app)
 cli_report.register(app)
 cli_mapping.register(app)
 analytic_cli.register(app)

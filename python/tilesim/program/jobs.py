@@ -11,6 +11,7 @@ from .. import _core
 from ..base.checked import checked_class
 from ..graph import user_error
 from ..machine.machine import Machine
+from ..results.checks import told
 from ..results.result import Result
 from .data_sources import Data, known_data
 from .program import Program
@@ -96,4 +97,5 @@ def simulate_jobs(
     data = session.result().data()
     _tell(data, known)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
+    data["approximations"] += told(data)
     return Result(data)

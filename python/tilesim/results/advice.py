@@ -1,11 +1,12 @@
-"""Advice: changes to a machine that are worth simulating."""
+"""Advice: changes to a machine, or to how a graph is compiled for it, that are worth simulating."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["Advice", "changes_to_try"]
+__all__ = ["LEAST_GAIN", "Advice", "Advices", "change_text", "changes_to_try"]
 
 # What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
 DOUBLED: dict[str, float] = {
@@ -28,6 +29,10 @@ ROUTED_DOUBLED: dict[str, float] = {"network.flit_bytes": 1 << 16}
 BANK_DOUBLED: dict[str, float] = {"memory.channels": 1024}
 HOST_DOUBLED: dict[str, float] = {"host.bandwidth": math.inf}
 HOST_REMOVED: dict[str, Any] = {"host.latency": "0 ns"}
+
+
+LEAST_GAIN = 1.01
+"""What is listed as advice gains this much or more."""
 
 
 def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
@@ -59,29 +64,73 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
     return changes + [{path: value} for path, value in removed.items() if now(path) != value]
 
 
-class Advice:
-    """One change that was simulated again."""
+def change_text(change: Mapping[str, Any]) -> str:
+    """A change as people read it.
 
-    def __init__(self, change: dict[str, Any], cycles: int, before: int) -> None:
-        """Holds the outcome of one changed machine.
+    Args:
+        change: setting path or option of `compile` to its new value.
+
+    Returns:
+        A short text; names of kernels in the place of a long mapping.
+    """
+    removed = REMOVED | HOST_REMOVED
+    parts = []
+    for key, value in change.items():
+        if removed.get(key) == value and type(removed.get(key)) is type(value):
+            parts.append(f"no {key} (a bound)")
+        elif key == "quantize":
+            parts.append(f"quantize = {value} (changes the numbers)")
+        elif isinstance(value, Mapping):
+            names = list(value)
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            parts.append(f"{key} tuned: {names[0] if names else 'nothing'}{more}")
+        elif key == "fuse" and not isinstance(value, str):
+            parts.append("without its fusion")
+        else:
+            parts.append(f"{key} = {value}")
+    return ", ".join(parts)
+
+
+class Advice:
+    """One change that was simulated again: of the machine, or of how the graph is compiled for it."""
+
+    def __init__(self, change: dict[str, Any], cycles: int, before: int, kind: str = "machine") -> None:
+        """Holds the outcome of one change.
 
         Args:
-            change: setting path to its new value.
-            cycles: of the changed machine.
-            before: of the original.
+            change: setting path, or option of `compile`, to its new value.
+            cycles: with the change.
+            before: without.
+            kind: "machine" (settings), "lowering" or "mapping" (options of `compile`), "quantize" (the graph by
+                `ts.quantize`, which changes the numbers).
         """
-        self.change, self.cycles, self.before = change, cycles, before
+        self.change, self.cycles, self.before, self.kind = change, cycles, before, kind
 
     @property
     def gain(self) -> float:
-        """Speed-up: time before divided by time after."""
+        """Speed-up: time before divided by time after; below 1 for a change that slows."""
         return 1.0 if self.cycles == self.before else self.before / max(1, self.cycles)
 
+    @property
+    def worth_telling(self) -> bool:
+        """Whether the gain is 1.01 or more."""
+        return self.gain >= LEAST_GAIN
+
     def __repr__(self) -> str:
-        """The change and its measured gain."""
-        removed = REMOVED | HOST_REMOVED
-        what = ", ".join(
-            f"no {key} (a bound)" if removed.get(key) == value else f"{key} = {value}"
-            for key, value in self.change.items()
-        )
-        return f"{what}: {self.gain:.2f} times faster ({self.cycles:,} cycles)"
+        """The change and its measured gain, or loss."""
+        gain = self.gain
+        speed = f"{gain:.2f} times faster" if gain >= 1 else f"{1 / gain:.2f} times slower" if gain else "slower"
+        return f"{change_text(self.change)}: {speed} ({self.cycles:,} cycles)"
+
+
+class Advices(list[Advice]):
+    """All that was simulated, the fastest first; printed, those that gain 1.01 or more."""
+
+    def __repr__(self) -> str:
+        """A line for each change that is worth telling."""
+        told = [repr(item) for item in self if item.worth_telling]
+        left = len(self) - len(told)
+        more = f"{left} more: less than {LEAST_GAIN - 1:.0%} faster, or slower" if left else ""
+        return "\n".join([*told, *([more] if more else [])]) or "nothing to change"
+
+    __str__ = __repr__

@@ -145,7 +145,8 @@ def page(result: Any, advice: list[Any] | None = None, left_out: str = "") -> st
     head = "".join(f"<th>{escape(str(key))}</th>" for key in (rows[0] if rows else {}))
     body = "".join("<tr>" + "".join(f"<td>{escape(str(v))}</td>" for v in row.values()) + "</tr>" for row in rows)
     helps = "".join(
-        f"<li>{escape(text)}</li>" for text in [*map(repr, advice or []), *([left_out] if left_out else [])]
+        f"<li>{escape(text)}</li>"
+        for text in [*(repr(item) for item in advice or [] if item.worth_telling), *([left_out] if left_out else [])]
     )
     modelled = "".join(f"<li>{escape(text)}</li>" for text in result.approximations)
     return (

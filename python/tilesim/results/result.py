@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
@@ -15,10 +15,14 @@ from ..base.paths import configs_dir
 from ..base.progress import followed
 from ..base.table import Table, amount
 from .accuracy import Accuracy
-from .advice import Advice, changes_to_try
+from .advice import Advice, Advices, changes_to_try
 from .bounds import Bound
+from .checks import checks_of
 
 __all__ = ["Advice", "Result", "Table", "compare"]
+
+#: What a result is asked that needs compiling and simulating, by name; packages above enter their calls here.
+ASKED: dict[str, Callable[..., Any]] = {}
 
 _MOVED = ("padding", "merged", "forwarded")
 
@@ -70,6 +74,15 @@ class Result:
     def approximations(self) -> list[str]:
         """What was modelled how, and what was left out."""
         return list(self.data["approximations"])
+
+    @property
+    def checks(self) -> list[dict[str, Any]]:
+        """Operations whose time lies below their bound, or far above the closed form of their mapping.
+
+        Rows with operation, what ("below its bound", "far above its closed form"), cycles, against (cycles of the bound
+        or closed form), ratio; most results have none. A line of `approximations` names the first.
+        """
+        return checks_of(self.data)
 
     @property
     def memory_bytes(self) -> int:
@@ -265,13 +278,15 @@ class Result:
         moved = sum(int(row["bytes"]) for row in self.data["units"] if row["kind"] == "channel")
         return {"asked": self.memory_bytes, **parts, "moved": moved}
 
-    def explain(self) -> list[Advice]:
-        """Changes to the machine that were simulated again, best first, with all options and data of this simulation.
+    def advice(self) -> Iterator[Advice]:
+        """Changes that were simulated again, each as its simulation ends, with all options and data of this one.
 
-        A program that was compiled for this machine is compiled again for the changed one, in the same way; others stay
-        as they are.
+        First other lowerings and mappings of the same graph on the same machine, of those the ones that gain 1.01 or
+        more; then changes to the machine, whatever they gain; last, mappings of the longest kernels that were tuned.
+        A program that was compiled for this machine is compiled again for the changed one, in the same way; others
+        stay as they are.
 
-        Returns:
+        Yields:
             Each change with the gain of its own run.
 
         Raises:
@@ -280,9 +295,39 @@ class Result:
         if self._again is None:
             what = "a result that was stored cannot be simulated again"
             raise user_error(what, suggestion="Simulate the program first")
-        changes = changes_to_try(self.data["configuration"], self.host_share > 0)
-        advice = [Advice(change, self._again(change).cycles, self.cycles) for change in followed(changes)]
-        return sorted(advice, key=lambda item: item.cycles)
+        otherwise, tuned = ASKED["advice"](self)
+        yield from otherwise
+        for change in followed(changes_to_try(self.data["configuration"], self.host_share > 0)):
+            yield Advice(change, self._again(change).cycles, self.cycles)
+        yield from tuned
+
+    def explain(self) -> list[Advice]:
+        """All of `advice`, the fastest first.
+
+        Returns:
+            Each change with the gain of its own run; printed, the list has those that gain 1.01 or more
+            (`worth_telling`) alone.
+
+        Raises:
+            UserError: for a result read from a file or a pickle, which cannot be simulated again.
+        """
+        return Advices(sorted(self.advice(), key=lambda item: item.cycles))
+
+    def why(self, name: str, *, intervals: bool = True) -> Any:
+        """Why an operation takes as long as it does: bound, terms between bound and time, tiles, alternatives.
+
+        Args:
+            name: of a kernel (a row of `table`); of an operation of the graph, that is one or several kernels, or a
+                part of one; with "*" for the numbers of repeated layers; or what several names begin with.
+            intervals: simulate once more with intervals where the result has none, to tell waits apart.
+
+        Returns:
+            A `Why`: `terms`, `alternatives`, `tiles`, `roofline`, `table()`; printed, the answer as text.
+
+        Raises:
+            UserError: for a name that no operation has, with the nearest.
+        """
+        return ASKED["why"](self, name, intervals=intervals)
 
     @staticmethod
     def schema() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import _core
@@ -29,8 +29,10 @@ from ..program.footprint import over_capacity
 from ..program.jobs import Job, cores_of, simulate_jobs
 from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
+from ..results.checks import LINE, told
 from ..results.result import Result
 from .accuracy import accuracy as accuracy_of
+from .again import Again
 from .estimated import estimated
 from .execution import inputs_of
 from .execution import verify as verify_program
@@ -164,23 +166,6 @@ def _checked_memory(memory: str | None) -> None:
         )
 
 
-def _again(program: Program, target: Machine, options: SimulateOptions) -> Callable[[dict[str, Any]], Result]:
-    """Simulates the same workload under the same options with settings changed.
-
-    What was compiled for this very machine is compiled alike for the changed one; any other program (read from a file,
-    written by hand, compiled for another machine) stays as it is, or the gain would be that of another program.
-    """
-    own = program.machine is not None and program.machine.core.hash() == target.core.hash()
-    alike = program.workload is not None and "mapping" in program.options and own
-
-    def again(change: dict[str, Any]) -> Result:
-        changed = target.replace(change)
-        other = compile(program.workload, changed, **program.options) if alike and program.workload else program
-        return _simulate(other, changed, options.again())
-
-    return again
-
-
 def _for_another(error: Exception, program: Program, target: Machine) -> Exception:
     """A refusal of the engine, where the program was made for another machine."""
     parts = {key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed")}
@@ -254,7 +239,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
-    return Result(data, _again(program, target, options))
+    data["approximations"] += told(data)
+    return Result(data, Again(program, target, options, _simulate))
 
 
 def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: SimulateOptions) -> Result:
@@ -293,7 +279,9 @@ def _simulate_mixed(program: MixedProgram, target: Machine, options: SimulateOpt
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
-    return Result(data, _again(program, target, options))
+    data["approximations"] = [line for line in data["approximations"] if not line.startswith(LINE)]  # of parts
+    data["approximations"] += told(data)
+    return Result(data, Again(program, target, options, _simulate))
 
 
 @checked("memory")

@@ -69,16 +69,20 @@ PAIRS = [(m, name) for m in ts.Machine.names() for name in CASES if DTYPES.get(m
 
 
 def check(machine: ts.Machine, name: str) -> int:
-    """Every gain that the result quotes, and how many they are."""
+    """Every gain that the result quotes, and how many of them are of a changed machine."""
     graph, compiling, simulating = CASES[name](DTYPES.get(machine.name, "bf16"))
     result = ts.simulate(ts.compile(graph, machine, **compiling), **simulating)
     quoted = result.explain()
     for advice in quoted:
-        changed = machine.replace(advice.change)
-        again = ts.simulate(ts.compile(graph, changed, **compiling), **simulating)
+        of_machine = advice.kind == "machine"
+        changed = machine.replace(advice.change) if of_machine else machine
+        options = compiling if of_machine else {**compiling, **advice.change}
+        again = ts.simulate(ts.compile(graph, changed, **options), **simulating)
         assert advice.cycles == again.cycles, advice
         assert advice.gain == pytest.approx(result.cycles / again.cycles)
-    return len(quoted)
+        assert of_machine or (list(advice.change) == [advice.kind] and advice.gain >= 1.01), advice
+    assert [item.cycles for item in quoted] == sorted(item.cycles for item in quoted)
+    return sum(advice.kind == "machine" for advice in quoted)
 
 
 @pytest.mark.parametrize(("machine", "name"), PAIRS)

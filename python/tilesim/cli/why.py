@@ -1,0 +1,120 @@
+"""The command `why`: why an operation takes as long as it does."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from ..analytic.estimate import estimate
+from ..base.errors import user_error
+from ..base.files import parse_json, read_text
+from ..graph import Graph
+from ..machine.device import Device
+from ..machine.machine import Machine
+from ..program.program import Program
+from ..results.result import Result
+from ..study.why import Why, why
+from ..study.why_text import OTHERWISE, alternative_lines, lines_of
+from ..timing.simulate import compile, simulate
+from .load import load, write
+from .run import _changes as settings_of
+from .show import step
+
+__all__ = ["register"]
+
+
+def _stored(model: str) -> Result | None:
+    """The result that a file holds; none where it is something else."""
+    if not model.endswith(".json") or not os.path.isfile(model):
+        return None
+    found = parse_json(read_text(model), model)
+    return Result.load(model) if isinstance(found, dict) and found.get("schema") == "tilesim.result" else None
+
+
+def _estimated(loaded: Graph | Program, machine: str | None) -> Result | None:
+    """The closed form, where the machine is a device."""
+    known = machine is None or machine in Machine.names() or machine not in Device.names()
+    return None if known or not isinstance(loaded, Graph) else estimate(loaded, machine)
+
+
+def why_command(
+    model: Annotated[
+        str, typer.Argument(help="A network's name, matmul:M,N,K[,dtype], a model's file, or a saved result (.json).")
+    ],
+    operation: Annotated[
+        str,
+        typer.Argument(help="Of `tilesim run`'s table, or of the graph; layer*.conv1: of all layers; or a start."),
+    ],
+    machine: Annotated[str | None, typer.Option(help="Preset, file or device (estimated); tpu-v3 if none.")] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
+    context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
+    phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
+    dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
+    set_: Annotated[list[str] | None, typer.Option("--set", help="Change a setting: path=value.")] = None,
+    memory: Annotated[str | None, typer.Option(help="ideal, simple or bank; the machine's if none is given.")] = None,
+    lowering: Annotated[str | None, typer.Option(help="native or best, as for `tilesim run`.")] = None,
+    mapping: Annotated[str | None, typer.Option(help="As for `tilesim run`.")] = None,
+    fuse: Annotated[str | None, typer.Option(help="As for `tilesim run`.")] = None,
+    alternatives: Annotated[
+        bool, typer.Option(help="Simulate other mappings, lowerings, layouts and fusion: some seconds.")
+    ] = True,
+    json_: Annotated[str | None, typer.Option("--json", help="Write the answer; - for standard output.")] = None,
+) -> None:
+    """Why an operation takes as long as it does: its bound, each term between bound and time, and what would change it.
+
+    Examples: tilesim why bert-base attention.self --machine tpu-v3; tilesim why r.json intermediate.dense
+    """
+    result = _stored(model)
+    given = {"mapping": mapping, "fuse": fuse, "lowering": lowering}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+    if result is not None and (options or machine or set_ or memory):
+        raise user_error("a saved result was simulated with its options already", place=model, allowed="no options")
+    if result is None:
+        with step(f"reading {model}"):
+            loaded = load(model, batch, context, phase, dtype, None)
+            result = _estimated(loaded, machine)
+        if result is not None and (options or set_ or memory):
+            raise user_error("a device is estimated", place="--machine", value=f"'{machine}'", allowed="no options")
+    if result is None:
+        with step(f"compiling and simulating {model}"):
+            own = None if isinstance(loaded, Graph) else loaded.machine
+            target = Machine.load(machine or own or "tpu-v3").replace(settings_of(set_ or []))
+            program = compile(loaded, target, **options) if isinstance(loaded, Graph) else loaded
+            result = simulate(program, target, memory=memory)
+    with step("looking at its intervals"):
+        found = why(result, operation)
+    if json_ is None:
+        typer.echo("\n".join(lines_of(found.answer, _columns())))
+    rows = _told(found, json_ is None) if alternatives else []
+    if json_ is not None:
+        write({**found.answer, **({"alternatives": rows} if alternatives else {})}, json_)
+
+
+def _columns() -> int:
+    """Of the terminal; 80 where there is none."""
+    return min(120, max(60, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else 80
+
+
+def _told(found: Why, say: bool) -> list[dict[str, Any]]:
+    """Simulates the alternatives, and says each as it comes."""
+    if say and found.can_be_changed:
+        typer.echo(f"\n{OTHERWISE}")
+    rows = []
+    for row in found.try_alternatives():
+        rows.append(row)
+        if say:
+            typer.echo("\n".join(alternative_lines(row, _columns())))
+    return sorted(rows, key=lambda row: int(row["cycles"]))
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command.
+
+    Args:
+        app: of the command line.
+    """
+    app.command("why")(why_command)

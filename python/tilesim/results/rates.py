@@ -1,0 +1,106 @@
+"""What the machine of a result can do at most, in units per cycle of its core clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from .. import _core
+
+__all__ = ["Rates"]
+
+
+def _merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """One sort of cores: what it does not say is as in the base."""
+    found = dict(base)
+    for key, value in changes.items():
+        own = found.get(key)
+        found[key] = _merged(own, value) if isinstance(value, Mapping) and isinstance(own, Mapping) else value
+    return found
+
+
+class Rates:
+    """Peaks of all cores together: `multiply_adds` by dtype, `vector` operations, and bytes per cycle.
+
+    Bytes: of the `memory`, of the cores' ports (the narrower of DMA and network, `port`) and of the `links` between
+    regions of memory, 0 where there is none.
+
+    Arrays count all their cells at the rate of the dtype, twice as many where they take operands in the pattern 2:4;
+    vector units all their lanes at the cost of their cheapest class of functions. Memory counts the bandwidth that it
+    reaches: the peak times `memory.efficiency`, the peak alone where banks are simulated; 0 where it is ideal.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        """Reads the figures.
+
+        Args:
+            data: JSON form of a result, with the machine's settings.
+        """
+        settings = data["configuration"]
+        self.hertz = int(data["hertz"])
+        self.by_dtype: dict[str, float] = {}
+        if "device" in settings:  # of a closed form
+            self._device(settings["device"])
+            return
+        core = settings["core"]
+        self.kinds = [
+            (int(sort["count"]), _merged(core, sort.get("core", {}))) for sort in settings.get("cores", ())
+        ] or [(int(core["count"]), core)]
+        self.cores = sum(count for count, _ in self.kinds)
+        self.arrays = max(int(one["array"]["count"]) for _, one in self.kinds)
+        names = {name for _, one in self.kinds for name in one["array"]["rates"]}
+        self.by_dtype = {name: sum(count * _cells(one, name) for count, one in self.kinds) for name in names}
+        self.vector = sum(count * _lanes(one["vector"]) for count, one in self.kinds)
+        self.memory = self._memory(data, settings)
+        network, dma = settings["network"], core["dma"]
+        clock = _core.parse_frequency(str(network["clock"])) / self.hertz
+        queues = max(int(dma["load_queues"]), int(dma["store_queues"]))
+        self.port = self.cores * float(min(dma["bytes_per_cycle"] * queues, network["port_bytes_per_cycle"] * clock))
+        regions = int(settings["memory"]["regions"])
+        self.links = float(regions * network["region_bytes_per_cycle"]) * clock if regions > 1 else 0.0
+
+    def _device(self, device: Mapping[str, Any]) -> None:
+        self.cores = self.arrays = 1
+        self.port = self.links = 0.0
+        per_cycle = 1 / self.hertz
+        matrix = {name: rate["flops_per_second"] for name, rate in device["matrix"].items()}
+        self.by_dtype = {name: flops / 2 * per_cycle for name, flops in matrix.items()}
+        vector = [rate["flops_per_second"] for rate in device["vector"].values()]
+        self.vector = max(vector, default=0.0) * per_cycle
+        self.memory = device["levels"][-1]["bytes_per_second"] * per_cycle
+
+    def _memory(self, data: Mapping[str, Any], settings: Mapping[str, Any]) -> float:
+        kind = str(data.get("fidelity", {}).get("memory") or settings["memory"]["kind"])
+        if kind == "ideal":
+            return 0.0
+        bounds = data.get("bounds") or {}
+        if bounds.get("memory_seconds", 0) > 0 and bounds.get("bytes", 0) > 0:
+            return float(bounds["bytes"] / bounds["memory_seconds"] / self.hertz)
+        peak = float(_core.parse_bandwidth(str(settings["memory"]["bandwidth"])) or 0) / self.hertz
+        return peak if kind == "bank" else peak * float(settings["memory"]["efficiency"])
+
+    def multiply_adds(self, dtype: str = "") -> float:
+        """Multiply-adds per cycle.
+
+        Args:
+            dtype: of the operands; empty, or one that the arrays do not state: the fastest.
+
+        Returns:
+            The peak of all arrays of all cores; 0 without arrays.
+        """
+        return float(self.by_dtype.get(dtype) or max(self.by_dtype.values(), default=0.0))
+
+
+def _cells(core: Mapping[str, Any], dtype: str) -> float:
+    """Multiply-adds per cycle of a core's arrays."""
+    array = core["array"]
+    cells = array["sparse"]["multipliers"] or array["rows"] * array["columns"]
+    pattern = 2 if array.get("pattern", "none") != "none" else 1
+    return float(array["count"] * cells * pattern * array["rates"].get(dtype, 0.0))
+
+
+def _lanes(vector: Mapping[str, Any]) -> float:
+    """Operations per cycle of a core's vector unit."""
+    cheapest = min(float(vector[name]) for name in ("simple", "multiply", "divide", "transcendental"))
+    packed = 4 if vector["packs_narrow"] else 1
+    return float(vector["lanes"] * vector["sublanes"] * vector["issue"] * packed / max(1e-3, cheapest))

@@ -1,0 +1,200 @@
+"""What else could be done with a program: other mappings, lowerings, layouts and fusion, each simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from .. import _core
+from ..lowering.profile import has_profile
+from ..mapping import kernels
+from ..mapping.integer_products import with_integer_products
+from ..program.fusion import fusion_rules, rules_text
+from ..program.mixed import MixedProgram
+from ..results.advice import Advice
+from ..results.result import ASKED, Result
+from ..timing.again import Again
+from .samplers import sampler_of
+
+__all__ = ["advice", "offers", "simulated", "tuned"]
+
+CANDIDATES = 8
+"""Mappings of one kernel that are simulated alone."""
+SCHEMES = {"i8": "i8", "fp8": "f8e4m3fn", "w4a16": ""}
+"""Quantizations with the dtype that the arrays must multiply; none: the graph's own."""
+LONGEST, WORTH = 4, 0.8
+"""Kernels that advice tunes: as many of the longest, or fewer that take this share of the time."""
+LARGEST = 400_000
+"""Tile operations beyond which no mapping is tuned unless asked for."""
+
+
+def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
+    """Options of `compile` that are worth a simulation.
+
+    Args:
+        again: what was simulated.
+        kernel: whose fusion is looked at; empty: the program's.
+
+    Yields:
+        One or two options with other values than the program was compiled with.
+    """
+    if not again.compiled or isinstance(again.program, MixedProgram):
+        return
+    program, options = again.program, again.program.options
+    profile = has_profile(again.target)
+    if profile:
+        yield {"lowering": "best"}
+    mapping = options.get("mapping", "profile")
+    now = "cost" if mapping == "profile" and not profile else mapping
+    for other in ("cost", "heuristic"):
+        if now != other:
+            yield {"mapping": other}
+    fuse = rules_text(options.get("fuse", "all"))
+    if kernel:
+        rules = _rules_of(program, kernel)
+        active = list(fusion_rules()) if fuse == "all" else [] if fuse == "none" else fuse.split(",")
+        if rules & set(active):
+            yield {"fuse": [rule for rule in active if rule not in rules]}
+    if fuse != "none":
+        yield {"fuse": "none"}
+    elif fuse != "all":
+        yield {"fuse": "all"}
+    if len(again.target.get("layout.tile") or ()) and options.get("layout", "auto") == "auto":
+        yield {"layout": "given"}
+
+
+def _rules_of(program: Any, kernel: str) -> set[str]:
+    """Rules by which operations became this kernel."""
+    if not program.fusion.known:
+        return set()
+    rows = program.fusion.table().rows
+    names = (kernel, f".{kernel}")
+    return {
+        row["rule"]
+        for row in rows
+        if row["decision"] == "taken" and (row["candidate"] == kernel or row["candidate"].endswith(names[1]))
+    }
+
+
+def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
+    """How else the graph of a result could be compiled for its machine, as far as that is faster.
+
+    Args:
+        result: of a simulation.
+
+    Returns:
+        Lowerings and mappings by a rule; and narrower numbers, then mappings of the longest kernels that were tuned.
+        Nothing is simulated before it is asked for.
+    """
+    again = result._again
+    if not isinstance(again, Again) or not again.compiled or isinstance(again.program, MixedProgram):
+        return iter(()), iter(())
+    return _by_rule(result, again), chain(_narrower(result, again), _tuned(result, again))
+
+
+def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
+    for change in offers(again):
+        kind = next(iter(change))
+        if kind in ("lowering", "mapping"):
+            yield from _faster(result, simulated(again, change), change)
+
+
+def _narrower(result: Result, again: Again) -> Iterator[Advice]:
+    """Quantized graphs, for arrays that multiply their numbers; scales of 1, which is enough for times."""
+    quantize = ASKED.get("quantize")
+    rates = again.target.get("core.array.rates")
+    for scheme, dtype in SCHEMES.items():
+        if quantize is None or (dtype and rates.get(dtype, 0) <= 0):
+            continue
+        try:
+            other = again.otherwise(quantize(again.program.workload, scheme))
+        except _core.UserError:  # nothing to quantize, or what the machine cannot run
+            continue
+        yield from _faster(result, other, {"quantize": scheme})
+
+
+def _tuned(result: Result, again: Again) -> Iterator[Advice]:
+    if not 0 < result.data["tile_operations"] <= LARGEST:
+        return
+    rows = sorted(result.data["operations"], key=lambda row: -row["exclusive"])
+    names, told = [], 0
+    for row in rows[:LONGEST]:
+        if told < WORTH * result.cycles:
+            names.append(row["name"])
+        told += row["exclusive"]
+    if change := tuned(again, names):
+        yield from _faster(result, simulated(again, change), change)
+
+
+def _faster(result: Result, other: Result | None, change: dict[str, Any]) -> Iterator[Advice]:
+    found = Advice(change, other.cycles, result.cycles, next(iter(change))) if other is not None else None
+    if found is not None and found.worth_telling:
+        yield found
+
+
+def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
+    """The program with other options.
+
+    Args:
+        again: what was simulated.
+        change: options of `compile`.
+
+    Returns:
+        The result; none where the compiler refuses.
+    """
+    try:
+        return again.otherwise(**change)
+    except _core.UserError:
+        return None
+
+
+def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> dict[str, Any]:
+    """Better mappings of kernels, each found by simulating it alone.
+
+    Args:
+        again: what was simulated.
+        names: of the kernels.
+        candidates: mappings of each that are tried, by rising cost of the model, after the program's own.
+
+    Returns:
+        The option "mapping" with a nest by name; empty where nothing is faster.
+    """
+    program, target = again.program, again.target
+    mapping = program.options.get("mapping", "profile")
+    if not again.compiled or program.workload is None or not isinstance(mapping, (str, dict)) or program.sort:
+        return {}
+    given = mapping if isinstance(mapping, dict) else {}
+    rule = "profile" if given or str(mapping).endswith(".json") or mapping == "tuned" else str(mapping)
+    if rule != "profile" and has_profile(target):
+        return {}  # the other kernels would be mapped by the profile
+    fuse = rules_text(program.options.get("fuse", "all"))
+    found: dict[str, Any] = {}
+    graph = with_integer_products(program.workload, target)
+    chosen = [one for one in kernels(program.workload, target, fuse=fuse, mapping=rule) if one.operation in names]
+    for kernel in chosen:
+        if sum(one.operation == kernel.operation for one in chosen) > 1:
+            continue  # the name occurs in several functions
+        offered = sampler_of("model", kernel, candidates + 1, 0).ask(candidates + 1)
+        nests = [dict(kernel.nest), *(nest for nest, _ in offered if nest != kernel.nest)][: candidates + 1]
+        cycles = [_alone(again, graph, fuse, kernel, nest) for nest in nests]
+        best = min(range(len(nests)), key=lambda at: cycles[at])
+        if cycles[best] < cycles[0]:
+            found[kernel.operation] = nests[best]
+    return {"mapping": {**given, **found}} if found else {}
+
+
+ASKED["advice"] = advice
+
+
+def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
+    memory = again.options.memory or str(again.target.get("memory.kind"))
+    if memory == "bank":
+        memory = "simple"  # candidates are many; what is proposed is simulated as asked for
+    try:
+        program = _core.compile(
+            graph.core, again.target.core, fuse, {kernel.operation: nest}, "profile", kernel.operation
+        )
+        return float(_core.simulate(program, again.target.core, memory).cycles)
+    except _core.UserError:
+        return float("inf")

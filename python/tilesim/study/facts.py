@@ -1,0 +1,88 @@
+"""What a result says of some of its operations together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..results.rates import Rates
+
+__all__ = ["Facts"]
+
+
+@dataclass
+class Facts:
+    """What a result says of some operations together, in cycles and bytes."""
+
+    rows: list[dict[str, Any]]
+    names: list[str]
+    cycles: int = 0
+    spanned: int = 0
+    launch: int = 0
+    elsewhere: dict[str, int] = field(default_factory=dict)  # cycles of host and link
+    runs: int = 0
+    multiply_adds: float = 0.0
+    padded_multiply_adds: float = 0.0
+    vector_operations: float = 0.0
+    bytes: float = 0.0  # of elements; behind a cache those that reach the memory
+    padded_bytes: float = 0.0
+    asked_bytes: float = 0.0  # with padding, as cores ask for them
+    sent_bytes: float = 0.0
+    least_bytes: float = 0.0
+    inner_bytes: float = 0.0
+    dtype: str = ""
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> Facts:
+        """Sums over kernels.
+
+        Args:
+            data: JSON form of the result.
+            rows: of its operations.
+
+        Returns:
+            The sums; `least_bytes` is all that was moved until somebody knows better.
+        """
+        own = cls(list(rows), [row["name"] for row in rows])
+        for row in rows:
+            own.cycles += int(row["exclusive"])
+            own.spanned += int(row["cycles"])
+            if row["bound"] in ("host", "link"):
+                own.elsewhere[row["bound"]] = own.elsewhere.get(row["bound"], 0) + int(row["exclusive"])
+            own.launch += int(row["launch"])
+            own.runs = max(own.runs, int(row["count"]))
+            own.multiply_adds += row["multiply_adds"]
+            own.vector_operations += row["vector_operations"]
+            own.asked_bytes += row["load_bytes"] + row["store_bytes"]
+        own.bytes = own.asked_bytes
+        items: dict[tuple[str, str], float] = {}
+        names = set(own.names)
+        for count in data.get("counts", ()):
+            mine = sum(number for name, number in count["operations"] if name in names)
+            items[count["part"], count["item"]] = items.get((count["part"], count["item"]), 0.0) + mine
+        own.padded_multiply_adds = items.get(("arrays", "padded multiply-adds"), 0.0)
+        if ("cache", "cache bytes") in items:
+            own.bytes = items.get(("memory", "memory bytes"), 0.0)
+        else:
+            own.padded_bytes = min(own.bytes, items.get(("memory", "padded memory bytes"), 0.0))
+            own.bytes -= own.padded_bytes
+        own.least_bytes = own.bytes
+        own.sent_bytes = max(0.0, items.get(("network", "network bytes"), 0.0) - own.asked_bytes)
+        return own
+
+    def bounds(self, rates: Rates) -> dict[str, float]:
+        """Cycles that each part needs at least.
+
+        Args:
+            rates: of the machine.
+
+        Returns:
+            Cycles of "array", "vector" and "memory".
+        """
+        peak = rates.multiply_adds(self.dtype)
+        return {
+            "memory": self.least_bytes / rates.memory if rates.memory else 0.0,
+            "array": self.multiply_adds / peak if peak else 0.0,
+            "vector": self.vector_operations / rates.vector if rates.vector else 0.0,
+        }

@@ -1,0 +1,149 @@
+"""When operations had the time that is counted as theirs, from the recorded intervals of a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["Spans", "busy", "covered"]
+
+Cycles = npt.NDArray[np.int64]
+
+
+def covered(intervals: Cycles, grid: Cycles) -> npt.NDArray[np.bool_]:
+    """Which steps of a grid lie in one of the intervals.
+
+    Args:
+        intervals: [n, 2], start and finish, each on the grid.
+        grid: rising cycles, without repetition.
+
+    Returns:
+        One truth for each step between neighbours of the grid.
+    """
+    edges = np.zeros(len(grid), np.int64)
+    np.add.at(edges, np.searchsorted(grid, intervals[:, 0]), 1)
+    np.add.at(edges, np.searchsorted(grid, intervals[:, 1]), -1)
+    return np.asarray(np.cumsum(edges)[:-1] > 0)
+
+
+def busy(intervals: Cycles) -> int:
+    """Cycles in which at least one of the intervals runs.
+
+    Args:
+        intervals: [n, 2], start and finish.
+
+    Returns:
+        The length of their union.
+    """
+    if not len(intervals):
+        return 0
+    grid = np.unique(intervals)
+    return int(np.diff(grid)[covered(intervals, grid)].sum())
+
+
+class Spans:
+    """Runs of every operation with the stretch of time that is counted as the run's.
+
+    A run's stretch begins where the runs before it in the program have finished, and ends where it finishes, as the
+    engine counts; runs are told apart by the order of operations in the queues.
+    """
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        """Finds the runs.
+
+        Args:
+            data: JSON form of a result with intervals.
+        """
+        self.cycles = int(data["cycles"])
+        self.units: Sequence[Mapping[str, Any]] = data["units"]
+        self.labels = {name: at for at, name in enumerate(data["labels"])}
+        self.intervals: Cycles = np.asarray(data["intervals"], np.int64).reshape(-1, 4)
+        order = np.lexsort((self.intervals[:, 3], self.intervals[:, 2], self.intervals[:, 0]))
+        self.intervals = self.intervals[order]
+        runs, cycles = [0] * len(self.labels), dict.fromkeys(self.labels.values(), 0)
+        for row in data["operations"]:
+            if (label := self.labels.get(row["name"])) is not None:
+                runs[label] += int(row["count"])
+                cycles[label] += int(row["exclusive"])
+        self._windows = self._stretches(runs, cycles)
+
+    def _stretches(self, counts: Sequence[int], exclusive: Mapping[int, int]) -> Cycles:
+        """[runs, 3]: label, start and finish of each run's stretch; runs in the order that meets the engine's count."""
+        found = self._runs(np.asarray(counts, np.int64))
+        if not len(found):
+            return found
+        best: tuple[int, Cycles] | None = None
+        for first, second in ((1, 2), (2, 1)):  # by first start, by last finish
+            runs = found[np.lexsort((found[:, second], found[:, first]))]
+            ends = np.maximum.accumulate(runs[:, 2])
+            starts = np.concatenate([[0], ends[:-1]])
+            ends[-1] = self.cycles
+            own = np.bincount(runs[:, 0], ends - starts, len(counts))
+            off = sum(abs(int(own[label]) - cycles) for label, cycles in exclusive.items())
+            if best is None or off < best[0]:
+                best = off, np.stack([runs[:, 0], starts, ends], axis=1)
+        assert best is not None
+        return best[1][best[1][:, 2] > best[1][:, 1]]
+
+    def _runs(self, counts: Cycles) -> Cycles:
+        """[runs, 3]: label, first start and last finish of each run over all units."""
+        unit, label, start, finish = self.intervals.T
+        if not len(unit):
+            return np.zeros((0, 3), np.int64)
+        fresh = np.ones(len(unit), np.bool_)
+        fresh[1:] = (unit[1:] != unit[:-1]) | (label[1:] != label[:-1])
+        begins = np.flatnonzero(fresh)
+        number = np.cumsum(fresh) - 1  # of the stretch of one label in one unit, for each interval
+        ends = np.append(begins[1:], len(unit))
+        by_label: dict[int, dict[int, list[int]]] = {}  # by label and unit: stretches
+        for at, (own, place) in enumerate(zip(label[begins].tolist(), unit[begins].tolist(), strict=True)):
+            by_label.setdefault(own, {}).setdefault(place, []).append(at)
+        result = [np.zeros((0, 3), np.int64)]
+        for own, by_unit in by_label.items():
+            off = [(abs(len(found) - int(counts[own])), place) for place, found in by_unit.items()]
+            places = by_unit[min(off)[1]]  # of the unit that tells its runs apart
+            opened = start[begins[places]]
+            low, high = opened.copy(), np.zeros_like(opened)
+            for stretches in by_unit.values():
+                mine = np.concatenate([np.arange(begins[at], ends[at]) for at in stretches])
+                if len(stretches) == len(places):
+                    at = np.searchsorted(stretches, number[mine])
+                else:  # runs follow each other here: each interval belongs to the run that has begun by then
+                    at = np.maximum(0, np.searchsorted(opened, start[mine], side="right") - 1)
+                np.minimum.at(low, at, start[mine])
+                np.maximum.at(high, at, finish[mine])
+            result.append(np.stack([np.full_like(low, own), low, high], axis=1))
+        return np.concatenate(result)
+
+    def of(self, names: Sequence[str]) -> Cycles:
+        """Stretches of operations.
+
+        Args:
+            names: of kernels.
+
+        Returns:
+            [n, 2], start and finish, rising.
+        """
+        chosen = [self.labels[name] for name in names if name in self.labels]
+        return np.asarray(self._windows[np.isin(self._windows[:, 0], chosen)][:, 1:])
+
+    def work(self, names: Sequence[str]) -> dict[tuple[int, str], list[Cycles]]:
+        """Intervals in which units worked for operations.
+
+        Args:
+            names: of kernels.
+
+        Returns:
+            By core and sort of unit: for each of its units [n, 2], start and finish.
+        """
+        chosen = [self.labels[name] for name in names if name in self.labels]
+        own = self.intervals[np.isin(self.intervals[:, 1], chosen)]
+        found: dict[tuple[int, str], list[Cycles]] = {}
+        for unit in np.unique(own[:, 0]).tolist():
+            row = self.units[unit]
+            key = (int(row["core"]), str(row["kind"]))
+            found.setdefault(key, []).append(own[own[:, 0] == unit][:, 2:])
+        return found

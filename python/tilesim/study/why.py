@@ -1,0 +1,304 @@
+"""Why an operation takes as long as it does: its bound, the terms between bound and time, and what would change it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+from ..base.checked import checked, checked_class
+from ..base.files import writing
+from ..base.table import Table
+from ..program.mixed import MixedProgram
+from ..results.advice import change_text
+from ..results.rates import Rates
+from ..results.result import ASKED, Result
+from ..timing.again import Again
+from .alternatives import LARGEST, offers, simulated, tuned
+from .facts import Facts
+from .operands import Operands
+from .origins import Chosen, chosen
+from .spans import Spans
+from .terms import terms_of
+from .why_text import html_of, lines_of
+
+__all__ = ["Why", "why"]
+
+SCHEMA, VERSION = "tilesim.why", 1
+RECORDED = 1_000_000
+"""Tile operations up to which a run is simulated once more with its intervals."""
+
+_MEASURED = (
+    "Each instant of the time that is counted as the operation's belongs to one state of each core, from the recorded "
+    "intervals: the bounding part works, then other units, then transfers. The bounding part's work is divided by what "
+    "it counts (useful, padded, moved again). While units wait for data, padding, values between kernels, repeated "
+    "reads and the port are charged first, at the rate of memory and port; the rest is the wait."
+)
+_COUNTED = (
+    "From the counters of the operation alone: the work of the part that bounds, divided by what it counts, and "
+    "launches. Other units and waits are one term: intervals tell them apart, which {reason}."
+)
+
+_CLOSED = "A closed form, not a simulation: peak and launch are known, the rest is one term; `Estimate.terms` has more."
+
+
+@checked_class()
+class Why:
+    """Why operations take as long as they do; made by `Result.why`.
+
+    `terms` has a row for each term between the lower bound and the time, and their shares add up to 1; `alternatives`
+    are simulated when they are first asked for.
+    """
+
+    def __init__(self, result: Result, name: str, *, intervals: bool = True) -> None:
+        """Finds the kernels and divides their time.
+
+        Args:
+            result: that is asked.
+            name: of an operation or kernel, as `Result.why` takes it.
+            intervals: simulate once more with intervals where the result has none.
+        """
+        self.result, self.name = result, name
+        found = chosen(result.data, name)
+        again = result._again if isinstance(result._again, Again) else None
+        self._again = again
+        self._rates = Rates(result.data)
+        self._facts = Facts.of(result.data, found.rows)
+        self._operands = self._of_program(again, found)
+        if result.data["source"] != "engine":  # what caches answered does not reach the memory
+            busy = sum(row["memory_busy"] for row in found.rows)
+            self._facts.least_bytes = min(self._facts.bytes, busy * self._rates.memory)
+        spans, reason = self._spans(intervals)
+        self.attribution = _MEASURED if spans is not None else _COUNTED.format(reason=reason)
+        if result.data["source"] != "engine":
+            self.attribution = _CLOSED
+        elif self._operands is None:
+            self.attribution += " What is moved more than once is not known without the program: the bound counts all."
+        rows, self.bound = terms_of(self._facts, self._rates, result.data, spans)
+        self.terms = Table(rows)
+        self.note = found.note
+
+    def _of_program(self, again: Again | None, found: Chosen) -> Operands | None:
+        """Operands of the kernels, with the bytes that they move at least."""
+        if again is None or isinstance(again.program, MixedProgram):
+            return None
+        if "operands" not in again.known:
+            again.known["operands"] = Operands(again.program.core.to_json())
+        operands: Operands = again.known["operands"]
+        facts = self._facts
+        least, inner = operands.least([(row["name"], int(row["count"])) for row in found.rows])
+        facts.least_bytes, facts.inner_bytes = min(facts.bytes, least), inner
+        facts.dtype = operands.dtype([row["name"] for row in found.rows])
+        return operands
+
+    def _spans(self, intervals: bool) -> tuple[Spans | None, str]:
+        """The recorded intervals, or why there are none."""
+        data = self.result.data
+        if not data.get("intervals") and intervals and self._again is not None:
+            if data["tile_operations"] > RECORDED:
+                return None, f"a run of more than {RECORDED:,} tile operations is not recorded for"
+            if "spans" not in self._again.known:
+                recorded = self._again.recorded().data
+                whole = recorded["cycles"] == data["cycles"] and not recorded["intervals_dropped"]
+                self._again.known["spans"] = Spans(recorded) if whole and recorded["intervals"] else None
+            found: Spans | None = self._again.known["spans"]
+            return found, "the result cannot be had with"
+        if not data.get("intervals"):
+            return None, "the result has none of"
+        if data["intervals_dropped"] or data.get("jobs"):
+            return None, "the result has in part" if data["intervals_dropped"] else "several jobs share"
+        return Spans(data), ""
+
+    @property
+    def cycles(self) -> int:
+        """Cycles that are counted as the operation's, of all its runs; those of all operations add up to the total."""
+        return self._facts.cycles
+
+    @property
+    def seconds(self) -> float:
+        """`cycles` in seconds."""
+        return self.cycles / self._rates.hertz
+
+    @property
+    def bound_cycles(self) -> float:
+        """Cycles that the operation takes at least, each value moved once, all parts at their peaks."""
+        return max(self._facts.bounds(self._rates).values())
+
+    @property
+    def bound_seconds(self) -> float:
+        """`bound_cycles` in seconds."""
+        return self.bound_cycles / self._rates.hertz
+
+    @property
+    def hidden_cycles(self) -> int:
+        """Cycles from the start to the end of its runs that are counted as other operations', which ran beside it."""
+        return max(0, self._facts.spanned - self._facts.cycles)
+
+    @property
+    def kernels(self) -> list[str]:
+        """Names of the kernels that the answer is about."""
+        return list(self._facts.names)
+
+    @cached_property
+    def tiles(self) -> list[dict[str, Any]]:
+        """How the kernels are cut into tiles: kernel, loops with trips, buffers; empty for a result that was stored."""
+        return self._operands.tiles(self.kernels) if self._operands is not None else []
+
+    @property
+    def roofline(self) -> dict[str, Any]:
+        """Its point: intensity (FLOP per byte moved), attained FLOP/s and bytes/s, and the machine's ceilings.
+
+        A multiply-add is 2 FLOP; operations without one count their vector operations, against the vector units' peak.
+        """
+        facts, rates = self._facts, self._rates
+        products = facts.multiply_adds > 0
+        flops = 2 * facts.multiply_adds if products else facts.vector_operations
+        peak = (2 * rates.multiply_adds(facts.dtype) if products else rates.vector) * rates.hertz
+        moved = facts.bytes + facts.padded_bytes
+        bandwidth = rates.memory * rates.hertz
+        intensity = flops / moved if moved else None
+        ceiling = peak if intensity is None or not bandwidth else min(peak, intensity * bandwidth)
+        return {
+            "flops": flops,
+            "of": "multiply-adds" if products else "vector operations",
+            "bytes": moved,
+            "intensity": intensity,
+            "attained_flops_per_second": flops / self.seconds if self.seconds else 0.0,
+            "attained_bytes_per_second": moved / self.seconds if self.seconds else 0.0,
+            "peak_flops_per_second": peak,
+            "peak_bytes_per_second": bandwidth,
+            "ceiling_flops_per_second": ceiling,
+        }
+
+    @property
+    def can_be_changed(self) -> bool:
+        """Whether alternatives can be simulated: not for a stored result, or a program without its graph."""
+        return self._again is not None and self._again.compiled
+
+    def try_alternatives(self) -> Iterator[dict[str, Any]]:
+        """Simulates one alternative after the other.
+
+        Yields:
+            Rows as `alternatives` has them, as each simulation ends.
+        """
+        if self._again is None:
+            return
+        operations = {one for row in self._facts.rows for one in row["operation"]}
+        longest = max(self._facts.rows, key=lambda row: row["exclusive"])["name"]
+        for change in self._offers(longest):
+            row: dict[str, Any] = {"change": change, "what": change_text(change)}
+            other = simulated(self._again, change)
+            if other is None:
+                continue
+            own = sum(one["exclusive"] for one in other.data["operations"] if operations & set(one["operation"]))
+            gains = [_gain(self.result.cycles, other.cycles), _gain(self.cycles, own)]
+            yield {**row, "cycles": other.cycles, "own_cycles": own, "gain": gains[0], "own_gain": gains[1]}
+
+    def _offers(self, longest: str) -> Iterator[dict[str, Any]]:
+        assert self._again is not None
+        yield from offers(self._again, longest)
+        if self.result.data["tile_operations"] <= LARGEST and (found := tuned(self._again, self.kernels[:4])):
+            yield found
+
+    @cached_property
+    def alternatives(self) -> Table:
+        """Other mappings, lowerings, layouts and fusion, each simulated, the fastest program first.
+
+        Rows with change (options of `compile`), what, cycles of the program, own_cycles (of all kernels that have one
+        of these operations), gain and own_gain (time before divided by time after). Empty for a result that was stored.
+        """
+        return Table(sorted(self.try_alternatives(), key=lambda row: row["cycles"]))
+
+    def table(self) -> Table:
+        """The terms.
+
+        Returns:
+            Rows with term, cycles, share and meaning; the shares add up to 1.
+        """
+        return Table([{key: row[key] for key in ("term", "cycles", "share", "meaning")} for row in self.terms.rows])
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The JSON form, schema "tilesim.why"."""
+        return {**self.answer, "alternatives": self.alternatives.rows}
+
+    @property
+    def answer(self) -> dict[str, Any]:
+        """The JSON form without alternatives: nothing is simulated for it."""
+        return {
+            "schema": SCHEMA,
+            "version": VERSION,
+            "operation": self.name,
+            "note": self.note,
+            "kernels": self.kernels,
+            "program": self.result.data["program"],
+            "machine": self.result.data["machine"],
+            "lowering": self.result.lowering,
+            "cycles": self.cycles,
+            "seconds": self.seconds,
+            "share": self.cycles / max(1, self.result.cycles),
+            "runs": self._facts.runs,
+            "bound": self.bound,
+            "bound_cycles": self.bound_cycles,
+            "bound_seconds": self.bound_seconds,
+            "hidden_cycles": self.hidden_cycles,
+            "terms": self.terms.rows,
+            "attribution": self.attribution,
+            "tiles": self.tiles,
+            "roofline": self.roofline,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the JSON form.
+
+        Args:
+            path: file to write.
+
+        Raises:
+            UserError: when the file cannot be written.
+        """
+        with writing(path) as file:
+            json.dump(self.data, file, indent=1)
+
+    def __str__(self) -> str:
+        """The answer as text of at most 80 columns; with alternatives where they take seconds, or were simulated."""
+        return "\n".join(lines_of(self._shown))
+
+    def __repr__(self) -> str:
+        """Operation, time and bound."""
+        return f"<Why {self.name}: {self.cycles:,} cycles, at least {self.bound_cycles:,.0f}>"
+
+    def _repr_html_(self) -> str:
+        return html_of(self._shown)
+
+    @property
+    def _shown(self) -> dict[str, Any]:
+        known = "alternatives" in vars(self) or self.result.data["tile_operations"] <= RECORDED
+        return self.data if known else self.answer
+
+
+def _gain(before: int, after: int) -> float:
+    return 1.0 if before == after else before / max(1, after)
+
+
+@checked()
+def why(result: Result, name: str, *, intervals: bool = True) -> Why:
+    """Why an operation takes as long as it does.
+
+    Args:
+        result: of a simulation or estimate.
+        name: as `Result.why` takes it.
+        intervals: simulate once more with intervals where the result has none.
+
+    Returns:
+        The answer.
+
+    Raises:
+        UserError: for a name that no operation has, with the nearest.
+    """
+    return Why(result, name, intervals=intervals)
+
+
+ASKED["why"] = why

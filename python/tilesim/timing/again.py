@@ -1,0 +1,88 @@
+"""The same simulation once more, with one thing changed: for advice, and for what a result is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from ..graph import Graph
+from ..lowering.compiling import compile
+from ..lowering.profile import lowered_as
+from ..machine.machine import Machine
+from ..program.program import Program
+from ..results.result import Result
+from .options import SimulateOptions
+
+__all__ = ["Again"]
+
+Simulated = Callable[[Program, Machine, SimulateOptions], Result]
+
+
+class Again:
+    """A program, a machine and the options of its simulation.
+
+    What was compiled for this very machine is compiled alike for the changed one; any other program (read from a file,
+    written by hand, compiled for another machine) stays as it is, or the gain would be that of another program.
+    """
+
+    def __init__(self, program: Program, target: Machine, options: SimulateOptions, simulated: Simulated) -> None:
+        """Holds all of it.
+
+        Args:
+            program: that was simulated.
+            target: the machine.
+            options: of the simulation.
+            simulated: simulates.
+        """
+        self.program, self.target, self.options, self._simulated = program, target, options, simulated
+        #: what was found out about the program, by name: several questions need the same
+        self.known: dict[str, Any] = {}
+
+    @property
+    def compiled(self) -> bool:
+        """Whether the program can be compiled again from its graph, for this machine."""
+        program = self.program
+        own = program.machine is not None and program.machine.core.hash() == self.target.core.hash()
+        return program.workload is not None and "mapping" in program.options and own
+
+    def __call__(self, change: dict[str, Any]) -> Result:
+        """On another machine.
+
+        Args:
+            change: setting path to its new value.
+
+        Returns:
+            The result, under the same options.
+        """
+        changed, program = self.target.replace(change), self.program
+        if self.compiled and program.workload is not None:
+            program = compile(program.workload, changed, **program.options)
+        return self._simulated(program, changed, self.options.again())
+
+    def recorded(self) -> Result:
+        """The same run with its intervals.
+
+        Returns:
+            The result.
+        """
+        return self._simulated(self.program, self.target, replace(self.options, timeline=True))
+
+    def otherwise(self, graph: Graph | None = None, **options: Any) -> Result:
+        """Compiled with other options.
+
+        Args:
+            graph: in the place of the program's; none: that one.
+            options: of `compile`, in the place of the program's own.
+
+        Returns:
+            The result.
+
+        Raises:
+            UserError: where the compiler refuses.
+        """
+        workload = graph or self.program.workload
+        assert workload is not None
+        together = {**self.program.options, **options}
+        program = compile(workload, self.target, **together)
+        return self._simulated(program, lowered_as(self.target, together.get("lowering")), self.options.again())

@@ -1,0 +1,116 @@
+"""The guard of every result: faults that are put in are noted, and what is right is not."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilesim as ts
+from tilesim.results.checks import FAR, LINE, SHARE, checks_of, told
+
+
+def told_by(result: ts.Result) -> list[str]:
+    return [line for line in result.approximations if line.startswith(LINE)]
+
+
+def altered(result: ts.Result, name: str, **factors: float) -> ts.Result:
+    """The result with times of one operation multiplied; the rest of the run keeps its own."""
+    data = copy.deepcopy(result.data)
+    row = next(row for row in data["operations"] if row["name"] == name)
+    for key, factor in factors.items():
+        row[key] = round(row[key] * factor)
+    return ts.Result(data)
+
+
+@pytest.mark.parametrize(
+    ("network", "machine", "options"),
+    [
+        ("resnet18", "tpu-v3", {}),
+        ("resnet50", "tpu-v3", {"lowering": "best"}),
+        ("bert-base", "chiplet-2", {}),
+        ("bert-base", "edge-8", {}),
+        ("vit-b-16", "tpu-v4-chip", {}),
+        ("bert-base", "tpu-v4", {"memory": "bank"}),
+        ("resnet18", "tpu-v3", {"memory": "ideal"}),
+    ],
+)
+def test_networks_have_nothing_to_note(network: str, machine: str, options: dict[str, Any]) -> None:
+    result = ts.run(network, machine=machine, **options)
+    assert result.checks == [] and not told_by(result)
+
+
+def test_time_below_the_bound_is_noted() -> None:
+    """A product of 512^3 on 64 cells takes 512^3 / 64 cycles at least: half of them is too little."""
+    machine = ts.Machine.load("edge-8").replace({"core.array.rates": {"f32": 1}})
+    result = ts.run(ts.workloads.matmul(512, 512, 512), machine=machine)
+    least = 512**3 / 64
+    assert result.checks == []
+    assert altered(result, "matmul", cycles=1.01 * least / result.cycles).checks == []
+    (row,) = altered(result, "matmul", cycles=0.5 * least / result.cycles).checks
+    assert row["operation"] == "matmul" and row["what"] == "below its bound"
+    assert row["against"] == pytest.approx(least) and row["ratio"] == pytest.approx(0.5, rel=0.01)
+
+
+def test_an_array_that_is_too_fast_is_noted() -> None:
+    """A table that gives a tile one cycle: the engine believes it, the guard does not."""
+    graph, machine = ts.workloads.matmul(512, 512, 512), "edge-8"
+    computes = ts.TileLatencies()
+    ts.simulate(ts.compile(graph, machine), latencies=computes)
+    wrong = ts.TileLatencies(source="wrong")
+    for row in computes.table(machine).rows:
+        if row["compute"].startswith("mma"):
+            wrong.add(machine, row["compute"], cycles=1)
+    result = ts.simulate(ts.compile(graph, machine), latencies=wrong)
+    assert [row["what"] for row in result.checks] == ["below its bound"]
+    (line,) = told_by(result)
+    assert "matmul" in line and "below its bound" in line
+
+
+def test_time_far_above_the_closed_form_is_noted() -> None:
+    result = ts.run("resnet18", machine="tpu-v3")
+    rows = {row["operation"]: row["share"] for row in result.table().rows}
+    name = max(rows, key=lambda one: rows[one])
+    slow = altered(result, name, cycles=20 * FAR, exclusive=20 * FAR)
+    assert [(row["operation"], row["what"]) for row in slow.checks] == [(name, "far above its closed form")]
+    assert slow.checks[0]["ratio"] > FAR
+    small = min(rows, key=lambda one: (rows[one], one))
+    assert rows[small] * 5 < SHARE
+    assert altered(result, small, exclusive=5).checks == []  # too little of the run to be looked at
+
+
+def test_several_faults_are_one_line() -> None:
+    result = ts.run("resnet18", machine="tpu-v3")
+    data = copy.deepcopy(result.data)
+    for row in data["operations"]:
+        row["cycles"] //= 50
+    assert len(checks_of(data)) > 5
+    (line,) = told(data)
+    assert f"and {len(checks_of(data)) - 1} more" in line
+
+
+def test_stored_results_and_estimates(tmp_path: Path) -> None:
+    result = ts.run("resnet18", machine="tpu-v3")
+    altered(result, "layer1.0.conv1", cycles=0.01).save(tmp_path / "r.json")
+    assert [row["operation"] for row in ts.Result.load(tmp_path / "r.json").checks] == ["layer1.0.conv1"]
+    assert ts.estimate("resnet18", "h100").checks == []
+    nothing = ts.GraphBuilder("nothing")
+    nothing.output(nothing.input("x", [4]), "x")
+    assert ts.simulate(ts.compile(nothing.build(), "edge-8")).checks == []
+
+
+def test_programs_that_share_a_chip_are_looked_at_too() -> None:
+    program = ts.compile(ts.workloads.matmul(256, 256, 256, dtype="bf16"), "tpu-v4-chip", cores=1)
+    result = ts.simulate([ts.Job(program, cores=[0]), ts.Job(program, cores=[1])])
+    assert result.checks == [] and not told_by(result)
+
+
+def test_long_loops_that_were_extended_may_be_off_by_what_the_result_says() -> None:
+    result = ts.run("matmul:60000,60000,60000", machine=ts.Machine.load("edge-8"))
+    assert result.data["tile_operations"] > 4_000_000 and result.checks == []
+    (row,) = result.data["operations"]
+    bound = 60000**3 / 64 / max(ts.Machine.load("edge-8").get("core.array.rates").values())
+    assert altered(result, row["name"], cycles=0.95 * bound / row["cycles"]).checks == []
+    assert altered(result, row["name"], cycles=0.85 * bound / row["cycles"]).checks != []
