@@ -224,9 +224,9 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
         if latencies.source != "closed form":
-            told = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
+            looked = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
             lacking = f"; {counts['misses']} found nothing there: closed forms instead" if counts["misses"] else ""
-            data["approximations"].append(told + lacking)
+            data["approximations"].append(looked + lacking)
     if program.machine is not None:
         data["lowering"] = "native" if has_profile(program.machine) else "best"
     if program.graph is not None and (options.memory or target.get("memory.kind")) != "ideal":
