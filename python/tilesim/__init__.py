@@ -18,7 +18,8 @@ from .mapping import MappingTable
 from .program.fusion import fusion_rules
 from .program.jobs import Job
 from .program.program import Program
-from .results.result import Result, compare
+from .results.comparison import compare
+from .results.result import Result
 from .study.coverage import Coverage, coverage
 from .study.profiler import OperationTimes, profile
 from .study.sweep import sweep
