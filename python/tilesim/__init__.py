@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from . import mapping, memory, models, network, views, workloads
+from . import executors, mapping, memory, models, network, views, workloads
 from ._core import __version__
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
 from .analytic.lower_bound import lower_bound
@@ -70,6 +70,7 @@ __all__ = [
     "crossover",
     "estimate",
     "execute",
+    "executors",
     "from_jax",
     "from_onnx",
     "from_pytorch_ir",
