@@ -11,6 +11,7 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -82,8 +83,9 @@ class Workers(concurrent.futures.Executor):
             end()
 
 
-def _nothing() -> int:
-    """What a worker does so that it is there."""
+def _waited(seconds: float) -> int:
+    """What a worker does so that it is there, and others are asked for what comes next."""
+    time.sleep(seconds)
     return os.getpid()
 
 
@@ -107,8 +109,8 @@ def processes(n: int | None = None) -> Workers:
         pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context)
 
         def pids() -> list[int]:
-            if not pool._processes:  # they start with the first task
-                pool.submit(_nothing).result(timeout=_START_SECONDS)
+            if len(pool._processes or {}) < count:  # they start with the tasks that find none idle
+                concurrent.futures.wait([pool.submit(_waited, 0.2) for _ in range(count)], timeout=_START_SECONDS)
             return sorted(pool._processes or {})
 
         return pool.submit, pids, lambda: pool.shutdown(wait=True, cancel_futures=True)
@@ -180,7 +182,9 @@ def ray(address: str | None = None, cpus: int | None = None) -> Workers:
         def pids() -> list[int]:
             if not (ours and address is None):
                 return []
-            return sorted({submit(_nothing).result(timeout=_START_SECONDS) for _ in range(count)})
+            return sorted(
+                {future.result(timeout=_START_SECONDS) for future in [submit(_waited, 0.2) for _ in range(count)]}
+            )
 
         return submit, pids, library.shutdown if ours else lambda: None
 
