@@ -9,9 +9,11 @@ Each is a `concurrent.futures.Executor` and ends with its block what it started:
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import multiprocessing
 import os
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -38,6 +40,7 @@ class Workers(concurrent.futures.Executor):
         """
         self._start = start
         self._end: Callable[[], None] | None = None
+        self._given: weakref.WeakSet[Any] = weakref.WeakSet()
         self._open()
 
     def _open(self) -> None:
@@ -53,10 +56,15 @@ class Workers(concurrent.futures.Executor):
 
         Returns:
             The future.
+
+        Raises:
+            RuntimeError: after `shutdown`.
         """
         if self._end is None:
             raise RuntimeError("the executor was shut down")
-        return self._submit(function, *args, **named)
+        future = self._submit(function, *args, **named)
+        self._given.add(future)
+        return future
 
     def worker_pids(self) -> list[int]:
         """Processes of workers on this computer.
@@ -75,12 +83,19 @@ class Workers(concurrent.futures.Executor):
         """Ends what was started; workers that ran before go on.
 
         Args:
-            wait: not used: libraries end their workers at once.
-            cancel_futures: not used.
+            wait: until what was given to workers is done.
+            cancel_futures: what waits for a worker is given up.
         """
         end, self._end = self._end, None
-        if end is not None:
-            end()
+        if end is None:
+            return
+        given = list(self._given)
+        if cancel_futures:
+            for future in given:
+                future.cancel()
+        if wait:
+            concurrent.futures.wait(given)
+        end()
 
 
 def _waited(seconds: float) -> int:
@@ -109,11 +124,18 @@ def processes(n: int | None = None) -> Workers:
         pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context)
 
         def pids() -> list[int]:
-            if len(pool._processes or {}) < count:  # they start with the tasks that find none idle
-                concurrent.futures.wait([pool.submit(_waited, 0.2) for _ in range(count)], timeout=_START_SECONDS)
-            return sorted(pool._processes or {})
+            with contextlib.suppress(concurrent.futures.BrokenExecutor):
+                if len(pool._processes or {}) < count:  # they start with the tasks that find none idle
+                    concurrent.futures.wait([pool.submit(_waited, 0.2) for _ in range(count)], timeout=_START_SECONDS)
+            return sorted(pid for pid, one in (pool._processes or {}).items() if one.is_alive())
 
-        return pool.submit, pids, lambda: pool.shutdown(wait=True, cancel_futures=True)
+        def end() -> None:
+            # A worker that died while it waited for a task keeps the lock of the queue: others never read their end.
+            for one in list((pool._processes or {}).values()):
+                one.kill()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+        return pool.submit, pids, end
 
     return Workers(start)
 
