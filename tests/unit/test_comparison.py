@@ -19,7 +19,8 @@ from typer.testing import CliRunner
 import tilesim as ts
 from tilesim.base import figures
 from tilesim.cli.main import app
-from tilesim.results.comparison import Comparison, letters, tolerance_of
+from tilesim.results.comparison import Comparison
+from tilesim.results.headlines import letters, tolerance_of
 from tilesim.results.matching import matches, same_names
 
 
@@ -252,6 +253,7 @@ def test_many_operations(template: ts.Result, tmp_path: Path) -> None:
     b = by_hand([row(name, 11) for name in names], template)
     comparison = ts.compare(a, b)
     exact(comparison)
+    assert f"spread over {len(names):,} operations, at most 1 cycle in" in comparison.headline()
     comparison.html(tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert len(text) < 3_000_000 and f"and {len(names) - 2000:,} more: b − a +{len(names) - 2000:,} cycles" in text

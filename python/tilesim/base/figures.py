@@ -151,4 +151,5 @@ def amount_of(value: float, unit: str) -> str:
     if unit == "s":
         return duration(value)
     scale, name = next((one for one in _WORDS if abs(value) >= 0.9995 * one[0]), _WORDS[-1])
-    return f"{(count if scale == 1 else _three)(value / scale)} {name}{unit}"
+    one = unit.removesuffix("s") if value == 1 else unit
+    return f"{(count if scale == 1 else _three)(value / scale)} {name}{one}"

@@ -16,7 +16,8 @@ from ..graph import Graph
 from ..loading import load
 from ..machine.device import Device
 from ..machine.machine import Machine
-from ..results.comparison import Comparison, compare, tolerance_of
+from ..results.comparison import Comparison, compare
+from ..results.headlines import tolerance_of
 from ..results.result import Result
 from ..timing.simulate import compile, simulate
 from .load import write

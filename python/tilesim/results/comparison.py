@@ -4,60 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-import re
-import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from ..base import figures
-from ..base.checked import checked, checked_class, is_number
-from ..base.errors import shown, user_error
+from ..base.checked import checked, checked_class
+from ..base.errors import user_error
 from ..base.files import writing
 from ..base.folding import fold
 from ..base.table import Table
+from .headlines import headline, letters, tolerance_of
 from .matching import Match, matches, operations_of, same_names
 from .result import Result
 
 __all__ = ["Comparison", "compare"]
 
 REST = "(outside of operations)"
-TOLERANCES = "a share such as 2%, 0.02; 100% and more with the sign %"
-_HEADLINE = 3  # groups of operations that a headline names at most
-
-
-def letters() -> Iterator[str]:
-    """a, b, ..., z, aa, ab, ..."""
-    for length in range(1, 8):
-        yield from _words(length)
-
-
-def _words(length: int) -> Iterator[str]:
-    if length == 0:
-        yield ""
-        return
-    yield from (word + letter for word in _words(length - 1) for letter in string.ascii_lowercase)
-
-
-def tolerance_of(text: Any) -> float:
-    """A share that a figure may change by.
-
-    Args:
-        text: "2%", "0.02", 0.02.
-
-    Returns:
-        The share.
-
-    Raises:
-        UserError: for anything else, a share below zero, and a plain number from 1 on, which may be meant in percent.
-    """
-    found = re.fullmatch(r"\s*([0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?)\s*(%?)\s*", text) if isinstance(text, str) else None
-    plain = float(found[1]) if found else float(text) if is_number(text) else math.nan
-    percent = bool(found and found[2])
-    if not math.isfinite(plain) or plain < 0 or (plain >= 1 and not percent):
-        meant = f"{plain:g}%" if math.isfinite(plain) and plain >= 1 else ""
-        raise user_error("this is no tolerance", place="tolerance", value=shown(text), allowed=TOLERANCES,
-                         suggestion=meant)  # fmt: skip
-    return plain / 100 if percent else plain
 
 
 @checked_class()
@@ -176,8 +139,16 @@ class Comparison:
         rows.append({"figure": "bottleneck", **told, **{f"{letter}/a": "" for letter in self.letters[1:]}})
         return Table(rows)
 
-    def _column(self, name: str, letter: str) -> str:
-        """A column of one difference: by its result's letter where there are several."""
+    def column(self, name: str, letter: str) -> str:
+        """A column of one difference.
+
+        Args:
+            name: "difference" or "share".
+            letter: of the result.
+
+        Returns:
+            The name, with the letter where there are three results or more.
+        """
         return name if len(self.results) == 2 else f"{name}_{letter}"
 
     def operations(self) -> Table:
@@ -193,6 +164,10 @@ class Comparison:
             (of the longest kernel) and kernels (how many in each result). What no operation is known for has a row of
             its own, so that the columns add up to the totals.
         """
+        return Table([dict(row) for row in self._rows])
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
         rows = [self._row(match) for match in self._matches]
         rest = [
             result.cycles - sum(match.cycles(index) for match in self._matches)
@@ -200,8 +175,8 @@ class Comparison:
         ]
         if any(rest):
             rows.append(self._figures(REST, [], rest) | self._parts(None))
-        columns = [self._column("difference", letter) for letter in self.letters[1:]]
-        return Table(sorted(rows, key=lambda row: (-max(abs(row[one]) for one in columns), -row["a"])))
+        columns = [self.column("difference", letter) for letter in self.letters[1:]]
+        return sorted(rows, key=lambda row: (-max(abs(row[one]) for one in columns), -row["a"]))
 
     def _row(self, match: Match) -> dict[str, Any]:
         cycles = [match.cycles(index) for index in range(len(self.results))]
@@ -215,8 +190,8 @@ class Comparison:
         row |= dict(zip(self.letters, times, strict=True))
         for index, letter in enumerate(self.letters[1:], 1):
             difference, whole = times[index] - times[0], self.total(index) - self.total(0)
-            row[self._column("difference", letter)] = difference
-            row[self._column("share", letter)] = difference / whole if whole else 0.0 if not difference else math.nan
+            row[self.column("difference", letter)] = difference
+            row[self.column("share", letter)] = difference / whole if whole else 0.0 if not difference else math.nan
         return row
 
     def _parts(self, match: Match | None) -> dict[str, Any]:
@@ -233,11 +208,15 @@ class Comparison:
             Rows as of `operations`, with layers (how many there are) and rows (those folded); the name has "*" for the
             numbers of layers.
         """
-        columns = [self._column("difference", letter) for letter in self.letters[1:]]
-        shares = [self._column("share", letter) for letter in self.letters[1:]]
+        return list(self._folded)
+
+    @cached_property
+    def _folded(self) -> list[dict[str, Any]]:
+        columns = [self.column("difference", letter) for letter in self.letters[1:]]
+        shares = [self.column("share", letter) for letter in self.letters[1:]]
         added = [*self.letters, *columns, *shares]
         found = []
-        for (name, _), rows in fold(self.operations().rows, lambda row: str(row["operation"])).items():
+        for (name, _), rows in fold(self._rows, lambda row: str(row["operation"])).items():
             sums = {key: sum(row[key] for row in rows) for key in added}
             found.append(
                 {**rows[0], **sums, "operation": name if len(rows) > 1 else rows[0]["operation"]}
@@ -262,7 +241,7 @@ class Comparison:
         Returns:
             As "b (tpu-v4) against a (tpu-v3): 1.13 × faster; 120 of 162 thousand cycles in intermediate.dense".
         """
-        return "\n".join(self._headline(index) for index in range(1, len(self.results)))
+        return "\n".join(headline(self, index) for index in range(1, len(self.results)))
 
     def called(self, index: int) -> str:
         """One result as texts name it.
@@ -275,35 +254,6 @@ class Comparison:
         """
         name = self.names[index]
         return f"{self.letters[index]} ({name})" if name else self.letters[index]
-
-    def _headline(self, index: int) -> str:
-        before, after = self.total(0), self.total(index)
-        whole, unit = after - before, self.unit
-        pair = f"{self.called(index)} against {self.called(0)}"
-        rows = self.folded()
-        key = self._column("difference", self.letters[index])
-        changed = [row for row in rows if row[key]]
-        if not whole:
-            if not changed:
-                return f"{pair}: no difference"
-            most = f"{figures.amount_of(abs(changed[0][key]), unit)} in {_title(changed[0])}"
-            return f"{pair}: the same time in all, of other parts: the largest difference is {most}"
-        word = "faster" if whole < 0 else "slower"
-        times = max(before, after) / min(before, after) if min(before, after) > 0 else math.inf
-        speed = f"{figures.ratio(times)} {word}" if round(times, 2) >= 1.01 and math.isfinite(times) else word
-        named: list[dict[str, Any]] = []
-        for row in sorted(changed, key=lambda row: row[key] / whole, reverse=True)[:_HEADLINE]:
-            if row[key] / whole <= 0 or sum(one[key] for one in named) / whole >= 0.5:
-                break
-            named.append(row)
-        there = sum(row[key] for row in named)
-        where = ", ".join(_title(row) for row in named)
-        if there / whole > 1:
-            amount, most, back = (figures.amount_of(abs(one), unit) for one in (whole, there, there - whole))
-            return f"{pair}: {speed} by {amount}: {most} in {where}, of which others take back {back}"
-        if there == whole:
-            return f"{pair}: {speed}; all {figures.amount_of(abs(whole), unit)} in {where}"
-        return f"{pair}: {speed}; {figures.part_of(abs(there), abs(whole), unit)} in {where}"
 
     def check(self, tolerance: float | str = 0.02) -> Table:
         """What changed from the first result by more than a tolerance, for tests of one version against another.
@@ -328,7 +278,7 @@ class Comparison:
                 joules = [math.fsum(self.results[i].energy.values()) for i in (0, index)]
                 totals.append(("joules", "J", joules[0], joules[1]))
             own = [("total", *total) for total in totals]
-            own += [("operation", row["operation"], self.unit, row["a"], row[letter]) for row in self.operations().rows]
+            own += [("operation", row["operation"], self.unit, row["a"], row[letter]) for row in self._rows]
             for kind, name, unit, before, after in own:
                 change = after / before - 1 if before else math.inf if after else 0.0
                 if abs(after - before) > most * before:
@@ -386,11 +336,6 @@ class Comparison:
         from .comparison_page import picture
 
         return picture(self)
-
-
-def _title(row: dict[str, Any]) -> str:
-    name = figures.short(str(row["operation"]), 60)
-    return f"{name} ({row['layers']} layers)" if row.get("layers", 1) > 1 else name
 
 
 def _finite(value: Any) -> Any:

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from .. import _core
@@ -46,6 +47,7 @@ _MORE_SIZES = (
 )
 
 
+@lru_cache(maxsize=1)
 def _kinds() -> dict[str, str]:
     """Unit of each setting as the core names it."""
     return {path: unit for path, unit, _ in _core.machine_settings()}
