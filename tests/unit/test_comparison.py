@@ -160,6 +160,10 @@ def test_what_is_taken_back_is_said(template: ts.Result) -> None:
     assert "1.00 thousand cycles in x, of which others take back 400 cycles" in (
         ts.compare(a, by_hand([row("x", 0), row("y", 1400)], template)).headline()
     )
+    elsewhere = by_hand([row("x", 777), row("y", 1000)], template, hertz=3 * template.data["hertz"])
+    thrice = by_hand([row("x", 333), row("y", 3000)], template, hertz=3 * template.data["hertz"])
+    assert re.search(r"faster; all \S+ [µn]s in x$", ts.compare(a, thrice).headline())
+    assert "faster" in ts.compare(a, elsewhere).headline()
     equal = ts.compare(a, by_hand([row("x", 900), row("y", 1100)], template))
     assert "the same time in all, of other parts: the largest difference is 100 cycles in" in equal.headline()
     assert all(math.isnan(one["share"]) for one in equal.operations().rows)

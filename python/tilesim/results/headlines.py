@@ -85,14 +85,15 @@ def headline(comparison: Any, index: int) -> str:
         named.append(row)
     there = sum(row[key] for row in named)
     where = ", ".join(_title(row) for row in named)
-    if there / whole > 1:
+    alone = math.isclose(there, whole, rel_tol=1e-9)
+    if there / whole > 1 and not alone:
         amount, most, back = (figures.amount_of(abs(one), unit) for one in (whole, there, there - whole))
         return f"{pair}: {speed} by {amount}: {most} in {where}, of which others take back {back}"
     if there / whole < _NAMED:
         amount, most = figures.amount_of(abs(whole), unit), figures.amount_of(abs(named[0][key]), unit)
         spread = f"spread over {len(changed):,} operations, at most {most} in {_title(named[0])}"
         return f"{pair}: {speed}; {amount} {spread}"
-    if there == whole:
+    if alone:
         return f"{pair}: {speed}; all {figures.amount_of(abs(whole), unit)} in {where}"
     return f"{pair}: {speed}; {figures.part_of(abs(there), abs(whole), unit)} in {where}"
 
