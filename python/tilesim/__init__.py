@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from . import mapping, memory, models, network, views, workloads
+from . import executors, mapping, memory, models, network, views, workloads
 from ._core import __version__
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
 from .analytic.lower_bound import lower_bound
@@ -19,7 +19,8 @@ from .mapping import MappingTable
 from .program.fusion import fusion_rules
 from .program.jobs import Job
 from .program.program import Program
-from .results.result import Result, compare
+from .results.comparison import compare
+from .results.result import Result
 from .study.coverage import Coverage, coverage
 from .study.profiler import OperationTimes, profile
 from .study.sweep import sweep
@@ -72,6 +73,7 @@ __all__ = [
     "crossover",
     "estimate",
     "execute",
+    "executors",
     "from_jax",
     "from_onnx",
     "from_pytorch_ir",

@@ -16,7 +16,7 @@ FLOORS = (
     ("graph", "machine", "results"),
     ("models", "frontends", "memory", "network", "program"),
     ("workloads",),
-    ("loading", "mapping", "views"),
+    ("executors", "loading", "mapping", "views"),
     ("mapping_import",),
     ("analytic",),
     ("lowering",),

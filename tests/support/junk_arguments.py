@@ -178,6 +178,7 @@ _SMALL = {"batch": lambda: 1, "image": lambda: 32, "sequence": lambda: 4, "conte
 
 CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.gradient": {"of": lambda: "y", "by": lambda: ["x"]},
+    "ts.compare": {"b": a_result},
     "ts.compile": {"machine": lambda: "edge-8"},
     "ts.Coverage": {"rows": lambda: []},
     "ts.Device": {

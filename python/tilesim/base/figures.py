@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["count", "digits", "duration", "percent", "rate", "ratio", "short", "size"]
+__all__ = ["amount_of", "count", "digits", "duration", "part_of", "percent", "rate", "ratio", "short", "size"]
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+_WORDS = ((1e9, "billion "), (1e6, "million "), (1e3, "thousand "), (1.0, ""))
 _LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -130,3 +131,37 @@ def short(name: str, width: int) -> str:
     right = (width - 1 + 1) // 2
     left = width - 1 - right
     return f"{name[:left]}…{name[len(name) - right :]}" if width > 1 else "…"
+
+
+def part_of(part: float, whole: float, unit: str) -> str:
+    """A part of a whole in one unit: 120 of 162 thousand cycles, 1.20 of 3.41 ms.
+
+    Args:
+        part: the part.
+        whole: what it is a part of; its size chooses the unit.
+        unit: what is counted; "s": seconds.
+
+    Returns:
+        The text, three digits each.
+    """
+    units = _SECONDS if unit == "s" else _WORDS
+    scale, name = next((one for one in units if abs(whole) >= 0.9995 * one[0]), units[-1])
+    text = count if scale == 1 and unit != "s" else _three
+    return f"{text(part / scale)} of {text(whole / scale)} {name}{'' if unit == 's' else unit}"
+
+
+def amount_of(value: float, unit: str) -> str:
+    """A number of cycles or seconds with its unit: 162 thousand cycles, 3.41 ms.
+
+    Args:
+        value: the number.
+        unit: what is counted; "s": seconds.
+
+    Returns:
+        The text, three digits.
+    """
+    if unit == "s":
+        return duration(value)
+    scale, name = next((one for one in _WORDS if abs(value) >= 0.9995 * one[0]), _WORDS[-1])
+    one = unit.removesuffix("s") if value == 1 else unit
+    return f"{(count if scale == 1 else _three)(value / scale)} {name}{one}"

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
-from ..base.checked import checked, checked_class
+from ..base.checked import checked_class
 from ..base.errors import path_text, user_error
 from ..base.files import loads, read_json, read_text, writing
 from ..base.paths import configs_dir
@@ -19,7 +19,7 @@ from .advice import Advice, Advices, changes_to_try
 from .bounds import Bound
 from .checks import checks_of
 
-__all__ = ["Advice", "Result", "Table", "compare"]
+__all__ = ["Advice", "Result", "Table"]
 
 #: What a result is asked that needs compiling and simulating, by name; packages above enter their calls here.
 ASKED: dict[str, Callable[..., Any]] = {}
@@ -438,46 +438,3 @@ class Result:
         found = self.explain() if self._again and wanted else []
         with writing(path) as file:
             file.write(page(self, found, left_out))
-
-
-class Comparison:
-    """Two results side by side."""
-
-    def __init__(self, a: Result, b: Result) -> None:
-        """Holds both.
-
-        Args:
-            a: the first.
-            b: the second.
-        """
-        self.a, self.b = a, b
-
-    def table(self) -> Table:
-        """Totals of both and their ratio.
-
-        Returns:
-            One row per figure.
-        """
-        rows = []
-        for name in ("cycles", "seconds", "memory_bytes"):
-            x, y = getattr(self.a, name), getattr(self.b, name)
-            rows.append({"figure": name, "a": x, "b": y, "b/a": y / x if x else float("nan")})
-        rows.append({"figure": "bottleneck", "a": self.a.bottleneck, "b": self.b.bottleneck, "b/a": ""})
-        return Table(rows)
-
-
-@checked()
-def compare(a: Result, b: Result) -> Comparison:
-    """Two results side by side.
-
-    Args:
-        a: the first.
-        b: the second.
-
-    Returns:
-        Their comparison; `.table()` shows it.
-
-    Raises:
-        UserError: for anything but two results.
-    """
-    return Comparison(a, b)

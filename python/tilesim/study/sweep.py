@@ -1,50 +1,80 @@
-"""Sweeps over machines, settings and mappings, on any executor."""
+"""Sweeps over graphs, machines, settings and mappings, on any executor."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import hashlib
-import itertools
 import json
 import math
 import os
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from .. import _core
+from ..base import figures
 from ..base.checked import checked
 from ..base.errors import shown
 from ..base.executors import in_order, opened, shares_memory
+from ..base.progress import Bar
 from ..base.store import Store
 from ..graph import Graph, user_error
-from ..loading import GraphLike, as_graph
+from ..loading import GraphLike
 from ..machine.machine import Machine, MachineLike
 from ..mapping import MappingTable
-from ..results.result import Table
 from ..timing.latencies import TileLatencies
 from ..timing.options import divided
 from ..timing.simulate import compile, simulate, with_network
+from .flags import flagged, longest
+from .metrics import DEFAULT, UNITS, Metric, asked, metric_name, value_of
+from .plan import Plan, graphs_of, planned, portable, reason_of, several_of
+from .points import MOST_POINTS, Axes, axes_of, unit_of
+from .sweep_table import Sweep
 
 __all__ = ["sweep"]
 
-MOST_POINTS = 1 << 22  # combinations of one sweep
+ATTEMPTS = 3  # of an executor whose workers die
+INTERRUPTED = "failed: interrupted before it was simulated"
 
 Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
+Progress = Callable[[int, int, str], None]
 
 
-def _point(graph: Any, machine: Any, mapping: Any, options: Options) -> dict[str, Any]:
-    """Cycles and bottleneck of one combination; graph and machine as text in a process of its own."""
-    if isinstance(graph, str):
-        graph = Graph(_core.Graph.from_json(graph, ".", True)) if graph.lstrip().startswith("{") else Graph.load(graph)
-        machine = Machine(_core.Machine.from_json(machine, "machine"))
-    if isinstance(mapping, tuple):
-        mapping = MappingTable(dict(json.loads(mapping[1])), mapping[0])
-    compiled, simulated = options
-    target = with_network(machine, simulated.get("network"))
-    result = simulate(compile(graph, target, mapping=mapping, **compiled), target, **simulated)
-    return {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
+@lru_cache(maxsize=8)
+def _remote_graph(text: str) -> Graph:
+    """A graph as a worker process builds it, once."""
+    return Graph(_core.Graph.from_json(text, ".", True)) if text.lstrip().startswith("{") else Graph.load(text)
+
+
+def _point(
+    graph: Any, machine: Any, mapping: Any, options: Options, metrics: tuple[Metric, ...] = DEFAULT, rows: bool = False
+) -> dict[str, Any]:
+    """Figures of one combination; graph and machine as text in a process of its own. `rows`: a refusal is a status."""
+    status = "illegal"
+    try:
+        if isinstance(graph, str):
+            graph, machine = _remote_graph(graph), Machine(_core.Machine.from_json(machine, "machine"))
+        if isinstance(mapping, tuple):
+            mapping = MappingTable(dict(json.loads(mapping[1])), mapping[0])
+        compiled, simulated = options
+        target = with_network(machine, simulated.get("network"))
+        program = compile(graph, target, mapping=mapping, **compiled)
+        status = "failed"
+        result = simulate(program, target, **simulated)
+        values = {metric_name(metric): value_of(metric, result, target) for metric in metrics}
+    except Exception as error:
+        if not rows:
+            raise
+        if not isinstance(error, _core.UserError):  # of a bug, or of what the machine of this process lacks
+            status = "failed"
+        return {"status": f"{status}: {reason_of(error)}", "error": error}
+    figures_of = {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
+    figures_of |= {"hertz": result.data["hertz"], "operations": longest(result.data["operations"])}
+    return {**figures_of, "metrics": values}
 
 
 def _hashable(options: Options) -> dict[str, Any]:
@@ -67,49 +97,66 @@ def _hashable(options: Options) -> dict[str, Any]:
     return found | {name: plain(one) for part in (compiled, simulated) for name, one in part.items()}
 
 
+def _metrics_key(metrics: tuple[Metric, ...]) -> list[str]:
+    """Metrics as the key of a stored result has them: functions by their name in their module."""
+    names = []
+    for metric in metrics:
+        own = getattr(metric, "__qualname__", "") if callable(metric) else metric
+        if not own or "<" in own:
+            what = "a store knows a metric by the name of its function"
+            raise user_error(what, place="metrics", value=shown(metric), suggestion="Give the function a name: def ...")
+        names.append(f"{getattr(metric, '__module__', '')}.{own}" if callable(metric) else str(own))
+    return names
+
+
 def _is_point(value: Any) -> bool:
     """Whether a store holds what `_point` gave."""
-    kinds: dict[str, Any] = {"cycles": int, "seconds": (int, float), "bottleneck": str}
-    return (
-        isinstance(value, dict)
-        and value.keys() == kinds.keys()
-        and all(isinstance(value[key], kind) and not isinstance(value[key], bool) for key, kind in kinds.items())
-    )
+    kinds: dict[str, Any] = {"cycles": int, "seconds": (int, float), "bottleneck": str, "hertz": int}
+    kinds |= {"operations": list, "metrics": dict}
+    if not (isinstance(value, dict) and value.keys() == kinds.keys()):
+        return False
+    if not all(isinstance(value[key], kind) and not isinstance(value[key], bool) for key, kind in kinds.items()):
+        return False
+    named = all(isinstance(one, list) and [type(part) for part in one] == [str, int] for one in value["operations"])
+    plain = all(one is None or isinstance(one, (bool, int, float, str)) for one in value["metrics"].values())
+    return named and plain and value["hertz"] > 0 and value["seconds"] >= 0
 
 
-def _machines(machine: Any) -> tuple[list[Machine], bool]:
-    several = isinstance(machine, Sequence) and not isinstance(machine, (str, os.PathLike))
-    return [Machine.load(one) for one in (machine if several else [machine])], several
-
-
-def _portable(mapping: Any) -> Any:
-    """A table as something that can be sent and hashed; strategies as they are."""
-    if isinstance(mapping, MappingTable):
-        return (mapping.order, json.dumps(mapping.entries, sort_keys=True))
-    return mapping
-
-
-@checked()
+@checked("changes")
 def sweep(
-    graph: GraphLike,
+    graph: GraphLike | Sequence[GraphLike] | Mapping[str, GraphLike],
     machine: MachineLike | Sequence[MachineLike],
-    changes: Mapping[str, Sequence[Any]] | None = None,
+    changes: Mapping[Any, Any] | None = None,
     *,
     mappings: Sequence[Any] | Mapping[str, Any] | None = None,
+    metrics: Any = DEFAULT,
+    where: Callable[[dict[str, Any]], Any] | None = None,
+    on_error: str | None = None,
+    progress: Callable[[int, int, str], None] | bool | None = None,
     executor: Any = None,
     store: Store | str | os.PathLike[str] | None = None,
     jobs: int | None = None,
     memory: str | None = None,
     **options: Any,
-) -> Table:
-    """Simulates a graph on machines, with settings and mappings varied: all combinations, in a fixed order.
+) -> Sweep:
+    """Simulates graphs on machines, with settings and mappings varied: all combinations, in a fixed order.
 
     Args:
-        graph: the workload, as `compile` takes it.
+        graph: the workload, as `compile` takes it, or several (a dict gives them names).
         machine: the machine to start from, or several.
-        changes: setting path to the values to try.
+        changes: setting path to the values to try, with unit ("900 GB/s") or as plain numbers in the base unit (B/s, B,
+            Hz, s, J); a tuple of paths to tuples of values that belong together; a path to a function that derives the
+            value from a dict of the settings before it.
         mappings: strategies or tables as `compile` takes them (a mapping gives them names); none: "profile".
-        executor: any `concurrent.futures` executor; none: threads.
+        metrics: columns: cycles, seconds, milliseconds, bottleneck, bytes (off-chip), joules, watts, tops_per_watt, mm2
+            (none where the machine does not state them), utilisation (of the arrays), "utilisation.memory", ..., and
+            functions of the Result (for other processes: of a module).
+        where: function of a row's settings; points for which it is false are rows with status "excluded".
+        on_error: "row": a point that the compiler refuses or that fails is a row with its reason; "raise": the first
+            one is raised; none: as "row", but raised where not one point has a result.
+        progress: true for a bar on standard error; or a function that gets points done, points in all and the time left
+            in words.
+        executor: any `concurrent.futures` executor, as of `ts.executors`; none: threads.
         store: of results, or its path: an interrupted sweep resumes from it.
         jobs: number of threads; none: one per processor.
         memory: fidelity of the memory; none: what each machine says.
@@ -117,30 +164,27 @@ def sweep(
             for all.
 
     Returns:
-        One row per combination: machine and mapping (where several were given), settings, cycles, seconds, bottleneck.
+        One row per combination: graph, machine and mapping (where several were given), settings (numbers in base units:
+        `.units`), metrics (none without a result), status ("ok", "illegal: reason", "failed: reason", "excluded") and
+        flag (what is slower than with less of one resource, and where). After Ctrl-C without a store the rows so far,
+        the others with status "failed: interrupted ..."; with a store, which has them, it is raised.
 
     Raises:
-        UserError: for an unknown setting or value, or as `compile`.
+        UserError: for an unknown setting, metric or option, an empty list, a point that is there twice; as `compile`
+            and `simulate`, by `on_error`.
     """
-    graph, (machines, several) = as_graph(graph), _machines(machine)
+    graphs, several_graphs = graphs_of(graph)
+    bases, several_machines = several_of(machine, "machine")
+    machines = [Machine.load(one) for one in bases]
+    if mappings is not None and not len(mappings):
+        raise user_error("an empty list has nothing to try", place="sweep: mappings", allowed="one or more")
     named = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
-    settings = dict(changes or {})
-    for path, values in settings.items():
-        if hasattr(values, "tolist"):  # an array of numpy
-            settings[path] = values = values.tolist()
-        if isinstance(values, str) or not isinstance(values, Sequence):
-            raise user_error("a sweep needs a list of values", place=path, value=shown(values), allowed="[1, 2, 4]")
-    count = math.prod(len(values) for values in [machines, named, *settings.values()])
+    axes, wanted = axes_of({} if changes is None else changes), asked(metrics)
+    if on_error not in (None, "row", "raise"):
+        raise user_error("unknown way with errors", place="on_error", value=shown(on_error), allowed="row, raise")
+    count = math.prod([len(graphs), len(machines), len(named), axes.count])
     if count > MOST_POINTS:
         raise user_error("too many combinations", value=str(count), allowed=f"at most {MOST_POINTS}")
-    rows: list[dict[str, Any]] = []
-    points: list[tuple[Machine, Any]] = []
-    for base, values, (name, mapping) in itertools.product(machines, itertools.product(*settings.values()), named):
-        change = dict(zip(settings, values, strict=True))
-        row = {"machine": base.name} if several else {}
-        row |= change | ({"mapping": str(name)} if mappings is not None else {})
-        rows.append(row)
-        points.append((base.replace(change) if change else base, _portable(mapping)))
     if "mapping" in options:
         raise user_error("a sweep takes mappings", place="mapping", suggestion="mappings=[...]")
     if "timeline" in options:
@@ -148,40 +192,140 @@ def sweep(
     compiled, simulated = divided(options, compile, simulate)
     if memory is not None:
         simulated["memory"] = memory
-    for row, outcome in zip(rows, _outcomes(graph, points, executor, store, jobs, (compiled, simulated)), strict=True):
-        row |= outcome
-    return Table(rows)
+    columns = (several_graphs, several_machines, mappings is not None)
+    plan = planned(graphs, machines, named, axes, columns, where)
+    refused = next((error for error in plan.errors if error is not None), None)
+    if on_error == "raise" and refused is not None:
+        raise refused
+    call = _Call(
+        plan, [g for _, g in graphs], [portable(mapping) for _, mapping in named], (compiled, simulated), wanted
+    )
+    call.rows, call.told = on_error != "raise", _progress(progress)
+    outcomes = call.outcomes(executor, store, jobs)
+    found = _table(plan, outcomes, axes, wanted, call.interrupted)
+    if on_error is None and not call.interrupted and not any(row["status"] == "ok" for row in found.rows):
+        first = refused or next((one["error"] for one in outcomes.values() if "error" in one), None)
+        if first is not None:
+            raise first
+    return found
 
 
-def _outcomes(
-    graph: Graph,
-    points: list[tuple[Machine, Any]],
-    executor: Any,
-    store: Store | str | os.PathLike[str] | None,
-    jobs: int | None,
-    options: Options,
-) -> list[dict[str, Any]]:
-    kept = store if isinstance(store, Store) or store is None else Store(store)
-    text = graph.core.to_json()
-    same = _hashable(options) if kept is not None else {}
-    keys = [Store.key(graph=text, machine=m.core.hash(), mapping=mapping, **same) for m, mapping in points]
-    known = kept.get(keys, _is_point) if kept is not None else {}
-    missing = [i for i, key in enumerate(keys) if key not in known]
-    try:
+def _progress(progress: Any) -> Progress | None:
+    return Bar() if progress is True else progress or None
+
+
+def _table(plan: Plan, outcomes: dict[int, dict[str, Any]], axes: Axes, metrics: Sequence[Metric], cut: bool) -> Sweep:
+    """Rows with their metrics, status and flags."""
+    names = [metric_name(metric) for metric in metrics]
+    points = []
+    for i, row in enumerate(plan.rows):
+        outcome = outcomes.get(i, {"status": row["status"] or INTERRUPTED})
+        own = outcome.get("metrics", {})
+        status = row.pop("status") or outcome.get("status", "ok")
+        row |= {name: own.get(name) for name in names} | {"status": status, "flag": ""}
+        points.append({"same": plan.same[i], "settings": plan.settings[i], "seconds": None, **outcome})
+    for i, text in flagged(points, axes.paths).items():
+        plan.rows[i]["flag"] = text
+    units = {path: unit_of(path) for path in axes.paths} | {name: UNITS.get(name, "") for name in names}
+    return Sweep(plan.rows, axes.paths, names, {name: unit for name, unit in units.items() if unit}, cut)
+
+
+class _Call:
+    """The points of one call, on an executor, with a store."""
+
+    def __init__(
+        self, plan: Plan, graphs: list[Graph], mappings: list[Any], options: Options, metrics: tuple[Metric, ...]
+    ) -> None:
+        self.plan, self.graphs, self.mappings = plan, graphs, mappings
+        self.options, self.metrics = options, metrics
+        self.rows, self.interrupted = True, False
+        self.told: Progress | None = None
+        self.known: dict[int, dict[str, Any]] = {}
+        self.began = time.monotonic()
+
+    def outcomes(
+        self, executor: Any, store: Store | str | os.PathLike[str] | None, jobs: int | None
+    ) -> dict[int, dict[str, Any]]:
+        """What each point gave, by its index; of those without a machine nothing."""
+        kept = store if isinstance(store, Store) or store is None else Store(store)
+        try:
+            self._simulated(executor, kept, jobs)
+        except KeyboardInterrupt:
+            if kept is not None or not self.known:
+                raise
+            self.interrupted = True
+        finally:
+            if kept is not None and kept is not store:
+                kept.close()
+        return self.known
+
+    def _keys(self) -> dict[int, str]:
+        """Names in the store of points that have a machine."""
+        same = _hashable(self.options)
+        if self.metrics != DEFAULT:
+            same["metrics"] = _metrics_key(self.metrics)
+        texts = [graph.core.to_json() for graph in self.graphs]
+        return {
+            i: Store.key(graph=texts[g], machine=machine.core.hash(), mapping=self.mappings[p], **same)
+            for i, ((g, _, p), machine) in enumerate(zip(self.plan.same, self.plan.machines, strict=True))
+            if machine is not None
+        }
+
+    def _simulated(self, executor: Any, kept: Store | None, jobs: int | None) -> None:
+        keys = self._keys() if kept is not None else {}
+        if kept is not None:
+            found = kept.get(keys.values(), _is_point)
+            self.known = {i: found[key] for i, key in keys.items() if key in found}
+        all_points = [i for i, machine in enumerate(self.plan.machines) if machine is not None]
+        resumed = len(self.known)
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
-            local = shares_memory(pool)
-            what: Any = graph if local else travelling(graph, folder)
-            tasks = [
-                (what, points[i][0] if local else points[i][0].core.to_json(), points[i][1], options) for i in missing
-            ]
-            for i, outcome in zip(missing, in_order(pool, _point, tasks), strict=True):
-                known[keys[i]] = outcome
-                if kept is not None:
-                    kept.put({keys[i]: outcome})
-    finally:
-        if kept is not None and kept is not store:
-            kept.close()
-    return [known[key] for key in keys]
+            for attempt in range(1, ATTEMPTS + 1):
+                missing = [i for i in all_points if i not in self.known]
+                try:
+                    for i, outcome in zip(
+                        missing, in_order(pool, _point, self._tasks(pool, missing, folder)), strict=True
+                    ):
+                        self.known[i] = outcome
+                        if kept is not None and _stored(outcome):
+                            kept.put({keys[i]: outcome})
+                        self._tell(len(all_points), resumed)
+                    break
+                except concurrent.futures.BrokenExecutor:
+                    if attempt == ATTEMPTS or not callable(getattr(pool, "restart", None)):
+                        raise
+                    pool.restart()
+
+    def _tasks(self, pool: Any, missing: list[int], folder: str) -> list[tuple[Any, ...]]:
+        local = shares_memory(pool)
+        whats: list[Any] = list(self.graphs)
+        if not local:
+            whats = []
+            for i, graph in enumerate(self.graphs):
+                own = os.path.join(folder, str(i))
+                os.makedirs(own, exist_ok=True)
+                whats.append(travelling(graph, own))
+        tasks: list[tuple[Any, ...]] = []
+        for i in missing:
+            g, _, p = self.plan.same[i]
+            machine: Any = self.plan.machines[i]
+            sent = machine if local else machine.core.to_json()
+            tasks.append((whats[g], sent, self.mappings[p], self.options, self.metrics, self.rows))
+        return tasks
+
+    def _tell(self, count: int, resumed: int) -> None:
+        """Progress, with the time that the others take at the speed so far."""
+        if self.told is None:
+            return
+        done = len(self.known)
+        spent = time.monotonic() - self.began
+        left = spent / max(1, done - resumed) * (count - done)
+        self.told(done, count, f"{figures.duration(left)} left" if done < count else "done")
+
+
+def _stored(outcome: dict[str, Any]) -> bool:
+    """Whether an outcome is kept: a result, of numbers that JSON has."""
+    numbers = [one for one in outcome.get("metrics", {}).values() if isinstance(one, float)]
+    return "status" not in outcome and all(math.isfinite(one) for one in numbers)
 
 
 def travelling(graph: Graph, folder: str) -> str:

@@ -1,0 +1,213 @@
+"""Executors for `sweep` and `tune`, by one line each: processes, Dask, Ray.
+
+Each is a `concurrent.futures.Executor` and ends with its block what it started:
+
+    with ts.executors.processes(4) as executor:
+        ts.sweep("bert-base", "tpu-v3", {"core.array.count": [1, 2, 4]}, executor=executor)
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import multiprocessing
+import os
+import time
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from .base.arguments import whole
+from .base.checked import checked
+from .base.executors import cores
+from .base.extras import need
+
+__all__ = ["Workers", "dask", "processes", "ray"]
+
+_START_SECONDS = 120.0
+
+
+class Workers(concurrent.futures.Executor):
+    """Workers that another library runs, behind the interface of `concurrent.futures`."""
+
+    def __init__(
+        self, start: Callable[[], tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]]
+    ) -> None:
+        """Starts them.
+
+        Args:
+            start: gives how a task is submitted, the ids of local workers' processes, and how all ends.
+        """
+        self._start = start
+        self._end: Callable[[], None] | None = None
+        self._given: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._open()
+
+    def _open(self) -> None:
+        self._submit, self._pids, self._end = self._start()
+
+    def submit(self, function: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+        """Gives a task to a worker.
+
+        Args:
+            function: of a module, or what the library sends otherwise.
+            args: its arguments.
+            named: its arguments by name.
+
+        Returns:
+            The future.
+
+        Raises:
+            RuntimeError: after `shutdown`.
+        """
+        if self._end is None:
+            raise RuntimeError("the executor was shut down")
+        future = self._submit(function, *args, **named)
+        self._given.add(future)
+        return future
+
+    def worker_pids(self) -> list[int]:
+        """Processes of workers on this computer.
+
+        Returns:
+            Their ids; none of workers elsewhere.
+        """
+        return self._pids() if self._end is not None else []
+
+    def restart(self) -> None:
+        """New workers in the place of all, also of those that died; what they were at is lost."""
+        self.shutdown(wait=False, cancel_futures=True)
+        self._open()
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Ends what was started; workers that ran before go on.
+
+        Args:
+            wait: until what was given to workers is done.
+            cancel_futures: what waits for a worker is given up.
+        """
+        end, self._end = self._end, None
+        if end is None:
+            return
+        given = list(self._given)
+        if cancel_futures:
+            for future in given:
+                future.cancel()
+        if wait:
+            concurrent.futures.wait(given)
+        end()
+
+
+def _waited(seconds: float) -> int:
+    """What a worker does so that it is there, and others are asked for what comes next."""
+    time.sleep(seconds)
+    return os.getpid()
+
+
+@checked()
+def processes(n: int | None = None) -> Workers:
+    """Processes of this computer, fresh ones ("spawn"): a script that uses them needs `if __name__ == "__main__":`.
+
+    Args:
+        n: how many; none: one per processor.
+
+    Returns:
+        The executor.
+
+    Raises:
+        UserError: for a number below 1.
+    """
+    count = cores() if n is None else whole("n", n)
+
+    def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
+        context = multiprocessing.get_context("spawn")
+        pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context)
+
+        def pids() -> list[int]:
+            with contextlib.suppress(concurrent.futures.BrokenExecutor):
+                if len(pool._processes or {}) < count:  # they start with the tasks that find none idle
+                    concurrent.futures.wait([pool.submit(_waited, 0.2) for _ in range(count)], timeout=_START_SECONDS)
+            return sorted(pid for pid, one in (pool._processes or {}).items() if one.is_alive())
+
+        def end() -> None:
+            # A worker that died while it waited for a task keeps the lock of the queue: others never read their end.
+            for one in list((pool._processes or {}).values()):
+                one.kill()
+            pool.shutdown(wait=True, cancel_futures=True)
+
+        return pool.submit, pids, end
+
+    return Workers(start)
+
+
+@checked()
+def dask(address: str | None = None, workers: int | None = None) -> Workers:
+    """Workers of Dask: of a running scheduler, or processes of this computer.
+
+    Args:
+        address: of the scheduler, as "tcp://host:8786"; none: one of its own, on this computer.
+        workers: how many it starts; none: one per processor. A running scheduler has its own.
+
+    Returns:
+        The executor.
+
+    Raises:
+        UserError: without `distributed`, naming what to install; for a number below 1.
+    """
+    distributed = need("distributed", "dask")
+    count = cores() if workers is None else whole("workers", workers)
+
+    def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
+        own = None
+        if address is None:
+            own = distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+        client = distributed.Client(address if own is None else own)
+        executor = client.get_executor(pure=False)
+
+        def end() -> None:
+            client.close()
+            if own is not None:
+                own.close()
+
+        return executor.submit, lambda: sorted(client.run(os.getpid).values()) if own is not None else [], end
+
+    return Workers(start)
+
+
+@checked()
+def ray(address: str | None = None, cpus: int | None = None) -> Workers:
+    """Workers of Ray: of a running cluster, or processes of this computer. A session of Ray that is open is used.
+
+    Args:
+        address: of the cluster, as "ray://host:10001" or "auto"; none: one of its own, on this computer.
+        cpus: processors that it takes; none: all. A running cluster has its own.
+
+    Returns:
+        The executor.
+
+    Raises:
+        UserError: without `ray`, naming what to install; for a number below 1.
+    """
+    library = need("ray", "ray")
+    count = cores() if cpus is None else whole("cpus", cpus)
+
+    def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
+        ours = not library.is_initialized()
+        if ours and address is None:
+            library.init(num_cpus=count, include_dashboard=False, log_to_driver=False)
+        elif ours:
+            library.init(address=address)
+
+        def submit(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+            return library.remote(function).remote(*args, **named).future()
+
+        def pids() -> list[int]:
+            if not (ours and address is None):
+                return []
+            return sorted(
+                {future.result(timeout=_START_SECONDS) for future in [submit(_waited, 0.2) for _ in range(count)]}
+            )
+
+        return submit, pids, library.shutdown if ours else lambda: None
+
+    return Workers(start)

@@ -1,0 +1,371 @@
+"""Results side by side: totals, operations matched by what they compute, where the difference lies."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ..base import figures
+from ..base.checked import checked, checked_class
+from ..base.errors import user_error
+from ..base.files import writing
+from ..base.folding import fold
+from ..base.table import Table
+from .headlines import headline, letters, tolerance_of
+from .matching import Match, matches, operations_of, same_names
+from .result import Result
+
+__all__ = ["Comparison", "compare"]
+
+REST = "(outside of operations)"
+
+
+@checked_class()
+class Comparison:
+    """Results side by side: the first one, and what differs from it in each other one.
+
+    Results are called a, b, c, ... in the order in which they were given; `names` says what each of them is. Times are
+    cycles where all clocks are equal, otherwise seconds (`unit`).
+    """
+
+    def __init__(self, a: Result, b: Result, *more: Result, names: Sequence[str] | None = None) -> None:
+        """Matches the operations of all results.
+
+        Args:
+            a: what the others are compared with.
+            b: the second.
+            more: any number of further ones.
+            names: what each is, in their order; none: what tells them apart (machine, lowering, version, ...).
+
+        Raises:
+            UserError: for a number of names that is not that of the results, or a result that has no operation in
+                common with the first.
+        """
+        self.results = [a, b, *more]
+        self.letters = [letter for letter, _ in zip(letters(), self.results, strict=False)]
+        if names is not None and len(names) != len(self.results):
+            number = f"{len(self.results)} names"
+            raise user_error("each result has one name", place="names", value=f"{len(names)} names", allowed=number)
+        self.names = list(names) if names is not None else _told_apart(self.results)
+        clocks = {result.data["hertz"] for result in self.results}
+        self.unit = "cycles" if len(clocks) == 1 else "s"
+        self.notes: list[str] = []
+        self._matches = self._matched()
+
+    @property
+    def a(self) -> Result:
+        """The first result."""
+        return self.results[0]
+
+    @property
+    def b(self) -> Result:
+        """The second result."""
+        return self.results[1]
+
+    def _matched(self) -> list[Match]:
+        rows = [result.data["operations"] for result in self.results]
+        aliases: list[dict[str, str]] = [{} for _ in rows]
+        if len({result.data.get("source") for result in self.results}) > 1:
+            self.notes.append(
+                "closed forms and simulations side by side: a part of the difference is that of the models"
+            )
+            closed = [result.data.get("source") != "engine" for result in self.results]
+            sides = [[row for own, one in zip(rows, closed, strict=True) if one == side for row in own]
+                     for side in (False, True)]  # fmt: skip
+            both = same_names(*sides)
+            aliases = [both[one] for one in closed]
+        found = matches(rows, aliases)
+        used = [{name for row in one for name in operations_of(row)} for one in rows]
+        for index in range(1, len(rows)):
+            self._shared(found, used, index)
+        return found
+
+    def _shared(self, found: list[Match], used: list[set[str]], index: int) -> None:
+        """Says how much of two results has a partner; refuses results that have nothing in common."""
+        both = [match for match in found if match.rows[0] and match.rows[index]]
+        if used[0] and used[index] and not both:
+            first, other = (self.results[i].data["program"] for i in (0, index))
+            what = "results of graphs that have no operation in common"
+            raise user_error(what, place=self.letters[index], value=f"{other} against {first}",
+                             suggestion="Compare results of one graph")  # fmt: skip
+        known = used[0] | used[index]
+        matched = {name for match in both for name in match.operations} & known
+        if len(matched) < len(known):
+            shares = [
+                sum(match.cycles(i) for match in both) / max(1, self.results[i].cycles) if self.results[i].cycles else 1
+                for i in (0, index)
+            ]
+            told = [f"{figures.percent(s)} of {self.letters[i]}" for s, i in zip(shares, (0, index), strict=True)]
+            self.notes.append(
+                f"{len(matched):,} of {len(known):,} operations of a and {self.letters[index]} matched: "
+                f"{', '.join(told)} by time; the others have a row of their own"
+            )
+
+    def total(self, index: int) -> float:
+        """The time of one result.
+
+        Args:
+            index: of the result, from 0 on.
+
+        Returns:
+            Cycles or seconds, as `unit` says.
+        """
+        return self._time(index, self.results[index].cycles)
+
+    def _time(self, index: int, cycles: int) -> Any:
+        return cycles if self.unit == "cycles" else cycles / self.results[index].data["hertz"]
+
+    def table(self) -> Table:
+        """Totals of all results and their ratios to the first.
+
+        Returns:
+            One row per figure: cycles, seconds, memory_bytes, joules (where all results state them), bottleneck.
+        """
+        rows = []
+        names = ["cycles", "seconds", "memory_bytes"]
+        values = {name: [getattr(result, name) for result in self.results] for name in names}
+        if all(result.energy for result in self.results):
+            values["joules"] = [math.fsum(result.energy.values()) for result in self.results]
+        for name, own in values.items():
+            ratios = {
+                f"{letter}/a": value / own[0] if own[0] else math.nan
+                for letter, value in zip(self.letters[1:], own[1:], strict=True)
+            }
+            rows.append({"figure": name, **dict(zip(self.letters, own, strict=True)), **ratios})
+        told = dict(zip(self.letters, [result.bottleneck for result in self.results], strict=True))
+        rows.append({"figure": "bottleneck", **told, **{f"{letter}/a": "" for letter in self.letters[1:]}})
+        return Table(rows)
+
+    def column(self, name: str, letter: str) -> str:
+        """A column of one difference.
+
+        Args:
+            name: "difference" or "share".
+            letter: of the result.
+
+        Returns:
+            The name, with the letter where there are three results or more.
+        """
+        return name if len(self.results) == 2 else f"{name}_{letter}"
+
+    def operations(self) -> Table:
+        """Per operation: its time in each result, and its share of the difference; the largest difference first.
+
+        Kernels are matched by the operations of the graph that they compute. Where results group operations
+        differently, a row has all kernels of the least groups that they have in common.
+
+        Returns:
+            Rows with operation (its longest kernel), operations (all of them), a, b, ... (cycles or seconds: `unit`),
+            difference (b less a) and share (of the difference of the totals: they add up to 1; nan where the totals
+            are equal), `difference_b`, `share_b`, `difference_c`, ... for three results and more, bound_a, bound_b, ...
+            (of the longest kernel) and kernels (how many in each result). What no operation is known for has a row of
+            its own, so that the columns add up to the totals.
+        """
+        return Table([dict(row) for row in self._rows])
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Any]]:
+        rows = [self._row(match) for match in self._matches]
+        rest = [
+            result.cycles - sum(match.cycles(index) for match in self._matches)
+            for index, result in enumerate(self.results)
+        ]
+        if any(rest):
+            rows.append(self._figures(REST, [], rest) | self._parts(None))
+        columns = [self.column("difference", letter) for letter in self.letters[1:]]
+        return sorted(rows, key=lambda row: (-max(abs(row[one]) for one in columns), -row["a"]))
+
+    def _row(self, match: Match) -> dict[str, Any]:
+        cycles = [match.cycles(index) for index in range(len(self.results))]
+        longest = [row for index in range(len(cycles)) if (row := match.longest(index))]
+        name = str(max(longest, key=lambda row: row["exclusive"])["name"])
+        return self._figures(name, match.operations, cycles) | self._parts(match)
+
+    def _figures(self, name: str, operations: list[str], cycles: list[int]) -> dict[str, Any]:
+        times = [self._time(index, one) for index, one in enumerate(cycles)]
+        row: dict[str, Any] = {"operation": name, "operations": operations}
+        row |= dict(zip(self.letters, times, strict=True))
+        for index, letter in enumerate(self.letters[1:], 1):
+            difference, whole = times[index] - times[0], self.total(index) - self.total(0)
+            row[self.column("difference", letter)] = difference
+            row[self.column("share", letter)] = difference / whole if whole else 0.0 if not difference else math.nan
+        return row
+
+    def _parts(self, match: Match | None) -> dict[str, Any]:
+        row: dict[str, Any] = {}
+        for index, letter in enumerate(self.letters):
+            longest = match.longest(index) if match else None
+            row[f"bound_{letter}"] = str(longest["bound"]) if longest else ""
+        return row | {"kernels": [len(one) for one in match.rows] if match else [0] * len(self.results)}
+
+    def folded(self) -> list[dict[str, Any]]:
+        """`operations` with repeated layers as one row, the largest difference first.
+
+        Returns:
+            Rows as of `operations`, with layers (how many there are) and rows (those folded); the name has "*" for the
+            numbers of layers.
+        """
+        return list(self._folded)
+
+    @cached_property
+    def _folded(self) -> list[dict[str, Any]]:
+        columns = [self.column("difference", letter) for letter in self.letters[1:]]
+        shares = [self.column("share", letter) for letter in self.letters[1:]]
+        added = [*self.letters, *columns, *shares]
+        found = []
+        for (name, _), rows in fold(self._rows, lambda row: str(row["operation"])).items():
+            sums = {key: sum(row[key] for row in rows) for key in added}
+            found.append(
+                {**rows[0], **sums, "operation": name if len(rows) > 1 else rows[0]["operation"]}
+                | {"layers": len(rows), "rows": rows}
+            )
+        return sorted(found, key=lambda row: (-max(abs(row[one]) for one in columns), -row["a"]))
+
+    def differences(self) -> Table:
+        """What differs between the results beside their times: program, machine and its settings, versions, options.
+
+        Returns:
+            Rows with what, and its value in each result.
+        """
+        from .differing import differing
+
+        return Table([{"what": what, **dict(zip(self.letters, own, strict=True))} for what, own in
+                      differing(self.results)])  # fmt: skip
+
+    def headline(self) -> str:
+        """Where the difference lies, in a line for each result beside the first.
+
+        Returns:
+            As "b (tpu-v4) against a (tpu-v3): 1.13 × faster; 120 of 162 thousand cycles in intermediate.dense".
+        """
+        return "\n".join(headline(self, index) for index in range(1, len(self.results)))
+
+    def called(self, index: int) -> str:
+        """One result as texts name it.
+
+        Args:
+            index: of the result, from 0 on.
+
+        Returns:
+            As "b (tpu-v4)".
+        """
+        name = self.names[index]
+        return f"{self.letters[index]} ({name})" if name else self.letters[index]
+
+    def check(self, tolerance: float | str = 0.02) -> Table:
+        """What changed from the first result by more than a tolerance, for tests of one version against another.
+
+        Args:
+            tolerance: share of a figure's value in the first result: 0.02, "2%".
+
+        Returns:
+            Rows with result (its letter), kind ("total", "operation"), name, unit, before, after, change (share of the
+            value before; infinite where that is 0), totals first, then operations with the largest difference first;
+            none where nothing changed by more.
+
+        Raises:
+            UserError: for a tolerance that is no share.
+        """
+        most = tolerance_of(tolerance)
+        rows = []
+        for index, letter in enumerate(self.letters[1:], 1):
+            totals = [("time", self.unit, self.total(0), self.total(index))]
+            totals.append(("memory_bytes", "B", self.a.memory_bytes, self.results[index].memory_bytes))
+            if self.a.energy and self.results[index].energy:
+                joules = [math.fsum(self.results[i].energy.values()) for i in (0, index)]
+                totals.append(("joules", "J", joules[0], joules[1]))
+            own = [("total", *total) for total in totals]
+            own += [("operation", row["operation"], self.unit, row["a"], row[letter]) for row in self._rows]
+            for kind, name, unit, before, after in own:
+                change = after / before - 1 if before else math.inf if after else 0.0
+                if abs(after - before) > most * before:
+                    rows.append({"result": letter, "kind": kind, "name": name, "unit": unit, "before": before,
+                                 "after": after, "change": change})  # fmt: skip
+        return Table(rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON values.
+
+        Returns:
+            names, unit, headline, totals, differences, operations, notes; numbers that are not finite are none.
+        """
+        tables = {"totals": self.table(), "differences": self.differences(), "operations": self.operations()}
+        rows = {key: [{k: _finite(v) for k, v in row.items()} for row in table.rows] for key, table in tables.items()}
+        names = dict(zip(self.letters, self.names, strict=True))
+        return {"names": names, "unit": self.unit, "headline": self.headline(), **rows, "notes": self.notes}
+
+    def html(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page that loads nothing: totals, what differs, operations with bars.
+
+        Args:
+            path: file to write.
+
+        Raises:
+            UserError: for a file that cannot be written.
+        """
+        from .comparison_page import page
+
+        with writing(path) as file:
+            file.write(page(self))
+
+    def text(self, width: int = 100) -> str:
+        """The comparison for a terminal.
+
+        Args:
+            width: characters of a line.
+
+        Returns:
+            Lines: headline, totals, what differs, the operations that differ most.
+        """
+        from .comparison_page import text
+
+        return text(self, width)
+
+    def __str__(self) -> str:
+        """The comparison in 100 columns."""
+        return self.text()
+
+    def __repr__(self) -> str:
+        """The headline."""
+        return f"<Comparison {self.headline()}>"
+
+    def _repr_html_(self) -> str:
+        from .comparison_page import picture
+
+        return picture(self)
+
+
+def _finite(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _told_apart(results: Sequence[Result]) -> list[str]:
+    """What each result is, in the words in which they differ."""
+    from .differing import summaries
+
+    return summaries(results)
+
+
+@checked()
+def compare(a: Result, b: Result | None = None, *more: Result, names: Sequence[str] | None = None) -> Comparison:
+    """Results side by side: of different machines, mappings, versions, dtypes.
+
+    Args:
+        a: what the others are compared with.
+        b: the second.
+        more: any number of further ones.
+        names: what each is, in their order; none: what tells them apart.
+
+    Returns:
+        Their comparison: `print` shows it; `.table()` has totals, `.operations()` a row per operation, `.headline()`
+        where the difference lies, `.html(path)` a page, `.check(tolerance)` what changed by more than a tolerance.
+
+    Raises:
+        UserError: for anything but two results or more, or results of graphs without a common operation.
+    """
+    if b is None:
+        raise user_error("one result has nothing to be compared with", suggestion="ts.compare(a, b, ...)")
+    return Comparison(a, b, *more, names=names)

@@ -1,0 +1,79 @@
+"""What tells results apart: program, machine and its settings, options, versions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .result import Result
+
+__all__ = ["differing", "summaries"]
+
+_HIDDEN = ("schema", "version", "name", "description", "sources", "source")
+_NAMES = {"engine": "simulated", "closed form": "closed form"}
+
+
+def _flat(value: Any, path: str = "") -> dict[str, str]:
+    """Settings by path, as text."""
+    if isinstance(value, dict) and value:
+        found: dict[str, str] = {}
+        for key, inner in value.items():
+            if path or key not in _HIDDEN:
+                found |= _flat(inner, f"{path}.{key}" if path else str(key))
+        return found
+    return {path: value if isinstance(value, str) else json.dumps(value)}
+
+
+def _facts(result: Result) -> dict[str, str]:
+    """What a result says of itself, by name."""
+    data = result.data
+    facts = {"program": data["program"], "machine": data["machine"]}
+    facts["how"] = _NAMES.get(str(data.get("source")), str(data.get("source", "")))
+    facts["lowering"] = result.lowering
+    facts |= {f"fidelity of {key}": str(value) for key, value in data.get("fidelity", {}).items()}
+    facts |= {str(key): str(value) for key, value in data.get("options", {}).items()}
+    facts |= {f"version of {key}": str(value) for key, value in data.get("versions", {}).items()}
+    return facts
+
+
+def _of_all(facts: Sequence[dict[str, str]]) -> list[tuple[str, list[str]]]:
+    """Those that are not the same in all."""
+    names = dict.fromkeys(name for one in facts for name in one)
+    rows = [(name, [one.get(name, "") for one in facts]) for name in names]
+    return [(name, own) for name, own in rows if len(set(own)) > 1]
+
+
+def differing(results: Sequence[Result]) -> list[tuple[str, list[str]]]:
+    """Everything that differs beside times.
+
+    Args:
+        results: any number.
+
+    Returns:
+        What it is, and its text in each result; empty where a result does not say.
+    """
+    settings = [_flat(result.data.get("configuration", {})) for result in results]
+    common = set.intersection(*(set(one) for one in settings))  # a device has other settings than a machine
+    shared = [{path: value for path, value in one.items() if path in common} for one in settings]
+    return _of_all([_facts(result) for result in results]) + _of_all(shared)
+
+
+def summaries(results: Sequence[Result]) -> list[str]:
+    """Each result in the words in which it differs from the others.
+
+    Args:
+        results: any number.
+
+    Returns:
+        Texts as "tpu-v3, native"; empty where nothing is known to differ.
+    """
+    facts = _of_all([_facts(result) for result in results])
+    chosen = [(name, own) for name, own in facts if not name.startswith(("fidelity", "version"))] or facts
+    if not chosen:
+        chosen = _of_all([_flat(result.data.get("configuration", {})) for result in results])[:2]
+        return [", ".join(f"{name} {own[i]}" for name, own in chosen) for i in range(len(results))]
+    said = [[own[i] if name in ("program", "machine", "how", "lowering") else f"{name} {own[i] or 'none'}"
+             for name, own in chosen] for i in range(len(results))]  # fmt: skip
+    return [", ".join(part for part in parts if part)[:60] for parts in said]

@@ -1,0 +1,178 @@
+"""Kernels of several results, brought together by the operations of the graph that they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..base.folding import pattern
+
+__all__ = ["Match", "matches", "operations_of", "same_names"]
+
+Rows = Sequence[dict[str, Any]]
+
+
+@dataclass
+class Match:
+    """The same work in every result: its operations, and the rows of each result that compute them."""
+
+    operations: list[str]
+    rows: list[list[dict[str, Any]]] = field(default_factory=list)
+
+    def cycles(self, index: int) -> int:
+        """Cycles of one result that are attributed to it.
+
+        Args:
+            index: of the result.
+
+        Returns:
+            Their number.
+        """
+        return sum(int(row["exclusive"]) for row in self.rows[index])
+
+    def longest(self, index: int) -> dict[str, Any] | None:
+        """The longest kernel of one result.
+
+        Args:
+            index: of the result.
+
+        Returns:
+            Its row; none where the result has none.
+        """
+        return max(self.rows[index], key=lambda row: row["exclusive"], default=None)
+
+
+def operations_of(row: dict[str, Any]) -> list[str]:
+    """The operations that a row of a result computes.
+
+    Args:
+        row: of `Result.data["operations"]`.
+
+    Returns:
+        Their names; of a program written by hand, which knows none, the kernel's own.
+    """
+    return row["operation"] or [row["name"]]
+
+
+class _Sets:
+    """Names in sets that grow together."""
+
+    def __init__(self) -> None:
+        self.parent: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """The name that stands for its set."""
+        root = name
+        while self.parent.setdefault(root, root) != root:
+            root = self.parent[root]
+        while self.parent[name] != root:
+            self.parent[name], name = root, self.parent[name]
+        return root
+
+    def join(self, names: Sequence[str]) -> None:
+        """Brings sets together."""
+        first = self.of(names[0])
+        for name in names[1:]:
+            self.parent[self.of(name)] = first
+
+
+def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = None) -> list[Match]:
+    """Rows of several results by what they compute.
+
+    Kernels of the same operations in every result belong together. The others are joined until no operation is in two
+    of the joined groups: these are the least that have the same work in each result.
+
+    Args:
+        results: rows of `Result.data["operations"]`, by result.
+        names: what operations are called in common, by result, where it is not their own name.
+
+    Returns:
+        The groups, in the order of their first kernel; an operation that a result lacks has no row there.
+    """
+    common = names or [{} for _ in results]
+    keyed = [
+        [(frozenset(alias.get(name, name) for name in operations_of(row)), row) for row in rows]
+        for rows, alias in zip(results, common, strict=True)
+    ]
+    alike = frozenset.intersection(*(frozenset(key for key, _ in rows) for rows in keyed))
+    sets = _Sets()
+    for key in (key for rows in keyed for key, _ in rows if key not in alike):
+        sets.join(sorted(key))
+    found: dict[Any, Match] = {}
+    for index, rows in enumerate(keyed):
+        for key, row in rows:
+            # a set that stands alone and a joined one never have the same key: text and frozenset
+            group = found.setdefault(key if key in alike else sets.of(next(iter(key))), Match([]))
+            while len(group.rows) < len(results):
+                group.rows.append([])
+            group.rows[index].append(row)
+            group.operations = list(dict.fromkeys([*group.operations, *operations_of(row)]))
+    return list(found.values())
+
+
+def _starts(names: Iterable[str]) -> set[str]:
+    """Names, and what stands before each of their dots."""
+    found = set()
+    for name in names:
+        while name and name not in found:
+            found.add(name)
+            name = name.rpartition(".")[0]
+    return found
+
+
+def same_names(first: Rows, other: Rows) -> tuple[dict[str, str], dict[str, str]]:
+    """What operations are called in common, where one result names every layer and the other a function once.
+
+    "encoder.layer.0.attention.self" to "encoder.layer.11.attention.self" are the function's "attention.self" that runs
+    twelve times; its "attention.self.scores" is a part of "attention.self", where the other knows no parts.
+
+    Args:
+        first: rows of a result.
+        other: rows of another one.
+
+    Returns:
+        For each, names in common by its own ones, of those that differ.
+    """
+    sides = [_counted(first), _counted(other)]
+    common: list[dict[str, str]] = [{}, {}]
+    for (mine, theirs), alias in zip((sides, sides[::-1]), common, strict=True):
+        layers: dict[str, list[str]] = {}
+        for name in mine:
+            if name not in theirs and pattern(name) != name:
+                layers.setdefault(pattern(name), []).append(name)
+        starts: dict[str, int] = {}
+        for name, runs in theirs.items():
+            for start in _starts([name]):
+                starts[start] = max(starts.get(start, 0), runs)
+        for same in layers.values():
+            ending = _ending(same, starts)
+            alias.update(dict.fromkeys(same, ending) if ending else {})
+    known = [{alias.get(name, name) for name in side} for side, alias in zip(sides, common, strict=True)]
+    for side, alias, others in zip(sides, common, known[::-1], strict=True):
+        for name in side:
+            own = alias.get(name, name)
+            while own and own not in others:
+                own = own.rpartition(".")[0]
+            if own and own != name:
+                alias[name] = own
+    return common[0], common[1]
+
+
+def _counted(rows: Rows) -> dict[str, int]:
+    """Operations with how often they run."""
+    found: dict[str, int] = {}
+    for row in rows:
+        for name in operations_of(row):
+            found[name] = max(found.get(name, 0), int(row["count"]))
+    return found
+
+
+def _ending(layers: list[str], starts: dict[str, int]) -> str:
+    """The longest ending of these names that the other result runs as often as there are names; "" for none."""
+    endings = [name.split(".") for name in layers]
+    for cut in range(1, len(endings[0])):
+        ending = ".".join(endings[0][cut:])
+        if starts.get(ending, 0) == len(layers) > 1 and all(name.endswith("." + ending) for name in layers):
+            return ending
+    return ""

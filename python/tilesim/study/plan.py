@@ -1,0 +1,128 @@
+"""The points of a sweep: graphs, machines, settings and mappings in their order, and which of them are no machines."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..base.checked import is_text
+from ..graph import Graph, user_error
+from ..loading import as_graph
+from ..machine.machine import Machine
+from ..mapping import MappingTable
+from .points import Axes
+
+__all__ = ["Plan", "graphs_of", "planned", "portable", "reason_of", "several_of"]
+
+
+def reason_of(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return text if isinstance(error, _core.Error) else f"{type(error).__name__}: {text}"
+
+
+def portable(mapping: Any) -> Any:
+    """A table as something that can be sent and hashed; strategies as they are."""
+    if isinstance(mapping, MappingTable):
+        return (mapping.order, json.dumps(mapping.entries, sort_keys=True))
+    return mapping
+
+
+@dataclass
+class Plan:
+    """What one call is to simulate: rows in their order, and the machine of each that has one."""
+
+    rows: list[dict[str, Any]]
+    settings: list[dict[str, Any]]
+    same: list[tuple[int, int, int]]
+    machines: list[Machine | None]
+    errors: list[Exception | None]
+
+
+def several_of(given: Any, what: str) -> tuple[list[Any], bool]:
+    """What is given once or as a list."""
+    several = isinstance(given, Sequence) and not isinstance(given, (str, os.PathLike))
+    if several and not len(given):
+        raise user_error("an empty list has nothing to try", place=f"sweep: {what}", allowed="one or more")
+    return (list(given) if several else [given]), several
+
+
+def graphs_of(given: Any) -> tuple[list[tuple[str, Graph]], bool]:
+    """Graphs with a name for each."""
+    if isinstance(given, Mapping):
+        pairs, several = [(str(name), one) for name, one in given.items()], True
+        if not pairs:
+            raise user_error("an empty dict has nothing to try", place="sweep: graph", allowed="one graph or more")
+        return [(name, as_graph(one)) for name, one in pairs], several
+    found, several = several_of(given, "graph")
+    graphs = [as_graph(one) for one in found]
+    names = [
+        one if is_text(one) and not os.path.exists(one) else g.core.name for one, g in zip(found, graphs, strict=True)
+    ]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        raise user_error("two graphs have one name", place="sweep: graph", value=f"'{twice}'",
+                         suggestion="Name them: {\"first\": graph, \"second\": other}")  # fmt: skip
+    return list(zip(names, graphs, strict=True)), several
+
+
+def planned(
+    graphs: list[tuple[str, Graph]],
+    machines: list[Machine],
+    named: list[tuple[Any, Any]],
+    axes: Axes,
+    columns: tuple[bool, bool, bool],
+    where: Callable[[dict[str, Any]], Any] | None,
+) -> Plan:
+    """Rows of settings in their order; where the machine refuses one, or `where` leaves it out, with its status."""
+    plan, seen = Plan([], [], [], [], []), set()
+    axes.check_names(machines[0])
+    for g, (graph, _) in enumerate(graphs):
+        for m, base in enumerate(machines):
+            for (settings, change), (p, (mapping, way)) in itertools.product(axes.points(), enumerate(named)):
+                row = {"graph": graph} if columns[0] else {}
+                row |= {"machine": base.name} if columns[1] else {}
+                row |= settings | ({"mapping": str(mapping)} if columns[2] else {})
+                key = (
+                    g,
+                    base.core.hash(),
+                    repr(portable(way)),
+                    tuple((name, repr(one)) for name, one in settings.items()),
+                )
+                if key in seen:
+                    said = ", ".join(f"{name} = {one}" for name, one in row.items()) or base.name
+                    raise user_error("a point is there twice", place="sweep", value=said, allowed="each value once")
+                seen.add(key)
+                plan.rows.append(row)
+                plan.settings.append(settings)
+                plan.same.append((g, m, p))
+                _replaced(plan, base, change, _kept(where, row))
+    return plan
+
+
+def _kept(where: Callable[[dict[str, Any]], Any] | None, row: dict[str, Any]) -> bool:
+    if where is None:
+        return True
+    try:
+        return bool(where(dict(row)))
+    except Exception as error:
+        told = f"{type(error).__name__}: {error}"
+        raise user_error(
+            "the function raised an error", place="sweep: where", value=told, allowed=", ".join(row)
+        ) from error
+
+
+def _replaced(plan: Plan, base: Machine, change: dict[str, Any], kept: bool) -> None:
+    machine, error, status = None, None, "excluded"
+    if kept:
+        try:
+            machine, status = (base.replace(change) if change else base), ""
+        except _core.UserError as refused:
+            error, status = refused, f"illegal: {reason_of(refused)}"
+    plan.machines.append(machine)
+    plan.errors.append(error)
+    plan.rows[-1]["status"] = status

@@ -1,0 +1,123 @@
+"""Pictures of a sweep, by matplotlib."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import figures, palette
+from ..base.errors import user_error
+from .metrics import LARGER_IS_BETTER
+
+__all__ = ["heatmap", "lines", "pareto"]
+
+_LABELS = 10  # lines that a legend names
+
+
+def _labelled(sweep: Any, name: str) -> str:
+    unit = sweep.units.get(name, "")
+    return f"{name} ({unit})" if unit else name
+
+
+def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
+    """The setting that is named, or the first that varies."""
+    if name is not None:
+        return name
+    found = [one for one in sweep.varied() if one not in taken]
+    if not found:
+        raise user_error("too few settings of numbers vary", allowed="two values or more of each axis",
+                         suggestion="Name a column: x=...")  # fmt: skip
+    return str(found[0])
+
+
+def _others(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """What tells a row's line from others."""
+    names = [key for key in ("graph", "machine", "mapping") if key in row] + sweep.settings
+    return tuple((name, sweep.shown(name, row[name])) for name in names if name not in taken)
+
+
+def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
+    """A metric over a setting.
+
+    Args:
+        sweep: what to draw.
+        axes: of matplotlib.
+        x: setting.
+        y: metric.
+        value: not used.
+    """
+    x, y = _setting(sweep, x), y or sweep.metric()
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for row in sweep.rows_with([x, y]):
+        groups.setdefault(_others(sweep, row, (x,)), []).append(row)
+    same = set.intersection(*(set(key) for key in groups)) if groups else set()
+    for i, (key, rows) in enumerate(groups.items()):
+        rows.sort(key=lambda row: row[x])
+        label = ", ".join(f"{name} {text}" for name, text in key if (name, text) not in same)
+        colour = palette.SERIES[i % len(palette.SERIES)]
+        axes.plot([row[x] for row in rows], [row[y] for row in rows], "o-", ms=4, color=colour, label=label or None)
+        flags = [row for row in rows if row["flag"]]
+        axes.plot([row[x] for row in flags], [row[y] for row in flags], "x", ms=10, color=palette.RED)
+    axes.set_xlabel(_labelled(sweep, x))
+    axes.set_ylabel(_labelled(sweep, y))
+    axes.set_ylim(bottom=0)
+    if 1 < len(groups) <= _LABELS:
+        axes.legend(fontsize=8)
+    elif len(groups) > _LABELS:
+        axes.set_title(f"{len(groups)} combinations of the other settings", fontsize=9)
+
+
+def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
+    """A metric over two settings, the best of the others.
+
+    Args:
+        sweep: what to draw.
+        axes: of matplotlib.
+        x: setting.
+        y: another one.
+        value: metric.
+    """
+    x = _setting(sweep, x, (y,) if y else ())
+    y, value = _setting(sweep, y, (x,)), value or sweep.metric()
+    rows = sweep.rows_with([x, y, value])
+    across, up = sorted({row[x] for row in rows}), sorted({row[y] for row in rows})
+    best: dict[tuple[int, int], float] = {}
+    choose = max if value.split(".")[0] in LARGER_IS_BETTER else min
+    for row in rows:
+        place = (up.index(row[y]), across.index(row[x]))
+        best[place] = choose(best.get(place, row[value]), row[value])
+    cells = [[best.get((i, j), float("nan")) for j in range(len(across))] for i in range(len(up))]
+    image = axes.imshow(cells, origin="lower", aspect="auto", cmap="cividis")
+    axes.figure.colorbar(image, ax=axes, label=_labelled(sweep, value))
+    axes.set_xticks(range(len(across)), [sweep.shown(x, one) for one in across], rotation=45, ha="right")
+    axes.set_yticks(range(len(up)), [sweep.shown(y, one) for one in up])
+    axes.set_xlabel(x)
+    axes.set_ylabel(y)
+    if len(best) <= 100:
+        for (i, j), number in best.items():
+            share = (number - min(best.values())) / ((max(best.values()) - min(best.values())) or 1)
+            axes.text(j, i, sweep.shown(value, number), ha="center", va="center", fontsize=8,
+                      color="black" if share > 0.5 else "white")  # fmt: skip
+
+
+def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
+    """Two metrics of all points, and the front of those that none beats.
+
+    Args:
+        sweep: what to draw.
+        axes: of matplotlib.
+        x: metric.
+        y: another one.
+        value: not used.
+    """
+    numbers = [name for name in sweep.metrics if any(isinstance(row[name], (int, float)) for row in sweep.rows)]
+    x = x or sweep.metric()
+    y = y or next((name for name in numbers if name != x and {name, x} != {"cycles", "seconds"}), None)
+    if y is None:
+        raise user_error("a front needs two metrics", allowed='sweep(..., metrics=["seconds", "bytes"])')
+    rows, front = sweep.rows_with([x, y]), sweep.pareto([x, y]).rows
+    axes.plot([row[x] for row in rows], [row[y] for row in rows], "o", ms=4, color=palette.OTHER,
+              label=f"{figures.count(len(rows))} points")  # fmt: skip
+    axes.plot([row[x] for row in front], [row[y] for row in front], "o-", ms=5, color=palette.BLUE, label="front")
+    axes.set_xlabel(_labelled(sweep, x))
+    axes.set_ylabel(_labelled(sweep, y))
+    axes.legend(fontsize=8)

@@ -1,0 +1,243 @@
+"""What a sweep found: rows, the best of them, pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any
+
+from ..base import figures, palette
+from ..base.checked import checked_class
+from ..base.drawing import axes_or_new
+from ..base.errors import nearest, shown, user_error
+from ..base.table import Table
+from .metrics import LARGER_IS_BETTER
+from .points import readable
+
+__all__ = ["Sweep"]
+
+PLOTS = ("lines", "heatmap", "pareto")
+_SHOWN = 200  # rows in a notebook
+_PREFERRED = ("seconds", "cycles", "joules", "bytes")
+
+
+@checked_class()
+class Sweep(Table):
+    """Rows of a sweep: settings, metrics, `status` and `flag` of each point, in a fixed order.
+
+    `units` has the unit of each numeric column that has one (settings in base units: B/s, B, Hz, s, J); `settings` and
+    `metrics` name the columns of each kind; `interrupted` says whether Ctrl-C left points out.
+    """
+
+    def __init__(
+        self,
+        rows: list[dict[str, Any]],
+        settings: Sequence[str] = (),
+        metrics: Sequence[str] = (),
+        units: dict[str, str] | None = None,
+        interrupted: bool = False,
+    ) -> None:
+        """Holds rows; made by `sweep`.
+
+        Args:
+            rows: with the same keys.
+            settings: columns of settings.
+            metrics: columns of metrics.
+            units: of columns.
+            interrupted: whether points were left out.
+        """
+        super().__init__(rows)
+        self.settings, self.metrics = list(settings), list(metrics)
+        self.units, self.interrupted = dict(units or {}), interrupted
+
+    def _with(self, rows: list[dict[str, Any]]) -> Sweep:
+        return Sweep(rows, self.settings, self.metrics, self.units, self.interrupted)
+
+    def ok(self) -> Sweep:
+        """The points that have a result.
+
+        Returns:
+            Their rows.
+        """
+        return self._with([row for row in self.rows if row["status"] == "ok"])
+
+    def flags(self) -> Sweep:
+        """The points at which more of a resource takes longer.
+
+        Returns:
+            Their rows.
+        """
+        return self._with([row for row in self.rows if row["flag"]])
+
+    def pareto(self, metrics: Sequence[str] = ("seconds", "bytes")) -> Sweep:
+        """The points that no other one beats in one metric without losing in another.
+
+        Args:
+            metrics: columns of numbers; less is better, of tops_per_watt and utilisation more.
+
+        Returns:
+            Their rows, the best of the first metric first; of equal points all.
+
+        Raises:
+            UserError: for a column that is not there or holds no numbers.
+        """
+        names = [metrics] if isinstance(metrics, str) else list(metrics)
+        if not names:
+            raise user_error("a front needs a metric", place="metrics", allowed=", ".join(self.metrics))
+        rows = self._numbers(names)
+        signs = [-1 if name.split(".")[0] in LARGER_IS_BETTER else 1 for name in names]
+        costs = {id(row): tuple(s * row[name] for s, name in zip(signs, names, strict=True)) for row in rows}
+        best: list[tuple[float, ...]] = []
+        for cost in sorted(set(costs.values())):  # whoever dominates a point is sorted before it
+            if not any(all(x <= y for x, y in zip(one, cost, strict=True)) for one in best):
+                best.append(cost)
+        kept = set(best)
+        return self._with(sorted((row for row in rows if costs[id(row)] in kept), key=lambda row: costs[id(row)]))
+
+    def _numbers(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Rows that have a number in each of these columns."""
+        columns = [*self.settings, *self.metrics]
+        for name in names:
+            if name not in columns:
+                raise user_error("no such column", value=shown(name), allowed=", ".join(columns),
+                                 suggestion=nearest(str(name), columns))  # fmt: skip
+        rows = [row for row in self.rows if row["status"] == "ok" and all(_number(row[name]) for name in names)]
+        if not rows and any(row["status"] == "ok" for row in self.rows):
+            raise user_error("a column without numbers", place=", ".join(names), allowed=", ".join(columns))
+        return rows
+
+    def plot(
+        self,
+        kind: str = "lines",
+        x: str | None = None,
+        y: str | None = None,
+        value: str | None = None,
+        axes: Any = None,
+    ) -> Any:
+        """A picture of the points that have a result.
+
+        Args:
+            kind: "lines" (a metric over a setting, one line for each combination of the others), "heatmap" (a metric
+                over two settings, the best of the others), "pareto" (two metrics, with the front of the best points).
+            x: column: a setting; of "pareto" a metric. None: the first that varies.
+            y: column: the metric of "lines" and "pareto", the second setting of "heatmap". None: the first.
+            value: metric of "heatmap". None: the first.
+            axes: of matplotlib, to draw on; none: new ones.
+
+        Returns:
+            The figure of matplotlib.
+
+        Raises:
+            UserError: for another picture, a column that is not there or holds no numbers, or without matplotlib.
+        """
+        from . import sweep_plot
+
+        if kind not in PLOTS:
+            raise user_error("unknown picture of a sweep", value=shown(kind), allowed=", ".join(PLOTS),
+                             suggestion=nearest(kind, PLOTS))  # fmt: skip
+        drawn = axes_or_new(axes)
+        getattr(sweep_plot, kind)(self, drawn, x, y, value)
+        return drawn.figure
+
+    def rows_with(self, names: Sequence[str]) -> list[dict[str, Any]]:
+        """Rows with numbers, for pictures.
+
+        Args:
+            names: columns that must hold a number.
+
+        Returns:
+            The rows.
+
+        Raises:
+            UserError: for a column that is not there or holds no numbers.
+        """
+        return self._numbers(names)
+
+    def varied(self) -> list[str]:
+        """Settings of numbers with two values or more, the most values first.
+
+        Returns:
+            Their columns.
+        """
+        values = {name: {row[name] for row in self.rows if _number(row[name])} for name in self.settings}
+        return sorted((name for name, own in values.items() if len(own) > 1), key=lambda name: -len(values[name]))
+
+    def metric(self) -> str:
+        """The metric that pictures show where none is named.
+
+        Returns:
+            Its column.
+        """
+        found = [name for name in _PREFERRED if name in self.metrics] or self.metrics
+        return found[0] if found else ""
+
+    def summary(self) -> str:
+        """How many points there are of each kind, and the best one.
+
+        Returns:
+            One line.
+        """
+        kinds = ("ok", "illegal", "failed", "excluded")
+        counts = {kind: sum(row["status"].split(":")[0] == kind for row in self.rows) for kind in kinds}
+        parts = [f"{number:,} {kind}" for kind, number in counts.items() if number]
+        flags = sum(bool(row["flag"]) for row in self.rows)
+        parts += [f"{flags:,} slower with more of a resource"] if flags else []
+        text = f"{len(self.rows):,} point{'s' * (len(self.rows) != 1)}: {', '.join(parts) or 'none'}"
+        name = self.metric()
+        rows = [row for row in self.rows if row["status"] == "ok" and _number(row.get(name))]
+        if rows:
+            best = (max if name.split(".")[0] in LARGER_IS_BETTER else min)(rows, key=lambda row: row[name])
+            at = ", ".join(f"{key} = {self.shown(key, best[key])}" for key in self._head() if key in best)
+            text += f"; best {name} {self.shown(name, best[name])}{f' at {at}' if at else ''}"
+        return text + ("; interrupted" if self.interrupted else "")
+
+    def _head(self) -> list[str]:
+        return [*(key for key in ("graph", "machine", "mapping") if self.rows and key in self.rows[0]), *self.settings]
+
+    def shown(self, column: str, value: Any) -> str:
+        """A value as people read it.
+
+        Args:
+            column: of the value.
+            value: of a row.
+
+        Returns:
+            The text.
+        """
+        unit = self.units.get(column, "")
+        if value is None:
+            return "–"
+        if not _number(value):
+            return str(value)
+        if column in self.settings:
+            return readable(value, unit)
+        if unit in ("s", "B"):
+            return figures.duration(value) if unit == "s" else figures.size(value)
+        if column.startswith("utilisation") or column.endswith("share"):
+            return figures.percent(value)
+        text = f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+        return f"{text} {unit}".rstrip()
+
+    def __str__(self) -> str:
+        """Aligned columns, with units."""
+        return str(Table([{key: self.shown(key, value) for key, value in row.items()} for row in self.rows]))
+
+    def __repr__(self) -> str:
+        """The summary, and the rows as a table."""
+        return f"{self.summary()}\n{self}"
+
+    def _repr_html_(self) -> str:
+        keys = list(self.rows[0]) if self.rows else []
+        head = "".join(f"<th>{escape(str(key))}</th>" for key in keys)
+        lines = []
+        for row in self.rows[:_SHOWN]:
+            mark = f' style="border-left:4px solid {palette.RED}"' if row["flag"] or row["status"] != "ok" else ""
+            cells = "".join(f"<td>{escape(self.shown(key, row[key]))}</td>" for key in keys)
+            lines.append(f"<tr{mark}>{cells}</tr>")
+        left = len(self.rows) - _SHOWN
+        more = f"<p>and {left:,} more rows</p>" if left > 0 else ""
+        return f"<p><b>{escape(self.summary())}</b></p><table><tr>{head}</tr>{''.join(lines)}</table>{more}"
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
