@@ -13,6 +13,7 @@ from ..base.paths import configs_dir
 from ..machine.machine import Machine
 from . import analytic as analytic_cli
 from . import mapping as cli_mapping
+from . import pages as cli_pages
 from . import report as cli_report
 from . import run as cli_run
 from . import validate as cli_validate
@@ -26,6 +27,7 @@ app.add_typer(validate_app, name="validate")
 
 cli_run.register(app)
 cli_report.register(app)
+cli_pages.register(app)
 cli_mapping.register(app)
 analytic_cli.register(app)
 cli_validate.register(validate_app)
@@ -40,6 +42,7 @@ EXTRAS = (
     "pandas",
     "matplotlib",
     "plotly",
+    "bokeh",
     "scipy",
     "pyarrow",
     "openpyxl",

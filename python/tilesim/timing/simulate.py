@@ -27,6 +27,7 @@ from ..program.footprint import over_capacity
 from ..program.jobs import Job, cores_of, simulate_jobs
 from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
+from ..results.again import Again
 from ..results.result import Result
 from .accuracy import accuracy as accuracy_of
 from .execution import inputs_of
@@ -161,7 +162,7 @@ def _checked_memory(memory: str | None) -> None:
         )
 
 
-def _again(program: Program, target: Machine, options: SimulateOptions) -> Callable[[dict[str, Any]], Result]:
+def _again(program: Program, target: Machine, options: SimulateOptions) -> Again:
     """Simulates the same workload under the same options with settings changed.
 
     What was compiled for this very machine is compiled alike for the changed one; any other program (read from a file,
@@ -175,7 +176,7 @@ def _again(program: Program, target: Machine, options: SimulateOptions) -> Calla
         other = compile(program.workload, changed, **program.options) if alike and program.workload else program
         return _simulate(other, changed, options.again())
 
-    return again
+    return Again(program, again, lambda: _simulate(program, target, options.recording()))
 
 
 def _for_another(error: Exception, program: Program, target: Machine) -> Exception:

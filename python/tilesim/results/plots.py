@@ -1,0 +1,1 @@
+"""Results as data frames and as pictures of matplotlib."""
