@@ -40,8 +40,8 @@ class _Axis:
     def ticks(self, most: int = 6) -> list[float]:
         if self.log:
             first, last = math.ceil(math.log10(self.low)), math.floor(math.log10(self.high))
-            step = max(1, math.ceil((last - first + 1) / most))
-            return [10.0**i for i in range(first, last + 1, step)]
+            each = max(1, math.ceil((last - first + 1) / most))
+            return [10.0**power for power in range(first, last + 1, each)]
         span = self.high - self.low
         if span <= 0:
             return [self.low]
@@ -52,7 +52,9 @@ class _Axis:
         return [step * i for i in range(first, math.floor(self.high / step + 1e-9) + 1)]
 
 
-def _frame(across: _Axis, up: _Axis | None, titles: tuple[str, str], forms: tuple[str, str], height: float) -> list[str]:
+def _frame(
+    across: _Axis, up: _Axis | None, titles: tuple[str, str], forms: tuple[str, str], height: float
+) -> list[str]:
     """Axes, ticks and what they are of."""
     right, bottom = _WIDTH - _RIGHT, height - _BOTTOM
     parts = [f'<path class="axis" d="M{_LEFT} {_TOP}V{bottom}H{right}"/>']
@@ -73,9 +75,7 @@ def _frame(across: _Axis, up: _Axis | None, titles: tuple[str, str], forms: tupl
 
 
 def _svg(parts: Sequence[str], height: float, label: str) -> str:
-    return (
-        f'<svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
-    )
+    return f'<svg viewBox="0 0 {_WIDTH} {height:.0f}" role="img" aria-label="{escape(label)}">{"".join(parts)}</svg>'
 
 
 def _figure(chart: Any, svg: str, live: bool) -> str:
@@ -188,7 +188,9 @@ class Boxes:
         parts = _frame(shown, None if self.rows else up, self.titles, self.forms, self.height())
         for i, name in enumerate(self.rows):
             y = up.at(i + 0.5) + 4
-            parts.append(f'<text x="{_LEFT - 6}" y="{y:.1f}" text-anchor="end">{escape(figures.short(name, 22))}</text>')
+            parts.append(
+                f'<text x="{_LEFT - 6}" y="{y:.1f}" text-anchor="end">{escape(figures.short(name, 22))}</text>'
+            )
         most = 400 if live else _STILL // 2
         drawn = sorted(self.boxes, key=lambda box: -(box[1] - box[0]) * (box[3] - box[2]))[:most]
         for x0, x1, y0, y1, sort, text in drawn:
@@ -196,7 +198,9 @@ class Boxes:
             gap = 2 if self.rows else 0
             tip = escape(figures.short(self.texts[text], 60))
             place = f'x="{across.at(x0):.1f}" y="{top + gap:.1f}"'
-            extent = f'width="{max(0.4, across.at(x1) - across.at(x0)):.1f}" height="{max(0.4, low - top - 2 * gap):.1f}"'
+            extent = (
+                f'width="{max(0.4, across.at(x1) - across.at(x0)):.1f}" height="{max(0.4, low - top - 2 * gap):.1f}"'
+            )
             parts.append(f'<rect {place} {extent} fill="{self.sorts[sort][1]}"><title>{tip}</title></rect>')
         return _figure(self, _svg(parts, self.height(), self.caption), live)
 
@@ -258,7 +262,9 @@ class Steps:
         if self.limit:
             y = up.at(self.limit[1])
             parts.append(f'<path class="line" d="M{_LEFT} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-            parts.append(f'<text x="{_WIDTH - _RIGHT}" y="{y - 4:.1f}" text-anchor="end">{escape(self.limit[0])}</text>')
+            parts.append(
+                f'<text x="{_WIDTH - _RIGHT}" y="{y - 4:.1f}" text-anchor="end">{escape(self.limit[0])}</text>'
+            )
         return _figure(self, _svg(parts, self.height(), self.caption), live)
 
     def data(self) -> dict[str, Any] | None:

@@ -44,7 +44,10 @@ def library() -> tuple[str, str]:
         if all(file.is_file() for file in files):
             return "\n".join(_inline(file.read_text(encoding="utf-8")) for file in files), ""
     remedy = "pip install 'tilesim[notebook]'"
-    return "", f"The package {LIBRARY} is not installed: charts stand still. To zoom: {remedy}, and write the page anew."
+    return (
+        "",
+        f"The package {LIBRARY} is not installed: charts stand still. To zoom: {remedy}, and write the page anew.",
+    )
 
 
 def _body(sections: Sequence[Section], live: bool) -> str:
@@ -82,8 +85,8 @@ def document(title: str, sections: Sequence[Section], subtitle: str = "") -> str
     Returns:
         The HTML text.
     """
-    found = [data for section in sections for part in section.parts if (data := part.data()) is not None]
-    charts = any(data["kind"] != "table" for data in found)
+    found = [one for section in sections for part in section.parts if (one := part.data()) is not None]
+    charts = any(one["kind"] != "table" for one in found)
     scripts, lacking = library() if charts else ("", "")
     data = json.dumps({"units": figures.units(), "parts": found}, separators=(",", ":"), ensure_ascii=False)
     links = "".join(f'<a href="#{escape(one.anchor)}">{escape(one.title)}</a>' for one in sections if one.anchor)

@@ -12,7 +12,20 @@ from .. import figures
 from ..folding import pattern
 from ..palette import OTHER
 
-__all__ = ["Bar", "Bars", "Card", "Cards", "Column", "Element", "Notes", "Picture", "Rows", "Section", "rows_of", "said"]
+__all__ = [
+    "Bar",
+    "Bars",
+    "Card",
+    "Cards",
+    "Column",
+    "Element",
+    "Notes",
+    "Picture",
+    "Rows",
+    "Section",
+    "rows_of",
+    "said",
+]
 
 _FORMS = {
     "count": figures.count,
@@ -183,9 +196,7 @@ class Rows:
         columns = [column for column in self.columns if column.shown]
         head = "".join(f'<th scope="col"{_side(column)}>{escape(column.title)}</th>' for column in columns)
         shown = self.rows[: 40 if live else self.most]
-        body = "".join(
-            "<tr>" + "".join(self._cell(column, row) for column in columns) + "</tr>" for row in shown
-        )
+        body = "".join("<tr>" + "".join(self._cell(column, row) for column in columns) + "</tr>" for row in shown)
         left = len(self.rows) - len(shown)
         more = f'<p class="note">and {left:,} more {escape(self.what)}</p>' if left else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

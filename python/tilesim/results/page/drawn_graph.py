@@ -71,9 +71,9 @@ def _clusters(result: Any, program: Any) -> list[_Cluster]:
     main = prepared.main if isinstance(prepared.main, str) else "main"
     for function in prepared.functions:
         text = "" if function == main else function
-        cluster = clusters.get(text) or (clusters.setdefault(text, _Cluster(text)) if text == "" else None)
-        if cluster is None:
+        if text and text not in clusters:
             continue
+        cluster = clusters.setdefault(text, _Cluster(text))
         makers: dict[str, set[str]] = {}
         own = owners.get(text, {})
         for row in prepared.operations(function):
@@ -139,7 +139,9 @@ def graph_section(result: Any, program: Any) -> Section:
         return Section("", [])
     title = "Graph"
     if program is None or getattr(program, "graph", None) is None:
-        return Section(title, [Notes(["The graph is not held by this result: write the page where it is simulated."])], "graph")
+        return Section(
+            title, [Notes(["The graph is not held by this result: write the page where it is simulated."])], "graph"
+        )
     if program.placement.rows:
         return Section(title, [Notes(["The graph is not drawn where the host runs a part."])], "graph")
     try:
@@ -150,14 +152,19 @@ def graph_section(result: Any, program: Any) -> Section:
     if not nodes:
         return Section(title, [Notes(["No kernel ran."])], "graph")
     if nodes > NODES:
-        return Section(title, [Notes([f"The graph is not drawn: {nodes:,} boxes after folding, of at most {NODES}."])], "graph")
+        return Section(
+            title, [Notes([f"The graph is not drawn: {nodes:,} boxes after folding, of at most {NODES}."])], "graph"
+        )
     parts, left, high = [], 0.0, 0.0
     for cluster in clusters:
         drawn, wide, tall = _drawn(cluster, max(1, result.cycles), left)
         parts += drawn
         left, high = left + wide + 24, max(high, tall)
-    arrow = '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    arrow = (
+        '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+    )
     arrow += '<path d="M0 0L8 4L0 8z" fill="currentColor" fill-opacity=".5"/></marker></defs>'
-    svg = f'<svg class="own" width="{left:.0f}" height="{high:.0f}" role="img" aria-label="graph">{arrow}{"".join(parts)}</svg>'
-    said = f"{len(result.data['operations']):,} kernels as {nodes:,} boxes: repeated layers are one, a function is drawn once. "
-    return Section(title, [Picture(svg, said + "The darker, the more of the time.")], "graph")
+    head = f'<svg class="own" width="{left:.0f}" height="{high:.0f}" role="img" aria-label="graph">'
+    said = f"{len(result.data['operations']):,} kernels as {nodes:,} boxes: repeated layers are one, a function is "
+    said += "drawn once. The darker, the more of the time."
+    return Section(title, [Picture(f"{head}{arrow}{''.join(parts)}</svg>", said)], "graph")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from ...base import figures
-from ...base.view import Card, Cards, Section, rows_of
+from ...base.palette import SERIES
+from ...base.view import Bar, Bars, Card, Cards, Section, rows_of
 
 __all__ = ["cards", "dtype_of", "parts_section", "subtitle"]
 
@@ -83,7 +84,7 @@ def parts_section(result: Any) -> list[Section]:
     Args:
         result: any.
     """
-    found = []
+    found = _terms(result)
     shares = dict.fromkeys(("array", "vector", "load", "store"), "percent")
     sizes = dict.fromkeys(("load_bytes", "store_bytes", "send_bytes"), "size")
     cores = result.cores().rows
@@ -101,3 +102,23 @@ def parts_section(result: Any) -> list[Section]:
         table = rows_of("accuracy", result.data["accuracy"]["rows"], {}, "outputs")
         found.append(Section(f"Errors against {result.data['accuracy']['against']}", [table], "accuracy"))
     return found
+
+
+_NOT_TERMS = ("operation", "kind", "scheme", "model", "ms", "bound", "occupancy")
+
+
+def _terms(result: Any) -> list[Section]:
+    """What an estimate's operations are made of, the longest first."""
+    if not hasattr(result, "terms") or not (rows := result.terms().rows):
+        return []
+    names = [name for name in rows[0] if name not in _NOT_TERMS]
+    sums = {name: sum(row[name] for row in rows) for name in names}
+    names.sort(key=lambda name: -sums[name])
+    first, rest = names[: len(SERIES) - 1], names[len(SERIES) - 1 :]
+    colours = dict(zip([*first, "others"], SERIES, strict=False))
+    bars = []
+    for row in rows[:14]:
+        parts = {name: row[name] / 1e3 for name in first} | {"others": sum(row[name] for name in rest) / 1e3}
+        bars.append(Bar(row["operation"], parts, figures.duration(row["ms"] / 1e3)))
+    said = "Terms of the closed form, of the longest operations; they overlap, so that the time is less than their sum."
+    return [Section("Terms", [Bars(bars, colours, "duration", 0.0, said)], "terms")]

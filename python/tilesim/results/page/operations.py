@@ -10,7 +10,7 @@ from ...base.folding import fold
 from ...base.palette import BOUND, STATE
 from ...base.view import Bar, Bars, Column, Notes, Rows, Section
 
-__all__ = ["operation_rows", "operations_section", "time_section"]
+__all__ = ["folded", "operation_rows", "operations_section", "time_section"]
 
 _LONGEST = 14
 _UNITS = 8  # alike, beyond which their mean is shown
@@ -48,23 +48,30 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: -row["cycles"])
 
 
+def folded(result: Any) -> list[tuple[int, str, str]]:
+    """Operations with repeated layers as one, where the same part bounds them; the longest first.
+
+    Args:
+        result: any.
+
+    Returns:
+        Cycles, name (with the number of operations, of several), bound.
+    """
+    groups = fold(operation_rows(result), lambda row: str(row["operation"]), lambda row: str(row["bound"]))
+    found = [
+        (sum(row["cycles"] for row in rows), f"{name} ({len(rows)})" if len(rows) > 1 else rows[0]["operation"], bound)
+        for (name, bound), rows in groups.items()
+    ]
+    return sorted(found, key=lambda group: -group[0])
+
+
 def _longest(result: Any) -> Bars:
     """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them."""
     total = max(1, result.cycles)
-    groups = [
-        (sum(row["cycles"] for row in rows), name if len(rows) > 1 else rows[0]["operation"], rows)
-        for (name, _), rows in fold(
-            operation_rows(result), lambda row: str(row["operation"]), lambda row: row["bound"]
-        ).items()
-    ]
-    groups.sort(key=lambda group: -group[0])
+    groups = folded(result)
     bars = [
-        Bar(
-            f"{name} ({len(rows)})" if len(rows) > 1 else name,
-            {rows[0]["bound"]: cycles},
-            f"{figures.percent(cycles / total)}  {figures.count(cycles)}",
-        )
-        for cycles, name, rows in groups[:_LONGEST]
+        Bar(name, {bound: cycles}, f"{figures.percent(cycles / total)}  {figures.count(cycles)}")
+        for cycles, name, bound in groups[:_LONGEST]
     ]
     rest = groups[_LONGEST:]
     caption = f"Cycles attributed to each operation; they add up to {figures.count(result.cycles)}."
@@ -134,6 +141,8 @@ def operations_section(result: Any) -> Section:
     if sum(len(row["names"]) for row in rows) <= _NAMED:
         columns.append(Column("names", "operations of the graph", "text", shown=False))
     else:
-        notes += " Which operations of the graph each kernel computes is left out here for its length; the result has it."
+        notes += (
+            " Which operations of the graph each kernel computes is left out here for its length; the result has it."
+        )
     table = Rows("operations", columns, rows, "operation", "bound", BOUND, what="operations", hint=notes)
     return Section("Operations", [table], "operations")

@@ -53,7 +53,10 @@ def _recorded(result: Any, again: Any) -> tuple[Any, str]:
     if result.data["source"] != "engine":
         return None, "A closed form has no timeline: simulate the workload on a machine."
     if again is None:
-        return None, "Not in this file: simulate with timeline=True (tilesim run ... --timeline F), and save that result."
+        return (
+            None,
+            "Not in this file: simulate with timeline=True (tilesim run ... --timeline F), and save that result.",
+        )
     operations = again.program.operations
     if operations > RECORDED:
         return None, (
@@ -91,5 +94,3 @@ def page(result: Any, advice: Sequence[Any] | None = None, left_out: str = "") -
         modelled_section(result),
     ]
     return document(title_of(result), [one for one in sections if one.parts], subtitle(result))
-
-

@@ -21,7 +21,10 @@ def plan_of(program: Any) -> tuple[Any, str]:
         program: that was simulated, or None.
     """
     if program is None:
-        return None, "The plan is made from the program, which this result does not hold: write the page where it is simulated."
+        return (
+            None,
+            "The plan is made from the program, which this result does not hold: write the page where it is simulated.",
+        )
     if program.placement.rows:
         return None, "Memory is not planned where the host runs a part."
     return program.memory_plan(), ""
@@ -99,7 +102,7 @@ def plan_section(result: Any, program: Any) -> Section:
         [
             Boxes("plan", boxes, texts, sorts, (titles[0], "address"), ("count", "size"), (plan.kernels, peak),
                   (), "kernels", 1.0, said),
-            Steps("live", float(each), [("in use", steps)], titles, ("count", "size"), ("peak of the plan", float(peak)),
+            Steps("live", float(each), [("in use", steps)], titles, ("count", "size"), ("peak", float(peak)),
                   "kernels", 1.0, "Bytes of memory that are in use."),
         ],
         "memory",

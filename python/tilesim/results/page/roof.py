@@ -25,9 +25,7 @@ def ceilings(result: Any) -> tuple[dict[str, float], float]:
     configuration = result.data.get("configuration", {})
     if "device" in configuration:
         device = configuration["device"]
-        rates = {
-            name: rate["flops_per_second"] for name, rate in device["matrix"].items() if rate["how"] == "native"
-        }
+        rates = {name: rate["flops_per_second"] for name, rate in device["matrix"].items() if rate["how"] == "native"}
         vector = device.get("vector", {}).get("f32", {}).get("flops_per_second", 0.0)
         return {**_merged(rates), "vector f32": vector}, device["levels"][-1]["bytes_per_second"]
     try:
@@ -68,7 +66,9 @@ def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
     return found, len(rows) - len(found)
 
 
-def lines(rates: dict[str, float], memory: float, low: float, high: float) -> list[tuple[str, list[float], list[float]]]:
+def lines(
+    rates: dict[str, float], memory: float, low: float, high: float
+) -> list[tuple[str, list[float], list[float]]]:
     """Ceilings as lines between two intensities: the slope of the memory, each rate from its ridge.
 
     Args:

@@ -98,9 +98,13 @@ def _boxes(data: dict[str, Any]) -> tuple[Boxes, list[str]]:
     ]
     if gap:
         cycles = figures.count(gap)
-        said.append(f"{len(data['intervals']):,} intervals drawn as {len(boxes):,}: gaps of up to {cycles} cycles closed.")
+        said.append(
+            f"{len(data['intervals']):,} intervals drawn as {len(boxes):,}: gaps of up to {cycles} cycles closed."
+        )
     if data["intervals_dropped"]:
-        said.append(f"{data['intervals_dropped']:,} intervals were not recorded: the simulation keeps a bounded number.")
+        said.append(
+            f"{data['intervals_dropped']:,} intervals were not recorded: the simulation keeps a bounded number."
+        )
     texts = [figures.short(label, 120) for label in data["labels"]]
     rows = [data["units"][unit]["unit"] for unit in units]
     chart = Boxes(
@@ -128,8 +132,15 @@ def timeline_section(result: Any, word: str) -> Section:
         _, rates, cycles = moved
         parts.append(
             Steps(
-                "bandwidth", cycles, [("memory", rates)], ("time", ""), ("duration", "rate:B/s"), None, "time",
-                1 / data["hertz"], "Bytes per second of all memory channels.",
-            )  # fmt: skip
+                "bandwidth",
+                cycles,
+                [("memory", rates)],
+                ("time", ""),
+                ("duration", "rate:B/s"),
+                None,
+                "time",
+                1 / data["hertz"],
+                "Bytes per second of all memory channels.",
+            )
         )
     return Section("Timeline", [*parts, Notes([" ".join([f"Timeline: {word}.", *said])])], "timeline")

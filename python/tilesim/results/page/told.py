@@ -25,7 +25,9 @@ def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> 
     """
     title = "What would help, simulated again"
     if not advice:
-        why = left_out or ("A result that was stored, or a closed form, is not simulated again." if advice is None else "")
+        why = left_out or (
+            "A result that was stored, or a closed form, is not simulated again." if advice is None else ""
+        )
         return Section(title, [Notes([why or "There is nothing to change."])], "advice")
     found = [item for item in advice if item.gain >= WORTH]
     if not found:

@@ -8,9 +8,9 @@ from ...base import figures
 from ...base.palette import OTHER, SERIES
 from ...base.view import Bar, Bars, Notes, Section
 
-__all__ = ["level_rows", "traffic_section"]
+__all__ = ["COLOURS", "level_rows", "traffic_section"]
 
-_COLOURS = {
+COLOURS = {
     "read": SERIES[0],
     "written": SERIES[1],
     "padding": SERIES[3],
@@ -70,6 +70,4 @@ def traffic_section(result: Any) -> Section:
     if not any(bar.parts and sum(bar.parts.values()) for bar in bars):
         return Section("Bytes by level", [Notes(["No bytes were moved."])], "bytes")
     said = f"The least: {result.bounds.why}." if result.bounds else "The least is not known of this result."
-    return Section("Bytes by level", [Bars(bars, _COLOURS, "size", 0.0, said)], "bytes")
-
-
+    return Section("Bytes by level", [Bars(bars, COLOURS, "size", 0.0, said)], "bytes")
