@@ -11,9 +11,9 @@ function ticks(form, scale = 1) {
 
 // A range; those of one name move together (each chart is a document of its own, which shares no models).
 function range(start, end, name = "") {
-  const made = new Bokeh.Range1d({ start, end });
-  if (!name) return made;
   const others = linked.get(name) ?? [];
+  const made = new Bokeh.Range1d(others.length ? { start: others[0].start, end: others[0].end } : { start, end });
+  if (!name) return made;
   linked.set(name, [...others, made]);
   for (const [one, other] of others.flatMap((other) => [[made, other], [other, made]])) {
     one.connect(one.change, () => {

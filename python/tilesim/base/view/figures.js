@@ -4,13 +4,15 @@ const text_of = (() => {
 
   // As Python rounds: an exact tie goes to the even digit.
   function fixed(value, digits) {
-    const scaled = Math.abs(value) * 10 ** digits;
-    const floor = Math.floor(scaled);
-    const tie = scaled - floor === 0.5 && Number.isInteger(Math.abs(value) * 2 ** (digits + 1));
-    const text = tie && floor % 2 === 0
-      ? (floor / 10 ** digits).toFixed(digits)
-      : Math.abs(value).toFixed(digits);
-    const [whole, part] = text.includes("e") ? [BigInt(Math.abs(value)).toString(), ""] : text.split(".");
+    const size = Math.abs(value);
+    const behind = (size % 1) * 10 ** digits;
+    const kept = Math.floor(behind);
+    const tie = behind - kept === 0.5 && Number.isInteger(size * 2 ** (digits + 1));
+    const even = (digits ? kept : Math.floor(size)) % 2 === 0;
+    const text = tie && even
+      ? String(Math.floor(size)) + (digits ? `.${String(kept).padStart(digits, "0")}` : "")
+      : size.toFixed(digits);
+    const [whole, part] = text.includes("e") ? [BigInt(size).toString(), "0".repeat(digits)] : text.split(".");
     const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? "." + part : "");
     return (value < 0 ? "-" : "") + grouped;
   }
