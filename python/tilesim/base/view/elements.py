@@ -122,6 +122,7 @@ class Bars:
     form: str = "count"
     whole: float = 0.0
     caption: str = ""
+    whole_names: bool = False
 
     def html(self, live: bool = False) -> str:
         """A row each; the width of a part is its share of the whole (0: of the longest row)."""
@@ -141,12 +142,14 @@ class Bars:
                 if number > 0
             )
             name = escape(row.name)
+            short = name if self.whole_names else escape(figures.short(row.name, 48))
             lines.append(
-                f'<div class="name" title="{name}">{escape(figures.short(row.name, 48))}</div>'
+                f'<div class="name" title="{name}">{short}</div>'
                 f'<div class="bar">{pieces}</div><div class="text">{escape(row.text)}</div>'
             )
         caption = f'<p class="note">{escape(self.caption)}</p>' if self.caption else ""
-        return f'<div class="legend">{legend}</div><div class="bars">{"".join(lines)}</div>{caption}'
+        kind = "bars whole" if self.whole_names else "bars"
+        return f'<div class="legend">{legend}</div><div class="{kind}">{"".join(lines)}</div>{caption}'
 
     def data(self) -> dict[str, Any] | None:
         """Nothing."""
@@ -179,7 +182,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table: in a page it sorts, filters, folds by layer; elsewhere its first rows."""
+    """A table: in a page it sorts, filters, folds by layer (from `least` rows on); elsewhere its first rows."""
 
     name: str
     columns: Sequence[Column]
@@ -190,6 +193,7 @@ class Rows:
     most: int = 12
     what: str = "rows"
     hint: str = ""
+    least: int = 13
 
     def html(self, live: bool = False) -> str:
         """The first rows; in a page with room for the script's own."""
@@ -202,7 +206,7 @@ class Rows:
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         if not self.rows:
             return f'<p class="note">no {escape(self.what)}</p>'
-        if not live or len(self.rows) == 1:
+        if not live or len(self.rows) < self.least:
             return f'<div class="window">{table}</div>{more}'
         hint = f'<p class="note">{escape(self.hint)}</p>' if self.hint else ""
         room = f'<div class="window" tabindex="0">{table}</div>{more}'
@@ -219,7 +223,7 @@ class Rows:
 
     def data(self) -> dict[str, Any] | None:
         """Columns with their values; texts that repeat are held once."""
-        if len(self.rows) <= 1:
+        if len(self.rows) < self.least:
             return None
         values = {
             column.key: _packed([row[column.key] for row in self.rows]) for column in self.columns if column.of is None

@@ -80,7 +80,7 @@ class Table {
       const select = element("select", {
         "aria-label": `filter by ${this.values.columns.get(data.choice).title}`,
         onchange: (event) => { this.filter.choice = event.target.value; this.update(); },
-      }, element("option", { value: "" }, `any ${this.values.columns.get(data.choice).title}`));
+      }, element("option", { value: "" }, `${this.values.columns.get(data.choice).title}: any`));
       for (const one of [...found].sort()) select.append(element("option", { value: one }, one));
       tools.append(select);
     }

@@ -80,7 +80,7 @@ def _clusters(result: Any, program: Any) -> list[_Cluster]:
             called = [name for name in row["functions"] if name in total]
             node = own.get(row["name"], "")
             if called and not node:
-                node = f"{pattern(row['name'])} → {', '.join(called)}"
+                node = f"{pattern(row['name'] + '.')[:-1]} → {', '.join(called)}"
                 cluster.add(node, 0)
             before = {maker for one in row["operands"] for maker in makers.get(one["name"], ())}
             if node:

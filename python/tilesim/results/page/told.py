@@ -40,10 +40,9 @@ def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> 
         for item in found
     ]  # fmt: skip
     colours = {"cycles after": "#4477aa", "saved": "#ccbb44"}
-    lines = [str(item) for item in found]
     small = len(advice) - len(found)
     caption = f"{small} more changes gain less than {figures.percent(WORTH - 1)}." if small else ""
-    return Section(title, [Bars(bars, colours, "count", before, caption), Notes(lines)], "advice")
+    return Section(title, [Bars(bars, colours, "count", before, caption, whole_names=True)], "advice")
 
 
 def _sources(configuration: dict[str, Any]) -> list[dict[str, Any]]:
