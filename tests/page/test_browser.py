@@ -132,7 +132,9 @@ def test_layout_from_a_phone_to_a_wide_screen(page: Path, opened: Open) -> None:
             assert wide == sections[0][3] and x == sections[0][1] and high > 20
             assert after[2] >= y + high
         assert all(wide > 0 and high > 0 for _, _, _, wide, high in boxes)
-        charts = tab.evaluate("[...document.querySelectorAll('.chart .live')].map((one) => one.getBoundingClientRect().width)")
+        charts = tab.evaluate(
+            "[...document.querySelectorAll('.chart .live')].map((one) => one.getBoundingClientRect().width)"
+        )
         assert len(charts) == 5 and set(charts) == {sections[0][3]}
 
 
@@ -290,7 +292,7 @@ def test_folded_layers_of_thousands(long_page: Path, opened: Open) -> None:
 
 
 def test_without_the_library(result: ts.Result, tmp_path: Path, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["tilesim.base.view.document"], "LIBRARY", "no_such_package_of_charts")
+    monkeypatch.setattr(sys.modules["tilesim.base.view.pages"], "LIBRARY", "no_such_package_of_charts")
     path = tmp_path / "still.html"
     result.report(path, advice=False)
     found = opened(path, charts=False)

@@ -52,7 +52,7 @@ def picture(machine: Machine) -> str:
     settings = {key: value for key, value in contents.items() if key not in _HIDDEN}
     columns = [Column(key, key, "text") for key in ("setting", "value", "source")]
     rows = _settings(settings, "", machine.sources)
-    table = Rows("settings", columns, rows, most=100, what="settings")
+    table = Rows("settings", columns, rows, most=400, what="settings")
     return fragment(
         f"{machine.name}: {machine.description}", [Section("", [Cards(cards)]), Section("Settings", [table])]
     )

@@ -6,8 +6,8 @@ tables sort, filter and fold and whose charts zoom.
 """
 
 from .charts import Boxes, Points, Steps
-from .document import document, fragment
 from .elements import Bar, Bars, Card, Cards, Column, Notes, Picture, Rows, Section, rows_of
+from .pages import document, fragment
 
 __all__ = [
     "Bar",

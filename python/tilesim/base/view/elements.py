@@ -35,6 +35,7 @@ _FORMS = {
     "size": figures.size,
 }
 _NOTHING = "–"
+_TIP = 240  # characters of a name where it is told in full
 
 
 def said(form: str, value: Any) -> str:
@@ -135,16 +136,16 @@ class Bars:
         )
         lines = []
         for row in self.rows:
+            tip = escape(figures.short(row.name, _TIP))
             pieces = "".join(
                 f'<i style="width:{100 * number / whole:.3f}%;background:{self.colours.get(name, OTHER)}" title="'
-                f'{escape(row.name)}: {escape(name.replace("_", " "))} {escape(said(self.form, number))}"></i>'
+                f'{tip}: {escape(name.replace("_", " "))} {escape(said(self.form, number))}"></i>'
                 for name, number in row.parts.items()
                 if number > 0
             )
-            name = escape(row.name)
-            short = name if self.whole_names else escape(figures.short(row.name, 48))
+            short = tip if self.whole_names else escape(figures.short(row.name, 48))
             lines.append(
-                f'<div class="name" title="{name}">{short}</div>'
+                f'<div class="name" title="{tip}">{short}</div>'
                 f'<div class="bar">{pieces}</div><div class="text">{escape(row.text)}</div>'
             )
         caption = f'<p class="note">{escape(self.caption)}</p>' if self.caption else ""
@@ -219,7 +220,8 @@ class Rows:
             return f"<td>{text}</td>"
         dot = self.colours.get(str(value), "") if column.key == self.choice else ""
         mark = f'<i class="dot" style="background:{dot}"></i>' if dot else ""
-        return f'<td class="left" title="{text}">{mark}{escape(figures.short(said("text", value), 60))}</td>'
+        tip = escape(figures.short(said("text", value), _TIP))
+        return f'<td class="left" title="{tip}">{mark}{escape(figures.short(said("text", value), 60))}</td>'
 
     def data(self) -> dict[str, Any] | None:
         """Columns with their values; texts that repeat are held once."""

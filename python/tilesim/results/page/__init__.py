@@ -1,5 +1,5 @@
 """A result as one HTML page, and as what a notebook shows of it."""
 
-from .page import page, picture
+from .sections import page, picture
 
 __all__ = ["page", "picture"]

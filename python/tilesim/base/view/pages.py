@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import figures
+from ..figures import short
 from .elements import Section
 
 __all__ = ["LIBRARY", "document", "fragment"]
@@ -70,7 +71,7 @@ def fragment(title: str, sections: Sequence[Section]) -> str:
     Returns:
         One element with its own style.
     """
-    head = f"<h1>{escape(title)}</h1>" if title else ""
+    head = f"<h1>{escape(short(title, 300))}</h1>" if title else ""
     return f'<div class="ts-view"><style>{_asset("view.css")}</style>{head}{_body(sections, False)}</div>'
 
 
@@ -89,6 +90,7 @@ def document(title: str, sections: Sequence[Section], subtitle: str = "") -> str
     charts = any(one["kind"] != "table" for one in found)
     scripts, lacking = library() if charts else ("", "")
     data = json.dumps({"units": figures.units(), "parts": found}, separators=(",", ":"), ensure_ascii=False)
+    title = short(title, 300)
     links = "".join(f'<a href="#{escape(one.anchor)}">{escape(one.title)}</a>' for one in sections if one.anchor)
     own = "\n".join(_inline(_asset(name)) for name in _OWN)
     return "".join(
