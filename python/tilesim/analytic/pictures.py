@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..base import figures
 from ..base.palette import BOUND
 from ..base.view import Card, Cards, Column, Points, Rows, Section, fragment
 from ..results.page.roof import lines
 
-if TYPE_CHECKING:
-    from .estimate import Roofline
-
 __all__ = ["picture"]
 
 
-def picture(bound: Roofline) -> str:
+def picture(bound: Any) -> str:
     """The bound, the operations below the ceilings of the device, and the longest of them.
 
     Args:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..base import figures
 from ..base.view import Card, Cards, Column, Rows, Section, fragment
 
-if TYPE_CHECKING:
-    from .graph import Graph
-
 __all__ = ["picture"]
 
 
-def picture(graph: Graph) -> str:
+def picture(graph: Any) -> str:
     """Size, work, inputs and outputs, operations by kind.
 
     Args:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base import figures
 from ..base.view import Card, Cards, Column, Rows, Section, fragment
-
-if TYPE_CHECKING:
-    from .machine import Machine
 
 __all__ = ["picture"]
 
@@ -26,7 +23,7 @@ def _settings(value: Any, path: str, sources: dict[str, str]) -> list[dict[str, 
     return [{"setting": path, "value": figures.short(text, 60), "source": sources.get(path, "")}]
 
 
-def picture(machine: Machine) -> str:
+def picture(machine: Any) -> str:
     """Peak rates, memory, and every setting with its source.
 
     Args:

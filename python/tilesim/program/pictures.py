@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..base import figures
 from ..base.folding import fold
 from ..base.view import Card, Cards, Column, Notes, Rows, Section, fragment
 
-if TYPE_CHECKING:
-    from .program import Program
-
 __all__ = ["picture"]
 
 
-def picture(program: Program) -> str:
+def picture(program: Any) -> str:
     """Size, memory, kernels (repeated layers as one), what lowering noted.
 
     Args:

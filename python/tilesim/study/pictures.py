@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..base import figures
 from ..base.view import Card, Cards, Notes, Section, fragment, rows_of
 
-if TYPE_CHECKING:
-    from .study import Study
-
 __all__ = ["picture"]
 
 
-def picture(study: Study) -> str:
+def picture(study: Any) -> str:
     """The gain, and each distinct operation before and after. Nothing is simulated for it.
 
     Args:
