@@ -189,6 +189,7 @@ def test_filtering(result: ts.Result, page: Path, opened: Open) -> None:
     said = found.tab.inner_text("#table-operations [role=status]")
     assert said == f"{len(wanted)} of {len(every)} operations"
     points = "tilesim.charts.get('roofline').source.data.name"
+    found.tab.wait_for_function(f"{points}.length === {len(wanted)}")
     assert sorted(found.tab.evaluate(points)) == sorted(row["operation"] for row in wanted)
     found.tab.fill("#table-operations input", "")
     bound = every[0]["bound"]

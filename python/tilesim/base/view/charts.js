@@ -69,20 +69,29 @@ function points(part, tables) {
   const [x, y, name, sort] = part.keys;
   const table = tables.get(part.table);
   const source = new Bokeh.ColumnDataSource({ data: {} });
+  // All that can be drawn, once; a filter takes some of it.
+  const every = table
+    ? Array.from({ length: table.data.length }, (_, row) => [x, y, name, sort].map((key) => table.values.of(key, [row])))
+    : part.points;
+  const told = every.map(([a, b]) => [text_of.said(part.forms[0], a), text_of.said(part.forms[1], b)]);
   const load = (rows) => {
-    const found = { x: [], y: [], name: [], sort: [], colour: [], across: [], up: [] };
-    const add = (a, b, text, kind) => {
-      if (!(a > 0) || !(b > 0)) return;
-      found.x.push(a); found.y.push(b); found.name.push(text); found.sort.push(kind);
-      found.colour.push(part.colours[kind] ?? "#bbbbbb");
-      found.across.push(text_of.said(part.forms[0], a)); found.up.push(text_of.said(part.forms[1], b));
+    const own = rows.filter((row) => every[row][0] > 0 && every[row][1] > 0);
+    const take = (from) => own.map(from);
+    source.data = {
+      x: take((row) => every[row][0]), y: take((row) => every[row][1]),
+      name: take((row) => every[row][2]), sort: take((row) => every[row][3]),
+      colour: take((row) => part.colours[every[row][3]] ?? "#bbbbbb"),
+      across: take((row) => told[row][0]), up: take((row) => told[row][1]),
     };
-    if (table) for (const row of rows) add(...[x, y, name, sort].map((key) => table.values.of(key, [row])));
-    else for (const one of part.points) add(...one);
-    source.data = found;
   };
-  load(table ? table.kept : []);
-  if (table) table.listeners.push((changed) => load(changed.kept)); // the filter of the table is the chart's too
+  load(table ? table.kept : every.map((_, row) => row));
+  let waits = 0;
+  if (table) {
+    table.listeners.push((changed) => { // the filter of the table is the chart's too, when the typing pauses
+      clearTimeout(waits);
+      waits = setTimeout(() => load(changed.kept), 120);
+    });
+  }
   const renderer = plot.scatter({ field: "x" }, { field: "y" }, {
     source, size: 8, fill_color: { field: "colour" }, line_color: "#ffffff", line_width: 0.5, fill_alpha: 0.85,
   });
