@@ -48,7 +48,9 @@ def picture(graph: Any) -> str:
         for row in rows
     ]
     ends_table = Rows("ends", [Column(key, key, "text") for key in ("what", "name", "dtype", "shape")], ends, most=24)
-    rows = sorted(({"kind": name, **kind} for name, kind in kinds.items()), key=lambda row: -float(row["flops"]))
+    rows = sorted(
+        ({"kind": name, **kind} for name, kind in kinds.items()), key=lambda row: -kinds[str(row["kind"])]["flops"]
+    )
     columns = [Column("kind", "kind", "text"), Column("operations", "operations")]
     columns += [Column("flops", "FLOP", "rate:"), Column("bytes", "compulsory bytes", "size")]
     table = Rows("kinds", columns, rows, most=40, what="kinds")

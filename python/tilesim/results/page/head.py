@@ -8,7 +8,7 @@ from ...base import figures
 from ...base.palette import SERIES
 from ...base.view import Bar, Bars, Card, Cards, Section, rows_of
 
-__all__ = ["cards", "dtype_of", "parts_section", "subtitle"]
+__all__ = ["cards", "dtype_of", "mapping", "parts_section", "subtitle"]
 
 
 def dtype_of(program: Any) -> str:
@@ -29,18 +29,27 @@ def dtype_of(program: Any) -> str:
     return max(elements, key=lambda name: elements[name], default="")
 
 
+def mapping(value: Any) -> dict[str, Any]:
+    """What a file holds by name; nothing where it holds something else, which no schema excludes.
+
+    Args:
+        value: anything.
+    """
+    return value if isinstance(value, dict) else {}
+
+
 def subtitle(result: Any) -> str:
     """Which machine, how the program was lowered, and what computed the figures.
 
     Args:
         result: any.
     """
-    configuration = result.data.get("configuration", {})
-    about = configuration.get("description") or configuration.get("device", {}).get("description", "")
+    configuration = mapping(result.data.get("configuration"))
+    about = configuration.get("description") or mapping(configuration.get("device")).get("description", "")
     source = "simulated" if result.data["source"] == "engine" else "estimated by closed forms"
     how = f"{result.lowering} lowering" if result.lowering else ""
-    version = result.data.get("versions", {}).get("tilesim") or configuration.get("tilesim", "")
-    return ", ".join(part for part in (about, source, how, f"Tilesim {version}" if version else "") if part)
+    version = mapping(result.data.get("versions")).get("tilesim") or configuration.get("tilesim", "")
+    return ", ".join(str(part) for part in (about, source, how, f"Tilesim {version}" if version else "") if part)
 
 
 def cards(result: Any, program: Any) -> Cards:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from ... import _core
 from ...base.palette import BOUND
 from ...base.view import Notes, Points, Section
+from .head import mapping
 from .operations import operation_rows
 
 __all__ = ["ceilings", "roof_points", "roof_section"]
@@ -22,16 +24,21 @@ def ceilings(result: Any) -> tuple[dict[str, float], float]:
     Returns:
         Both; nothing and 0.0 where the result's configuration does not say.
     """
-    configuration = result.data.get("configuration", {})
+    try:  # a file's configuration may be of another version, or of anybody's making
+        return _ceilings(result.data.get("configuration", {}))
+    except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return {}, 0.0
+
+
+def _ceilings(configuration: dict[str, Any]) -> tuple[dict[str, float], float]:
     if "device" in configuration:
         device = configuration["device"]
-        rates = {name: rate["flops_per_second"] for name, rate in device["matrix"].items() if rate["how"] == "native"}
-        vector = device.get("vector", {}).get("f32", {}).get("flops_per_second", 0.0)
-        return {**_merged(rates), "vector f32": vector}, device["levels"][-1]["bytes_per_second"]
-    try:
-        view = _core.Machine.from_json(json.dumps(configuration), "result").device()
-    except _core.Error:
-        return {}, 0.0
+        rates = {
+            name: float(rate["flops_per_second"]) for name, rate in device["matrix"].items() if rate["how"] == "native"
+        }
+        vector = float(device.get("vector", {}).get("f32", {}).get("flops_per_second", 0.0))
+        return {**_merged(rates), "vector f32": vector}, float(device["levels"][-1]["bytes_per_second"])
+    view = _core.Machine.from_json(json.dumps(configuration), "result").device()
     vector = view["vector_flops_per_second"].get("f32", 0.0)
     return {**_merged(view["matrix_flops_per_second"]), "vector f32": vector}, view["memory_bytes_per_second"]
 
@@ -80,8 +87,8 @@ def lines(
     Returns:
         Name, intensities and rates of each.
     """
-    rates = {name: rate for name, rate in rates.items() if rate > 0}
-    if not rates or memory <= 0:
+    rates = {name: rate for name, rate in rates.items() if 0 < rate < math.inf}
+    if not rates or not 0 < memory < math.inf:
         return []
     high = max(high, 2 * max(rates.values()) / memory)
     top = max(rates.values()) / memory
@@ -105,7 +112,7 @@ def roof_section(result: Any) -> Section:
     said += f"{left:,} operations that compute nothing or move no bytes of memory are not drawn. " if left else ""
     if not rates:
         said += "Ceilings are not drawn: the configuration in this result cannot be read by this version. "
-    elif result.data.get("configuration", {}).get("cores"):
+    elif mapping(result.data.get("configuration")).get("cores"):
         said += "Ceilings are those of all cores alike; this machine has several sorts. "
     chart = Points(
         "roofline", points, ("FLOP / byte", "attained"), ("rate:", "rate:FLOP/s"),

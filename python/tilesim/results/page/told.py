@@ -8,6 +8,7 @@ from typing import Any
 from ...base import figures
 from ...base.view import Bar, Bars, Notes, Rows, Section
 from ...base.view.elements import Column
+from .head import mapping
 
 __all__ = ["advice_section", "modelled_section"]
 
@@ -46,8 +47,8 @@ def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> 
 
 
 def _sources(configuration: dict[str, Any]) -> list[dict[str, Any]]:
-    stated = configuration.get("sources") or configuration.get("device", {}).get("sources") or {}
-    return [{"setting": name, "source": str(text)} for name, text in stated.items()] if isinstance(stated, dict) else []
+    stated = mapping(configuration.get("sources")) or mapping(mapping(configuration.get("device")).get("sources"))
+    return [{"setting": name, "source": str(text)} for name, text in stated.items()]
 
 
 def modelled_section(result: Any) -> Section:
@@ -58,15 +59,15 @@ def modelled_section(result: Any) -> Section:
     """
     data = result.data
     parts: list[Any] = [Notes(result.approximations or ["Nothing was approximated."])]
-    facts = [("fidelity of " + name, text) for name, text in data.get("fidelity", {}).items()]
+    facts = [("fidelity of " + name, text) for name, text in mapping(data.get("fidelity")).items()]
     facts += [("lowering", result.lowering)] if result.lowering else []
-    facts += [("option " + name, str(text)) for name, text in data.get("options", {}).items()]
+    facts += [("option " + name, str(text)) for name, text in mapping(data.get("options")).items()]
     facts += [("data of " + name, str(text)) for name, text in result.data_sources.items()]
-    facts += [("version of " + name, str(text)) for name, text in data.get("versions", {}).items()]
+    facts += [("version of " + name, str(text)) for name, text in mapping(data.get("versions")).items()]
     names = [Column("what", "what", "text"), Column("value", "value", "text")]
     if facts:
         parts.append(Rows("facts", names, [{"what": a, "value": b} for a, b in facts], what="facts", most=60))
-    if sources := _sources(data.get("configuration", {})):
+    if sources := _sources(mapping(data.get("configuration"))):
         columns = [Column("setting", "setting", "text"), Column("source", "source", "text")]
         parts.append(Rows("sources", columns, sources, what="sources of the machine's numbers", most=60))
     return Section("How it was modelled", parts, "modelled")
