@@ -318,7 +318,7 @@ def test_folded_layers_of_thousands(long_page: Path, opened: Open) -> None:
     found = opened(long_page, 360)
     (line,) = found.rows()
     assert line[0].endswith("decoder.layers.*.block.*.attention.projection (3000)")
-    assert "Not in this file" in found.tab.inner_text("#timeline")
+    assert "None was recorded" in found.tab.inner_text("#timeline")
 
 
 def test_without_the_library(plain: Path, opened: Open) -> None:

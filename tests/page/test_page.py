@@ -103,7 +103,7 @@ def test_what_a_file_lacks_is_said(result: ts.Result, tmp_path: Path) -> None:
         result.save(tmp_path / "r.json")
     finally:
         result.data["intervals"] = kept
-    assert "Not in this file" in written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
+    assert "None was recorded" in written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
 
 
 def test_a_small_program_is_simulated_once_more_for_its_timeline(

@@ -425,7 +425,8 @@ class Result:
         wanted = kernels <= _KERNELS_ADVISED if advice is None else advice
         left_out = ""
         if self._again and not wanted:
-            left_out = f"not simulated for {kernels:,} kernels: Result.explain(), or report(path, advice=True)"
+            why = "Not asked for" if advice is False else f"Not simulated by itself for {kernels:,} kernels"
+            left_out = f"{why}: Result.explain(), or report(path, advice=True)."
         text = page(self, self.explain() if self._again and wanted else None, left_out)
         with writing(path) as file:
             file.write(text)

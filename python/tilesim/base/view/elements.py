@@ -183,7 +183,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Rows:
-    """A table: in a page it sorts, filters, folds by layer (from `least` rows on); elsewhere its first rows."""
+    """A table: in a page it sorts, filters, folds by layer (from `least` rows on); elsewhere its first rows.
+
+    `order` names the column by which the rows come sorted, the largest first: folded ones are then sorted by it too.
+    """
 
     name: str
     columns: Sequence[Column]
@@ -195,6 +198,7 @@ class Rows:
     what: str = "rows"
     hint: str = ""
     least: int = 13
+    order: str = ""
 
     def html(self, live: bool = False) -> str:
         """The first rows; in a page with room for the script's own."""
@@ -235,6 +239,7 @@ class Rows:
             "name": self.name,
             "what": self.what,
             "choice": self.choice,
+            "order": self.order,
             "colours": dict(self.colours),
             "columns": [
                 {"key": c.key, "title": c.title, "form": c.form, "of": c.of, "added": c.added, "shown": c.shown}

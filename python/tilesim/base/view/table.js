@@ -136,7 +136,7 @@ class Table {
     this.lines = this.folded ? this.groups(kept) : kept.map((row) => ({ rows: [row] }));
     const all = this.data.length;
     this.said.textContent = `${text_of.said("count", kept.length)}${kept.length < all ? ` of ${text_of.said("count", all)}` : ""} ${this.data.what}`
-      + (this.folded ? ` in ${text_of.said("count", this.groupCount)} lines` : "");
+      + (this.folded ? ` in ${text_of.said("count", this.groupCount)} line${this.groupCount === 1 ? "" : "s"}` : "");
     this.window.scrollTop = 0;
     this.draw(true);
     for (const listener of this.listeners) listener(this);
@@ -157,10 +157,9 @@ class Table {
       const way = down ? -1 : 1;
       const keys = new Map(groups.map((one) => [one.group, key === this.first ? one.name : this.values.of(key, one.rows)]));
       groups.sort((a, b) => way * compare(keys.get(a.group), keys.get(b.group), way));
-    } else {
-      const key = this.shown.find((column) => column.added && column.form !== "text")?.key;
-      const keys = key ? new Map(groups.map((one) => [one.group, this.values.of(key, one.rows)])) : null;
-      if (keys) groups.sort((a, b) => keys.get(b.group) - keys.get(a.group));
+    } else if (this.data.order) {
+      const keys = new Map(groups.map((one) => [one.group, this.values.of(this.data.order, one.rows)]));
+      groups.sort((a, b) => keys.get(b.group) - keys.get(a.group));
     }
     const lines = [];
     for (const one of groups) {

@@ -105,7 +105,7 @@ def _drawn(cluster: _Cluster, whole: int, left: float) -> tuple[list[str], float
         start = left + (wide - len(row) * (_WIDE + _ACROSS) + _ACROSS) / 2
         for i, node in enumerate(row):
             places[node] = (start + i * (_WIDE + _ACROSS), 30 + rank * (_HIGH + _DOWN))
-    parts = [f'<text x="{left + wide / 2:.0f}" y="16" text-anchor="middle">{escape(cluster.name or "whole")}</text>']
+    parts = [f'<text x="{left + wide / 2:.0f}" y="16" text-anchor="middle">{escape(cluster.name or "main")}</text>']
     for a, b in sorted(cluster.arrows):
         (xa, ya), (xb, yb) = places[a], places[b]
         if yb > ya:
@@ -165,6 +165,6 @@ def graph_section(result: Any, program: Any) -> Section:
     )
     arrow += '<path d="M0 0L8 4L0 8z" fill="currentColor" fill-opacity=".5"/></marker></defs>'
     head = f'<svg class="own" width="{left:.0f}" height="{high:.0f}" role="img" aria-label="graph">'
-    said = f"{len(result.data['operations']):,} kernels as {nodes:,} boxes: repeated layers are one, a function is "
+    said = f"Kernels: {len(result.data['operations']):,}, boxes: {nodes:,}; repeated layers are one, a function is "
     said += "drawn once. The darker, the more of the time."
     return Section(title, [Picture(f"{head}{arrow}{''.join(parts)}</svg>", said)], "graph")

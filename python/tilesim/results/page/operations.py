@@ -144,5 +144,7 @@ def operations_section(result: Any) -> Section:
         notes += (
             " Which operations of the graph each kernel computes is left out here for its length; the result has it."
         )
-    table = Rows("operations", columns, rows, "operation", "bound", BOUND, what="operations", hint=notes, least=2)
+    table = Rows(
+        "operations", columns, rows, "operation", "bound", BOUND, what="operations", hint=notes, least=2, order="cycles"
+    )
     return Section("Operations", [table], "operations")

@@ -85,7 +85,7 @@ def plan_section(result: Any, program: Any) -> Section:
         texts.append(f"{figures.short(row['tensor'], 80)}, {figures.size(row['bytes'])}")
     sorts = [("the whole time (inputs, weights, outputs)", SERIES[0]), ("for a time", SERIES[1])]
     peak = plan.peak_bytes["memory"]
-    said = f"{len(rows):,} tensors, {figures.size(peak)} at the peak of {plan.kernels:,} kernels."
+    said = f"{len(rows):,} tensors, {figures.size(peak)} at the peak; kernels: {plan.kernels:,}."
     said += f" The {BOXES:,} largest are drawn." if len(rows) > BOXES else ""
     stays = own_rows(plan, "scratchpad")
     if stays:

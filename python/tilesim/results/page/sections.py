@@ -55,7 +55,7 @@ def _recorded(result: Any, again: Any) -> tuple[Any, str]:
     if again is None:
         return (
             None,
-            "Not in this file: simulate with timeline=True (tilesim run ... --timeline F), and save that result.",
+            "None was recorded: simulate with timeline=True (tilesim run ... --timeline F), and save that result.",
         )
     operations = again.program.operations
     if operations > RECORDED:

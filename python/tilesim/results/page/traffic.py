@@ -47,6 +47,8 @@ def level_rows(result: Any) -> list[tuple[str, dict[str, float]]]:
     if cache := result.cache:
         parts = {"fetched": "fetched_bytes", "returned": "returned_bytes", "past the cache": "bypassed_bytes"}
         found.append(("cache and memory", {name: cache[key] for name, key in parts.items()}))
+    if link := sum(unit["bytes"] for unit in data["units"] if unit["kind"] == "link"):
+        found.append(("link to the host", {"moved": link}))
     if data["network_bytes"]:
         found.append(("network", {"moved": data["network_bytes"]}))
     scratch = sum(row["number"] for row in result.counts().rows if row["part"] == "scratchpad")
