@@ -321,6 +321,17 @@ def test_folded_layers_of_thousands(long_page: Path, opened: Open) -> None:
     assert "None was recorded" in found.tab.inner_text("#timeline")
 
 
+def test_folded_rows_keep_the_order_of_the_table(tmp_path: Path, opened: Open) -> None:
+    rows = [("blocks.0.a", 1, 60), ("head", 7, 50), ("blocks.1.a", 1, 10), ("blocks.0.b", 9, 40), ("blocks.1.b", 9, 1)]
+    columns = [Column("name", "name", "text"), Column("runs", "runs"), Column("cycles", "cycles")]
+    given = [dict(zip(("name", "runs", "cycles"), row, strict=True)) for row in rows]
+    path = tmp_path / "folded.html"
+    table = Rows("some", columns, given, "name", what="things", least=2, order="cycles")
+    path.write_text(document("some", [Section("All", [table], "all")]), encoding="utf-8")
+    found = opened(path, charts=False)
+    assert [row[1:] for row in found.rows("some")] == [["2", "70"], ["7", "50"], ["18", "41"]]
+
+
 def test_without_the_library(plain: Path, opened: Open) -> None:
     found = opened(plain, charts=False)
     assert "pip install" in found.tab.inner_text("#lacking")
