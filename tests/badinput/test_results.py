@@ -100,7 +100,14 @@ def test_what_is_wrong_is_said_with_its_place(name: str, tmp_path: Path) -> None
 def use(result: ts.Result, folder: Path) -> None:
     """Everything that is made of a result that was read."""
     result.table(), result.units(), result.cores(), result.jobs(), result.cache_table()
-    str(result.summary()), result.energy, result.utilisation, result.channel_bytes, result.timing_hash()
+    (
+        str(result.summary()),
+        result._repr_html_(),
+        result.energy,
+        result.utilisation,
+        result.channel_bytes,
+        result.timing_hash(),
+    )
     for call in (result.report, result.timeline, result.save):
         try:
             call(folder / "out.html")

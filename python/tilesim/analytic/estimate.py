@@ -364,6 +364,11 @@ class Roofline:
 
         return plot_roofline(self, axes)
 
+    def _repr_html_(self) -> str:
+        from .pictures import picture
+
+        return picture(self)
+
     def __repr__(self) -> str:
         """The bound."""
         return f"<Roofline {self.name} on {self.device.name}: at least {self.seconds * 1e3:.4g} ms, {self.bound}>"

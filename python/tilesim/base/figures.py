@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["amount_of", "count", "digits", "duration", "part_of", "percent", "rate", "ratio", "short", "size"]
+__all__ = ["amount_of", "count", "digits", "duration", "part_of", "percent", "rate", "ratio", "short", "size", "units"]
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _WORDS = ((1e9, "billion "), (1e6, "million "), (1e3, "thousand "), (1.0, ""))
 _LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def units() -> dict[str, list[tuple[float, str]]]:
+    """The scales with their names, largest first: a page's script writes numbers by the same ones.
+
+    Returns:
+        By sort: "duration", "size", "rate".
+    """
+    return {"duration": list(_SECONDS), "size": list(_SIZES), "rate": list(_LARGE)}
 
 
 def _three(value: float) -> str:

@@ -10,6 +10,7 @@ import typer
 
 from ..base.arguments import is_size
 from ..base.errors import nearest, shown
+from ..base.files import check_writable
 from ..graph import Graph, user_error
 from ..lowering.profile import LOWERINGS, has_profile
 from ..machine.device import Device
@@ -282,6 +283,8 @@ def run(
     ] = None,
 ) -> None:
     """Compile, simulate and explain a workload; on a device, estimate it."""
+    if report:
+        check_writable(report)  # before any work
     with step(f"reading {model}"):
         loaded = load(model, batch, context, phase, dtype, passes)
     own = loaded.machine if isinstance(loaded, Program) else None

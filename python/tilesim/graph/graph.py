@@ -142,6 +142,11 @@ class Graph:
         """
         return str(self.core.to_json())
 
+    def _repr_html_(self) -> str:
+        from .pictures import picture
+
+        return picture(self)
+
     def copy(self) -> Graph:
         """An independent copy.
 

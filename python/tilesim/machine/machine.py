@@ -106,6 +106,11 @@ class Machine:
                 found[setting] = path
         return self.replace(found) if found else self
 
+    def _repr_html_(self) -> str:
+        from .pictures import picture
+
+        return picture(self)
+
     @property
     def name(self) -> str:
         """Name of the preset or file."""

@@ -203,6 +203,11 @@ class Program:
     def _write(self, path: str, graph: Graph, header: dict[str, Any]) -> None:
         self.core.save(path, graph.core, json.dumps(header))
 
+    def _repr_html_(self) -> str:
+        from .pictures import picture
+
+        return picture(self)
+
     @property
     def placement(self) -> Table:
         """Where each operation runs; empty here: all of them run on the machine."""

@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked_class
 from ..base.errors import path_text, user_error
-from ..base.files import loads, read_json, read_text, writing
+from ..base.files import check_writable, loads, read_json, read_text, writing
 from ..base.paths import configs_dir
 from ..base.progress import followed
 from ..base.table import Table, amount
@@ -417,8 +417,44 @@ class Result:
 
         return picture(self)
 
+    def to_pandas(self) -> Any:
+        """All operations as a pandas DataFrame, the longest first.
+
+        Returns:
+            The rows of `table()`, with time in seconds, bytes loaded and stored, FLOPs, intensity (FLOP per byte) and
+            the rate that was attained (FLOP per second).
+
+        Raises:
+            UserError: without pandas, naming what to install.
+        """
+        from .plots import frame
+
+        return frame(self)
+
+    def plot(self, what: str = "operations", axes: Any = None) -> Any:
+        """Draws one picture of the result.
+
+        Args:
+            what: "operations" (the longest), "roofline", "timeline" (needs `simulate(timeline=True)`), "memory" (the
+                plan over time; not of a result from a file) or "bytes" (by level).
+            axes: matplotlib axes; none: new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            UserError: for another picture, a result that lacks what it shows, or without matplotlib.
+        """
+        from .plots import plot
+
+        return plot(self, what, axes)
+
     def report(self, path: str | os.PathLike[str], advice: bool | None = None) -> None:
-        """Writes one HTML page: headline, pictures, what would help, all operations, what was modelled and how.
+        """Writes one HTML page that opens in any browser and loads nothing: headline, where the time goes, all
+        operations, timeline, roofline, bytes, memory plan, graph, what would help, what was modelled and how.
+
+        A program of up to 300,000 tile operations that recorded no timeline is simulated once more for it. Charts zoom
+        where the package bokeh is installed (extra "notebook"), whose script the page then holds.
 
         Args:
             path: file to write.
@@ -430,11 +466,13 @@ class Result:
         """
         from .page import page
 
+        check_writable(path)
         kernels = len(self.data["operations"])
         wanted = kernels <= _KERNELS_ADVISED if advice is None else advice
         left_out = ""
         if self._again and not wanted:
-            left_out = f"not simulated for {kernels:,} kernels: Result.explain(), or report(path, advice=True)"
-        found = self.explain() if self._again and wanted else []
+            why = "Not asked for" if advice is False else f"Not simulated by itself for {kernels:,} kernels"
+            left_out = f"{why}: Result.explain(), or report(path, advice=True)."
+        text = page(self, self.explain() if self._again and wanted else None, left_out)
         with writing(path) as file:
-            file.write(page(self, found, left_out))
+            file.write(text)

@@ -124,6 +124,11 @@ class Study:
             rows.append({"operation": name, "candidate": row["rank"], "cycles": row["cycles"], "best": best[name]})
         return Table(rows)
 
+    def _repr_html_(self) -> str:
+        from .pictures import picture
+
+        return picture(self)
+
     def plot(self, what: str = "model") -> Any:
         """The candidates as a picture.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from ..graph import Graph
@@ -66,7 +65,7 @@ class Again:
         Returns:
             The result.
         """
-        return self._simulated(self.program, self.target, replace(self.options, timeline=True))
+        return self._simulated(self.program, self.target, self.options.recording())
 
     def otherwise(self, graph: Graph | None = None, **options: Any) -> Result:
         """Compiled with other options.

@@ -37,6 +37,14 @@ class SimulateOptions:
         """
         return replace(self, timeline=False, replay=self.replay and not self.timeline)
 
+    def recording(self) -> SimulateOptions:
+        """The options of the same run with a timeline.
+
+        Returns:
+            All others as they are.
+        """
+        return replace(self, timeline=True)
+
     def of_part(self, tensors: Mapping[str, Any]) -> SimulateOptions:
         """The options of one part of a program.
 

@@ -1,0 +1,28 @@
+"""What results look like in a page and in a notebook: sections of cards, bars, tables and charts from plain data.
+
+A result says what it has to show as elements (`Cards`, `Bars`, `Rows`, `Notes`, `Picture`, and the charts `Points`,
+`Boxes`, `Steps`) in sections. `fragment` makes light HTML of them for a notebook; `document` makes a whole page, whose
+tables sort, filter and fold and whose charts zoom.
+"""
+
+from .charts import Boxes, Points, Steps
+from .elements import Bar, Bars, Card, Cards, Column, Notes, Picture, Rows, Section, rows_of
+from .pages import document, fragment
+
+__all__ = [
+    "Bar",
+    "Bars",
+    "Boxes",
+    "Card",
+    "Cards",
+    "Column",
+    "Notes",
+    "Picture",
+    "Points",
+    "Rows",
+    "Section",
+    "Steps",
+    "document",
+    "fragment",
+    "rows_of",
+]

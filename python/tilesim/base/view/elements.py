@@ -1,0 +1,346 @@
+"""Cards, bars, tables and notes: plain data in, HTML out; every text is escaped here and nowhere else."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, Protocol
+
+from .. import figures
+from ..folding import pattern
+from ..palette import OTHER
+
+__all__ = [
+    "Bar",
+    "Bars",
+    "Card",
+    "Cards",
+    "Column",
+    "Element",
+    "Notes",
+    "Picture",
+    "Rows",
+    "Section",
+    "rows_of",
+    "said",
+]
+
+_FORMS = {
+    "count": figures.count,
+    "percent": figures.percent,
+    "ratio": figures.ratio,
+    "duration": figures.duration,
+    "size": figures.size,
+}
+_NOTHING = "–"
+_TIP = 240  # characters of a name where it is told in full
+
+
+def said(form: str, value: Any) -> str:
+    """A value as people read it.
+
+    Args:
+        form: "text", "count", "percent", "ratio", "duration", "size", or "rate:" and a unit, which may be empty.
+        value: the value; None where there is none.
+
+    Returns:
+        The text, not escaped.
+    """
+    if value is None:
+        return _NOTHING
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return str(value)
+    if form.startswith("rate:"):
+        return figures.rate(value, form.removeprefix("rate:")).rstrip()
+    return _FORMS[form](value) if form in _FORMS else str(value)
+
+
+class Element(Protocol):
+    """One thing in a section."""
+
+    def html(self, live: bool = False) -> str:
+        """Its HTML.
+
+        Args:
+            live: in a page with a script, where `data` follows; else all by itself.
+
+        Returns:
+            The text.
+        """
+        ...
+
+    def data(self) -> dict[str, Any] | None:
+        """What the script of a page needs of it; None: nothing."""
+        ...
+
+
+@dataclass(frozen=True)
+class Card:
+    """A figure that stands for itself."""
+
+    label: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Cards:
+    """The figures to look at first."""
+
+    cards: Sequence[Card]
+
+    def html(self, live: bool = False) -> str:
+        """A box for each."""
+        boxes = (
+            f'<div class="card"><div class="label">{escape(card.label)}</div><div class="value">{escape(card.value)}'
+            f"</div>{f'<div class=note>{escape(card.note)}</div>' if card.note else ''}</div>"
+            for card in self.cards
+        )
+        return f'<div class="cards">{"".join(boxes)}</div>'
+
+    def data(self) -> dict[str, Any] | None:
+        """Nothing."""
+        return None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One row of bars: parts by name, a text behind them."""
+
+    name: str
+    parts: Mapping[str, float]
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Stacked bars with one scale, and what each colour means."""
+
+    rows: Sequence[Bar]
+    colours: Mapping[str, str]
+    form: str = "count"
+    whole: float = 0.0
+    caption: str = ""
+    whole_names: bool = False
+
+    def html(self, live: bool = False) -> str:
+        """A row each; the width of a part is its share of the whole (0: of the longest row)."""
+        whole = self.whole or max((math.fsum(row.parts.values()) for row in self.rows), default=0.0) or 1.0
+        used = dict.fromkeys(name for row in self.rows for name, number in row.parts.items() if number > 0)
+        legend = "".join(
+            f'<span class="key"><i style="background:{self.colours.get(name, OTHER)}"></i>'
+            f"{escape(name.replace('_', ' '))}</span>"
+            for name in [*(name for name in self.colours if name in used), *(n for n in used if n not in self.colours)]
+        )
+        lines = []
+        for row in self.rows:
+            tip = escape(figures.short(row.name, _TIP))
+            pieces = "".join(
+                f'<i style="width:{100 * number / whole:.3f}%;background:{self.colours.get(name, OTHER)}" title="'
+                f'{tip}: {escape(name.replace("_", " "))} {escape(said(self.form, number))}"></i>'
+                for name, number in row.parts.items()
+                if number > 0
+            )
+            short = tip if self.whole_names else escape(figures.short(row.name, 48))
+            lines.append(
+                f'<div class="name" title="{tip}">{short}</div>'
+                f'<div class="bar">{pieces}</div><div class="text">{escape(row.text)}</div>'
+            )
+        caption = f'<p class="note">{escape(self.caption)}</p>' if self.caption else ""
+        kind = "bars whole" if self.whole_names else "bars"
+        return f'<div class="legend">{legend}</div><div class="{kind}">{"".join(lines)}</div>{caption}'
+
+    def data(self) -> dict[str, Any] | None:
+        """Nothing."""
+        return None
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: key in the rows, head, form of its values.
+
+    `of` makes it from others: (a, b, scale) is scale × a / b, (a, "", scale) is scale × a; of folded rows the sums of
+    both are taken. Other columns of numbers are added when rows are folded, unless `added` is False.
+    """
+
+    key: str
+    title: str
+    form: str = "count"
+    of: tuple[str, str, float] | None = None
+    added: bool = True
+    shown: bool = True
+
+    def value(self, row: Mapping[str, Any]) -> Any:
+        """Its value in a row."""
+        if self.of is None:
+            return row[self.key]
+        above, below, scale = self.of
+        under = row[below] if below else 1.0
+        return scale * row[above] / under if under else None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A table: in a page it sorts, filters, folds by layer (from `least` rows on); elsewhere its first rows.
+
+    `order` names the column by which the rows come sorted, the largest first: folded ones are then sorted by it too.
+    """
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[Mapping[str, Any]]
+    fold: str = ""
+    choice: str = ""
+    colours: Mapping[str, str] = field(default_factory=dict)
+    most: int = 12
+    what: str = "rows"
+    hint: str = ""
+    least: int = 13
+    order: str = ""
+
+    def html(self, live: bool = False) -> str:
+        """The first rows; in a page with room for the script's own."""
+        columns = [column for column in self.columns if column.shown]
+        head = "".join(f'<th scope="col"{_side(column)}>{escape(column.title)}</th>' for column in columns)
+        shown = self.rows[: 40 if live else self.most]
+        body = "".join("<tr>" + "".join(self._cell(column, row) for column in columns) + "</tr>" for row in shown)
+        left = len(self.rows) - len(shown)
+        more = f'<p class="note">and {left:,} more {escape(self.what)}</p>' if left else ""
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        if not self.rows:
+            return f'<p class="note">no {escape(self.what)}</p>'
+        if not live or len(self.rows) < self.least:
+            return f'<div class="window">{table}</div>{more}'
+        hint = f'<p class="note">{escape(self.hint)}</p>' if self.hint else ""
+        room = f'<div class="window" tabindex="0">{table}</div>{more}'
+        return f'<div class="table" id="table-{escape(self.name)}">{room}</div>{hint}'
+
+    def _cell(self, column: Column, row: Mapping[str, Any]) -> str:
+        value = column.value(row)
+        text = escape(said(column.form, value))
+        if column.form != "text":
+            return f"<td>{text}</td>"
+        dot = self.colours.get(str(value), "") if column.key == self.choice else ""
+        mark = f'<i class="dot" style="background:{dot}"></i>' if dot else ""
+        tip = escape(figures.short(said("text", value), _TIP))
+        return f'<td class="left" title="{tip}">{mark}{escape(figures.short(said("text", value), 60))}</td>'
+
+    def data(self) -> dict[str, Any] | None:
+        """Columns with their values; texts that repeat are held once."""
+        if len(self.rows) < self.least:
+            return None
+        values = {
+            column.key: _packed([row[column.key] for row in self.rows]) for column in self.columns if column.of is None
+        }
+        found = {
+            "kind": "table",
+            "name": self.name,
+            "what": self.what,
+            "choice": self.choice,
+            "order": self.order,
+            "colours": dict(self.colours),
+            "columns": [
+                {"key": c.key, "title": c.title, "form": c.form, "of": c.of, "added": c.added, "shown": c.shown}
+                for c in self.columns
+            ],
+            "values": values,
+            "length": len(self.rows),
+        }
+        if self.fold:
+            patterns = [pattern(str(row[self.fold])) for row in self.rows]
+            if len(set(patterns)) < len(patterns):
+                found["fold"] = {"key": self.fold, **_indexed(patterns)}
+        return found
+
+
+def _side(column: Column) -> str:
+    return ' class="left"' if column.form == "text" else ""
+
+
+def _number(value: Any) -> Any:
+    """Six digits of a fraction, whole numbers as they are; none where there is no number."""
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            return None
+        return int(value) if value.is_integer() and abs(value) < 1e15 else float(f"{value:.6g}")
+    return value
+
+
+def _indexed(texts: Sequence[str]) -> dict[str, Any]:
+    places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
+    return {"of": list(places), "at": [places[text] for text in texts]}
+
+
+def _packed(values: list[Any]) -> Any:
+    """A column as the script reads it: a list, texts that repeat by number, or one value for all."""
+    if all(isinstance(value, str) for value in values):
+        return _indexed(values) if len(set(values)) <= len(values) / 2 else values
+    numbers = [_number(value) for value in values]
+    return {"all": numbers[0]} if len(set(numbers)) == 1 else numbers
+
+
+def rows_of(name: str, rows: Sequence[Mapping[str, Any]], forms: Mapping[str, str], what: str = "rows") -> Rows:
+    """A table whose heads are the keys of its rows.
+
+    Args:
+        name: of the table in the page.
+        rows: dicts with the same keys.
+        forms: of columns of numbers; others are counts, or texts.
+        what: a word for the rows.
+
+    Returns:
+        The table.
+    """
+    columns = []
+    for key in rows[0] if rows else ():
+        values = [row[key] for row in rows]
+        text = any(not isinstance(value, (int, float, type(None))) or isinstance(value, bool) for value in values)
+        broken = any(isinstance(value, float) and not value.is_integer() for value in values)
+        form = forms.get(key, "text" if text else "rate:" if broken else "count")
+        columns.append(Column(key, key.replace("_", " "), form, added=form in ("count", "size", "duration")))
+    return Rows(name, columns, rows, what=what)
+
+
+@dataclass(frozen=True)
+class Notes:
+    """Sentences; as a list, where there are several."""
+
+    lines: Sequence[str]
+
+    def html(self, live: bool = False) -> str:
+        """A paragraph, or a list."""
+        if len(self.lines) == 1:
+            return f'<p class="note">{escape(self.lines[0])}</p>'
+        return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in self.lines) + "</ul>" if self.lines else ""
+
+    def data(self) -> dict[str, Any] | None:
+        """Nothing."""
+        return None
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A drawing of its own: SVG whose texts are escaped."""
+
+    svg: str
+    caption: str = ""
+
+    def html(self, live: bool = False) -> str:
+        """The drawing, in a box that scrolls where it is wider than the page."""
+        caption = f"<figcaption>{escape(self.caption)}</figcaption>" if self.caption else ""
+        return f'<figure><div class="window">{self.svg}</div>{caption}</figure>'
+
+    def data(self) -> dict[str, Any] | None:
+        """Nothing."""
+        return None
+
+
+@dataclass(frozen=True)
+class Section:
+    """Elements under a head."""
+
+    title: str
+    parts: Sequence[Element]
+    anchor: str = ""

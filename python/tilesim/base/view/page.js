@@ -1,0 +1,29 @@
+// Starts the page: theme, tables, then (when the first picture stands) the charts that zoom.
+const root = document.documentElement;
+const given = JSON.parse(document.getElementById("data").textContent);
+text_of.use(given.units);
+
+const preferred = matchMedia("(prefers-color-scheme: dark)");
+const isDark = () => (root.dataset.theme ? root.dataset.theme === "dark" : preferred.matches);
+document.getElementById("theme").addEventListener("click", () => {
+  root.dataset.theme = isDark() ? "light" : "dark";
+  restyle();
+});
+preferred.addEventListener("change", () => restyle());
+
+const tables = new Map();
+for (const part of given.parts) {
+  if (part.kind === "table") tables.set(part.name, new Table(part, document.getElementById(`table-${part.name}`)));
+}
+window.tilesim = { tables, charts: drawn, said: text_of.said };
+root.dataset.tables = "ready";
+
+const store = document.getElementById("library");
+if (store) {
+  requestAnimationFrame(() => setTimeout(() => {
+    const script = element("script");
+    script.textContent = store.textContent;
+    document.head.append(script);
+    drawAll(given.parts.filter((part) => part.kind !== "table"), tables);
+  }, 30));
+}

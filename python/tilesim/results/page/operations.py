@@ -1,0 +1,150 @@
+"""Where the time goes: by operation, by unit, and the table of all operations."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...base import figures
+from ...base.folding import fold
+from ...base.palette import BOUND, STATE
+from ...base.view import Bar, Bars, Column, Notes, Rows, Section
+
+__all__ = ["folded", "operation_rows", "operations_section", "time_section"]
+
+_LONGEST = 14
+_UNITS = 8  # alike, beyond which their mean is shown
+_NAMED = 400_000  # characters of names of fused operations that a page holds
+
+
+def operation_rows(result: Any) -> list[dict[str, Any]]:
+    """Every kernel with what the table, the roofline and the plots are made of, the longest first.
+
+    Args:
+        result: any.
+
+    Returns:
+        Rows with operation, runs, cycles (attributed: they add up to the total), elapsed (cycles), bound, busy, bytes,
+        load_bytes, store_bytes, multiply_adds, flops (two for each, and vector operations), start, names.
+    """
+    rows = [
+        {
+            "operation": row["name"],
+            "runs": row["count"],
+            "cycles": row["exclusive"],
+            "elapsed": row["cycles"],
+            "bound": row["bound"],
+            "busy": row["bound_share"],
+            "bytes": row["load_bytes"] + row["store_bytes"],
+            "load_bytes": row["load_bytes"],
+            "store_bytes": row["store_bytes"],
+            "multiply_adds": row["multiply_adds"],
+            "flops": 2 * row["multiply_adds"] + row["vector_operations"],
+            "start": row["start"],
+            "names": ", ".join(row["operation"]),
+        }
+        for row in result.data["operations"]
+    ]
+    return sorted(rows, key=lambda row: -row["cycles"])
+
+
+def folded(result: Any) -> list[tuple[int, str, str]]:
+    """Operations with repeated layers as one, where the same part bounds them; the longest first.
+
+    Args:
+        result: any.
+
+    Returns:
+        Cycles, name (with the number of operations, of several), bound.
+    """
+    groups = fold(operation_rows(result), lambda row: str(row["operation"]), lambda row: str(row["bound"]))
+    found = [
+        (sum(row["cycles"] for row in rows), f"{name} ({len(rows)})" if len(rows) > 1 else rows[0]["operation"], bound)
+        for (name, bound), rows in groups.items()
+    ]
+    return sorted(found, key=lambda group: -group[0])
+
+
+def _longest(result: Any) -> Bars:
+    """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them."""
+    total = max(1, result.cycles)
+    groups = folded(result)
+    bars = [
+        Bar(name, {bound: cycles}, f"{figures.percent(cycles / total)}  {figures.count(cycles)}")
+        for cycles, name, bound in groups[:_LONGEST]
+    ]
+    rest = groups[_LONGEST:]
+    caption = f"Cycles attributed to each operation; they add up to {figures.count(result.cycles)}."
+    if rest:
+        share = figures.percent(sum(cycles for cycles, _, _ in rest) / total)
+        caption = f"and {len(rest):,} more: {share}. {caption}"
+    return Bars(bars, BOUND, "count", 0.0, caption)
+
+
+def _units(result: Any) -> Bars:
+    """The share of its time that each unit is in each state; of many alike their mean."""
+    total = max(1, result.cycles)
+    groups: dict[str, list[dict[str, Any]]] = {}
+    for unit in result.data["units"]:
+        groups.setdefault(re.sub(r"\d+", "*", unit["unit"]), []).append(unit)
+    bars = []
+    for name, members in groups.items():
+        if len(members) <= _UNITS:
+            shown = [(unit["unit"], unit["cycles"]) for unit in members]
+        else:
+            mean = {state: sum(unit["cycles"][state] for unit in members) / len(members) for state in STATE}
+            shown = [(f"{name} (mean of {len(members)})", mean)]
+        bars += [Bar(one, cycles, f"{figures.percent(cycles['busy'] / total)} busy") for one, cycles in shown]
+    return Bars(bars, STATE, "count", total, "Each unit is in one state at each instant.")
+
+
+def time_section(result: Any, every: bool) -> Section:
+    """Bars of operations and of units.
+
+    Args:
+        result: any.
+        every: also for a result without operations, in words.
+    """
+    parts: list[Any] = [_longest(result)] if result.data["operations"] else []
+    if result.data["units"]:
+        parts.append(_units(result))
+    return Section("Where the time goes", parts or ([Notes(["No operation takes time."])] if every else []), "time")
+
+
+def operations_section(result: Any) -> Section:
+    """The table of all operations.
+
+    Args:
+        result: any.
+    """
+    rows = operation_rows(result)
+    total, second = max(1, result.cycles), result.data["hertz"]
+    columns = [
+        Column("operation", "operation", "text"),
+        Column("runs", "runs"),
+        Column("cycles", "cycles"),
+        Column("share", "share", "percent", ("cycles", "", 1 / total)),
+        Column("time", "time", "duration", ("cycles", "", 1 / second)),
+        Column("bound", "bound by", "text"),
+        Column("busy", "busy", "percent", added=False),
+        Column("bytes", "bytes", "size"),
+        Column("intensity", "FLOP / byte", "rate:", ("flops", "bytes", 1.0)),
+        Column("attained", "attained", "rate:FLOP/s", ("flops", "elapsed", float(second))),
+        Column("flops", "FLOP", "rate:", shown=False),
+        Column("elapsed", "cycles from start to end of its runs", "count", shown=False),
+        Column("load_bytes", "loaded", "size", shown=False),
+        Column("store_bytes", "stored", "size", shown=False),
+        Column("multiply_adds", "multiply-adds", "count", shown=False),
+        Column("start", "starts at cycle", "count", added=False, shown=False),
+    ]
+    notes = "Click a row for all that is known of it, a head to sort."
+    if sum(len(row["names"]) for row in rows) <= _NAMED:
+        columns.append(Column("names", "operations of the graph", "text", shown=False))
+    else:
+        notes += (
+            " Which operations of the graph each kernel computes is left out here for its length; the result has it."
+        )
+    table = Rows(
+        "operations", columns, rows, "operation", "bound", BOUND, what="operations", hint=notes, least=2, order="cycles"
+    )
+    return Section("Operations", [table], "operations")

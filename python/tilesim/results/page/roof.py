@@ -1,0 +1,123 @@
+"""The roofline of a result: what each operation reached, below what the machine allows."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from ... import _core
+from ...base.palette import BOUND
+from ...base.view import Notes, Points, Section
+from .head import mapping
+from .operations import operation_rows
+
+__all__ = ["ceilings", "roof_points", "roof_section"]
+
+
+def ceilings(result: Any) -> tuple[dict[str, float], float]:
+    """Peak rates by name, FLOP per second, and bytes per second of the memory.
+
+    Args:
+        result: any.
+
+    Returns:
+        Both; nothing and 0.0 where the result's configuration does not say.
+    """
+    try:  # a file's configuration may be of another version, or of anybody's making
+        return _ceilings(result.data.get("configuration", {}))
+    except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError):
+        return {}, 0.0
+
+
+def _ceilings(configuration: dict[str, Any]) -> tuple[dict[str, float], float]:
+    if "device" in configuration:
+        device = configuration["device"]
+        rates = {
+            name: float(rate["flops_per_second"]) for name, rate in device["matrix"].items() if rate["how"] == "native"
+        }
+        vector = float(device.get("vector", {}).get("f32", {}).get("flops_per_second", 0.0))
+        return {**_merged(rates), "vector f32": vector}, float(device["levels"][-1]["bytes_per_second"])
+    view = _core.Machine.from_json(json.dumps(configuration), "result").device()
+    vector = view["vector_flops_per_second"].get("f32", 0.0)
+    return {**_merged(view["matrix_flops_per_second"]), "vector f32": vector}, view["memory_bytes_per_second"]
+
+
+def _merged(rates: dict[str, float]) -> dict[str, float]:
+    """Dtypes of one rate under one name."""
+    names: dict[float, list[str]] = {}
+    for name, rate in rates.items():
+        names.setdefault(rate, []).append(name)
+    return {", ".join(dtypes): rate for rate, dtypes in sorted(names.items(), reverse=True) if rate > 0}
+
+
+def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
+    """Operations that compute and move something.
+
+    Args:
+        result: any.
+
+    Returns:
+        Rows with operation, intensity (FLOP per byte), attained (FLOP per second) and bound; how many are left out.
+    """
+    rows = operation_rows(result)
+    found = [
+        {
+            **row,
+            "intensity": row["flops"] / row["bytes"],
+            "attained": row["flops"] * result.data["hertz"] / row["elapsed"],
+        }
+        for row in rows
+        if row["flops"] > 0 and row["bytes"] > 0 and row["elapsed"] > 0
+    ]
+    return found, len(rows) - len(found)
+
+
+def lines(
+    rates: dict[str, float], memory: float, low: float, high: float
+) -> list[tuple[str, list[float], list[float]]]:
+    """Ceilings as lines between two intensities: the slope of the memory, each rate from its ridge.
+
+    Args:
+        rates: FLOP per second by name.
+        memory: bytes per second.
+        low: least intensity.
+        high: largest one.
+
+    Returns:
+        Name, intensities and rates of each.
+    """
+    rates = {name: rate for name, rate in rates.items() if 0 < rate < math.inf}
+    if not rates or not 0 < memory < math.inf:
+        return []
+    high = max(high, 2 * max(rates.values()) / memory)
+    top = max(rates.values()) / memory
+    found = [("memory", [min(low, top), top], [min(low, top) * memory, top * memory])]
+    return found + [(name, [rate / memory, high], [rate, rate]) for name, rate in rates.items()]
+
+
+def roof_section(result: Any) -> Section:
+    """Intensity against attained rate of all operations.
+
+    Args:
+        result: any.
+    """
+    points, left = roof_points(result)
+    if not points:
+        return Section("Roofline", [Notes(["No operation both computes and moves bytes of memory."])], "roofline")
+    rates, memory = ceilings(result)
+    spread = [row["intensity"] for row in points]
+    said = "FLOPs of an operation over its bytes of memory, against its FLOPs over its time. "
+    said += "The filter of the table above holds here too. " if len(result.data["operations"]) > 1 else ""
+    said += f"{left:,} operations that compute nothing or move no bytes of memory are not drawn. " if left else ""
+    if not rates:
+        said += "Ceilings are not drawn: the configuration in this result cannot be read by this version. "
+    elif mapping(result.data.get("configuration")).get("cores"):
+        said += "Ceilings are those of all cores alike; this machine has several sorts. "
+    chart = Points(
+        "roofline", points, ("FLOP / byte", "attained"), ("rate:", "rate:FLOP/s"),
+        lines(rates, memory, min(spread), max(spread)), BOUND,
+        "operations" if len(result.data["operations"]) > 1 else "",
+        ("intensity", "attained", "operation", "bound"), said.strip(),
+    )  # fmt: skip
+    return Section("Roofline", [chart], "roofline")

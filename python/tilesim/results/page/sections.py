@@ -1,0 +1,96 @@
+"""The sections of a result, in the order of the questions that people ask."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...base.view import Section, document, fragment
+from .drawn_graph import graph_section
+from .head import cards, parts_section, subtitle
+from .operations import operations_section, time_section
+from .plan import plan_section
+from .roof import roof_section
+from .timeline import timeline_section
+from .told import advice_section, modelled_section
+from .traffic import traffic_section
+
+__all__ = ["page", "picture"]
+
+RECORDED = 300_000
+"""Tile operations of a program that a page simulates again by itself, to show its timeline: about a second."""
+
+
+def picture(result: Any) -> str:
+    """What a notebook shows of a result: no script, nothing loaded.
+
+    Args:
+        result: of a simulation or an estimate.
+
+    Returns:
+        HTML: the headline, where the time goes, the longest operations.
+    """
+    sections = [Section("", [cards(result, None)]), time_section(result, False)]
+    return fragment(title_of(result), [*sections, operations_section(result), traffic_section(result)])
+
+
+def title_of(result: Any) -> str:
+    """Program and machine.
+
+    Args:
+        result: any.
+
+    Returns:
+        The text, not escaped.
+    """
+    return f"{result.data['program']} on {result.data['machine']}"
+
+
+def _recorded(result: Any, again: Any) -> tuple[Any, str]:
+    """A result with a timeline, and a word about where it comes from, or why there is none."""
+    if result.data["intervals"]:
+        return result, "recorded by this simulation"
+    if result.data["source"] != "engine":
+        return None, "A closed form has no timeline: simulate the workload on a machine."
+    if again is None:
+        return (
+            None,
+            "None was recorded: simulate with timeline=True (tilesim run ... --timeline F), and save that result.",
+        )
+    operations = again.program.operations
+    if operations > RECORDED:
+        return None, (
+            f"Not recorded by itself for {operations:,} tile operations (up to {RECORDED:,}): "
+            "simulate with timeline=True, and write the page of that result."
+        )
+    return again.recorded(), "recorded by simulating once more"
+
+
+def page(result: Any, advice: Sequence[Any] | None = None, left_out: str = "") -> str:
+    """A whole document that opens in any browser and loads nothing.
+
+    Args:
+        result: of a simulation or an estimate.
+        advice: changes that were simulated again, as `Result.explain` gives them; None: not asked for.
+        left_out: why there are none, in words.
+
+    Returns:
+        The HTML text.
+    """
+    again = getattr(result, "_again", None)
+    program = getattr(again, "program", None)
+    recorded, word = _recorded(result, again if program is not None else None)
+    sections = [
+        Section("", [cards(result, program)]),
+        time_section(result, True),
+        operations_section(result),
+        timeline_section(recorded, word),
+        roof_section(result),
+        traffic_section(result),
+        plan_section(result, program),
+        graph_section(result, program),
+        *parts_section(result),
+        advice_section(result, advice, left_out),
+        modelled_section(result),
+    ]
+    return document(title_of(result), [one for one in sections if one.parts], subtitle(result))

@@ -1,0 +1,146 @@
+"""What every unit did when: intervals of cores and queues, and the bytes of memory over time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base import figures
+from ...base.palette import OTHER, SERIES
+from ...base.view import Boxes, Notes, Section, Steps
+
+__all__ = ["SPANS", "bandwidth", "spans", "timeline_section"]
+
+SPANS = 12_000
+"""Intervals that a page holds; more of them are merged with their neighbours."""
+
+_UNITS = 48
+_STEPS = 2_000
+_SHORT = 0.002  # of the whole, below which two intervals of one unit and operation are drawn as one
+
+
+def spans(data: dict[str, Any], most: int = SPANS) -> tuple[list[tuple[int, int, int, int]], int]:
+    """Intervals of a result, merged until there are few enough: neighbours of one unit and operation, first those with
+    no gap between them, then over growing gaps.
+
+    Args:
+        data: JSON form of a result with intervals.
+        most: number of intervals wanted; each pair of unit and operation keeps one.
+
+    Returns:
+        (unit, label, start, finish) of each, and the longest gap that was closed, in cycles.
+    """
+    rows: dict[tuple[int, int], list[list[int]]] = {}
+    for unit, label, start, finish in data["intervals"]:
+        rows.setdefault((unit, label), []).append([start, finish])
+    for row in rows.values():
+        row.sort()
+    gap, least = 0, 0
+    while True:
+        merged, closed = {}, 0
+        for key, row in rows.items():
+            kept: list[list[int]] = []
+            for start, finish in row:
+                if kept and start - kept[-1][1] <= gap:
+                    closed = max(closed, start - kept[-1][1])
+                    kept[-1][1] = max(kept[-1][1], finish)
+                else:
+                    kept.append([start, finish])
+            merged[key] = kept
+        least = max(least, closed)
+        count = sum(map(len, merged.values()))
+        if count <= most or count == len(merged):
+            found = [(unit, label, start, finish) for (unit, label), row in merged.items() for start, finish in row]
+            return sorted(found, key=lambda one: (one[0], one[2])), least
+        rows, gap = merged, max(1, data["cycles"] // 20_000) if gap == 0 else 2 * gap
+
+
+def bandwidth(data: dict[str, Any], most: int = _STEPS) -> tuple[float, list[float], float] | None:
+    """Bytes per second of all memory channels together.
+
+    Args:
+        data: JSON form of a result.
+        most: number of steps wanted.
+
+    Returns:
+        Seconds of a step, the rate in each, cycles of the core clock of a step; None where none was recorded.
+    """
+    memory = data.get("memory")
+    if not memory or not any(memory["channel_bytes"]):
+        return None
+    length = max(map(len, memory["channel_bytes"]))
+    whole = [sum(row[i] for row in memory["channel_bytes"] if i < len(row)) for i in range(length)]
+    each = -(-length // most)
+    step = each * memory["step_cycles"] / memory["hertz"]
+    rates = [sum(whole[i : i + each]) / step for i in range(0, length, each)]
+    return step, rates, step * data["hertz"]
+
+
+def _boxes(data: dict[str, Any]) -> tuple[Boxes, list[str]]:
+    found, gap = spans(data)
+    units = list(dict.fromkeys(unit for unit, *_ in found))
+    said = []
+    if len(units) > _UNITS:
+        said.append(f"{len(units) - _UNITS:,} more units have intervals; the first {_UNITS} are drawn.")
+        units = units[:_UNITS]
+    places = {unit: row for row, unit in enumerate(units)}
+    busiest: dict[int, int] = {}
+    for _, label, start, finish in found:
+        busiest[label] = busiest.get(label, 0) + finish - start
+    order = sorted(busiest, key=lambda label: -busiest[label])
+    sort = {label: min(i, len(SERIES) - 1) for i, label in enumerate(order)}
+    names = [figures.short(data["labels"][label], 40) for label in order[: len(SERIES) - 1]]
+    sorts = [(name, SERIES[i]) for i, name in enumerate(names)]
+    sorts += [("other operations", OTHER)] if len(order) >= len(SERIES) else []
+    boxes = [
+        (start, finish, places[unit], places[unit] + 1, sort[label], label)
+        for unit, label, start, finish in found
+        if unit in places
+    ]
+    if gap:
+        cycles = figures.count(gap)
+        said.append(
+            f"{len(data['intervals']):,} intervals drawn as {len(boxes):,}: gaps of up to {cycles} cycles closed."
+        )
+    if data["intervals_dropped"]:
+        said.append(
+            f"{data['intervals_dropped']:,} intervals were not recorded: the simulation keeps a bounded number."
+        )
+    texts = [figures.short(label, 120) for label in data["labels"]]
+    rows = [data["units"][unit]["unit"] for unit in units]
+    chart = Boxes(
+        "timeline", boxes, texts, sorts, ("time", ""), ("duration", "text"), (data["cycles"], len(rows)), rows, "time",
+        1 / data["hertz"], "What each unit works on; white: it waits.",
+    )  # fmt: skip
+    return chart, said
+
+
+def timeline_section(result: Any, word: str) -> Section:
+    """Intervals of units, and bandwidth below them; both zoom together.
+
+    Args:
+        result: with intervals; None: there are none.
+        word: where they come from, or why there are none.
+    """
+    if result is None:
+        return Section("Timeline", [Notes([word])], "timeline")
+    data = result.data
+    if not data["intervals"]:
+        return Section("Timeline", [Notes(["No unit worked."])], "timeline")
+    chart, said = _boxes(data)
+    parts: list[Any] = [chart]
+    if (moved := bandwidth(data)) is not None:
+        _, rates, cycles = moved
+        parts.append(
+            Steps(
+                "bandwidth",
+                cycles,
+                [("memory", rates)],
+                ("time", ""),
+                ("duration", "rate:B/s"),
+                None,
+                "time",
+                1 / data["hertz"],
+                "Bytes per second of all memory channels.",
+            )
+        )
+    return Section("Timeline", [*parts, Notes([" ".join([f"Timeline: {word}.", *said])])], "timeline")

@@ -1,0 +1,37 @@
+"""What a notebook shows of a study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import figures
+from ..base.view import Card, Cards, Notes, Section, fragment, rows_of
+
+__all__ = ["picture"]
+
+
+def picture(study: Any) -> str:
+    """The gain, and each distinct operation before and after. Nothing is simulated for it.
+
+    Args:
+        study: any.
+
+    Returns:
+        HTML.
+    """
+    simulated = sum(row["cycles"] is not None for row in study.rows)
+    cards = [Card("candidates", figures.count(len(study.rows)), f"{simulated:,} simulated")]
+    if study.interrupted:
+        cards.append(Card("gain", "–", "interrupted: ask for .gain, which simulates the whole graph"))
+    elif study.result is not None and study.baseline is not None:
+        before, after = figures.count(study.baseline.cycles), figures.count(study.result.cycles)
+        cards.append(Card("gain", figures.ratio(study.gain), f"{before} cycles before, {after} after"))
+    rows = [{key: _plain(value) for key, value in row.items()} for row in study.operations]
+    table = rows_of("operations", rows, {"gap": "percent", "gain": "ratio", "lower_bound": "count"}, "operations")
+    sections = [Section("", [Cards(cards)]), Section("Operations", [table])]
+    sections += [Section("Notes", [Notes(study.notes[:12])])] if study.notes else []
+    return fragment(f"tuning of {study.graph.name} on {study.machine.name}", sections)
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, (int, float, str, type(None))) else figures.short(str(value), 60)
