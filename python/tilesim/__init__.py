@@ -26,6 +26,7 @@ from .study.tune import Study, tune
 from .timing.accuracy import accuracy
 from .timing.execution import execute, reference, verify
 from .timing.latencies import TileLatencies
+from .timing.quantize import quantize
 from .timing.residency import Residency, residency
 from .timing.simulate import compile, run, simulate
 
@@ -83,6 +84,7 @@ __all__ = [
     "network",
     "optimize",
     "profile",
+    "quantize",
     "reference",
     "residency",
     "roofline",

@@ -17,6 +17,7 @@ from ..program.data_sources import opened
 from ..program.program import Program
 from ..timing.accuracy import accuracy
 from ..timing.execution import verify
+from ..timing.quantize import quantize, sample
 from ..timing.simulate import compile, simulate
 from .explained import asked_for, show_both, show_explained
 from .load import WHAT, load, write
@@ -114,6 +115,9 @@ def run(
         str | None, typer.Option(help="simple, crossbar, mesh, mesh_4x8, ..., a .json file; the machine's if none.")
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
+    quantize_: Annotated[
+        str | None, typer.Option("--quantize", help="Products in i8, fp8 or w4a16; scales are 1, or calibrated with --accuracy.")
+    ] = None,
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     sort: Annotated[str | None, typer.Option(help="Of cores of several sorts the one that runs it.")] = None,
     verify_: Annotated[bool, typer.Option("--verify", help="Execute and compare with the reference.")] = False,
@@ -183,6 +187,9 @@ def run(
     """Compile, simulate and explain a workload."""
     with step(f"reading {model}"):
         loaded = load(model, batch, context, phase, dtype, passes)
+        wide = loaded
+        if quantize_:
+            loaded = quantize(loaded, quantize_, sample(loaded, seed=seed) if accuracy_ else None)
     own = loaded.machine if isinstance(loaded, Program) else None
     target = Machine.load(machine or own or "tpu-v3").replace(_changes(set_ or []))
     if network is not None and isinstance(loaded, Graph):
@@ -220,7 +227,7 @@ def run(
         with step("executing, and in f32"):
             errors = accuracy(
                 program,
-                None if accuracy_ == "f32" else load(accuracy_, batch, context, phase, dtype, passes),
+                (wide if quantize_ else None) if accuracy_ == "f32" else load(accuracy_, batch, context, phase, dtype, passes),
                 seed=seed,
             )
     with step("simulating"):

@@ -34,6 +34,8 @@ from .execution import verify as verify_program
 from .latencies import TileLatencies
 from .mixed_run import simulate_parts
 from .options import SimulateOptions, divided, said
+from .quantize import quantize as quantized
+from .quantize import sample
 from .residency import capacity_of, residency
 
 __all__ = ["compile", "run", "simulate"]
@@ -303,6 +305,7 @@ def run(
     memory: str | None = None,
     network: str | None = None,
     accuracy: bool | GraphLike = False,
+    quantize: str | None = None,
     **options: Any,
 ) -> Result:
     """The first minute: compile and simulate with defaults.
@@ -319,6 +322,8 @@ def run(
         network: as for `simulate`; the program is compiled for it too.
         accuracy: of a quantized graph: `Result.accuracy` has the errors against it in f32, as `ts.accuracy` finds them
             (True), or against this graph.
+        quantize: "i8", "fp8" or "w4a16": products as `ts.quantize` makes them, with scales of 1. With accuracy they are calibrated
+            with the arguments or the random inputs, and accuracy=True is against the graph as given.
         options: any other option of `compile` (mapping, fuse, contexts, fallback, place, ...) or of `simulate`
             (tensors, resident, placement, latencies, replay), by its name there.
 
@@ -330,6 +335,9 @@ def run(
     """
     compiled, simulated = divided(options, compile, simulate)
     graph = as_graph(model, args)
+    if quantize is not None:
+        calibrate = None if accuracy is False else sample(graph, args or None)
+        accuracy, graph = graph if accuracy is True else accuracy, quantized(graph, quantize, calibrate)
     given = args is not None and not (isinstance(args, (tuple, list, dict)) and not args)
     counts = given and "trips" not in compiled and open_loops(graph)
     if counts:
