@@ -270,7 +270,7 @@ class Quantizer(Rewriter):
         weight = need.weight
         if need.what != "scales" or weight is None:
             values = np.broadcast_to(self._known(need), shape)
-            return function.b.weight(label, data=np.ascontiguousarray(values), trainable=False)
+            return function.b.weight(label, data=np.array(values, order="C"), trainable=False)
         label = f"{weight.name}.scales"
         if self.weights[weight.name]["source"] == "random":  # all alike: no elements are held
             bound = self._bound(weight.name) / self.scheme.largest
@@ -342,15 +342,16 @@ class Quantizer(Rewriter):
     ) -> Tensor:
         """Narrow operands, sums in f32, and the scales behind them."""
         b, result = function.b, row["results"][0]
+        bias = operands[2] if len(operands) > 2 else None
+        factor = self._factor(function, row, sources)
+        sums = result["dtype"] if factor is None and bias is None else "f32"
         narrow: list[Tensor] = []
         for x, value, source in zip(operands, row["operands"][:2], sources, strict=False):
             assert x is not None
             codes = x if source is not None else self._codes(function, value, x)
-            narrow.append(codes.convert(value["dtype"]) if self.scheme.dtype[0] == "i" else codes)
+            # As wide as the sums: what is rounded on the way to them is no product of integers.
+            narrow.append(codes.convert(sums) if self.scheme.dtype[0] == "i" else codes)
         self.count += 1
-        bias = operands[2] if len(operands) > 2 else None
-        factor = self._factor(function, row, sources)
-        sums = result["dtype"] if factor is None and bias is None else "f32"
         y: Tensor = b.op(row["kind"], *narrow, name=row["name"], **{**row["attributes"], "dtype": sums})
         if factor is not None:
             y = b.apply("multiply", y, factor, name=f"{row['name']}.scaled")
