@@ -34,7 +34,15 @@ if TYPE_CHECKING:
     from .analytic.best import best_schemes
     from .analytic.calibrate import calibrate
     from .analytic.crossover import crossover
-    from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
+    from .frontends import (
+        from_jax,
+        from_onnx,
+        from_pytorch_ir,
+        from_stablehlo,
+        from_torch,
+        from_transformers,
+        to_pytorch_ir,
+    )
 
 __all__ = [
     "Coverage",
@@ -75,6 +83,7 @@ __all__ = [
     "from_pytorch_ir",
     "from_stablehlo",
     "from_torch",
+    "from_transformers",
     "fusion_rules",
     "gradient",
     "lower_bound",
@@ -98,7 +107,15 @@ __all__ = [
     "workloads",
 ]
 
-_FRONT_ENDS = ("from_jax", "from_onnx", "from_pytorch_ir", "from_stablehlo", "from_torch", "to_pytorch_ir")
+_FRONT_ENDS = (
+    "from_jax",
+    "from_onnx",
+    "from_pytorch_ir",
+    "from_stablehlo",
+    "from_torch",
+    "from_transformers",
+    "to_pytorch_ir",
+)
 __getattr__ = lazy(
     __name__,
     {

@@ -10,13 +10,13 @@ from typing import Any
 import torch
 import transformers
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
-from transformers import cache_utils
+from transformers import cache_utils, initialization
 
 from ...base.arguments import dtype_name
 from ...base.dtypes import FLOATS
-from ...base.errors import nearest, shown, unsupported, user_error
+from ...base.errors import Unsupported, nearest, shown, unsupported, user_error
 from ...graph import Graph
-from .frontend import export, from_torch
+from .frontend import export, read
 
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
 ACCEPTED = "a PretrainedConfig, a model, a model type as 'llama', the path of a folder with config.json, or of that file"
@@ -130,7 +130,7 @@ def _without_elements(mode: Any) -> Iterator[None]:
 
     torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
     try:
-        with transformers.initialization.no_init_weights():
+        with initialization.no_init_weights():
             yield
     finally:
         torch.nn.Module.register_parameter = own  # type: ignore[method-assign]
@@ -189,13 +189,50 @@ def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
     else:
         what = f"a model that reads '{main}' is read with its own arguments"
         raise unsupported(what, place=type(model).__name__, suggestion="ts.from_torch(model, kwargs={...})")
-    text, graph = main == "input_ids", None
-    if "use_cache" in kwargs:
+    text = main == "input_ids"
+    what = f"prefill of {context}" if text else "one pass"
+    if kwargs.get("use_cache"):
         try:
-            graph = from_torch(model, (), kwargs)
+            return _said(_named(model, kwargs), model, batch, what)
         except Unsupported:  # the state of other sorts of layers
             kwargs["use_cache"] = False
-    return _said(from_torch(model, (), kwargs), model, batch, f"prefill of {context}" if text else "one pass")
+            what += " without the state that it leaves"
+    return _said(_named(model, kwargs), model, batch, what)
+
+
+def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
+    """A module's graph, with results by the names that the model gives them."""
+    program = export(model, (), kwargs)
+    leaves, count = _leaves(program), program.call_spec.out_spec.num_leaves
+    # A cache joins its tensors anew: small ones with a number each tell where it puts them.
+    marks = [torch.full([1] * getattr(leaf, "ndim", 0), float(i)) for i, leaf in enumerate(leaves)]
+    found = torch.utils._pytree.tree_unflatten(marks, program.call_spec.out_spec)
+    names = {int(value.flatten()[0]): name for name, value in _results(found)}
+    results = [names.get(i, f"result.{i}") for i in range(count)]
+    return read(program, str(model.config.model_type), results=results)[0]
+
+
+def _leaves(program: Any) -> list[Any]:
+    """What an exported program returns, flat and without elements."""
+    (last,) = [node for node in program.graph.nodes if node.op == "output"]
+    count = program.call_spec.out_spec.num_leaves
+    given = last.args[0][len(last.args[0]) - count :]
+    return [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in given]
+
+
+def _results(found: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Tensors by name, of dictionaries, lists and caches within each other."""
+    if isinstance(found, torch.Tensor):
+        yield prefix or "result", found
+    elif isinstance(found, cache_utils.Cache):
+        for i, layer in enumerate(found.layers):
+            for part in ("keys", "values"):
+                if isinstance(getattr(layer, part, None), torch.Tensor):
+                    yield f"cache.{i}.{part}", getattr(layer, part)
+    elif isinstance(found, (dict, list, tuple)):
+        pairs = found.items() if isinstance(found, dict) else enumerate(found)
+        for key, value in pairs:
+            yield from _results(value, f"{prefix}.{key}" if prefix else str(key))
 
 
 def _both(model: Any) -> bool:
@@ -280,7 +317,8 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
         tuple(((batch, t.shape[1], context, t.shape[3]), t.dtype) for t in pair) for pair in _first_keys(model)
     ]
     step = _Step(model, shapes, context - 1, mode)
-    graph = from_torch(step, (torch.zeros((batch, 1), dtype=torch.int64),))
+    program = export(step, (torch.zeros((batch, 1), dtype=torch.int64),))
+    graph = read(program, str(model.config.model_type), results=["logits"])[0]
     return _said(graph, model, batch, f"decode at {context}")
 
 
@@ -288,9 +326,7 @@ def _first_keys(model: Any) -> list[tuple[Any, Any]]:
     """Keys and values of a short text, without elements: their heads and widths."""
     try:
         program = export(model, (), {"input_ids": torch.zeros((1, 2), dtype=torch.int64), "use_cache": True})
-        (last,) = [node for node in program.graph.nodes if node.op == "output"]
-        leaves = [node.meta["val"] for node in last.args[0][-program.call_spec.out_spec.num_leaves :]]
-        past = torch.utils._pytree.tree_unflatten(leaves, program.call_spec.out_spec).past_key_values
+        past = torch.utils._pytree.tree_unflatten(_leaves(program), program.call_spec.out_spec).past_key_values
         return [(layer.keys, layer.values) for layer in past.layers]
     except Exception as error:  # of many sorts: other caches, other results
         what = "the keys and values of this model are not kept in a cache of layers"
