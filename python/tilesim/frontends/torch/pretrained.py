@@ -143,9 +143,10 @@ def _made(config: Any, dtype: str | None, mode: Any) -> Any:
     made = _class_of(config)
     try:
         with _without_elements(mode):
-            if made.__name__.startswith("Auto"):
-                return made.from_config(config, dtype=wanted)
-            return made._from_config(config, dtype=wanted)
+            automatic = made.__name__.startswith("Auto")
+            model = (made.from_config if automatic else made._from_config)(config, dtype=wanted)
+        model.tie_weights()
+        return model
     except Exception as error:  # of many sorts
         first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise user_error("transformers makes no model of this", value=config.model_type, allowed=first) from error
