@@ -116,7 +116,8 @@ def run(
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="Of a network or product: f32, bf16, f16, ...")] = None,
     quantize_: Annotated[
-        str | None, typer.Option("--quantize", help="Products in i8, fp8 or w4a16; scales are 1, or calibrated with --accuracy.")
+        str | None,
+        typer.Option("--quantize", help="Products in i8, fp8 or w4a16; scales are 1, or calibrated with --accuracy."),
     ] = None,
     cores: Annotated[int | None, typer.Option(help="Cores of the machine that share the work; all by default.")] = None,
     sort: Annotated[str | None, typer.Option(help="Of cores of several sorts the one that runs it.")] = None,
@@ -227,7 +228,9 @@ def run(
         with step("executing, and in f32"):
             errors = accuracy(
                 program,
-                (wide if quantize_ else None) if accuracy_ == "f32" else load(accuracy_, batch, context, phase, dtype, passes),
+                (wide if quantize_ else None)
+                if accuracy_ == "f32"
+                else load(accuracy_, batch, context, phase, dtype, passes),
                 seed=seed,
             )
     with step("simulating"):

@@ -19,7 +19,9 @@ from ...graph import Graph
 from .frontend import export, read
 
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
-ACCEPTED = "a PretrainedConfig, a model, a model type as 'llama', the path of a folder with config.json, or of that file"
+ACCEPTED = (
+    "a PretrainedConfig, a model, a model type as 'llama', the path of a folder with config.json, or of that file"
+)
 
 
 def from_transformers(
@@ -299,7 +301,11 @@ class _Step(torch.nn.Module):
         for pair in shapes:
             self.past.append(torch.nn.Module())
             for name, (shape, dtype) in zip(("keys", "values"), pair, strict=True):
-                empty = torch.zeros(shape, dtype=dtype) if mode is None else mode.from_tensor(torch.empty(shape, dtype=dtype))
+                empty = (
+                    torch.zeros(shape, dtype=dtype)
+                    if mode is None
+                    else mode.from_tensor(torch.empty(shape, dtype=dtype))
+                )
                 self.past[-1].register_buffer(name, empty)
 
     def forward(self, input_ids: Any) -> Any:
@@ -314,9 +320,7 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
         kind = model.config.model_type
         raise user_error(f"{kind} writes no text token by token", place="phase", value="decode", allowed="prefill")
     _words(model, context, batch)
-    shapes = [
-        tuple(((batch, t.shape[1], context, t.shape[3]), t.dtype) for t in pair) for pair in _first_keys(model)
-    ]
+    shapes = [tuple(((batch, t.shape[1], context, t.shape[3]), t.dtype) for t in pair) for pair in _first_keys(model)]
     step = _Step(model, shapes, context - 1, mode)
     program = export(step, (torch.zeros((batch, 1), dtype=torch.int64),))
     graph = read(program, str(model.config.model_type), results=["logits"])[0]
