@@ -14,6 +14,7 @@ from ..graph import Graph, user_error
 from ..lowering.profile import LOWERINGS, has_profile
 from ..machine.machine import Machine
 from ..program.data_sources import opened
+from ..program.mixed import MixedProgram
 from ..program.program import Program
 from ..timing.accuracy import accuracy
 from ..timing.execution import verify
@@ -27,6 +28,8 @@ __all__ = ["register"]
 
 LONG_WITH_BANKS = 4_000_000_000
 """Bytes moved beyond which changed machines are not simulated unless asked for: some ten seconds each."""
+LONG_IN_TILES = 200_000_000
+"""Tile operations beyond which they are not either: the same."""
 
 
 def _residency(words: list[str] | None) -> str | dict[str, str] | None:
@@ -255,11 +258,12 @@ def run(
         typer.echo(result.summary())
     else:
         long = result.data["fidelity"].get("memory") == "bank" and result.memory_bytes > LONG_WITH_BANKS
+        long = long or (not isinstance(program, MixedProgram) and program.core.contents()[0] > LONG_IN_TILES)
         with step("simulating changed machines"):
             best = result.explain()[0] if (not long if advice is None else advice) else None
         show(result, best)
         if long and advice is None:
-            typer.echo("Changed machines were not simulated, which takes long with banks: --advice does it.")
+            typer.echo("Changed machines were not simulated, which takes long: --advice does it.")
     show_explained(result, explained, program)
     if second is not None and other is not None:
         show_explained(second, explained, other)

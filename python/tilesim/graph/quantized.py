@@ -306,7 +306,8 @@ class Quantizer(Rewriter):
         if not is_product(row):
             return self.plain(function, row, operands)
         sources = [self.narrow.source(function.name, x["name"]) for x in row["operands"][:2]]
-        if row["kind"] == "ragged_contract" or self.scheme.wide:
+        chosen = row["kind"] == "ragged_contract"  # of experts: floats of 8 bits are no sums of theirs
+        if self.scheme.wide or (chosen and self.scheme.dtype[0] != "i"):
             return self._weight_alone(function, row, operands, sources)
         if self.peaks is not None and function.name in self.hidden:  # in a loop or branch nothing was observed
             self.kept.append(row["name"])
@@ -342,7 +343,8 @@ class Quantizer(Rewriter):
     ) -> Tensor:
         """Narrow operands, sums in f32, and the scales behind them."""
         b, result = function.b, row["results"][0]
-        bias = operands[2] if len(operands) > 2 else None
+        chosen = row["kind"] == "ragged_contract"
+        bias = operands[2] if len(operands) > 2 and not chosen else None
         factor = self._factor(function, row, sources)
         sums = result["dtype"] if factor is None and bias is None else "f32"
         narrow: list[Tensor] = []
@@ -352,7 +354,8 @@ class Quantizer(Rewriter):
             # As wide as the sums: what is rounded on the way to them is no product of integers.
             narrow.append(codes.convert(sums) if self.scheme.dtype[0] == "i" else codes)
         self.count += 1
-        y: Tensor = b.op(row["kind"], *narrow, name=row["name"], **{**row["attributes"], "dtype": sums})
+        attributes = row["attributes"] if chosen else {**row["attributes"], "dtype": sums}
+        y: Tensor = b.op(row["kind"], *narrow, *([operands[2]] if chosen else []), name=row["name"], **attributes)
         if factor is not None:
             y = b.apply("multiply", y, factor, name=f"{row['name']}.scaled")
         if bias is not None:

@@ -19,6 +19,8 @@ from .execution import inputs_of, reference
 
 __all__ = ["quantize"]
 
+PRODUCTS = "linear layers, matrix products, convolutions of floats"
+NARROW = ("i8", "u8", "i4", "u4", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f4e2m1fn")
 ALIASES = {"int8": "i8", "w8a8": "i8", "f8e4m3fn": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8"}
 
 
@@ -32,7 +34,7 @@ class _Observer(Rewriter):
         self.seen: set[tuple[str, str]] = set()
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
-        if is_product(row) and row["kind"] != "ragged_contract" and function.name not in self.hidden:
+        if is_product(row) and function.name not in self.hidden:
             for value, x in zip(row["operands"][:2], operands, strict=False):
                 key = (function.name, value["name"])
                 if self.narrow.source(*key) is None and key not in self.seen and x is not None:
@@ -83,7 +85,7 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
 
     "i8": weights and activations in i8; attention is taken apart, and its two products become ones of i8. "fp8": both
     in f8e4m3fn; attention stays. "w4a16": weights in i4, in groups of 128 of the axis that is summed over with a scale
-    each, activations in 16 bits. Products of experts that rows choose keep wide activations. What is between products
+    each, activations in 16 bits. Products of experts that rows choose keep wide activations in fp8. What is between products
     (norms, softmax, activations, sums) keeps the graph's dtypes; a weight that something else reads too, other than an
     embedding tied to the head, stays wide.
 
@@ -109,12 +111,7 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     scheme, plain = SCHEMES[name], as_graph(graph)
     if name == "i8":
         plain.expand(["attention"])
-    rows = [row for function in plain.functions for row in plain.operations(function)]
-    if not any(map(is_product, rows)):
-        narrow = any(row["kind"] in ("contract", "convolution") for row in rows)
-        value = "narrow numbers already, exact or sparse" if narrow else "none"
-        allowed = "linear layers, matrix products, convolutions of floats"
-        raise user_error("the graph has no products to quantize", place=plain.name, value=value, allowed=allowed)
+    _check_products(plain)
     peaks = None if calibrate is None or scheme.wide else _peaks(plain, calibrate)
     if calibrate is not None and scheme.wide:
         reference(plain, calibrate[0] if _several(calibrate) else calibrate)  # or wrong data would pass unnoticed
@@ -125,6 +122,35 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
         raise user_error("the graph has no products to quantize", place=plain.name, value="none has a weight")
     made.assumptions.append(_said(quantizer, calibrate))
     return made
+
+
+def _check_products(graph: Graph) -> None:
+    """Refuses a graph without products of floats, or whose products are narrow already."""
+    found = False
+    for function in graph.functions:
+        rows = graph.operations(function)
+        made = {row["results"][0]["name"]: row for row in rows if row["results"] and row["results"][0]}
+        for row in rows:
+            if is_product(row):
+                found = True
+                if any(_is_narrow(made, x) for x in row["operands"][:2]):
+                    what = "the graph has no products to quantize: they are of narrow numbers already"
+                    raise user_error(what, place=graph.name, value=f"'{row['name']}'", allowed=PRODUCTS)
+    if not found:
+        raise user_error("the graph has no products to quantize", place=graph.name, value="none", allowed=PRODUCTS)
+
+
+def _is_narrow(made: Mapping[str, Row], value: Row) -> bool:
+    """Whether a value is what narrow codes stand for."""
+    for _ in range(8):
+        if value["dtype"] in NARROW:
+            return True
+        row = made.get(value["name"])
+        scaled = row is not None and row["attributes"].get("function") in ("multiply", "subtract")
+        if row is None or not (scaled or row["kind"] in ("convert", "reshape", "transpose", "slice")):
+            return False
+        value = row["operands"][0]
+    return False
 
 
 def sample(graph: GraphLike, inputs: Any = None, seed: int = 0) -> list[Any]:

@@ -185,6 +185,25 @@ def test_networks_of_16_bits_are_products_of_integers_too(dtype):
     assert ts.simulate(program).cycles > 0
 
 
+@pytest.mark.parametrize("machine", ["gemmini-16", "edge-8", "tpu-v3"])
+def test_experts_that_rows_choose(machine):
+    b = ts.GraphBuilder("experts")
+    x, w = RNG.standard_normal((12, 40)).astype(np.float32), RNG.standard_normal((3, 40, 24)).astype(np.float32)
+    sizes, given = np.array([5, 0, 7], np.int32), b.input("x", (12, 40))
+    b.output(b.op("ragged_contract", given, b.weight("w", data=w), b.input("sizes", (3,), "i32"), name="mix"), "y")
+    inputs = {"x": x, "sizes": sizes}
+    quantized = ts.quantize(b.build(), "i8", inputs)
+    x8, x_scale = codes(x, np.abs(x).max())
+    w8, w_scale = codes(w, np.abs(w).max())
+    groups = np.repeat(np.arange(3), sizes)
+    sums = np.einsum("mk,mkn->mn", x8.astype(np.int64), w8.astype(np.int64)[groups])
+    program = ts.compile(quantized, machine)
+    found = ts.execute(program, inputs)["y"]
+    wanted = sums * float(x_scale) * float(w_scale)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5 if machine != "tpu-v3" else 1e-2, atol=1e-4)
+    assert ts.verify(program, inputs).ok and ts.simulate(program).cycles > 0
+
+
 def test_refusals():
     with pytest.raises(ts.UserError, match="no products to quantize"):
         ts.quantize(ts.workloads.softmax(4, 4))
