@@ -11,8 +11,9 @@ from ..base.checked import checked
 from ..base.errors import nearest, shown, user_error
 from ..graph import Graph
 from ..graph.narrow_weights import NarrowWeights, hidden_functions, is_product
-from ..graph.quantized import SCHEMES, Quantizer, probabilities, site_of
+from ..graph.quantized import Quantizer, probabilities, site_of
 from ..graph.rewriting import Function, Rewriter, Row
+from ..graph.scaled_weights import SCHEMES
 from ..graph.tensor import Tensor
 from ..loading import GraphLike, as_graph
 from .execution import inputs_of, reference
@@ -85,9 +86,9 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
 
     "i8": weights and activations in i8; attention is taken apart, and its two products become ones of i8. "fp8": both
     in f8e4m3fn; attention stays. "w4a16": weights in i4, in groups of 128 of the axis that is summed over with a scale
-    each, activations in 16 bits. Products of experts that rows choose keep wide activations in fp8. What is between products
-    (norms, softmax, activations, sums) keeps the graph's dtypes; a weight that something else reads too, other than an
-    embedding tied to the head, stays wide.
+    each, activations in 16 bits. Products of experts that rows choose keep wide activations in fp8. What
+    is between products (norms, softmax, activations, sums) keeps the graph's dtypes; a weight that something else reads
+    too, other than an embedding tied to the head, stays wide.
 
     Args:
         graph: stays as it is; or what names one.

@@ -1,4 +1,4 @@
-"""ts.from_transformers: values of the model itself in torch, in prefill and decode; configurations that hold no weight."""
+"""ts.from_transformers: values of the model itself in torch, in both phases; configurations that hold no weight."""
 
 from __future__ import annotations
 
@@ -118,7 +118,12 @@ def test_readers_of_texts_sounds_and_pictures(name):
         ts.from_transformers(model, "decode")
 
 
-@pytest.mark.parametrize("name", [*WRITERS, *READERS])
+LESS = {"mistral", "qwen2", "phi", "gemma", "mixtral", "t5", "whisper", "clip"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LESS else []) for name in [*WRITERS, *READERS]]
+)
 def test_a_configuration_gives_the_graph_of_its_model_without_weights(name):
     config = {**WRITERS, **READERS}[name]()
     writes = name in WRITERS

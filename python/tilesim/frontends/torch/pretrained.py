@@ -130,12 +130,12 @@ def _without_elements(mode: Any) -> Iterator[None]:
             fake = mode.from_tensor(self._parameters[name].detach())
             self._parameters[name] = torch.nn.Parameter(fake, requires_grad=False)
 
-    torch.nn.Module.register_parameter = register  # type: ignore[method-assign]
+    torch.nn.Module.register_parameter = register
     try:
         with initialization.no_init_weights():
             yield
     finally:
-        torch.nn.Module.register_parameter = own  # type: ignore[method-assign]
+        torch.nn.Module.register_parameter = own
 
 
 def _made(config: Any, dtype: str | None, mode: Any) -> Any:
@@ -164,7 +164,7 @@ def _words(model: Any, context: int, batch: int, mode: Any = None) -> Any:
 
 def _vision(model: Any, batch: int, image: int | None) -> Any:
     config = getattr(model.config, "vision_config", model.config)
-    size = image or getattr(config, "image_size", 224)
+    size: Any = image or getattr(config, "image_size", 224)
     high, wide = (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
     return torch.zeros((batch, getattr(config, "num_channels", 3), high, wide), dtype=_dtype_of(model))
 
@@ -255,11 +255,13 @@ def _said(graph: Graph, model: Any, batch: int, what: str) -> Graph:
     return graph
 
 
-class _Slot(cache_utils.CacheLayerMixin):  # type: ignore[misc]
+class _Slot(cache_utils.CacheLayerMixin):
     """Keys and values of one layer in a fixed place, all but the last ones there already."""
 
     is_compileable = True
     is_sliding = False
+    keys: Any
+    values: Any
 
     def __init__(self, keys: Any, values: Any, filled: int) -> None:
         super().__init__()
@@ -269,11 +271,11 @@ class _Slot(cache_utils.CacheLayerMixin):  # type: ignore[misc]
     def lazy_initialization(self, *given: Any, **named: Any) -> None:
         """It is there already."""
 
-    def update(self, keys: Any, values: Any, *given: Any, **named: Any) -> tuple[Any, Any]:
+    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
         """Writes the new ones into their place and gives all."""
-        place = torch.arange(self.filled, self.filled + keys.shape[-2], device=keys.device)
-        self.keys.index_copy_(2, place, keys)
-        self.values.index_copy_(2, place, values)
+        place = torch.arange(self.filled, self.filled + key_states.shape[-2], device=key_states.device)
+        self.keys.index_copy_(2, place, key_states)
+        self.values.index_copy_(2, place, value_states)
         return self.keys, self.values
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -325,6 +327,11 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
     program = export(step, (torch.zeros((batch, 1), dtype=torch.int64),))
     graph = read(program, str(model.config.model_type), results=["logits"])[0]
     return _said(graph, model, batch, f"decode at {context}")
+
+
+def _held(tensor: Any, batch: int, context: int) -> tuple[tuple[int, ...], Any]:
+    """Shape and dtype of keys or values of a longer text."""
+    return (batch, int(tensor.shape[1]), context, int(tensor.shape[3])), tensor.dtype
 
 
 def _first_keys(model: Any) -> list[tuple[Any, Any]]:
