@@ -188,7 +188,7 @@ class Graph:
         """
     def weights(self) -> dict:
         """
-        Weights by name: dtype, shape, source, trainable; of random ones also seed, scale and offset.
+        Weights by name: dtype, shape, source, trainable.
         """
     @property
     def aliases(self) -> list[tuple[int, int]]:

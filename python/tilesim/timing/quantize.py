@@ -175,9 +175,9 @@ def _said(quantizer: Quantizer, calibrate: Any) -> str:
     if scheme.wide:
         text += ", a scale for each 128 elements; activations in 16 bits"
     elif calibrate is None:
-        text += " and the activations that they meet, with scales of 1: times hold, values do not"
+        text += " and activations of products, with scales of 1: times hold, values do not"
     else:
-        text += " and the activations that they meet, with scales from calibration data"
+        text += " and activations of products, with scales from calibration data"
     if quantizer.kept:
         text += f"; in loops and branches weights alone: {', '.join(quantizer.kept[:3])}"
         text += f" and {len(quantizer.kept) - 3} more" if len(quantizer.kept) > 3 else ""

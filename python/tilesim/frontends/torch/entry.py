@@ -114,7 +114,7 @@ def from_transformers(
     """
     need("torch", "torch")
     need("transformers", "torch")
-    from .pretrained import from_transformers as build
+    from ..pretrained import from_transformers as build
 
     context, batch = whole("context", context, 1), whole("batch", batch, 1)
     image = None if image is None else whole("image", image, 1)

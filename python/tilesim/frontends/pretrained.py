@@ -12,11 +12,11 @@ import transformers
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from transformers import cache_utils, initialization
 
-from ...base.arguments import dtype_name
-from ...base.dtypes import FLOATS
-from ...base.errors import Unsupported, nearest, shown, unsupported, user_error
-from ...graph import Graph
-from .frontend import export, read
+from ..base.arguments import dtype_name
+from ..base.dtypes import FLOATS
+from ..base.errors import Unsupported, nearest, shown, unsupported, user_error
+from ..graph import Graph
+from .torch.frontend import export, read
 
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
 ACCEPTED = (
@@ -322,7 +322,8 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
         kind = model.config.model_type
         raise user_error(f"{kind} writes no text token by token", place="phase", value="decode", allowed="prefill")
     _words(model, context, batch)
-    shapes = [tuple(((batch, t.shape[1], context, t.shape[3]), t.dtype) for t in pair) for pair in _first_keys(model)]
+    pairs = _first_keys(model)
+    shapes = [(_held(keys, batch, context), _held(values, batch, context)) for keys, values in pairs]
     step = _Step(model, shapes, context - 1, mode)
     program = export(step, (torch.zeros((batch, 1), dtype=torch.int64),))
     graph = read(program, str(model.config.model_type), results=["logits"])[0]
