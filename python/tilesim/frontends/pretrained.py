@@ -193,7 +193,7 @@ def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
         what = f"a model that reads '{main}' is read with its own arguments"
         raise unsupported(what, place=type(model).__name__, suggestion="ts.from_torch(model, kwargs={...})")
     text = main == "input_ids"
-    what = f"prefill of {context}" if text else "one pass"
+    what = f"prefill of {context:,}" if text else "one pass"
     if kwargs.get("use_cache"):
         try:
             return _said(_named(model, kwargs), model, batch, what)
@@ -251,7 +251,8 @@ def _keeps(model: Any) -> bool:
 def _said(graph: Graph, model: Any, batch: int, what: str) -> Graph:
     dtype = dtype_name(_dtype_of(model))
     graph.name = str(model.config.model_type)
-    graph.assumptions.append(f"{type(model).__name__}, {dtype}, batch {batch}, {what}")
+    graph.setting = f"{dtype}, batch {batch:,}, {what}"
+    graph.assumptions.append(f"{type(model).__name__} of transformers {transformers.__version__}, {graph.setting}")
     return graph
 
 
@@ -327,7 +328,7 @@ def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
     step = _Step(model, shapes, context - 1, mode)
     program = export(step, (torch.zeros((batch, 1), dtype=torch.int64),))
     graph = read(program, str(model.config.model_type), results=["logits"])[0]
-    return _said(graph, model, batch, f"decode at {context}")
+    return _said(graph, model, batch, f"decode at {context:,}")
 
 
 def _held(tensor: Any, batch: int, context: int) -> tuple[tuple[int, ...], Any]:

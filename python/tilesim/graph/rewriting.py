@@ -53,7 +53,7 @@ class Rewriter:
         self._write(str(self.core.main), True)
         graph = self.whole.build()
         graph.defaults.update(self.old.defaults)
-        graph.assumptions = list(self.old.assumptions)
+        graph.assumptions, graph.setting = list(self.old.assumptions), self.old.setting
         return graph
 
     def input(self, function: Function, number: int, row: Row) -> Tensor:

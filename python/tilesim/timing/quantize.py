@@ -122,6 +122,7 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     if not quantizer.count:
         raise user_error("the graph has no products to quantize", place=plain.name, value="none has a weight")
     made.assumptions.append(_said(quantizer, calibrate))
+    made.setting = f"{made.setting}, quantized to {name}" if made.setting else f"quantized to {name}"
     return made
 
 

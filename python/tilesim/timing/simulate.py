@@ -235,6 +235,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         text = f"memory.capacity is not enforced: {over[0]} on {over[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
+    if program.graph is not None and program.graph.setting:
+        data["setting"] = program.graph.setting
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
         if counts["misses"] and latencies.source != "closed form":
