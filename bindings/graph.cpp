@@ -148,6 +148,11 @@ py::dict weight_dict(const Weight& weight) {
   result["shape"] = to_tuple(weight.type.shape);
   result["source"] = sources[static_cast<std::size_t>(weight.source)];
   result["trainable"] = weight.trainable;
+  if (weight.source == Weight::Source::random) {
+    result["seed"] = weight.seed;
+    result["scale"] = weight.scale;
+    result["offset"] = weight.offset;
+  }
   return result;
 }
 

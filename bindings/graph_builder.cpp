@@ -189,7 +189,12 @@ void bind_values(BuilderClass& type) {
           py::arg("byte_offset") = 0, py::arg("trainable") = true, py::arg("share") = false,
           "A weight: from an array, from a file (path), or random: uniform in offset ± scale. Equal names share it. "
           "share: refer to the array's memory (row-major arrays) instead of copying it.")
-
+      .def(
+          "adopt",
+          [](PyBuilder& self, const bindings::GraphValue& graph, const std::string& name) {
+            return self.builder().weight(name, graph->weights.at(name));
+          },
+          py::arg("graph"), py::arg("name"), "A weight of another graph, under its name; its elements are not copied.")
       .def(
           "scalar",
           [](PyBuilder& self, double value, const std::string& dtype) {

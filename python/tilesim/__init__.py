@@ -29,6 +29,7 @@ from .study.why import Why
 from .timing.accuracy import accuracy
 from .timing.execution import execute, reference, verify
 from .timing.latencies import TileLatencies
+from .timing.quantize import quantize
 from .timing.residency import Residency, residency
 from .timing.simulate import compile, run, simulate
 
@@ -36,7 +37,15 @@ if TYPE_CHECKING:
     from .analytic.best import best_schemes
     from .analytic.calibrate import calibrate
     from .analytic.crossover import crossover
-    from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
+    from .frontends import (
+        from_jax,
+        from_onnx,
+        from_pytorch_ir,
+        from_stablehlo,
+        from_torch,
+        from_transformers,
+        to_pytorch_ir,
+    )
 
 __all__ = [
     "Coverage",
@@ -79,6 +88,7 @@ __all__ = [
     "from_pytorch_ir",
     "from_stablehlo",
     "from_torch",
+    "from_transformers",
     "fusion_rules",
     "gradient",
     "lower_bound",
@@ -89,6 +99,7 @@ __all__ = [
     "network",
     "optimize",
     "profile",
+    "quantize",
     "reference",
     "residency",
     "roofline",
@@ -102,7 +113,15 @@ __all__ = [
     "workloads",
 ]
 
-_FRONT_ENDS = ("from_jax", "from_onnx", "from_pytorch_ir", "from_stablehlo", "from_torch", "to_pytorch_ir")
+_FRONT_ENDS = (
+    "from_jax",
+    "from_onnx",
+    "from_pytorch_ir",
+    "from_stablehlo",
+    "from_torch",
+    "from_transformers",
+    "to_pytorch_ir",
+)
 __getattr__ = lazy(
     __name__,
     {

@@ -238,6 +238,10 @@ class Builder:
     """
     def __init__(self, graph: Graph, name: str = 'main') -> None:
         ...
+    def adopt(self, graph: Graph, name: str) -> int:
+        """
+        A weight of another graph, under its name; its elements are not copied.
+        """
     def alias(self, output: typing.SupportsInt | typing.SupportsIndex, input: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
         Output number `output` overwrites input number `input`.

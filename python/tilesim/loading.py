@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from . import _core, frontends, models, workloads
 from .base.arguments import is_size
 from .base.errors import nearest, path_text, shown, user_error
-from .frontends.torch.entry import from_torch, is_module
+from .frontends.torch.entry import from_torch, from_transformers, is_module, is_pretrained
 from .graph import Graph
 from .graph.passes import chosen
 from .program.program import Program
@@ -19,6 +21,7 @@ __all__ = ["GraphLike", "as_graph", "load", "load_graph", "product"]
 MLIR = (".mlir", ".mlirbc", ".stablehlo")
 ENDINGS = (".json", ".tsim", ".onnx", *MLIR)
 WEIGHTS = (".pt", ".pth", ".safetensors", ".npz", ".bin", ".gguf")
+CONFIGURATION = 1 << 20  # bytes of a config.json at most
 PRODUCT = "matmul:M,N,K or matmul:M,N,K,dtype"
 GraphLike = Graph | Program | str | os.PathLike[str]
 
@@ -30,8 +33,9 @@ def as_graph(model: Any, args: Any = ()) -> Graph:
 
     Args:
         model: a Graph; a compiled program with its graph; a torch.nn.Module (then `args` are its arguments); a
-            network's name, "matmul:M,N,K[,dtype]", or the path of a file that `tilesim run` takes.
-        args: arguments of a module.
+            model or configuration of transformers, which need none (prefill of 200 tokens); a network's name,
+            "matmul:M,N,K[,dtype]", or the path of a file that `tilesim run` takes.
+        args: arguments of a module: by position, or a dictionary by name.
 
     Returns:
         The graph; of one that the caller holds a copy, which stays as it is whatever passes other threads run on it.
@@ -43,8 +47,13 @@ def as_graph(model: Any, args: Any = ()) -> Graph:
         return model.copy()
     if isinstance(model, Program):
         return _graph_of(model, model.core.name).copy()
+    nothing = args is None or (isinstance(args, (tuple, list)) and not args)
+    if is_pretrained(model) and (nothing or not is_module(model)):
+        return from_transformers(model)
     if is_module(model):
-        if args is None or (isinstance(args, (tuple, list)) and not args):
+        if isinstance(args, Mapping):
+            return from_torch(model, (), {str(name): value for name, value in args.items()})
+        if nothing:
             what = "a module needs example inputs: shapes come from them"
             call = f"ts.from_torch(module, (x,)) or ts.run(module, (x,)), x a tensor for {type(model).__name__}.forward"
             raise user_error(what, value=type(model).__name__, suggestion=f"Write {call}")
@@ -127,12 +136,14 @@ def _load(
 ) -> Graph | Program:
     path = Path(what)
     if path.suffix.lower() not in ENDINGS:
-        if ":" in what and not os.path.exists(path):
+        if ":" in what and not what.startswith("hf:") and not os.path.exists(path):
             _refuse("a product has no tokens and no phases", what, context=context, phase=phase)
             return product(what, batch, dtype)
         if path.suffix.lower() in WEIGHTS:
             remedy = "Read the module in Python (ts.run(module, args)), or export it with torch.onnx.export"
             raise user_error("a file of weights holds no operations", place=what, suggestion=remedy)
+        if what.startswith("hf:") or os.path.isfile(path / "config.json"):
+            return _pretrained(what.removeprefix("hf:"), batch, context, phase, dtype)
         if os.path.exists(path) or "/" in what:
             found = "a directory" if os.path.isdir(path) else "no such file"
             found = (path.suffix or "no ending") if os.path.isfile(path) else found
@@ -143,8 +154,23 @@ def _load(
             "a directory" if os.path.isdir(path) else "a pipe or a device" if os.path.exists(path) else "no such file"
         )
         raise user_error("the file cannot be read", place=what, value=found, allowed="a regular file")
+    if path.suffix.lower() == ".json" and _describes_model(path):
+        return _pretrained(what, batch, context, phase, dtype)
     _refuse("a file has its phase and dtypes", what, phase=phase, dtype=dtype)
     return _file(path, batch, context, passes)
+
+
+def _describes_model(path: Path) -> bool:
+    """Whether a .json is the configuration of a model of transformers."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8")) if path.stat().st_size < CONFIGURATION else None
+    except (OSError, ValueError, RecursionError):
+        return False  # its own reader says what is wrong
+    return isinstance(found, dict) and "schema" not in found and isinstance(found.get("model_type"), str)
+
+
+def _pretrained(what: str, batch: int, context: int | None, phase: str | None, dtype: str | None) -> Graph:
+    return from_transformers(what, phase or "prefill", context or 200, batch, dtype)
 
 
 def _refuse(why: str, place: str, **given: Any) -> None:

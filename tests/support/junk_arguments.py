@@ -242,6 +242,8 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.from_onnx": {"source": a_onnx},
     "ts.frontends.symbolic_sizes": {"source": a_onnx, "context": lambda: None},
     "ts.from_torch": {"args": a_torch_args},
+    "ts.from_transformers": {"model": lambda: "gpt2", "phase": lambda: "decode", "context": lambda: 4},
+    "ts.quantize": {"graph": lambda: ts.workloads.matmul(4, 4, 4), "dtype": lambda: "i8", "calibrate": lambda: None},
     "ts.Estimate.load": {"path": lambda: "result.json"},
     "ts.Estimate.report": {"path": lambda: "written.html"},
     "ts.from_pytorch_ir": {"source": a_pytorch_ir},

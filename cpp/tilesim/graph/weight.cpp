@@ -2,6 +2,7 @@
 #include <sys/mman.h>
 
 #include <bit>
+#include <cmath>
 #include <cstring>
 
 #include "tilesim/base/error.hpp"
@@ -31,7 +32,8 @@ std::uint64_t hash(const std::string& text) {  // FNV-1a
   return value;
 }
 
-/// Floats: uniform in offset ± scale. Integers: -4 to 4 (unsigned: 0 to 7). bool: one bit.
+/// Floats: uniform in offset ± scale, and so are integers of a scale from 1 on, rounded: codes of such floats. Other
+/// integers: -4 to 4 (unsigned: 0 to 7). bool: one bit.
 Array random_array(const Weight& weight, const std::string& name) {
   const std::uint64_t stream = mix(mix(static_cast<std::uint64_t>(weight.seed)) ^ hash(name));
   const auto bits_at = [&](std::int64_t i) {
@@ -52,10 +54,13 @@ Array random_array(const Weight& weight, const std::string& name) {
   }
   Array values(floating ? DType::f64 : DType::i64, weight.type.shape);
   const bool is_signed = dtype_class(dtype) == DTypeClass::signed_integer;
+  const bool codes = !floating && dtype != DType::boolean && weight.scale >= 1;
   for (std::int64_t i = 0; i < values.size(); ++i) {
     if ((i & 0xFFFF) == 0) worked(0x10000);
     if (floating) {
       values.as<double>()[i] = number(i);
+    } else if (codes) {
+      values.as<std::int64_t>()[i] = std::llrint(number(i));
     } else {
       const std::uint64_t range = dtype == DType::boolean ? 2 : is_signed ? 9 : 8;
       values.as<std::int64_t>()[i] = static_cast<std::int64_t>((bits_at(i) >> 1) % range) - (is_signed ? 4 : 0);

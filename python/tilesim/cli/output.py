@@ -16,6 +16,8 @@ __all__ = ["Output"]
 
 LONG_WITH_BANKS = 4_000_000_000
 """Bytes moved beyond which changed machines are not simulated unless asked for: some ten seconds each."""
+LONG_IN_TILES = 200_000_000
+"""Tile operations beyond which they are not either: the same."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,8 @@ class Output:
         if self.quiet or self.advice is False:
             return
         long = result.data["fidelity"].get("memory") == "bank" and result.memory_bytes > LONG_WITH_BANKS
+        long = long or result.data.get("tile_operations", 0) > LONG_IN_TILES
         if not long or self.advice:
             advise(result)
             return
-        say(["", *wrapped("Changed machines were not simulated, which takes long with banks: --advice does it.")])
+        say(["", *wrapped("Changed machines were not simulated, which takes long: --advice does it.")])

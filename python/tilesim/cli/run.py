@@ -20,6 +20,7 @@ from ..program.data_sources import opened
 from ..program.program import Program
 from ..timing.accuracy import accuracy
 from ..timing.execution import verify
+from ..timing.quantize import quantize, sample
 from ..timing.simulate import compile, simulate
 from . import complete
 from .estimated import run_estimate
@@ -136,6 +137,14 @@ def run(
     context: Context = None,
     phase: Phase = None,
     dtype: Dtype = None,
+    quantize_: Annotated[
+        str | None,
+        typer.Option(
+            "--quantize",
+            help="Products in i8, fp8 or w4a16; scales are 1, or calibrated with --accuracy.",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = None,
     passes: Annotated[
         str | None,
         typer.Option(
@@ -287,6 +296,9 @@ def run(
         check_writable(report)  # before any work
     with step(f"reading {model}"):
         loaded = load(model, batch, context, phase, dtype, passes)
+        wide = loaded
+        if quantize_:
+            loaded = quantize(loaded, quantize_, sample(loaded, seed=seed) if accuracy_ else None)
     own = loaded.machine if isinstance(loaded, Program) else None
     named = load_target(machine or own or "tpu-v3")
     out = Output(json_, report, quiet, advice, everything)
@@ -318,7 +330,9 @@ def run(
         with step("executing, and in f32"):
             errors = accuracy(
                 program,
-                None if accuracy_ == "f32" else load(accuracy_, batch, context, phase, dtype, passes),
+                (wide if quantize_ else None)
+                if accuracy_ == "f32"
+                else load(accuracy_, batch, context, phase, dtype, passes),
                 seed=seed,
             )
     with step(f"simulating {target.name}"):

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .pytorch_ir.reader import from_pytorch_ir, is_pytorch_ir
     from .pytorch_ir.writer import to_pytorch_ir
     from .stablehlo.entry import from_jax, from_stablehlo
-    from .torch.entry import from_torch
+    from .torch.entry import from_torch, from_transformers
 
 __all__ = [
     "from_jax",
@@ -17,6 +17,7 @@ __all__ = [
     "from_pytorch_ir",
     "from_stablehlo",
     "from_torch",
+    "from_transformers",
     "is_pytorch_ir",
     "symbolic_sizes",
     "to_pytorch_ir",
@@ -30,6 +31,7 @@ __getattr__ = lazy(
         "from_pytorch_ir": ".pytorch_ir.reader",
         "from_stablehlo": ".stablehlo.entry",
         "from_torch": ".torch.entry",
+        "from_transformers": ".torch.entry",
         "is_pytorch_ir": ".pytorch_ir.reader",
         "symbolic_sizes": ".onnx.entry",
         "to_pytorch_ir": ".pytorch_ir.writer",

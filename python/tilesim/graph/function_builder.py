@@ -38,6 +38,7 @@ class FunctionBuilder:
         self.graph: Graph = Graph() if parent is None else parent.graph
         self.dtype = dtype_name(dtype)
         self.function_name = "main" if parent is None else name
+        self.stem = ""  # of operations that are given no name; front ends set it to their node's
         if parent is None:
             self.graph.name = name
         self.core = _core.Builder(self.graph.core, self.function_name)
@@ -191,7 +192,9 @@ class FunctionBuilder:
         """
         if kind not in _kinds():
             raise _unknown_kind(kind, self)
-        values = self.core.op(kind, [self._value(operand) for operand in operands], attributes, name, results)
+        values = self.core.op(
+            kind, [self._value(operand) for operand in operands], attributes, name or self.stem, results
+        )
         tensors = tuple(Tensor(self, value) for value in values)
         return tensors[0] if len(tensors) == 1 else tensors
 
@@ -228,7 +231,7 @@ class FunctionBuilder:
         Raises:
             UserError: for an unknown function or operands that do not fit.
         """
-        return Tensor(self, self.core.elementwise(function, [self._value(operand) for operand in operands], name))
+        return Tensor(self, self.core.elementwise(function, [self._value(x) for x in operands], name or self.stem))
 
     def matmul(self, a: Tensor, b: Tensor, bias: Tensor | None = None, name: str = "") -> Tensor:
         """numpy's matmul, plus bias.
@@ -245,7 +248,7 @@ class FunctionBuilder:
         Raises:
             UserError: for shapes or dtypes that do not fit.
         """
-        return Tensor(self, self.core.matmul(self._value(a), self._value(b), self._value(bias), name))
+        return Tensor(self, self.core.matmul(self._value(a), self._value(b), self._value(bias), name or self.stem))
 
     def concat(self, tensors: Sequence[Tensor], axis: int = 0, name: str = "") -> Tensor:
         """Tensors one after the other.

@@ -50,6 +50,8 @@ class Graph:
         self.defaults: dict[str, NDArray[Any]] = {}
         #: what reading the model had to assume (open sizes); results repeat it among their approximations
         self.assumptions: list[str] = []
+        #: dtype, batch and phase in words, of a network that was built by name; the headline of a result says it
+        self.setting = ""
         #: False for a graph of which only what passes made of it is known
         self.source_known = True
 
@@ -157,7 +159,7 @@ class Graph:
         core, changes, source = self._state
         other._state = _State(core.copy(), Changes(changes), source)
         other.defaults.update(self.defaults)
-        other.assumptions = list(self.assumptions)
+        other.assumptions, other.setting = list(self.assumptions), self.setting
         other.source_known = self.source_known
         return other
 

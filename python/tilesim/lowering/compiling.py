@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _core
-from .._core import Unsupported
+from .._core import Unsupported, UserError
 from ..base.arguments import whole
 from ..base.checked import checked
 from ..base.errors import shown, unsupported
@@ -25,6 +25,7 @@ from ..program.program import Program
 from .placer import compile_mixed
 from .profile import lowered_as, way_of
 from .residency import wished
+from .smallest import with_smallest
 from .zero_tiles import check_formats, with_own_weights, with_zero_tiles
 
 __all__ = ["compile"]
@@ -170,6 +171,10 @@ def compile(
         program = compile(counted(graph, known), machine, capacity=capacity, **options)
         program.ended_by_data(graph, known, {**options, "trips": known})
         return program
+
+    def for_another(other: Machine) -> Program:
+        return _compiled(graph, other, other, options, stays)
+
     try:
         if not place:
             program = _compiled(graph, machine, target, options, stays)
@@ -179,7 +184,9 @@ def compile(
             return program
     except Unsupported as error:
         if fallback == "error":
-            raise _with_remedy(error) from None
+            raise with_smallest(_with_remedy(error), target, for_another) from None
+    except UserError as error:
+        raise with_smallest(error, target, for_another) from None
     if sort is not None:
         raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
     return _mixed(graph, target, options, stays)

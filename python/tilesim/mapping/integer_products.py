@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..graph.graph import Graph
+from ..graph.ragged_integers import sum_ragged_integers
 from ..machine.machine import Machine
 
 
@@ -20,4 +21,5 @@ def with_integer_products(graph: Graph, machine: Machine) -> Graph:
     if not rates.get("i8"):
         return graph
     changed = graph.copy()
-    return changed if changed.optimize("integer_products") else graph
+    found = bool(changed.optimize("integer_products"))
+    return changed if sum_ragged_integers(changed) or found else graph

@@ -400,8 +400,10 @@ class Result:
             Cycles, time, bottleneck and bytes in one line; with a host, its share of the time.
         """
         host = f", {self.host_share:.0%} of the time on the host and its link" if self.host_share > 0 else ""
+        setting = f", {self.data['setting']}," if self.data.get("setting") else ""
+        where = f"{self.data['program']}{setting} on {self.data['machine']}"
         return (
-            f"{self.data['program']} on {self.data['machine']}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
+            f"{where}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
             f"{amount(self.memory_bytes)} moved{host}"
             + (f", {amount(self.remote_bytes)} between regions" if self.local_bytes else "")

@@ -39,6 +39,8 @@ from .execution import verify as verify_program
 from .latencies import TileLatencies
 from .mixed_run import simulate_parts
 from .options import SimulateOptions, divided, said
+from .quantize import quantize as quantized
+from .quantize import sample
 from .residency import capacity_of, residency
 
 __all__ = ["compile", "run", "simulate"]
@@ -221,6 +223,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         text = f"memory.capacity is not enforced: {over[0]} on {over[1]}; compile with capacity='error' to refuse it"
         data["approximations"].append(text)
     data["approximations"] += [*(program.graph.assumptions if program.graph is not None else []), *program.loops_said]
+    if program.graph is not None and program.graph.setting:
+        data["setting"] = program.graph.setting
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
         if latencies.source != "closed form":
@@ -295,6 +299,7 @@ def run(
     memory: str | None = None,
     network: str | None = None,
     accuracy: bool | GraphLike = False,
+    quantize: str | None = None,
     **options: Any,
 ) -> Result:
     """The first minute: compile and simulate with defaults.
@@ -312,6 +317,8 @@ def run(
         network: as for `simulate`; the program is compiled for it too.
         accuracy: of a quantized graph: `Result.accuracy` has the errors against it in f32, as `ts.accuracy` finds them
             (True), or against this graph.
+        quantize: "i8", "fp8" or "w4a16": products as `ts.quantize` makes them, with scales of 1. With accuracy they
+            are calibrated with the arguments or the random inputs, and accuracy=True is against the graph as given.
         options: any other option of `compile` (mapping, fuse, contexts, fallback, place, ...) or of `simulate`
             (tensors, resident, placement, latencies, replay), by its name there; with a device of `estimate`.
 
@@ -325,6 +332,9 @@ def run(
     target = load_target(machine)
     compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, compile, simulate)
     graph = as_graph(model, args)
+    if quantize is not None:
+        calibrate = None if accuracy is False else sample(graph, args or None)
+        accuracy, graph = graph if accuracy is True else accuracy, quantized(graph, quantize, calibrate)
     if isinstance(target, Device):
         asked: dict[str, Any] = {"verify": verify, "timeline": timeline, "memory": memory}
         asked |= {"network": network, "accuracy": accuracy}

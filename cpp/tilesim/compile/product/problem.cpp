@@ -300,8 +300,8 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
     if (is_float(known)) real = name(known);
   }
   const std::string remedy =
-      real.empty() ? "These arrays need quantized operands: convert them (x.convert), or read a model that "
-                     "is quantized already"
+      real.empty() ? "These arrays need quantized operands: quantize the workload (ts.quantize(graph, 'i8'), "
+                     "--quantize i8), or read a model that is quantized already"
                    : "Build the workload with another dtype (dtype='" + real + "', --dtype " + real +
                          "), or convert the operands (x.convert)";
   throw CannotRun(op, Lack::dtype,

@@ -11,7 +11,8 @@ std::vector<TensorType> infer_ragged(const Op& op, Types operands, const Graph&)
   const TensorType &a = *operands[0], &b = *operands[1], &sizes = *operands[2];
   want_rank(a, 2, "a");
   want_rank(b, 3, "b");
-  want_float(a, "a");
+  const bool codes = a.dtype == DType::i8;  // their sums are i32
+  if (!codes) want_float(a, "a");
   want_dtype(b, a.dtype, "b");
   want_integer(sizes, "group_sizes");
   want_shape(sizes, {b.shape[0]}, "group_sizes");
@@ -19,7 +20,7 @@ std::vector<TensorType> infer_ragged(const Op& op, Types operands, const Graph&)
   const std::int64_t depth = b.shape[transposed ? 2 : 1], width = b.shape[transposed ? 1 : 2];
   if (a.shape[1] != depth)
     refuse("the contracted axes of a and b differ in extent", to_string(a) + " and " + to_string(b), "equal extents");
-  return {{a.dtype, {a.shape[0], width}}};
+  return {{codes ? DType::i32 : a.dtype, {a.shape[0], width}}};
 }
 
 Flops ragged_flops(const Op&, Types operands, std::span<const TensorType> results) {

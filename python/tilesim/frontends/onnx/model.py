@@ -147,6 +147,7 @@ class ModelReader(StoredTensors):
             opset = (opsets or self.opsets).get(domain, 1)
             node = Node(proto, self.attributes(proto, given or {}), opset)
             scope.builder.core.set_source(node.place)
+            scope.builder.stem = node.path
             try:
                 results = self.step(scope, node)
             except Unsupported as error:

@@ -105,6 +105,12 @@ class Node:
         name = self.proto.name or (self.outputs[0] if self.outputs else "")
         return f"{self.domain + '.' if self.domain else ''}{self.op} '{name}'"
 
+    @property
+    def path(self) -> str:
+        """The name as the path of a module: "/blocks.0/fc1/MatMul" is blocks.0.fc1; empty for a node without a name."""
+        parts = [part for part in str(self.proto.name).split("/") if part]
+        return ".".join(parts[:-1] if len(parts) > 1 and parts[-1].partition("_")[0] == self.op else parts)
+
     def get(self, name: str, fallback: Any = None) -> Any:
         """An attribute."""
         return self.attributes.get(name, fallback)

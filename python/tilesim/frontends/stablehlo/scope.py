@@ -76,6 +76,22 @@ def placed(error: Unsupported) -> Unsupported:
     return error
 
 
+def path_of(source: str) -> str:
+    """The scopes of the user's function around an operation: "jit(f)/layer1/dot_general (f.py:3)" is layer1.
+
+    Args:
+        source: of the operation.
+
+    Returns:
+        Their names with dots between; empty where there are none.
+    """
+    name, file, _ = source.partition(" (")
+    parts = [part for part in name.split("/") if part] if file or source.startswith("jit(") else []
+    while parts and parts[0].startswith(("jit(", "pjit(")):
+        parts.pop(0)
+    return ".".join(parts[:-1])
+
+
 class Scope(Building):
     """Values of one function under construction."""
 
@@ -140,7 +156,9 @@ class Scope(Building):
             reason = EXCLUDED.get(name.replace("mhlo.", "stablehlo."), "")
             why = f" ({reason})" if reason else ""
             raise placed(Unsupported(f"{place_of(op)}: no meaning for operation '{name}'{why}"))
-        self.builder.core.set_source(source_of(op))
+        source = source_of(op)
+        self.builder.core.set_source(source)
+        self.builder.stem = path_of(source)
         try:
             results = handler(self, op.operation)
         except Unsupported as error:

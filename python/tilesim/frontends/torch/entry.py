@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ...base.arguments import whole
 from ...base.checked import checked
 from ...base.extras import need
 from ...graph import Graph
 
-__all__ = ["from_torch", "is_module"]
+__all__ = ["from_torch", "from_transformers", "is_module", "is_pretrained"]
 
 
 def is_module(value: Any) -> bool:
@@ -59,3 +60,62 @@ def from_torch(
     from .frontend import from_torch as build
 
     return build(module, args, kwargs, name=name, strict=strict, functions=functions, passes=passes, fixed=fixed)
+
+
+def is_pretrained(value: Any) -> bool:
+    """Whether a value is a model or configuration of transformers, found out without importing that.
+
+    Args:
+        value: anything.
+
+    Returns:
+        Whether it is.
+    """
+    names = {f"{base.__module__.partition('.')[0]}.{base.__name__}" for base in type(value).__mro__}
+    return not names.isdisjoint(
+        ("transformers.PreTrainedModel", "transformers.PretrainedConfig", "transformers.PreTrainedConfig")
+    )
+
+
+@checked("model")
+def from_transformers(
+    model: Any,
+    phase: str = "prefill",
+    context: int = 200,
+    batch: int = 1,
+    dtype: str | None = None,
+    image: int | None = None,
+) -> Graph:
+    """A graph of a model of Hugging Face's transformers, from its configuration or the model itself.
+
+    A model that writes text reads `context` tokens in phase prefill, and gives the logits of each and the keys and
+    values of all layers (cache.0.keys, ...). In phase decode it reads token number `context` against a static cache of
+    that length, which holds the earlier ones: past.0.keys, ... are inputs, updated in place. A model that reads text
+    reads `context` tokens; one that reads images, images of its own size; of an encoder with a decoder the encoder is
+    read. Nothing is fetched from the hub. Of a configuration no weight is held: they are random, made when something
+    reads them.
+
+    Args:
+        model: a transformers.PretrainedConfig; a model, which keeps its weights; a model type ("gpt2", "llama", ...:
+            its default configuration); or the path of a config.json, or of a folder that holds one.
+        phase: "prefill" or "decode".
+        context: tokens.
+        batch: texts or images.
+        dtype: of weights, activations and cache; none: the configuration's, f32 where it has none.
+        image: height and width in elements; none: the configuration's.
+
+    Returns:
+        The graph. Its `assumptions` name the class, dtype and phase.
+
+    Raises:
+        UserError: when torch or transformers is missing, for an unknown type or phase, more tokens than positions, a
+            file that is no configuration.
+        Unsupported: for a model that torch.export cannot read, or whose state is no cache of keys and values (decode).
+    """
+    need("torch", "torch")
+    need("transformers", "torch")
+    from ..pretrained import from_transformers as build
+
+    context, batch = whole("context", context, 1), whole("batch", batch, 1)
+    image = None if image is None else whole("image", image, 1)
+    return build(model, phase, context, batch, dtype, image)

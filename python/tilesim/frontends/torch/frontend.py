@@ -121,7 +121,8 @@ def _refused(error: Exception, what: str, place: str) -> Exception:
     if "DataDependent" in name or "data-dependent" in str(error):
         what, suggestion = what + ": its control flow depends on data", _DATA_DEPENDENT
     elif "Cache" in str(error) or "lifted_tensor" in str(error):
-        suggestion = "wrap the module so that it takes and gives the cache's keys and values as tensors"
+        suggestion = "take ts.from_transformers(model, phase='decode'), or wrap the module so that it takes and "
+        suggestion += "gives the cache's keys and values as tensors"
     return unsupported(what, place=place, value=f"{name}: {lines[0] if lines else ''}", suggestion=suggestion)
 
 
@@ -261,10 +262,11 @@ def read(
     fixed: Fixed = (),
     names: Mapping[str, str] | None = None,
     foreign: bool = False,
+    results: Sequence[str] = (),
 ) -> tuple[Graph, Importer]:
     """The graph, and what became of the program's inputs and outputs."""
     program = decomposed(program)
-    importer = Importer(program, name, functions, fixed_values(program, fixed), names, foreign)
+    importer = Importer(program, name, functions, fixed_values(program, fixed), names, foreign, results)
     graph = importer.run()
     graph.remove_dead_code()
     graph.optimize(passes, without=["layers"])  # the importer finds those by the modules' names

@@ -60,8 +60,10 @@ class Importer:
         fixed: Mapping[str, Any] | None = None,
         names: Mapping[str, str] | None = None,
         foreign: bool = False,
+        results: Sequence[str] = (),
     ) -> None:
         self.program, self.functions, self.fixed, self.names = program, functions, fixed or {}, names or {}
+        self.results = list(results)  # names of what the module returns; torch's own for the rest
         self.foreign, self.folded = foreign, 0
         self.codes: set[Any] = set()  # nodes that are known and come from bits of words
         self.words: dict[int, Any] = {}  # integers that come from bits, by identity
@@ -357,7 +359,7 @@ class Importer:
         self.node = None
         stored = [value for node, value in self.values.items() if node.op == "placeholder"]
         self._given.update(value.value for value in stored if isinstance(value, Tensor))
-        for _, node in users:
+        for number, (_, node) in enumerate(users):
             empty = isinstance(node, torch.fx.Node) and self.values[node] is None
             if empty and node.meta.get("val") is not None:
                 self.node = node
@@ -365,7 +367,8 @@ class Importer:
             if not isinstance(node, torch.fx.Node) or empty:
                 self.returned.append(("", self.value(node)))
             else:
-                self.returned.append((self._output(node, node.name), None))
+                name = self.results[number] if number < len(self.results) else node.name
+                self.returned.append((self._output(node, name), None))
         for spec, node in changed:
             if spec.kind == OutputKind.TOKEN:
                 continue

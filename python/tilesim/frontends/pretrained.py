@@ -1,0 +1,347 @@
+"""Models of Hugging Face's transformers by their configuration, in prefill and decode."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+import transformers
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from transformers import cache_utils, initialization
+
+from ..base.arguments import dtype_name
+from ..base.dtypes import FLOATS
+from ..base.errors import Unsupported, nearest, shown, unsupported, user_error
+from ..graph import Graph
+from .torch.frontend import export, read
+
+TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
+ACCEPTED = (
+    "a PretrainedConfig, a model, a model type as 'llama', the path of a folder with config.json, or of that file"
+)
+
+
+def from_transformers(
+    model: Any,
+    phase: str = "prefill",
+    context: int = 200,
+    batch: int = 1,
+    dtype: str | None = None,
+    image: int | None = None,
+) -> Graph:
+    """See `tilesim.from_transformers`."""
+    if phase not in ("prefill", "decode"):
+        near = nearest(phase, ("prefill", "decode"))
+        raise user_error("unknown phase", place="phase", value=shown(phase), allowed="prefill, decode", suggestion=near)
+    mode = None
+    if not isinstance(model, torch.nn.Module):
+        config = configuration(model)
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        model = _made(config, dtype, mode)
+    elif dtype is not None and TORCH[_float(dtype)] != _dtype_of(model):
+        what = "a model has its dtype: convert it (model.to(...)), or give its configuration"
+        raise user_error(what, place="dtype", value=dtype, allowed=str(_dtype_of(model)).removeprefix("torch."))
+    if not isinstance(model, transformers.PreTrainedModel):
+        remedy = "ts.from_torch(module, args) reads any other module"
+        raise user_error("this is no model of transformers", value=type(model).__name__, suggestion=remedy)
+    training = model.training
+    model.eval()
+    try:
+        graph = _decoded(model, context, batch, mode) if phase == "decode" else _read(model, context, batch, image)
+    finally:
+        model.train(training)
+    return graph
+
+
+def _float(dtype: str) -> str:
+    name = dtype_name(dtype)
+    if name not in TORCH:
+        allowed = ", ".join(TORCH)
+        raise user_error("a model has a dtype of floats", place="dtype", value=name, allowed=allowed)
+    assert name in FLOATS
+    return name
+
+
+def _dtype_of(model: Any) -> Any:
+    return next((p.dtype for p in model.parameters() if p.is_floating_point()), torch.float32)
+
+
+def configuration(model: Any) -> Any:
+    """What describes a model.
+
+    Args:
+        model: a PretrainedConfig, a model type, or a path.
+
+    Returns:
+        The PretrainedConfig.
+
+    Raises:
+        UserError: for anything else.
+    """
+    if isinstance(model, transformers.PretrainedConfig):
+        return model
+    if not isinstance(model, (str, os.PathLike)):
+        raise user_error("this is no model of transformers", value=type(model).__name__, allowed=ACCEPTED)
+    name = os.fspath(model)
+    if os.path.exists(name):
+        folder = name if os.path.isdir(name) else os.path.dirname(name) or "."
+        if os.path.isdir(name) and not os.path.isfile(os.path.join(name, "config.json")):
+            raise user_error("the folder has no config.json", place=name)
+        try:
+            return transformers.AutoConfig.from_pretrained(folder if os.path.isdir(name) else name)
+        except Exception as error:  # of many sorts, for a damaged file or an unknown type
+            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            raise user_error("this is no configuration of transformers", place=name, value=first) from error
+    known = list(transformers.models.auto.configuration_auto.CONFIG_MAPPING_NAMES)
+    if name not in known:
+        near = nearest(name, known)
+        remedy = near or "Models are not fetched from the hub: give a folder that holds the model's config.json"
+        raise user_error(
+            "unknown model type", value=f"'{name}'", allowed="gpt2, llama, mistral, ...", suggestion=remedy
+        )
+    return transformers.AutoConfig.for_model(name)
+
+
+def _class_of(config: Any) -> Any:
+    """The class that the configuration names, or the usual one of its type."""
+    for name in getattr(config, "architectures", None) or []:
+        if isinstance(found := getattr(transformers, name, None), type):
+            return found
+    auto, names = transformers, transformers.models.auto.modeling_auto
+    kind = str(config.model_type)
+    encoder = getattr(config, "is_encoder_decoder", False)
+    masked = kind in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
+    if kind in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not encoder and not masked:
+        return auto.AutoModelForCausalLM
+    return auto.AutoModel
+
+
+@contextmanager
+def _without_elements(mode: Any) -> Iterator[None]:
+    """Parameters get shapes and dtypes alone; buffers, as rotary frequencies, have their numbers."""
+    own = torch.nn.Module.register_parameter
+
+    def register(self: Any, name: str, param: Any) -> None:
+        own(self, name, param)
+        if param is not None and not isinstance(param, FakeTensor):
+            fake = mode.from_tensor(self._parameters[name].detach())
+            self._parameters[name] = torch.nn.Parameter(fake, requires_grad=False)
+
+    torch.nn.Module.register_parameter = register
+    try:
+        with initialization.no_init_weights():
+            yield
+    finally:
+        torch.nn.Module.register_parameter = own
+
+
+def _made(config: Any, dtype: str | None, mode: Any) -> Any:
+    own = getattr(config, "dtype", None) or torch.float32
+    own = getattr(torch, own, torch.float32) if isinstance(own, str) else own
+    wanted = TORCH[_float(dtype)] if dtype is not None else own
+    made = _class_of(config)
+    try:
+        with _without_elements(mode):
+            automatic = made.__name__.startswith("Auto")
+            model = (made.from_config if automatic else made._from_config)(config, dtype=wanted)
+        model.tie_weights()
+        return model
+    except Exception as error:  # of many sorts
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise user_error("transformers makes no model of this", value=config.model_type, allowed=first) from error
+
+
+def _words(model: Any, context: int, batch: int, mode: Any = None) -> Any:
+    config = model.config.get_text_config()
+    limit = getattr(config, "max_position_embeddings", None)
+    if isinstance(limit, int) and 0 < limit < context:
+        raise user_error("the model has fewer positions", place="context", value=str(context), allowed=f"1 to {limit}")
+    return torch.zeros((batch, context), dtype=torch.int64)
+
+
+def _vision(model: Any, batch: int, image: int | None) -> Any:
+    config = getattr(model.config, "vision_config", model.config)
+    size: Any = image or getattr(config, "image_size", 224)
+    high, wide = (size, size) if isinstance(size, int) else (int(size[0]), int(size[1]))
+    return torch.zeros((batch, getattr(config, "num_channels", 3), high, wide), dtype=_dtype_of(model))
+
+
+def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
+    """All tokens or the image at once; of an encoder with a decoder the encoder."""
+    config = model.config
+    if getattr(config, "is_encoder_decoder", False):
+        model, main = model.get_encoder(), model.main_input_name
+    else:
+        main = model.main_input_name
+    kwargs: dict[str, Any] = {}
+    if main == "pixel_values":
+        kwargs["pixel_values"] = _vision(model, batch, image)
+    elif main == "input_features":
+        config = model.config
+        steps = 2 * getattr(config, "max_source_positions", context // 2 or 1)
+        kwargs[main] = torch.zeros((batch, config.num_mel_bins, steps), dtype=_dtype_of(model))
+    elif main == "input_ids":
+        kwargs["input_ids"] = _words(model, context, batch)
+        if _both(model):
+            kwargs["pixel_values"] = _vision(model, batch, image)
+        elif _keeps(model):
+            kwargs["use_cache"] = True
+    else:
+        what = f"a model that reads '{main}' is read with its own arguments"
+        raise unsupported(what, place=type(model).__name__, suggestion="ts.from_torch(model, kwargs={...})")
+    text = main == "input_ids"
+    what = f"prefill of {context:,}" if text else "one pass"
+    if kwargs.get("use_cache"):
+        try:
+            return _said(_named(model, kwargs), model, batch, what)
+        except Unsupported:  # the state of other sorts of layers
+            kwargs["use_cache"] = False
+            what += " without the state that it leaves"
+    return _said(_named(model, kwargs), model, batch, what)
+
+
+def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
+    """A module's graph, with results by the names that the model gives them."""
+    program = export(model, (), kwargs)
+    leaves, count = _leaves(program), program.call_spec.out_spec.num_leaves
+    # A cache joins its tensors anew: small ones with a number each tell where it puts them.
+    marks = [torch.full([1] * getattr(leaf, "ndim", 0), float(i)) for i, leaf in enumerate(leaves)]
+    found = torch.utils._pytree.tree_unflatten(marks, program.call_spec.out_spec)
+    names = {int(value.flatten()[0]): name for name, value in _results(found)}
+    results = [names.get(i, f"result.{i}") for i in range(count)]
+    return read(program, str(model.config.model_type), results=results)[0]
+
+
+def _leaves(program: Any) -> list[Any]:
+    """What an exported program returns, flat and without elements."""
+    (last,) = [node for node in program.graph.nodes if node.op == "output"]
+    count = program.call_spec.out_spec.num_leaves
+    given = last.args[0][len(last.args[0]) - count :]
+    return [node.meta["val"] if isinstance(node, torch.fx.Node) else node for node in given]
+
+
+def _results(found: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Tensors by name, of dictionaries, lists and caches within each other."""
+    if isinstance(found, torch.Tensor):
+        yield prefix or "result", found
+    elif isinstance(found, cache_utils.Cache):
+        for i, layer in enumerate(found.layers):
+            for part in ("keys", "values"):
+                if isinstance(getattr(layer, part, None), torch.Tensor):
+                    yield f"cache.{i}.{part}", getattr(layer, part)
+    elif isinstance(found, (dict, list, tuple)):
+        pairs = found.items() if isinstance(found, dict) else enumerate(found)
+        for key, value in pairs:
+            yield from _results(value, f"{prefix}.{key}" if prefix else str(key))
+
+
+def _both(model: Any) -> bool:
+    """Whether it compares pictures with texts."""
+    return hasattr(model.config, "vision_config") and hasattr(model.config, "text_config") and not _keeps(model)
+
+
+def _keeps(model: Any) -> bool:
+    """Whether it writes text, and so has keys and values to keep."""
+    return bool(model.can_generate()) and not getattr(model.config, "is_encoder_decoder", False)
+
+
+def _said(graph: Graph, model: Any, batch: int, what: str) -> Graph:
+    dtype = dtype_name(_dtype_of(model))
+    graph.name = str(model.config.model_type)
+    graph.setting = f"{dtype}, batch {batch:,}, {what}"
+    graph.assumptions.append(f"{type(model).__name__} of transformers {transformers.__version__}, {graph.setting}")
+    return graph
+
+
+class _Slot(cache_utils.CacheLayerMixin):
+    """Keys and values of one layer in a fixed place, all but the last ones there already."""
+
+    is_compileable = True
+    is_sliding = False
+    keys: Any
+    values: Any
+
+    def __init__(self, keys: Any, values: Any, filled: int) -> None:
+        super().__init__()
+        self.keys, self.values, self.filled = keys, values, filled
+        self.is_initialized = True
+
+    def lazy_initialization(self, *given: Any, **named: Any) -> None:
+        """It is there already."""
+
+    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Writes the new ones into their place and gives all."""
+        place = torch.arange(self.filled, self.filled + key_states.shape[-2], device=key_states.device)
+        self.keys.index_copy_(2, place, key_states)
+        self.values.index_copy_(2, place, value_states)
+        return self.keys, self.values
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Keys that a mask covers, and the first of them."""
+        return self.filled + int(query_length), 0
+
+    def get_seq_length(self) -> int:
+        """Tokens that are there."""
+        return self.filled
+
+    def get_max_length(self) -> int:
+        """Tokens that it has room for."""
+        return int(self.keys.shape[2])
+
+    get_max_cache_shape = get_max_length
+
+
+class _Step(torch.nn.Module):
+    """One token against a static cache that holds the earlier ones."""
+
+    def __init__(self, model: Any, shapes: list[tuple[Any, Any]], filled: int, mode: Any) -> None:
+        super().__init__()
+        self.model, self.filled = model, filled
+        self.past = torch.nn.ModuleList()
+        for pair in shapes:
+            self.past.append(torch.nn.Module())
+            for name, (shape, dtype) in zip(("keys", "values"), pair, strict=True):
+                empty = (
+                    torch.zeros(shape, dtype=dtype)
+                    if mode is None
+                    else mode.from_tensor(torch.empty(shape, dtype=dtype))
+                )
+                self.past[-1].register_buffer(name, empty)
+
+    def forward(self, input_ids: Any) -> Any:
+        """Logits of the token after it."""
+        cache = cache_utils.Cache(layers=[_Slot(one.keys, one.values, self.filled) for one in self.past])
+        return self.model(input_ids=input_ids, past_key_values=cache, use_cache=True).logits
+
+
+def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:
+    """Token number `context`, with the keys and values of those before it in place."""
+    if not _keeps(model):
+        kind = model.config.model_type
+        raise user_error(f"{kind} writes no text token by token", place="phase", value="decode", allowed="prefill")
+    _words(model, context, batch)
+    pairs = _first_keys(model)
+    shapes = [(_held(keys, batch, context), _held(values, batch, context)) for keys, values in pairs]
+    step = _Step(model, shapes, context - 1, mode)
+    program = export(step, (torch.zeros((batch, 1), dtype=torch.int64),))
+    graph = read(program, str(model.config.model_type), results=["logits"])[0]
+    return _said(graph, model, batch, f"decode at {context:,}")
+
+
+def _held(tensor: Any, batch: int, context: int) -> tuple[tuple[int, ...], Any]:
+    """Shape and dtype of keys or values of a longer text."""
+    return (batch, int(tensor.shape[1]), context, int(tensor.shape[3])), tensor.dtype
+
+
+def _first_keys(model: Any) -> list[tuple[Any, Any]]:
+    """Keys and values of a short text, without elements: their heads and widths."""
+    try:
+        program = export(model, (), {"input_ids": torch.zeros((1, 2), dtype=torch.int64), "use_cache": True})
+        past = torch.utils._pytree.tree_unflatten(_leaves(program), program.call_spec.out_spec).past_key_values
+        return [(layer.keys, layer.values) for layer in past.layers]
+    except Exception as error:  # of many sorts: other caches, other results
+        what = "the keys and values of this model are not kept in a cache of layers"
+        raise unsupported(what, place=type(model).__name__, suggestion="Take phase='prefill'") from error

@@ -1,0 +1,259 @@
+"""Which weights of a graph become narrow: those that nothing but products reads, through functions and views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .graph import Graph
+
+Row = dict[str, Any]
+
+VIEWS = ("reshape", "transpose", "convert")
+WIDE = ("f32", "bf16", "f16", "f64")
+SPARSE = ("a_format", "b_format", "a_tiles", "b_tiles")
+
+
+class Source(NamedTuple):
+    """A weight, or an input of a function that gets one from every call."""
+
+    function: str  # none: a weight of the graph
+    name: str
+
+
+def is_product(row: Row) -> bool:
+    """Whether an operation is a product that may be one of narrow numbers.
+
+    Args:
+        row: as `Graph.operations` gives it.
+
+    Returns:
+        Whether it is: of dense floats, not asked to be exact.
+    """
+    if row["kind"] not in ("contract", "convolution", "ragged_contract") or len(row["operands"]) > 3:
+        return False
+    more = row["attributes"]
+    if any(more.get(key, "dense") != "dense" for key in SPARSE) or "precision" in more:
+        return False
+    return all(x["dtype"] in WIDE for x in row["operands"][:2])
+
+
+def channel_axis(row: Row, number: int) -> int | None:
+    """The axis of a product's operand that makes its channels in the result.
+
+    Args:
+        row: the product.
+        number: 0 or 1.
+
+    Returns:
+        The axis; None where there is not one alone.
+    """
+    more = row["attributes"]
+    if row["kind"] == "ragged_contract":
+        return None
+    if row["kind"] == "convolution":
+        return int(more["w_labels"].find("O")) if number == 1 else None
+    letter = "ab"[number]
+    if more.get(f"{letter}_batch"):
+        return None
+    rank = len(row["operands"][number]["shape"])
+    free = [axis for axis in range(rank) if axis not in more.get(f"{letter}_contract", [])]
+    return free[0] if len(free) == 1 else None
+
+
+def depth_axis(row: Row, number: int) -> int | None:
+    """The axis of a product's operand that is summed over.
+
+    Args:
+        row: the product.
+        number: 0 or 1.
+
+    Returns:
+        The axis; None where there is not one alone.
+    """
+    more = row["attributes"]
+    if row["kind"] == "convolution":
+        return None
+    if row["kind"] == "ragged_contract":
+        return (2 if more.get("b_transposed") else 1) if number == 1 else None
+    summed = more.get(f"{'ab'[number]}_contract", [])
+    return int(summed[0]) if len(summed) == 1 else None
+
+
+def hidden_functions(core: Any) -> set[str]:
+    """Functions that loops and branches run, and those that they call.
+
+    Args:
+        core: of a graph.
+
+    Returns:
+        Their names.
+    """
+    rows = [(name, row) for name in core.functions for row in core.operations(name)]
+    found = {callee for _, row in rows if row["kind"] != "call" for callee in row["functions"]}
+    while True:
+        more = {callee for name, row in rows if name in found for callee in row["functions"]}
+        if more <= found:
+            return found
+        found |= more
+
+
+class Carried(NamedTuple):
+    """What a value shows of a source: `order[i]` is the source's axis i of the value; None: through a reshape."""
+
+    source: Source
+    order: tuple[int, ...] | None
+
+
+class NarrowWeights:
+    """The weights of a graph that can be narrow, and along which axis each has its channels."""
+
+    def __init__(self, graph: Graph, tables: bool) -> None:
+        """Follows every weight to what reads it.
+
+        Args:
+            graph: to look at.
+            tables: whether a weight of the entry may be looked up in as well (embeddings that are tied to a head).
+        """
+        self.core, self.tables = graph.core, tables
+        self.weights: Mapping[str, Row] = graph.weights()
+        self.hidden = hidden_functions(self.core)
+        self.rows = {name: self.core.operations(name) for name in self.core.functions}
+        self.carried = {name: self._carried(name) for name in self.rows}
+        self.axes: dict[Source, set[int | None]] = {}
+        self.depths: dict[Source, set[int | None]] = {}
+        self.passed: dict[Source, set[Source]] = {}  # to which inputs a source is handed
+        self.other: set[Source] = set()  # read by something else
+        called: dict[str, int] = dict.fromkeys(self.rows, 0)
+        for name, rows in self.rows.items():
+            for row in rows:
+                for callee in row["functions"]:
+                    called[callee] += 1 if row["kind"] == "call" else 1 << 30
+                self._uses(name, row)
+            outputs = self.core.signature(name)[1]
+            self.other.update(one.source for x in outputs if (one := self.carried[name].get(x["name"])))
+        self.bad = set(self.other)
+        for name, count in called.items():
+            if not 0 < count < 1 << 30:
+                self.bad.update(Source(name, x["name"]) for x in self.core.signature(name)[0])
+        self._settle()
+
+    def source(self, function: str, value: str) -> Source | None:
+        """The narrow weight that a value shows.
+
+        Args:
+            function: its function.
+            value: its name.
+
+        Returns:
+            The weight or input; None where the value is none, or the weight stays as it is.
+        """
+        found = self.carried[function].get(value)
+        return None if found is None or found.source in self.bad or not self.axes.get(found.source) else found.source
+
+    def axis(self, source: Source) -> int | None:
+        """The axis of a weight's channels.
+
+        Args:
+            source: the weight.
+
+        Returns:
+            The axis; None where its readers have different ones, or none.
+        """
+        return _only(self.axes.get(source, set()))
+
+    def depth(self, source: Source) -> int | None:
+        """The axis of a weight that products sum over.
+
+        Args:
+            source: the weight.
+
+        Returns:
+            The axis; None where its readers have different ones, or none.
+        """
+        return _only(self.depths.get(source, set()))
+
+    def _carried(self, function: str) -> dict[str, Carried]:
+        found: dict[str, Carried] = {}
+        for x in self.core.signature(function)[0]:
+            if x["dtype"] in WIDE:
+                found[x["name"]] = Carried(Source(function, x["name"]), tuple(range(len(x["shape"]))))
+        for row in self.rows[function]:
+            if not row["results"] or row["results"][0] is None:
+                continue
+            result = row["results"][0]
+            if row["kind"] == "constant" and result["dtype"] in WIDE:
+                order = tuple(range(len(result["shape"])))
+                found[result["name"]] = Carried(Source("", row["attributes"]["reference"]), order)
+            elif row["kind"] in VIEWS and result["dtype"] in WIDE and (one := found.get(row["operands"][0]["name"])):
+                order_of = one.order
+                if row["kind"] == "transpose" and order_of is not None:
+                    order_of = tuple(order_of[axis] for axis in row["attributes"]["permutation"])
+                found[result["name"]] = Carried(one.source, None if row["kind"] == "reshape" else order_of)
+        return found
+
+    def _uses(self, function: str, row: Row) -> None:
+        carried = self.carried[function]
+        shown = [None if x is None else carried.get(x["name"]) for x in row["operands"]]
+        if row["kind"] in VIEWS and row["results"][0]["name"] in carried:
+            return
+        product = is_product(row) and not self._both_weights(shown)
+        for number, one in enumerate(shown):
+            if one is None:
+                continue
+            if product and number < 2:
+                channels = None if function in self.hidden else channel_axis(row, number)
+                for found, axis in ((self.axes, channels), (self.depths, depth_axis(row, number))):
+                    own = None if axis is None or not one.order else one.order[axis]
+                    found.setdefault(one.source, set()).add(own)
+            elif row["kind"] == "call":
+                name = self.core.signature(row["functions"][0])[0][number]["name"]
+                whole = one.order == tuple(range(len(one.order or ()))) and row["operands"][number]["dtype"] in WIDE
+                if whole:
+                    self.passed.setdefault(one.source, set()).add(Source(row["functions"][0], name))
+                else:
+                    self.bad_slot(row["functions"][0], name)
+                    self.other.add(one.source)
+            elif not (self.tables and row["kind"] == "embedding" and number == 0 and function == self.core.main):
+                self.other.add(one.source)
+        if row["kind"] == "call":
+            for number, (x, one) in enumerate(zip(row["operands"], shown, strict=True)):
+                if x is not None and one is None:
+                    self.bad_slot(row["functions"][0], self.core.signature(row["functions"][0])[0][number]["name"])
+
+    def bad_slot(self, function: str, name: str) -> None:
+        """Notes that an input of a function gets something that is no weight.
+
+        Args:
+            function: the function.
+            name: of its input.
+        """
+        self.other.add(Source(function, name))
+
+    def _both_weights(self, shown: list[Carried | None]) -> bool:
+        return all(one is not None and not one.source.function for one in shown[:2])
+
+    def _settle(self) -> None:
+        """What is handed to an input that stays wide stays wide, and the other way round."""
+        inputs = {x["name"] for x in self.core.inputs}
+        main = str(self.core.main)
+        self.bad.update(Source(main, name) for name in inputs)
+        for _ in self.rows:  # from inner functions outwards
+            for source, slots in self.passed.items():
+                for found in (self.axes, self.depths):
+                    for slot in slots:
+                        found.setdefault(source, set()).update(found.get(slot, set()))
+        while True:
+            before = len(self.bad)
+            for source, slots in self.passed.items():
+                alike = all(_only(self.depths.get(slot, set())) == self.depth(source) for slot in slots)
+                if source in self.bad or not alike:
+                    self.bad |= {source, *slots}
+                elif slots & self.bad:
+                    self.bad.add(source)
+            if len(self.bad) == before:
+                break
+
+
+def _only(axes: set[int | None]) -> int | None:
+    return next(iter(axes)) if len(axes) == 1 else None

@@ -1,0 +1,180 @@
+"""A graph written once more, function by function, with other operations in the place of some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .builder import GraphBuilder
+from .graph import Graph
+from .tensor import Tensor
+
+Row = dict[str, Any]
+
+
+class Function:
+    """One function while it is written: its builder, its values by name, and what it takes and gives beyond its own."""
+
+    def __init__(self, name: str, builder: GraphBuilder, main: bool) -> None:
+        """Starts a function without operations.
+
+        Args:
+            name: in the graph that is read.
+            builder: of the function in the new graph.
+            main: whether it is the entry.
+        """
+        self.name, self.b, self.main = name, builder, main
+        self.values: dict[str, Tensor] = {}
+        self.rows: dict[str, Row] = {}  # what makes a value, by its name
+        self.taken: list[Any] = []  # what the further inputs are
+        self.given: list[tuple[str, Tensor]] = []  # further outputs, by what they are
+
+
+class Rewriter:
+    """Writes a graph anew; what a subclass does not change stays, weights included (no element is copied)."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Reads a graph.
+
+        Args:
+            graph: stays as it is.
+        """
+        self.old = graph
+        self.core = graph.core
+        self.weights = graph.weights()
+        self.written: dict[str, Function] = {}
+        self.whole = GraphBuilder(graph.name)
+
+    def run(self) -> Graph:
+        """Writes all functions that the entry runs.
+
+        Returns:
+            The new graph, with defaults and assumptions of the old one.
+        """
+        self._write(str(self.core.main), True)
+        graph = self.whole.build()
+        graph.defaults.update(self.old.defaults)
+        graph.assumptions, graph.setting = list(self.old.assumptions), self.old.setting
+        return graph
+
+    def input(self, function: Function, number: int, row: Row) -> Tensor:
+        """An input of a function.
+
+        Args:
+            function: being written.
+            number: of the input.
+            row: its name, dtype and shape.
+
+        Returns:
+            The new one.
+        """
+        return function.b.input(row["name"], row["shape"], row["dtype"])
+
+    def constant(self, function: Function, name: str) -> Tensor:
+        """A weight.
+
+        Args:
+            function: being written.
+            name: of the weight.
+
+        Returns:
+            The new one.
+        """
+        return Tensor(function.b, function.b.core.adopt(self.core, name))
+
+    def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
+        """An operation that is neither a constant nor a call.
+
+        Args:
+            function: being written.
+            row: the operation, as `Graph.operations` gives it.
+            operands: the new ones.
+
+        Returns:
+            Its results.
+        """
+        return self.plain(function, row, operands)
+
+    def further(self, function: Function, row: Row, callee: Function) -> list[Tensor]:
+        """What a call hands to the further inputs of a function.
+
+        Args:
+            function: that calls.
+            row: the call.
+            callee: the function, written.
+
+        Returns:
+            One tensor for each of `callee.taken`.
+        """
+        return []
+
+    def returned(self, function: Function, row: Row, callee: Function, found: list[Tensor]) -> None:
+        """What a call gives beyond the results of the old one.
+
+        Args:
+            function: that calls.
+            row: the call.
+            callee: the function.
+            found: one tensor for each of `callee.given`.
+        """
+
+    def ended(self, function: Function) -> None:
+        """Before a function gets its outputs.
+
+        Args:
+            function: whose operations are all written.
+        """
+
+    def plain(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
+        """The operation as it was.
+
+        Args:
+            function: being written.
+            row: the operation.
+            operands: the new ones.
+
+        Returns:
+            Its results.
+        """
+        callees = [self._write(name, False).b.function_name for name in row["functions"]]
+        values = [-1 if x is None else x.value for x in operands]
+        count = max(1, len(row["results"]))
+        found = function.b.core.op(row["kind"], values, row["attributes"], row["name"], count, callees)
+        return [Tensor(function.b, value) for value in found]
+
+    def _write(self, name: str, main: bool) -> Function:
+        if name in self.written:
+            return self.written[name]
+        function = Function(name, self.whole if main else self.whole.function(name), main)
+        inputs, outputs = self.core.signature(name)
+        for number, row in enumerate(inputs):
+            function.values[row["name"]] = self.input(function, number, row)
+        for row in self.core.operations(name):
+            function.b.core.set_source(row["source"])
+            self._row(function, row)
+        self.ended(function)
+        for output in outputs:
+            function.b.output(function.values[output["name"]], output["name"])
+        for label, tensor in function.given:
+            function.b.output(tensor, label if main else "")
+        if main:
+            for output, number in self.core.aliases:
+                function.b.alias(output, number)
+        self.written[name] = function
+        return function
+
+    def _row(self, function: Function, row: Row) -> None:
+        operands = [None if x is None else function.values[x["name"]] for x in row["operands"]]
+        if row["kind"] == "constant":
+            made = [self.constant(function, row["attributes"]["reference"])]
+        elif row["kind"] == "call":
+            callee = self._write(row["functions"][0], False)
+            more = self.further(function, row, callee)
+            found = self.plain(function, row, [*operands, *more])
+            made = found[: len(row["results"])]
+            self.returned(function, row, callee, found[len(row["results"]) :])
+        else:
+            made = self.operation(function, row, operands)
+        for result, tensor in zip(row["results"], made, strict=False):
+            if result is not None:
+                function.values[result["name"]] = tensor
+                function.rows[result["name"]] = row

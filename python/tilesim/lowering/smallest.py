@@ -1,0 +1,70 @@
+"""A scratchpad that is too small: the least that a graph compiles for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .. import _core
+from .._core import UserError
+from ..base.errors import user_error
+from ..machine.machine import Machine
+
+__all__ = ["with_smallest"]
+
+SETTING = "core.scratchpad.bytes"
+SUSPECT = 64 << 10  # bytes below which a scratchpad may be why nothing fits
+MOST = 1 << 20
+GRANULE = 64
+
+
+def _smallest(compiles: Callable[[int], bool], size: int) -> int | None:
+    """The least size in steps of 64 bytes; none where a large scratchpad does not help either."""
+    low = size // GRANULE
+    high = max(1, 2 * low)
+    while not compiles(high * GRANULE):  # what does not fit is refused at once
+        low, high = high, 2 * high
+        if high * GRANULE > MOST:
+            return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if compiles(middle * GRANULE) else (middle, high)
+    return high * GRANULE
+
+
+def with_smallest(error: Exception, machine: Machine, compile_for: Callable[[Machine], object]) -> Exception:
+    """A refusal to compile, with the smallest scratchpad that does where that is the reason.
+
+    Args:
+        error: the refusal.
+        machine: for which it was to be compiled.
+        compile_for: does the same for another machine.
+
+    Returns:
+        The error; of the same sort.
+    """
+    size = _core.parse_bytes(str(machine.get(SETTING)))
+    if size >= SUSPECT:
+        return error
+
+    def compiles(count: int) -> bool:
+        try:
+            compile_for(machine.replace({SETTING: f"{count} B"}))
+        except UserError:
+            return False
+        return True
+
+    least = _smallest(compiles, size)
+    if least is None:
+        return error
+    parts = {key: getattr(error, key, "") for key in ("what", "place", "value")}
+    parts["what"] = parts["what"] or str(error)
+    told = user_error(
+        **parts,
+        allowed=f"{SETTING} of {least:,} B or more",
+        suggestion=f"It compiles from {least:,} B on: --set {SETTING}='{least} B'",
+        sort=type(error),
+    )
+    for key in ("operation", "function", "lack"):
+        if hasattr(error, key):
+            setattr(told, key, getattr(error, key))
+    return told
