@@ -21,7 +21,7 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
     shipped = text in names or (
         "/" not in text and os.path.isfile(path)
     )  # a file of that name does not stand before it
-    if not shipped and (text.endswith(".json") or os.path.isfile(text)):
+    if not shipped and (text.endswith((".json", ".toml")) or os.path.isfile(text)):
         check_length(text)
         return text
     if not shipped:

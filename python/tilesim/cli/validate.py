@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.figures import count
 from ..base.files import writing
-from ..base.paths import sample
+from ..base.paths import sample, whole_rows
 from ..validation import noc as noc_table
 from ..validation import sparse as sparse_table
 from ..validation import tables
@@ -43,9 +44,11 @@ def cases_of(table: str, cases: str | None) -> str:
     return cases if cases is not None else str(sample(table))
 
 
-def _said(table: str, cases: str | None) -> None:
+def _said(table: str, cases: str | None, rows: int) -> None:
     if cases is None:
-        typer.echo(f"{table}: the shipped sample of the table; --cases takes a whole one")
+        whole = whole_rows(table)
+        part = f"all {count(whole)} rows" if rows == whole else f"{count(rows)} of {count(whole)} rows"
+        typer.echo(f"{table}: the shipped sample of the table, {part}; --cases FILE takes another")
 
 
 def validate_tpu_v3(
@@ -63,7 +66,7 @@ def validate_tpu_v3(
         write(report, json_)
     if json_ == "-":
         return
-    _said("tpu-v3", cases)
+    _said("tpu-v3", cases, report["n"])
     for row in report["rows"]:
         outcome = f"{row['predicted_cycles']:>12,} {row['error']:>+8.1%}" if row["status"] == "ok" else row["reason"]
         typer.echo(f"{row['workload']:<34} {row['measured_cycles'] or 0:>12,.0f} {outcome}")
@@ -93,7 +96,7 @@ def validate_noc(
     if json_:
         write(report, json_)
     if json_ != "-":
-        _said("noc", cases)
+        _said("noc", cases, report["n"])
         typer.echo("\n".join(noc_table.lines(report)))
 
 
@@ -112,7 +115,7 @@ def validate_dram(
         write(report, json_)
     if json_ == "-":
         return
-    _said("dram", cases)
+    _said("dram", cases, report["n"])
     for row in report["rows"]:
         name = f"{row['part']:<14} {row['pattern']:<24} {row['inject_every_cycles']:>2}"
         outcome = f"{row['predicted_cycles']:>10,} {row['error']:>+8.2%}" if row["status"] == "ok" else row["reason"]
@@ -134,7 +137,7 @@ def validate_sparse(
         write(report, json_)
     if json_ == "-":
         return
-    _said("sparse", cases)
+    _said("sparse", cases, report["n"])
     _groups(report, 2)
     _summary(report)
     _reasons(report)
@@ -166,7 +169,7 @@ def validate_network(
     if json_:
         write(report, json_)
     if json_ != "-":
-        _said("network", cases)
+        _said("network", cases, report["n"])
         _groups(report)
         _reasons(report)
 
@@ -194,7 +197,7 @@ def _validate(
             file.write(validation_page(report))
     if json_ == "-":
         return
-    _said(table, cases)
+    _said(table, cases, report["n"])
     _groups(report)
     for key, row in (decisions(report) if table == "gemm" else {}).items():
         typer.echo(
