@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .analytic.calibrate import calibrate
     from .analytic.crossover import crossover
     from .frontends import from_jax, from_onnx, from_pytorch_ir, from_stablehlo, from_torch, to_pytorch_ir
+    from .study.play import play
 
 __all__ = [
     "Coverage",
@@ -82,6 +83,7 @@ __all__ = [
     "models",
     "network",
     "optimize",
+    "play",
     "profile",
     "reference",
     "residency",
@@ -104,5 +106,6 @@ __getattr__ = lazy(
         "calibrate": ".analytic.calibrate",
         "best_schemes": ".analytic.best",
         "crossover": ".analytic.crossover",
+        "play": ".study.play",
     },
 )

@@ -176,6 +176,10 @@ def test_variants_have_names_of_their_own() -> None:
     assert ts.Machine.load(edited).label == "tpu-v3, memory.bandwidth 900 GB/s"
     little = ts.Machine.load("dense-sparse-2")
     sort = next(iter(little.sorts))
+    assert little.get(f"cores.{sort}.core.array.rows") == little.only(sort).get("core.array.rows")
+    assert little.get(f"cores.{sort}.count") == len(little.sorts[sort])
+    with pytest.raises(ts.UserError, match="unknown setting"):
+        little.get(f"cores.{sort}.core.array.rowz")
     assert f"cores.{sort}.core.array.rows" in little.replace({f"cores.{sort}.core.array.rows": 7}).label
 
 

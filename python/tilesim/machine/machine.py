@@ -19,7 +19,7 @@ from ..base.table import Table
 from .dram_part import Part
 from .files import read_machine, settings_in, written
 from .settings import SHORT
-from .tables import differences, label, rows
+from .tables import differences, flat, label, rows
 
 __all__ = ["Machine"]
 
@@ -217,7 +217,7 @@ class Machine:
         """One setting.
 
         Args:
-            path: "core.array.count".
+            path: "core.array.count"; of one sort of cores "cores.little.core.array.count".
 
         Returns:
             Its value as in a file.
@@ -226,6 +226,11 @@ class Machine:
             UserError: for an unknown path.
         """
         value: Any = self.to_dict()
+        _, _, rest = path.partition(".")
+        sort, _, own = rest.partition(".")
+        if path.startswith("cores.") and sort in self.core.sorts:
+            found = flat(value)
+            return found[path] if path in found else self.get(own)
         for key in SHORT.get(path, path).split("."):
             if not isinstance(value, dict) or key not in value:
                 raise user_error("unknown setting", value=f"'{path}'", suggestion=nearest(path, self.sources))
