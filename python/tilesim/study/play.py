@@ -72,7 +72,7 @@ def positions(setting: Setting, value: Any, ends: tuple[float, float] | None = N
     whole = setting.unit != "ratio"
     numbers = {float(round(one)) if whole else one for one in (*steps, number)}
     inside = sorted(one for one in numbers if (low <= one <= high) or one == number)
-    return [setting.text(one) for one in inside]
+    return [value if one == number else setting.text(one) for one in inside]
 
 
 @checked_class()
