@@ -80,7 +80,7 @@ class Setting:
             return float(number)
         whole = round(number)
         for factor, unit in _UNITS.get(self.unit, ()):
-            if whole % factor == 0 and (whole or unit in ("B", "ns", "pJ")):
+            if whole % factor == 0 and (whole or factor == 1 or unit in ("ns", "pJ")):
                 return f"{whole // factor} {unit}"
         return whole
 
