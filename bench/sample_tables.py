@@ -7,6 +7,7 @@ is chosen by how well it is predicted. Without --write it says whether the shipp
 from __future__ import annotations
 
 import csv
+import json
 import sys
 from pathlib import Path
 
@@ -25,7 +26,7 @@ TABLES = {
 }
 
 
-def sample(folder: Path, name: str) -> list[list[str]]:
+def sample(folder: Path, name: str) -> tuple[list[list[str]], int]:
     """Header and rows of a sample.
 
     Args:
@@ -33,7 +34,7 @@ def sample(folder: Path, name: str) -> list[list[str]]:
         name: of the sample.
 
     Returns:
-        Cells.
+        Cells, and the number of rows of the whole table.
     """
     file, columns, count = TABLES[name]
     with open(folder / file, newline="", encoding="utf-8") as text:
@@ -46,14 +47,14 @@ def sample(folder: Path, name: str) -> list[list[str]]:
     for numbers in groups.values():
         few = min(count, len(numbers))
         taken |= {numbers[len(numbers) * i // few] for i in range(few)}
-    return [header, *(rows[number] for number in sorted(taken))]
+    return [header, *(rows[number] for number in sorted(taken))], len(rows)
 
 
 def main() -> int:
     """Writes or compares all samples."""
-    folder, write, status = Path(sys.argv[1]), "--write" in sys.argv, 0
+    folder, write, status, whole = Path(sys.argv[1]), "--write" in sys.argv, 0, {}
     for name in TABLES:
-        rows, path = sample(folder, name), SAMPLES / f"{name}.csv"
+        (rows, whole[name]), path = sample(folder, name), SAMPLES / f"{name}.csv"
         if write:
             with open(path, "w", newline="", encoding="utf-8") as text:
                 csv.writer(text, lineterminator="\n").writerows(rows)
@@ -61,7 +62,14 @@ def main() -> int:
             with open(path, newline="", encoding="utf-8") as text:
                 same = list(csv.reader(text)) == rows
             status |= not same
-        print(f"{name:<10} {len(rows) - 1:>4} rows{'' if write else ', as shipped' if same else ', NOT as shipped'}")
+        told = "" if write else ", as shipped" if same else ", NOT as shipped"
+        print(f"{name:<10} {len(rows) - 1:>4} of {whole[name]:>5} rows{told}")
+    text = json.dumps(whole, indent=1) + "\n"
+    if write:
+        (SAMPLES / "rows.json").write_text(text, encoding="utf-8")
+    elif (SAMPLES / "rows.json").read_text(encoding="utf-8") != text:
+        print("rows.json NOT as shipped")
+        status = 1
     return status
 
 

@@ -10,7 +10,7 @@ import pytest
 
 CTEST_REPORT = pytest.StashKey[list[str]]()
 #: What the suite compares with: with TILESIM_ALL_TESTS set, as continuous integration does, none may be missing.
-FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml")
+FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml", "mkdocs", "ipywidgets")
 
 
 @pytest.fixture(scope="session")

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         from_transformers,
         to_pytorch_ir,
     )
+    from .study.play import play
 
 __all__ = [
     "Coverage",
@@ -98,6 +99,7 @@ __all__ = [
     "models",
     "network",
     "optimize",
+    "play",
     "profile",
     "quantize",
     "reference",
@@ -129,5 +131,6 @@ __getattr__ = lazy(
         "calibrate": ".analytic.calibrate",
         "best_schemes": ".analytic.best",
         "crossover": ".analytic.crossover",
+        "play": ".study.play",
     },
 )

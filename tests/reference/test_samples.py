@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from support.reference import table
 from tilesim.base.paths import sample
-from tilesim.cli.main import app
+from tilesim.cli.main import app, validate_app
 from tilesim.validation import analytic, noc, sparse, tables
 
 #: Largest mean and single error of a sample: what the README states of the whole table, with room for the smaller
@@ -63,11 +64,17 @@ def test_sample_of_sparse_units() -> None:
     assert groups["Eyeriss v2 PE"]["mean_abs_error"] <= 0.03
 
 
-@pytest.mark.parametrize("name", ["tpu-v3", "vector", "network", "sparse"])
+@pytest.mark.parametrize("name", [command.name for command in validate_app.registered_commands])
 def test_validate_without_a_file(name: str) -> None:
-    outcome = CliRunner().invoke(app, ["validate", name])
+    """Every table; the sizes are those of the sample's file and of rows.json."""
+    once = ["--seeds", "1"] if name == "noc" else []
+    outcome = CliRunner().invoke(app, ["validate", name, *once])
     assert outcome.exit_code == 0
-    assert "the shipped sample" in outcome.output
+    rows = len(sample(name).read_text(encoding="utf-8").splitlines()) - 1
+    whole = json.loads(sample(name).with_name("rows.json").read_text(encoding="utf-8"))[name]
+    told = f"all {whole:,} rows" if rows == whole else f"{rows:,} of {whole:,} rows"
+    assert f"{name}: the shipped sample of the table, {told}" in outcome.output
+    assert 0 < rows <= whole
 
 
 def test_samples_are_taken_as_they_say(repository: Path) -> None:

@@ -55,7 +55,13 @@ def machines(folder: Path) -> list[bytes]:
     """Presets, with sorts of cores and regions among them."""
     found = [ts.Machine.load(name).to_dict() for name in ("edge-8", "tpu-v3", "gemmini-16", "chiplet-2")]
     sorts = [{"sort": "big", "count": 1}, {"sort": "little", "count": 2, "core": {"array": {"rows": 8}}}]
-    return texts(*found, ts.Machine.load("edge-8").replace({"cores": sorts}).to_dict())
+    noted = saved([ts.Machine.load("edge-8")], folder, "noted.json")
+    return [*texts(*found, ts.Machine.load("edge-8").replace({"cores": sorts}).to_dict()), *noted]
+
+
+def machines_with_comments(folder: Path) -> list[bytes]:
+    """Of the same presets."""
+    return saved([ts.Machine.load(name) for name in ("edge-8", "tpu-v3", "chiplet-2")], folder, "commented.toml")
 
 
 def part_run(part: ts.memory.Part, folder: Path) -> None:
@@ -276,6 +282,16 @@ OWN = [
         ts.Machine.load,
         [machine_told, machine_used, lambda m, _: repr(ts.Device.from_machine(m))],
         2200,
+    ),
+    Format(
+        "machine, TOML",
+        "machine.toml",
+        "text",
+        machines_with_comments,
+        ts.Machine.load,
+        [machine_told, machine_used],
+        400,
+        needs="tomllib",
     ),
     Format(
         "device",

@@ -214,6 +214,8 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.Job": {"cores": lambda: [0]},
     "ts.Level": {"bytes": lambda: 1e6, "bytes_per_second": lambda: 1e9},
     "ts.Machine.get": {"path": lambda: "core.arrays"},
+    "ts.Machine.diff": {"other": lambda: "tpu-v3"},
+    "ts.Machine.save": {"name": lambda: "own"},
     "ts.Machine.only": {"sort": lambda: "big"},
     "ts.Machine.load": {"source": lambda: "edge-8"},
     "ts.MappingTable.load": {"path": lambda: "table.json"},

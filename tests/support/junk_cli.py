@@ -61,6 +61,10 @@ JUNK = {
 
 #: what each command needs; a parameter without a value is one of these by its name
 ARGUMENTS: dict[str, str] = {
+    "machine new file": "made.json",
+    "machine new from_": "edge-8",
+    "machine diff a": "tpu-v2",
+    "machine diff b": "tpu-v3",
     "cases": "measured.csv",
     "device show name": "h100",
     "model": "matmul:4,4,4",

@@ -1,5 +1,6 @@
 """Where the data files of the package lie."""
 
+import json
 from pathlib import Path
 
 
@@ -30,3 +31,15 @@ def sample(table: str) -> Path:
         A CSV file.
     """
     return configs_dir() / "samples" / f"{table}.csv"
+
+
+def whole_rows(table: str) -> int:
+    """The size of the measured table that a sample is of.
+
+    Args:
+        table: as for `sample`.
+
+    Returns:
+        The number of its rows.
+    """
+    return int(json.loads((configs_dir() / "samples" / "rows.json").read_text(encoding="utf-8"))[table])

@@ -34,6 +34,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("tilesim doctor",),
     "machine list": ("tilesim machine list",),
     "machine show": ("tilesim machine show tpu-v3",),
+    "machine settings": ("tilesim machine settings core.array", "tilesim machine settings memory.bandwidth"),
+    "machine diff": ("tilesim machine diff tpu-v3 tpu-v4",),
+    "machine new": (
+        "tilesim machine new --from tpu-v3 my.toml",
+        "tilesim machine new --from edge-8 my.json --name mine",
+    ),
     "device list": ("tilesim device list",),
     "device show": ("tilesim device show h100",),
     "model list": ("tilesim model list",),

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from typing import Annotated, Any
+import os
+from typing import Annotated
 
 import typer
 
 from .. import models
 from ..base import figures
+from ..base.errors import user_error
 from ..base.table import amount
 from ..machine.machine import Machine
+from ..machine.settings import section
 from ..machine.target import machines
 from . import complete, tables
 from .examples import epilog
-from .load import load_graph
+from .load import load_graph, write
 from .options import Batch, Context, Model, Phase
 from .screen import say, wrapped
+from .settings import shown_differences, shown_machine, shown_settings
 from .tables import layout, number, text
 
 __all__ = ["machine_app", "model_app"]
+
+NAMED = "Preset or file."
 
 machine_app = typer.Typer(no_args_is_help=True, help="Machines: presets and files.")
 model_app = typer.Typer(no_args_is_help=True, help="Networks that Tilesim builds itself.")
@@ -50,25 +55,63 @@ def machine_list() -> None:
 
 
 @machine_app.command("show", epilog=epilog("machine show"))
-def machine_show(
-    name: Annotated[str, typer.Argument(help="Preset or file.", autocompletion=complete.simulated)],
+def machine_show(name: Annotated[str, typer.Argument(help=NAMED, autocompletion=complete.simulated)]) -> None:
+    """Every setting of a machine: its value, whether the file sets it or it is the default, and its source."""
+    machine = Machine.load(name)
+    say(shown_machine(machine))
+
+
+@machine_app.command("settings", epilog=epilog("machine settings"))
+def machine_settings(
+    prefix: Annotated[str, typer.Argument(help="A path or its beginning: core.array, memory.bandwidth.")] = "",
 ) -> None:
-    """Every setting of a machine and where its number comes from."""
-    shown = Machine.load(name)
-    sources = shown.sources
-    cells: list[list[str]] = []
+    """All settings that a machine can have: unit, range, default, meaning, effect."""
+    say(shown_settings(section(prefix)))
 
-    def walk(value: Any, path: str) -> None:
-        if isinstance(value, dict) and path != "core.array.rates":
-            for key, inner in value.items():
-                walk(inner, f"{path}.{key}" if path else key)
-        else:
-            cells.append([path, json.dumps(value), sources.get(path, "")])
 
-    hidden = ("schema", "version", "name", "description", "sources")
-    walk({key: value for key, value in shown.to_dict().items() if key not in hidden}, "")
-    head = wrapped(f"{shown.name}: {shown.description}", hang="  ")
-    say([*head, "", *layout([tables.name("setting"), text("value", 0, 8), text("from", 1)], cells)])
+@machine_app.command("diff", epilog=epilog("machine diff"))
+def machine_diff(
+    a: Annotated[str, typer.Argument(help=NAMED, autocompletion=complete.simulated)],
+    b: Annotated[str, typer.Argument(help=NAMED, autocompletion=complete.simulated)],
+    json_: Annotated[str | None, typer.Option("--json", help="Write the rows; - for standard output.")] = None,
+) -> None:
+    """The settings in which two machines differ."""
+    one, two = Machine.load(a), Machine.load(b)
+    found = one.diff(two)
+    if json_:
+        write({"a": one.label, "b": two.label, "rows": found.rows}, json_)
+    if json_ != "-":
+        heads = (a, b) if one.label == two.label else (one.label, two.label)
+        say(shown_differences(found, *heads))
+
+
+@machine_app.command("new", epilog=epilog("machine new"))
+def machine_new(
+    file: Annotated[str, typer.Argument(help="To write: my.json (with notes) or my.toml (with comments).")],
+    from_: Annotated[str, typer.Option("--from", help="Preset or file to start from.")],
+    name: Annotated[str | None, typer.Option(help="Of the machine; the file's if none is given.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+) -> None:
+    """Write a machine's file to change by hand: every setting with unit, range, default, meaning and source."""
+    machine = Machine.load(from_)
+    if os.path.exists(file) and not force:
+        raise user_error("the file is there already", place=file, suggestion="--force replaces it")
+    for setting in ("network.kind", "memory.part"):
+        value = machine.get(setting)
+        if os.path.isabs(value):
+            what = "it names a file, and a machine's file names files beside it alone"
+            raise user_error(what, place=f"{from_}: {setting}", value=value, suggestion="Copy both by hand")
+    machine.save(file, name or os.path.splitext(os.path.basename(file))[0] or None)
+    count = len(machine.table())
+    lines = wrapped(f"{file}: {count} settings of {machine.label}; what they mean stands beside them.", hang="  ")
+    say(
+        [
+            *lines,
+            *wrapped(
+                f"After a change: tilesim machine diff {from_} {file}; tilesim run MODEL --machine {file}", hang="  "
+            ),
+        ]
+    )
 
 
 @model_app.command("list", epilog=epilog("model list"))

@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.figures import count
 from ..base.files import writing
-from ..base.paths import sample
+from ..base.paths import sample, whole_rows
 from ..validation import noc as noc_table
 from ..validation import sparse as sparse_table
 from ..validation import tables
@@ -53,9 +54,11 @@ def cases_of(table: str, cases: str | None) -> str:
     return cases if cases is not None else str(sample(table))
 
 
-def _said(table: str, cases: str | None) -> None:
+def _said(table: str, cases: str | None, rows: int) -> None:
     if cases is None:
-        say(wrapped(f"{table}: the shipped sample of the table; --cases takes a whole one", hang="  "))
+        whole = whole_rows(table)
+        part = f"all {count(whole)} rows" if rows == whole else f"{count(rows)} of {count(whole)} rows"
+        say(wrapped(f"{table}: the shipped sample of the table, {part}; --cases FILE takes another", hang="  "))
 
 
 def validate_tpu_v3(
@@ -73,7 +76,7 @@ def validate_tpu_v3(
         write(report, json_)
     if json_ == "-":
         return
-    _said("tpu-v3", cases)
+    _said("tpu-v3", cases, report["n"])
     say(_compared(report, [name("workload")], lambda row: [row["workload"]]))
     _summary(report, 1)
     lines = []
@@ -101,7 +104,7 @@ def validate_noc(
     if json_:
         write(report, json_)
     if json_ != "-":
-        _said("noc", cases)
+        _said("noc", cases, report["n"])
         _noc(report)
 
 
@@ -120,7 +123,7 @@ def validate_dram(
         write(report, json_)
     if json_ == "-":
         return
-    _said("dram", cases)
+    _said("dram", cases, report["n"])
     columns = [name("part", least=10), name("pattern", 0, 10), number("every", 2)]
     say(_compared(report, columns, lambda row: [row["part"], row["pattern"], row["inject_every_cycles"]]))
     _summary(report)
@@ -140,7 +143,7 @@ def validate_sparse(
         write(report, json_)
     if json_ == "-":
         return
-    _said("sparse", cases)
+    _said("sparse", cases, report["n"])
     _groups(report, 2)
     _summary(report)
     _reasons(report)
@@ -215,7 +218,7 @@ def validate_network(
     if json_:
         write(report, json_)
     if json_ != "-":
-        _said("network", cases)
+        _said("network", cases, report["n"])
         _groups(report)
         _reasons(report)
 
@@ -242,7 +245,7 @@ def _validate(
             file.write(validation_page(report))
     if json_ == "-":
         return
-    _said(table, cases)
+    _said(table, cases, report["n"])
     _groups(report)
     for key, row in (decisions(report) if table == "gemm" else {}).items():
         told = f"right {row['right']:.1%} of {row['n']:,}, clear ones {row['right_clear']:.1%}"

@@ -162,7 +162,7 @@ class Device:
                 Level("DRAM", 1 << 62, view["memory_bytes_per_second"], 64, 1, 1e-7),
             ],
             max(1, arrays),
-            name=target.name,
+            name=target.label,
             description=target.description,
             kind="npu",
             family="npu",

@@ -12,15 +12,16 @@ from .. import _core
 from ..base.arguments import json_text
 from ..base.checked import checked_class
 from ..base.errors import nearest, path_text, shown, user_error
+from ..base.files import writing
 from ..base.paths import configs_dir
 from ..base.presets import preset_file
+from ..base.table import Table
 from .dram_part import Part
+from .files import read_machine, settings_in, written
+from .settings import SHORT
+from .tables import differences, flat, label, rows
 
 __all__ = ["Machine"]
-
-
-# Short names of settings that are asked for most.
-SHORT = {"core.arrays": "core.array.count", "cores": "core.count"}
 
 
 @lru_cache(maxsize=64)
@@ -39,6 +40,9 @@ class Machine:
             core: the compiled description.
         """
         self.core = core
+        self.given: frozenset[str] | None = None
+        """Paths of the settings that its file states; none where that is not known."""
+        self._label = ""
 
     @classmethod
     def names(cls) -> list[str]:
@@ -54,8 +58,9 @@ class Machine:
         """A machine from a preset's name, a file, or a dict.
 
         Args:
-            source: preset name, path of a `.json` file, or the file's content as a dict. A file may name files of a
-                network (`network.kind`) and a DRAM part (`memory.part`) beside or below itself.
+            source: preset name, path of a `.json` or `.toml` file, or the file's content as a dict. A file may name
+                files of a network (`network.kind`) and a DRAM part (`memory.part`) beside or below itself, and may have
+                `notes`, texts by setting or beside a setting's value, which nothing reads.
 
         Returns:
             The machine, checked.
@@ -70,9 +75,14 @@ class Machine:
                 entries = dict(source)
             except Exception as error:  # of the object's own
                 raise user_error("this is no machine", value=shown(error), allowed="a dict") from None
-            return cls(_core.Machine.from_json(json_text(entries, "dict"), "dict"))._checked()
+            machine = cls(_core.Machine.from_json(json_text(entries, "dict"), "dict"))._checked()
+            machine.given = settings_in(entries)
+            return machine
         path = preset_file(source, "machines", "machine", cls.names())
-        return cls(_core.Machine.read_file(path))._confined(os.path.dirname(path))._checked()
+        core, given = read_machine(path)
+        machine = cls(core)._confined(os.path.dirname(path))._checked()
+        machine.given = given
+        return machine
 
     def _confined(self, directory: str) -> Machine:
         """The machine of a file, which may name shipped parts and networks, and files beside or below itself.
@@ -104,7 +114,10 @@ class Machine:
                 )
             if os.path.isfile(path) and not os.path.isabs(name):
                 found[setting] = path
-        return self.replace(found) if found else self
+        if not found:
+            return self
+        entries = {**self.replace(found).to_dict(), "sources": self.sources}  # a path that is whole is no change
+        return Machine(_core.Machine.from_json(json.dumps(entries), self.name))
 
     def _repr_html_(self) -> str:
         from .pictures import picture
@@ -115,6 +128,16 @@ class Machine:
     def name(self) -> str:
         """Name of the preset or file."""
         return self.core.name
+
+    @property
+    def label(self) -> str:
+        """The name that results carry: of a variant also what differs, as "tpu-v3, core.arrays 1".
+
+        What differs from the preset of that name; of other machines, what `replace` changed. Three changes are told.
+        """
+        if not self._label:
+            self._label = label(self.core.to_json())
+        return self._label
 
     @property
     def description(self) -> str:
@@ -172,6 +195,7 @@ class Machine:
             for path, value in changes.items()
         }
         changed = Machine(self.core.replace(texts))
+        changed.given = None if self.given is None else self.given | texts.keys()
         checked = ("memory.part", "memory.mapping", "memory.bank_hash", "network.kind")
         return changed._checked() if any(path in checked for path in texts) else changed
 
@@ -198,7 +222,7 @@ class Machine:
         """One setting.
 
         Args:
-            path: "core.array.count".
+            path: "core.array.count"; of one sort of cores "cores.little.core.array.count".
 
         Returns:
             Its value as in a file.
@@ -207,19 +231,71 @@ class Machine:
             UserError: for an unknown path.
         """
         value: Any = self.to_dict()
+        _, _, rest = path.partition(".")
+        sort, _, own = rest.partition(".")
+        if path.startswith("cores.") and sort in self.core.sorts:
+            found = flat(value)
+            return found[path] if path in found else self.get(own)
         for key in SHORT.get(path, path).split("."):
             if not isinstance(value, dict) or key not in value:
                 raise user_error("unknown setting", value=f"'{path}'", suggestion=nearest(path, self.sources))
             value = value[key]
         return value
 
+    def table(self) -> Table:
+        """Every setting.
+
+        Returns:
+            Rows with setting, value (as in a file), from ("default", "file", "replaced"), source.
+        """
+        return rows(self.to_dict(), self.given)
+
+    def diff(self, other: MachineLike) -> Table:
+        """The settings in which this machine and another one differ.
+
+        Args:
+            other: preset name, file, dict or Machine.
+
+        Returns:
+            Rows with setting, a (this machine's value), b (the other's), ratio (b / a, of numbers); none where they are
+            equal. A value is None where a machine lacks the setting.
+
+        Raises:
+            UserError: for an unknown preset or a file that is no machine.
+        """
+        return differences(self.to_dict(), Machine.load(other).to_dict())
+
+    def save(self, path: str | os.PathLike[str], name: str | None = None) -> None:
+        """Writes a file to change by hand: every setting with its unit, range, default and meaning, and its source.
+
+        Args:
+            path: ends in ".toml" (comments) or ".json" (an object `notes`).
+            name: of the machine in the file; none: as here.
+
+        Raises:
+            UserError: for another ending, or where the file cannot be written.
+        """
+        text = path_text(path)
+        if not text.endswith((".json", ".toml")):
+            raise user_error("no form of a machine's file", value=shown(text), allowed="a name with .json or .toml")
+        entries = {**self.to_dict(), **({} if name is None else {"name": name})}
+        with writing(text) as file:
+            file.write(written(entries, text, self.label))
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies by the JSON form."""
-        return Machine.load, (self.to_dict(),)
+        return _restored, (self.to_dict(), self.given)
 
     def __repr__(self) -> str:
         """Name and description."""
-        return f"<Machine {self.name}: {self.description}>"
+        return f"<Machine {self.label}: {self.description}>"
+
+
+def _restored(entries: dict[str, Any], given: frozenset[str] | None) -> Machine:
+    """A machine from its pickle."""
+    machine = Machine.load(entries)
+    machine.given = given
+    return machine
 
 
 MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]

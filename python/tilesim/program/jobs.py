@@ -95,6 +95,7 @@ def simulate_jobs(
         session.submit(job.program.core, cores, job.arrival, job.priority, own.arrays)
     session.run()
     data = session.result().data()
+    data["machine"] = machine.label
     _tell(data, known)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     data["approximations"] += told(data)

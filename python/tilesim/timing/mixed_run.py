@@ -107,7 +107,7 @@ def simulate_parts(
         for moved in part.after:
             transfer(moved)
     data = turns.finish().data()
-    data.update(program=program.graph.name, machine=machine.name, configuration=machine.to_dict())
+    data.update(program=program.graph.name, machine=machine.label, configuration=machine.to_dict())
     data["approximations"] = list(dict.fromkeys([*program.notes, *data["approximations"]]))
     data["fidelity"] |= {"host": f"closed form ({program.host.name})", "link": "latency and bandwidth"}
     data["hashes"] |= {"machine": machine.core.hash()}

@@ -208,6 +208,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     except _core.UserError as error:
         raise _for_another(error, program, target) if elsewhere else error from None
     data = found.data()
+    data["machine"] = target.label
     data_of.tell(data)
     if elsewhere and program.machine is not None:
         data["approximations"].append(

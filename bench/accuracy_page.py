@@ -1,0 +1,313 @@
+"""Writes docs/accuracy.md and its pictures from the shipped samples: `accuracy_page.py [--whole FOLDER] [--check]`.
+
+The figures of the samples are computed anew. Those of the whole tables, which are no part of the repository, are read
+from bench/accuracy_whole.json; --whole computes them from a folder with the tables and writes that file. --check writes
+nothing but what differs, as .new beside it, and fails then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tilesim import _core
+from tilesim.base.figures import count, percent
+from tilesim.base.palette import SERIES
+from tilesim.base.paths import sample, whole_rows
+from tilesim.base.validation import statistics
+from tilesim.validation import analytic, network, noc, sparse, tables
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, PICTURES, WHOLE = (
+    ROOT / "docs" / "accuracy.md",
+    ROOT / "docs" / "pictures",
+    ROOT / "bench" / "accuracy_whole.json",
+)
+
+
+def _closed(name: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda cases: analytic.validate(name, cases)
+
+
+#: table: file of the whole one, how it is run, quantity, title, what was measured, what is fitted
+TABLES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str, str, str]] = {
+    "tpu-v3": (
+        "tpu_v3_cycles.csv",
+        lambda cases: tables.tpu_v3(cases),
+        "cycles",
+        "TPU v3, one core",
+        "cycles at 940 MHz, PyTorchSim artifact (doi 10.1145/3725843.3756045)",
+        "one number of the preset, `memory.efficiency`, on two rows; its lowering profile was found on these "
+        "rows ([TPU v3](tpu_v3.md))",
+    ),
+    "gemm": (
+        "gpu_gemm_latency.csv",
+        _closed("gemm"),
+        "ms",
+        "Matrix products of GPUs",
+        "kernels by device, engine and scheme, NVIDIA AIConfigurator",
+        "constants of each family ([closed form](analytic.md) has rows and devices left out)",
+    ),
+    "attention": (
+        "gpu_attention_latency.csv",
+        _closed("attention"),
+        "ms",
+        "Attention of an H100",
+        "prefill and decode kernels, NVIDIA AIConfigurator",
+        "constants of the family",
+    ),
+    "conv": (
+        "t4_conv_latency.csv",
+        _closed("conv"),
+        "ms",
+        "Convolutions of a T4",
+        "fp32, cuDNN 8.9, NeuSight; some rows ran Winograd",
+        "constants of the family",
+    ),
+    "vector": (
+        "t4_vector_latency.csv",
+        _closed("vector"),
+        "ms",
+        "Elementwise operations, softmax, normalization of a T4",
+        "fp32, NeuSight",
+        "constants of the family",
+    ),
+    "network": (
+        "gpu_network_latency.csv",
+        lambda cases: network.network(cases),
+        "ms",
+        "Whole networks on five GPUs",
+        "fp32 BERT and GPT-2, eager torch and torch.compile, NeuSight",
+        "inference; training is predicted with nothing fitted",
+    ),
+    "sparse": (
+        "sparse_cycles.csv",
+        lambda cases: sparse.sparse(cases),
+        "cycles",
+        "Units that skip zeros",
+        "SIGMA in STONNE, a dual-side sparse tensor core, an Eyeriss v2 PE",
+        "one number of the Eyeriss PE, on its four rows",
+    ),
+    "dram": (
+        "dram_cycles.csv",
+        lambda cases: tables.dram(cases),
+        "cycles",
+        "DRAM channels",
+        "Ramulator 2.1, a model, run for this project",
+        "nothing: the rules are the reference's, and so equality is asked",
+    ),
+    "noc": (
+        "noc_latency.csv",
+        lambda cases: noc.noc(cases, 3),
+        "latency, accepted",
+        "On-chip networks",
+        "BookSim 2, a model, run for this project; three seeds",
+        "nothing",
+    ),
+}
+#: whole tables without a sample: name, file, how it is run
+FURTHER = {"gemm, T4": ("t4_gemm_latency.csv", _closed("gemm"))}
+ALONE = """# Accuracy
+
+How far predictions are from measured figures, by table and by device. The page is written by `bench/accuracy_page.py`
+from the measured rows that the package ships (`configs/samples`), predicted anew with this version; a test holds it to
+them. `tilesim validate NAME` prints the same figures on your machine, `tilesim validate NAME --cases FILE.csv` those of
+rows of your own.
+
+An error is predicted / measured − 1; mean, median and largest are of its size. Rows that cannot be predicted count as
+100 % and are named. Fitted rows took part in choosing a constant: their error says how well the form fits, not how well
+it predicts; [closed form](analytic.md), [TPU v3](tpu_v3.md) and [operands with zeros](sparse.md) say what rows, devices
+and halves left out show.
+
+"""
+KEPT_OUT = """## Rows that are no part of the repository
+
+The samples are taken from larger tables at equal distances, none by how well it is predicted
+(`bench/sample_tables.py`). The whole tables lie outside the repository. Their figures, computed on {date} with version
+{tilesim} by `python bench/accuracy_page.py --whole FOLDER`, where `FOLDER` has the tables:
+
+| table | file | rows | of them in the repository | mean | median | largest | fitted | not predicted |
+|---|---|---|---|---|---|---|---|---|"""
+UNSEEN = """
+Further rows of the published tables, of the TPU v3 all but these ten among others, are kept from the project, so that
+others can see whether anything was tuned to the rows above. The project does not know their errors and states none.
+
+Near saturation the latencies of networks differ by tens of percent between seeds in the reference itself: the largest
+error of `noc` is one of those."""
+
+
+def points(report: dict[str, Any]) -> list[tuple[str, float, float]]:
+    """Group, measured and predicted of the rows that were predicted."""
+    found = []
+    owner = {}
+    for key, members in grouped(report).items():
+        owner |= {id(row): key for row in members}
+    for row in report["rows"]:
+        for what in ("cycles", "ms", "latency", "accepted", "relative_to_dense"):
+            measured, predicted = row.get(f"measured_{what}"), row.get(f"predicted_{what}")
+            if row["status"] == "ok" and measured and predicted:
+                found.append((owner[id(row)], float(measured), float(predicted)))
+                break
+    return found
+
+
+def grouped(report: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Rows by device, or by what stands for it."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in report["rows"]:
+        if report["table"] == "tpu-v3":
+            key = "TPU v3, fitted rows" if row["fitted"] else "TPU v3"
+        elif report["table"] == "noc":
+            key = f"{row['network']}, {row['state']}"
+        elif report["table"] == "network":
+            key = f"{row['device']}, {row['mode']}"
+        else:
+            parts = [
+                row.get(name) for name in ("device", "dtype", "phase", "attn_dtype", "kv_cache_dtype", "part", "unit")
+            ]
+            key = ", ".join(str(part) for part in parts if part)
+        found.setdefault(key or report["table"], []).append(row)
+    return found
+
+
+def line(name: str, rows: Sequence[dict[str, Any]]) -> str:
+    """One row of a table of the page."""
+    own = statistics(list(rows))
+    errors = (percent(own[f"{which}_abs_error"]) for which in ("mean", "median", "max"))
+    number = sum(bool(row.get("fitted")) for row in rows)
+    fitted = "none" if not number else "all" if number == len(rows) else f"{count(number)} of {count(len(rows))}"
+    return f"| {name} | {count(own['n'])} | {' | '.join(errors)} | {fitted} | {own['n_unsupported'] or ''} |"
+
+
+def draw(name: str, report: dict[str, Any], path: Path) -> None:
+    """Predicted against measured, both logarithmic; the data's hash stands in the file."""
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    drawn = points(report)
+    with matplotlib.rc_context({"svg.fonttype": "none", "svg.hashsalt": name, "font.size": 8}):
+        figure = Figure(figsize=(4.2, 3.4), layout="constrained")
+        axes = figure.subplots()
+        ends = [min(min(m, p) for _, m, p in drawn), max(max(m, p) for _, m, p in drawn)]
+        axes.plot(ends, ends, color="#777777", linewidth=0.8)
+        groups = list(dict.fromkeys(group for group, _, _ in drawn))
+        for number, group in enumerate(groups):
+            own = [(m, p) for one, m, p in drawn if one == group]
+            marker = "osD^v"[number // len(SERIES) % 5]
+            style = {"s": 9, "marker": marker, "color": SERIES[number % len(SERIES)], "linewidths": 0}
+            axes.scatter(*zip(*own, strict=True), label=group, **style)
+        axes.set(xscale="log", yscale="log", xlabel=f"measured ({TABLES[name][2]})", ylabel="predicted")
+        if 1 < len(groups) <= 9:
+            axes.legend(fontsize=5, frameon=False)
+        text = {
+            "Date": None,
+            "Title": f"{TABLES[name][3]}: predicted against measured",
+            "Description": data_hash(report),
+        }
+        path.parent.mkdir(exist_ok=True)
+        figure.savefig(path, format="svg", metadata=text)
+
+
+def data_hash(report: dict[str, Any]) -> str:
+    """Of what a picture shows."""
+    text = json.dumps([(group, f"{m:.3g}", f"{p:.3g}") for group, m, p in points(report)])
+    return "data " + hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def page(reports: dict[str, dict[str, Any]], whole: dict[str, Any]) -> str:
+    """The text of docs/accuracy.md."""
+    head = "| {} | rows | mean | median | largest | fitted | not predicted |\n|---|---|---|---|---|---|---|\n"
+    lines = [ALONE + "## All tables\n\nThe shipped samples:\n\n" + head.format("table").rstrip()]
+    for name, report in reports.items():
+        title = TABLES[name][3]
+        lines.append(line(f"[{title}](#{name})", report["rows"]))
+    lines += ["", whole_section(whole)]
+    for name, report in reports.items():
+        _, _, _, title, measured, fitted = TABLES[name]
+        size, part = whole_rows(name), report["n"]
+        told = f"all {count(size)} rows" if part == size else f"{count(part)} of {count(size)} rows"
+        lines += [f"\n## {name}\n", f"{title}. Measured: {measured}. Fitted: {fitted}.\n"]
+        lines += [f"`tilesim validate {name}`; the sample has {told} of the table.\n"]
+        lines += [f"![{title}: predicted against measured](pictures/accuracy-{name}.svg)\n"]
+        lines += [head.format("device").rstrip()]
+        lines += [line(key.replace("|", ", "), rows) for key, rows in grouped(report).items()]
+        reasons = sorted({row["reason"] for row in report["rows"] if row["status"] != "ok"})
+        lines += [f"\nNot predicted: {reason}" for reason in reasons]
+    return "\n".join(lines) + "\n"
+
+
+def whole_section(whole: dict[str, Any]) -> str:
+    """What is known of rows that are no part of the repository."""
+    lines = [KEPT_OUT.format(**whole)]
+    for name, row in whole["tables"].items():
+        errors = " | ".join(percent(row[f"{which}_abs_error"]) for which in ("mean", "median", "max"))
+        fitted = "none" if not row["fitted"] else "all" if row["fitted"] == row["n"] else count(row["fitted"])
+        lines.append(
+            f"| {name} | `{row['file']}` | {count(row['n'])} | {count(row['shipped'])} | {errors} | {fitted} | "
+            f"{count(row['n_unsupported']) if row['n_unsupported'] else ''} |"
+        )
+    return "\n".join([*lines, UNSEEN])
+
+
+def whole_figures(folder: Path) -> dict[str, Any]:
+    """Statistics of the whole tables; no row of them."""
+    found = {}
+    every = {name: (file, run) for name, (file, run, *_) in TABLES.items()} | FURTHER
+    for name, (file, run) in every.items():
+        report = run(folder / file)
+        own = {
+            key: report[key] for key in ("n", "n_unsupported", "mean_abs_error", "median_abs_error", "max_abs_error")
+        }
+        fitted = sum(bool(row.get("fitted")) for row in report["rows"])
+        shipped = len(sample(name).read_text(encoding="utf-8").splitlines()) - 1 if name in TABLES else 0
+        found[name] = {"file": file, "shipped": shipped, "fitted": fitted} | own
+        print(name, found[name], flush=True)
+    date = datetime.date.today().isoformat()
+    return {"date": date, "tilesim": _core.__version__, "tables": found}
+
+
+def reports() -> dict[str, dict[str, Any]]:
+    """The samples, predicted."""
+    return {name: row[1](sample(name)) for name, row in TABLES.items()}
+
+
+def stale(found: dict[str, dict[str, Any]]) -> list[str]:
+    """Files that are not what the samples give; the page that would be right stands beside it as .new."""
+    text, wrong = page(found, json.loads(WHOLE.read_text(encoding="utf-8"))), []
+    if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != text:
+        PAGE.with_suffix(".md.new").write_text(text, encoding="utf-8")
+        wrong.append(f"move {PAGE.name}.new over {PAGE.name}")
+    for name, report in found.items():
+        path = PICTURES / f"accuracy-{name}.svg"
+        if not path.is_file() or data_hash(report) not in path.read_text(encoding="utf-8"):
+            wrong.append(f"{path.name} is of other data: run bench/accuracy_page.py")
+    return wrong
+
+
+def main() -> int:
+    """Writes or checks."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--whole", type=Path, help="folder with the whole tables")
+    parser.add_argument("--check", action="store_true")
+    options = parser.parse_args()
+    if options.whole:
+        WHOLE.write_text(json.dumps(whole_figures(options.whole), indent=1) + "\n", encoding="utf-8")
+    found = reports()
+    if options.check:
+        wrong = stale(found)
+        print("\n".join(wrong) or "docs/accuracy.md is what the samples give")
+        return bool(wrong)
+    PAGE.write_text(page(found, json.loads(WHOLE.read_text(encoding="utf-8"))), encoding="utf-8")
+    for name, report in found.items():
+        draw(name, report, PICTURES / f"accuracy-{name}.svg")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,205 @@
+"""The declarations of a machine's settings, as data: unit, range, default, meaning, effect."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from json import loads
+from typing import Any
+
+from .. import _core
+from ..base.errors import nearest, user_error
+from .effects import EFFECTS
+
+__all__ = ["SHORT", "Setting", "all_settings", "documentation", "find_setting", "section"]
+
+SHORT = {"core.arrays": "core.array.count", "cores": "core.count"}
+"""Short names of settings that are asked for most."""
+
+_PARSERS: dict[str, Callable[[str], int]] = {
+    "frequency (Hz)": _core.parse_frequency,
+    "size (B)": _core.parse_bytes,
+    "bandwidth (B/s)": _core.parse_bandwidth,
+    "time (s)": _core.parse_duration,
+    "energy (J)": _core.parse_energy,
+}
+_UNITS: dict[str, tuple[tuple[int, str], ...]] = {
+    "frequency (Hz)": ((10**9, "GHz"), (10**6, "MHz"), (10**3, "kHz"), (1, "Hz")),
+    "size (B)": ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B")),
+    "bandwidth (B/s)": ((10**9, "GB/s"), (10**6, "MB/s"), (1, "B/s")),
+    "time (s)": ((10**3, "ns"), (1, "ps")),
+    "energy (J)": ((10**3, "pJ"), (1, "fJ")),
+}
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One setting of a machine, as the core declares it."""
+
+    path: str
+    unit: str  # "count", "ratio", "true or false", "value", or a quantity as "size (B)"
+    range: str  # as people read it; "" where there is none
+    low: float | None  # in whole or base units (Hz, B, B/s, ps, fJ); none: no number
+    high: float | None
+    allowed: tuple[str, ...]  # of a text
+    default: Any  # as in a file
+    meaning: str
+    effect: str
+
+    @property
+    def is_number(self) -> bool:
+        """Whether its values have an order."""
+        return self.low is not None
+
+    def number(self, value: Any) -> float | None:
+        """A value in whole or base units.
+
+        Args:
+            value: as in a file.
+
+        Returns:
+            The number (Hz, bytes, bytes per second, picoseconds, femtojoules, count); none where it is none.
+        """
+        if isinstance(value, bool) or not self.is_number:
+            return None
+        if self.unit in _PARSERS:
+            return float(_PARSERS[self.unit](str(value)))
+        return float(value) if isinstance(value, (int, float)) else None
+
+    def text(self, number: float) -> Any:
+        """A value as in a file.
+
+        Args:
+            number: in whole or base units.
+
+        Returns:
+            A text with its unit, a whole number, or a ratio.
+        """
+        if self.unit == "ratio":
+            return float(number)
+        whole = round(number)
+        for factor, unit in _UNITS.get(self.unit, ()):
+            if whole % factor == 0 and (whole or factor == 1 or unit in ("ns", "pJ")):
+                return f"{whole // factor} {unit}"
+        return whole
+
+    def note(self) -> str:
+        """What a file says beside it.
+
+        Returns:
+            Meaning, unit, range and default on one line.
+        """
+        kind = self.unit if self.unit != "value" else "text" if self.allowed else "text, list or object"
+        limits = f"one of {', '.join(self.allowed)}" if self.allowed else self.range
+        return (
+            f"{self.meaning}. {', '.join(part for part in (kind, limits) if part)}; default {shown_value(self.default)}"
+        )
+
+
+def shown_value(value: Any) -> str:
+    """A setting's value as people read it, on one line.
+
+    Args:
+        value: as in a file.
+
+    Returns:
+        The text.
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value or '""'
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {shown_value(one)}" for key, one in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return " ".join(shown_value(one) for one in value) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _setting(path: str, unit: str, limits: str, default: str, meaning: str) -> Setting:
+    low = high = None
+    if " to " in limits and unit != "value":
+        ends = [_PARSERS[unit](end) if unit in _PARSERS else float(end) for end in limits.split(" to ")]
+        low, high = float(ends[0]), float(ends[1])
+    allowed = tuple(limits.split(", ")) if limits and low is None else ()
+    effect = EFFECTS.get(path, "")
+    return Setting(path, unit, limits, low, high, allowed, loads(default.strip("`")), meaning, effect)
+
+
+@lru_cache(maxsize=1)
+def all_settings() -> dict[str, Setting]:
+    """Every setting, in the order of the declarations.
+
+    Returns:
+        Settings by path.
+    """
+    found = {}
+    for line in _core.machine_documentation().splitlines()[2:]:  # the declarations, as a table of five columns
+        path, unit, limits, default, meaning = (cell.strip() for cell in line.strip().strip("|").split(" | "))
+        path = path.strip("` ")
+        found[path] = _setting(path, unit, limits, default, meaning)
+    return found
+
+
+def find_setting(path: str) -> Setting:
+    """The declaration of one setting.
+
+    Args:
+        path: "core.array.rows", a short name, or that of one sort of cores ("cores.little.core.array.rows").
+
+    Returns:
+        The setting.
+
+    Raises:
+        UserError: for an unknown path, with the nearest.
+    """
+    known = all_settings()
+    full = SHORT.get(path, path)
+    if full.startswith("cores."):
+        rest = full.split(".", 2)[2] if full.count(".") > 1 else ""
+        full = "core.count" if rest == "count" else rest
+    if full not in known:
+        raise user_error("unknown setting", value=f"'{path}'", suggestion=nearest(path, (*known, *SHORT)))
+    return known[full]
+
+
+def section(prefix: str = "") -> list[Setting]:
+    """The settings below a prefix.
+
+    Args:
+        prefix: a path, or its first words ("core.array"); "": all.
+
+    Returns:
+        Settings, in the order of the declarations.
+
+    Raises:
+        UserError: where there is none, with the nearest.
+    """
+    known = all_settings()
+    full = SHORT.get(prefix, prefix.rstrip("."))
+    found = [one for path, one in known.items() if not full or path == full or path.startswith(full + ".")]
+    if not found:
+        parts = [path.split(".") for path in known]
+        names = dict.fromkeys(".".join(words[:count]) for words in parts for count in range(1, len(words) + 1))
+        tops = ", ".join(dict.fromkeys(words[0] for words in parts))
+        raise user_error(
+            "unknown setting", value=f"'{prefix}'", allowed=f"a path, or a section: {tops}",
+            suggestion=nearest(prefix, names),
+        )  # fmt: skip
+    return found
+
+
+def documentation() -> str:
+    """The table of docs/settings.md.
+
+    Returns:
+        Markdown, one row for each setting.
+    """
+    lines = ["| setting | unit | range | default | meaning | effect |", "|---|---|---|---|---|---|"]
+    told = _core.machine_documentation().splitlines()[2:]
+    for line, one in zip(told, all_settings().values(), strict=True):
+        lines.append(f"{line.rstrip()} {one.effect} |")
+    return "\n".join(lines) + "\n"

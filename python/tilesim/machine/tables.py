@@ -1,0 +1,127 @@
+"""What a machine has of its own: its settings as rows, what differs between two, and the name of a variant."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Set
+from functools import lru_cache
+from typing import Any
+
+from .. import _core
+from ..base.figures import short
+from ..base.paths import configs_dir
+from ..base.table import Table
+from .settings import SHORT, all_settings, find_setting, shown_value
+
+__all__ = ["differences", "flat", "label", "rows"]
+
+REPLACED = "replaced by the user"  # the core's word for what `replace` changed
+_SHOWN = 3  # changes in a variant's name
+_HEAD = ("schema", "version", "name", "description", "sources")
+
+
+def flat(entries: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a machine's JSON form by path.
+
+    Args:
+        entries: the resolved JSON form.
+
+    Returns:
+        Values by path, those of sorts of cores as "cores.little.core.array.rows".
+    """
+    known, found = all_settings(), {}
+
+    def walk(value: Any, path: str, name: str) -> None:
+        if path in known or not isinstance(value, dict):
+            found[name] = value
+            return
+        for key, one in value.items():
+            walk(one, f"{path}.{key}" if path else key, f"{name}.{key}" if name else key)
+
+    walk({key: one for key, one in entries.items() if key not in (*_HEAD, "cores")}, "", "")
+    for sort in entries.get("cores", []):
+        found[f"cores.{sort['sort']}.count"] = sort["count"]
+        for key, one in sort.get("core", {}).items():
+            walk(one, f"core.{key}", f"cores.{sort['sort']}.core.{key}")
+    return found
+
+
+@lru_cache(maxsize=64)
+def _preset(name: str) -> dict[str, Any] | None:
+    """The settings of a shipped machine; none where there is none of that name."""
+    if name not in _names():
+        return None
+    return flat(json.loads(_core.Machine.read_file(str(configs_dir() / "machines" / f"{name}.json")).to_json()))
+
+
+@lru_cache(maxsize=1)
+def _names() -> frozenset[str]:
+    return frozenset(path.stem for path in (configs_dir() / "machines").glob("*.json"))
+
+
+@lru_cache(maxsize=256)
+def label(text: str) -> str:
+    """The name by which a variant is told from others.
+
+    Args:
+        text: the resolved JSON form of a machine: a preset, a file's, or one with settings replaced.
+
+    Returns:
+        Its name, and behind it what differs from the preset of that name, or what was replaced.
+    """
+    entries = json.loads(text)
+    own, base = flat(entries), _preset(entries["name"])
+    if base is None:
+        paths = [path for path, source in entries["sources"].items() if source == REPLACED and path in own]
+    else:
+        paths = [path for path in dict.fromkeys([*own, *base]) if own.get(path) != base.get(path)]
+        paths = [path for path in paths if not path.endswith(".reason")]
+    names = {full: brief for brief, full in SHORT.items()}
+    said = [f"{names.get(path, path)} {short(shown_value(own.get(path)), 40)}" for path in paths[:_SHOWN]]
+    more = [f"and {len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else []
+    return ", ".join([entries["name"], *said, *more])
+
+
+def rows(entries: dict[str, Any], given: Set[str] | None) -> Table:
+    """Every setting of a machine.
+
+    Args:
+        entries: its resolved JSON form.
+        given: paths of the settings that its file states; none: those with a source, or with another value than the
+            default.
+
+    Returns:
+        Rows with setting, value (as in a file), from ("default", "file", "replaced"), source.
+    """
+    sources, found = entries["sources"], []
+    for path, value in flat(entries).items():
+        default, sort = find_setting(path).default, path.startswith("cores.")
+        stated = path in given if given is not None else path in sources or value != default or sort
+        origin = "replaced" if sources.get(path) == REPLACED else "file" if stated else "default"
+        source = "" if origin == "replaced" else sources.get(path, "")
+        found.append({"setting": path, "value": value, "from": origin, "source": source})
+    return Table(found)
+
+
+def differences(a: dict[str, Any], b: dict[str, Any]) -> Table:
+    """The settings in which two machines differ.
+
+    Args:
+        a: the resolved JSON form of the first.
+        b: that of the second.
+
+    Returns:
+        Rows with setting, a, b (as in a file; none: the machine lacks the setting), ratio (b / a; none of what is no
+        number, or zero in a).
+    """
+    one, two, found = flat(a), flat(b), []
+    order = [path for path in all_settings() if path in one or path in two]
+    for path in dict.fromkeys([*order, *one, *two]):
+        x, y = one.get(path), two.get(path)
+        if x == y:
+            continue
+        setting = find_setting(path)
+        p, q = (None if value is None else setting.number(value) for value in (x, y))
+        ratio = q / p if p and q is not None else None
+        found.append({"setting": path, "a": x, "b": y, "ratio": ratio})
+    return Table(found)

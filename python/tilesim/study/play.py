@@ -1,0 +1,282 @@
+"""Settings of a machine to turn by hand: sliders in a notebook, and the same without a display."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..base.checked import checked, checked_class
+from ..base.errors import UserError, shown, user_error
+from ..base.extras import need
+from ..graph import Graph
+from ..loading import GraphLike, as_graph
+from ..machine.machine import Machine, MachineLike
+from ..machine.settings import SHORT, Setting, find_setting, shown_value
+from ..results.result import Result, Table
+from ..timing.options import divided
+from ..timing.simulate import compile, simulate
+from .play_view import page
+
+__all__ = ["Play", "play"]
+
+USUAL = (
+    "core.count",
+    "core.clock",
+    "core.array.count",
+    "core.array.rows",
+    "core.array.columns",
+    "core.vector.lanes",
+    "core.scratchpad.bytes",
+    "core.dma.bytes_per_cycle",
+    "core.kernel_launch_cycles",
+    "memory.bandwidth",
+    "memory.latency",
+)
+"""Settings that have a slider unless others are asked for."""
+_FACTORS = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 3 / 4, 1, 3 / 2, 2, 3, 4, 8, 16, 32)  # of the machine's own value
+_FROM_ZERO = (0, 1, 3, 10, 30, 100, 300, 1000, 3000, 10_000, 30_000, 100_000)
+_RATIOS = tuple(i / 20 for i in range(1, 21))
+
+
+def positions(setting: Setting, value: Any, ends: tuple[float, float] | None = None) -> list[Any]:
+    """The values that a slider offers: in equal ratios where a setting has no natural step, all within its range.
+
+    Args:
+        setting: the declaration.
+        value: the machine's own, as in a file; it is one of them.
+        ends: least and most, in whole or base units; none: up to 32 times less and more than the machine has.
+
+    Returns:
+        Values as in a file, in order; of a text or a flag all that are allowed.
+    """
+    number = setting.number(value)
+    if number is None:
+        found = [False, True] if isinstance(value, bool) else list(setting.allowed)
+        return found if value in found else [value, *found]
+    assert setting.low is not None and setting.high is not None
+    if setting.unit == "ratio" and setting.high <= 1:
+        steps: Sequence[float] = _RATIOS
+    elif number == 0:
+        steps = [one * (1000 if setting.unit in ("time (s)", "energy (J)") else 1) for one in _FROM_ZERO]
+    elif ends:
+        steps, step = [], max(ends[0], setting.low, 1 if setting.unit != "ratio" else 1e-3)
+        while step <= ends[1]:
+            steps, step = [*steps, step], step * 2
+        steps = [*steps, *ends]
+    else:
+        binary = setting.unit in ("count", "size (B)")
+        steps = [number * one if binary else float(f"{number * one:.3g}") for one in _FACTORS]
+    low, high = ends or (setting.low, setting.high)
+    low, high = max(low, setting.low), min(high, setting.high)
+    whole = setting.unit != "ratio"
+    numbers = {float(round(one)) if whole else one for one in (*steps, number)}
+    inside = sorted(one for one in numbers if (low <= one <= high) or one == number)
+    return [value if one == number else setting.text(one) for one in inside]
+
+
+@checked_class()
+class Play:
+    """A workload on a machine whose settings are turned: each turn compiles and simulates again."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        machine: Machine,
+        settings: Mapping[str, list[Any]],
+        run: Callable[[Machine], Result],
+    ) -> None:
+        """Simulates the machine as it is; made by `ts.play`.
+
+        Args:
+            graph: the workload.
+            machine: to start from.
+            settings: path to the values that its slider offers.
+            run: compiles and simulates for a machine.
+        """
+        self.graph, self.start, self.settings = graph, machine, dict(settings)
+        self.machine = machine
+        """The last legal one."""
+        self.error = ""
+        """What is wrong with the settings as they stand; empty where nothing is."""
+        self._run, self._wanted = run, dict[str, Any]()
+        begun = time.perf_counter()
+        self.before = self.result = run(machine)
+        """Results of the machine at the start, and of the last legal settings."""
+        self.took = time.perf_counter() - begun
+        """Seconds that the last turn took."""
+
+    def set(self, path: str, value: Any) -> Result | None:
+        """Turns one setting; those that were turned before stay.
+
+        Args:
+            path: of any setting, with a slider or without.
+            value: as in a file.
+
+        Returns:
+            The new result; none where the settings contradict each other or the machine cannot run the workload: then
+            `error` says why, and machine and result stay as they were. A value that is none of this setting is not
+            kept; one that contradicts others is, until they are turned too.
+        """
+        begun, full = time.perf_counter(), SHORT.get(path, path)
+        wanted = {**self._wanted, full: value}
+        try:
+            find_setting(path)
+            machine = self.start.replace(wanted)
+            self._wanted = wanted
+            result = self._run(machine)
+        except UserError as error:
+            self.error = str(error)
+            if error.place and not error.place.startswith(full):
+                self._wanted = wanted
+            return None
+        finally:
+            self.took = time.perf_counter() - begun
+        self.machine, self.result, self.error = machine, result, ""
+        return result
+
+    def reset(self) -> Result:
+        """Back to the machine of the start.
+
+        Returns:
+            Its result.
+        """
+        self._wanted.clear()
+        self.machine, self.result, self.error = self.start, self.before, ""
+        return self.before
+
+    def table(self) -> Table:
+        """What was turned.
+
+        Returns:
+            Rows with setting, start, now (as in a file), as of the last legal settings.
+        """
+        rows = self.start.diff(self.machine).rows
+        return Table([{"setting": row["setting"], "start": row["a"], "now": row["b"]} for row in rows])
+
+    def html(self) -> str:
+        """Time, bottleneck, the longest operations and the roofline as they stand.
+
+        Returns:
+            A fragment of HTML.
+        """
+        return page(self.graph, self.machine, self.before, self.result, self.error, self.took)
+
+    def widget(self) -> Any:
+        """Sliders beside the picture.
+
+        Returns:
+            A box of ipywidgets.
+
+        Raises:
+            UserError: without ipywidgets, naming what to install.
+        """
+        widgets = need("ipywidgets", "notebook")
+        view = widgets.HTML(self.html())
+        controls = {path: self._control(widgets, path, offered) for path, offered in self.settings.items()}
+        button = widgets.Button(description="back to the start")
+
+        def turned(path: str) -> Callable[[Any], None]:
+            def change(event: Any) -> None:
+                self.set(path, event["new"])
+                view.value = self.html()
+
+            return change
+
+        handlers = {path: turned(path) for path in controls}
+        for path, control in controls.items():
+            control.observe(handlers[path], names="value")
+
+        def back(_: Any) -> None:
+            for path, control in controls.items():
+                control.unobserve(handlers[path], names="value")
+                control.value = self.start.get(path)
+                control.observe(handlers[path], names="value")
+            self.reset()
+            view.value = self.html()
+
+        button.on_click(back)
+        left = widgets.VBox([*controls.values(), button], layout=widgets.Layout(width="420px", flex="0 0 auto"))
+        return widgets.Box([left, view], layout=widgets.Layout(flex_flow="row wrap", align_items="flex-start"))
+
+    def _control(self, widgets: Any, path: str, offered: list[Any]) -> Any:
+        value, setting = self.start.get(path), find_setting(path)
+        named = {"description": path, "tooltip": setting.note(), "value": value}
+        named |= {"style": {"description_width": "190px"}, "layout": widgets.Layout(width="410px")}
+        if isinstance(value, bool):
+            return widgets.Checkbox(**named)
+        options = [(shown_value(one), one) for one in offered]
+        if setting.is_number:
+            return widgets.SelectionSlider(options=options, continuous_update=False, **named)
+        return widgets.Dropdown(options=options, **named)
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import HTML, display
+
+        try:
+            display(self.widget())
+        except UserError as error:
+            from html import escape
+
+            display(HTML(f"<p>{escape(str(error))}</p>{self.html()}"))
+
+    def __repr__(self) -> str:
+        """The headline, or what is wrong."""
+        return f"<Play {self.error or self.result.summary()}>"
+
+
+@checked()
+def play(
+    graph: GraphLike,
+    machine: MachineLike = "tpu-v3",
+    settings: Sequence[str] | Mapping[str, tuple[Any, Any]] | None = None,
+    **options: Any,
+) -> Play:
+    """Sliders for the settings of a machine: time, bottleneck and roofline follow each turn.
+
+    In a notebook the value of a cell shows them; anywhere else `.set(path, value)` turns a setting.
+
+    Args:
+        graph: the workload, as `compile` takes it.
+        machine: preset name, file, dict or Machine to start from.
+        settings: paths that have a slider, or path to its least and largest value as in a file
+            (("100 GB/s", "2 TB/s")); none: those that matter most. Sliders stay within the declared ranges, by default
+            within 32 times of what the machine has.
+        options: any option of `compile` or `simulate` (mapping, fuse, memory, ...).
+
+    Returns:
+        An object with `set`, `reset`, `result`, `machine`, `error`, `table`, `widget`.
+
+    Raises:
+        UserError: for an unknown setting or option, ends that are none, or where the machine as it is cannot run the
+            workload.
+    """
+    start, workload = Machine.load(machine), as_graph(graph)
+    compiled, simulated = divided(options, compile, simulate)
+    given = settings if isinstance(settings, Mapping) else dict.fromkeys(USUAL if settings is None else settings)
+    offered: dict[str, list[Any]] = {}
+    for name, ends in given.items():
+        setting = find_setting(name)
+        path = setting.path if not name.startswith("cores.") else name
+        if settings is None and path == "core.count" and start.sorts:
+            continue  # cores of several sorts are counted by sort
+        if isinstance(start.get(path), (dict, list)):
+            raise user_error("no setting to turn", place="settings", value=f"'{name}'", allowed="numbers, texts, flags")
+        offered[path] = positions(setting, start.get(path), _ends(setting, ends))
+
+    def run(target: Machine) -> Result:
+        return simulate(compile(workload, target, **compiled), target, **simulated)
+
+    return Play(workload, start, offered, run)
+
+
+def _ends(setting: Setting, ends: Any) -> tuple[float, float] | None:
+    """Least and largest value of a slider as numbers."""
+    if ends is None:
+        return None
+    pair = list(ends) if isinstance(ends, (tuple, list)) else []
+    numbers = [setting.number(end) for end in pair]
+    if len(numbers) != 2 or None in numbers or not setting.is_number or not (numbers[0] or 0) < (numbers[1] or 0):
+        allowed = f"a smaller and a larger value, {setting.range}" if setting.range else "no ends: this is no number"
+        raise user_error("these are no ends of a slider", place=setting.path, value=shown(ends), allowed=allowed)
+    return float(numbers[0] or 0), float(numbers[1] or 0)

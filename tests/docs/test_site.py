@@ -1,0 +1,121 @@
+"""The documentation site: built without a warning, with the notebooks; every link and anchor leads somewhere."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+LIBRARIES = ("mkdocs", "material", "mkdocstrings", "mkdocs_jupyter")
+
+
+def build(root: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    # Not --quiet: warnings that are not said are not counted either.
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(out)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "TILESIM_EXECUTE": "false", "JUPYTER_PLATFORM_DIRS": "1"}
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, env=environment, timeout=600, check=False)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    for library in LIBRARIES:
+        pytest.importorskip(library)
+    out = tmp_path_factory.mktemp("site")
+    outcome = build(ROOT, out)
+    assert outcome.returncode == 0, outcome.stderr + outcome.stdout
+    return out
+
+
+class Page(HTMLParser):
+    """Links and anchors of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if value is None:
+                continue
+            if name == "id" or (tag == "a" and name == "name"):
+                self.anchors.add(value)
+            elif name in ("href", "src") and tag in ("a", "img", "script", "link"):
+                self.links.append(value)
+
+
+def dead(folder: Path) -> Iterator[str]:
+    """Links within the site that lead nowhere."""
+    pages = {path.resolve(): Page(path.read_text(encoding="utf-8")) for path in folder.rglob("*.html")}
+    for path, page in pages.items():
+        for link in page.links if path.name != "404.html" else ():  # whose links are those of a published site
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            if not target.is_file():
+                yield f"{path.relative_to(folder.resolve())}: {link}"
+            elif parts.fragment and target in pages and unquote(parts.fragment) not in pages[target].anchors:
+                yield f"{path.relative_to(folder.resolve())}: {link} (no such anchor)"
+
+
+def test_every_link_leads_somewhere(site: Path) -> None:
+    found = list(dead(site))
+    assert not found, "\n".join(found[:50])
+
+
+def test_notebooks_pictures_and_search(site: Path) -> None:
+    notebooks = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
+    assert notebooks and notebooks == sorted(path.name for path in (site / "notebooks").iterdir())
+    front = (site / "index.html").read_text(encoding="utf-8")
+    assert all(f"notebooks/{name}/" in front for name in notebooks)  # in the navigation
+    entries = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    found = {entry["location"].split("#")[0] for entry in entries}
+    assert {f"notebooks/{name}/" for name in notebooks} | {"recipes/", "troubleshooting/", "accuracy/"} <= found
+    accuracy = (site / "accuracy" / "index.html").read_text(encoding="utf-8")
+    assert len(re.findall(r'src="\.\./pictures/accuracy-', accuracy)) == 9
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    named = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+@pytest.mark.parametrize(
+    "text", ["[no page](none.md)\n", "[no heading](settings.md#none)\n", "![no picture](pictures/none.svg)\n"]
+)
+def test_a_dead_link_fails_the_build(text: str, tmp_path: Path) -> None:
+    """On a site of two pages, with this project's rules."""
+    for library in LIBRARIES:
+        pytest.importorskip(library)
+    rules = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    checks = rules[rules.index("validation:") : rules.index("markdown_extensions:")]
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "mkdocs.yml").write_text(f"site_name: x\ntheme: mkdocs\n{checks}", encoding="utf-8")
+    (tmp_path / "docs" / "settings.md").write_text("# Settings\n", encoding="utf-8")
+    (tmp_path / "docs" / "index.md").write_text("# Index\n\n[good](settings.md#settings)\n", encoding="utf-8")
+    assert build(tmp_path, tmp_path / "good").returncode == 0
+    shutil.copy(tmp_path / "docs" / "index.md", tmp_path / "docs" / "bad.md")
+    with open(tmp_path / "docs" / "bad.md", "a", encoding="utf-8") as file:
+        file.write(text)
+    assert build(tmp_path, tmp_path / "bad").returncode != 0
+
+
+def test_links_of_files_beside_the_site() -> None:
+    """README and CONTRIBUTING link to files of the repository."""
+    for name in ("README.md", "CONTRIBUTING.md"):
+        links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", (ROOT / name).read_text(encoding="utf-8"))
+        lost = [link for link in links if not urlsplit(link).scheme and not (ROOT / link).exists()]
+        assert not lost, (name, lost)
