@@ -99,7 +99,8 @@ def main() -> None:
     try:
         app(args=cli_mapping.with_store(sys.argv[1:]))
     except Error as error:
-        typer.echo(f"tilesim: {error}", err=True)
+        told = f"tilesim: {error}"
+        say(wrapped(told, hang="  ") if sys.stderr.isatty() else [told], err=True)
         sys.exit(2)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import typer
-
 from ..results.result import Result
 from .load import write
 from .screen import say, wrapped
@@ -50,7 +48,7 @@ class Output:
             result: of the run.
         """
         if self.quiet:
-            typer.echo(result.summary())
+            say(wrapped(result.summary(), hang="  "))
         else:
             show(result, self.everything)
 
