@@ -67,7 +67,7 @@ def in_browser(path: Path, browser: str) -> dict[str, float]:
 
     found: list[dict[str, float]] = []
     with sync_playwright() as driver:
-        started = driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        started = driver.chromium.launch(executable_path=browser, args=["--no-sandbox", "--disable-dev-shm-usage"])
         for _ in range(3):
             tab = started.new_page(viewport={"width": 1440, "height": 900})
             tab.goto(path.as_uri())

@@ -95,7 +95,7 @@ def test_a_page_is_one_file(result: ts.Result, tmp_path: Path) -> None:
 def test_what_a_file_lacks_is_said(result: ts.Result, tmp_path: Path) -> None:
     result.save(tmp_path / "r.json")
     text = written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
-    assert "A result that was stored, or a closed form, is not simulated again." in text
+    assert "What was stored is not simulated again." in text
     assert "The graph is not held by this result" in text and "The plan is made from the program" in text
     assert part(text, "timeline")["boxes"][0], "the file has a timeline"
     result.data["intervals"], kept = [], result.data["intervals"]
@@ -104,6 +104,15 @@ def test_what_a_file_lacks_is_said(result: ts.Result, tmp_path: Path) -> None:
     finally:
         result.data["intervals"] = kept
     assert "None was recorded" in written(ts.Result.load(tmp_path / "r.json"), tmp_path / "page.html")
+
+
+def test_advice_of_an_estimate(tmp_path: Path) -> None:
+    estimate = ts.estimate("bert-base", "t4")
+    text = written(estimate, tmp_path / "page.html")
+    assert "What would help, estimated again" in text
+    best = estimate.explain()[0]
+    assert best.gain > 1.01 and str(best) in text
+    assert "Not asked for" in written(estimate, tmp_path / "page.html", advice=False)
 
 
 def test_a_small_program_is_simulated_once_more_for_its_timeline(

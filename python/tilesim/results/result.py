@@ -472,9 +472,10 @@ class Result:
         kernels = len(self.data["operations"])
         wanted = kernels <= _KERNELS_ADVISED if advice is None else advice
         left_out = ""
-        if self._again and not wanted:
+        known = self._again is not None or getattr(self, "_redo", None) is not None
+        if known and not wanted:
             why = "Not asked for" if advice is False else f"Not simulated by itself for {kernels:,} kernels"
             left_out = f"{why}: Result.explain(), or report(path, advice=True)."
-        text = page(self, self.explain() if self._again and wanted else None, left_out)
+        text = page(self, self.explain() if known and wanted else None, left_out)
         with writing(path) as file:
             file.write(text)

@@ -80,7 +80,7 @@ function points(part, tables) {
     source.data = {
       x: take((row) => every[row][0]), y: take((row) => every[row][1]),
       name: take((row) => every[row][2]), sort: take((row) => every[row][3]),
-      colour: take((row) => part.colours[every[row][3]] ?? "#bbbbbb"),
+      colour: take((row) => part.colours[every[row][3]] ?? part.other),
       across: take((row) => told[row][0]), up: take((row) => told[row][1]),
     };
   };

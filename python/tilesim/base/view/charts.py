@@ -145,7 +145,7 @@ class Points:
         """Lines, and points where no table has them."""
         found: dict[str, Any] = {"kind": "points", "name": self.name, "titles": self.titles, "forms": self.forms}
         found |= {"lines": [[name, list(xs), list(ys)] for name, xs, ys in self.lines], "keys": list(self.keys_of)}
-        found |= {"colours": dict(self.colours), "height": self.height(), "table": self.table}
+        found |= {"colours": dict(self.colours), "other": OTHER, "height": self.height(), "table": self.table}
         across, up = self._spans()
         found |= {"ranges": [[across.low, across.high], [up.low, up.high]]}
         return found if self.table else found | {"points": [[row[key] for key in self.keys_of] for row in self.rows]}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base import figures
+from ...base.palette import SERIES
 from ...base.view import Bar, Bars, Notes, Rows, Section
 from ...base.view.elements import Column
 from .head import mapping
@@ -24,11 +25,10 @@ def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> 
         advice: as `Result.explain` gives them; None: not asked for.
         left_out: why there are none, in words.
     """
-    title = "What would help, simulated again"
+    again = "simulated" if result.data["source"] == "engine" else "estimated"
+    title = f"What would help, {again} again"
     if not advice:
-        why = left_out or (
-            "A result that was stored, or a closed form, is not simulated again." if advice is None else ""
-        )
+        why = left_out or (f"What was stored is not {again} again." if advice is None else "")
         return Section(title, [Notes([why or "There is nothing to change."])], "advice")
     found = [item for item in advice if item.gain >= WORTH]
     if not found:
@@ -40,7 +40,7 @@ def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> 
             figures.ratio(item.gain))
         for item in found
     ]  # fmt: skip
-    colours = {"cycles after": "#4477aa", "saved": "#ccbb44"}
+    colours = {"cycles after": SERIES[0], "saved": SERIES[3]}
     small = len(advice) - len(found)
     caption = f"{small} more changes gain less than {figures.percent(WORTH - 1)}." if small else ""
     return Section(title, [Bars(bars, colours, "count", before, caption, whole_names=True)], "advice")
