@@ -17,6 +17,7 @@ from ..graph.trips import checked as checked_trips
 from ..graph.trips import counted
 from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
+from ..mapping.half_attention import with_half_attention
 from ..mapping.integer_products import with_integer_products
 from ..mapping.sparse_products import with_sparse_products
 from ..program.footprint import check_capacity
@@ -156,6 +157,7 @@ def compile(
     if zero_tiles != "off":
         graph = with_zero_tiles(graph, zero_tiles == "test")
         options["zero_tiles"] = zero_tiles
+    graph = with_half_attention(graph, target)
     if integer_products:
         graph = with_integer_products(graph, target)
     else:

@@ -221,3 +221,20 @@ def test_refusals():
         ts.quantize(graph, "i8", {"x": np.full_like(data["x"], np.inf)})
     zeros = ts.quantize(graph, "i8", {"x": 0 * data["x"]})
     np.testing.assert_array_equal(ts.reference(zeros, 0 * data["x"])["y"], np.broadcast_to(data["b"], (9, 20)))
+
+
+def test_attention_where_arrays_multiply_f16_alone():
+    shape = (1, 2, 9, 16)
+    b = ts.GraphBuilder("attention", dtype="f16")
+    q, k, v = (b.input(name, shape) for name in "qkv")
+    b.output(b.attention(q, k, v, name="attention"), "y")
+    graph, given = b.build(), {name: RNG.standard_normal(shape).astype(np.float16) for name in "qkv"}
+    program = ts.compile(graph, "dstc")
+    wide = {name: values.astype(np.float64) for name, values in given.items()}
+    scores = wide["q"] @ wide["k"].swapaxes(-1, -2) / 4
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = weights / weights.sum(-1, keepdims=True) @ wide["v"]
+    np.testing.assert_allclose(ts.execute(program, given)["y"].astype(np.float64), wanted, atol=4e-3)
+    assert ts.verify(program, given).ok
+    assert any("probabilities are rounded to f16" in line for line in ts.simulate(program).approximations)
+    assert ts.compile(graph, "tpu-v3").graph == graph
