@@ -361,7 +361,7 @@ def any_attention(seed: int) -> tuple[str, ts.Graph]:
 
 
 def slower(seeds: Any) -> list[str]:
-    """What is over 2 % slower than without the rule; 10 % where links between regions are priced by their mean load."""
+    """What is over 2 % slower than without the rule; 20 % where links between regions are priced by their mean load."""
     others = [rule for rule in ts.fusion_rules() if rule != "attention"]
     found = []
     for seed in seeds:
@@ -370,7 +370,7 @@ def slower(seeds: Any) -> list[str]:
             ts.compile(model, machine, fuse=how, lowering="best", residency="none") for how in ("all", others)
         )
         cycles = [ts.simulate(program).cycles for program in (chosen, without)]
-        if cycles[0] > (1.1 if machine == "chiplet-2" else 1.02) * cycles[1]:
+        if cycles[0] > (1.2 if machine == "chiplet-2" else 1.02) * cycles[1]:
             found.append(f"{seed}: {cycles[0] / cycles[1]:.3f} {machine} {chosen.core.notes}")
     return found
 
