@@ -41,7 +41,7 @@ STATE = {
     "wait_store": PURPLE,
     "wait_dependency": YELLOW,
     "wait_port": GREEN,
-    "idle": "#dddddd",
+    "idle": "#88888840",
 }
 """By the state of a unit (`Result.units`)."""
 

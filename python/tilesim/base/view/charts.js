@@ -5,8 +5,8 @@ const linked = new Map();
 const ink = () => getComputedStyle(document.body).color;
 const faint = () => ink().replace("rgb(", "rgba(").replace(")", ", 0.14)");
 
-function ticks(form, scale = 1) {
-  return new Bokeh.CustomJSTickFormatter({ code: `return window.tilesim.said(${JSON.stringify(form)}, tick * ${scale})` });
+function ticks(form) {
+  return new Bokeh.CustomJSTickFormatter({ code: `return window.tilesim.said(${JSON.stringify(form)}, tick)` });
 }
 
 // A range; those of one name move together (each chart is a document of its own, which shares no models).
@@ -109,10 +109,10 @@ function boxes(part) {
   const [left, right, low, high, sorts, texts] = part.boxes;
   const rows = part.rows.length;
   const plot = figure(part, !rows, {
-    x_range: range(0, part.spans[0] || 1, part.linked),
+    x_range: range(0, part.spans[0] * part.scale || 1, part.linked),
     y_range: rows ? range(part.spans[1], 0) : range(0, part.spans[1] || 1),
   });
-  plot.xaxis.formatter = ticks(part.forms[0], part.scale);
+  plot.xaxis.formatter = ticks(part.forms[0]);
   if (rows) {
     const places = part.rows.map((_, i) => i + 0.5);
     plot.yaxis.ticker = new Bokeh.FixedTicker({ ticks: places });
@@ -120,15 +120,16 @@ function boxes(part) {
     plot.yaxis.formatter = new Bokeh.CustomJSTickFormatter({ code: `return ${JSON.stringify(names)}[Math.floor(tick)] ?? ""` });
   } else plot.yaxis.formatter = ticks(part.forms[1]);
   const gap = rows ? 0.12 : 0;
+  const apart = !rows && left.length < 1000; // boxes that touch are told apart
   const source = new Bokeh.ColumnDataSource({ data: {
-    left, right, top: low.map((value) => value + gap), bottom: high.map((value) => value - gap),
+    left: left.map((value) => value * part.scale), right: right.map((value) => value * part.scale), top: low.map((value) => value + gap), bottom: high.map((value) => value - gap),
     colour: sorts.map((sort) => part.sorts[sort][1]), text: texts.map((text) => part.texts[text]),
     sort: sorts.map((sort) => part.sorts[sort][0].replace(/_/g, " ")),
     from: left.map((value) => text_of.said(part.forms[0], value * part.scale)),
     for: left.map((value, i) => text_of.said(part.forms[0], (right[i] - value) * part.scale)),
   } });
   const renderer = plot.quad({ field: "left" }, { field: "right" }, { field: "bottom" }, { field: "top" }, {
-    source, fill_color: { field: "colour" }, line_color: { field: "colour" }, line_width: 0.5,
+    source, fill_color: { field: "colour" }, line_color: apart ? "#ffffff" : { field: "colour" }, line_width: 0.5,
   });
   tips(plot, renderer, [["", "@text"], ["", "@sort"], ["from", "@from"], ["for", "@for"]], "follow_mouse");
   return { plot, restyle: () => {}, source };
@@ -138,16 +139,17 @@ function steps(part) {
   const length = part.tops.length ? part.tops[0].length : 0;
   const most = Math.max(0, part.limit ? part.limit[1] : 0, ...part.tops.map((row) => row.reduce((a, b) => Math.max(a, b), 0)));
   const plot = figure(part, false, {
-    x_range: range(0, length * part.step || 1, part.linked), y_range: range(0, most * 1.05 || 1),
+    x_range: range(0, length * part.step * part.scale || 1, part.linked), y_range: range(0, most * 1.05 || 1),
   });
-  plot.xaxis.formatter = ticks(part.forms[0], part.scale);
+  plot.xaxis.formatter = ticks(part.forms[0]);
   plot.yaxis.formatter = ticks(part.forms[1]);
   let source = null;
   for (let i = part.tops.length - 1; i >= 0; i--) {
-    const starts = part.tops[i].map((_, k) => k * part.step);
+    const wide = part.step * part.scale;
+    const starts = part.tops[i].map((_, k) => k * wide);
     source = new Bokeh.ColumnDataSource({ data: {
-      left: starts, right: starts.map((value) => value + part.step), bottom: starts.map(() => 0), top: part.tops[i],
-      at: starts.map((value) => text_of.said(part.forms[0], value * part.scale)),
+      left: starts, right: starts.map((value) => value + wide), bottom: starts.map(() => 0), top: part.tops[i],
+      at: starts.map((value) => text_of.said(part.forms[0], value)),
       own: part.tops[i].map((value, k) => text_of.said(part.forms[1], value - (i ? part.tops[i - 1][k] : 0))),
     } });
     const renderer = plot.quad({ field: "left" }, { field: "right" }, { field: "bottom" }, { field: "top" }, {

@@ -101,7 +101,7 @@ class Table {
         element("button", { type: "button", onclick: () => this.sort(column.key) }, column.title)));
     }
     this.body = element("tbody");
-    const widths = this.shown.map((column, i) => (i === 0 ? 270 : column.form === "text" ? 108 : 106));
+    const widths = this.shown.map((column, i) => (i === 0 ? 270 : column.form === "text" ? (this.shown.length > 2 ? 108 : 420) : column.form.startsWith("rate:") ? 128 : 106));
     const columns = element("colgroup", {}, ...widths.map((width, i) => element("col", { style: i === 0 ? "" : `width:${width}px` })));
     const table = element("table", { style: `min-width:${widths.reduce((a, b) => a + b)}px` }, columns, element("thead", {}, this.head), this.body);
     this.window = element("div", { class: "window", tabindex: "0", onscroll: () => this.draw() }, table);

@@ -60,6 +60,11 @@ def live_bytes(rows: list[dict[str, Any]], kernels: int) -> list[int]:
     return found
 
 
+def _stays(row: dict[str, Any], kernels: int) -> bool:
+    """Whether a tensor lies there from the first kernel to the last."""
+    return bool(row["first"] <= 0 and row["last"] >= kernels - 1)
+
+
 def plan_section(result: Any, program: Any) -> Section:
     """Tensors over kernels and addresses; bytes in use.
 
@@ -75,35 +80,42 @@ def plan_section(result: Any, program: Any) -> Section:
     rows = own_rows(plan, "memory")
     if not rows or not plan.kernels:
         return Section("Memory plan", [Notes(["No tensor lies in memory."])], "memory")
-    ranked = sorted(rows, key=lambda row: -row["bytes"] * (row["last"] - row["first"] + 1))[:BOXES]
+    passing = [row for row in rows if not _stays(row, plan.kernels)]
+    shown = passing or rows  # weights would leave no room for what comes and goes
+    ranked = sorted(shown, key=lambda row: -row["bytes"] * (row["last"] - row["first"] + 1))[:BOXES]
+    base = min(row["address"] for row in ranked)
     boxes = []
     texts = []
     for i, row in enumerate(ranked):
-        stays = row["first"] <= 0 and row["last"] >= plan.kernels - 1
-        low, high = row["address"], row["address"] + row["bytes"]
-        boxes.append((row["first"], row["last"] + 1, low, high, 0 if stays else 1, i))
+        low = row["address"] - base
+        boxes.append((row["first"], row["last"] + 1, low, low + row["bytes"], 1 if passing else 0, i))
         texts.append(f"{figures.short(row['tensor'], 80)}, {figures.size(row['bytes'])}")
     sorts = [("the whole time (inputs, weights, outputs)", SERIES[0]), ("for a time", SERIES[1])]
     peak = plan.peak_bytes["memory"]
     said = f"{len(rows):,} tensors, {figures.size(peak)} at the peak; kernels: {plan.kernels:,}."
-    said += f" The {BOXES:,} largest are drawn." if len(rows) > BOXES else ""
+    kept = sum(row["bytes"] for row in rows) - sum(row["bytes"] for row in passing)
+    if passing and kept:
+        said += f" Not drawn: {figures.size(kept)} that lie there the whole time (inputs, weights, outputs)."
+    said += f" The {BOXES:,} largest are drawn." if len(shown) > BOXES else ""
     stays = own_rows(plan, "scratchpad")
     if stays:
         held = figures.size(plan.live_bytes["scratchpad"])
         said += f" {len(stays):,} more tensors stay in scratchpads between kernels, {held} of a core at one time."
     if not plan.shared:
         said += " Tensors do not share bytes: the program has too many kernels to look at each."
-    live = live_bytes(rows, plan.kernels)
+    live = live_bytes(shown, plan.kernels)
     each = -(-len(live) // _STEPS)
     steps = [float(max(live[i : i + each])) for i in range(0, len(live), each)]
     titles = ("kernel, in the order in which they run", "")
+    place = f"address, from {figures.size(base)} on" if base else "address"
+    spans = (plan.kernels, max(box[3] for box in boxes))
     return Section(
         "Memory plan",
         [
-            Boxes("plan", boxes, texts, sorts, (titles[0], "address"), ("count", "size"), (plan.kernels, peak),
+            Boxes("plan", boxes, texts, sorts, (titles[0], place), ("count", "size"), spans,
                   (), "kernels", 1.0, said),
-            Steps("live", float(each), [("in use", steps)], titles, ("count", "size"), ("peak", float(peak)),
-                  "kernels", 1.0, "Bytes of memory that are in use."),
+            Steps("live", float(each), [("in use", steps)], titles, ("count", "size"), None,
+                  "kernels", 1.0, f"Bytes in use {'by what lies there for a time' if passing else 'the whole time'}."),
         ],
         "memory",
     )  # fmt: skip
