@@ -117,6 +117,26 @@ def test_notes_wrap_between_words(words: str, room: int, indent: str) -> None:
     assert " ".join([lines[0][len(indent) :], *(line.strip() for line in lines[1:])]).split() == words.split()
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, screen.UNLIMITED),
+        ({"COLUMNS": "72"}, 72),
+        ({"COLUMNS": "72", "LINES": "24"}, screen.UNLIMITED),  # a terminal's, not the pipe's
+        ({"COLUMNS": "7"}, screen.LEAST),
+        ({"COLUMNS": "0"}, screen.UNLIMITED),
+        ({"COLUMNS": "wide"}, screen.UNLIMITED),
+        ({"COLUMNS": "-9"}, screen.UNLIMITED),
+    ],
+)
+def test_the_width_of_a_pipe(variables: dict[str, str], expected: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for key in ("COLUMNS", "LINES"):
+        monkeypatch.delenv(key, raising=False)
+    for key, value in variables.items():
+        monkeypatch.setenv(key, value)
+    assert screen.width() == expected
+
+
 def layers(count: int) -> list[dict[str, Any]]:
     return [
         {"operation": f"layers.{i}.{part}", "ms": float(i + 1), "bound": "memory" if part == "q" else "compute"}

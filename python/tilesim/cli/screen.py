@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -55,11 +54,19 @@ def plain() -> None:
 
 
 def width() -> int:
-    """Characters of a line: those of the terminal, or COLUMNS; in a pipe without COLUMNS no limit."""
+    """Characters of a line: those of the terminal, or fewer by COLUMNS; in a pipe those of COLUMNS, or no limit.
+
+    In a pipe COLUMNS beside LINES says how large somebody's terminal is (shells and readline export both): no limit.
+    """
     stated = os.environ.get("COLUMNS", "")
-    if stated.isascii() and stated.isdigit() and int(stated[:7]) > 0:
-        return max(LEAST, int(stated[:7]))
-    return max(LEAST, shutil.get_terminal_size().columns) if sys.stdout.isatty() else UNLIMITED
+    asked = int(stated[:7]) if stated.isascii() and stated.isdigit() else 0
+    if not sys.stdout.isatty():
+        return max(LEAST, asked) if asked and "LINES" not in os.environ else UNLIMITED
+    try:
+        real = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        real = 0
+    return max(LEAST, min(asked or UNLIMITED, real or asked or 80))
 
 
 def wide(text: str) -> int:
