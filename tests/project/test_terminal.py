@@ -45,9 +45,16 @@ LINES = (
     "crossover h100 --errors",
     "crossover h100 --model gpt2",
     "suite llm",
+    "why bert-base attention.self",
+    "compare bert-base --machine tpu-v3 --machine tpu-v4",
+    "check new.json --against old.json",
+    "open new.json --no-browser -o p.html",
     "doctor",
     "machine list",
     "machine show tpu-v3",
+    "machine settings core",
+    "machine diff tpu-v3 tpu-v4",
+    "machine new --from tpu-v3 my.toml --force",
     "device list",
     "device show h100",
     "model list",
@@ -64,7 +71,7 @@ LINES = (
 )
 QUICK = 3  # examples of a command that tests run, at most
 #: examples that take long, or read a file that the reader has
-NOT_RUN = ("llama-3-8b", "measure", "measured.csv", "suite llm", "validate noc", "validate network")
+NOT_RUN = ("llama-3-8b", "measure", "measured.csv", "suite llm", "validate noc", "validate network", "run.json")
 
 
 @pytest.fixture
@@ -74,6 +81,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     header, *rows = sample("gemm").read_text(encoding="utf-8").splitlines()
     own = "\n".join([header, *(row for row in rows if row.startswith("H100"))])
     Path("measurements.csv").write_text(own + "\n", encoding="utf-8")
+    for name in ("old", "new"):
+        ts.run("mlp").save(f"{name}.json")
     for table in ("noc", "network"):  # the first rows of what takes long
         few = sample(table).read_text(encoding="utf-8").splitlines()[:4]
         Path(f"{table}.csv").write_text("\n".join(few) + "\n", encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from typing import Annotated, Any
 
 import typer
@@ -20,8 +19,10 @@ from ..results.comparison import Comparison, compare
 from ..results.headlines import tolerance_of
 from ..results.result import Result
 from ..timing.simulate import compile, simulate
+from .examples import epilog
 from .load import write
 from .run import _changes as changes_of
+from .screen import room, say, wrapped
 from .show import step
 
 __all__ = ["register"]
@@ -121,7 +122,7 @@ def compare_command(
     if json_:
         write(found.to_dict(), json_)
     if json_ != "-":
-        typer.echo(found.text(shutil.get_terminal_size((100, 24)).columns))
+        say(found.text(room(160)).split("\n"))
 
 
 def _named(files: list[str], names: list[str]) -> list[str] | None:
@@ -152,10 +153,7 @@ def check_command(
     tolerance: Annotated[str, typer.Option(help="Change that is allowed, up or down: 2%, 0.02.")] = "2%",
     json_: Annotated[str | None, typer.Option("--json", help="Write what changed; - for standard output.")] = None,
 ) -> None:
-    """Whether a result is that of before: totals and each operation; exit code 1 where one changed by more.
-
-    tilesim check new.json --against old.json --tolerance 2%
-    """
+    """Whether a result is that of before: totals and each operation; exit code 1 where one changed by more."""
     most = tolerance_of(tolerance)
     found = compare(Result.load(against), Result.load(result), names=[against, result])
     rows = found.check(most).rows
@@ -171,17 +169,17 @@ def check_command(
 
 def _say(found: Comparison, rows: list[dict[str, Any]], tolerance: str, result: str, against: str) -> None:
     if not rows:
-        typer.echo(f"ok: nothing changed by more than {tolerance} ({result} against {against})")
+        say(wrapped(f"ok: nothing changed by more than {tolerance} ({result} against {against})", hang="  "))
     else:
-        typer.echo(found.headline())
+        say(wrapped(found.headline(), hang="  "))
         typer.echo(f"{len(rows):,} {'figure' if len(rows) == 1 else 'figures'} changed by more than {tolerance}:")
     for row in rows[:SHOWN]:
         name = row["name"].replace("_", " ") if row["kind"] == "total" else row["name"]
-        typer.echo(f"  {name}: {_value(row, 'before')} → {_value(row, 'after')} ({_change(row)})")
+        say(wrapped(f"{name}: {_value(row, 'before')} → {_value(row, 'after')} ({_change(row)})", "  ", "    "))
     if len(rows) > SHOWN:
         typer.echo(f"  and {len(rows) - SHOWN:,} more (--json has all)")
     for note in found.notes:
-        typer.echo(f"Note: {note}")
+        say(wrapped(f"Note: {note}", hang="  "))
 
 
 def register(app: typer.Typer) -> None:
@@ -190,5 +188,5 @@ def register(app: typer.Typer) -> None:
     Args:
         app: of the command line.
     """
-    app.command("compare")(compare_command)
-    app.command("check")(check_command)
+    app.command("compare", epilog=epilog("compare"))(compare_command)
+    app.command("check", epilog=epilog("check"))(check_command)

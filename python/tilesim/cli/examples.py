@@ -31,6 +31,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "suite": ("tilesim suite vision", "tilesim suite llm --device h100 --device mi300x"),
     "calibrate": ("tilesim calibrate measurements.csv --device h100 --save profile.json",),
+    "why": (
+        "tilesim why bert-base attention.self --machine tpu-v3",
+        "tilesim why run.json intermediate.dense",
+    ),
+    "compare": (
+        "tilesim compare mlp --machine tpu-v3 --machine tpu-v4",
+        "tilesim compare mlp --lowering native --lowering best",
+        "tilesim compare old.json new.json --html diff.html",
+    ),
+    "check": ("tilesim check new.json --against old.json --tolerance 2%",),
+    "open": ("tilesim open new.json --no-browser -o new.html",),
     "doctor": ("tilesim doctor",),
     "machine list": ("tilesim machine list",),
     "machine show": ("tilesim machine show tpu-v3",),

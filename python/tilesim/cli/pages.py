@@ -12,6 +12,7 @@ import typer
 
 from ..base.files import check_writable
 from ..results.result import Result
+from .examples import epilog
 from .show import step
 
 __all__ = ["register"]
@@ -24,10 +25,7 @@ def open_command(
         str | None, typer.Option("--output", "-o", help="Where the page is written; a temporary file if not given.")
     ] = None,
 ) -> None:
-    """Make the page of a saved result, and open it.
-
-    Example: tilesim open r.json --no-browser -o r.html
-    """
+    """Make the page of a saved result, and open it."""
     if output is not None:
         check_writable(output)
     with step(f"reading {result}"):
@@ -46,4 +44,4 @@ def register(app: typer.Typer) -> None:
     Args:
         app: of the command line.
     """
-    app.command("open")(open_command)
+    app.command("open", epilog=epilog("open"))(open_command)

@@ -19,6 +19,7 @@ __all__ = [
     "is_terminal",
     "notes",
     "plain",
+    "room",
     "say",
     "wide",
     "width",
@@ -67,6 +68,11 @@ def width() -> int:
     except (OSError, ValueError):
         real = 0
     return max(LEAST, min(asked or UNLIMITED, real or asked or 80))
+
+
+def room(most: int) -> int:
+    """Characters of a line of a text that is laid out by its own: those of the terminal, at most `most`."""
+    return min(most, width())
 
 
 def wide(text: str) -> int:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import sys
 from typing import Annotated, Any
 
 import typer
@@ -20,8 +18,10 @@ from ..results.result import Result
 from ..study.why import Why, why
 from ..study.why_text import OTHERWISE, alternative_lines, lines_of
 from ..timing.simulate import compile, simulate
+from .examples import epilog
 from .load import load, write
 from .run import _changes as settings_of
+from .screen import room, say
 from .show import step
 
 __all__ = ["register"]
@@ -64,10 +64,7 @@ def why_command(
     ] = True,
     json_: Annotated[str | None, typer.Option("--json", help="Write the answer; - for standard output.")] = None,
 ) -> None:
-    """Why an operation takes as long as it does: its bound, each term between bound and time, and what would change it.
-
-    Examples: tilesim why bert-base attention.self --machine tpu-v3; tilesim why r.json intermediate.dense
-    """
+    """Why an operation takes so long: its bound, each term between bound and time, and what would change it."""
     result = _stored(model)
     given = {"mapping": mapping, "fuse": fuse, "lowering": lowering}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -88,26 +85,21 @@ def why_command(
     with step("looking at its intervals"):
         found = why(result, operation)
     if json_ is None:
-        typer.echo("\n".join(lines_of(found.answer, _columns())))
+        say(lines_of(found.answer, room(120)))
     rows = _told(found, json_ is None) if alternatives else []
     if json_ is not None:
         write({**found.answer, **({"alternatives": rows} if alternatives else {})}, json_)
 
 
-def _columns() -> int:
-    """Of the terminal; 80 where there is none."""
-    return min(120, max(60, shutil.get_terminal_size().columns)) if sys.stdout.isatty() else 80
-
-
-def _told(found: Why, say: bool) -> list[dict[str, Any]]:
+def _told(found: Why, aloud: bool) -> list[dict[str, Any]]:
     """Simulates the alternatives, and says each as it comes."""
-    if say and found.can_be_changed:
+    if aloud and found.can_be_changed:
         typer.echo(f"\n{OTHERWISE}")
     rows = []
     for row in found.try_alternatives():
         rows.append(row)
-        if say:
-            typer.echo("\n".join(alternative_lines(row, _columns())))
+        if aloud:
+            say(alternative_lines(row, room(120)))
     return sorted(rows, key=lambda row: int(row["cycles"]))
 
 
@@ -117,4 +109,4 @@ def register(app: typer.Typer) -> None:
     Args:
         app: of the command line.
     """
-    app.command("why")(why_command)
+    app.command("why", epilog=epilog("why"))(why_command)
