@@ -18,6 +18,7 @@ from ..machine.machine import Machine
 from ..results.comparison import Comparison, compare
 from ..results.headlines import tolerance_of
 from ..results.result import Result
+from ..timing.quantize import quantize
 from ..timing.simulate import compile, simulate
 from .examples import epilog
 from .load import write
@@ -42,6 +43,8 @@ def _is_result(name: str) -> bool:
 def _simulated(model: str, how: dict[str, str | None], common: dict[str, Any]) -> Result:
     """One combination: simulated on a machine, or in closed form on a device."""
     loaded = load(model, common["batch"], common["context"], common["phase"], how["dtype"])
+    if how["quantize"] not in (None, "none"):
+        loaded = quantize(loaded, str(how["quantize"]))
     name = how["machine"] or "tpu-v3"
     if name not in Machine.names() and name in Device.names():
         given = {key: how[key] or common[key] for key in ("mapping", "lowering", "memory") if how.get(key) or
@@ -71,6 +74,9 @@ def compare_command(
     mapping: Annotated[list[str] | None, typer.Option(help="As of run; several are compared.")] = None,
     lowering: Annotated[list[str] | None, typer.Option(help="native, best; several are compared.")] = None,
     dtype: Annotated[list[str] | None, typer.Option(help="Of a network or product; several are compared.")] = None,
+    quantize_: Annotated[
+        list[str] | None, typer.Option("--quantize", help="none, i8, fp8, w4a16; several are compared.")
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
     phase: Annotated[str | None, typer.Option(help="prefill or decode, for networks that write text.")] = None,
@@ -79,16 +85,11 @@ def compare_command(
     html: Annotated[str | None, typer.Option(help="Write a page of tables and bars.")] = None,
     json_: Annotated[str | None, typer.Option("--json", help="Write the comparison; - for standard output.")] = None,
 ) -> None:
-    """Results side by side: which operations the difference lies in. The first one is what others are compared with.
-
-    tilesim compare resnet50 --machine tpu-v3 --machine tpu-v4
-
-    tilesim compare before.json after.json --html difference.html
-    """
+    """Results side by side: which operations the difference lies in. The first one is what others are compared with."""
     for path in (html, json_):
         if path and path != "-":
             check_writable(path)
-    varied = {"machine": machine, "mapping": mapping, "lowering": lowering, "dtype": dtype}
+    varied = {"machine": machine, "mapping": mapping, "lowering": lowering, "dtype": dtype, "quantize": quantize_}
     common = {"batch": batch, "context": context, "phase": phase, "set": set_, "memory": memory}
     nothing: list[Any] = [None]
     combinations: list[dict[str, str | None]] = [{}]
