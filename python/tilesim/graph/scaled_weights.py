@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.dtypes import NUMPY
+from ..base.errors import user_error
 from .graph import Graph
 from .narrow_weights import NarrowWeights, Source
 from .rewriting import Function, Rewriter, Row
@@ -147,6 +148,12 @@ class ScaledWeights(Rewriter):
         b, row = function.b, self.weights[name]
         if row["source"] != "random":
             wide = np.asarray(self.core.weight(name)).astype(np.float32)
+            if not np.isfinite(wide).all():
+                count = int((~np.isfinite(wide)).sum())
+                what = "no narrow number stands for NaN or infinity"
+                raise user_error(
+                    what, place=name, value=f"{count:,} of {wide.size:,} elements", allowed="finite weights"
+                )
             data = rounded(wide / (self._per_element(name) if self.scheme.wide else self._spread(name)), self.scheme)
             return b.weight(name, data=data, trainable=row["trainable"])
         seed, scale, offset = row["seed"], row["scale"], row["offset"]
@@ -228,7 +235,8 @@ class ScaledWeights(Rewriter):
     def _scale(self, site: str) -> float:
         """Of an activation, by its whole name."""
         peak = (self.peaks or {}).get(site, 0.0)
-        return peak / self.scheme.largest if peak > 0 and np.isfinite(peak) else 1.0
+        scale = np.float32(peak / self.scheme.largest) if np.isfinite(peak) else np.float32(0)
+        return float(scale) if scale >= np.finfo(np.float32).tiny else 1.0  # its inverse is finite
 
     def _known(self, need: Needed) -> NDArray[Any]:
         """Elements of what is needed, where weight and activations are known."""

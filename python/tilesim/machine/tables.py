@@ -59,6 +59,13 @@ def _names() -> frozenset[str]:
     return frozenset(path.stem for path in (configs_dir() / "machines").glob("*.json"))
 
 
+def _of_lowering(path: str, own: dict[str, Any], base: dict[str, Any]) -> bool:
+    """Whether a setting went with the lowering profile: a choice of how to compile, no other machine."""
+    profile = [one for one in base if one.startswith("lowering.")]
+    gone = bool(profile) and not any(one in own for one in profile)
+    return gone and (path in profile or path == "core.kernel_barrier")
+
+
 @lru_cache(maxsize=256)
 def label(text: str) -> str:
     """The name by which a variant is told from others.
@@ -75,7 +82,7 @@ def label(text: str) -> str:
         paths = [path for path, source in entries["sources"].items() if source == REPLACED and path in own]
     else:
         paths = [path for path in dict.fromkeys([*own, *base]) if own.get(path) != base.get(path)]
-        paths = [path for path in paths if not path.endswith(".reason")]
+        paths = [path for path in paths if not path.endswith(".reason") and not _of_lowering(path, own, base)]
     names = {full: brief for brief, full in SHORT.items()}
     said = [f"{names.get(path, path)} {short(shown_value(own.get(path)), 40)}" for path in paths[:_SHOWN]]
     more = [f"and {len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else []

@@ -6,6 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..base.figures import short
+
 if TYPE_CHECKING:
     from .result import Result
 
@@ -74,6 +76,6 @@ def summaries(results: Sequence[Result]) -> list[str]:
     if not chosen:
         chosen = _of_all([_flat(result.data.get("configuration", {})) for result in results])[:2]
         return [", ".join(f"{name} {own[i]}" for name, own in chosen) for i in range(len(results))]
-    said = [[own[i] if name in ("program", "machine", "how", "lowering") else f"{name} {own[i] or 'none'}"
+    said = [[own[i] if name in ("program", "machine", "how", "lowering") else f"{name} {own[i] or 'default'}"
              for name, own in chosen] for i in range(len(results))]  # fmt: skip
-    return [", ".join(part for part in parts if part)[:60] for parts in said]
+    return [short(", ".join(part for part in parts if part), 60) for parts in said]
