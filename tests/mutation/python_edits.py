@@ -118,7 +118,7 @@ def _constants(value: object) -> Iterator[tuple[ast.expr, str]]:
 def _calls(node: ast.Call) -> Iterator[tuple[ast.expr, str]]:
     plain = [not isinstance(argument, ast.Starred) for argument in node.args]
     for index in range(len(node.args) - 1):
-        if plain[index] and plain[index + 1]:
+        if plain[index] and plain[index + 1] and ast.dump(node.args[index]) != ast.dump(node.args[index + 1]):
             args = list(node.args)
             args[index], args[index + 1] = args[index + 1], args[index]
             yield ast.Call(node.func, args, node.keywords), "arguments exchanged"

@@ -53,7 +53,7 @@ TESTS: dict[str, list[str]] = {
         "timing/test_bottlenecks.py",
         "badinput/test_results.py",
         "timing/test_program_time.py",
-        "unit/test_picture.py",
+        "page/test_page.py",
         "functional/compiling/test_figures_by_hand.py",
         "badinput/test_store.py",
     ],

@@ -149,6 +149,8 @@ class Pricer {
       return cost;
     }
     if (!found->note.empty()) to_.notes.insert(found->note);
+    if (which == Form::weights)  // the graph counts them as they are in it
+      cost.bytes += e.batch * e.k * e.n * (found->model.scheme.weight_bytes - bits(operand(op, 1).dtype) / 8.0);
     const auto [known, fresh] = to_.products.try_emplace({which, dtype, e.batch, e.m, e.n, e.k});
     if (fresh) known->second = found->model.predict(e.batch, e.m, e.n, e.k);
     const GemmTerms& t = known->second;

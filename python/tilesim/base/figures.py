@@ -125,19 +125,20 @@ def ratio(value: float) -> str:
     return f"{value:,.2f} ×" if math.isfinite(value) else "–"
 
 
-def short(name: str, width: int) -> str:
+def short(name: str, width: int, end: float = 0.5) -> str:
     """A name that fits, without its middle: both ends tell something.
 
     Args:
         name: any text.
         width: characters, 1 or more.
+        end: share of the characters that its end gets, from 0 to 1.
 
     Returns:
         The name, or its ends around "…".
     """
     if len(name) <= width:
         return name
-    right = (width - 1 + 1) // 2
+    right = min(width - 1, max(0, math.ceil((width - 1) * end)))
     left = width - 1 - right
     return f"{name[:left]}…{name[len(name) - right :]}" if width > 1 else "…"
 

@@ -75,7 +75,9 @@ def placed(result: Estimate, least: Roofline, everything: bool) -> Lines:
     Returns:
         The lines.
     """
-    lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(repr(least)[1:-1], hang="  "), ""]
+    lines: list[Line | str] = [*wrapped(result.summary(), hang="  "), *wrapped(repr(least)[1:-1], hang="  ")]
+    own = [line for line in result.approximations if line.startswith("bytes count weights as scheme")]
+    lines += [*(one for line in own for one in wrapped(line, hang="  ")), ""]
     rows = result.terms().rows
     total = sum(row["ms"] for row in rows) or 1.0
     if not everything:

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from ..analytic.estimate import estimate
 from ..base import figures
 from ..base.errors import user_error
 from ..base.files import check_writable
@@ -18,6 +17,7 @@ from ..machine.machine import Machine
 from ..results.comparison import Comparison, compare
 from ..results.headlines import tolerance_of
 from ..results.result import Result
+from ..timing.estimated import quantized_estimate
 from ..timing.quantize import quantize
 from ..timing.simulate import compile, simulate
 from .examples import epilog
@@ -43,8 +43,7 @@ def _is_result(name: str) -> bool:
 def _simulated(model: str, how: dict[str, str | None], common: dict[str, Any]) -> Result:
     """One combination: simulated on a machine, or in closed form on a device."""
     loaded = load(model, common["batch"], common["context"], common["phase"], how["dtype"])
-    if how["quantize"] not in (None, "none"):
-        loaded = quantize(loaded, str(how["quantize"]))
+    narrow = None if how["quantize"] in (None, "none") else str(how["quantize"])
     name = how["machine"] or "tpu-v3"
     if name not in Machine.names() and name in Device.names():
         given = {key: how[key] or common[key] for key in ("mapping", "lowering", "memory") if how.get(key) or
@@ -55,7 +54,9 @@ def _simulated(model: str, how: dict[str, str | None], common: dict[str, Any]) -
                              allowed="these with a machine alone")  # fmt: skip
         if not isinstance(loaded, Graph):
             raise user_error("a compiled program is of its machine", place=model, value=name, allowed="a graph")
-        return estimate(loaded, name)
+        return quantized_estimate(loaded, Device.load(name), narrow)
+    if narrow is not None:
+        loaded = quantize(loaded, narrow)
     target = Machine.load(name).replace(changes_of(common["set"] or []))
     options: dict[str, Any] = {key: how[key] for key in ("mapping", "lowering") if how[key] is not None}
     if isinstance(loaded, Graph):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from ..analytic.estimate import estimate
 from ..base.errors import user_error
 from ..graph import Graph
 from ..machine.device import Device
 from ..program.program import Program
-from ..timing.estimated import only_simulated
+from ..timing.estimated import only_simulated, quantized_estimate
 from .output import Output
 from .screen import say, wrapped
 from .show import step
@@ -32,7 +31,9 @@ def _refused(context: typer.Context) -> list[str]:
     return [one.opts[0] for one, source in zip(others, sources, strict=True) if source and source.name == "COMMANDLINE"]
 
 
-def run_estimate(context: typer.Context, loaded: Graph | Program, device: Device, out: Output) -> None:
+def run_estimate(
+    context: typer.Context, loaded: Graph | Program, device: Device, out: Output, quantize: str | None = None
+) -> None:
     """Estimates and prints.
 
     Args:
@@ -40,6 +41,7 @@ def run_estimate(context: typer.Context, loaded: Graph | Program, device: Device
         loaded: the workload.
         device: that was named.
         out: what is written.
+        quantize: as for `ts.quantize`.
 
     Raises:
         UserError: for an option that an estimate does not have, or a compiled program.
@@ -50,7 +52,7 @@ def run_estimate(context: typer.Context, loaded: Graph | Program, device: Device
         what = f"{device.name} is a device, which is estimated from a graph: this is a compiled program"
         raise user_error(what, value=device.name, suggestion="Take the graph, or a machine")
     with step(f"estimating {device.name}"):
-        result = estimate(loaded, device)
+        result = quantized_estimate(loaded, device, quantize)
     out.write(result)
     if out.json == "-":
         return

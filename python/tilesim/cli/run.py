@@ -297,13 +297,13 @@ def run(
     with step(f"reading {model}"):
         loaded = load(model, batch, context, phase, dtype, passes)
         wide = loaded
-        if quantize_:
+        if quantize_ and not isinstance(load_target(machine or "tpu-v3"), Device):
             loaded = quantize(loaded, quantize_, sample(loaded, seed=seed) if accuracy_ else None)
     own = loaded.machine if isinstance(loaded, Program) else None
     named = load_target(machine or own or "tpu-v3")
     out = Output(json_, report, quiet, advice, everything)
     if isinstance(named, Device):
-        run_estimate(given, loaded, named, out)
+        run_estimate(given, wide, named, out, quantize_)
         return
     target = named.replace(_changes(set_ or []))
     if network is not None and isinstance(loaded, Graph):

@@ -16,6 +16,8 @@ __all__ = [
     "Lines",
     "clean",
     "coloured",
+    "fitted",
+    "fitted_all",
     "is_terminal",
     "notes",
     "plain",
@@ -156,24 +158,45 @@ def indented(text: str) -> list[str]:
     return found
 
 
-def fitted(name: str, room: int) -> str:
+def fitted_all(names: Sequence[str], room: int) -> list[str]:
+    """Names in so many cells each, different ones told apart where what stays of them can do it.
+
+    Args:
+        names: any texts.
+        room: cells, 1 or more.
+
+    Returns:
+        Each, or its ends around "…": both halves, or more of the end or of the start if that tells more of them apart.
+    """
+    best: list[str] = []
+    for end in (0.5, 0.67, 0.8, 0.33, 0.2):
+        found = [fitted(one, room, end) for one in names]
+        if not best or len(set(found)) > len(set(best)):
+            best = found
+        if len(set(best)) == len(set(names)):
+            break
+    return best
+
+
+def fitted(name: str, room: int, end: float = 0.5) -> str:
     """A name in so many cells, without its middle.
 
     Args:
         name: any text.
         room: cells, 1 or more.
+        end: share of the cells that its end gets.
 
     Returns:
         The name, or its ends around "…".
     """
     stem, times, number = name.rpartition(" ×")
-    end = f"{times}{number}" if stem and number.isdigit() and len(number) < room // 2 else ""
-    stem = stem if end else name
-    found, cells = name, room - len(end)
+    layers = f"{times}{number}" if stem and number.isdigit() and len(number) < room // 2 else ""
+    stem = stem if layers else name
+    found, cells = name, room - len(layers)
     while wide(found) > room:  # letters that take two cells
         if cells < 1:
             return "…"
-        found = short(stem, cells) + end
+        found = short(stem, cells, end) + layers
         cells -= 1
     return found
 

@@ -174,6 +174,13 @@ def _words(value: str, size: int) -> list[str]:
     return [*lines, line]
 
 
+def _told_apart(column: Column, names: Sequence[str]) -> int:
+    """Cells from which on short names differ where whole ones do; the column's least where a few more do not help."""
+    different = len(set(names))
+    sizes = range(column.least, column.least + MOST_WORD)
+    return next((size for size in sizes if len(set(screen.fitted_all(names, size))) == different), column.least)
+
+
 def _cell(column: Column, value: str, size: int) -> list[str]:
     """The lines of one cell."""
     return _words(value, size) if column.sort == "text" else [fitted(value, size)]
@@ -213,9 +220,18 @@ def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int |
         replace(c, least=max(c.least, min(word, MOST_WORD))) if c.sort == "text" else c
         for c, word in zip(columns, words, strict=True)
     ]
+    if whole > room:
+        columns = [
+            replace(c, least=_told_apart(c, [row[i] for row in cells])) if c.sort == "name" else c
+            for i, c in enumerate(columns)
+        ]
     kept, sizes = _widths(columns, natural, room)
     chosen = [columns[i] for i in kept]
     lines = _head(chosen, sizes)
+    for i, size in zip(kept, sizes, strict=True):
+        if columns[i].sort == "name":
+            told = screen.fitted_all([row[i] for row in cells], size)
+            cells = [[*row[:i], one, *row[i + 1 :]] for row, one in zip(cells, told, strict=True)]
     for row in cells:
         lines += _row(chosen, [row[i] for i in kept], sizes)
     lost = [column.head for i, column in enumerate(columns) if i not in kept and column.sort != "bar"]

@@ -21,7 +21,7 @@ from ..timing.simulate import compile, simulate
 from .examples import epilog
 from .load import load, write
 from .run import _changes as settings_of
-from .screen import room, say
+from .screen import room, say, wrapped
 from .show import step
 
 __all__ = ["register"]
@@ -94,7 +94,7 @@ def why_command(
 def _told(found: Why, aloud: bool) -> list[dict[str, Any]]:
     """Simulates the alternatives, and says each as it comes."""
     if aloud and found.can_be_changed:
-        typer.echo(f"\n{OTHERWISE}")
+        say(["", *wrapped(OTHERWISE, hang="  ", limit=room(120))])
     rows = []
     for row in found.try_alternatives():
         rows.append(row)

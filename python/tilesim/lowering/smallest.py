@@ -56,14 +56,12 @@ def with_smallest(error: Exception, machine: Machine, compile_for: Callable[[Mac
     least = _smallest(compiles, size)
     if least is None:
         return error
-    parts = {key: getattr(error, key, "") for key in ("what", "place", "value")}
+    parts = {key: getattr(error, key, "") for key in ("what", "place", "value", "allowed", "suggestion")}
     parts["what"] = parts["what"] or str(error)
-    told = user_error(
-        **parts,
-        allowed=f"{SETTING} of {least:,} B or more",
-        suggestion=f"It compiles from {least:,} B on: --set {SETTING}='{least} B'",
-        sort=type(error),
-    )
+    from_on = f"The program compiles from {SETTING} of {least:,} B on: --set {SETTING}='{least} B'"
+    hint = parts["suggestion"]
+    parts["suggestion"] = ". ".join([*([hint.rstrip(".")] if " " in hint else []), from_on])
+    told = user_error(**parts, sort=type(error))
     for key in ("operation", "function", "lack"):
         if hasattr(error, key):
             setattr(told, key, getattr(error, key))

@@ -190,6 +190,11 @@ class Machine:
         """
         if not isinstance(changes, Mapping) or not all(isinstance(path, str) for path in changes):
             raise user_error("changes go by setting path", value=shown(changes), allowed='as {"core.array.count": 2}')
+        full = [SHORT.get(path, path) for path in changes]
+        twice = next((path for path in full if full.count(path) > 1), None)
+        if twice is not None:
+            both = " and ".join(path for path in changes if SHORT.get(path, path) == twice)
+            raise user_error("one setting is given twice", place=twice, value=both, allowed="one of its names")
         texts = {
             path if path == "cores" and isinstance(value, list) else SHORT.get(path, path): json_text(value, path)
             for path, value in changes.items()

@@ -61,9 +61,9 @@ def _names() -> frozenset[str]:
 
 def _of_lowering(path: str, own: dict[str, Any], base: dict[str, Any]) -> bool:
     """Whether a setting went with the lowering profile: a choice of how to compile, no other machine."""
-    profile = [one for one in base if one.startswith("lowering.")]
-    gone = bool(profile) and not any(one in own for one in profile)
-    return gone and (path in profile or path == "core.kernel_barrier")
+    if any(one.startswith("lowering.") for one in own):
+        return False
+    return path.startswith("lowering.") or (path == "core.kernel_barrier" and base.get(path) is True)
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..base.checked import checked
-from ..base.errors import UserError, nearest, user_error
+from ..base.errors import UserError, nearest, path_text, user_error
 from ..base.files import read_json
 from ..base.presets import is_shipped
 from ..base.table import Table
@@ -36,8 +36,8 @@ def load(source: MachineLike | Device) -> Machine | Device:
         return Device.load(source) if source.get("schema") == "tilesim.device" else Machine.load(source)
     if not isinstance(source, (str, os.PathLike)):
         return Machine.load(source)
-    text = os.fspath(source)
-    if not isinstance(text, str) or is_shipped(text, "machines", Machine.names()):
+    text = path_text(source)
+    if is_shipped(text, "machines", Machine.names()):
         return Machine.load(source)
     if is_label(text.partition("@")[0]):
         return Device.named(text)

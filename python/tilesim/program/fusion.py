@@ -59,10 +59,11 @@ def rules_text(fuse: str | Sequence[str]) -> str:
     names = [name.strip() for name in fuse.split(",")] if isinstance(fuse, str) else list(fuse)
     if names in (["all"], ["none"]):
         return str(names[0])
+    known = [*(("all", "none") if len(names) == 1 else ()), *_known()]
     for name in names:
         if not isinstance(name, str) or name not in _known():
-            hint = nearest(name, _known()) if isinstance(name, str) else ""
-            allowed = "all or none alone, or rules: " + ", ".join(_known())
+            hint = nearest(name, known) if isinstance(name, str) else ""
+            allowed = "all, none, or rules: " + ", ".join(_known())
             raise user_error(
                 "no rule of fusion has this name", place="fuse", value=shown(name), allowed=allowed, suggestion=hint
             )

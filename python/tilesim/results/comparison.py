@@ -84,13 +84,13 @@ class Comparison:
         return found
 
     def _shared(self, found: list[Match], used: list[set[str]], index: int) -> None:
-        """Says how much of two results has a partner; refuses results that have nothing in common."""
+        """Says how much of two results has a partner."""
         both = [match for match in found if match.rows[0] and match.rows[index]]
         if used[0] and used[index] and not both:
             first, other = (self.results[i].data["program"] for i in (0, index))
-            what = "results of graphs that have no operation in common"
-            raise user_error(what, place=self.letters[index], value=f"{other} against {first}",
-                             suggestion="Compare results of one graph")  # fmt: skip
+            self.notes.append(f"{self.letters[index]} ({other}) and a ({first}) have no operation in common: each "
+                              "operation is in one of them alone")  # fmt: skip
+            return
         known = used[0] | used[index]
         matched = {name for match in both for name in match.operations} & known
         if len(matched) < len(known):

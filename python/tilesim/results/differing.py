@@ -34,6 +34,7 @@ def _facts(result: Result) -> dict[str, str]:
     facts = {"program": data["program"], "machine": data["machine"]}
     facts["how"] = _NAMES.get(str(data.get("source")), str(data.get("source", "")))
     facts["lowering"] = result.lowering
+    facts["setting"] = str(data.get("setting", ""))
     facts |= {f"fidelity of {key}": str(value) for key, value in data.get("fidelity", {}).items()}
     facts |= {str(key): str(value) for key, value in data.get("options", {}).items()}
     facts |= {f"version of {key}": str(value) for key, value in data.get("versions", {}).items()}
@@ -76,6 +77,6 @@ def summaries(results: Sequence[Result]) -> list[str]:
     if not chosen:
         chosen = _of_all([_flat(result.data.get("configuration", {})) for result in results])[:2]
         return [", ".join(f"{name} {own[i]}" for name, own in chosen) for i in range(len(results))]
-    said = [[own[i] if name in ("program", "machine", "how", "lowering") else f"{name} {own[i] or 'default'}"
+    said = [[own[i] if name in ("program", "machine", "how", "lowering", "setting") else f"{name} {own[i] or 'default'}"
              for name, own in chosen] for i in range(len(results))]  # fmt: skip
     return [short(", ".join(part for part in parts if part), 60) for parts in said]

@@ -109,7 +109,7 @@ def _narrower(result: Result, again: Again) -> Iterator[Advice]:
             continue
         try:
             other = again.otherwise(quantize(again.program.workload, scheme))
-        except _core.UserError:  # nothing to quantize, or what the machine cannot run
+        except (_core.UserError, _core.Unsupported):  # nothing to quantize, or what the machine cannot run
             continue
         yield from _faster(result, other, {"quantize": scheme})
 
@@ -145,7 +145,7 @@ def simulated(again: Again, change: Mapping[str, Any]) -> Result | None:
     """
     try:
         return again.otherwise(**change)
-    except _core.UserError:
+    except (_core.UserError, _core.Unsupported):
         return None
 
 
@@ -164,6 +164,8 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
     mapping = program.options.get("mapping", "profile")
     if not again.compiled or program.workload is None or not isinstance(mapping, (str, dict)) or program.sort:
         return {}
+    if isinstance(program, MixedProgram):
+        return {}  # the machine's parts are programs of their own
     given = mapping if isinstance(mapping, dict) else {}
     rule = "profile" if given or str(mapping).endswith(".json") or mapping == "tuned" else str(mapping)
     if rule != "profile" and has_profile(target):
@@ -171,7 +173,11 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
     fuse = rules_text(program.options.get("fuse", "all"))
     found: dict[str, Any] = {}
     graph = with_integer_products(program.workload, target)
-    chosen = [one for one in kernels(program.workload, target, fuse=fuse, mapping=rule) if one.operation in names]
+    try:
+        every = kernels(program.workload, target, fuse=fuse, mapping=rule)
+    except _core.Unsupported:  # the host runs it
+        return {}
+    chosen = [one for one in every if one.operation in names]
     for kernel in chosen:
         if sum(one.operation == kernel.operation for one in chosen) > 1:
             continue  # the name occurs in several functions

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from ..base.errors import nearest, shown, user_error
 from ..machine.machine import Machine
 from ..results.result import Result
 
-__all__ = ["DEFAULT", "LARGER_IS_BETTER", "UNITS", "Metric", "asked", "metric_name", "value_of"]
+__all__ = ["DEFAULT", "LARGER_IS_BETTER", "UNITS", "Metric", "asked", "check_portable", "metric_name", "value_of"]
 
 Metric = str | Callable[[Result], Any]
 DEFAULT = ("cycles", "seconds", "bottleneck")
@@ -93,6 +94,25 @@ def asked(metrics: Any) -> tuple[Metric, ...]:
         what = "two metrics have one name" if found else "a sweep needs a metric"
         raise user_error(what, place="metrics", value=shown(twice or metrics), allowed="names and functions, each once")
     return tuple(found)
+
+
+def check_portable(metrics: Sequence[Metric]) -> None:
+    """Refuses functions that other processes cannot be told of.
+
+    Args:
+        metrics: as `asked` gives them.
+
+    Raises:
+        UserError: for a lambda, or a function within a function.
+    """
+    for metric in metrics:
+        try:
+            pickle.dumps(metric)
+        except Exception:  # of the function's own making
+            what = "this function does not travel to other processes"
+            raise user_error(
+                what, place="metrics", value=metric_name(metric), allowed="functions of a module"
+            ) from None
 
 
 def value_of(metric: Metric, result: Result, machine: Machine) -> Any:

@@ -30,7 +30,7 @@ from ..timing.latencies import TileLatencies
 from ..timing.options import divided
 from ..timing.simulate import compile, simulate, with_network
 from .flags import flagged, longest
-from .metrics import DEFAULT, UNITS, Metric, asked, metric_name, value_of
+from .metrics import DEFAULT, UNITS, Metric, asked, check_portable, metric_name, value_of
 from .plan import Plan, graphs_of, planned, portable, reason_of, several_of
 from .points import MOST_POINTS, Axes, axes_of, unit_of
 from .sweep_table import Sweep
@@ -297,6 +297,8 @@ class _Call:
 
     def _tasks(self, pool: Any, missing: list[int], folder: str) -> list[tuple[Any, ...]]:
         local = shares_memory(pool)
+        if not local:
+            check_portable(self.metrics)
         whats: list[Any] = list(self.graphs)
         if not local:
             whats = []

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from ..analytic.estimate import Estimate
+from ..analytic.schemes import scheme
 from ..base.checked import checked, checked_class
 from ..base.files import writing
 from ..base.table import Table
@@ -70,6 +72,7 @@ class Why:
         if result.data["source"] != "engine":  # what caches answered does not reach the memory
             busy = sum(row["memory_busy"] for row in found.rows)
             self._facts.least_bytes = min(self._facts.bytes, busy * self._rates.memory)
+            self._facts.dtype = self._multiplied(found)
         spans, reason = self._spans(intervals)
         self.attribution = _MEASURED if spans is not None else _COUNTED.format(reason=reason)
         if result.data["source"] != "engine":
@@ -79,6 +82,15 @@ class Why:
         rows, self.bound = terms_of(self._facts, self._rates, result.data, spans)
         self.terms = Table(rows)
         self.note = found.note
+
+    def _multiplied(self, found: Chosen) -> str:
+        """The dtype that a device multiplies these operations in; empty where they differ, or of a stored result."""
+        if not isinstance(self.result, Estimate):
+            return ""
+        names = {row["name"] for row in found.rows}
+        schemes = {row["scheme"] for row in self.result.terms().rows if row["operation"] in names and row["scheme"]}
+        dtypes = {scheme(one).arithmetic for one in schemes}
+        return dtypes.pop() if len(dtypes) == 1 else ""
 
     def _of_program(self, again: Again | None, found: Chosen) -> Operands | None:
         """Operands of the kernels, with the bytes that they move at least."""
@@ -150,6 +162,8 @@ class Why:
     def roofline(self) -> dict[str, Any]:
         """Its point: intensity (FLOP per byte moved), attained FLOP/s and bytes/s, and the machine's ceilings.
 
+        Attained is what it reaches from the start to the end of its runs, also while others run beside it.
+
         A multiply-add is 2 FLOP; operations without one count their vector operations, against the vector units' peak.
         """
         facts, rates = self._facts, self._rates
@@ -157,6 +171,7 @@ class Why:
         flops = 2 * facts.multiply_adds if products else facts.vector_operations
         peak = (2 * rates.multiply_adds(facts.dtype) if products else rates.vector) * rates.hertz
         moved = facts.bytes + facts.padded_bytes
+        seconds = self.seconds + self.hidden_cycles / rates.hertz
         bandwidth = rates.memory * rates.hertz
         intensity = flops / moved if moved else None
         ceiling = peak if intensity is None or not bandwidth else min(peak, intensity * bandwidth)
@@ -165,8 +180,8 @@ class Why:
             "of": "multiply-adds" if products else "vector operations",
             "bytes": moved,
             "intensity": intensity,
-            "attained_flops_per_second": flops / self.seconds if self.seconds else 0.0,
-            "attained_bytes_per_second": moved / self.seconds if self.seconds else 0.0,
+            "attained_flops_per_second": flops / seconds if seconds else 0.0,
+            "attained_bytes_per_second": moved / seconds if seconds else 0.0,
             "peak_flops_per_second": peak,
             "peak_bytes_per_second": bandwidth,
             "ceiling_flops_per_second": ceiling,

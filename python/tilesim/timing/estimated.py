@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ..analytic.estimate import Estimate, estimate
-from ..base.errors import user_error
+from ..base.errors import nearest, shown, user_error
 from ..graph import Graph
 from ..machine.device import Device
 from .options import divided
 
-__all__ = ["estimated", "only_simulated"]
+__all__ = ["estimated", "only_simulated", "quantized_estimate"]
+
+#: What `ts.quantize` makes of products, as kernels of a device do it: activations are cast in the kernel before.
+SCHEME_OF = {"i8": "w8a8", "fp8": "fp8", "w4a16": "int4_g128"}
 
 
 def only_simulated(device: Device, asked: Iterable[str]) -> Exception:
@@ -29,12 +32,45 @@ def only_simulated(device: Device, asked: Iterable[str]) -> Exception:
     return user_error(what, value=", ".join(asked), suggestion=remedy)
 
 
+def quantized_estimate(graph: Graph, device: Device, quantize: str | None, **options: Any) -> Estimate:
+    """The estimate of a graph, its products with weights in narrow numbers where asked for.
+
+    Args:
+        graph: the workload, not quantized.
+        device: that was named.
+        quantize: as for `ts.quantize`; none: the graph's dtypes.
+        options: of `estimate`.
+
+    Returns:
+        The estimate; quantized products are of the scheme that the device's kernels have for it.
+
+    Raises:
+        UserError: for an unknown quantization; as `estimate`.
+    """
+    if quantize is None:
+        return estimate(graph, device, **options)
+    if quantize not in SCHEME_OF:
+        allowed, hint = ", ".join(SCHEME_OF), nearest(quantize, SCHEME_OF)
+        raise user_error("unknown quantization", place="quantize", value=shown(quantize), allowed=allowed,
+                         suggestion=hint)  # fmt: skip
+    scheme = SCHEME_OF[quantize]
+    if options.get("scheme") not in (None, scheme):
+        raise user_error("a quantization and another scheme", place="scheme", value=shown(options["scheme"]),
+                         allowed=f"{scheme}, which {quantize} is on a device")  # fmt: skip
+    found = estimate(graph, device, **{**options, "scheme": scheme})
+    said = f"quantized to {quantize}: products with weights in scheme {scheme}, all others as they are"
+    found.data["approximations"].append(said)
+    found.data["setting"] = ", ".join(one for one in (graph.setting, f"quantized to {quantize}") if one)
+    return found
+
+
 def estimated(
     graph: Graph,
     device: Device,
     asked: Mapping[str, Any],
     options: Mapping[str, Any],
     calls: Sequence[Callable[..., Any]] = (),
+    quantize: str | None = None,
 ) -> Estimate:
     """The estimate that `run` gives for a device.
 
@@ -44,6 +80,7 @@ def estimated(
         asked: options of a simulation.
         options: of `estimate`.
         calls: whose options an estimate does not have either.
+        quantize: as for `ts.quantize`; none: the graph's dtypes.
 
     Returns:
         The estimate.
@@ -54,4 +91,4 @@ def estimated(
     given, *others = divided(options, estimate, *calls)
     if refused := [*asked, *(name for part in others for name in part)]:
         raise only_simulated(device, refused)
-    return estimate(graph, device, **given)
+    return quantized_estimate(graph, device, quantize, **given)

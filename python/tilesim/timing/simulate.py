@@ -333,14 +333,14 @@ def run(
     target = load_target(machine)
     compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, compile, simulate)
     graph = as_graph(model, args)
-    if quantize is not None:
-        calibrate = None if accuracy is False else sample(graph, args or None)
-        accuracy, graph = graph if accuracy is True else accuracy, quantized(graph, quantize, calibrate)
     if isinstance(target, Device):
         asked: dict[str, Any] = {"verify": verify, "timeline": timeline, "memory": memory}
         asked |= {"network": network, "accuracy": accuracy}
         asked = {name: value for name, value in asked.items() if value}
-        return estimated(graph, target, asked, options, (compile, simulate))
+        return estimated(graph, target, asked, options, (compile, simulate), quantize)
+    if quantize is not None:
+        calibrate = None if accuracy is False else sample(graph, args or None)
+        accuracy, graph = graph if accuracy is True else accuracy, quantized(graph, quantize, calibrate)
     given = args is not None and not (isinstance(args, (tuple, list, dict)) and not args)
     counts = given and "trips" not in compiled and open_loops(graph)
     if counts:

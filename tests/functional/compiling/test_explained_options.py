@@ -76,8 +76,9 @@ def check(machine: ts.Machine, name: str) -> int:
     for advice in quoted:
         of_machine = advice.kind == "machine"
         changed = machine.replace(advice.change) if of_machine else machine
-        options = compiling if of_machine else {**compiling, **advice.change}
-        again = ts.simulate(ts.compile(graph, changed, **options), **simulating)
+        chosen = {} if of_machine else dict(advice.change)
+        workload = ts.quantize(graph, chosen.pop("quantize")) if "quantize" in chosen else graph
+        again = ts.simulate(ts.compile(workload, changed, **{**compiling, **chosen}), **simulating)
         assert advice.cycles == again.cycles, advice
         assert advice.gain == pytest.approx(result.cycles / again.cycles)
         assert of_machine or (list(advice.change) == [advice.kind] and advice.gain >= 1.01), advice

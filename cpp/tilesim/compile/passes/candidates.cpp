@@ -29,8 +29,11 @@ void Candidates::follow_wish() {
   std::map<std::string, std::string> named;  // by owner
   for (const auto& [name, level] : lowering_.wish.levels) {
     if (!tensors_.count(name))
-      throw UserError({"residency names an unknown tensor", {}, "'" + name + "'",
-                       known.empty() ? "none: of this program no tensor can stay" : join(known), nearest(name, known)});
+      throw UserError({"residency names an unknown tensor",
+                       {},
+                       "'" + name + "'",
+                       known.empty() ? "none: of this program no tensor can stay" : join(known),
+                       nearest(name, known)});
     const std::string& bytes = owner(name);
     const auto [entry, fresh] = levels_.emplace(bytes, level);
     if (!fresh && entry->second != level)

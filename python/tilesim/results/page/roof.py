@@ -109,7 +109,13 @@ def roof_section(result: Any) -> Section:
     spread = [row["intensity"] for row in points]
     said = "FLOPs of an operation over its bytes of memory, against its FLOPs over its time. "
     said += "The filter of the table above holds here too. " if len(result.data["operations"]) > 1 else ""
-    said += f"{left:,} operations that compute nothing or move no bytes of memory are not drawn. " if left else ""
+    if left:
+        what = (
+            "1 operation that computes nothing or moves"
+            if left == 1
+            else f"{left:,} operations that compute nothing or move"
+        )
+        said += f"{what} no bytes of memory {'is' if left == 1 else 'are'} not drawn. "
     if not rates:
         said += "Ceilings are not drawn: the configuration in this result cannot be read by this version. "
     elif mapping(result.data.get("configuration")).get("cores"):
