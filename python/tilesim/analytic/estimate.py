@@ -249,7 +249,10 @@ def estimate(
     redo = _Redo(graph, target, options)
     data = found.result(graph.core.name, target.name, round(target.clock_hz)).data()
     if scheme is not None:
-        notes = [*notes, f"bytes count weights as scheme {scheme} stores them; activations, and a bound beside, as in the graph"]
+        notes = [
+            *notes,
+            f"bytes count weights as scheme {scheme} stores them; activations, and a bound beside, as in the graph",
+        ]
     data["approximations"] = [data["approximations"][0], *notes]
     name = opened.name if opened else None
     if graph.setting:
