@@ -18,7 +18,7 @@ def test_a_model() -> None:
     code, out, _ = run(["why", "matmul:256,256,256", "matmul", "--machine", "edge-8"])
     why = ts.run(ts.workloads.matmul(256, 256, 256), machine="edge-8").why("matmul")
     assert code == 0
-    assert f"{why.cycles:,} cycles" in out and max(map(len, out.splitlines())) <= 80
+    assert f"{why.cycles:,} cycles" in out and max(map(len, out.splitlines())) <= 120
     for row in why.terms.rows:
         assert f"{row['cycles']:,.0f}" in out and row["term"] in out
     for row in why.alternatives.rows:

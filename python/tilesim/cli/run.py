@@ -60,6 +60,8 @@ def _changes(settings: list[str]) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for setting in settings:
         path, equals, value = setting.partition("=")
+        if path in changes:
+            raise user_error("one setting is given twice", place=path, value=f"'{setting}'", allowed="one value")
         if not equals:
             raise user_error("a setting needs a value", value=f"'{setting}'", allowed="path=value")
         try:

@@ -24,6 +24,7 @@ class Facts:
     runs: int = 0
     multiply_adds: float = 0.0
     padded_multiply_adds: float = 0.0
+    array_busy: float = 0.0  # mean over the cores
     vector_operations: float = 0.0
     bytes: float = 0.0  # of elements; behind a cache those that reach the memory
     padded_bytes: float = 0.0
@@ -31,6 +32,7 @@ class Facts:
     sent_bytes: float = 0.0
     least_bytes: float = 0.0
     inner_bytes: float = 0.0
+    least_known: bool = False
     dtype: str = ""
 
     @classmethod
@@ -51,6 +53,7 @@ class Facts:
             if row["bound"] in ("host", "link"):
                 own.elsewhere[row["bound"]] = own.elsewhere.get(row["bound"], 0) + int(row["exclusive"])
             own.launch += int(row["launch"])
+            own.array_busy += float(row["array_busy"])
             own.runs = max(own.runs, int(row["count"]))
             own.multiply_adds += row["multiply_adds"]
             own.vector_operations += row["vector_operations"]

@@ -163,6 +163,8 @@ def terms_of(
     for name in sorted(account.cycles, key=lambda name: (name != "lower bound", -account.cycles[name])):
         share = account.cycles[name] / total
         meaning = MEANINGS[name].format(part=words[part])
+        if name == "lower bound" and part == "memory" and not facts.least_known:
+            meaning = "what the memory needs at its rate for the bytes that these tiles move: the least is not known"
         own = share * facts.cycles
         rows.append({"term": name, "cycles": own, "share": share, "meaning": meaning, "how": account.how[name]})
     return rows, part
@@ -291,6 +293,15 @@ def _states(
     return float((steps * absent).sum())
 
 
+def _arrays_beside(account: _Account, facts: Facts, rates: Rates, cycles: float) -> None:
+    """Time of arrays that do not bound: what padding takes of all their work, apart."""
+    peak = rates.multiply_adds(facts.dtype) or 1.0
+    padded, useful = facts.padded_multiply_adds / peak, facts.multiply_adds / peak
+    ragged = cycles * padded / max(padded + useful, facts.array_busy, 1e-9)
+    account.give("ragged tiles", ragged, "attributed")
+    account.give("arrays", cycles - ragged, "measured" if not ragged else "attributed")
+
+
 def _within(spans: Spans, work: Mapping[tuple[int, str], list[Cycles]], windows: Cycles, part: str) -> float:
     """Which share of a part's work lies in the time that is counted as the operations'."""
     kinds = {"vector": ("vector",), "memory": ("load", "store"), "none": ("load", "store")}
@@ -325,7 +336,7 @@ def _tell(
     if part in ("memory", "none"):
         fixed = [("first load", runs * _latency(data, rates))]
         account.peel(moved, _memory_parts(facts, rates, data, within) + fixed, "below the memory's rate")
-        account.give("arrays", left["array"], "measured")
+        _arrays_beside(account, facts, rates, left["array"])
     else:
         account.give("first load", left["first"], "measured")
         account.give("last store", left["last"], "measured")
@@ -339,7 +350,7 @@ def _tell(
     if part == "vector":
         bound = [("lower bound", within * facts.vector_operations / rates.vector)]
         account.peel(left["vector"], bound, "functions and lanes")
-        account.give("arrays", left["array"], "measured")
+        _arrays_beside(account, facts, rates, left["array"])
     else:
         account.give("vector unit", left["vector"], "measured")
     account.give("sends between cores", left["send"], "measured")

@@ -102,6 +102,7 @@ class Why:
         facts = self._facts
         least, inner = operands.least([(row["name"], int(row["count"])) for row in found.rows])
         facts.least_bytes, facts.inner_bytes = min(facts.bytes, least), inner
+        facts.least_known = True
         facts.dtype = operands.dtype([row["name"] for row in found.rows])
         return operands
 

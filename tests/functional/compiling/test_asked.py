@@ -1,4 +1,4 @@
-"""What results are asked on odd machines: names that tell them apart, hosts, devices, quantized graphs, narrow screens."""
+"""What results are asked on odd machines: names that tell them apart, hosts, devices, quantized graphs."""
 
 from __future__ import annotations
 

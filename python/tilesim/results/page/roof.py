@@ -9,6 +9,7 @@ from typing import Any
 from ... import _core
 from ...base.palette import BOUND
 from ...base.view import Notes, Points, Section
+from ..rates import Rates
 from .head import mapping
 from .operations import operation_rows
 
@@ -25,7 +26,9 @@ def ceilings(result: Any) -> tuple[dict[str, float], float]:
         Both; nothing and 0.0 where the result's configuration does not say.
     """
     try:  # a file's configuration may be of another version, or of anybody's making
-        return _ceilings(result.data.get("configuration", {}))
+        rates, memory = _ceilings(result.data.get("configuration", {}))
+        own = Rates(result.data)  # the memory reaches less than its peak: the bound of `Result.why`, too
+        return rates, own.memory * own.hertz or memory
     except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError):
         return {}, 0.0
 
