@@ -23,7 +23,7 @@ FORMAT = 1
 TIMEOUT_SECONDS = 60
 POLL_SECONDS = 0.1  # SQLite waits so long for another process, and answers no Ctrl-C meanwhile
 _DAMAGED = "the store is damaged or no store"
-_DELETE = "Delete it: it only saves time"
+_DELETE = "Name another file; a store of results only saves time and may be deleted"
 _TROUBLES = [
     (("disk is full", "disk I/O error"), "the disk of the store is full or fails", "Make room, or name another file"),
     (("locked", "busy"), "the store is in use by another process", "Wait for it, or name another file"),
