@@ -11,7 +11,7 @@ from typing import Any
 from .. import _core
 from ..base.arguments import json_text
 from ..base.checked import checked_class
-from ..base.errors import nearest, path_text, shown, user_error
+from ..base.errors import UserError, nearest, path_text, shown, user_error
 from ..base.files import writing
 from ..base.paths import configs_dir
 from ..base.presets import preset_file
@@ -199,7 +199,10 @@ class Machine:
             path if path == "cores" and isinstance(value, list) else SHORT.get(path, path): json_text(value, path)
             for path, value in changes.items()
         }
-        changed = Machine(self.core.replace(texts))
+        try:
+            changed = Machine(self.core.replace(texts))
+        except UserError as error:
+            raise _with_short_names(error, changes) from None
         changed.given = None if self.given is None else self.given | texts.keys()
         checked = ("memory.part", "memory.mapping", "memory.bank_hash", "network.kind")
         return changed._checked() if any(path in checked for path in texts) else changed
@@ -304,3 +307,15 @@ def _restored(entries: dict[str, Any], given: frozenset[str] | None) -> Machine:
 
 
 MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
+
+
+def _with_short_names(error: Exception, changes: Mapping[str, Any]) -> Exception:
+    """An unknown setting with the nearest of short names too, which the core does not know."""
+    parts: dict[str, Any] = {
+        key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed", "suggestion")
+    }
+    path = parts["value"].strip("'")
+    if parts["suggestion"] or path not in changes or path in SHORT:
+        return error
+    hint = nearest(path, SHORT)
+    return user_error(**{**parts, "suggestion": hint}) if hint else error

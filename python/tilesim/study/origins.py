@@ -117,7 +117,8 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
         place="why",
         value=shown(name),
         allowed=allowed or "the result has no operations",
-        suggestion=nearest(asked, _close(asked, [*candidates, *sources])),
+        suggestion=next((one for one in candidates if one.lower() == asked.lower()), "")
+        or nearest(asked, _close(asked, [*candidates, *sources])),
     )
 
 

@@ -84,3 +84,10 @@ def test_short_names_differ_where_names_do() -> None:
     assert len(set(fitted_all(names, 24))) == 3
     assert all(len(one) <= 24 for one in fitted_all(names, 24))
     assert fitted_all(["a" * 40, "a" * 40], 10) == ["aaaa…aaaaa"] * 2
+
+
+def test_short_names_of_settings_are_near() -> None:
+    with pytest.raises(ts.UserError, match=r"unknown setting.*Did you mean 'core.arrays'"):
+        ts.Machine.load("tpu-v3").replace({"core.arrayz": 4})
+    with pytest.raises(ts.UserError, match=r"Did you mean 'layers.0'"):
+        ts.run("mlp").why("LAYERS.0")
