@@ -10,6 +10,7 @@ from .. import _core
 from .._core import __version__ as version
 from .._core import parse_dtype
 from ..base.checked import checked, checked_class
+from ..base.figures import size
 from ..graph import Graph, user_error
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
@@ -253,6 +254,10 @@ def estimate(
             *notes,
             f"bytes count weights as scheme {scheme} stores them; activations, and a bound beside, as in the graph",
         ]
+    held, room = graph.core.compulsory_bytes(), target.memory.bytes
+    if scheme is None and held > room > 0:
+        what = f"inputs, weights and outputs take {size(held)}, the memory of {target.name} has {size(room)}"
+        notes = [*notes, f"capacity is not enforced: {what}"]
     data["approximations"] = [data["approximations"][0], *notes]
     name = opened.name if opened else None
     if graph.setting:

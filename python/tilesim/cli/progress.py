@@ -86,7 +86,7 @@ class Phase:
             The text.
         """
         spent = time.monotonic() - self.began
-        counted = f" {self.done:,}/{self.total:,}" if self.total else ""
+        counted = f" {self.done:,}/{self.total:,}" if self.done <= self.total and self.total else ""
         left = ""
         if self.total and 0 < self.done < self.total:
             left = f", {math.ceil(spent / self.done * (self.total - self.done)):,} s left"

@@ -296,6 +296,11 @@ def run(
     """Compile, simulate and explain a workload; on a device, estimate it."""
     if report:
         check_writable(report)  # before any work
+    written = [path for path in (report, json_, timeline) if path and path != "-"]
+    if len({os.path.realpath(path) for path in written}) < len(written):
+        allowed = "a file for each"
+        raise user_error("one file is to be written twice", place="--report, --json, --timeline",
+                         value=", ".join(written), allowed=allowed)  # fmt: skip
     with step(f"reading {model}"):
         loaded = load(model, batch, context, phase, dtype, passes)
         wide = loaded
