@@ -104,7 +104,7 @@ def _lines(cells: list[list[str]], width: int) -> list[str]:
 
 
 def _wrapped(line: str, width: int, indent: str = "  ") -> list[str]:
-    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=True) or [""]
+    return textwrap.wrap(line, width, subsequent_indent=indent, break_long_words=True, break_on_hyphens=False) or [""]
 
 
 def _differences(comparison: Any) -> list[str]:

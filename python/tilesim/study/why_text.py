@@ -66,7 +66,9 @@ def _speed(gain: float) -> str:
 
 
 def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    return textwrap.wrap(text, width, initial_indent=indent, subsequent_indent=indent + "  " if indent else "")
+    return textwrap.wrap(
+        text, width, break_on_hyphens=False, initial_indent=indent, subsequent_indent=indent + "  " if indent else ""
+    )
 
 
 def _head(data: Mapping[str, Any], width: int) -> list[str]:
@@ -107,7 +109,7 @@ def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     lines = [left + "what it is"]
     for row in rows:
         first = f"{row['term']:<{names}}  {count(row['cycles']):>{cycles}}  {percent(row['share']):>7}  "
-        for at, text in enumerate(textwrap.wrap(row["meaning"], room)):
+        for at, text in enumerate(textwrap.wrap(row["meaning"], room, break_on_hyphens=False)):
             lines.append((first if at == 0 else " " * len(first)) + text)
     return lines
 

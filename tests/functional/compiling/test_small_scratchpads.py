@@ -28,7 +28,7 @@ def test_the_least_size_is_named(model, bytes_, machine):
     target = ts.Machine.load(machine)
     with pytest.raises(ts.UserError) as caught:
         ts.compile(graph, target.replace({SETTING: f"{bytes_} B"}))
-    found = re.search(r"It compiles from ([\d,]+) B on", str(caught.value))
+    found = re.search(r"compiles from core.scratchpad.bytes of ([\d,]+) B on", str(caught.value))
     assert found, str(caught.value)
     least = int(found[1].replace(",", ""))
     assert least % 64 == 0 and least > bytes_
