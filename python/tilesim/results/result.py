@@ -24,6 +24,9 @@ __all__ = ["Advice", "Result", "Table"]
 #: What a result is asked that needs compiling and simulating, by name; packages above enter their calls here.
 ASKED: dict[str, Callable[..., Any]] = {}
 
+#: What is said of a result beside its times: the core's form does not have it.
+_BESIDE = ("setting", "accuracy")
+
 _MOVED = ("padding", "merged", "forwarded")
 
 _KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
@@ -378,7 +381,8 @@ class Result:
         Returns:
             16 hex digits, equal on every machine and build.
         """
-        return _core.Result.from_json(json.dumps(self.data)).timing_hash()
+        timed = {key: value for key, value in self.data.items() if key not in _BESIDE}
+        return _core.Result.from_json(json.dumps(timed)).timing_hash()
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes a Perfetto trace (open it at ui.perfetto.dev).

@@ -91,3 +91,12 @@ def test_short_names_of_settings_are_near() -> None:
         ts.Machine.load("tpu-v3").replace({"core.arrayz": 4})
     with pytest.raises(ts.UserError, match=r"Did you mean 'layers.0'"):
         ts.run("mlp").why("LAYERS.0")
+
+
+def test_a_hash_is_of_times_alone() -> None:
+    """What a network was built with, and errors against f32, stand beside the times."""
+    named = ts.run("mlp", machine="edge-8", accuracy=True)
+    assert named.data["setting"] and named.data["accuracy"]
+    assert named.timing_hash() == ts.run("mlp", machine="edge-8").timing_hash()
+    plain = ts.Result({key: value for key, value in named.data.items() if key not in ("setting", "accuracy")})
+    assert plain.timing_hash() == named.timing_hash()
