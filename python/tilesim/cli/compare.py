@@ -22,7 +22,7 @@ from ..timing.quantize import quantize
 from ..timing.simulate import compile, simulate
 from .examples import epilog
 from .load import write
-from .run import _changes as changes_of
+from .run import settings_of
 from .screen import room, say, wrapped
 from .show import step
 
@@ -57,7 +57,7 @@ def _simulated(model: str, how: dict[str, str | None], common: dict[str, Any]) -
         return quantized_estimate(loaded, Device.load(name), narrow)
     if narrow is not None:
         loaded = quantize(loaded, narrow)
-    target = Machine.load(name).replace(changes_of(common["set"] or []))
+    target = Machine.load(name).replace(settings_of(common["set"] or []))
     options: dict[str, Any] = {key: how[key] for key in ("mapping", "lowering") if how[key] is not None}
     if isinstance(loaded, Graph):
         return simulate(compile(loaded, target, **options), target, memory=common["memory"])

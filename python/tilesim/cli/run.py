@@ -32,7 +32,7 @@ from .output import Output
 from .screen import say
 from .show import step, verified
 
-__all__ = ["register"]
+__all__ = ["register", "settings_of"]
 
 _Settings = Annotated[
     list[str] | None,
@@ -56,7 +56,18 @@ def _residency(words: list[str] | None) -> str | dict[str, str] | None:
     return {tensor: level for tensor, _, level in pairs}
 
 
-def _changes(settings: list[str]) -> dict[str, Any]:
+def settings_of(settings: list[str]) -> dict[str, Any]:
+    """What `--set` says, by setting path.
+
+    Args:
+        settings: texts as "core.arrays=4".
+
+    Returns:
+        Values as in a file.
+
+    Raises:
+        UserError: for a setting without a value, or given twice.
+    """
     changes: dict[str, Any] = {}
     for setting in settings:
         path, equals, value = setting.partition("=")
@@ -312,7 +323,7 @@ def run(
     if isinstance(named, Device):
         run_estimate(given, wide, named, out, quantize_)
         return
-    target = named.replace(_changes(set_ or []))
+    target = named.replace(settings_of(set_ or []))
     if network is not None and isinstance(loaded, Graph):
         target = target.replace({"network.kind": network})
     explained = asked_for(explain)

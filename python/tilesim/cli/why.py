@@ -20,7 +20,7 @@ from ..study.why_text import OTHERWISE, alternative_lines, lines_of
 from ..timing.simulate import compile, simulate
 from .examples import epilog
 from .load import load, write
-from .run import _changes as settings_of
+from .run import settings_of
 from .screen import room, say, wrapped
 from .show import step
 
