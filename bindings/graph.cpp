@@ -11,6 +11,7 @@
 #include "cancel.hpp"
 #include "graph.hpp"
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/json/tree.hpp"
 #include "tilesim/graph/file.hpp"
 #include "tilesim/graph/kind.hpp"
@@ -26,8 +27,6 @@ using bindings::SharedGraph;
 using bindings::to_tuple;
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 struct AttributePython {
   py::object operator()(DType value) const { return py::str(std::string(name(value))); }

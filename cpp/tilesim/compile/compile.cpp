@@ -23,9 +23,8 @@
 #include "tilesim/compile/plan/in_place.hpp"
 #include "tilesim/compile/prepare/boundary.hpp"
 #include "tilesim/compile/prepare/checks.hpp"
-#include "tilesim/compile/prepare/loops.hpp"
 #include "tilesim/compile/prepare/prepare.hpp"
-#include "tilesim/compile/recurrence/recurrence.hpp"
+#include "tilesim/compile/recurrence/program_loops.hpp"
 #include "tilesim/graph/passes/devices.hpp"
 
 namespace tilesim {
@@ -125,36 +124,18 @@ class Compiler {
       const auto taken = [&](const program::Function& other) { return other.name == name; };
       for (int i = 1; std::any_of(program_.functions.begin(), program_.functions.end(), taken); ++i)
         name = stem + "." + std::to_string(i);
-      const lower::LoopPlan& plan = loops_[{function.name, op.name}] =
-          lower::plan_loop(prepared_.graph, function, op, name);
-      if (is_recurrence(function, op, plan)) continue;
+      const lower::LoopPlan& plan = loops_.plan(prepared_.graph, function, op, name);
+      if (may_be_recurrence() && loops_.take_recurrence(context_of(function), op, options_.record_fusion)) continue;
       add_loops(plan.body);
       add_body(plan);
     }
   }
 
-  /// Keeps what it finds. Not where the chip's own compiler decides.
-  bool is_recurrence(const GraphFunction& function, const Op& op, const lower::LoopPlan& plan) {
-    if (!rules_.has(lower::Rule::recurrence) || rules_.native) return false;
-    std::optional<lower::Recurrence> found = lower::find_recurrence(prepared_.graph, plan);
-    FusionCandidate row;
-    row.candidate = (&function == &prepared_.graph.entry() ? "" : function.name + ".") + op.name;
-    row.rule = lower::info(lower::Rule::recurrence).name;
-    row.operations = {op.name};
-    row.decision = "not legal";
-    row.reason = "trips mix elements of what they carry, or take positions that the counter does not tell";
-    bool takes = false;
-    if (found) {
-      const Context context{prepared_.graph, function, machine_, options_, choices_, program_, {}, {}};
-      const auto gain = lower::recurrence_gain(*found, plan, context);
-      takes = gain && gain->cycles > 0;
-      row.reason = gain ? "" : "no tile of it fits the scratchpad, or the vector unit does not compute on its types";
-      if (gain) row.decision = takes ? "taken" : "not worth it";
-      if (gain) row.bytes_saved = gain->bytes, row.cycles_saved = gain->cycles;
-    }
-    if (options_.record_fusion) options_.record_fusion->push_back(std::move(row));
-    if (takes) recurrences_.emplace(std::pair{function.name, op.name}, std::move(*found));
-    return takes;
+  /// Not where the chip's own compiler decides.
+  bool may_be_recurrence() const { return rules_.has(lower::Rule::recurrence) && !rules_.native; }
+
+  Context context_of(const GraphFunction& function) {
+    return {prepared_.graph, function, machine_, options_, choices_, program_, {}, {}};
   }
 
   void add_body(const lower::LoopPlan& plan) {
@@ -199,67 +180,85 @@ class Compiler {
                                 ValueId counter = no_value) {
     const std::size_t recorded = products_.size(), vectors = vectors_.size();
     const std::vector<program::Tensor> tensors = program_.tensors;
-    std::vector<std::string> notes = program_.notes;
-    lower::KeptApart kept_apart;
+    Round round;
+    round.notes = program_.notes;
     for (const std::string& value : prepared_.kept_apart)
-      kept_apart[value] = {false, "the chip's compiler stores it: a view lies between"};
+      round.kept_apart[value] = {false, "the chip's compiler stores it: a view lies between"};
     std::vector<FusionCandidate> looked_at;
     while (true) {
-      Context context{prepared_.graph, function, machine_, options_,
-                      choices_,        program_, {},       lower::known_scalars(prepared_.graph, function)};
-      for (const Op& op : function.ops)
-        if (op.kind == Kind::while_loop)
-          for (std::size_t i = 0; i < op.operands.size(); ++i)
-            if (!is_counter(function, op, i)) lower::give_bytes(function, op.operands[i], context.scalars);
+      Context context = context_of(function);
+      context.scalars = scalars_of(function);
       if (counter != no_value) {
         context.scalars[counter] = 0;
         context.counters[counter] = Expr::symbol(lower::counter_name);
       }
-      const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, kept_apart, is_main,
-                                                               options_.record_fusion ? &looked_at : nullptr);
+      const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, round.kept_apart,
+                                                               is_main, options_.record_fusion ? &looked_at : nullptr);
       lower::assign_layouts(context, kernels, rules_.native);
-      program::Block block;
       const std::string name = is_main ? std::string() : prefix.substr(0, prefix.size() - 1);
-      std::vector<lower::KernelFacts>& facts = facts_[name];
-      facts.clear();
-      Body& body = bodies_[name];
-      body = {&function, {}, {}, context.scalars, context.counters};
-      bool whole = true;
+      facts_[name].clear();
+      bodies_[name] = {&function, {}, {}, context.scalars, context.counters};
+      round.block.clear();
+      round.whole = true;
       for (const Kernel& kernel : kernels) {
         if (lower::tiled(kernel)) vector_names_.insert(kernel.name);
         if (options_.cancel) options_.cancel->poll();
-        if (!options_.only.empty() && !lower::is_only(function, kernel, options_)) continue;
-        const std::size_t product = products_.size(), vector = vectors_.size();
-        LoweredKernel lowered = lower_kernel(context, kernel, machine_);
-        if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be refused as well
-          const bool apart =
-              !lower::is_given(function, kernel, options_) && lower::take_apart(function, kernel, *refused, kept_apart);
-          if (whole && !apart) throw UserError(refused->why);
-          whole = false;
-          if (!apart) continue;  // what another one gave up may be all that it needs: the next round tells
-          if (!refused->siblings || !refused->by_price)
-            notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
-          continue;
-        }
-        if (lower::joined_already(function, kernel, std::get<program::Statement>(lowered))) continue;
-        block.push_back(std::move(std::get<program::Statement>(lowered)));
-        if (!std::holds_alternative<program::Scope>(block.back().action)) continue;
-        facts.push_back(facts_of(function, kernel));
-        if (lowering_may_ask())
-          lower::add_prices(facts.back(), std::span(products_).subspan(product), std::span(vectors_).subspan(vector));
-        body.kernels.push_back(kernel);
+        if (options_.only.empty() || lower::is_only(function, kernel, options_))
+          add_kernel(context, kernel, name, round);
       }
-      if (whole) {
+      if (round.whole) {
         if (options_.record_fusion) std::ranges::move(looked_at, std::back_inserter(*options_.record_fusion));
-        body.placements = std::move(context.placements);
-        return block;
+        bodies_[name].placements = std::move(context.placements);
+        return std::move(round.block);
       }
       program_.tensors = tensors;
       choices_.tensors.forget();
-      program_.notes = notes;
+      program_.notes = round.notes;
       forget_from(products_, recorded);
       forget_from(vectors_, vectors);
     }
+  }
+
+  /// Kernels of a function until one is refused; the next round has them with what was refused taken apart.
+  struct Round {
+    program::Block block;
+    lower::KeptApart kept_apart;
+    std::vector<std::string> notes;
+    bool whole = true;  ///< none is refused yet
+  };
+
+  /// Known numbers of a function: what a loop carries has bytes.
+  std::map<ValueId, double> scalars_of(const GraphFunction& function) const {
+    std::map<ValueId, double> scalars = lower::known_scalars(prepared_.graph, function);
+    for (const Op& op : function.ops)
+      if (op.kind == Kind::while_loop)
+        for (std::size_t i = 0; i < op.operands.size(); ++i)
+          if (!loops_.is_counter(function, op, i)) lower::give_bytes(function, op.operands[i], scalars);
+    return scalars;
+  }
+
+  /// `name`: of the function, in the program.
+  void add_kernel(Context& context, const Kernel& kernel, const std::string& name, Round& round) {
+    const GraphFunction& function = context.function;
+    const std::size_t product = products_.size(), vector = vectors_.size();
+    LoweredKernel lowered = lower_kernel(context, kernel, machine_);
+    if (const auto* refused = std::get_if<lower::Refusal>(&lowered)) {  // the others may be refused as well
+      const bool apart = !lower::is_given(function, kernel, options_) &&
+                         lower::take_apart(function, kernel, *refused, round.kept_apart);
+      if (round.whole && !apart) throw UserError(refused->why);
+      round.whole = false;
+      if (!apart) return;  // what another one gave up may be all that it needs: the next round tells
+      if (!refused->siblings || !refused->by_price)
+        round.notes.push_back(kernel.name + ": fused, " + refused->text() + "; its parts run one by one");
+      return;
+    }
+    if (lower::joined_already(function, kernel, std::get<program::Statement>(lowered))) return;
+    round.block.push_back(std::move(std::get<program::Statement>(lowered)));
+    if (!std::holds_alternative<program::Scope>(round.block.back().action)) return;
+    lower::KernelFacts& facts = facts_[name].emplace_back(facts_of(function, kernel));
+    if (lowering_may_ask())
+      lower::add_prices(facts, std::span(products_).subspan(product), std::span(vectors_).subspan(vector));
+    bodies_[name].kernels.push_back(kernel);
   }
 
   using LoweredKernel = std::variant<program::Statement, lower::Refusal>;
@@ -351,25 +350,15 @@ class Compiler {
   lower::Lowered lower_with(Context& context, const Kernel& kernel) {
     if (kernel.family == lower::Family::product) return lower::lower_product(context, kernel);
     if (kernel.family == lower::Family::chain) return lower::lower_chain(context, kernel);
-    if (kernel.family == lower::Family::call)
-      return loop(context, context.function.ops[static_cast<std::size_t>(kernel.ops[0])]);
+    if (kernel.family == lower::Family::call) {
+      const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
+      for (std::size_t i = 0; i < op.operands.size(); ++i) vector_names_.insert(lower::copy_name(op, i));
+      return loops_.lower(context, op);
+    }
     if (kernel.family == lower::Family::vector) return lower::lower_vector(context, kernel);
     if (context.function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::attention)
       return lower::lower_attention(context, kernel);
     return lower::lower_movement(context, kernel);
-  }
-
-  program::Scope loop(Context& context, const Op& op) {
-    for (std::size_t i = 0; i < op.operands.size(); ++i) vector_names_.insert(lower::copy_name(op, i));
-    const std::pair key{context.function.name, op.name};
-    if (const auto found = recurrences_.find(key); found != recurrences_.end())
-      return lower::lower_recurrence(context, op, loops_.at(key), found->second);
-    return lower::lower_loop(context, op, loops_.at(key));
-  }
-
-  bool is_counter(const GraphFunction& function, const Op& op, std::size_t operand) const {
-    const auto plan = loops_.find({function.name, op.name});
-    return plan != loops_.end() && plan->second.states[operand] == lower::Carried::counter;
   }
 
   program::Call call(Context& context, const Op& op) {
@@ -409,8 +398,7 @@ class Compiler {
   std::map<std::string, Body> bodies_;  ///< by function
   lower::FusionRules rules_;
   lower::Prepared prepared_;
-  std::map<std::pair<std::string, std::string>, lower::LoopPlan> loops_;          ///< by function and operation
-  std::map<std::pair<std::string, std::string>, lower::Recurrence> recurrences_;  ///< those that are one kernel
+  lower::ProgramLoops loops_;
   lower::Choices choices_;
   program::Program program_;
   std::map<std::string, std::vector<lower::KernelFacts>> facts_;  ///< by function

@@ -9,12 +9,11 @@
 #include <vector>
 
 #include "tilesim/base/cancel.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/kernels/kernels.hpp"
 #include "tilesim/validate/error_bound.hpp"
 
 namespace tilesim::validate {
-
-inline std::size_t at(ValueId id) { return static_cast<std::size_t>(id); }
 
 /// Values of one call of a function with their deviations, computed when asked for.
 class Frame {

@@ -161,129 +161,6 @@ void ProductLowering::emit_prologue(int index, Block& block) {
   for (const std::string& unit : mma_queues()) block.push_back(on(unit, program::Wait{operand.slot, 0, {}, 0, 1}));
 }
 
-/// Of an array's part of the tile, along a dim that is cut.
-Expr ProductLowering::split_extent(std::size_t cut, std::int64_t array) const {
-  const auto& [dim, parts, chunk] = unit_.grid.cuts[cut];
-  return max(Expr(0), min(Expr(chunk), extent(dim) - Expr(unit_.grid.part(cut, array) * chunk)));
-}
-
-View ProductLowering::product_view(const std::string& slot, const Access& access,
-                                   const std::vector<std::int64_t>& strides, const std::vector<int>& dims,
-                                   std::int64_t array) const {
-  View view{slot, 0, 0, {}};
-  for (int dim : dims) {
-    std::int64_t stride = 0;
-    for (std::size_t axis = 0; axis < access.axes.size(); ++axis)
-      for (const AxisAccess::Term& term : access.axes[axis].terms)
-        if (term.dim == dim) stride += term.coefficient * strides[axis];
-    Expr size = extent(dim);
-    for (std::size_t cut = 0; cut < unit_.grid.cuts.size(); ++cut) {
-      if (unit_.grid.cuts[cut].dim != dim) continue;
-      size = split_extent(cut, array);
-      view.offset = view.offset + Expr(unit_.grid.part(cut, array) * unit_.grid.cuts[cut].chunk * stride);
-    }
-    view.dims.push_back({size, stride});
-    if (at_piece_.count(dim)) view.offset = view.offset + piece_start(dim) * Expr(stride);
-  }
-  return view;
-}
-
-/// Where the current window starts in an accumulator that spans several windows.
-Expr ProductLowering::window_offset() const {
-  Expr offset = 0;
-  for (std::size_t axis = 0; axis < result_dim_.size(); ++axis)
-    for (const AxisAccess::Term& term : domain_.results[0].axes[axis].terms)
-      if (plan_.is_whole(term.dim))
-        offset = offset +
-                 (tile_start(term.dim) - split_.base(term.dim)) * Expr(term.coefficient * accumulator_strides_[axis]);
-  return offset;
-}
-
-void ProductLowering::emit_one_mma(std::int64_t array, Block& block) {
-  const mapping::ArrayDims& dims = unit_.dims;
-  const auto rows = dims.order.begin() + dims.batch, contraction = rows + dims.rows,
-             columns = contraction + dims.contraction;
-  const auto join = [](auto first, auto end, auto then, auto last) {
-    std::vector<int> all(first, end);
-    all.insert(all.end(), then, last);
-    return all;
-  };
-  program::MmaOp mma;
-  mma.packed = dims.packed;
-  mma.batch_dims = dims.batch;
-  mma.m_dims = dims.rows;
-  mma.n_dims = dims.columns;
-  mma.k_dims = dims.contraction;
-  mma.stationary_a = dims.stationary_a;
-  mma.a = product_view(operands_[0].slot, domain_.operands[0], operands_[0].slot_strides, {dims.order.begin(), columns},
-                       array);
-  if (nest_.unfold > 0) {
-    Access apart;
-    for (const mapping::UnfoldedAxis& axis : mapping::unfolded_axes(problem_, nest_.unfold))
-      apart.axes.push_back(axis.access);
-    mma.a = product_view(unfolded_slot, apart, row_major_strides(plan_.unfolded.extents), {dims.order.begin(), columns},
-                         array);
-  }
-  mma.b = product_view(operands_[1].slot, domain_.operands[1], operands_[1].slot_strides,
-                       join(dims.order.begin(), rows, contraction, dims.order.end()), array);
-  if (is_two_of_four(problem_.dtypes[1])) name_neighbours(mma);
-  mma.c = product_view("c", domain_.results[0], accumulator_strides_,
-                       join(dims.order.begin(), contraction, columns, dims.order.end()), array);
-  mma.c.offset = mma.c.offset + window_offset();
-  mma.numerics = context_.machine.core.array.numerics;
-  const Expr before = skips() ? tiles_before(false) : earlier_sums();
-  mma.accumulate = before.is_constant() ? Expr(0) : less(Expr(0), before);
-  block.push_back(on("mma" + std::to_string(array), std::move(mma)));
-}
-
-/// A further dim of the contraction, over the neighbours that an element of a 2:4 operand stands for.
-void ProductLowering::name_neighbours(program::MmaOp& mma) const {
-  const AxisAccess* along = nullptr;
-  std::int64_t stride = 1;
-  for (std::size_t axis = 0; axis < domain_.operands[0].axes.size(); ++axis)
-    if (domain_.operands[0].axes[axis].window > 1)
-      along = &domain_.operands[0].axes[axis], stride = operands_[0].slot_strides[axis];
-  require(along != nullptr, "a product with a 2:4 operand has no window over the other one");
-  mma.a.dims.push_back({Expr(along->window), stride});
-  mma.b.dims.insert(mma.b.dims.begin() + mma.batch_dims + mma.k_dims, {Expr(along->window), 0});
-  ++mma.k_dims;
-  mma.packed = 2;
-}
-
-/// Positive once an earlier reduction step has written the sum.
-Expr ProductLowering::earlier_sums() const {
-  Expr before = 0;
-  for (int dim : nest_.order)
-    if (loops(dim) && domain_.reduction[static_cast<std::size_t>(dim)])
-      before = before + Expr::symbol("i_" + domain_.names[static_cast<std::size_t>(dim)]);
-  for (int dim : plan_.cut)
-    if (domain_.reduction[static_cast<std::size_t>(dim)]) before = before + piece_start(dim);
-  return before;
-}
-
-void ProductLowering::emit_mma(Block& block) {
-  if (problem_.on_vector) return emit_on_vector(block);
-  if (in_pieces()) return multiply_in_pieces(block);
-  Block product;
-  emit_arrays(product);
-  if (skips()) product = where_left(is_left(), std::move(product));
-  std::move(product.begin(), product.end(), std::back_inserter(block));
-}
-
-void ProductLowering::emit_arrays(Block& block) {
-  for (std::int64_t array = 0; array < unit_.grid.used(); ++array) {
-    Expr has_part = 1;
-    for (std::size_t cut = 0; cut < unit_.grid.cuts.size(); ++cut)
-      if (unit_.grid.part(cut, array) > 0) has_part = logical_and(has_part, less(Expr(0), split_extent(cut, array)));
-    program::If some{has_part, {}, {}};
-    emit_one_mma(array, some.then);
-    if (!has_part.is_constant())
-      block.push_back(on("", std::move(some)));
-    else if (has_part.value() != 0)
-      std::move(some.then.begin(), some.then.end(), std::back_inserter(block));
-  }
-}
-
 std::vector<Expr> ProductLowering::result_start() const {
   std::vector<Expr> values;
   for (const AxisAccess& axis : finished_axes()) values.push_back(axis_start(axis));
@@ -335,21 +212,46 @@ void ProductLowering::emit_results(Block& block) {
   }
 }
 
+/// Sums of the tile, by product.
+std::vector<View> ProductLowering::sums_views(const std::vector<Expr>& extent) const {
+  const std::vector<std::int64_t> strides = finished_strides();
+  std::vector<View> views;
+  for (std::size_t i = 0; i < kernel_.products().size(); ++i) {
+    View& sums = views.emplace_back(View{"c", 0, sums_offset(i), {}});
+    for (std::size_t axis = 0; axis < extent.size(); ++axis) sums.dims.push_back({extent[axis], strides[axis]});
+  }
+  return views;
+}
+
+/// A product's own result: sums, plus bias, rounded once to its dtype. `sums`: the input that has them.
+void ProductLowering::bind_product(std::size_t sums, DagBuilder& dag) const {
+  const std::vector<int> products = kernel_.products();
+  const auto add_node = [&](VectorNode node) {
+    dag.nodes().push_back({node, 0});
+    return static_cast<int>(dag.nodes().size()) - 1;
+  };
+  const ValueId value = context_.function.ops[static_cast<std::size_t>(products[sums])].results[0];
+  int result = add_node({.op = VectorNode::Op::input, .index = static_cast<int>(sums)});
+  if (const auto leaf = bias_leaf_.find(products[sums]); leaf != bias_leaf_.end()) {
+    const int bias = add_node({.op = VectorNode::Op::input, .index = leaf->second + static_cast<int>(products.size())});
+    result = add_node({.op = VectorNode::Op::function, .function = Function::add, .arguments = {result, bias, -1}});
+  }
+  const DType dtype = context_.value(value).type.dtype;
+  if (dtype != problem_.dtypes[2])
+    result = add_node({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
+  dag.bind_node(value, result);
+}
+
 void ProductLowering::emit_epilogue(Block& block) {
   const std::vector<Expr> start = result_start(), extent = result_extent();
   program::VectorOp compute;
   compute.extents = extent;
   compute.lane_dim = mapping::lane_axis(problem_, unit_) - (kernel_.parts.empty() ? 0 : 1);
-  const std::vector<int> products = kernel_.products();
-  const std::vector<std::int64_t> strides_of_sums = finished_strides();
-  for (std::size_t i = 0; i < products.size(); ++i) {
-    View sums{"c", 0, sums_offset(i), {}};
-    for (std::size_t axis = 0; axis < extent.size(); ++axis) sums.dims.push_back({extent[axis], strides_of_sums[axis]});
-    compute.inputs.push_back(sums);
-  }
+  compute.inputs = sums_views(extent);
   DagBuilder dag(context_);
   for (std::size_t axis = 0; axis < extent.size(); ++axis) dag.axis_dim.push_back(static_cast<int>(axis));
   dag.axis_start = start;
+  const std::size_t products = compute.inputs.size();
   for (std::size_t i = 0; i < epilogue_leaves_.size(); ++i) {
     fetch_leaf(epilogue_leaves_[i], start, extent, false, block);
     const auto input = static_cast<int>(compute.inputs.size());
@@ -357,25 +259,7 @@ void ProductLowering::emit_epilogue(Block& block) {
     const bool bias = std::ranges::any_of(bias_leaf_, [&](const auto& of) { return of.second == static_cast<int>(i); });
     if (!bias) dag.bind_input(epilogue_leaves_[i].value, input);
   }
-  // A product's own result: sums, plus bias, rounded once to its dtype.
-  auto& nodes = dag.nodes();
-  const auto add_node = [&](VectorNode node) {
-    nodes.push_back({node, 0});
-    return static_cast<int>(nodes.size()) - 1;
-  };
-  for (std::size_t i = 0; i < products.size(); ++i) {
-    const ValueId value = context_.function.ops[static_cast<std::size_t>(products[i])].results[0];
-    int result = add_node({.op = VectorNode::Op::input, .index = static_cast<int>(i)});
-    if (const auto leaf = bias_leaf_.find(products[i]); leaf != bias_leaf_.end()) {
-      const int bias =
-          add_node({.op = VectorNode::Op::input, .index = leaf->second + static_cast<int>(products.size())});
-      result = add_node({.op = VectorNode::Op::function, .function = Function::add, .arguments = {result, bias, -1}});
-    }
-    const DType dtype = context_.value(value).type.dtype;
-    if (dtype != problem_.dtypes[2])
-      result = add_node({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
-    dag.bind_node(value, result);
-  }
+  for (std::size_t i = 0; i < products; ++i) bind_product(i, dag);
   for (const Output& output : outputs_) {
     program::VectorOutputSpec spec;
     View view{output.slot, 0, 0, {}};
@@ -393,23 +277,26 @@ void ProductLowering::emit_epilogue(Block& block) {
   block.push_back(on("vector", std::move(compute)));
   for (const Output& output : outputs_) block.push_back(on("vector", program::Commit{output.slot, 0, 1}));
   for (const Leaf& leaf : epilogue_leaves_) block.push_back(on("vector", program::Release{leaf.slot, 0}));
-  for (const Output& output : outputs_) {
-    block.push_back(on("store0", program::Wait{output.slot, 0, {}, 0, 1}));
-    const Placement& placement = context_.placements[static_cast<std::size_t>(output.value)];
-    std::vector<Expr> from, size;
-    std::vector<std::int64_t> strides;
-    const bool keeps = context_.value(output.value).type.shape.size() == extent.size();
-    for (std::size_t axis = 0; axis < extent.size(); ++axis) {
-      const bool reduced =
-          std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
-      if (reduced && !keeps) continue;
-      from.push_back(reduced ? Expr(0) : start[axis]);
-      size.push_back(reduced ? Expr(1) : extent[axis]);
-      strides.push_back(reduced ? 0 : output.slot_strides[axis]);
-    }
-    block.push_back(on("store0", program::Store{region_transfer(placement, from, size, strides, output.slot), {}, 0}));
-    block.push_back(on("store0", program::Release{output.slot, 0}));
+  for (const Output& output : outputs_) store_output(output, start, extent, block);
+}
+
+void ProductLowering::store_output(const Output& output, const std::vector<Expr>& start,
+                                   const std::vector<Expr>& extent, Block& block) const {
+  block.push_back(on("store0", program::Wait{output.slot, 0, {}, 0, 1}));
+  const Placement& placement = context_.placements[static_cast<std::size_t>(output.value)];
+  std::vector<Expr> from, size;
+  std::vector<std::int64_t> strides;
+  const bool keeps = context_.value(output.value).type.shape.size() == extent.size();
+  for (std::size_t axis = 0; axis < extent.size(); ++axis) {
+    const bool reduced =
+        std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) != output.reduce.end();
+    if (reduced && !keeps) continue;
+    from.push_back(reduced ? Expr(0) : start[axis]);
+    size.push_back(reduced ? Expr(1) : extent[axis]);
+    strides.push_back(reduced ? 0 : output.slot_strides[axis]);
   }
+  block.push_back(on("store0", program::Store{region_transfer(placement, from, size, strides, output.slot), {}, 0}));
+  block.push_back(on("store0", program::Release{output.slot, 0}));
 }
 
 }  // namespace tilesim::lower

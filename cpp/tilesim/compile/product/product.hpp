@@ -1,4 +1,4 @@
-// Lowering of contract and convolution: parts shared by product*.cpp.
+// Lowering of contract and convolution: parts that the files of this folder share.
 #pragma once
 
 #include <optional>
@@ -121,7 +121,7 @@ class ProductLowering {
     const Op* reduced_by = nullptr;          ///< the reduction in the epilogue, if one makes it
   };
 
-  // product_slots.cpp
+  // slots.cpp
   void make_operand(int index);
   void make_leaf(const LeafSource& source, const Shape& extents);
   void make_accumulator();
@@ -173,7 +173,7 @@ class ProductLowering {
   Expr axis_start(const AxisAccess& axis) const;
   Expr axis_extent(const AxisAccess& axis) const;
 
-  // product_ragged.cpp
+  // ragged.cpp
   bool ragged() const { return anchor_.kind == Kind::ragged_contract; }
   void prepare_ragged();
   Expr first_row() const;
@@ -199,14 +199,14 @@ class ProductLowering {
   program::Block where_left(const Expr& condition, program::Block block) const;
   void fill_zero_sums(program::Block& block);
 
-  // product_multicast.cpp
+  // multicast.cpp
   std::string ring_name(int index, std::int64_t leader) const;
   bool goes_round(int index) const;
   program::Block by_leaders(int index, std::size_t depth);
   void emit_multicast(int index, std::vector<program::Transfer> transfers, const std::vector<Expr>& extent,
                       program::Block& block);
 
-  // product_pieces.cpp
+  // pieces.cpp
   bool in_pieces() const { return !plan_.cut.empty(); }
   std::int64_t piece_trips(int dim) const;
   Expr piece_start(int dim) const;
@@ -222,7 +222,18 @@ class ProductLowering {
   bool results_in_pieces() const { return plan_.buffers[2].pieces > 1; }
   Expr last_of_sums() const;
 
-  // product_emit.cpp
+  // multiply.cpp
+  void emit_mma(program::Block& block);
+  void emit_arrays(program::Block& block);
+  void emit_one_mma(std::int64_t array, program::Block& block);
+  void name_neighbours(program::MmaOp& mma) const;
+  Expr earlier_sums() const;
+  program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,
+                             const std::vector<int>& dims, std::int64_t array) const;
+  Expr split_extent(std::size_t cut, std::int64_t array) const;
+  Expr window_offset() const;
+
+  // emit.cpp
   void emit_operands(const std::vector<int>& operands, program::Block& block);
   void emit_load(int index, program::Block& block);
   void emit_prologue(int index, program::Block& block);
@@ -230,12 +241,7 @@ class ProductLowering {
   void emit_arrived(int index, program::Block& block);
   void emit_unfold(program::Block& block);
   std::vector<std::string> readers(int index) const;
-  void emit_mma(program::Block& block);
-  void emit_arrays(program::Block& block);
-  void emit_one_mma(std::int64_t array, program::Block& block);
-  void name_neighbours(program::MmaOp& mma) const;
   void emit_on_vector(program::Block& block);
-  Expr earlier_sums() const;
   bool finishes_later() const;
   program::Block finish_of(const std::vector<Expr>& trip, std::int64_t back);
   void finish_before(program::Block& block);
@@ -243,14 +249,14 @@ class ProductLowering {
   void emit_finish(program::Block& block);
   void emit_results(program::Block& block);
   void emit_epilogue(program::Block& block);
+  std::vector<program::View> sums_views(const std::vector<Expr>& extent) const;
+  void bind_product(std::size_t sums, DagBuilder& dag) const;
+  void store_output(const Output& output, const std::vector<Expr>& start, const std::vector<Expr>& extent,
+                    program::Block& block) const;
   int inside_edges(int index, int node, const std::vector<Expr>& start, DagBuilder& dag) const;
   void fetch_leaf(const Leaf& leaf, const std::vector<Expr>& start, const std::vector<Expr>& extent, bool over_edges,
                   program::Block& block);
   program::View leaf_view(const Leaf& leaf, const std::vector<Expr>& extent) const;
-  program::View product_view(const std::string& slot, const Access& access, const std::vector<std::int64_t>& strides,
-                             const std::vector<int>& dims, std::int64_t array) const;
-  Expr split_extent(std::size_t cut, std::int64_t array) const;
-  Expr window_offset() const;
   Expr windows_before() const;
   Expr window_pieces() const;
   std::span<const AxisAccess> finished_axes() const;

@@ -1,0 +1,231 @@
+#include "tilesim/compile/plan/views.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "tilesim/base/index.hpp"
+
+namespace tilesim::lower {
+
+std::optional<std::vector<AxisAccess>> split_access(const Shape& from, const Shape& to) {
+  std::vector<AxisAccess> axes;
+  std::size_t next = 0;
+  for (std::int64_t extent : from) {
+    AxisAccess axis;
+    std::int64_t covered = 1;
+    std::vector<std::size_t> parts;
+    while (covered < extent) {
+      if (next >= to.size()) return std::nullopt;
+      covered *= to[next];
+      if (covered > extent || extent % covered != 0) return std::nullopt;
+      parts.push_back(next++);
+    }
+    std::int64_t stride = 1;
+    for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+      if (to[*part] > 1) axis.terms.insert(axis.terms.begin(), {static_cast<int>(*part), stride});
+      stride *= to[*part];
+    }
+    axes.push_back(std::move(axis));
+  }
+  for (; next < to.size(); ++next)
+    if (to[next] != 1) return std::nullopt;
+  return axes;
+}
+
+namespace {
+
+/// By value: whether a reader needs a tensor that ends with it. A window over its edges reads a fill value there, not
+/// its neighbour; one behind views asks it of what they view.
+std::vector<bool> needing_own_tensors(const GraphFunction& function) {
+  std::vector<bool> needs(function.values.size(), false);
+  for (std::size_t i = function.ops.size(); i-- > 0;) {  // readers stand behind producers
+    const Op& op = function.ops[i];
+    // A function takes whole tensors; tiles of windows reach over the edges of both operands.
+    if (runs_functions(op.kind) || op.kind == Kind::window_scatter)
+      for (ValueId operand : op.operands)
+        if (operand != no_value) needs[at(operand)] = true;
+    if (op.operands.empty() || op.operands[0] == no_value) continue;
+    const bool window = op.kind == Kind::convolution || op.kind == Kind::window_reduce;
+    const auto pads = window ? op.attributes.integers("pads", {}) : std::vector<std::int64_t>{};
+    const bool may_view = op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::slice ||
+                          op.kind == Kind::broadcast || op.kind == Kind::copy;
+    if (std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad > 0; }) ||
+        (may_view && needs[at(op.results[0])]))
+      needs[at(op.operands[0])] = true;
+  }
+  return needs;
+}
+
+bool read_by_call(const GraphFunction& function, const Uses& uses, ValueId value) {
+  return std::any_of(uses.consumers[at(value)].begin(), uses.consumers[at(value)].end(),
+                     [&](int reader) { return runs_functions(function.ops[at(reader)].kind); });
+}
+
+/// An output may be a view of what a kernel computes, but of neither an input nor another output: those have bytes of
+/// their own, and are copied.
+struct Owners {
+  std::set<ValueId> claimed;
+  bool own_bytes(const GraphFunction& function, const Uses& uses, const Views& views, ValueId value) {
+    while (true) {
+      const int producer = uses.producer[at(value)];
+      if (producer < 0 || uses.is_output[at(value)]) return false;
+      const Op& op = function.ops[at(producer)];
+      if (op.kind == Kind::constant || runs_functions(op.kind)) return false;
+      if (!views.view[at(producer)]) return claimed.insert(value).second;
+      value = op.operands[0];
+    }
+  }
+};
+
+}  // namespace
+
+ValueId Views::source(const GraphFunction& function, const Uses& uses, ValueId value) const {
+  while (true) {
+    const int producer = uses.producer[static_cast<std::size_t>(value)];
+    if (producer < 0 || !view[static_cast<std::size_t>(producer)]) return value;
+    value = function.ops[static_cast<std::size_t>(producer)].operands[0];
+  }
+}
+
+namespace {
+
+/// Whether every part of a concat is whole layout tiles of its result, along its two minor axes: of others each maker
+/// would move whole tiles, where one kernel behind them knows all parts.
+bool whole_layout_tiles(const GraphFunction& function, const Op& concat, const Share& machine) {
+  const std::size_t rank = function.value(concat.results[0]).type.shape.size();
+  const std::size_t dim = at(concat.attributes.integer("dim"));
+  const Shape& tile = machine.layout.tile;
+  if (tile.size() != 2 || rank < 2 || dim + 2 < rank) return true;
+  return std::ranges::all_of(concat.operands, [&](ValueId part) {
+    return function.value(part).type.shape[dim] % tile[dim + 1 == rank ? 1 : 0] == 0;
+  });
+}
+
+/// Whether the maker of a concat's operand may store it in the concat's result: it has a kernel that computes, and
+/// every reader takes a part of a tensor.
+bool may_join(const GraphFunction& function, const Uses& uses, const Views& views, const std::vector<bool>& needs_own,
+              const Op& concat, ValueId x) {
+  const int producer = uses.producer[at(x)];
+  if (producer < 0 || uses.is_output[at(x)] || needs_own[at(x)] || views.joined[at(x)] >= 0) return false;
+  const Op& maker = function.ops[at(producer)];
+  if (!is_vector_kind(maker.kind) && maker.kind != Kind::contract && maker.kind != Kind::convolution) return false;
+  if (std::count(concat.operands.begin(), concat.operands.end(), x) != 1) return false;
+  return std::ranges::all_of(uses.consumers[at(x)], [&](int reader) {
+    const Op& op = function.ops[at(reader)];
+    return &op == &concat || op.kind == Kind::slice || !(info(op.kind).movement || runs_functions(op.kind));
+  });
+}
+
+class ViewFinder {
+ public:
+  ViewFinder(const GraphFunction& function, const Uses& uses, bool is_main, const Share* join)
+      : function_(function), uses_(uses), is_main_(is_main), join_(join), needs_own_(needing_own_tensors(function)) {}
+
+  Views run() && {
+    for (std::size_t i = 0; i < function_.ops.size(); ++i)
+      if (info(function_.ops[i].kind).movement && !function_.ops[i].operands.empty()) look_at(i);
+    return std::move(views_);
+  }
+
+ private:
+  void look_at(std::size_t i) {
+    const Op& op = function_.ops[i];
+    const bool renames =
+        may_rename(op);  // of every kind: the owner of an output's bytes is claimed by the first reader
+    switch (op.kind) {
+      case Kind::reshape:
+        return reshape(i, renames);
+      case Kind::bitcast:
+        views_.view[i] = renames && shape(op.operands[0]) == shape(op.results[0]);
+        return;
+      case Kind::transpose:
+        return transpose(i);
+      case Kind::slice:
+      case Kind::broadcast:
+      case Kind::copy:
+        return part(i);
+      case Kind::concat:
+        if (join_ && whole_layout_tiles(function_, op, *join_)) join_parts(i);
+        return;
+      default:
+        return;
+    }
+  }
+
+  const Shape& shape(ValueId value) const { return function_.value(value).type.shape; }
+
+  bool is_output(ValueId value) const { return uses_.is_output[at(value)]; }
+
+  /// Only calls know in which tensors these lie: no name may be an alias of them.
+  bool formal(ValueId value) const { return !is_main_ && (uses_.producer[at(value)] < 0 || is_output(value)); }
+
+  /// Whether the result may be a name of the operand's whole tensor.
+  bool may_rename(const Op& op) {
+    const ValueId x = op.operands[0];
+    return views_.identity[at(x)] && !formal(x) &&
+           (!is_output(op.results[0]) || (is_main_ && owners_.own_bytes(function_, uses_, views_, x)));
+  }
+
+  /// Whether a kernel computes the value.
+  bool computed(ValueId value) const {
+    const int producer = uses_.producer[at(value)];
+    if (producer < 0 || views_.view[at(producer)]) return false;
+    const Kind kind = function_.ops[at(producer)].kind;
+    return kind != Kind::constant && !runs_functions(kind);
+  }
+
+  void reshape(std::size_t i, bool renames) {
+    const Op& op = function_.ops[i];
+    const ValueId y = op.results[0];
+    if (renames)
+      views_.view[i] = true;
+    else if (!is_output(y) && !needs_own_[at(y)] && split_access(shape(op.operands[0]), shape(y)))
+      views_.view[i] = true, views_.identity[at(y)] = false;
+  }
+
+  void transpose(std::size_t i) {
+    const ValueId x = function_.ops[i].operands[0], y = function_.ops[i].results[0];
+    if (computed(x) && uses_.consumers[at(x)].size() == 1 && !is_output(x)) {
+      views_.view[i] = views_.transposed_store[i] = true;
+      views_.identity[at(x)] = false;
+    } else if (!is_output(y) && !read_by_call(function_, uses_, y)) {
+      views_.view[i] = true;
+      views_.identity[at(y)] = false;
+    }
+  }
+
+  void part(std::size_t i) {
+    const Op& op = function_.ops[i];
+    const ValueId x = op.operands[0], y = op.results[0];
+    const bool copy = op.kind == Kind::copy;
+    if (is_output(y) || (copy && op.attributes.flag("layout"))) return;
+    if (copy ? read_by_call(function_, uses_, y) : needs_own_[at(y)]) return;
+    views_.view[i] = true;
+    views_.identity[at(y)] = copy && views_.identity[at(x)];
+  }
+
+  void join_parts(std::size_t i) {
+    for (const ValueId part : function_.ops[i].operands)
+      if (may_join(function_, uses_, views_, needs_own_, function_.ops[i], part)) {
+        views_.joined[at(part)] = static_cast<int>(i);
+        views_.identity[at(part)] = false;
+      }
+  }
+
+  const GraphFunction& function_;
+  const Uses& uses_;
+  const bool is_main_;
+  const Share* join_;
+  const std::vector<bool> needs_own_;
+  Owners owners_;
+  Views views_{std::vector<bool>(function_.ops.size(), false), std::vector<bool>(function_.ops.size(), false),
+               std::vector<bool>(function_.values.size(), true), std::vector<int>(function_.values.size(), -1)};
+};
+
+}  // namespace
+
+Views find_views(const GraphFunction& function, const Uses& uses, bool is_main, const Share* join) {
+  return ViewFinder(function, uses, is_main, join).run();
+}
+
+}  // namespace tilesim::lower

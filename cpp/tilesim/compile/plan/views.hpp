@@ -1,0 +1,30 @@
+// Which values of a function are views of others, and what a concat puts together where it is made.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tilesim/compile/plan/plan.hpp"
+#include "tilesim/compile/plan/uses.hpp"
+
+namespace tilesim::lower {
+
+/// Movement operations that move nothing: their result is an access map on their operand's tensor.
+struct Views {
+  std::vector<bool> view;              ///< per operation
+  std::vector<bool> transposed_store;  ///< per operation (transposes): the operand is stored transposed by its producer
+  std::vector<bool> identity;          ///< per value: will have a tensor with its own shape
+  std::vector<int> joined;             ///< per value: the concat in whose result its maker stores it; -1: none
+  /// The value whose tensor another one is a view of; a value that is no view: itself.
+  ValueId source(const GraphFunction& function, const Uses& uses, ValueId value) const;
+};
+
+/// `is_main`: tensors of the function's inputs are known (not formal), so that views may be given names of their own.
+/// `join`: what a concat puts together is stored in its result at once on this machine, where nothing is against it.
+Views find_views(const GraphFunction& function, const Uses& uses, bool is_main, const Share* join);
+
+/// Access of a reshape's operand by the result's axes, if each operand axis is a product of whole result axes (splits,
+/// unit axes).
+std::optional<std::vector<AxisAccess>> split_access(const Shape& from, const Shape& to);
+
+}  // namespace tilesim::lower

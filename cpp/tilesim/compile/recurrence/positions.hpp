@@ -1,0 +1,30 @@
+// Where the trips of a loop read and write: positions that follow from its counter.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "tilesim/compile/prepare/loops.hpp"
+
+namespace tilesim::lower {
+
+/// Kinds whose result is the operand along other axes.
+bool is_recurrence_view(Kind kind);
+
+/// Scalars of a trip as whole numbers.
+class Positions {
+ public:
+  Positions(const LoopPlan& plan, const std::map<ValueId, double>& scalars)
+      : plan_(plan), body_(plan.body), scalars_(scalars) {}
+
+  /// Empty where the value does not follow from the counter and what is known.
+  std::optional<std::int64_t> in_trip(ValueId value, std::int64_t trip) const;
+
+ private:
+  const LoopPlan& plan_;
+  const GraphFunction& body_;
+  const std::map<ValueId, double>& scalars_;
+};
+
+}  // namespace tilesim::lower

@@ -1,0 +1,33 @@
+// Loops of the functions of one program: how they run, and which are one kernel.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/compile/recurrence/recurrence.hpp"
+
+namespace tilesim::lower {
+
+class ProgramLoops {
+ public:
+  /// Plans a loop and keeps the plan. `body_name`: of the function that its body becomes.
+  const LoopPlan& plan(const Graph& graph, const GraphFunction& function, const Op& op, const std::string& body_name);
+
+  /// Whether a loop with a plan runs as one kernel, by its price. `record`: gets a row on it, where it is not null.
+  bool take_recurrence(const Context& context, const Op& op, std::vector<FusionCandidate>* record);
+
+  bool is_counter(const GraphFunction& function, const Op& op, std::size_t operand) const;
+
+  /// The kernel of a loop with a plan.
+  program::Scope lower(Context& context, const Op& op) const;
+
+ private:
+  using Key = std::pair<std::string, std::string>;  ///< function and operation
+
+  std::map<Key, LoopPlan> plans_;
+  std::map<Key, Recurrence> recurrences_;
+};
+
+}  // namespace tilesim::lower
