@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 from . import executors, mapping, memory, models, network, views, workloads
 from ._core import __version__
-from .analytic.estimate import Estimate, Roofline, estimate, roofline
-from .analytic.lower_bound import lower_bound
+from .analytic.estimate import Estimate, estimate
+from .analytic.lower_bound import Roofline, lower_bound, roofline
 from .analytic.profile import Profile
 from .base.errors import Error, InternalError, Unsupported, UserError
 from .base.lazy import lazy

@@ -1,4 +1,4 @@
-"""Closed-form results: an estimate of a graph on a device, and its roofline."""
+"""Closed-form results: an estimate of a graph on a device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 
 from .. import _core
 from .._core import __version__ as version
-from .._core import parse_dtype
 from ..base.checked import checked, checked_class
 from ..base.figures import size
 from ..graph import Graph, user_error
@@ -21,10 +20,10 @@ from ..results.result import Advice, Result, Table
 from .cache import pressure
 from .gpu.compiled import count, price_kernels
 from .gpu.kernels import Kernel
-from .operations import Cost, Costs, flat_operations, rows_of
+from .operations import Cost, Costs, rows_of
 from .profile import Profile, engine_named
 
-__all__ = ["Estimate", "Roofline", "device_of", "estimate", "roofline"]
+__all__ = ["Estimate", "device_of", "estimate"]
 
 DeviceLike = Device | Machine | str | os.PathLike[str] | Mapping[str, Any]
 
@@ -269,135 +268,3 @@ def estimate(
         for kernel, use in zip(timed, data["operations"], strict=True):
             use["operation"] = list(kernel.operations)
     return Estimate(data, rows, redo, launched)
-
-
-@checked_class()
-class Roofline:
-    """A bound that no run undercuts, and where each operation lies below it."""
-
-    def __init__(self, graph: Graph, device: Device) -> None:
-        """Takes FLOPs and bytes from the graph, rates from the device.
-
-        Args:
-            graph: the workload.
-            device: the device.
-        """
-        self.device = device
-        self.name = graph.core.name
-        flops = graph.core.flops()
-        native = [rate for rate in device.matrix.values() if rate.how == "native"]
-        rate = max((item.flops_per_second for item in native or device.matrix.values()), default=0.0)
-        self.compute_seconds = flops["matrix"] / rate if rate else 0.0
-        self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
-        self.operations = [op for op in flat_operations(graph) if sum(op["flops"].values()) > 0 and op["bytes"] > 0]
-
-    @property
-    def seconds(self) -> float:
-        """Seconds that the products at the highest rate of any dtype, or the compulsory bytes, take at least."""
-        return max(self.compute_seconds, self.memory_seconds)
-
-    @property
-    def bound(self) -> str:
-        """What the bound is made of: compute or memory."""
-        return "compute" if self.compute_seconds >= self.memory_seconds else "memory"
-
-    def ceilings(self) -> Table:
-        """Per dtype and memory level the ridge point: the intensity above which arithmetic is the limit.
-
-        Returns:
-            Rows with dtype, how, TFLOP/s, level, GB/s and ridge in FLOPs per byte; a dtype that the device lacks has
-            no ridge, and a reason.
-        """
-        rows = []
-        for dtype, rate in self.device.matrix.items():
-            for level in self.device.levels:
-                absent = rate.how == "absent"
-                rows.append(
-                    {
-                        "dtype": dtype,
-                        "how": rate.how,
-                        "tflops": rate.flops_per_second / 1e12,
-                        "level": level.name,
-                        "gbytes_per_second": level.bytes_per_second / 1e9,
-                        "ridge": None if absent else rate.flops_per_second / level.bytes_per_second,
-                        "reason": rate.reason,
-                    }
-                )
-        return Table(rows)
-
-    def table(self) -> Table:
-        """Where each operation lies.
-
-        Returns:
-            Rows with operation, FLOPs, bytes, intensity in FLOPs per byte, the ceiling at it in TFLOP/s, least
-            milliseconds and what bounds it.
-        """
-        rows = []
-        for op in self.operations:
-            flops, moved = sum(op["flops"].values()), float(op["bytes"])
-            dtype = op["operands"][0]["dtype"] if op["operands"] else "f32"
-            matrix = op["flops"]["matrix"] > 0
-            rate = self._rate(dtype, matrix)
-            memory = self.device.memory.bytes_per_second
-            intensity = flops / moved
-            seconds = max(flops / rate if rate else 0.0, moved / memory)
-            rows.append(
-                {
-                    "operation": op["name"],
-                    "flops": flops,
-                    "bytes": moved,
-                    "intensity": intensity,
-                    "ceiling_tflops": min(rate, intensity * memory) / 1e12,
-                    "least_ms": seconds * 1e3,
-                    "bound": "compute" if rate and flops / rate >= moved / memory else "memory",
-                }
-            )
-        return Table(sorted(rows, key=lambda row: -row["least_ms"]))
-
-    def _rate(self, dtype: str, matrix: bool) -> float:
-        if not matrix:
-            return self.device.vector_rate("f32")
-        rate = self.device.rate(str(parse_dtype(dtype)))
-        return rate.flops_per_second
-
-    def plot(self, axes: Any = None) -> Any:
-        """Draws the roofline: ceilings per dtype, a slope per level, operations as points; log-log.
-
-        Args:
-            axes: matplotlib axes; none: new ones.
-
-        Returns:
-            The axes.
-
-        Raises:
-            UserError: without matplotlib, naming what to install.
-        """
-        from .views import plot_roofline
-
-        return plot_roofline(self, axes)
-
-    def _repr_html_(self) -> str:
-        from .pictures import picture
-
-        return picture(self)
-
-    def __repr__(self) -> str:
-        """The bound."""
-        return f"<Roofline {self.name} on {self.device.name}: at least {self.seconds * 1e3:.4g} ms, {self.bound}>"
-
-
-@checked()
-def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
-    """The bound of a graph on a device from FLOPs, compulsory bytes and peak rates alone.
-
-    Args:
-        graph: the workload, as `ts.compile` takes it.
-        device: as of `estimate`.
-
-    Returns:
-        The roofline: `.seconds`, `.ceilings()`, `.table()`, `.plot()`.
-
-    Raises:
-        UserError: for an unknown device.
-    """
-    return Roofline(as_graph(graph), device_of(device))

@@ -92,7 +92,7 @@ def roofline(
 ) -> None:
     """The bound of a network on a device, the predicted time, and what bounds each operation."""
     from ..analytic.estimate import estimate
-    from ..analytic.estimate import roofline as bound_of
+    from ..analytic.lower_bound import roofline as bound_of
 
     with step(f"estimating {model}"):
         graph = load_graph(model, batch, context, phase, dtype)

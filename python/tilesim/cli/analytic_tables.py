@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..analytic.estimate import Estimate, Roofline
+from ..analytic.estimate import Estimate
+from ..analytic.lower_bound import Roofline
 from ..base import figures
 from ..base.errors import user_error
 from ..base.figures import digits

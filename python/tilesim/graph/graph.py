@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ from ..base.arguments import as_array
 from ..base.checked import checked_class
 from ..base.errors import path_text
 from ..base.locks import Lock
+from .content import in_bytes, of_bytes
 from .passes import Changes, chosen
 
 
@@ -401,13 +401,9 @@ class Graph:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies by the .tsim form, weights included."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "graph.tsim")
-            core, changes, source = self._state
-            core.save(path, False)
-            with open(path, "rb") as file:
-                rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known)
-                return _unpickled, (file.read(), *rest)
+        core, changes, source = self._state
+        rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known)
+        return _unpickled, (in_bytes(core), *rest)
 
     def __repr__(self) -> str:
         return repr(self.core)
@@ -421,11 +417,7 @@ def _unpickled(
     source: Graph | None,
     source_known: bool,
 ) -> Graph:
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "graph.tsim")
-        with open(path, "wb") as file:
-            file.write(content)
-        graph = Graph.load(path)
+    graph = Graph(of_bytes(content))
     graph.defaults, graph.assumptions, graph.source_known = defaults, assumptions, source_known
     graph._state = _State(graph.core, changes, source)
     return graph

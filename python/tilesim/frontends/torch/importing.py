@@ -20,33 +20,21 @@ from ...graph import Graph, GraphBuilder
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
 from ..complex_bits import joined, parts
-from .nodes import IGNORED, Stored, name_of, place_of
+from .nodes import (
+    FOLD_LIMIT,
+    FOLDED,
+    IGNORED,
+    KEPT_SIZE,
+    Stored,
+    is_known,
+    is_of_bits,
+    is_random,
+    is_view,
+    name_of,
+    place_of,
+)
 from .table import TABLE
 from .weights import WeightStore
-
-#: Larger values that depend on no input become operations instead.
-FOLD_LIMIT = 1 << 24
-
-_FOLDED = """
-    _to_copy add.Scalar add.Tensor alias arange arange.start arange.start_step bitwise_and.Tensor bitwise_not cat
-    ceil clamp clone cos cumsum detach div.Scalar div.Tensor eq.Scalar eq.Tensor exp expand flatten.using_ints
-    flip floor full full_like ge.Scalar ge.Tensor gt.Scalar gt.Tensor le.Scalar le.Tensor lift_fresh_copy
-    logical_and logical_not logical_or lt.Scalar lt.Tensor masked_fill.Scalar maximum minimum mul.Scalar
-    mul.Tensor ne.Scalar ne.Tensor neg ones ones_like permute pow.Tensor_Scalar reciprocal repeat reshape round
-    rsqrt scalar_tensor select.int sin slice.Tensor split.Tensor split_with_sizes sqrt squeeze squeeze.dim stack
-    sub.Scalar sub.Tensor t transpose.int tril triu unbind.int unsqueeze view where.self zeros zeros_like
-"""
-#: Overloads that are evaluated where a file of somebody names them: they take time in proportion to their results and
-#: check their arguments (not all of torch's do: some write where their operands say).
-FOLDED = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name in _FOLDED.split()}
-
-#: Elements; smaller results are stored as they are, whatever they are made of.
-KEPT_SIZE = 4096
-_BITS = ("bitwise_", "__and__", "__rshift__", "__lshift__", "__or__")
-_VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
-
-#: Overloads that give other numbers on each call: never evaluated while reading.
-_RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
 
 
 class Importer:
@@ -299,10 +287,10 @@ class Importer:
         """Whether a result would be stored wider than what it is made of: floats of codes, scales written out."""
         overload, sources = str(node.target), node.all_input_nodes
         given = [x for x in (self.values[source] for source in sources) if isinstance(x, torch.Tensor)]
-        if any(word in overload for word in _BITS) or any(source in self.codes for source in sources):
+        if is_of_bits(overload) or any(source in self.codes for source in sources):
             self.codes.add(node)
         stored = all(source.op == "placeholder" or source in self.views for source in sources)
-        if stored and sources and any(word in overload for word in _VIEWS):
+        if stored and sources and is_view(overload):
             self.views.add(node)
         meta = node.meta.get("val")
         if sum(sizes) <= KEPT_SIZE or not isinstance(meta, torch.Tensor) or not meta.dtype.is_floating_point:
@@ -316,10 +304,10 @@ class Importer:
     def _fold(self, node: Any) -> None:
         """Evaluates a call that depends on no input, unless it is random or large."""
         sources = node.all_input_nodes
-        if any(source not in self.values or not _is_known(self.values[source]) for source in sources):
+        if any(source not in self.values or not is_known(self.values[source]) for source in sources):
             return
         overload = str(node.target)
-        if overload in IGNORED or any(word in overload for word in _RANDOM):
+        if overload in IGNORED or is_random(overload):
             return
         if self.foreign and not (overload in FOLDED or overload == "<built-in function getitem>"):
             return
@@ -396,11 +384,3 @@ class Importer:
             unique = f"{name}.{number}"
         self.builder.output(tensor, unique)
         return str(self.builder.graph.core.signature("main")[1][-1]["name"])
-
-
-def _is_known(value: Any) -> bool:
-    if isinstance(value, (list, tuple)):
-        return all(_is_known(item) for item in value)
-    if isinstance(value, torch.Tensor):
-        return is_real(value)
-    return not isinstance(value, (Tensor, Stored)) and not hasattr(value, "im")

@@ -1,8 +1,13 @@
-"""Nodes of an exported program: where they stand, what they are called, what passes without a meaning."""
+"""Nodes of an exported program: where they stand, their names, which have no meaning or are evaluated at once."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import torch
+
+from ...graph.tensor import Tensor
+from ...graph.torch_arrays import is_real
 
 #: Overloads that check or annotate and give nothing.
 IGNORED = {
@@ -13,6 +18,31 @@ IGNORED = {
     "aten._log_api_usage_once.default",
     "aten._linalg_check_errors.default",
 }
+
+
+#: Larger values that depend on no input become operations instead.
+FOLD_LIMIT = 1 << 24
+
+_FOLDED = """
+    _to_copy add.Scalar add.Tensor alias arange arange.start arange.start_step bitwise_and.Tensor bitwise_not cat
+    ceil clamp clone cos cumsum detach div.Scalar div.Tensor eq.Scalar eq.Tensor exp expand flatten.using_ints
+    flip floor full full_like ge.Scalar ge.Tensor gt.Scalar gt.Tensor le.Scalar le.Tensor lift_fresh_copy
+    logical_and logical_not logical_or lt.Scalar lt.Tensor masked_fill.Scalar maximum minimum mul.Scalar
+    mul.Tensor ne.Scalar ne.Tensor neg ones ones_like permute pow.Tensor_Scalar reciprocal repeat reshape round
+    rsqrt scalar_tensor select.int sin slice.Tensor split.Tensor split_with_sizes sqrt squeeze squeeze.dim stack
+    sub.Scalar sub.Tensor t transpose.int tril triu unbind.int unsqueeze view where.self zeros zeros_like
+"""
+#: Overloads that are evaluated where a file of somebody names them: they take time in proportion to their results and
+#: check their arguments (not all of torch's do: some write where their operands say).
+FOLDED = {f"aten.{name}" if "." in name else f"aten.{name}.default" for name in _FOLDED.split()}
+
+#: Elements; smaller results are stored as they are, whatever they are made of.
+KEPT_SIZE = 4096
+_BITS = ("bitwise_", "__and__", "__rshift__", "__lshift__", "__or__")
+_VIEWS = ("unsqueeze", "view", "reshape", "permute", "aten.t.", "transpose")
+
+#: Overloads that give other numbers on each call: never evaluated while reading.
+_RANDOM = ("rand", "normal", "bernoulli", "multinomial", "dropout", "exponential", "uniform")
 
 
 class Stored:
@@ -55,3 +85,27 @@ def name_of(node: Any) -> str:
     if path and (plain in kind or kind in plain):
         return path
     return f"{path}.{operation}" if path else operation
+
+
+def is_of_bits(overload: str) -> bool:
+    """Whether it takes integers apart."""
+    return any(word in overload for word in _BITS)
+
+
+def is_view(overload: str) -> bool:
+    """Whether its result is its operand in another shape or order."""
+    return any(word in overload for word in _VIEWS)
+
+
+def is_random(overload: str) -> bool:
+    """Whether its results are never the same."""
+    return any(word in overload for word in _RANDOM)
+
+
+def is_known(value: Any) -> bool:
+    """Whether torch can evaluate calls that take the value: none of its parts is a tensor of the graph."""
+    if isinstance(value, (list, tuple)):
+        return all(is_known(item) for item in value)
+    if isinstance(value, torch.Tensor):
+        return is_real(value)
+    return not isinstance(value, (Tensor, Stored)) and not hasattr(value, "im")

@@ -1,0 +1,26 @@
+"""A compiled graph as bytes of its .tsim form, weights included."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+from .. import _core
+
+
+def in_bytes(core: _core.Graph) -> bytes:
+    """What a .tsim file of the graph holds."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "graph.tsim")
+        core.save(path, False)
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def of_bytes(content: bytes) -> _core.Graph:
+    """The graph of such a file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "graph.tsim")
+        with open(path, "wb") as file:
+            file.write(content)
+        return _core.Graph.load(path, False)
