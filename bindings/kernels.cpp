@@ -9,9 +9,9 @@
 #include <map>
 #include <tuple>
 
-#include "arrays.hpp"
-#include "cancel.hpp"
-#include "graph.hpp"
+#include "base/arrays.hpp"
+#include "base/cancel.hpp"
+#include "graph/graph.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/graph/builder.hpp"
 #include "tilesim/graph/passes.hpp"

@@ -4,8 +4,8 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "cancel.hpp"
-#include "messages.hpp"
+#include "base/cancel.hpp"
+#include "base/messages.hpp"
 #include "tilesim/report/result_check.hpp"
 #include "tilesim/report/turns.hpp"
 

@@ -2,9 +2,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "arrays.hpp"
-#include "cancel.hpp"
-#include "graph.hpp"
+#include "base/arrays.hpp"
+#include "base/cancel.hpp"
+#include "graph/graph.hpp"
 #include "tilesim/validate/verify.hpp"
 
 namespace py = pybind11;

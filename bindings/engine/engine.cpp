@@ -4,9 +4,9 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "arrays.hpp"
-#include "cancel.hpp"
-#include "dram.hpp"
+#include "base/arrays.hpp"
+#include "base/cancel.hpp"
+#include "engine/dram.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;

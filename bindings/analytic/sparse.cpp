@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/tile/sparse/core.hpp"
 

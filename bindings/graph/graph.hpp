@@ -7,7 +7,7 @@
 #include <string>
 #include <utility>
 
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 #include "tilesim/graph/graph.hpp"
 
 namespace tilesim::bindings {

@@ -4,7 +4,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;

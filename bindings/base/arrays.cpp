@@ -1,4 +1,4 @@
-#include "arrays.hpp"
+#include "base/arrays.hpp"
 
 #include <array>
 #include <string_view>

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "arrays.hpp"
-#include "cancel.hpp"
-#include "graph.hpp"
+#include "base/arrays.hpp"
+#include "base/cancel.hpp"
+#include "graph/graph.hpp"
 #include "tilesim/analytic/host.hpp"
 #include "tilesim/analytic/operations.hpp"
 #include "tilesim/analytic/result.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 #include "tilesim/analytic/gemm.hpp"
 #include "tilesim/base/error.hpp"
 

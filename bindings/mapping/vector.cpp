@@ -4,9 +4,9 @@
 
 #include <set>
 
-#include "cancel.hpp"
-#include "mapping.hpp"
-#include "messages.hpp"
+#include "base/cancel.hpp"
+#include "base/messages.hpp"
+#include "mapping/mapping.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/mapping/vector/movement.hpp"
 #include "tilesim/mapping/vector/plan.hpp"

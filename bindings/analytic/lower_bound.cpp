@@ -5,9 +5,9 @@
 #include <map>
 #include <string>
 
-#include "arrays.hpp"
-#include "cancel.hpp"
-#include "graph.hpp"
+#include "base/arrays.hpp"
+#include "base/cancel.hpp"
+#include "graph/graph.hpp"
 #include "tilesim/analytic/lower_bound.hpp"
 
 namespace py = pybind11;

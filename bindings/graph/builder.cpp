@@ -6,9 +6,9 @@
 
 #include <algorithm>
 
-#include "arrays.hpp"
-#include "graph.hpp"
-#include "messages.hpp"
+#include "base/arrays.hpp"
+#include "base/messages.hpp"
+#include "graph/graph.hpp"
 #include "tilesim/base/error.hpp"
 
 namespace py = pybind11;

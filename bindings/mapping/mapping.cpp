@@ -1,6 +1,6 @@
 // Mapping problems: legality, bytes and time of nests, spaces and searches.
-#include "mapping.hpp"
-#include "messages.hpp"
+#include "mapping/mapping.hpp"
+#include "base/messages.hpp"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -8,7 +8,7 @@
 #include <chrono>
 #include <set>
 
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/mapping/space.hpp"
 

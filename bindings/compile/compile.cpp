@@ -5,10 +5,10 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "cancel.hpp"
-#include "graph.hpp"
-#include "mapping.hpp"
-#include "messages.hpp"
+#include "base/cancel.hpp"
+#include "base/messages.hpp"
+#include "graph/graph.hpp"
+#include "mapping/mapping.hpp"
 
 namespace py = pybind11;
 

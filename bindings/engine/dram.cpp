@@ -1,10 +1,10 @@
 // DRAM parts, traces, and channels run by themselves.
-#include "dram.hpp"
+#include "engine/dram.hpp"
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
 
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 #include "tilesim/engine/dram/mapping.hpp"
 #include "tilesim/engine/memory/dram_run.hpp"
 

@@ -7,9 +7,9 @@
 #include <chrono>
 #include <map>
 
-#include "arrays.hpp"
-#include "cancel.hpp"
-#include "messages.hpp"
+#include "base/arrays.hpp"
+#include "base/cancel.hpp"
+#include "base/messages.hpp"
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/expr/expr.hpp"

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <ranges>
 
-#include "arrays.hpp"
-#include "cancel.hpp"
-#include "graph.hpp"
+#include "base/arrays.hpp"
+#include "base/cancel.hpp"
+#include "graph/graph.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/json/tree.hpp"

@@ -1,5 +1,5 @@
 // Signals and other exceptions that end a long call, in the main thread and in others.
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 
 #include <pybind11/eval.h>
 #include <pybind11/gil_safe_call_once.h>

@@ -2,7 +2,7 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 #include "tilesim/base/json/json.hpp"
 #include "tilesim/engine/noc/measure.hpp"
 #include "tilesim/engine/noc/traffic.hpp"
