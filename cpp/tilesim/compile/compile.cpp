@@ -9,8 +9,6 @@
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/apart.hpp"
-#include "tilesim/compile/attention/attention.hpp"
-#include "tilesim/compile/chain/chain.hpp"
 #include "tilesim/compile/groups/grouping.hpp"
 #include "tilesim/compile/kernels.hpp"
 #include "tilesim/compile/layouts/lanes.hpp"
@@ -65,7 +63,7 @@ class Compiler {
     lower::check_mappings(graph, options_);
     lower::check_elements(graph);
     std::map<ValueId, std::string> boundary = lower::declare_boundary(graph.entry(), program_);
-    const std::set<std::int32_t> called = called_functions();
+    const std::set<std::int32_t> called = lower::called_functions(graph);
     for (std::size_t i = 0; i < graph.functions.size(); ++i)
       if (static_cast<std::int32_t>(i) != graph.main && called.count(static_cast<std::int32_t>(i)))
         add_function(graph.functions[i]);
@@ -98,14 +96,6 @@ class Compiler {
   }
 
  private:
-  std::set<std::int32_t> called_functions() const {
-    std::set<std::int32_t> called;
-    for (const GraphFunction& function : prepared_.graph.functions)
-      for (const Op& op : function.ops)
-        if (op.kind == Kind::call) called.insert(op.functions.begin(), op.functions.end());
-    return called;
-  }
-
   /// Tiles given from outside are for a vector kernel of the program.
   void check_vectors() const {
     const std::vector<std::string> known(vector_names_.begin(), vector_names_.end());
@@ -255,7 +245,7 @@ class Compiler {
     if (lower::joined_already(function, kernel, std::get<program::Statement>(lowered))) return;
     round.block.push_back(std::move(std::get<program::Statement>(lowered)));
     if (!std::holds_alternative<program::Scope>(round.block.back().action)) return;
-    lower::KernelFacts& facts = facts_[name].emplace_back(facts_of(function, kernel));
+    lower::KernelFacts& facts = facts_[name].emplace_back(lower::facts_of(function, kernel, options_, contexts_));
     if (lowering_may_ask())
       lower::add_prices(facts, std::span(products_).subspan(product), std::span(vectors_).subspan(vector));
     bodies_[name].kernels.push_back(kernel);
@@ -271,7 +261,8 @@ class Compiler {
       if (!kernel.multiplies(op)) on_vector.push_back(op);
     lower::check_vector_dtypes(context, on_vector);
     const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
-    if (kernel.family == lower::Family::call && op.kind != Kind::while_loop) return lower::on("", call(context, op));
+    if (kernel.family == lower::Family::call && op.kind != Kind::while_loop)
+      return lower::on("", lower::call_of(context, op));
     const std::int64_t contexts = lower::contexts_of_kernel(context.function, kernel, options_, contexts_);
     if (contexts_ == 1) {
       lower::Lowered lowered = lower_with(context, kernel);
@@ -322,7 +313,8 @@ class Compiler {
     lowering.program.notes = notes;
     std::optional<lower::Smaller> found;
     if (auto* statement = std::get_if<program::Statement>(&lowered))
-      found = {std::get<program::Scope>(std::move(statement->action)), facts_of(*body.function, kernel)};
+      found = {std::get<program::Scope>(std::move(statement->action)),
+               lower::facts_of(*body.function, kernel, options_, contexts_)};
     if (found)
       lower::add_prices(found->facts, std::span(products_).subspan(product), std::span(vectors_).subspan(vector));
     forget_from(products_, product);
@@ -335,48 +327,16 @@ class Compiler {
     while (choices.size() > first) choices.pop_back();
   }
 
-  /// Products divide themselves, as does what the compiler makes of ragged ones.
-  lower::KernelFacts facts_of(const GraphFunction& function, const Kernel& kernel) const {
-    const bool divided = kernel.family == lower::Family::product &&
-                         function.ops[static_cast<std::size_t>(kernel.anchor)].kind != Kind::ragged_contract;
-    return {lower::contexts_of_kernel(function, kernel, options_, contexts_), divided};
-  }
-
   static LoweredKernel fitting(program::Scope scope, const Share& machine) {
     if (auto refused = lower::misfit(scope, machine)) return std::move(*refused);
     return lower::on("", std::move(scope));
   }
 
   lower::Lowered lower_with(Context& context, const Kernel& kernel) {
-    if (kernel.family == lower::Family::product) return lower::lower_product(context, kernel);
-    if (kernel.family == lower::Family::chain) return lower::lower_chain(context, kernel);
-    if (kernel.family == lower::Family::call) {
-      const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
-      for (std::size_t i = 0; i < op.operands.size(); ++i) vector_names_.insert(lower::copy_name(op, i));
-      return loops_.lower(context, op);
-    }
-    if (kernel.family == lower::Family::vector) return lower::lower_vector(context, kernel);
-    if (context.function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::attention)
-      return lower::lower_attention(context, kernel);
-    return lower::lower_movement(context, kernel);
-  }
-
-  program::Call call(Context& context, const Op& op) {
-    if (op.kind != Kind::call)
-      throw CannotRun(op, Lack::lowering, {"no lowering for " + std::string(info(op.kind).name), op.name, {}, {}, {}});
-    const GraphFunction& callee = prepared_.graph.functions[static_cast<std::size_t>(op.functions[0])];
-    program::Call statement;
-    statement.function = callee.name;
-    const auto bind = [&](const std::string& formal, ValueId actual) {
-      const lower::Placement& placement = context.placements[static_cast<std::size_t>(actual)];
-      require(context.placed(actual) && placement.identity, "a call's operand has no tensor of its own");
-      statement.tensors[formal] = placement.tensor;
-    };
-    for (std::size_t i = 0; i < op.operands.size(); ++i)
-      bind(callee.name + "." + callee.value(callee.inputs[i]).name, op.operands[i]);
-    for (std::size_t i = 0; i < op.results.size(); ++i)
-      bind(callee.name + ".result" + std::to_string(i), op.results[i]);
-    return statement;
+    if (kernel.family != lower::Family::call) return lower::lower_by_family(context, kernel);
+    const Op& op = context.function.ops[static_cast<std::size_t>(kernel.ops[0])];
+    for (std::size_t i = 0; i < op.operands.size(); ++i) vector_names_.insert(lower::copy_name(op, i));
+    return loops_.lower(context, op);
   }
 
   /// What kernels of a function were lowered with.

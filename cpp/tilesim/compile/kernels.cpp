@@ -5,6 +5,8 @@
 #include <variant>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/compile/attention/attention.hpp"
+#include "tilesim/compile/chain/chain.hpp"
 #include "tilesim/mapping/cost.hpp"
 
 namespace tilesim::lower {
@@ -102,6 +104,48 @@ std::int64_t contexts_of_kernel(const GraphFunction& function, const Kernel& ker
       return checked_contexts(nest->second.contexts, name, most);
   }
   return options.each > 0 ? checked_contexts(options.each, "each", most) : options.contexts > 0 ? options.contexts : 1;
+}
+
+/// Products divide themselves, as does what the compiler makes of ragged ones.
+KernelFacts facts_of(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
+                     std::int64_t most_contexts) {
+  const bool divided = kernel.family == Family::product &&
+                       function.ops[static_cast<std::size_t>(kernel.anchor)].kind != Kind::ragged_contract;
+  return {contexts_of_kernel(function, kernel, options, most_contexts), divided};
+}
+
+Lowered lower_by_family(Context& context, const Kernel& kernel) {
+  if (kernel.family == Family::product) return lower_product(context, kernel);
+  if (kernel.family == Family::chain) return lower_chain(context, kernel);
+  if (kernel.family == Family::vector) return lower_vector(context, kernel);
+  if (context.function.ops[static_cast<std::size_t>(kernel.ops[0])].kind == Kind::attention)
+    return lower_attention(context, kernel);
+  return lower_movement(context, kernel);
+}
+
+std::set<std::int32_t> called_functions(const Graph& graph) {
+  std::set<std::int32_t> called;
+  for (const GraphFunction& function : graph.functions)
+    for (const Op& op : function.ops)
+      if (op.kind == Kind::call) called.insert(op.functions.begin(), op.functions.end());
+  return called;
+}
+
+program::Call call_of(const Context& context, const Op& op) {
+  if (op.kind != Kind::call)
+    throw CannotRun(op, Lack::lowering, {"no lowering for " + std::string(info(op.kind).name), op.name, {}, {}, {}});
+  const GraphFunction& callee = context.graph.functions[static_cast<std::size_t>(op.functions[0])];
+  program::Call statement;
+  statement.function = callee.name;
+  const auto bind = [&](const std::string& formal, ValueId actual) {
+    const Placement& placement = context.placements[static_cast<std::size_t>(actual)];
+    require(context.placed(actual) && placement.identity, "a call's operand has no tensor of its own");
+    statement.tensors[formal] = placement.tensor;
+  };
+  for (std::size_t i = 0; i < op.operands.size(); ++i)
+    bind(callee.name + "." + callee.value(callee.inputs[i]).name, op.operands[i]);
+  for (std::size_t i = 0; i < op.results.size(); ++i) bind(callee.name + ".result" + std::to_string(i), op.results[i]);
+  return statement;
 }
 
 }  // namespace tilesim::lower

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 
 #include "tilesim/compile/compile.hpp"
@@ -32,6 +33,19 @@ bool holds_whole_rows(Kind kind);
 
 /// Closed forms of the kernel with these choices.
 void add_prices(KernelFacts& facts, std::span<const ProductChoice> products, std::span<const VectorChoice> vectors);
+
+/// Of its family's loops; not for calls.
+Lowered lower_by_family(Context& context, const Kernel& kernel);
+
+/// The statement that calls a function of the graph. Throws CannotRun for a kind without a lowering.
+program::Call call_of(const Context& context, const Op& op);
+
+/// Functions that operations of kind call name, by number.
+std::set<std::int32_t> called_functions(const Graph& graph);
+
+/// What passes know of a kernel, its prices left aside.
+KernelFacts facts_of(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,
+                     std::int64_t most_contexts);
 
 /// Contexts of a core that share the kernel. `most`: of the program.
 std::int64_t contexts_of_kernel(const GraphFunction& function, const Kernel& kernel, const CompileOptions& options,

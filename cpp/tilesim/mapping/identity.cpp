@@ -126,4 +126,14 @@ std::string identity(const Share& machine) {
   return std::move(out.text);
 }
 
+std::vector<std::int64_t> key_of(const Nest& nest) {
+  std::vector<std::int64_t> key = nest.tiles;
+  key.insert(key.end(), nest.depths.begin(), nest.depths.end());
+  key.insert(key.end(), nest.order.begin(), nest.order.end());
+  key.insert(key.end(), nest.sub.begin(), nest.sub.end());
+  if (nest.pack >= 0) key.push_back(nest.pack);
+  if (nest.unfold > 0) key.push_back(-nest.unfold);
+  return key;
+}
+
 }  // namespace tilesim::mapping

@@ -1,7 +1,9 @@
 // Mapping problems as text, so that equal ones are solved once.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tilesim/mapping/vector.hpp"
 
@@ -12,5 +14,7 @@ std::string identity(const Problem& problem);
 std::string identity(const VectorProblem& problem);
 /// What may differ between the kernels of one program: cores at work, their memories and the share of bandwidth.
 std::string identity(const Share& machine);
+/// Equal for equal nests: searches meet the same ones on several ways.
+std::vector<std::int64_t> key_of(const Nest& nest);
 
 }  // namespace tilesim::mapping

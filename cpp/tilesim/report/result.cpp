@@ -150,6 +150,32 @@ JobUse read_job(const Json& json) {
   return job;
 }
 
+Json energy_json(const std::vector<EnergyPart>& energy) {
+  Json energy_list = Json::array();
+  for (const EnergyPart& part : energy) {
+    Json entry = Json::object();
+    entry.set("part", part.part);
+    entry.set("count", part.count);
+    entry.set("femtojoules", part.femtojoules);
+    entry.set("known", part.known);
+    energy_list.push(std::move(entry));
+  }
+  return energy_list;
+}
+
+Json intervals_json(const std::vector<Interval>& intervals) {
+  Json interval_list = Json::array();
+  for (const Interval& interval : intervals) {
+    Json entry = Json::array();
+    entry.push(std::int64_t{interval.unit});
+    entry.push(std::int64_t{interval.label});
+    entry.push(interval.start);
+    entry.push(interval.finish);
+    interval_list.push(std::move(entry));
+  }
+  return interval_list;
+}
+
 }  // namespace
 
 std::string_view name(UnitState state) { return state_names[static_cast<std::size_t>(state)]; }
@@ -174,26 +200,9 @@ Json Result::to_json() const {
   json.set("vector_operations", vector_operations);
   json.set("bottleneck", bottleneck);
   json.set("bottleneck_share", bottleneck_share);
-  Json unit_list = Json::array(), operation_list = Json::array(), energy_list = Json::array(),
-       interval_list = Json::array();
+  Json unit_list = Json::array(), operation_list = Json::array();
   for (const UnitUse& use : units) unit_list.push(unit_json(use));
   for (const OperationUse& use : operations) operation_list.push(operation_json(use));
-  for (const EnergyPart& part : energy) {
-    Json entry = Json::object();
-    entry.set("part", part.part);
-    entry.set("count", part.count);
-    entry.set("femtojoules", part.femtojoules);
-    entry.set("known", part.known);
-    energy_list.push(std::move(entry));
-  }
-  for (const Interval& interval : intervals) {
-    Json entry = Json::array();
-    entry.push(std::int64_t{interval.unit});
-    entry.push(std::int64_t{interval.label});
-    entry.push(interval.start);
-    entry.push(interval.finish);
-    interval_list.push(std::move(entry));
-  }
   json.set("units", std::move(unit_list));
   json.set("operations", std::move(operation_list));
   if (!jobs.empty()) {
@@ -202,7 +211,7 @@ Json Result::to_json() const {
     json.set("jobs", std::move(list));
   }
   if (!counts.empty()) json.set("counts", counts_json(counts));
-  json.set("energy", std::move(energy_list));
+  json.set("energy", energy_json(energy));
   if (!lowering.empty()) json.set("lowering", lowering);
   if (!bounds.is_null()) json.set("bounds", bounds);
   json.set("approximations", strings(approximations));
@@ -212,7 +221,7 @@ Json Result::to_json() const {
   if (!data_sources.empty()) json.set("data_sources", texts(data_sources));
   if (!options.empty()) json.set("options", texts(options));
   json.set("labels", strings(labels));
-  json.set("intervals", std::move(interval_list));
+  json.set("intervals", intervals_json(intervals));
   if (!memory.is_null()) json.set("memory", memory);
   if (!cache.is_null()) json.set("cache", cache);
   if (!network.is_null()) json.set("network", network);

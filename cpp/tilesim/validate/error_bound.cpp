@@ -309,35 +309,46 @@ bool turns(const Op& op) {
   return function == "sin" || function == "cos";
 }
 
-}  // namespace
+bool is_product(const Op& op) {
+  return op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
+}
 
-std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
-                                const std::vector<Bounded>& operands, const std::vector<Array>& results,
-                                const Numerics& numerics) {
-  std::vector<Array> bounds(results.size());
-  const bool product = op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
-  if (product && is_float(results[0].dtype()) && is_exact_product(function, op, operands, numerics)) return bounds;
-  if (is_certain(function, op, operands)) return bounds;
-  if (product && is_float(results[0].dtype())) {
-    bounds = product_bounds(graph, function, op, operands, results[0], numerics);
-  } else if (any_error(operands) && multiplies(op)) {
-    bounds = factor_distances(Probe(graph, function, op, DType::f64), operands[0]);
-  } else if (op.kind == Kind::attention) {
+/// From errors of operands, and from how a kernel of several operations computes.
+std::vector<Array> passed_on(const Graph& graph, const GraphFunction& function, const Op& op,
+                             const std::vector<Bounded>& operands, const std::vector<Array>& results,
+                             const Numerics& numerics) {
+  if (is_product(op) && is_float(results[0].dtype())) {
+    return product_bounds(graph, function, op, operands, results[0], numerics);
+  }
+  if (any_error(operands) && multiplies(op)) {
+    return factor_distances(Probe(graph, function, op, DType::f64), operands[0]);
+  }
+  if (op.kind == Kind::attention) {
     require(!any_error(operands), "an attention kernel with operands of its own making");
     std::vector<Array> at;
     for (const Bounded& operand : operands) at.push_back(operand.value);
     at[2] = magnitude(at[2]);
     const std::vector<Array> sums = Probe(graph, function, op, DType::f64).run(at);
-    bounds = attention_bounds(attention_shape(function, op), op, operands, sums[0].to(DType::f64), results, numerics);
-  } else if (op.kind == Kind::linear_solve) {
-    bounds = solve_bounds(op, operands, results[0]);
-  } else if (any_error(operands)) {
+    return attention_bounds(attention_shape(function, op), op, operands, sums[0].to(DType::f64), results, numerics);
+  }
+  if (op.kind == Kind::linear_solve) {
+    return solve_bounds(op, operands, results[0]);
+  }
+  if (any_error(operands)) {
     // Bits are those of the operand's own type.
     const DType type =
         op.kind == Kind::bitcast && is_float(operands[0].value.dtype()) ? operands[0].value.dtype() : DType::f64;
-    bounds = corner_distances(Probe(graph, function, op, type), operands, op.kind == Kind::elementwise);
+    std::vector<Array> bounds =
+        corner_distances(Probe(graph, function, op, type), operands, op.kind == Kind::elementwise);
     if (turns(op)) bounds[0] = operands[0].error.clone();
+    return bounds;
   }
+  return std::vector<Array>(results.size());
+}
+
+/// Of sums in any order, and of what cancels in them.
+void add_sums(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<Bounded>& operands,
+              const std::vector<Array>& results, std::vector<Array>& bounds) {
   if (is_sum(op) && is_float(results[0].dtype())) {
     std::vector<Array> sizes;
     for (const Bounded& operand : operands) sizes.push_back(operand.value.empty() ? Array() : magnitude(operand.value));
@@ -357,12 +368,17 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     if (bounds[0].empty()) bounds[0] = zeros(results[0].shape());
     add_scaled(bounds[0], magnitude(operands[0].value), 4 * unit_roundoff(results[0].dtype()));
   }
+}
+
+/// Of every result, rounded to its type.
+void add_rounding(const Op& op, const std::vector<Bounded>& operands, const std::vector<Array>& results,
+                  std::vector<Array>& bounds) {
   // exp(0) is 1 and what vanishes is 0 whoever computes it.
   const bool is_certain_exp =
       op.kind == Kind::elementwise && op.attributes.text("function") == "exp" && !any_error(operands);
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (!is_float(results[r].dtype())) continue;
-    const double u = unit_roundoff(results[r].dtype()) * (product ? 2 : roundings(op));
+    const double u = unit_roundoff(results[r].dtype()) * (is_product(op) ? 2 : roundings(op));
     if (u == 0) continue;
     if (bounds[r].empty()) bounds[r] = zeros(results[r].shape());
     const Array sizes = magnitude(results[r]);
@@ -376,6 +392,19 @@ std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& functio
     }
     if (all_certain && bounds[r].size() > 0 && is_certain_exp) bounds[r] = Array();
   }
+}
+
+}  // namespace
+
+std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
+                                const std::vector<Bounded>& operands, const std::vector<Array>& results,
+                                const Numerics& numerics) {
+  if (is_product(op) && is_float(results[0].dtype()) && is_exact_product(function, op, operands, numerics))
+    return std::vector<Array>(results.size());
+  if (is_certain(function, op, operands)) return std::vector<Array>(results.size());
+  std::vector<Array> bounds = passed_on(graph, function, op, operands, results, numerics);
+  add_sums(graph, function, op, operands, results, bounds);
+  add_rounding(op, operands, results, bounds);
   return bounds;
 }
 

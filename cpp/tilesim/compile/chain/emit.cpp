@@ -167,6 +167,39 @@ void ChainLowering::clear_borders(Block& block) const {
     zeros(tile, axes, top_ + read_, left, span_ - top_ - read_, columns_used_, block);
 }
 
+/// What a stage reads behind its product, along the axes of its result.
+View ChainLowering::leaf_view(Stage stage, std::size_t number, const std::vector<Expr>& extent) const {
+  const ChainStageOps& own = ops(stage);
+  const ChainLeaf& leaf = own.leaves[number];
+  const Shape& shape = context_.value(leaf.value).type.shape;
+  const std::vector<std::int64_t> whole = by_axes(own.y, extent.size(), y_.strides);
+  View read{leaf_slot(stage, number), 0, holds_leaf(stage) ? channel_ : Expr(0), {}};
+  for (const Expr& e : extent) read.dims.push_back({e, 0});
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    const std::size_t of = at(leaf.axis_of[axis]);
+    if (shape[axis] > 1) read.dims[of].stride = leaf.whole ? whole[of] : 1;
+    if (shape[axis] == 1 && static_cast<int>(of) == own.y.channel) read.offset = 0;
+  }
+  if (shape.empty()) read.offset = 0;
+  return read;
+}
+
+/// The product's own result: its sums, plus bias, rounded once. `bias`: the input that has it; -1: none has.
+void ChainLowering::bind_product(Stage stage, int bias, DagBuilder& dag) const {
+  const auto add = [&](VectorNode node) {
+    dag.nodes().push_back({node, 0});
+    return static_cast<int>(dag.nodes().size()) - 1;
+  };
+  int result = add({.op = VectorNode::Op::input, .index = 0});
+  if (bias >= 0) {
+    const int added = add({.op = VectorNode::Op::input, .index = bias});
+    result = add({.op = VectorNode::Op::function, .function = Function::add, .arguments = {result, added, -1}});
+  }
+  const DType dtype = context_.value(anchor(stage).results[0]).type.dtype;
+  if (dtype != DType::f32) result = add({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
+  dag.bind_node(anchor(stage).results[0], result);
+}
+
 /// Sums of a stage, their bias, what is computed behind them: rounded as if each were stored.
 void ChainLowering::finish(Stage stage, const ChainTile& sums, const Expr& pieces, const ChainTile& to, const Box& box,
                            Block& block) const {
@@ -193,35 +226,13 @@ void ChainLowering::finish(Stage stage, const ChainTile& sums, const Expr& piece
   for (std::size_t i = 0; i < own.leaves.size(); ++i) {
     const ChainLeaf& leaf = own.leaves[i];
     if (!holds_leaf(stage)) load_leaf(stage, i, start, extent, block);
-    const Shape& shape = context_.value(leaf.value).type.shape;
-    const std::vector<std::int64_t> whole = by_axes(own.y, rank, y_.strides);
-    View read{leaf_slot(stage, i), 0, holds_leaf(stage) ? channel_ : Expr(0), {}};
-    for (const Expr& e : extent) read.dims.push_back({e, 0});
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
-      const std::size_t of = at(leaf.axis_of[axis]);
-      if (shape[axis] > 1) read.dims[of].stride = leaf.whole ? whole[of] : 1;
-      if (shape[axis] == 1 && static_cast<int>(of) == own.y.channel) read.offset = 0;
-    }
-    if (shape.empty()) read.offset = 0;
-    compute.inputs.push_back(std::move(read));
+    compute.inputs.push_back(leaf_view(stage, i, extent));
     if (leaf.bias)
       bias = static_cast<int>(i) + 1;
     else
       dag.bind_input(leaf.value, static_cast<int>(i) + 1);
   }
-  auto& nodes = dag.nodes();
-  const auto add = [&](VectorNode node) {
-    nodes.push_back({node, 0});
-    return static_cast<int>(nodes.size()) - 1;
-  };
-  int result = add({.op = VectorNode::Op::input, .index = 0});
-  if (bias >= 0) {
-    const int added = add({.op = VectorNode::Op::input, .index = bias});
-    result = add({.op = VectorNode::Op::function, .function = Function::add, .arguments = {result, added, -1}});
-  }
-  const DType dtype = context_.value(anchor(stage).results[0]).type.dtype;
-  if (dtype != DType::f32) result = add({.op = VectorNode::Op::convert, .arguments = {result, -1, -1}, .dtype = dtype});
-  dag.bind_node(anchor(stage).results[0], result);
+  bind_product(stage, bias, dag);
   program::VectorOutputSpec output;
   output.view = view(to);
   output.node = dag.node_of(own.result, {own.ops.begin(), own.ops.end()});

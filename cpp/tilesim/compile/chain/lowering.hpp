@@ -73,6 +73,8 @@ class ChainLowering {
   void zeros(const ChainTile& tile, const ChainAxes& axes, const Expr& row, const Expr& column, const Expr& rows,
              const Expr& columns, program::Block& block) const;
   void clear_borders(program::Block& block) const;
+  program::View leaf_view(Stage stage, std::size_t number, const std::vector<Expr>& extent) const;
+  void bind_product(Stage stage, int bias, DagBuilder& dag) const;
   void finish(Stage stage, const ChainTile& sums, const Expr& pieces, const ChainTile& to, const Box& box,
               program::Block& block) const;
   void slide(program::Block& block) const;

@@ -120,6 +120,45 @@ void MovementLowering::gather_apart(Gather g) {
   load_boxes(g, starts);
 }
 
+/// The starts of a tile of boxes, in slot "start", from their indices in slot "index".
+program::VectorOp MovementLowering::starts_of(const Gather& g, const Region& r, DType indices) {
+  const std::size_t components = g.scale.size(), batch_rank = g.batch_axes.size();
+  const std::int64_t tile = element_count(r.tiles);
+  program::VectorOp compute;
+  compute.extents = r.extent;
+  compute.lane_dim = static_cast<int>(batch_rank) - 1;
+  Nodes nodes(compute);
+  // One index alone leads the transfer outside by itself, and is named by it. Sums of several would not: where one of
+  // them is negative it takes the sum's place, where one is too large it does so behind the last element.
+  int sum = nodes.constant(0), valid = -1, wrong = -1;
+  for (std::size_t i = 0; i < components; ++i) {
+    View view{"index", 0, static_cast<std::int64_t>(i) * tile, {}};
+    for (std::size_t axis = 0; axis < batch_rank; ++axis) view.dims.push_back({r.extent[axis], r.strides[axis]});
+    compute.inputs.push_back(view);
+    int index = nodes.input(static_cast<int>(i), indices);
+    const int low = nodes.constant(0), high = nodes.constant(g.last[i]);
+    if (g.clip) {
+      index = nodes.apply(Function::clamp, low, index, high);
+    } else if (g.fill || components > 1) {
+      if (wrong < 0) wrong = nodes.constant(-g.span);
+      const int inside = nodes.apply(Function::equal, index, nodes.apply(Function::clamp, low, index, high));
+      valid = valid < 0 ? inside : nodes.apply(Function::logical_and, valid, inside);
+      if (!g.fill) {
+        const int behind = nodes.apply(Function::add, index, nodes.constant(g.span));
+        const int outside = nodes.apply(Function::select, nodes.apply(Function::less, index, low), index, behind);
+        wrong = nodes.apply(Function::select, inside, wrong, outside);
+      }
+    }
+    if (g.scale[i] != 1) index = nodes.apply(Function::multiply, index, nodes.constant(g.scale[i]));
+    sum = i == 0 ? index : nodes.apply(Function::add, sum, index);
+  }
+  if (valid >= 0) sum = nodes.apply(Function::select, valid, sum, wrong);
+  View out{"start", 0, 0, {}};
+  for (std::size_t axis = 0; axis < batch_rank; ++axis) out.dims.push_back({r.extent[axis], r.strides[axis]});
+  compute.outputs.push_back({sum, out, {}, Combiner::add, 0});
+  return compute;
+}
+
 /// The result has the batch axes in their order, but `along` last.
 Placement MovementLowering::box_starts(const Gather& g) {
   const ValueId indices = op_.operands[1];
@@ -153,38 +192,6 @@ Placement MovementLowering::box_starts(const Gather& g) {
   start.push_back(g.component);
   extent.push_back(count);
   strides.push_back(tile);
-  program::VectorOp compute;
-  compute.extents = r.extent;
-  compute.lane_dim = static_cast<int>(batch_rank) - 1;
-  Nodes nodes(compute);
-  // One index alone leads the transfer outside by itself, and is named by it. Sums of several would not: where one of
-  // them is negative it takes the sum's place, where one is too large it does so behind the last element.
-  int sum = nodes.constant(0), valid = -1, wrong = -1;
-  for (std::size_t i = 0; i < components; ++i) {
-    View view{"index", 0, static_cast<std::int64_t>(i) * tile, {}};
-    for (std::size_t axis = 0; axis < batch_rank; ++axis) view.dims.push_back({r.extent[axis], r.strides[axis]});
-    compute.inputs.push_back(view);
-    int index = nodes.input(static_cast<int>(i), from.dtype);
-    const int low = nodes.constant(0), high = nodes.constant(g.last[i]);
-    if (g.clip) {
-      index = nodes.apply(Function::clamp, low, index, high);
-    } else if (g.fill || components > 1) {
-      if (wrong < 0) wrong = nodes.constant(-g.span);
-      const int inside = nodes.apply(Function::equal, index, nodes.apply(Function::clamp, low, index, high));
-      valid = valid < 0 ? inside : nodes.apply(Function::logical_and, valid, inside);
-      if (!g.fill) {
-        const int behind = nodes.apply(Function::add, index, nodes.constant(g.span));
-        const int outside = nodes.apply(Function::select, nodes.apply(Function::less, index, low), index, behind);
-        wrong = nodes.apply(Function::select, inside, wrong, outside);
-      }
-    }
-    if (g.scale[i] != 1) index = nodes.apply(Function::multiply, index, nodes.constant(g.scale[i]));
-    sum = i == 0 ? index : nodes.apply(Function::add, sum, index);
-  }
-  if (valid >= 0) sum = nodes.apply(Function::select, valid, sum, wrong);
-  View out{"start", 0, 0, {}};
-  for (std::size_t axis = 0; axis < batch_rank; ++axis) out.dims.push_back({r.extent[axis], r.strides[axis]});
-  compute.outputs.push_back({sum, out, {}, Combiner::add, 0});
   Block body;
   if (components > 0) {
     body.push_back(on("", program::Acquire{"index", {"load0"}}));
@@ -193,7 +200,7 @@ Placement MovementLowering::box_starts(const Gather& g) {
     body.push_back(on("vector", program::Wait{"index", 0, {}, 0, 1}));
   }
   body.push_back(on("", program::Acquire{"start", {"vector"}}));
-  body.push_back(on("vector", std::move(compute)));
+  body.push_back(on("vector", starts_of(g, r, from.dtype)));
   body.push_back(on("vector", program::Commit{"start", 0, 1}));
   if (components > 0) body.push_back(on("vector", program::Release{"index", 0}));
   store(r, "start", seen_through(result, write), body);
@@ -202,23 +209,14 @@ Placement MovementLowering::box_starts(const Gather& g) {
   return result;
 }
 
-/// A transfer per tile and batch position, except along one batch axis: that one runs through the starts. Boxes that
-/// move along several axes come one by one.
-void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>& starts) {
-  const int suffix = steps_++;
-  const DType dtype = g.source.dtype;
-  rows_apart_.emplace();
-  for (std::size_t i = 0; i < g.batch_axes.size(); ++i)
-    if (i != g.along || !g.apart.empty()) rows_apart_->push_back(static_cast<int>(g.batch_axes[i]));
-  const Region r = region(shape_, 2 * host_bytes(dtype), suffix);
-  program::Scope step;
-  add_slot(step, "x", dtype, element_count(r.tiles), {"store0"});
+/// The load of a tile, at one position of `loops`: axes of the result that are gone through one by one.
+program::Transfer MovementLowering::load_of(const Gather& g, const std::vector<Placement>& starts, const Region& r,
+                                            std::vector<std::size_t>& loops) const {
   program::Transfer load;
   load.tensor = g.source.tensor;
   load.at.assign(g.source.tensor_shape.size(), Expr(0));
   load.slot = "x";
   if (g.fill) load.fill = 0.0;
-  std::vector<std::size_t> loops;  // axes of the result
   program::TransferDim through{1, static_cast<int>(g.axis), 1, 0, starts[0].tensor, {}};
   Expr offset = 0;
   std::vector<std::size_t> order;  // as the starts are stored
@@ -252,6 +250,22 @@ void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>&
     origin = origin + r.start[axis] * Expr(g.box_step[i]);
     load.dims.push_back({r.extent[axis], g.box_axis[i], Expr(g.box_step[i]), Expr(r.strides[axis]), {}, {}});
   }
+  return load;
+}
+
+/// A transfer per tile and batch position, except along one batch axis: that one runs through the starts. Boxes that
+/// move along several axes come one by one.
+void MovementLowering::load_boxes(const Gather& g, const std::vector<Placement>& starts) {
+  const int suffix = steps_++;
+  const DType dtype = g.source.dtype;
+  rows_apart_.emplace();
+  for (std::size_t i = 0; i < g.batch_axes.size(); ++i)
+    if (i != g.along || !g.apart.empty()) rows_apart_->push_back(static_cast<int>(g.batch_axes[i]));
+  const Region r = region(shape_, 2 * host_bytes(dtype), suffix);
+  program::Scope step;
+  add_slot(step, "x", dtype, element_count(r.tiles), {"store0"});
+  std::vector<std::size_t> loops;
+  program::Transfer load = load_of(g, starts, r, loops);
   Block inner;
   inner.push_back(on("load0", program::Load{std::move(load)}));
   for (std::size_t i = loops.size(); i-- > 0;) {

@@ -1,5 +1,5 @@
-// Lowering of movement kernels: parts shared by movement*.cpp. A kernel is a sequence of steps, each with its own
-// slots, after all steps before it.
+// Lowering of movement kernels: parts that the files of this folder share. A kernel is a sequence of steps, each with
+// its own slots, after all steps before it.
 #pragma once
 
 #include <optional>
@@ -82,25 +82,30 @@ class MovementLowering {
   /// A placement with the value's own axes (of one dimension where `flat`), copied if it is a view.
   Placement dense(ValueId value, bool flat = false);
 
-  // movement_pad.cpp
+  // pad.cpp
   void pad();
   void pad_constant();
   void pad_mirrored(bool reflect);
   std::optional<double> pad_value() const;
 
-  struct Gather;  ///< movement_boxes.hpp
-  // movement_scatter.cpp
+  struct Gather;  ///< boxes.hpp
+  // scatter.cpp
   void scatter();
   Placement flat_updates(const std::vector<std::int64_t>& window, const Shape& boxes);
+  void combine(program::Transfer old, const std::vector<Expr>& extent, const Shape& strides, DType dtype, DType added,
+               program::Block& body) const;
   void store_boxes(const Gather& g, const Placement& starts, const Placement& updates, const Shape& boxes);
 
-  // movement_index.cpp
+  // index.cpp
   void gather();
   void embedding();
   /// Starts of the boxes in `source`, clamped or moved outside of it, computed on the vector unit.
   Placement box_starts(const Gather& g);
+  static program::VectorOp starts_of(const Gather& g, const Region& r, DType indices);
   /// One tensor of starts, or one for each axis that the boxes move along.
   void load_boxes(const Gather& g, const std::vector<Placement>& starts);
+  program::Transfer load_of(const Gather& g, const std::vector<Placement>& starts, const Region& r,
+                            std::vector<std::size_t>& loops) const;
   bool fetches_apart(const std::vector<std::int64_t>& sizes, std::size_t components) const;
   void gather_apart(Gather g);
   void dynamic_slice();

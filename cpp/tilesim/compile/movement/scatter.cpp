@@ -91,11 +91,40 @@ void MovementLowering::scatter() {
   if (!own) copy(shape_, target, plain, placement(y_), plain);
 }
 
+/// new = what was there combined with the updates in slot "u", of type `added`.
+void MovementLowering::combine(program::Transfer old, const std::vector<Expr>& extent, const Shape& strides,
+                               DType dtype, DType added, Block& body) const {
+  const auto view = [&](const char* slot) {
+    View result{slot, 0, 0, {}};
+    for (std::size_t axis = 0; axis < extent.size(); ++axis) result.dims.push_back({extent[axis], strides[axis]});
+    return result;
+  };
+  body.push_back(on("", program::Acquire{"old", {"load0"}}));
+  body.push_back(on("load0", program::Load{std::move(old)}));
+  body.push_back(on("load0", program::Commit{"old", 0, 1}));
+  program::VectorOp compute;
+  compute.extents = extent;
+  compute.lane_dim = static_cast<int>(extent.size()) - 1;
+  compute.inputs = {view("old"), view("u")};
+  compute.nodes.push_back({{.op = VectorNode::Op::input, .index = 0, .dtype = dtype}, 0});
+  compute.nodes.push_back({{.op = VectorNode::Op::input, .index = 1, .dtype = added}, 0});
+  compute.nodes.push_back({{.op = VectorNode::Op::function,
+                            .function = function_of(op_.attributes.text("combiner")),
+                            .arguments = {0, 1, -1},
+                            .dtype = dtype},
+                           0});
+  compute.outputs.push_back({2, view("new"), {}, Combiner::add, 0});
+  for (const char* slot : {"u", "old"}) body.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
+  body.push_back(on("", program::Acquire{"new", {"vector"}}));
+  body.push_back(on("vector", std::move(compute)));
+  body.push_back(on("vector", program::Commit{"new", 0, 1}));
+  for (const char* slot : {"u", "old"}) body.push_back(on("vector", program::Release{slot, 0}));
+}
+
 /// A box at a time where elements meet; otherwise as many as fit, the later ones over the earlier.
 void MovementLowering::store_boxes(const Gather& g, const Placement& starts, const Placement& updates,
                                    const Shape& boxes) {
-  const std::string combiner = op_.attributes.text("combiner");
-  const bool combines = combiner != "set";
+  const bool combines = op_.attributes.text("combiner") != "set";
   const int suffix = steps_++;
   const DType dtype = g.source.dtype;
   const std::int64_t bytes = 2 * host_bytes(updates.dtype) + (combines ? 4 * host_bytes(dtype) : 0);
@@ -135,29 +164,7 @@ void MovementLowering::store_boxes(const Gather& g, const Placement& starts, con
   if (combines) {
     add_slot(turn, "old", dtype, element_count(tiles), {"vector"});
     add_slot(turn, "new", dtype, element_count(tiles), {"store0"});
-    const auto view = [&](const char* slot) {
-      View result{slot, 0, 0, {}};
-      for (std::size_t axis = 0; axis < extent.size(); ++axis) result.dims.push_back({extent[axis], strides[axis]});
-      return result;
-    };
-    body.push_back(on("", program::Acquire{"old", {"load0"}}));
-    body.push_back(on("load0", program::Load{boxed("old")}));
-    body.push_back(on("load0", program::Commit{"old", 0, 1}));
-    program::VectorOp compute;
-    compute.extents = extent;
-    compute.lane_dim = static_cast<int>(extent.size()) - 1;
-    compute.inputs = {view("old"), view("u")};
-    compute.nodes.push_back({{.op = VectorNode::Op::input, .index = 0, .dtype = dtype}, 0});
-    compute.nodes.push_back({{.op = VectorNode::Op::input, .index = 1, .dtype = updates.dtype}, 0});
-    compute.nodes.push_back(
-        {{.op = VectorNode::Op::function, .function = function_of(combiner), .arguments = {0, 1, -1}, .dtype = dtype},
-         0});
-    compute.outputs.push_back({2, view("new"), {}, Combiner::add, 0});
-    for (const char* slot : {"u", "old"}) body.push_back(on("vector", program::Wait{slot, 0, {}, 0, 1}));
-    body.push_back(on("", program::Acquire{"new", {"vector"}}));
-    body.push_back(on("vector", std::move(compute)));
-    body.push_back(on("vector", program::Commit{"new", 0, 1}));
-    for (const char* slot : {"u", "old"}) body.push_back(on("vector", program::Release{slot, 0}));
+    combine(boxed("old"), extent, strides, dtype, updates.dtype, body);
   }
   const std::string last = combines ? "new" : "u";
   body.push_back(on("store0", program::Wait{last, 0, {}, 0, 1}));

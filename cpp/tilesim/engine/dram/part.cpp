@@ -215,6 +215,66 @@ Part Part::with_controller(const Json& settings) const {
   return part;
 }
 
+namespace {
+
+Json features_json(const Part& part) {
+  const auto& features = part.features;
+  Json f = Json::object();
+  f.set("command_bus", features.row_and_column_bus ? "row_and_column" : "shared");
+  f.set("edges", features.both_edges ? "both" : "rising");
+  if (features.two_step_activate) f.set("two_step_activate", features.activate_window);
+  if (features.clock_sync) {
+    Json sync = Json::object();
+    sync.set("read", features.sync_read);
+    sync.set("write", features.sync_write);
+    f.set("clock_sync", std::move(sync));
+  }
+  f.set("all_bank_scope", part.levels[static_cast<std::size_t>(features.all_bank_scope)].name);
+  return f;
+}
+
+Json constraint_json(const Constraint& c, const std::vector<Level>& levels) {
+  const auto commands = [](const std::vector<Command>& list) {
+    Json names = Json::array();
+    for (const Command command : list) names.push(dram::name(command));
+    return names;
+  };
+  Json limit = Json::object();
+  limit.set("level", levels[static_cast<std::size_t>(c.level)].name);
+  limit.set("after", commands(c.after));
+  limit.set("before", commands(c.before));
+  limit.set("cycles", c.cycles);
+  if (c.window > 1) limit.set("window", c.window);
+  if (c.sibling) limit.set("sibling", true);
+  return limit;
+}
+
+Json controller_json(const Controller& controller) {
+  Json settings = Json::object();
+  settings.set("read_queue", controller.read_queue);
+  settings.set("write_queue", controller.write_queue);
+  settings.set("write_high_watermark", controller.write_high_watermark);
+  settings.set("write_low_watermark", controller.write_low_watermark);
+  settings.set("page", page_names[static_cast<std::size_t>(controller.page)]);
+  settings.set("page_timeout", controller.page_timeout);
+  settings.set("refresh", refresh_names[static_cast<std::size_t>(controller.refresh)]);
+  return settings;
+}
+
+Json energy_json(const CommandEnergy& energy) {
+  Json e = Json::object();
+  const auto text = [](std::int64_t femtojoules) { return std::to_string(femtojoules) + " fJ"; };
+  e.set("activate", text(energy.activate));
+  e.set("read", text(energy.read));
+  e.set("write", text(energy.write));
+  if (energy.refresh_all >= 0) e.set("refresh_all", text(energy.refresh_all));
+  if (energy.refresh_bank >= 0) e.set("refresh_bank", text(energy.refresh_bank));
+  if (energy.background_microwatts >= 0) e.set("background_microwatts", energy.background_microwatts);
+  return e;
+}
+
+}  // namespace
+
 Json Part::to_json() const {
   Json json = Json::object();
   json.set("schema", "tilesim.dram");
@@ -225,63 +285,21 @@ Json Part::to_json() const {
   json.set("clock_ps", clock_ps);
   json.set("burst_bytes", burst_bytes);
   json.set("prefetch", prefetch);
-  Json counts = Json::object(), times = Json::object(), limits = Json::array(), f = Json::object();
+  Json counts = Json::object(), times = Json::object(), limits = Json::array();
   for (const Level& level : levels) counts.set(level.name, level.count);
   json.set("levels", std::move(counts));
   json.set("mapping", mapping);
-  f.set("command_bus", features.row_and_column_bus ? "row_and_column" : "shared");
-  f.set("edges", features.both_edges ? "both" : "rising");
-  if (features.two_step_activate) f.set("two_step_activate", features.activate_window);
-  if (features.clock_sync) {
-    Json sync = Json::object();
-    sync.set("read", features.sync_read);
-    sync.set("write", features.sync_write);
-    f.set("clock_sync", std::move(sync));
-  }
-  f.set("all_bank_scope", levels[static_cast<std::size_t>(features.all_bank_scope)].name);
-  json.set("features", std::move(f));
+  json.set("features", features_json(*this));
   for (const auto& [key, value] : timing) times.set(key, value);
   json.set("timing", std::move(times));
   json.set("burst_cycles", burst_cycles);
   json.set("read_latency", read_latency);
   json.set("refresh_interval", refresh_interval);
   if (refresh_bank_interval > 0) json.set("refresh_bank_interval", refresh_bank_interval);
-  const auto commands = [](const std::vector<Command>& list) {
-    Json names = Json::array();
-    for (const Command command : list) names.push(dram::name(command));
-    return names;
-  };
-  for (const Constraint& c : constraints) {
-    Json limit = Json::object();
-    limit.set("level", levels[static_cast<std::size_t>(c.level)].name);
-    limit.set("after", commands(c.after));
-    limit.set("before", commands(c.before));
-    limit.set("cycles", c.cycles);
-    if (c.window > 1) limit.set("window", c.window);
-    if (c.sibling) limit.set("sibling", true);
-    limits.push(std::move(limit));
-  }
+  for (const Constraint& c : constraints) limits.push(constraint_json(c, levels));
   json.set("constraints", std::move(limits));
-  Json settings = Json::object();
-  settings.set("read_queue", controller.read_queue);
-  settings.set("write_queue", controller.write_queue);
-  settings.set("write_high_watermark", controller.write_high_watermark);
-  settings.set("write_low_watermark", controller.write_low_watermark);
-  settings.set("page", page_names[static_cast<std::size_t>(controller.page)]);
-  settings.set("page_timeout", controller.page_timeout);
-  settings.set("refresh", refresh_names[static_cast<std::size_t>(controller.refresh)]);
-  json.set("controller", std::move(settings));
-  if (energy.known()) {
-    Json e = Json::object();
-    const auto text = [](std::int64_t femtojoules) { return std::to_string(femtojoules) + " fJ"; };
-    e.set("activate", text(energy.activate));
-    e.set("read", text(energy.read));
-    e.set("write", text(energy.write));
-    if (energy.refresh_all >= 0) e.set("refresh_all", text(energy.refresh_all));
-    if (energy.refresh_bank >= 0) e.set("refresh_bank", text(energy.refresh_bank));
-    if (energy.background_microwatts >= 0) e.set("background_microwatts", energy.background_microwatts);
-    json.set("energy", std::move(e));
-  }
+  json.set("controller", controller_json(controller));
+  if (energy.known()) json.set("energy", energy_json(energy));
   Json origins = Json::object();
   for (const auto& [key, value] : sources) origins.set(key, value);
   json.set("sources", std::move(origins));

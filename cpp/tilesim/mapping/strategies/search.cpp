@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/identity.hpp"
 #include "tilesim/mapping/space.hpp"
 #include "tilesim/mapping/strategies/few_bytes.hpp"
 
@@ -250,17 +251,6 @@ class Search {
     for (std::size_t d = 0; d < space_.tiles.size(); ++d)
       count *= static_cast<double>(ceil_div(model_.problem().domain.extents[d], pool_[candidate.tiles + d]));
     return count;
-  }
-
-  /// Descent and enumeration meet the same nests.
-  static std::vector<std::int64_t> key_of(const Nest& nest) {
-    std::vector<std::int64_t> key = nest.tiles;
-    key.insert(key.end(), nest.depths.begin(), nest.depths.end());
-    key.insert(key.end(), nest.order.begin(), nest.order.end());
-    key.insert(key.end(), nest.sub.begin(), nest.sub.end());
-    if (nest.pack >= 0) key.push_back(nest.pack);
-    if (nest.unfold > 0) key.push_back(-nest.unfold);
-    return key;
   }
 
   /// Steps from the best nest to neighbours that are faster when walked.

@@ -115,6 +115,28 @@ void check_borders(const ResolvedTransfer& t) {
   }
 }
 
+void resolve_dim(const CompiledProgram& program, const Cursor& cursor, const CompiledTransferDim& d,
+                 ResolvedTransfer::Dim& dim) {
+  dim.extent = cursor.value(d.extent);
+  dim.axis = d.axis;
+  dim.step = cursor.value(d.step);
+  dim.stride = cursor.value(d.stride);
+  for (const std::int64_t value : {dim.extent, dim.step, dim.stride}) check_size(value);
+  dim.through = d.through < 0 ? -1 : cursor.tensor(d.through);
+  if (dim.through < 0) return;
+  const CompiledTensor& rows = program.tensors[static_cast<std::size_t>(dim.through)];
+  if (dim.axis < 0 || d.through_at.size() != rows.shape.size())
+    throw UserError({"An indirect dim needs an axis and a start in its tensor of indices.",
+                     rows.name,
+                     std::to_string(d.through_at.size()) + " axes",
+                     std::to_string(rows.shape.size()),
+                     {}});
+  dim.through_start = 0;
+  for (std::size_t a = 0; a < d.through_at.size(); ++a) {
+    dim.through_start += cursor.value(d.through_at[a]) * rows.strides[a];
+  }
+}
+
 void resolve_transfer(const CompiledProgram& program, const Cursor& cursor, const CompiledTransfer& from,
                       Operation& op) {
   op.tensor = cursor.tensor(from.tensor);
@@ -146,26 +168,7 @@ void resolve_transfer(const CompiledProgram& program, const Cursor& cursor, cons
   }
   to.dims.resize(from.dims.size());
   for (std::size_t i = 0; i < from.dims.size(); ++i) {
-    const CompiledTransferDim& d = from.dims[i];
-    ResolvedTransfer::Dim& dim = to.dims[i];
-    dim.extent = cursor.value(d.extent);
-    dim.axis = d.axis;
-    dim.step = cursor.value(d.step);
-    dim.stride = cursor.value(d.stride);
-    for (const std::int64_t value : {dim.extent, dim.step, dim.stride}) check_size(value);
-    dim.through = d.through < 0 ? -1 : cursor.tensor(d.through);
-    if (dim.through < 0) continue;
-    const CompiledTensor& rows = program.tensors[static_cast<std::size_t>(dim.through)];
-    if (dim.axis < 0 || d.through_at.size() != rows.shape.size())
-      throw UserError({"An indirect dim needs an axis and a start in its tensor of indices.",
-                       rows.name,
-                       std::to_string(d.through_at.size()) + " axes",
-                       std::to_string(rows.shape.size()),
-                       {}});
-    dim.through_start = 0;
-    for (std::size_t a = 0; a < d.through_at.size(); ++a) {
-      dim.through_start += cursor.value(d.through_at[a]) * rows.strides[a];
-    }
+    resolve_dim(program, cursor, from.dims[i], to.dims[i]);
   }
   to.dtype = slot.dtype;
   to.slot_elements = slot.elements;
