@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from .base.arguments import whole
+from .base.arguments import one_of, whole
 from .base.checked import checked, checked_class, is_number
 from .base.errors import nearest, path_text, shown
 from .base.files import MAX_JSON_BYTES, read_text
@@ -320,8 +320,7 @@ def run(
         UserError: for a setting out of range or traffic that does not fit the number of nodes.
     """
     net = _named(topology, k, shape)
-    if fidelity not in ("flit", "simple"):
-        raise user_error("unknown fidelity", value=shown(fidelity), allowed="flit, simple")
+    one_of("unknown fidelity", "fidelity", fidelity, "flit", "simple")
     seed, packet = whole("seed", seed, 0, (1 << 64) - 1), whole("packet", packet, 1, (1 << 16) - 1)
     reply = None if reply is None else whole("reply", reply, 1, (1 << 16) - 1)
     if not is_number(load) or not 0 <= float(load) <= packet:

@@ -6,6 +6,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from .base.arguments import one_of
 from .base.checked import checked
 from .base.drawing import axes_or_new, plotly
 from .graph import user_error
@@ -87,8 +88,7 @@ def plot_banks(result: Result, axes: Any = None, what: str = "columns") -> Any:
     Raises:
         UserError: for a result without banks, or an unknown `what`.
     """
-    if what not in ("columns", "activates", "hits"):
-        raise user_error("unknown count of banks", value=f"'{what}'", allowed="columns, activates, hits")
+    one_of("unknown count of banks", "what", what, "columns", "activates", "hits")
     banks = (result.data.get("memory") or {}).get("banks")
     if not banks:
         raise user_error("the result holds no banks", suggestion="simulate with memory='bank' and replay=False")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from ..base.arguments import numbers_of
+from ..base.arguments import numbers_of, one_of
 from ..base.errors import Unsupported
 from ..graph import user_error
 from ..machine.device import Device
@@ -156,8 +156,7 @@ def constants_of(
     Raises:
         UserError: for an unknown phase.
     """
-    if phase not in ("prefill", "decode"):
-        raise user_error("unknown phase", value=f"'{phase}'", allowed="prefill, decode")
+    one_of("unknown phase", "phase", phase, "prefill", "decode")
     name = f"{scheme(attn, device).name}/{scheme(cache, device).name}"
     entry, _ = find_entry(phase, device, [name, "bf16/bf16", "fp16/fp16"], engine, "", profile)
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}

@@ -181,32 +181,44 @@ def fit(
     if len(measured) >= ENOUGH:
         weights = evenness(predict(constants(best.x)), measured)
         best = descend(np.clip(best.x, low + 1e-9, high - 1e-9))
-    x = best.x.copy()
 
     def cost(at: Array) -> float:
         return float(np.sum(2 * SCALE**2 * (np.sqrt(1 + (residuals(at) / SCALE) ** 2) - 1)))
 
+    x, unseen, unsure = _unseen(cost, best.x, origin, (low, high), len(measured))
+    shown = {name: index not in unseen for index, name in enumerate(names)}
+    loose = {names[index]: True for index in unsure}
+    final = constants(x)
+    # Exactly, without a logarithm's rounding.
+    final.update({name: float(start[name]) for name in names if not shown[name]})
+    follows = {name: of for name, of in FOLLOWS.items() if shown.get(name) is False and shown.get(of)}
+    final.update({name: final[of] for name, of in follows.items()})
+    began = {name: float(start[name]) for name in names}
+    return Fit(final, shown, statistics(predict(final), measured), began, loose, follows)
+
+
+def _unseen(
+    cost: Callable[[Array], float], best: Array, origin: Array, bounds: tuple[Array, Array], rows: int
+) -> tuple[Array, list[int], list[int]]:
+    """What rows do not show is put back where it began: the constants then, which these are, and those that rows hardly
+    show but that may not go back."""
+    x = best.copy()
     reached = cost(x)
-    noticed = max(SHOWN * reached / len(measured), LEAST)
-    shown, loose = dict.fromkeys(names, True), {}
+    noticed = max(SHOWN * reached / rows, LEAST)
+    unseen: list[int] = []
+    unsure: list[int] = []
     for index in np.argsort(np.abs(x - origin)):  # the least moved first
-        beside = [_moved(x, index, by, low, high) for by in (-MOVE, MOVE)]
+        beside = [_moved(x, index, by, *bounds) for by in (-MOVE, MOVE)]
         if max(map(cost, beside)) > reached + noticed:
             continue
         back = x.copy()
         back[index] = origin[index]
         if cost(back) <= reached + noticed:
-            x, shown[names[index]] = back, False
+            x = back
+            unseen.append(int(index))
         else:
-            loose[names[index]] = True
-    final = constants(x)
-    final.update(
-        {name: float(start[name]) for name in names if not shown[name]}
-    )  # exactly, without a logarithm's rounding
-    follows = {name: of for name, of in FOLLOWS.items() if shown.get(name) is False and shown.get(of)}
-    final.update({name: final[of] for name, of in follows.items()})
-    began = {name: float(start[name]) for name in names}
-    return Fit(final, shown, statistics(predict(final), measured), began, loose, follows)
+            unsure.append(int(index))
+    return x, unseen, unsure
 
 
 def _shifted(names: Sequence[str], part: str, by: float) -> Array:

@@ -40,6 +40,13 @@ class Batch:
         return self.rows[0].text(name)
 
 
+def _entry_of(operation: str, found: gemm.GemmEstimator, batch: Batch) -> Entry:
+    """What an estimator starts from, for the rows of a batch."""
+    entry = found.entry
+    rest = (found.device.name, entry.constants, entry.provenance, entry.kernels)
+    return Entry(operation, found.scheme.name, batch.text("engine"), batch.text("source"), *rest)
+
+
 class Predictor(Protocol):
     """What validation and calibration need of a kind of table."""
 
@@ -96,17 +103,7 @@ class GemmPredictor:
 
     def entry(self, batch: Batch) -> Entry:
         """The constants that `seconds` starts from, for the rows' device and scheme."""
-        found = self._estimator(batch)
-        return Entry(
-            "gemm",
-            found.scheme.name,
-            batch.text("engine"),
-            batch.text("source"),
-            found.device.name,
-            found.entry.constants,
-            found.entry.provenance,
-            found.entry.kernels,
-        )
+        return _entry_of("gemm", self._estimator(batch), batch)
 
     def standard(self, batch: Batch) -> dict[str, float]:
         """Constants of the rows' device and scheme that no row was used for."""
@@ -208,17 +205,7 @@ class ConvPredictor:
 
     def entry(self, batch: Batch) -> Entry:
         """The constants that `model` starts from."""
-        found = self._estimator(batch)
-        return Entry(
-            "conv",
-            found.scheme.name,
-            batch.text("engine"),
-            batch.text("source"),
-            found.device.name,
-            found.entry.constants,
-            found.entry.provenance,
-            found.entry.kernels,
-        )
+        return _entry_of("conv", self._estimator(batch), batch)
 
     def model(self, batch: Batch) -> Model:
         """Seconds per row from constants that replace those of the entry."""

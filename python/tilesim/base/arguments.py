@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .. import _core
 from .checked import is_iterable, is_text
-from .errors import shown, user_error
+from .errors import nearest, shown, user_error
 
 LARGEST = 2**62
 MOST_AXES = 2**16
@@ -34,6 +34,13 @@ def whole(name: str, value: Any, least: int = 1, most: int = LARGEST, none: str 
             allowed=allowed + (f"; none: {none}" if none else ""),
         )
     return number
+
+
+def one_of(what: str, place: str, value: Any, *allowed: str) -> None:
+    """A `UserError` that begins with `what` where an argument is none of the words that it may be."""
+    if not isinstance(value, str) or value not in allowed:
+        near = nearest(value, allowed) if isinstance(value, str) else ""
+        raise user_error(what, place=place, value=shown(value), allowed=", ".join(allowed), suggestion=near)
 
 
 def numbers_of(*values: Any) -> list[NDArray[np.float64]]:

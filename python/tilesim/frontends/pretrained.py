@@ -12,9 +12,9 @@ import transformers
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from transformers import cache_utils, initialization
 
-from ..base.arguments import dtype_name
+from ..base.arguments import dtype_name, one_of
 from ..base.dtypes import FLOATS
-from ..base.errors import Unsupported, nearest, shown, unsupported, user_error
+from ..base.errors import Unsupported, nearest, unsupported, user_error
 from ..graph import Graph
 from .torch.frontend import export, read
 
@@ -33,9 +33,7 @@ def from_transformers(
     image: int | None = None,
 ) -> Graph:
     """See `tilesim.from_transformers`."""
-    if phase not in ("prefill", "decode"):
-        near = nearest(phase, ("prefill", "decode"))
-        raise user_error("unknown phase", place="phase", value=shown(phase), allowed="prefill, decode", suggestion=near)
+    one_of("unknown phase", "phase", phase, "prefill", "decode")
     mode = None
     if not isinstance(model, torch.nn.Module):
         config = configuration(model)

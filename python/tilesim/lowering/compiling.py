@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Unsupported, UserError
-from ..base.arguments import whole
+from ..base.arguments import one_of, whole
 from ..base.checked import checked
 from ..base.errors import shown, unsupported
 from ..graph import Graph, nearest, user_error
@@ -120,14 +120,13 @@ def compile(
         UserError: when no tile fits the scratchpad, an option is unknown, or the machine has fewer cores or no such
             sort; with capacity="error" when the tensors exceed the machine's memory.
     """
-    if capacity not in ("report", "error"):
-        raise user_error("unknown treatment of capacity", value=f"'{capacity}'", allowed="report, error")
-    if layout not in ("auto", "given"):
-        raise user_error("unknown layout", value=f"'{layout}'", allowed="auto, given")
+    one_of("unknown treatment of capacity", "capacity", capacity, "report", "error")
+    one_of("unknown layout", "layout", layout, "auto", "given")
+    one_of("unknown fallback", "fallback", fallback, "error", "host")
+    one_of("unknown treatment of collectives", "collectives", collectives, "error", "untimed")
+    one_of("unknown treatment of tiles of zeros", "zero_tiles", zero_tiles, "off", "skip", "test")
     rules_text(fuse)
     fuse = fuse if isinstance(fuse, str) else list(fuse)
-    if fallback not in ("error", "host"):
-        raise user_error("unknown fallback", value=f"'{fallback}'", allowed="error, host")
     machine = Machine.load(machine)
     stays = wished(residency, way_of(machine, lowering))
     graph, machine = as_graph(graph), lowered_as(machine, lowering)
@@ -144,26 +143,13 @@ def compile(
         options["residency"] = residency
     if layout != "auto":
         options["layout"] = layout
-    if collectives not in ("error", "untimed"):
-        raise user_error("unknown treatment of collectives", value=f"'{collectives}'", allowed="error, untimed")
     if collectives == "untimed":
         graph = alone(graph)
-    if zero_tiles not in ("off", "skip", "test"):
-        near = nearest(zero_tiles, ["off", "skip", "test"]) if isinstance(zero_tiles, str) else ""
-        what = "unknown treatment of tiles of zeros"
-        raise user_error(what, place="zero_tiles", value=shown(zero_tiles), allowed="off, skip, test", suggestion=near)
-    check_formats(graph)
-    graph = with_own_weights(graph, target)
+    graph = _as_multiplied(graph, target, zero_tiles, integer_products, sparse=(contexts or 1) == 1)
     if zero_tiles != "off":
-        graph = with_zero_tiles(graph, zero_tiles == "test")
         options["zero_tiles"] = zero_tiles
-    graph = with_half_attention(graph, target)
-    if integer_products:
-        graph = with_integer_products(graph, target)
-    else:
+    if not integer_products:
         options["integer_products"] = False
-    if (contexts or 1) == 1:
-        graph = with_sparse_products(graph, target)
     if sort is not None:
         options["sort"] = sort
     if contexts is not None:
@@ -192,6 +178,18 @@ def compile(
     if sort is not None:
         raise user_error("a program with a part on the host runs on all cores", place="sort", value=f"'{sort}'")
     return _mixed(graph, target, options, stays)
+
+
+def _as_multiplied(graph: Graph, target: Machine, zero_tiles: str, integers: bool, sparse: bool) -> Graph:
+    """The graph with its products and weights as the machine's units take them."""
+    check_formats(graph)
+    graph = with_own_weights(graph, target)
+    if zero_tiles != "off":
+        graph = with_zero_tiles(graph, zero_tiles == "test")
+    graph = with_half_attention(graph, target)
+    if integers:
+        graph = with_integer_products(graph, target)
+    return with_sparse_products(graph, target) if sparse else graph
 
 
 def _compiled(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base.arguments import LARGEST, as_array, whole
+from ..base.arguments import LARGEST, as_array, one_of, whole
 from ..base.checked import checked, is_bool
 from ..base.errors import shown
 from ..graph import Graph, user_error
@@ -133,8 +133,7 @@ def execute(
         UserError: for wrong inputs, unknown numerics, an unknown order, or a race.
     """
     seed = whole("seed", seed, -LARGEST)
-    if numerics not in ("machine", "exact"):
-        raise user_error("unknown numerics", value=shown(numerics), allowed="machine, exact")
+    one_of("unknown numerics", "numerics", numerics, "machine", "exact")
     program = _for_inputs(program, inputs, seed)
     if numerics == "exact":
         program = _exact(program)
@@ -258,8 +257,7 @@ def verify(
         UserError: for a program that has no graph, something else to compare with, or where the graph as imported is
             not known (a compiled program from a file keeps what passes made of it).
     """
-    if against not in ("reference", "source"):
-        raise user_error("unknown graph to compare with", value=shown(against), allowed="reference, source")
+    one_of("unknown graph to compare with", "against", against, "reference", "source")
     if not is_bool(exact):
         raise user_error("a second run is made or not", place="exact", value=shown(exact), allowed="True, False")
     exact = bool(exact)

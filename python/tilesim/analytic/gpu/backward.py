@@ -22,7 +22,6 @@ __all__ = ["backward_kernels", "backward_seconds"]
 _PASSED = ("add", "subtract")
 _LINEAR = ("multiply", "divide", "select", "negate")
 _PRODUCTS = {"contract": 2.0, "attention": 2.5}
-_MOVES = ("embedding", "gather", "convert", "copy")
 _FREE = ("iota",)
 
 

@@ -36,9 +36,7 @@ def _spread(count: int) -> list[tuple[int, int, int]]:
     index = 0
     while len(shapes) < count:
         index += 1
-        m, n, k = (
-            round(2.0 ** (low + 12 * (index * step % 1))) for low, step in ((0, 0.8192), (4, 0.6710), (4, 0.5497))
-        )
+        m, n, k = (round(2.0 ** (low + 12 * (index * step % 1))) for low, step in _AXES)
         if 16 <= math.log2(m * n * k) <= 31:
             shapes.append((m, n, k))
     return shapes

@@ -24,7 +24,6 @@ REDUCE = {
     "ReduceLogSum": "add",
     "ReduceLogSumExp": "add",
 }
-DEPTH = {"MatMulInteger": "i32"}
 
 
 @handles(*REDUCE)
