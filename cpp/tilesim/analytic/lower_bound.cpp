@@ -321,8 +321,6 @@ std::string_view LowerBound::part() const {
   return seconds == array_seconds ? "array" : "vector";
 }
 
-std::string_view LowerBound::bytes_why() const { return capacity_bytes > compulsory_bytes ? "capacity" : "compulsory"; }
-
 LowerBound lower_bound(const Graph& graph, const Machine& machine, const AttentionData& known) {
   return bound(graph, MachineParts(machine), known);
 }

@@ -29,8 +29,6 @@ struct LowerBound {
 
   /// "array", "vector" or "memory": which of the three it is; "none" where nothing takes time.
   std::string_view part() const;
-  /// "capacity" or "compulsory".
-  std::string_view bytes_why() const;
 };
 
 /// Calls and loops run as often as the graph says; a loop whose length only data know, and a branch, count for nothing.

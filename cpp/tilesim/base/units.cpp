@@ -18,10 +18,6 @@ std::int64_t cycles_at_or_after(const Instant& t, Clock clock) {
   return static_cast<std::int64_t>(cycles);
 }
 
-double to_seconds(std::int64_t cycles, Clock clock) {
-  return static_cast<double>(cycles) / static_cast<double>(clock.hertz);
-}
-
 namespace {
 
 struct Unit {

@@ -28,8 +28,6 @@ inline std::strong_ordering compare(const Instant& a, const Instant& b) {
 }
 /// First cycle of `clock` that is not before `t` (exact ceiling).
 std::int64_t cycles_at_or_after(const Instant& t, Clock clock);
-/// Duration of `cycles` of `clock` in seconds, for reports only.
-double to_seconds(std::int64_t cycles, Clock clock);
 
 /// Parses a quantity with unit, as machine files write it. Throws UserError on a missing or wrong unit.
 /// "940 MHz" -> 940000000; "1.5 GHz"

@@ -144,6 +144,16 @@ bool merge_with_producer(GraphFunction& function, const std::vector<int>& produc
   return true;
 }
 
+/// Outputs as they are called now, without the dead operations.
+void finish(GraphFunction& function, edit::Redirects& redirects, const std::vector<bool>& dead) {
+  redirects.rewrite(function.outputs);
+  std::vector<Op> ops;
+  for (std::size_t i = 0; i < dead.size(); ++i)
+    if (!dead[i]) ops.push_back(std::move(function.ops[i]));
+  function.ops = std::move(ops);
+  edit::drop_unused_values(function);
+}
+
 }  // namespace
 
 int remove_no_ops(Graph& graph) {
@@ -161,12 +171,7 @@ int remove_no_ops(Graph& graph) {
       dead[i] = true;
       ++removed;
     }
-    redirects.rewrite(function.outputs);
-    std::vector<Op> ops;
-    for (std::size_t i = 0; i < dead.size(); ++i)
-      if (!dead[i]) ops.push_back(std::move(function.ops[i]));
-    function.ops = std::move(ops);
-    edit::drop_unused_values(function);
+    finish(function, redirects, dead);
   }
   return removed;
 }
@@ -205,12 +210,7 @@ int merge_common_subexpressions(Graph& graph) {
       dead[i] = true;
       ++merged;
     }
-    redirects.rewrite(function.outputs);
-    std::vector<Op> ops;
-    for (std::size_t i = 0; i < dead.size(); ++i)
-      if (!dead[i]) ops.push_back(std::move(function.ops[i]));
-    function.ops = std::move(ops);
-    edit::drop_unused_values(function);
+    finish(function, redirects, dead);
   }
   return merged;
 }

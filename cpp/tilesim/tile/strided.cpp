@@ -7,10 +7,9 @@ namespace tilesim {
 namespace {
 constexpr std::int64_t chunk = 512;
 
-void gather(const std::byte* data, int size, std::int64_t stride, std::int64_t count, std::byte* to) {
-  const auto copy = [&]<class U>(U) {
-    for (std::int64_t i = 0; i < count; ++i) reinterpret_cast<U*>(to)[i] = reinterpret_cast<const U*>(data)[i * stride];
-  };
+/// Calls `copy` with a word of so many bytes.
+template <class Copy>
+void with_word(int size, const Copy& copy) {
   if (size == 4)
     copy(std::uint32_t{});
   else if (size == 2)
@@ -21,19 +20,19 @@ void gather(const std::byte* data, int size, std::int64_t stride, std::int64_t c
     copy(std::uint64_t{});
 }
 
+void gather(const std::byte* data, int size, std::int64_t stride, std::int64_t count, std::byte* to) {
+  const auto copy = [&]<class U>(U) {
+    for (std::int64_t i = 0; i < count; ++i) reinterpret_cast<U*>(to)[i] = reinterpret_cast<const U*>(data)[i * stride];
+  };
+  with_word(size, copy);
+}
+
 void scatter(const std::byte* from, int size, std::byte* data, std::int64_t stride, std::int64_t count) {
   const auto copy = [&]<class U>(U) {
     for (std::int64_t i = 0; i < count; ++i)
       reinterpret_cast<U*>(data)[i * stride] = reinterpret_cast<const U*>(from)[i];
   };
-  if (size == 4)
-    copy(std::uint32_t{});
-  else if (size == 2)
-    copy(std::uint16_t{});
-  else if (size == 1)
-    copy(std::uint8_t{});
-  else
-    copy(std::uint64_t{});
+  with_word(size, copy);
 }
 
 }  // namespace

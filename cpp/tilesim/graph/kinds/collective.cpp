@@ -78,18 +78,12 @@ KindInfo collective(Kind kind, std::string_view name, std::vector<AttributeInfo>
        std::vector<AttributeInfo>{optional("groups", A::integers), optional("group_size", A::integer),
                                   optional("channel", A::integer), optional("partitions", A::flag)})
     attributes.push_back(std::move(common));
-  return {.kind = kind,
-          .name = name,
-          .min_operands = 1,
-          .max_operands = 1,
-          .min_results = 1,
-          .max_results = 1,
-          .operand_names = {"x"},
-          .attributes = std::move(attributes),
-          .effect = Effect::collective,
-          .infer = infer,
-          .flops = no_flops,
-          .domain = opaque_domain};
+  KindInfo made = of_one(kind, name);
+  made.attributes = std::move(attributes);
+  made.effect = Effect::collective;
+  made.infer = infer;
+  made.domain = opaque_domain;
+  return made;
 }
 
 }  // namespace

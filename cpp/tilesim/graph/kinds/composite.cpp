@@ -137,18 +137,11 @@ Domain batch_norm_domain(const Op& op, Types operands, Results results) {
 }
 
 KindInfo composite(Kind kind, std::string_view name) {
-  return {.kind = kind,
-          .name = name,
-          .min_operands = 1,
-          .max_operands = 1,
-          .min_results = 1,
-          .max_results = 1,
-          .operand_names = {"x"},
-          .attributes = {},
-          .composite = true,
-          .infer = nullptr,
-          .flops = expansion_flops,
-          .domain = nullptr};
+  KindInfo made = of_one(kind, name);
+  made.composite = true;
+  made.flops = expansion_flops;
+  made.domain = nullptr;
+  return made;
 }
 
 }  // namespace

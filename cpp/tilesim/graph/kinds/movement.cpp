@@ -192,18 +192,9 @@ std::vector<TensorType> infer_constant(const Op& op, Types, const Graph& graph) 
 }
 
 KindInfo movement(Kind kind, std::string_view name) {
-  return {.kind = kind,
-          .name = name,
-          .min_operands = 1,
-          .max_operands = 1,
-          .min_results = 1,
-          .max_results = 1,
-          .operand_names = {"x"},
-          .attributes = {},
-          .movement = true,
-          .infer = nullptr,
-          .flops = no_flops,
-          .domain = elementwise_domain};
+  KindInfo made = of_one(kind, name);
+  made.movement = true;
+  return made;
 }
 
 void add_views(std::vector<KindInfo>& table) {

@@ -210,4 +210,18 @@ AttributeInfo required(std::string name, AttributeType type, std::vector<std::st
   return {std::move(name), type, true, std::move(allowed)};
 }
 
+KindInfo of_one(Kind kind, std::string_view name) {
+  return {.kind = kind,
+          .name = name,
+          .min_operands = 1,
+          .max_operands = 1,
+          .min_results = 1,
+          .max_results = 1,
+          .operand_names = {"x"},
+          .attributes = {},
+          .infer = nullptr,
+          .flops = no_flops,
+          .domain = elementwise_domain};
+}
+
 }  // namespace tilesim::rules

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tilesim/base/error.hpp"
@@ -105,5 +106,8 @@ void add_control(std::vector<KindInfo>& table);
 void add_solvers(std::vector<KindInfo>& table);
 void add_collectives(std::vector<KindInfo>& table);
 void add_rotary(std::vector<KindInfo>& table);
+
+/// A kind of one operand and one result of its shape, with neither attributes nor FLOPs.
+KindInfo of_one(Kind kind, std::string_view name);
 
 }  // namespace tilesim::rules

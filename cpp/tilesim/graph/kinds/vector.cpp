@@ -153,22 +153,8 @@ Flops cumulative_flops(const Op& op, Types operands, Results) {
   return combine_flops(op.attributes.text("combiner"), static_cast<double>(count(*operands[0])), 0);
 }
 
-KindInfo unary(Kind kind, std::string_view name) {
-  return {.kind = kind,
-          .name = name,
-          .min_operands = 1,
-          .max_operands = 1,
-          .min_results = 1,
-          .max_results = 1,
-          .operand_names = {"x"},
-          .attributes = {},
-          .infer = nullptr,
-          .flops = no_flops,
-          .domain = elementwise_domain};
-}
-
 KindInfo elementwise_kind() {
-  KindInfo kind = unary(Kind::elementwise, "elementwise");
+  KindInfo kind = of_one(Kind::elementwise, "elementwise");
   kind.max_operands = 3;
   kind.operand_names = {"x", "y", "z"};
   kind.attributes = {required("function", AttributeType::text, function_names())};
@@ -183,20 +169,20 @@ void add_vector(std::vector<KindInfo>& table) {
   using A = AttributeType;
   table.push_back(elementwise_kind());
 
-  KindInfo convert = unary(Kind::convert, "convert");
+  KindInfo convert = of_one(Kind::convert, "convert");
   convert.attributes = {required("dtype", A::dtype), optional("rounding", A::text, {"nearest_even", "toward_zero"}),
                         optional("overflow", A::text, {"ieee", "saturate"})};
   convert.infer = infer_convert;
   convert.flops = convert_flops;
   table.push_back(std::move(convert));
 
-  KindInfo bitcast = unary(Kind::bitcast, "bitcast");
+  KindInfo bitcast = of_one(Kind::bitcast, "bitcast");
   bitcast.attributes = {required("dtype", A::dtype)};
   bitcast.movement = true;
   bitcast.infer = infer_bitcast;
   table.push_back(std::move(bitcast));
 
-  KindInfo reduce = unary(Kind::reduce, "reduce");
+  KindInfo reduce = of_one(Kind::reduce, "reduce");
   reduce.attributes = {
       required("dims", A::integers),
       required("combiner", A::text,
@@ -208,7 +194,7 @@ void add_vector(std::vector<KindInfo>& table) {
   table.push_back(std::move(reduce));
 
   // Each element of the result depends on those before it along `dim`: the domain is that of one step.
-  KindInfo cumulative = unary(Kind::cumulative, "cumulative");
+  KindInfo cumulative = of_one(Kind::cumulative, "cumulative");
   cumulative.attributes = {required("dim", A::integer),
                            required("combiner", A::text, {"add", "multiply", "maximum", "minimum"}),
                            optional("reverse", A::flag), optional("exclusive", A::flag)};
