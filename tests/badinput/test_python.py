@@ -90,7 +90,10 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "unknown memory": (lambda: ts.simulate(program(), memory="simpel"), ["simpel", "Did you mean 'simple'"]),
     "unknown network": (lambda: ts.simulate(program(), network="meshes"), ["meshes", "simple"]),
     "unknown fusion": (lambda: ts.compile(graph(), "edge-8", fuse="some"), ["some", "all, none"]),
-    "unknown fallback": (lambda: ts.compile(graph(), "edge-8", fallback="hosts"), ["hosts", "error, host"]),
+    "unknown fallback": (
+        lambda: ts.compile(graph(), "edge-8", fallback="hosts"),
+        ["fallback", "hosts", "error, host", "mean 'host'"],
+    ),
     "unknown weight": (lambda: program().weight("w"), ["'w'"]),
     # values of settings
     "text for a number": (lambda: edge(core__array__rows="5"), ["core.array.rows", "an integer"]),
