@@ -14,7 +14,7 @@ namespace tilesim {
 
 namespace {
 
-constexpr std::size_t depth_limit = 200;
+constexpr std::size_t json_depth_limit = 200;
 
 /// Where the lexer has got to, and the line and column of that.
 class Position {
@@ -181,8 +181,8 @@ class JsonHandler {
 
   bool open(Json value) {
     mark(value, false);
-    if (levels_.size() >= depth_limit)
-      throw UserError({"nested too deeply", value.place(), {}, std::to_string(depth_limit) + " levels", {}});
+    if (levels_.size() >= json_depth_limit)
+      throw UserError({"nested too deeply", value.place(), {}, std::to_string(json_depth_limit) + " levels", {}});
     levels_.push_back({std::move(value), {}, {}});
     return true;
   }

@@ -19,7 +19,7 @@ namespace {
 using program::Role;
 
 /// Where the statements of a program's own body name a tensor.
-struct Uses {
+struct UsesOfTensors {
   std::vector<std::size_t> loads, stores;  ///< statements of the body, in order
   bool elsewhere = false;                  ///< functions, calls, expressions, indices: who knows when
 };
@@ -42,7 +42,7 @@ class Dying {
   }
 
  private:
-  Uses& named(const std::string& tensor) { return uses_[tensor]; }
+  UsesOfTensors& named(const std::string& tensor) { return uses_[tensor]; }
 
   void read_by(const Expr& expr) {
     if (expr.kind() == Expr::Kind::read) named(expr.name()).elsewhere = true;
@@ -109,7 +109,7 @@ class Dying {
     if (from.dtype != to.dtype || from.shape != to.shape || from.tile != to.tile ||
         from.minor_to_major != to.minor_to_major || program::stored_bytes(to) == 0)
       return false;
-    const Uses &reads = named(operand), &writes = named(result);
+    const UsesOfTensors &reads = named(operand), &writes = named(result);
     if (reads.elsewhere || writes.elsewhere || writes.stores != std::vector{number}) return false;
     if (!writes.loads.empty() && writes.loads.front() <= number) return false;
     if (!reads.stores.empty() && reads.stores.back() >= number) return false;
@@ -195,7 +195,7 @@ class Dying {
   program::Program& program_;
   Traffic traffic_;
   std::map<std::string, program::Tensor*> tensors_;
-  std::map<std::string, Uses> uses_;
+  std::map<std::string, UsesOfTensors> uses_;
   std::optional<program::Lifetimes> lifetimes_;
   bool changed_ = false;
 };

@@ -15,7 +15,7 @@ namespace {
 
 const char* const marked_name = "in_place";  ///< pairs of a result's and an operand's place
 
-enum class Role : std::uint8_t { entry, called, body, other };
+enum class RunAs : std::uint8_t { entry, called, body, other };
 
 std::int64_t place(const std::vector<ValueId>& values, ValueId value) {
   const auto found = std::find(values.begin(), values.end(), value);
@@ -24,7 +24,7 @@ std::int64_t place(const std::vector<ValueId>& values, ValueId value) {
 
 /// What is known of the values of a function.
 struct Known {
-  Role role = Role::other;
+  RunAs role = RunAs::other;
   std::vector<int> readers;                            ///< by value; outputs read too
   std::map<ValueId, std::pair<const Op*, int>> maker;  ///< and the place among its results
 };
@@ -33,17 +33,17 @@ class InPlace {
  public:
   explicit InPlace(Graph& graph) : graph_(graph), known_(graph.functions.size()), pairs_(graph.functions.size()) {
     for (std::size_t i = 0; i < known_.size(); ++i) known_[i] = look(graph.functions[i]);
-    known_[at(graph.main)].role = Role::entry;
+    known_[at(graph.main)].role = RunAs::entry;
     std::set<std::int32_t> others;
     for (const GraphFunction& function : graph.functions)
       for (const Op& op : function.ops)
         for (std::size_t i = 0; i < op.functions.size(); ++i) {
           const bool body = op.kind == Kind::while_loop && i == 1;
-          const Role role = op.kind == Kind::call ? Role::called : body ? Role::body : Role::other;
-          Role& known = known_[at(op.functions[i])].role;
+          const RunAs role = op.kind == Kind::call ? RunAs::called : body ? RunAs::body : RunAs::other;
+          RunAs& known = known_[at(op.functions[i])].role;
           if (!others.insert(op.functions[i]).second && known != role)
-            known = Role::other;
-          else if (known != Role::entry)
+            known = RunAs::other;
+          else if (known != RunAs::entry)
             known = role;
         }
   }
@@ -80,7 +80,7 @@ class InPlace {
     if (made == known.maker.end()) return no_value;
     const auto& [op, place] = made->second;
     ValueId value = no_value;
-    if (op->kind == Kind::dynamic_update || (op->kind == Kind::scatter && known.role == Role::entry)) {
+    if (op->kind == Kind::dynamic_update || (op->kind == Kind::scatter && known.role == RunAs::entry)) {
       value = op->operands[0];
     } else if (op->kind == Kind::call) {
       const auto pair = pairs_of(*op).find(place);
@@ -95,7 +95,7 @@ class InPlace {
   bool carried(const Op& loop, std::size_t state) const {
     const auto index = at(loop.functions[1]);
     const GraphFunction& body = graph_.functions[index];
-    return known_[index].role == Role::body && old(index, body.outputs[state]) == body.inputs[state] &&
+    return known_[index].role == RunAs::body && old(index, body.outputs[state]) == body.inputs[state] &&
            known_[index].readers[at(body.outputs[state])] >= 1 &&
            std::count(body.outputs.begin(), body.outputs.end(), body.outputs[state]) == 1;
   }
@@ -104,7 +104,7 @@ class InPlace {
   bool grow() {
     bool changed = false;
     for (std::size_t i = 0; i < graph_.functions.size(); ++i) {
-      if (known_[i].role != Role::called) continue;
+      if (known_[i].role != RunAs::called) continue;
       const GraphFunction& function = graph_.functions[i];
       for (std::size_t o = 0; o < function.outputs.size(); ++o) {
         const ValueId output = function.outputs[o];
@@ -136,13 +136,13 @@ class InPlace {
     if (before == no_value) return false;
     const GraphFunction& within = graph_.functions[function];
     const Known& known = known_[function];
-    if (known.role == Role::entry && chained_.count(result)) return true;
+    if (known.role == RunAs::entry && chained_.count(result)) return true;
     const std::int64_t output = place(within.outputs, result), input = place(within.inputs, before);
-    if (output >= 0 && input >= 0 && known.role == Role::called) {
+    if (output >= 0 && input >= 0 && known.role == RunAs::called) {
       const auto pair = pairs_[function].find(static_cast<int>(output));
       return pair != pairs_[function].end() && pair->second == input;
     }
-    if (output >= 0 && input >= 0 && known.role == Role::body)
+    if (output >= 0 && input >= 0 && known.role == RunAs::body)
       return output == input && std::count(within.outputs.begin(), within.outputs.end(), result) == 1;
     const auto made = known.maker.find(before);
     if (output >= 0 || made == known.maker.end()) return false;

@@ -47,7 +47,6 @@ const Instruction* Cursor::next() {
         const Instruction& instruction = code.instructions[static_cast<std::size_t>(step.target)];
         scopes_.push_back(scope_);
         scope_ = instruction.scope;
-        ++scope_instance_;
         return &instruction;
       }
       case StepKind::scope_end:

@@ -163,9 +163,6 @@ class Cursor {
   /// Actual tensor name of every formal that is bound.
   std::map<std::string, std::string> bindings() const;
   int scope() const { return scope_; }  ///< innermost scope id, -1 at the top
-  std::int64_t scope_instance() const {
-    return scope_instance_;
-  }  ///< counts scope entries: distinguishes repeated calls
 
  private:
   /// read() of a formal tensor reads the actual one.
@@ -191,7 +188,6 @@ class Cursor {
   std::int64_t call_count_ = 0;
   std::int32_t pc_ = 0;
   int scope_ = -1;
-  std::int64_t scope_instance_ = 0;
 };
 
 }  // namespace tilesim::program
