@@ -8,42 +8,21 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
-from ..analytic.estimate import Estimate
-from ..analytic.schemes import scheme
 from ..base.checked import checked, checked_class
 from ..base.files import writing
 from ..base.table import Table
-from ..program.mixed import MixedProgram
 from ..results.advice import change_text
-from ..results.rates import Rates
 from ..results.result import ASKED, Result
-from ..timing.again import Again
 from .alternatives import LARGEST, offers, simulated, tuned
-from .facts import Facts
-from .operands import Operands
-from .origins import Chosen, chosen
-from .spans import Spans
+from .ground import RECORDED, Ground
+from .origins import chosen
+from .reasons import reasons
 from .terms import terms_of
 from .why_text import html_of, lines_of
 
 __all__ = ["Why", "why"]
 
 SCHEMA, VERSION = "tilesim.why", 1
-RECORDED = 1_000_000
-"""Tile operations up to which a run is simulated once more with its intervals."""
-
-_MEASURED = (
-    "Each instant of the time that is counted as the operation's belongs to one state of each core, from the recorded "
-    "intervals: the bounding part works, then other units, then transfers. The bounding part's work is divided by what "
-    "it counts (useful, padded, moved again). While units wait for data, padding, values between kernels, repeated "
-    "reads and the port are charged first, at the rate of memory and port; the rest is the wait."
-)
-_COUNTED = (
-    "From the counters of the operation alone: the work of the part that bounds, divided by what it counts, and "
-    "launches. Other units and waits are one term: intervals tell them apart, which {reason}."
-)
-
-_CLOSED = "A closed form, not a simulation: peak and launch are known, the rest is one term; `Estimate.terms` has more."
 
 
 @checked_class()
@@ -64,65 +43,14 @@ class Why:
         """
         self.result, self.name = result, name
         found = chosen(result.data, name)
-        again = result._again if isinstance(result._again, Again) else None
-        self._again = again
-        self._rates = Rates(result.data)
-        self._facts = Facts.of(result.data, found.rows)
-        self._operands = self._of_program(again, found)
-        if result.data["source"] != "engine":  # what caches answered does not reach the memory
-            busy = sum(row["memory_busy"] for row in found.rows)
-            self._facts.least_bytes = min(self._facts.bytes, busy * self._rates.memory)
-            self._facts.dtype = self._multiplied(found)
-        spans, reason = self._spans(intervals)
-        self.attribution = _MEASURED if spans is not None else _COUNTED.format(reason=reason)
-        if result.data["source"] != "engine":
-            self.attribution = _CLOSED
-        elif self._operands is None:
-            self.attribution += " What is moved more than once is not known without the program: the bound counts all."
+        ground = Ground(result)
+        self._again, self._operands, self._rates = ground.again, ground.operands, ground.rates
+        self._facts = ground.facts(found.rows)
+        spans, reason = ground.spans(intervals)
+        self.attribution = ground.attribution(spans is not None, reason)
         rows, self.bound = terms_of(self._facts, self._rates, result.data, spans)
         self.terms = Table(rows)
         self.note = found.note
-
-    def _multiplied(self, found: Chosen) -> str:
-        """The dtype that a device multiplies these operations in; empty where they differ, or of a stored result."""
-        if not isinstance(self.result, Estimate):
-            return ""
-        names = {row["name"] for row in found.rows}
-        schemes = {row["scheme"] for row in self.result.terms().rows if row["operation"] in names and row["scheme"]}
-        dtypes = {scheme(one).arithmetic for one in schemes}
-        return dtypes.pop() if len(dtypes) == 1 else ""
-
-    def _of_program(self, again: Again | None, found: Chosen) -> Operands | None:
-        """Operands of the kernels, with the bytes that they move at least."""
-        if again is None or isinstance(again.program, MixedProgram):
-            return None
-        if "operands" not in again.known:
-            again.known["operands"] = Operands(again.program.core.to_json())
-        operands: Operands = again.known["operands"]
-        facts = self._facts
-        least, inner = operands.least([(row["name"], int(row["count"])) for row in found.rows])
-        facts.least_bytes, facts.inner_bytes = min(facts.bytes, least), inner
-        facts.least_known = True
-        facts.dtype = operands.dtype([row["name"] for row in found.rows])
-        return operands
-
-    def _spans(self, intervals: bool) -> tuple[Spans | None, str]:
-        """The recorded intervals, or why there are none."""
-        data = self.result.data
-        if not data.get("intervals") and intervals and self._again is not None:
-            if data["tile_operations"] > RECORDED:
-                return None, f"a run of more than {RECORDED:,} tile operations is not recorded for"
-            if "spans" not in self._again.known:
-                recorded = self._again.recorded().data
-                whole = recorded["cycles"] == data["cycles"] and not recorded["intervals_dropped"]
-                self._again.known["spans"] = Spans(recorded) if whole and recorded["intervals"] else None
-            found: Spans | None = self._again.known["spans"]
-            return found, "the result cannot be had with"
-        if not data.get("intervals"):
-            return None, "the result has none of"
-        if data["intervals_dropped"] or data.get("jobs"):
-            return None, "the result has in part" if data["intervals_dropped"] else "several jobs share"
-        return Spans(data), ""
 
     @property
     def cycles(self) -> int:
@@ -167,26 +95,7 @@ class Why:
 
         A multiply-add is 2 FLOP; operations without one count their vector operations, against the vector units' peak.
         """
-        facts, rates = self._facts, self._rates
-        products = facts.multiply_adds > 0
-        flops = 2 * facts.multiply_adds if products else facts.vector_operations
-        peak = (2 * rates.multiply_adds(facts.dtype) if products else rates.vector) * rates.hertz
-        moved = facts.bytes + facts.padded_bytes
-        seconds = self.seconds + self.hidden_cycles / rates.hertz
-        bandwidth = rates.memory * rates.hertz
-        intensity = flops / moved if moved else None
-        ceiling = peak if intensity is None or not bandwidth else min(peak, intensity * bandwidth)
-        return {
-            "flops": flops,
-            "of": "multiply-adds" if products else "vector operations",
-            "bytes": moved,
-            "intensity": intensity,
-            "attained_flops_per_second": flops / seconds if seconds else 0.0,
-            "attained_bytes_per_second": moved / seconds if seconds else 0.0,
-            "peak_flops_per_second": peak,
-            "peak_bytes_per_second": bandwidth,
-            "ceiling_flops_per_second": ceiling,
-        }
+        return self._facts.point(self._rates)
 
     @property
     def can_be_changed(self) -> bool:
@@ -318,3 +227,4 @@ def why(result: Result, name: str, *, intervals: bool = True) -> Why:
 
 
 ASKED["why"] = why
+ASKED["reasons"] = reasons

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..base.figures import count, duration, percent, rate, ratio, short, size
 
-__all__ = ["OTHERWISE", "alternative_lines", "html_of", "lines_of"]
+__all__ = ["OTHERWISE", "alternative_lines", "html_of", "lines_of", "tiles_text"]
 
 WIDTH = 80
 OTHERWISE = "Simulated otherwise (cycles of these operations; of the program):"
@@ -31,7 +31,7 @@ def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
     if data["tiles"]:
         lines += ["", "Tiles:"]
         for tiles in data["tiles"][:6]:
-            lines += _wrapped(_tiles(tiles, width), width, "  ")
+            lines += _wrapped(f"{short(tiles['kernel'], width // 2)}: {tiles_text(tiles)}", width, "  ")
         if len(data["tiles"]) > 6:
             lines.append(f"  ... and {len(data['tiles']) - 6:,} more kernels")
     if "alternatives" in data:
@@ -126,7 +126,15 @@ def _roofline(point: Mapping[str, Any]) -> str:
     return f"{text} (peaks: {', '.join(peaks)})."
 
 
-def _tiles(tiles: Mapping[str, Any], width: int) -> str:
+def tiles_text(tiles: Mapping[str, Any]) -> str:
+    """How a kernel is cut into tiles.
+
+    Args:
+        tiles: of `Why.tiles`.
+
+    Returns:
+        Its loops and buffers in a line.
+    """
     loops = ", ".join(
         f"{row['loop']} {row['trips'] if isinstance(row['trips'], int) else '(' + str(row['trips']) + ')'}"
         for row in tiles["loops"]
@@ -135,7 +143,7 @@ def _tiles(tiles: Mapping[str, Any], width: int) -> str:
         f"{row['depth']} x {row['name']} {row['dtype']}[{' x '.join(map(str, row['tile'])) or count(row['elements'])}]"
         for row in tiles["buffers"]
     )
-    return f"{short(tiles['kernel'], width // 2)}: loops {loops or 'none'}; buffers {buffers or 'none'}"
+    return f"loops {loops or 'none'}; buffers {buffers or 'none'}"
 
 
 def html_of(data: Mapping[str, Any]) -> str:
