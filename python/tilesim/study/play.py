@@ -160,7 +160,7 @@ class Play:
         Returns:
             A fragment of HTML.
         """
-        return page(self.graph, self.machine, self.before, self.result, self.error, self.took)
+        return page(self.before, self.result, self.error, self.took)
 
     def widget(self) -> Any:
         """Sliders beside the picture.

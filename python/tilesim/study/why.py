@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
 from ..base.checked import checked, checked_class
-from ..base.files import writing
+from ..base.files import check_writable, writing
 from ..base.table import Table
 from ..results.advice import change_text
 from ..results.result import ASKED, Result
@@ -18,7 +18,8 @@ from .ground import RECORDED, Ground
 from .origins import chosen
 from .reasons import reasons
 from .terms import terms_of
-from .why_text import html_of, lines_of
+from .why_page import page, picture
+from .why_text import lines_of
 
 __all__ = ["Why", "why"]
 
@@ -112,6 +113,7 @@ class Why:
             return
         operations = {one for row in self._facts.rows for one in row["operation"]}
         longest = max(self._facts.rows, key=lambda row: row["exclusive"])["name"]
+        told: list[dict[str, Any]] = []
         for change in self._offers(longest):
             row: dict[str, Any] = {"change": change, "what": change_text(change)}
             other = simulated(self._again, change)
@@ -119,7 +121,9 @@ class Why:
                 continue
             own = sum(one["exclusive"] for one in other.data["operations"] if operations & set(one["operation"]))
             gains = [_gain(self.result.cycles, other.cycles), _gain(self.cycles, own)]
-            yield {**row, "cycles": other.cycles, "own_cycles": own, "gain": gains[0], "own_gain": gains[1]}
+            told.append({**row, "cycles": other.cycles, "own_cycles": own, "gain": gains[0], "own_gain": gains[1]})
+            yield told[-1]
+        self.__dict__["alternatives"] = _ranked(told)
 
     def _offers(self, longest: str) -> Iterator[dict[str, Any]]:
         assert self._again is not None
@@ -134,7 +138,7 @@ class Why:
         Rows with change (options of `compile`), what, cycles of the program, own_cycles (of all kernels that have one
         of these operations), gain and own_gain (time before divided by time after). Empty for a result that was stored.
         """
-        return Table(sorted(self.try_alternatives(), key=lambda row: row["cycles"]))
+        return _ranked(self.try_alternatives())
 
     def table(self) -> Table:
         """The terms.
@@ -187,6 +191,21 @@ class Why:
         with writing(path) as file:
             json.dump(self.data, file, indent=1)
 
+    def report(self, path: str | os.PathLike[str], alternatives: bool = True) -> None:
+        """Writes one HTML page that opens in any browser and loads nothing.
+
+        Args:
+            path: file to write.
+            alternatives: simulate other mappings, lowerings, layouts and fusion for it: some seconds.
+
+        Raises:
+            UserError: for a file that cannot be written.
+        """
+        check_writable(path)
+        text = page(self.data if alternatives or "alternatives" in vars(self) else self.answer)
+        with writing(path) as file:
+            file.write(text)
+
     def __str__(self) -> str:
         """The answer as text of at most 80 columns; with alternatives where they take seconds, or were simulated."""
         return "\n".join(lines_of(self._shown))
@@ -196,12 +215,16 @@ class Why:
         return f"<Why {self.name}: {self.cycles:,} cycles, at least {self.bound_cycles:,.0f}>"
 
     def _repr_html_(self) -> str:
-        return html_of(self._shown)
+        return picture(self._shown)
 
     @property
     def _shown(self) -> dict[str, Any]:
         known = "alternatives" in vars(self) or self.result.data["tile_operations"] <= RECORDED
         return self.data if known else self.answer
+
+
+def _ranked(rows: Iterable[dict[str, Any]]) -> Table:
+    return Table(sorted(rows, key=lambda row: int(row["cycles"])))
 
 
 def _gain(before: int, after: int) -> float:

@@ -52,7 +52,12 @@ class Reasons:
         given = [row or Reason(()) for row in self.rows]
         places: dict[tuple[int, ...], int] = {}
         at = [places.setdefault(_whole(row.shares), len(places)) if row.shares else -1 for row in given]
-        found: dict[str, Any] = {"kind": "reasons", "table": self.table, "terms": [list(one) for one in self.terms]}
+        found: dict[str, Any] = {
+            "kind": "reasons",
+            "name": "why",
+            "table": self.table,
+            "terms": [list(one) for one in self.terms],
+        }
         found |= {"packs": [list(one) for one in places], "at": at, "columns": list(self.columns)}
         found |= {
             "rates": list(self.rates),

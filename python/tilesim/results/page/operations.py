@@ -11,7 +11,7 @@ from ...base.folding import fold
 from ...base.palette import BOUND, STATE
 from ...base.view import Bar, Bars, Column, Notes, Rows, Section
 
-__all__ = ["folded", "operation_rows", "operations_section", "time_section"]
+__all__ = ["folded", "longest", "operation_rows", "operations_section", "time_section"]
 
 _LONGEST = 14
 _UNITS = 8  # alike, beyond which their mean is shown
@@ -68,15 +68,20 @@ def folded(result: Any) -> list[tuple[int, str, str]]:
     return sorted(found, key=lambda group: -group[0])
 
 
-def _longest(result: Any) -> Bars:
-    """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them."""
+def longest(result: Any, most: int = _LONGEST) -> Bars:
+    """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them.
+
+    Args:
+        result: any.
+        most: bars.
+    """
     total = max(1, result.cycles)
     groups = folded(result)
     bars = [
         Bar(name, {bound: cycles}, f"{figures.percent(cycles / total)}  {figures.count(cycles)}")
-        for cycles, name, bound in groups[:_LONGEST]
+        for cycles, name, bound in groups[:most]
     ]
-    rest = groups[_LONGEST:]
+    rest = groups[most:]
     caption = f"Cycles attributed to each operation; they add up to {figures.count(result.cycles)}."
     if rest:
         share = figures.percent(sum(cycles for cycles, _, _ in rest) / total)
@@ -108,7 +113,7 @@ def time_section(result: Any, every: bool) -> Section:
         result: any.
         every: also for a result without operations, in words.
     """
-    parts: list[Any] = [_longest(result)] if result.data["operations"] else []
+    parts: list[Any] = [longest(result)] if result.data["operations"] else []
     if result.data["units"]:
         parts.append(_units(result))
     return Section("Where the time goes", parts or ([Notes(["No operation takes time."])] if every else []), "time")
