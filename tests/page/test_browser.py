@@ -30,7 +30,7 @@ if importlib.util.find_spec("playwright") is None:
     LACKS = "playwright is not installed: pip install 'tilesim[test]'"
 pytestmark = pytest.mark.skipif(bool(LACKS) and not NAMED, reason=LACKS)
 
-WIDTHS = (360, 800, 1440, 2560)
+WIDTHS = (360, 768, 1440, 2560)
 READY = "document.documentElement.dataset.charts === 'ready'"
 BOXES = """[...document.querySelectorAll('header, nav, section, figure, .cards, .card, .bars, .table, .tools')]
   .map((one) => [one.tagName, one.getBoundingClientRect()])
@@ -69,7 +69,7 @@ class Opened:
     def rows(self, table: str = "operations") -> list[list[str]]:
         """Texts of the rows in sight."""
         found: list[list[str]] = self.tab.evaluate(
-            f"""[...document.querySelectorAll('#table-{table} tbody tr:not(.space)')]
+            f"""[...document.querySelectorAll('#table-{table} > .window tbody tr:not(.space)')]
               .map((row) => [...row.children].map((cell) => cell.textContent))"""
         )
         return found

@@ -16,12 +16,10 @@ from ..base.paths import configs_dir
 from ..base.progress import followed
 from ..base.table import Table
 from .advice import Advice, Advices, Stored, changes_to_try
+from .asked import ASKED
 from .measured import Measured
 
 __all__ = ["Advice", "Result", "Table"]
-
-#: What a result is asked that needs compiling and simulating, by name; packages above enter their calls here.
-ASKED: dict[str, Callable[..., Any]] = {}
 
 #: What is said of a result beside its times: the core's form does not have it.
 _BESIDE = ("setting", "accuracy")

@@ -16,9 +16,9 @@ from ..results.result import ASKED, Result
 from .alternatives import LARGEST, offers, simulated, tuned
 from .ground import RECORDED, Ground
 from .origins import chosen
-from .reasons import reasons
+from .page.reasons import reasons
+from .page.why import page, picture
 from .terms import terms_of
-from .why_page import page, picture
 from .why_text import lines_of
 
 __all__ = ["Why", "why"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...base import figures
 from ...base.view import Column, Notes, Section, rows_of
-from ..comparison import Comparison
+from ..asked import ASKED
 from ..comparison_page import differences_table, totals_table
 
 __all__ = ["Against", "against"]
@@ -25,7 +25,7 @@ class Against:
             result: of the page.
             baseline: what it is compared with.
         """
-        self.comparison = found = Comparison(baseline, result, names=["baseline", "this result"])
+        self.comparison = found = ASKED["compare"](baseline, result, names=["baseline", "this result"])
         self._form = "count" if found.unit == "cycles" else "duration"
         self._times, self.joined_kernels, self._alone = self._matched(result)
         self.only = [match for match in found._matches if match.rows[0] and not match.rows[1]]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from html import escape
 
-from ..base.figures import count, duration, percent, ratio
-from ..base.view import Card, Cards, Section, fragment
-from ..results.page.operations import longest
-from ..results.page.roof import roof_section
-from ..results.page.sections import title_of
-from ..results.result import Result
+from ...base.figures import count, duration, percent, ratio
+from ...base.view import Card, Cards, Section, fragment
+from ...results.page.operations import longest
+from ...results.page.roof import roof_section
+from ...results.page.sections import title_of
+from ...results.result import Result
 
 __all__ = ["page"]
 

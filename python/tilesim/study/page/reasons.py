@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import models
-from ..machine.device import Device
-from ..machine.machine import Machine
-from ..results.result import Result
-from .facts import Facts
-from .ground import Ground
-from .spans import Spans
-from .terms import terms_of
-from .why_text import tiles_text
+from ... import models
+from ...machine.device import Device
+from ...machine.machine import Machine
+from ...results.result import Result
+from ..facts import Facts
+from ..ground import Ground
+from ..spans import Spans
+from ..terms import terms_of
+from ..why_text import tiles_text
 
 __all__ = ["reasons"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..base import figures
-from ..base.palette import OTHER, SERIES
-from ..base.view import Bar, Bars, Card, Cards, Column, Notes, Rows, Section, document, fragment
-from .why_text import head_lines, roofline_text, speed_text, tiles_text
+from ...base import figures
+from ...base.palette import OTHER, SERIES
+from ...base.view import Bar, Bars, Card, Cards, Column, Notes, Rows, Section, document, fragment
+from ..why_text import head_lines, roofline_text, speed_text, tiles_text
 
 __all__ = ["page", "picture"]
 
