@@ -10,7 +10,7 @@ from .elements import indexed, packed
 
 __all__ = ["Reason", "Reasons"]
 
-_PARTS = 10_000  # a share is held in this part of the whole
+_PARTS = 100_000  # a share is held in this part of the whole
 
 
 @dataclass(frozen=True)

@@ -267,11 +267,13 @@ class Table {
   // Everything known of some rows, below the table or below what was clicked (`near`; null: without a look at it).
   tell(rows, name = undefined, near = this.place) {
     this.chosen = rows;
-    const values = this.data.columns.map((column) => {
+    const values = [];
+    for (const column of this.data.columns) {
       const value = name !== undefined && column.key === this.first ? name : this.values.of(column.key, rows);
+      if (value === null || value === undefined) continue;
       const text = text_of.said(column.form, value);
-      return element("div", { class: column.form === "text" ? "whole" : null }, element("b", {}, column.title), text);
-    });
+      values.push(element("div", { class: column.form === "text" ? "whole" : null }, element("b", {}, column.title), text));
+    }
     const shut = element("button", { type: "button", class: "shut", "aria-label": "close", onclick: () => this.close() }, "×");
     this.details.replaceChildren(shut, ...(this.reasons ? this.reasons.of(rows, name) : []), ...values);
     this.details.hidden = false;
