@@ -79,13 +79,15 @@ def checked_held(found: dict[str, Any], kernels: int, place: str) -> dict[str, A
         UserError: for columns of different lengths, or a place that is not there.
     """
     memory, graph = found.get("memory", {}), found.get("graph", {})
-    if "why" not in memory and memory:
+    if "memory" in found:
         columns = list(memory["boxes"].values())
         long = {len(column) for column in columns}
         first, last = memory["boxes"]["first"], memory["boxes"]["last"]
         runs = all(0 <= a <= b < memory["kernels"] for a, b in zip(first, last, strict=False))
         if len(long) != 1 or long == {0} or not runs or not memory["live_bytes"]:
             raise user_error("the memory plan does not agree with itself", place=f"{place}: page.memory")
+    if "graph" in found and ("why" in graph) == ("functions" in graph):
+        raise user_error("the graph has functions, or a reason why it has none", place=f"{place}: page.graph")
     for function in graph.get("functions", ()):
         boxes = len(function["boxes"])
         inside = all(_within(box["kernels"], kernels) for box in function["boxes"])

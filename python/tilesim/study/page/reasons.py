@@ -33,7 +33,7 @@ class _Told:
     def __init__(self, result: Result, recorded: Result | None) -> None:
         self.result = result
         self.ground = Ground(result, operands=len(result.data["operations"]) <= READ)
-        self.spans, self.reason = self.ground.spans(False, recorded) if recorded is not None else (None, "")
+        self.spans, self.reason = self.ground.spans(True, recorded) if recorded is not None else (None, "")
         if self.spans is None:
             self.reason = self.reason or "this page has none of"
         self.terms: dict[tuple[str, str], int] = {}
