@@ -231,3 +231,9 @@ def test_a_damaged_file_is_refused_or_read(damage: Callable[[dict[str, Any]], An
     path.write_text(json.dumps(data), encoding="utf-8")
     with pytest.raises(ts.UserError, match=r"r\.json"):
         ts.Result.load(path)
+
+
+def test_terms_are_told_in_whole_sentences() -> None:
+    why = small().why("relu")
+    shown = html.unescape(why._repr_html_())
+    assert all(row["meaning"] in shown for row in why.terms.rows)

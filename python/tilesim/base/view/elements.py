@@ -185,7 +185,8 @@ class Column:
     """A column of a table: key in the rows, head, form of its values.
 
     `of` makes it from others: (a, b, scale) is scale × a / b, (a, "", scale) is scale × a; of folded rows the sums of
-    both are taken. Other columns of numbers are added when rows are folded, unless `added` is False.
+    both are taken. Other columns of numbers are added when rows are folded, unless `added` is False. A text that is
+    `whole` is not shortened: sentences.
     """
 
     key: str
@@ -194,6 +195,7 @@ class Column:
     of: tuple[str, str, float] | None = None
     added: bool = True
     shown: bool = True
+    whole: bool = False
 
     def value(self, row: Mapping[str, Any]) -> Any:
         """Its value in a row."""
@@ -247,6 +249,8 @@ class Rows:
             return f"<td>{text}</td>"
         dot = self.colours.get(str(value), "") if column.key == self.choice else ""
         mark = f'<i class="dot" style="background:{dot}"></i>' if dot else ""
+        if column.whole:
+            return f'<td class="left sentence">{mark}{text}</td>'
         tip = escape(figures.short(said("text", value), _TIP))
         return f'<td class="left" title="{tip}">{mark}{escape(figures.short(said("text", value), 60))}</td>'
 

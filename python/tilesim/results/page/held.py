@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.errors import user_error
+from ...base.errors import Error, user_error
 from .drawn_graph import LACKING, graph_data
 from .plan import BOXES, STEPS, plan_data
 
@@ -53,7 +53,11 @@ def held(result: Any) -> dict[str, Any]:
     """
     found: dict[str, Any] = {}
     if result.data["source"] == "engine" and len(result.data["operations"]) <= LARGEST:
-        if "why" not in (memory := memory_of(result, _FILE_BOXES, _FILE_STEPS)):
+        try:
+            memory = memory_of(result, _FILE_BOXES, _FILE_STEPS)
+        except Error:  # a result is saved whatever its program is: the page says that the file holds no plan
+            memory = {"why": ""}
+        if "why" not in memory:
             found["memory"] = memory
         if (graph := graph_of(result)).get("why") != LACKING:
             found["graph"] = graph

@@ -33,7 +33,7 @@ def _sections(data: Mapping[str, Any]) -> list[Section]:
     colours = {row["term"]: SERIES[i] if i < len(SERIES) - 1 else OTHER for i, row in enumerate(rows)}
     bar = Bar("", {row["term"]: row["cycles"] for row in rows}, f"{figures.count(data['cycles'])} cycles")
     columns = [Column("term", "term", "text"), Column("cycles", "cycles"), Column("share", "share", "percent")]
-    columns.append(Column("meaning", "what it is", "text"))
+    columns.append(Column("meaning", "what it is", "text", whole=True))
     terms: list[Any] = [
         Bars([bar], colours),
         Rows("terms", columns, rows, choice="term", colours=colours, what="terms", most=40, least=_NEVER),
