@@ -70,6 +70,14 @@ class Ground:
                 found.setdefault(row["operation"], set()).add(row["scheme"])
         return found
 
+    def counted(self, name: str) -> tuple[Any, ...]:
+        """What was counted of one kernel, as a key.
+
+        Args:
+            name: of the kernel.
+        """
+        return tuple(self._counts.of([name]).items())
+
     def facts(self, rows: Sequence[dict[str, Any]]) -> Facts:
         """What is known of some operations together.
 

@@ -51,7 +51,8 @@ class Reasons:
         """Shares that several rows have in common are held once."""
         given = [row or Reason(()) for row in self.rows]
         places: dict[tuple[int, ...], int] = {}
-        at = [places.setdefault(_whole(row.shares), len(places)) if row.shares else -1 for row in given]
+        packs = {id(row): _whole(row.shares) for row in {id(row): row for row in given}.values()}
+        at = [places.setdefault(packs[id(row)], len(places)) if row.shares else -1 for row in given]
         found: dict[str, Any] = {
             "kind": "reasons",
             "name": "why",

@@ -39,6 +39,7 @@ def reasons_of(result: Any, recorded: Any, order: Sequence[int]) -> list[Any]:
     ranked = sorted(sums, key=lambda term: (found["terms"][term][0] != "lower bound", -sums[term]))
     colours = {term: SERIES[i] if i < len(SERIES) - 1 else OTHER for i, term in enumerate(ranked)}
     terms = [(name, meaning, colours.get(i, OTHER)) for i, (name, meaning) in enumerate(found["terms"])]
-    rows = [Reason(**row) if (row := found["rows"][place]) is not None else None for place in order]
+    made = {id(row): Reason(**row) for row in found["rows"] if row is not None}
+    rows = [made[id(row)] if (row := found["rows"][place]) is not None else None for place in order]
     columns = ("cycles", "elapsed", "multiply_adds", "flops")
     return [Reasons("operations", terms, rows, columns, found["rates"], found["remedy"], _MISSING)]

@@ -27,6 +27,9 @@ _TILES = 300_000  # characters of tiles
 _FEW = "on this page the longest operations alone are measured by: `Result.why` does it for each"
 
 
+_OWN = ("name", "operation", "start", "finish")  # of a kernel alone
+
+
 class _Told:
     """Terms and texts that rows have in common."""
 
@@ -38,8 +41,19 @@ class _Told:
             self.reason = self.reason or "this page has none of"
         self.terms: dict[tuple[str, str], int] = {}
         self._room = _TILES
+        self._known: dict[Any, dict[str, Any]] = {}
 
     def row(self, rows: Sequence[dict[str, Any]], measured: bool) -> dict[str, Any]:
+        """Of one kernel, or of those of one name; what is counted alike is told alike."""
+        if measured or self.ground.operands is not None or len(rows) > 1 or self.ground.closed:
+            return self._row(rows, measured)
+        (row,) = rows
+        key = (tuple(value for name, value in row.items() if name not in _OWN), self.ground.counted(row["name"]))
+        if key not in self._known:
+            self._known[key] = self._row(rows, False)
+        return self._known[key]
+
+    def _row(self, rows: Sequence[dict[str, Any]], measured: bool) -> dict[str, Any]:
         facts = self.ground.facts(rows)
         spans = self.spans if measured else None
         found, part = terms_of(facts, self.ground.rates, self.result.data, spans)
