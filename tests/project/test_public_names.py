@@ -21,13 +21,22 @@ def lines_of(name: str, value: Any) -> list[str]:
     """One line for a function, one for each public member of a class."""
     if inspect.isclass(value):
         found = [f"{name}{_bases(value)}"]
-        for key, member in sorted(vars(value).items()):
+        for key, member in sorted(_members(value).items()):
             plain = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
             if not key.startswith("_") and (inspect.isfunction(plain) or isinstance(member, property)):
                 text = "" if isinstance(member, property) else str(inspect.signature(plain))
                 found.append(f"{name}.{key}{text}")
         return found
     return [f"{name}{inspect.signature(value)}"] if inspect.isfunction(value) else [name]
+
+
+def _members(value: type) -> dict[str, Any]:
+    """Members of a class, also those of bases of ours that are not public themselves."""
+    found: dict[str, Any] = {}
+    for base in reversed(value.__bases__):
+        if base.__module__.startswith("tilesim.") and not hasattr(ts, base.__name__):
+            found |= _members(base)
+    return found | dict(vars(value))
 
 
 def _bases(value: type) -> str:

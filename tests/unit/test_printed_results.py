@@ -14,7 +14,7 @@ import pytest
 import tilesim as ts
 from tilesim.base import drawing, progress
 from tilesim.base.kinds import of_kind
-from tilesim.base.table import Table, amount
+from tilesim.base.table import Table
 from tilesim.cli.show import ROWS, show
 
 CACHE = {"memory.cache.sets": 64, "memory.cache.ways": 4, "memory.cache.line": "128 B", "memory.cache.sector": "64 B"}
@@ -181,21 +181,6 @@ def test_kinds_of_values(value: Any, kind: Any, place: str | None) -> None:
         of_kind(value, kind, "at")
     assert caught.value.place == place
     assert len(caught.value.value) <= 100
-
-
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 bytes"),
-        (999, "999 bytes"),
-        (1000, "1.0 kB"),
-        (999_900, "999.9 kB"),
-        (1e6, "1.0 MB"),
-        (2.5e9, "2,500.0 MB"),
-    ],
-)
-def test_amounts(size: float, text: str) -> None:
-    assert amount(size) == text
 
 
 def test_tables_align() -> None:

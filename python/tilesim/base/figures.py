@@ -3,8 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-__all__ = ["amount_of", "count", "digits", "duration", "part_of", "percent", "rate", "ratio", "short", "size", "units"]
+__all__ = [
+    "amount_of",
+    "count",
+    "digits",
+    "duration",
+    "part_of",
+    "percent",
+    "rate",
+    "ratio",
+    "short",
+    "signed",
+    "size",
+    "units",
+]
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
@@ -111,6 +125,21 @@ def rate(value: float, unit: str) -> str:
         if abs(value) >= 0.9995 * scale:
             return f"{_three(value / scale)} {prefix}{unit}"
     return f"{_three(value)} {unit}"
+
+
+def signed(change: float, text: Callable[[float], str]) -> str:
+    """A change, with its sign: +120, −3.41 ms, 0.
+
+    Args:
+        change: the change.
+        text: writes its size.
+
+    Returns:
+        The text.
+    """
+    if not change:
+        return "0"
+    return f"{'+' if change > 0 else '−' if change < 0 else ''}{text(abs(change))}"
 
 
 def ratio(value: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 __all__ = ["fold", "pattern"]
@@ -12,6 +13,7 @@ _Row = TypeVar("_Row")
 _LAYER = re.compile(r"(^|[._/\[])([a-zA-Z_]*?)([0-9]+)(?=[._/\]])")
 
 
+@lru_cache(maxsize=1 << 15)
 def pattern(name: str) -> str:
     """A name without the numbers of its layers.
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from .extras import need
 
-__all__ = ["Table", "amount"]
+__all__ = ["Table"]
 
 
 class Table:
@@ -70,18 +70,3 @@ def _text(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return str(value)
-
-
-def amount(size: float) -> str:
-    """Bytes in the unit that leaves one to three digits before the point.
-
-    Args:
-        size: bytes.
-
-    Returns:
-        The text, in MB, kB or bytes.
-    """
-    for unit, scale in (("MB", 1e6), ("kB", 1e3)):
-        if size >= scale:
-            return f"{size / scale:,.1f} {unit}"
-    return f"{size:,.0f} bytes"

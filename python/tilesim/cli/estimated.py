@@ -18,7 +18,7 @@ __all__ = ["TAKEN", "run_estimate"]
 TAKEN = frozenset(
     (
         *("model", "machine", "batch", "context", "phase", "dtype", "passes", "quantize_"),
-        *("json_", "report", "quiet", "advice", "everything"),
+        *("json_", "report", "baseline", "quiet", "advice", "everything"),
     )
 )
 """Parameters of `run` that mean something without a simulation."""

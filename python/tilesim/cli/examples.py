@@ -33,7 +33,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "calibrate": ("tilesim calibrate measurements.csv --device h100 --save profile.json",),
     "why": (
         "tilesim why bert-base attention.self --machine tpu-v3",
-        "tilesim why run.json intermediate.dense",
+        "tilesim why run.json intermediate.dense --html why.html",
     ),
     "compare": (
         "tilesim compare mlp --machine tpu-v3 --machine tpu-v4",
@@ -41,7 +41,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "tilesim compare old.json new.json --html diff.html",
     ),
     "check": ("tilesim check new.json --against old.json --tolerance 2%",),
-    "open": ("tilesim open new.json --no-browser -o new.html",),
+    "open": ("tilesim open new.json --no-browser -o new.html", "tilesim open new.json --baseline old.json"),
     "doctor": ("tilesim doctor",),
     "machine list": ("tilesim machine list",),
     "machine show": ("tilesim machine show tpu-v3",),

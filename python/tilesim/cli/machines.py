@@ -10,7 +10,6 @@ import typer
 from .. import models
 from ..base import figures
 from ..base.errors import user_error
-from ..base.table import amount
 from ..machine.machine import Machine
 from ..machine.settings import section
 from ..machine.target import machines
@@ -145,7 +144,7 @@ def model_show(
     count = sum(len(graph.operations(one)) for one in graph.functions)
     rows = [
         ["other arithmetic", f"{other / 1e9:,.3f} GFLOP"],
-        ["compulsory bytes", f"{amount(size)} ({flops['matrix'] / max(1, size):,.1f} FLOPs per byte)"],
+        ["compulsory bytes", f"{figures.size(size)} ({flops['matrix'] / max(1, size):,.1f} FLOPs per byte)"],
         ["operations", f"{count:,} in {len(graph.functions)} functions"],
     ]
     for title, ends in (("inputs", graph.inputs), ("outputs", graph.outputs)):

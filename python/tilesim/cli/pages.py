@@ -21,6 +21,7 @@ __all__ = ["register"]
 def open_command(
     result: Annotated[str, typer.Argument(help="File that --json wrote, or Result.save.")],
     browser: Annotated[bool, typer.Option(help="Open the page; else only write it.")] = True,
+    baseline: Annotated[str | None, typer.Option(help="Another saved result to compare with.")] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="Where the page is written; a temporary file if not given.")
     ] = None,
@@ -30,9 +31,10 @@ def open_command(
         check_writable(output)
     with step(f"reading {result}"):
         found = Result.load(result)
+        other = Result.load(baseline) if baseline is not None else None
     target = output or os.path.join(tempfile.mkdtemp(prefix="tilesim-"), f"{Path(result).stem}.html")
     with step("writing the page"):
-        found.report(target)
+        found.report(target, baseline=other)
     typer.echo(target)
     if browser and not webbrowser.open(Path(target).resolve().as_uri()):
         typer.echo("No browser was found: open that file in one.", err=True)

@@ -28,7 +28,7 @@ from .examples import epilog
 from .explained import asked_for, show_both, show_explained
 from .load import load
 from .options import CHECK, COMPILE, MACHINE, OUTPUT, WORKLOAD, All, Batch, Context, Dtype, Model, Phase
-from .output import Output
+from .output import Output, baseline_of
 from .screen import say
 from .show import step, verified
 
@@ -287,6 +287,9 @@ def run(
     report: Annotated[
         str | None, typer.Option(help="Write a page of pictures and tables (HTML).", rich_help_panel=OUTPUT)
     ] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="--report compares with this saved result.", rich_help_panel=OUTPUT)
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the headline only.", rich_help_panel=OUTPUT)] = False,
     everything: All = False,
     advice: Annotated[
@@ -319,7 +322,7 @@ def run(
             loaded = quantize(loaded, quantize_, sample(loaded, seed=seed) if accuracy_ else None)
     own = loaded.machine if isinstance(loaded, Program) else None
     named = load_target(machine or own or "tpu-v3")
-    out = Output(json_, report, quiet, advice, everything)
+    out = Output(json_, report, quiet, advice, everything, baseline_of(baseline, report))
     if isinstance(named, Device):
         run_estimate(given, wide, named, out, quantize_)
         return

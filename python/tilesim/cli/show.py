@@ -162,11 +162,14 @@ def _proposals(result: Result) -> Iterator[Advice]:
     yield from one_by_one() if one_by_one else result.explain()
 
 
-def advise(result: Result) -> None:
+def advise(result: Result) -> list[Advice]:
     """Tries what would help, then prints the best; on a terminal the best so far while it tries.
 
     Args:
         result: of a simulation or an estimate.
+
+    Returns:
+        All that was tried, the fastest first.
     """
     found: list[Advice] = []
     with step("what would help: trying changes") as trying:
@@ -175,6 +178,7 @@ def advise(result: Result) -> None:
             best = max(found, key=lambda advice: advice.gain)
             trying.at(len(found), part=f"best so far {best!r}" if best.gain >= WORTH else "")
     say(["", *advice_lines(found)])
+    return sorted(found, key=lambda one: one.cycles)
 
 
 def advice_lines(found: Sequence[Any]) -> list[str]:

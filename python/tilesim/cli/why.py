@@ -9,7 +9,7 @@ import typer
 
 from ..analytic.estimate import estimate
 from ..base.errors import user_error
-from ..base.files import parse_json, read_text
+from ..base.files import check_writable, parse_json, read_text
 from ..graph import Graph
 from ..machine.device import Device
 from ..machine.machine import Machine
@@ -62,9 +62,13 @@ def why_command(
     alternatives: Annotated[
         bool, typer.Option(help="Simulate other mappings, lowerings, layouts and fusion: some seconds.")
     ] = True,
+    html: Annotated[str | None, typer.Option(help="Write a page of the answer.")] = None,
     json_: Annotated[str | None, typer.Option("--json", help="Write the answer; - for standard output.")] = None,
 ) -> None:
     """Why an operation takes so long: its bound, each term between bound and time, and what would change it."""
+    for path in (html, json_):
+        if path and path != "-":
+            check_writable(path)
     result = _stored(model)
     given = {"mapping": mapping, "fuse": fuse, "lowering": lowering}
     options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
@@ -84,9 +88,12 @@ def why_command(
             result = simulate(program, target, memory=memory)
     with step("looking at its intervals"):
         found = why(result, operation)
-    if json_ is None:
+    aloud = json_ != "-" and (json_ is None or html is not None)
+    if aloud:
         say(lines_of(found.answer, room(120)))
-    rows = _told(found, json_ is None) if alternatives else []
+    rows = _told(found, aloud) if alternatives else []
+    if html is not None:
+        found.report(html, alternatives=alternatives)
     if json_ is not None:
         write({**found.answer, **({"alternatives": rows} if alternatives else {})}, json_)
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["LEAST_GAIN", "Advice", "Advices", "change_text", "changes_to_try"]
+__all__ = ["LEAST_GAIN", "Advice", "Advices", "Stored", "change_text", "changes_to_try"]
 
 # What advice tries: settings that are doubled, with their largest value, and costs that are taken away.
 DOUBLED: dict[str, float] = {
@@ -107,6 +107,11 @@ class Advice:
         self.change, self.cycles, self.before, self.kind = change, cycles, before, kind
 
     @property
+    def text(self) -> str:
+        """The change as people read it."""
+        return change_text(self.change)
+
+    @property
     def gain(self) -> float:
         """Speed-up: time before divided by time after; below 1 for a change that slows."""
         return 1.0 if self.cycles == self.before else self.before / max(1, self.cycles)
@@ -120,7 +125,28 @@ class Advice:
         """The change and its measured gain, or loss."""
         gain = self.gain
         speed = f"{gain:.2f} times faster" if gain >= 1 else f"{1 / gain:.2f} times slower" if gain else "slower"
-        return f"{change_text(self.change)}: {speed} ({self.cycles:,} cycles)"
+        return f"{self.text}: {speed} ({self.cycles:,} cycles)"
+
+
+class Stored(Advice):
+    """One change as a file tells of it: its text is known, not its values."""
+
+    def __init__(self, text: str, cycles: int, before: int, kind: str) -> None:
+        """Holds the outcome of one change.
+
+        Args:
+            text: the change.
+            cycles: with it.
+            before: without.
+            kind: as of `Advice`.
+        """
+        super().__init__({}, cycles, before, kind)
+        self._text = text
+
+    @property
+    def text(self) -> str:
+        """The change as people read it."""
+        return self._text
 
 
 class Advices(list[Advice]):

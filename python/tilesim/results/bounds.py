@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base.table import Table, amount
+from ..base.figures import size
+from ..base.table import Table
 
 __all__ = ["Bound"]
 
@@ -99,7 +100,7 @@ class Bound:
         """What the bound is made of, in a sentence."""
         kept = self.data["capacity_bytes"] > self.data["compulsory_bytes"]
         moved = "products of which so little fits on the chip" if kept else "inputs, weights and outputs once"
-        text = f"{amount(self.bytes)}: {moved}"
+        text = f"{size(self.bytes)}: {moved}"
         if self.part == "none":
             return f"{text}; nothing takes time"
         return f"{text}; {self.seconds * 1e3:.4g} ms of the {_PARTS[self.part]}"

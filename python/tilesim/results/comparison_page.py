@@ -1,29 +1,27 @@
-"""A comparison as text, in a notebook, and as one HTML page with tables and bars."""
+"""A comparison as text, in a notebook, and as one HTML page, of the elements that all pages have."""
 
 from __future__ import annotations
 
 import textwrap
-from html import escape
 from typing import Any
 
 from ..base import figures, palette
+from ..base.view import Bar, Bars, Column, Notes, Rows, Section, document, fragment
 
-__all__ = ["page", "picture", "text"]
+__all__ = ["differences_table", "page", "picture", "text", "totals_table"]
 
 _SHOWN = 20  # operations in a text
 _PICTURE = 16  # operations in a notebook
 _PAGE = 2000  # of a page
 _SETTINGS = 8  # what differs, in a text
 _NAME = 14  # characters of a name at least
-_BAR = 260
+_NEVER = 10**9  # rows from which on a short table would sort and filter
+_NOTHING = ["Nothing was approximated."]
 
 
 def _signed(value: float, unit: str) -> str:
     """A difference with its sign."""
-    if not value:
-        return "0"
-    shown = figures.duration(abs(value)) if unit == "s" else figures.count(abs(value))
-    return f"{'+' if value > 0 else '−'}{shown}"
+    return figures.signed(value, figures.duration if unit == "s" else figures.count)
 
 
 def _plain(value: float, unit: str) -> str:
@@ -35,7 +33,7 @@ def _change(row: dict[str, Any], letter: str) -> str:
     if not row["a"]:
         return "new" if row[letter] else "0.0 %"
     share = row[letter] / row["a"] - 1
-    return f"{'+' if share > 0 else '−' if share < 0 else ''}{figures.percent(abs(share))}"
+    return figures.signed(share, figures.percent) if share else "0.0 %"
 
 
 def _total_cell(figure: str, value: Any) -> str:
@@ -167,66 +165,87 @@ def _sums(comparison: Any, rows: list[dict[str, Any]]) -> str:
     return ", ".join(told) + ("" if comparison.unit == "s" else " cycles")
 
 
-def _table(cells: list[list[str]], extra: list[str] | None = None) -> str:
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in cells[0]) + ("<th></th>" if extra else "")
-    body = "".join(
-        "<tr>"
-        + "".join(f'<td title="{escape(cell)}">{escape(figures.short(cell, 60))}</td>' for cell in row[:1])
-        + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-        + (f"<td>{extra[i]}</td>" if extra else "")
-        + "</tr>"
-        for i, row in enumerate(cells[1:])
-    )
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+def _forms(comparison: Any) -> str:
+    return "duration" if comparison.unit == "s" else "count"
 
 
-def _bars(comparison: Any, rows: list[dict[str, Any]]) -> list[str]:
-    """For each row one thin bar per result, all on one scale."""
-    most = max((row[letter] for row in rows for letter in comparison.letters), default=0) or 1
-    return [_bar(comparison, row, most) for row in rows]
+def totals_table(comparison: Any, name: str) -> Rows:
+    """Totals side by side.
+
+    Args:
+        comparison: what to show.
+        name: of the table in the page.
+
+    Returns:
+        A row for each figure.
+    """
+    head, *lines = _totals(comparison)
+    keys = ["figure", *head[1:]]
+    rows = [dict(zip(keys, line, strict=True)) for line in lines]
+    return Rows(name, [Column(key, key, "text") for key in keys], rows, what="figures", most=20, least=_NEVER)
 
 
-def _bar(comparison: Any, row: dict[str, Any], most: float) -> str:
-    high = 7
-    parts = []
-    for i, letter in enumerate(comparison.letters):
-        colour = palette.SERIES[i % len(palette.SERIES)]
-        tip = escape(f"{comparison.called(i)}: {figures.amount_of(row[letter], comparison.unit)}")
-        wide = _BAR * row[letter] / most
-        parts.append(f'<rect y="{i * high}" width="{wide:.1f}" height="{high - 1}" fill="{colour}"><title>{tip}</title>'
-                     "</rect>")  # fmt: skip
-    tall = high * len(comparison.letters)
-    return f'<svg viewBox="0 0 {_BAR} {tall}" width="{_BAR}" height="{tall}" role="img">{"".join(parts)}</svg>'
+def differences_table(comparison: Any, name: str) -> Rows | None:
+    """What differs beside the times.
+
+    Args:
+        comparison: what to show.
+        name: of the table in the page.
+
+    Returns:
+        A row for each setting, version or option; none where nothing differs.
+    """
+    rows = comparison.differences().rows
+    columns = [Column("what", "what differs", "text")]
+    columns += [Column(letter, comparison.called(i), "text") for i, letter in enumerate(comparison.letters)]
+    plain = [{key: str(value) or "–" for key, value in row.items()} for row in rows]
+    return Rows(name, columns, plain, what="differences", most=12) if rows else None
 
 
-def _legend(comparison: Any) -> str:
-    parts = []
-    for i in range(len(comparison.letters)):
-        colour = palette.SERIES[i % len(palette.SERIES)]
-        square = f'<svg width="12" height="12"><rect width="12" height="12" fill="{colour}"/></svg>'
-        parts.append(f'<span class="key">{square} {escape(comparison.called(i))}</span>')
-    return f"<p>{' '.join(parts)}</p>"
+def _bars(comparison: Any, rows: list[dict[str, Any]]) -> Bars:
+    """For each operation a bar of each result, all on one scale."""
+    called = [comparison.called(i) for i in range(len(comparison.letters))]
+    colours = {name: palette.SERIES[i % len(palette.SERIES)] for i, name in enumerate(called)}
+    bars = []
+    for row in rows:
+        for i, letter in enumerate(comparison.letters):
+            said = _plain(row[letter], comparison.unit)
+            if i:
+                difference = row[comparison.column("difference", letter)]
+                said += f"  ({_signed(difference, comparison.unit)}, {_change(row, letter)})"
+            bars.append(Bar(_title(row) if i == 0 else "", {called[i]: row[letter]}, said))
+    return Bars(bars, colours, _forms(comparison))
 
 
-def _headlines(comparison: Any) -> str:
-    return "".join(f"<p><b>{escape(line)}</b></p>" for line in comparison.headline().splitlines())
-
-
-def _shown(comparison: Any, most: int) -> str:
-    """The table of operations with bars, and what it leaves out."""
+def _rows_of_page(comparison: Any) -> tuple[list[dict[str, Any]], str]:
+    """Rows that a page holds, each kernel by itself where they are few, and what it leaves out."""
+    rows = comparison.operations().rows
+    if len(rows) <= _PAGE:
+        return rows, ""
     rows = comparison.folded()
-    shown, left = rows[:most], rows[most:]
-    html = _legend(comparison) + _table(_operations(comparison, shown), _bars(comparison, shown))
-    return html + (f"<p>and {len(left):,} more: {escape(_sums(comparison, left))}</p>" if left else "")
+    left = rows[_PAGE:]
+    return rows[:_PAGE], f"and {len(left):,} more: {_sums(comparison, left)}" if left else ""
 
 
-_STYLE = (
-    ".tilesim-compare{font:14px/1.4 system-ui,sans-serif}.tilesim-compare table{border-collapse:collapse}"
-    ".tilesim-compare td,.tilesim-compare th{padding:2px 10px;text-align:right;white-space:nowrap;"
-    "font-variant-numeric:tabular-nums}.tilesim-compare td:first-child,.tilesim-compare th:first-child{text-align:left}"
-    ".tilesim-compare tbody tr:nth-child(even){background:rgba(128,128,128,.12)}"
-    ".tilesim-compare .wide{overflow-x:auto}.tilesim-compare .key{margin-right:1.5em;white-space:nowrap}"
-)
+def _table(comparison: Any) -> tuple[Rows, str]:
+    rows, left = _rows_of_page(comparison)
+    form = _forms(comparison)
+    columns = [Column("operation", "operation", "text"), Column("a", comparison.called(0), form)]
+    for i, letter in enumerate(comparison.letters[1:], 1):
+        difference = comparison.column("difference", letter)
+        columns += [
+            Column(letter, comparison.called(i), form),
+            Column(difference, f"{letter} − a", f"+{form}"),
+            Column(f"change_{letter}", "change", "+percent", (difference, "a", 1.0)),
+        ]
+        if len(comparison.results) == 2:
+            columns.append(Column("share", "share", "percent"))
+    columns += [
+        Column(f"bound_{letter}", f"{letter} bound by", "text", shown=i < 2) for i, letter in
+        enumerate(comparison.letters)
+    ]  # fmt: skip
+    hint = "Shares are of the difference of the totals." if len(comparison.results) == 2 else ""
+    return Rows("operations", columns, rows, "operation", most=_PICTURE, what="operations", hint=hint, least=2), left
 
 
 def picture(comparison: Any) -> str:
@@ -238,13 +257,16 @@ def picture(comparison: Any) -> str:
     Returns:
         HTML: headline, totals, the operations that differ most with a bar for each result.
     """
-    body = _headlines(comparison) + _table(_totals(comparison)) + _shown(comparison, _PICTURE)
-    notes = "".join(f"<p>{escape(note)}</p>" for note in comparison.notes)
-    return f'<style>{_STYLE}</style><div class="tilesim-compare">{body}{notes}</div>'
+    rows = comparison.folded()
+    left = rows[_PICTURE:]
+    said = [f"and {len(left):,} more: {_sums(comparison, left)}"] if left else []
+    parts: list[Any] = [Notes(comparison.headline().splitlines()), totals_table(comparison, "totals")]
+    parts += [_bars(comparison, rows[:_PICTURE]), Notes([*said, *comparison.notes])]
+    return fragment("", [Section("", parts)])
 
 
 def page(comparison: Any) -> str:
-    """A whole document that opens in any browser and loads nothing.
+    """A whole document that opens in any browser and loads nothing: its tables sort, filter and fold.
 
     Args:
         comparison: what to show.
@@ -252,28 +274,18 @@ def page(comparison: Any) -> str:
     Returns:
         The HTML text.
     """
-    title = escape(" · ".join(comparison.called(i) for i in range(len(comparison.results))))
-    differ = [["", *comparison.letters]]
-    differ += [
-        [str(row["what"]), *(str(row[letter]) or "–" for letter in comparison.letters)]
-        for row in comparison.differences().rows
+    title = " · ".join(comparison.called(i) for i in range(len(comparison.results)))
+    table, left = _table(comparison)
+    sections = [
+        Section("", [Notes(comparison.headline().splitlines()), totals_table(comparison, "totals")]),
+        Section("", [Notes(comparison.notes)] if comparison.notes else []),
+        Section("Where the difference lies", [_bars(comparison, comparison.folded()[:_PICTURE])], "difference"),
+        Section("Operations", [table, *([Notes([left])] if left else [])], "operations"),
     ]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in comparison.notes)
-    modelled = "".join(
-        f"<h3>{escape(comparison.called(i))}</h3><ul>"
-        + "".join(f"<li>{escape(line)}</li>" for line in result.approximations)
-        + "</ul>"
+    if (differ := differences_table(comparison, "differences")) is not None:
+        sections.append(Section("What differs", [differ], "differs"))
+    sections += [
+        Section(f"How {comparison.called(i)} was modelled", [Notes(result.approximations or _NOTHING)], f"modelled-{i}")
         for i, result in enumerate(comparison.results)
-    )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}</title><style>:root{{color-scheme:light dark}}"
-        "body{max-width:1100px;margin:1.5em auto;padding:0 1em;overflow-wrap:anywhere}"
-        f"{_STYLE}</style></head>"
-        f'<body class="tilesim-compare"><h1>{title}</h1>{_headlines(comparison)}{_table(_totals(comparison))}'
-        + (f"<ul>{notes}</ul>" if notes else "")
-        + f"<h2>Operations</h2>{_shown(comparison, _PAGE)}"
-        + (f"<h2>What differs</h2>{_table(differ)}" if len(differ) > 1 else "")
-        + f"<h2>What was modelled and how</h2>{modelled}</body></html>\n"
-    )
+    ]
+    return document(title, [one for one in sections if one.parts], "")

@@ -8,7 +8,41 @@ from typing import Any
 
 from ..results.rates import Rates
 
-__all__ = ["Facts"]
+__all__ = ["Counts", "Facts"]
+
+
+class Counts:
+    """What a result counted, by operation: made once, for the facts of any number of them."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        """Reads the counts.
+
+        Args:
+            data: JSON form of the result.
+        """
+        self.items: set[tuple[str, str]] = set()
+        self._of: dict[str, dict[tuple[str, str], float]] = {}
+        for count in data.get("counts", ()):
+            item = (count["part"], count["item"])
+            self.items.add(item)
+            for name, number in count["operations"]:
+                own = self._of.setdefault(name, {})
+                own[item] = own.get(item, 0.0) + number
+
+    def of(self, names: Sequence[str]) -> dict[tuple[str, str], float]:
+        """Sums over operations.
+
+        Args:
+            names: of kernels.
+
+        Returns:
+            Numbers by part and item.
+        """
+        found: dict[tuple[str, str], float] = {}
+        for name in dict.fromkeys(names):
+            for item, number in self._of.get(name, {}).items():
+                found[item] = found.get(item, 0.0) + number
+        return found
 
 
 @dataclass
@@ -36,11 +70,11 @@ class Facts:
     dtype: str = ""
 
     @classmethod
-    def of(cls, data: Mapping[str, Any], rows: Sequence[dict[str, Any]]) -> Facts:
+    def of(cls, counts: Counts, rows: Sequence[dict[str, Any]]) -> Facts:
         """Sums over kernels.
 
         Args:
-            data: JSON form of the result.
+            counts: of the result.
             rows: of its operations.
 
         Returns:
@@ -59,13 +93,9 @@ class Facts:
             own.vector_operations += row["vector_operations"]
             own.asked_bytes += row["load_bytes"] + row["store_bytes"]
         own.bytes = own.asked_bytes
-        items: dict[tuple[str, str], float] = {}
-        names = set(own.names)
-        for count in data.get("counts", ()):
-            mine = sum(number for name, number in count["operations"] if name in names)
-            items[count["part"], count["item"]] = items.get((count["part"], count["item"]), 0.0) + mine
+        items = counts.of(own.names)
         own.padded_multiply_adds = items.get(("arrays", "padded multiply-adds"), 0.0)
-        if ("cache", "cache bytes") in items:
+        if ("cache", "cache bytes") in counts.items:
             own.bytes = items.get(("memory", "memory bytes"), 0.0)
         else:
             own.padded_bytes = min(own.bytes, items.get(("memory", "padded memory bytes"), 0.0))
@@ -88,4 +118,34 @@ class Facts:
             "memory": self.least_bytes / rates.memory if rates.memory else 0.0,
             "array": self.multiply_adds / peak if peak else 0.0,
             "vector": self.vector_operations / rates.vector if rates.vector else 0.0,
+        }
+
+    def point(self, rates: Rates) -> dict[str, Any]:
+        """The place on the roofline.
+
+        Args:
+            rates: of the machine.
+
+        Returns:
+            As `Why.roofline` has it.
+        """
+        products = self.multiply_adds > 0
+        flops = 2 * self.multiply_adds if products else self.vector_operations
+        peak = (2 * rates.multiply_adds(self.dtype) if products else rates.vector) * rates.hertz
+        moved = self.bytes + self.padded_bytes
+        seconds = max(self.cycles, self.spanned) / rates.hertz
+        bandwidth = rates.memory * rates.hertz
+        intensity = flops / moved if moved else None
+        return {
+            "flops": flops,
+            "of": "multiply-adds" if products else "vector operations",
+            "bytes": moved,
+            "intensity": intensity,
+            "attained_flops_per_second": flops / seconds if seconds else 0.0,
+            "attained_bytes_per_second": moved / seconds if seconds else 0.0,
+            "peak_flops_per_second": peak,
+            "peak_bytes_per_second": bandwidth,
+            "ceiling_flops_per_second": peak
+            if intensity is None or not bandwidth
+            else min(peak, intensity * bandwidth),
         }

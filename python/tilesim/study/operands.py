@@ -32,7 +32,6 @@ class Operands:
             program: JSON form of a tile program.
         """
         form = json.loads(program)
-        self._form = form
         self._tensors = {row["name"]: row for row in form["tensors"]}
         self._given: dict[str, str] = {}  # of a function's tensors those of its first call that lie in memory
         bodies = [("", form["do"]), *((one["name"], one["do"]) for one in form.get("functions", ()))]
@@ -49,6 +48,16 @@ class Operands:
         for name, body in bodies:
             for kernel, statement, trips in _walk(body, float(form.get("cores", 1))):
                 self._note(self._uses.setdefault((name, kernel), Use()), statement, trips)
+        self._scoped: dict[str, list[Mapping[str, Any]]] = {}  # the outermost scopes of each name
+        for _, body in bodies:
+            for statement in _scopes(body):
+                self._scoped.setdefault(str(statement["scope"]), []).append(statement)
+        self._places: dict[str, list[str]] = {}  # functions of each kernel
+        self._readers: dict[tuple[str, str], set[str]] = {}  # kernels that read a tensor in a function
+        for (function, kernel), use in self._uses.items():
+            self._places.setdefault(kernel, []).append(function)
+            for tensor in use.reads:
+                self._readers.setdefault((function, tensor), set()).add(kernel)
 
     def _on_chip(self, name: str) -> bool:
         return bool(self._tensors.get(name, {}).get("level") == "scratchpad")
@@ -93,9 +102,7 @@ class Operands:
             The dtype that all of them have; empty where they differ or nothing is multiplied.
         """
         found: set[str] = set()
-        wanted = set(kernels)
-        bodies = [self._form["do"], *(one["do"] for one in self._form.get("functions", ()))]
-        for kernel in (one for body in bodies for one in _scopes(body) if one["scope"] in wanted):
+        for kernel in (one for name in dict.fromkeys(kernels) for one in self._scoped.get(name, ())):
             buffers: dict[str, dict[str, Any]] = {}
             _inside(kernel, {}, buffers)
             for operand in _multiplied(kernel):
@@ -112,15 +119,13 @@ class Operands:
             Rows with kernel, loops (name and trips, outer to inner; trips is a text where data or other loops decide)
             and buffers (name, dtype, elements, depth, and the tile that they hold).
         """
-        wanted, found = set(kernels), []
-        bodies = [self._form["do"], *(one["do"] for one in self._form.get("functions", ()))]
-        for statement in (one for body in bodies for one in _scopes(body)):
-            if statement["scope"] in wanted:
-                loops: dict[str, Any] = {}
-                buffers: dict[str, dict[str, Any]] = {}
-                _inside(statement, loops, buffers)
-                rows = [{"loop": name, "trips": trips} for name, trips in loops.items()]
-                found.append({"kernel": statement["scope"], "loops": rows, "buffers": list(buffers.values())})
+        found = []
+        for statement in (one for name in dict.fromkeys(kernels) for one in self._scoped.get(name, ())):
+            loops: dict[str, Any] = {}
+            buffers: dict[str, dict[str, Any]] = {}
+            _inside(statement, loops, buffers)
+            rows = [{"loop": name, "trips": trips} for name, trips in loops.items()]
+            found.append({"kernel": statement["scope"], "loops": rows, "buffers": list(buffers.values())})
         return found
 
     def least(self, kernels: Sequence[tuple[str, int]]) -> tuple[float, float]:
@@ -135,13 +140,12 @@ class Operands:
         """
         runs = dict(kernels)
         outer = inner = 0.0
-        for function in {function for function, kernel in self._uses if kernel in runs}:
-            own = {k: use for (f, k), use in self._uses.items() if f == function and k in runs}
-            others = [use for (f, k), use in self._uses.items() if f == function and k not in runs]
+        for function in dict.fromkeys(function for kernel in runs for function in self._places.get(kernel, ())):
+            own = {kernel: use for kernel in runs if (use := self._uses.get((function, kernel))) is not None}
             written = {name for use in own.values() for name in use.writes}
             read = {name for use in own.values() for name in use.reads}
             kept = {name for name in written & read if name not in self._lasting}
-            kept -= {name for use in others for name in use.reads}
+            kept = {name for name in kept if self._readers[function, name] <= runs.keys()}
             for table in ("reads", "writes"):
                 largest: dict[str, float] = {}
                 for kernel, use in own.items():

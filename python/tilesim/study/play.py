@@ -16,7 +16,7 @@ from ..machine.settings import SHORT, Setting, find_setting, shown_value
 from ..results.result import Result, Table
 from ..timing.options import divided
 from ..timing.simulate import compile, simulate
-from .play_view import page
+from .page.play import page
 
 __all__ = ["Play", "play"]
 
@@ -160,7 +160,7 @@ class Play:
         Returns:
             A fragment of HTML.
         """
-        return page(self.graph, self.machine, self.before, self.result, self.error, self.took)
+        return page(self.before, self.result, self.error, self.took)
 
     def widget(self) -> Any:
         """Sliders beside the picture.

@@ -44,6 +44,12 @@ def busy(intervals: Cycles) -> int:
     return int(np.diff(grid)[covered(intervals, grid)].sum())
 
 
+def _by_label(labels: Cycles, number: int) -> list[Cycles]:
+    """The places of each label, rising."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.searchsorted(labels[order], np.arange(1, number))) if number else []
+
+
 class Spans:
     """Runs of every operation with the stretch of time that is counted as the run's.
 
@@ -69,6 +75,8 @@ class Spans:
                 runs[label] += int(row["count"])
                 cycles[label] += int(row["exclusive"])
         self._windows = self._stretches(runs, cycles)
+        self._own = _by_label(self.intervals[:, 1], len(self.labels))
+        self._stretch = _by_label(self._windows[:, 0], len(self.labels))
 
     def _stretches(self, counts: Sequence[int], exclusive: Mapping[int, int]) -> Cycles:
         """[runs, 3]: label, start and finish of each run's stretch; runs in the order that meets the engine's count."""
@@ -127,8 +135,12 @@ class Spans:
         Returns:
             [n, 2], start and finish, rising.
         """
-        chosen = [self.labels[name] for name in names if name in self.labels]
-        return np.asarray(self._windows[np.isin(self._windows[:, 0], chosen)][:, 1:])
+        return np.asarray(self._windows[self._chosen(self._stretch, names)][:, 1:])
+
+    def _chosen(self, places: Sequence[Cycles], names: Sequence[str]) -> Cycles:
+        """Rows of operations, in their order."""
+        found = [places[self.labels[name]] for name in dict.fromkeys(names) if name in self.labels]
+        return np.sort(np.concatenate(found)) if found else np.zeros(0, np.int64)
 
     def work(self, names: Sequence[str]) -> dict[tuple[int, str], list[Cycles]]:
         """Intervals in which units worked for operations.
@@ -139,8 +151,7 @@ class Spans:
         Returns:
             By core and sort of unit: for each of its units [n, 2], start and finish.
         """
-        chosen = [self.labels[name] for name in names if name in self.labels]
-        own = self.intervals[np.isin(self.intervals[:, 1], chosen)]
+        own = self.intervals[self._chosen(self._own, names)]
         found: dict[tuple[int, str], list[Cycles]] = {}
         for unit in np.unique(own[:, 0]).tolist():
             row = self.units[unit]

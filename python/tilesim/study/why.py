@@ -4,46 +4,26 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from ..analytic.estimate import Estimate
-from ..analytic.schemes import scheme
 from ..base.checked import checked, checked_class
-from ..base.files import writing
+from ..base.files import check_writable, writing
 from ..base.table import Table
-from ..program.mixed import MixedProgram
 from ..results.advice import change_text
-from ..results.rates import Rates
 from ..results.result import ASKED, Result
-from ..timing.again import Again
 from .alternatives import LARGEST, offers, simulated, tuned
-from .facts import Facts
-from .operands import Operands
-from .origins import Chosen, chosen
-from .spans import Spans
+from .ground import RECORDED, Ground
+from .origins import chosen
+from .page.reasons import reasons
+from .page.why import page, picture
 from .terms import terms_of
-from .why_text import html_of, lines_of
+from .why_text import lines_of
 
 __all__ = ["Why", "why"]
 
 SCHEMA, VERSION = "tilesim.why", 1
-RECORDED = 1_000_000
-"""Tile operations up to which a run is simulated once more with its intervals."""
-
-_MEASURED = (
-    "Each instant of the time that is counted as the operation's belongs to one state of each core, from the recorded "
-    "intervals: the bounding part works, then other units, then transfers. The bounding part's work is divided by what "
-    "it counts (useful, padded, moved again). While units wait for data, padding, values between kernels, repeated "
-    "reads and the port are charged first, at the rate of memory and port; the rest is the wait."
-)
-_COUNTED = (
-    "From the counters of the operation alone: the work of the part that bounds, divided by what it counts, and "
-    "launches. Other units and waits are one term: intervals tell them apart, which {reason}."
-)
-
-_CLOSED = "A closed form, not a simulation: peak and launch are known, the rest is one term; `Estimate.terms` has more."
 
 
 @checked_class()
@@ -64,65 +44,14 @@ class Why:
         """
         self.result, self.name = result, name
         found = chosen(result.data, name)
-        again = result._again if isinstance(result._again, Again) else None
-        self._again = again
-        self._rates = Rates(result.data)
-        self._facts = Facts.of(result.data, found.rows)
-        self._operands = self._of_program(again, found)
-        if result.data["source"] != "engine":  # what caches answered does not reach the memory
-            busy = sum(row["memory_busy"] for row in found.rows)
-            self._facts.least_bytes = min(self._facts.bytes, busy * self._rates.memory)
-            self._facts.dtype = self._multiplied(found)
-        spans, reason = self._spans(intervals)
-        self.attribution = _MEASURED if spans is not None else _COUNTED.format(reason=reason)
-        if result.data["source"] != "engine":
-            self.attribution = _CLOSED
-        elif self._operands is None:
-            self.attribution += " What is moved more than once is not known without the program: the bound counts all."
+        ground = Ground(result)
+        self._again, self._operands, self._rates = ground.again, ground.operands, ground.rates
+        self._facts = ground.facts(found.rows)
+        spans, reason = ground.spans(intervals)
+        self.attribution = ground.attribution(spans is not None, reason)
         rows, self.bound = terms_of(self._facts, self._rates, result.data, spans)
         self.terms = Table(rows)
         self.note = found.note
-
-    def _multiplied(self, found: Chosen) -> str:
-        """The dtype that a device multiplies these operations in; empty where they differ, or of a stored result."""
-        if not isinstance(self.result, Estimate):
-            return ""
-        names = {row["name"] for row in found.rows}
-        schemes = {row["scheme"] for row in self.result.terms().rows if row["operation"] in names and row["scheme"]}
-        dtypes = {scheme(one).arithmetic for one in schemes}
-        return dtypes.pop() if len(dtypes) == 1 else ""
-
-    def _of_program(self, again: Again | None, found: Chosen) -> Operands | None:
-        """Operands of the kernels, with the bytes that they move at least."""
-        if again is None or isinstance(again.program, MixedProgram):
-            return None
-        if "operands" not in again.known:
-            again.known["operands"] = Operands(again.program.core.to_json())
-        operands: Operands = again.known["operands"]
-        facts = self._facts
-        least, inner = operands.least([(row["name"], int(row["count"])) for row in found.rows])
-        facts.least_bytes, facts.inner_bytes = min(facts.bytes, least), inner
-        facts.least_known = True
-        facts.dtype = operands.dtype([row["name"] for row in found.rows])
-        return operands
-
-    def _spans(self, intervals: bool) -> tuple[Spans | None, str]:
-        """The recorded intervals, or why there are none."""
-        data = self.result.data
-        if not data.get("intervals") and intervals and self._again is not None:
-            if data["tile_operations"] > RECORDED:
-                return None, f"a run of more than {RECORDED:,} tile operations is not recorded for"
-            if "spans" not in self._again.known:
-                recorded = self._again.recorded().data
-                whole = recorded["cycles"] == data["cycles"] and not recorded["intervals_dropped"]
-                self._again.known["spans"] = Spans(recorded) if whole and recorded["intervals"] else None
-            found: Spans | None = self._again.known["spans"]
-            return found, "the result cannot be had with"
-        if not data.get("intervals"):
-            return None, "the result has none of"
-        if data["intervals_dropped"] or data.get("jobs"):
-            return None, "the result has in part" if data["intervals_dropped"] else "several jobs share"
-        return Spans(data), ""
 
     @property
     def cycles(self) -> int:
@@ -167,26 +96,7 @@ class Why:
 
         A multiply-add is 2 FLOP; operations without one count their vector operations, against the vector units' peak.
         """
-        facts, rates = self._facts, self._rates
-        products = facts.multiply_adds > 0
-        flops = 2 * facts.multiply_adds if products else facts.vector_operations
-        peak = (2 * rates.multiply_adds(facts.dtype) if products else rates.vector) * rates.hertz
-        moved = facts.bytes + facts.padded_bytes
-        seconds = self.seconds + self.hidden_cycles / rates.hertz
-        bandwidth = rates.memory * rates.hertz
-        intensity = flops / moved if moved else None
-        ceiling = peak if intensity is None or not bandwidth else min(peak, intensity * bandwidth)
-        return {
-            "flops": flops,
-            "of": "multiply-adds" if products else "vector operations",
-            "bytes": moved,
-            "intensity": intensity,
-            "attained_flops_per_second": flops / seconds if seconds else 0.0,
-            "attained_bytes_per_second": moved / seconds if seconds else 0.0,
-            "peak_flops_per_second": peak,
-            "peak_bytes_per_second": bandwidth,
-            "ceiling_flops_per_second": ceiling,
-        }
+        return self._facts.point(self._rates)
 
     @property
     def can_be_changed(self) -> bool:
@@ -203,6 +113,7 @@ class Why:
             return
         operations = {one for row in self._facts.rows for one in row["operation"]}
         longest = max(self._facts.rows, key=lambda row: row["exclusive"])["name"]
+        told: list[dict[str, Any]] = []
         for change in self._offers(longest):
             row: dict[str, Any] = {"change": change, "what": change_text(change)}
             other = simulated(self._again, change)
@@ -210,7 +121,9 @@ class Why:
                 continue
             own = sum(one["exclusive"] for one in other.data["operations"] if operations & set(one["operation"]))
             gains = [_gain(self.result.cycles, other.cycles), _gain(self.cycles, own)]
-            yield {**row, "cycles": other.cycles, "own_cycles": own, "gain": gains[0], "own_gain": gains[1]}
+            told.append({**row, "cycles": other.cycles, "own_cycles": own, "gain": gains[0], "own_gain": gains[1]})
+            yield told[-1]
+        self.__dict__["alternatives"] = _ranked(told)
 
     def _offers(self, longest: str) -> Iterator[dict[str, Any]]:
         assert self._again is not None
@@ -225,7 +138,7 @@ class Why:
         Rows with change (options of `compile`), what, cycles of the program, own_cycles (of all kernels that have one
         of these operations), gain and own_gain (time before divided by time after). Empty for a result that was stored.
         """
-        return Table(sorted(self.try_alternatives(), key=lambda row: row["cycles"]))
+        return _ranked(self.try_alternatives())
 
     def table(self) -> Table:
         """The terms.
@@ -278,6 +191,21 @@ class Why:
         with writing(path) as file:
             json.dump(self.data, file, indent=1)
 
+    def report(self, path: str | os.PathLike[str], alternatives: bool = True) -> None:
+        """Writes one HTML page that opens in any browser and loads nothing.
+
+        Args:
+            path: file to write.
+            alternatives: simulate other mappings, lowerings, layouts and fusion for it: some seconds.
+
+        Raises:
+            UserError: for a file that cannot be written.
+        """
+        check_writable(path)
+        text = page(self.data if alternatives or "alternatives" in vars(self) else self.answer)
+        with writing(path) as file:
+            file.write(text)
+
     def __str__(self) -> str:
         """The answer as text of at most 80 columns; with alternatives where they take seconds, or were simulated."""
         return "\n".join(lines_of(self._shown))
@@ -287,12 +215,16 @@ class Why:
         return f"<Why {self.name}: {self.cycles:,} cycles, at least {self.bound_cycles:,.0f}>"
 
     def _repr_html_(self) -> str:
-        return html_of(self._shown)
+        return picture(self._shown)
 
     @property
     def _shown(self) -> dict[str, Any]:
         known = "alternatives" in vars(self) or self.result.data["tile_operations"] <= RECORDED
         return self.data if known else self.answer
+
+
+def _ranked(rows: Iterable[dict[str, Any]]) -> Table:
+    return Table(sorted(rows, key=lambda row: int(row["cycles"])))
 
 
 def _gain(before: int, after: int) -> float:
@@ -318,3 +250,4 @@ def why(result: Result, name: str, *, intervals: bool = True) -> Why:
 
 
 ASKED["why"] = why
+ASKED["reasons"] = reasons

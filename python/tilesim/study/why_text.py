@@ -1,15 +1,14 @@
-"""The answer to "why" as plain text and as a simple piece of HTML."""
+"""The answer to "why" as plain text."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from ..base.figures import count, duration, percent, rate, ratio, short, size
 
-__all__ = ["OTHERWISE", "alternative_lines", "html_of", "lines_of"]
+__all__ = ["OTHERWISE", "alternative_lines", "head_lines", "lines_of", "roofline_text", "speed_text", "tiles_text"]
 
 WIDTH = 80
 OTHERWISE = "Simulated otherwise (cycles of these operations; of the program):"
@@ -27,11 +26,11 @@ def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
         Lines that fit.
     """
     terms = [*_terms(data["terms"], width), "", *_wrapped(data["attribution"], width)]
-    lines = [*_head(data, width), "", *terms, "", *_wrapped(_roofline(data["roofline"]), width)]
+    lines = [*head_lines(data, width), "", *terms, "", *_wrapped(roofline_text(data["roofline"]), width)]
     if data["tiles"]:
         lines += ["", "Tiles:"]
         for tiles in data["tiles"][:6]:
-            lines += _wrapped(_tiles(tiles, width), width, "  ")
+            lines += _wrapped(f"{short(tiles['kernel'], width // 2)}: {tiles_text(tiles)}", width, "  ")
         if len(data["tiles"]) > 6:
             lines.append(f"  ... and {len(data['tiles']) - 6:,} more kernels")
     if "alternatives" in data:
@@ -52,14 +51,19 @@ def alternative_lines(row: Mapping[str, Any], width: int = WIDTH) -> list[str]:
         A line, or two where the columns are few.
     """
     pairs = (("own_cycles", "own_gain"), ("cycles", "gain"))
-    numbers = "".join(f"  {count(row[cycles]):>11} {_speed(row[gain]):<13}" for cycles, gain in pairs).rstrip()
+    numbers = "".join(f"  {count(row[cycles]):>11} {speed_text(row[gain]):<13}" for cycles, gain in pairs).rstrip()
     room = width - 2 - 2 * 27
     if room >= 20:
         return [f"  {short(str(row['what']), room):<{room}}{numbers}"]
     return [f"  {short(str(row['what']), width - 2)}", f"  {numbers}"]
 
 
-def _speed(gain: float) -> str:
+def speed_text(gain: float) -> str:
+    """How much faster or slower.
+
+    Args:
+        gain: time before divided by time after.
+    """
     if abs(gain - 1) < 0.005:
         return "as fast"
     return f"{ratio(gain)} faster" if gain > 1 else f"{ratio(1 / gain) if gain > 0 else '∞'} slower"
@@ -71,7 +75,13 @@ def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
     )
 
 
-def _head(data: Mapping[str, Any], width: int) -> list[str]:
+def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
+    """What it is, how long it takes, and what it takes at least.
+
+    Args:
+        data: JSON form of a `Why`.
+        width: columns.
+    """
     lines = [f"{short(data['operation'], width)}"]
     runs = f" in {data['runs']:,} runs" if data["runs"] > 1 else ""
     place = f"{data['program']} on {data['machine']}"
@@ -114,7 +124,12 @@ def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
     return lines
 
 
-def _roofline(point: Mapping[str, Any]) -> str:
+def roofline_text(point: Mapping[str, Any]) -> str:
+    """The place on the roofline.
+
+    Args:
+        point: of `Why.roofline`.
+    """
     attained, ceiling = point["attained_flops_per_second"], point["ceiling_flops_per_second"]
     text = f"Roofline ({point['of']}): {size(point['bytes'])} moved"
     if point["intensity"] is not None:
@@ -126,7 +141,15 @@ def _roofline(point: Mapping[str, Any]) -> str:
     return f"{text} (peaks: {', '.join(peaks)})."
 
 
-def _tiles(tiles: Mapping[str, Any], width: int) -> str:
+def tiles_text(tiles: Mapping[str, Any]) -> str:
+    """How a kernel is cut into tiles.
+
+    Args:
+        tiles: of `Why.tiles`.
+
+    Returns:
+        Its loops and buffers in a line.
+    """
     loops = ", ".join(
         f"{row['loop']} {row['trips'] if isinstance(row['trips'], int) else '(' + str(row['trips']) + ')'}"
         for row in tiles["loops"]
@@ -135,33 +158,4 @@ def _tiles(tiles: Mapping[str, Any], width: int) -> str:
         f"{row['depth']} x {row['name']} {row['dtype']}[{' x '.join(map(str, row['tile'])) or count(row['elements'])}]"
         for row in tiles["buffers"]
     )
-    return f"{short(tiles['kernel'], width // 2)}: loops {loops or 'none'}; buffers {buffers or 'none'}"
-
-
-def html_of(data: Mapping[str, Any]) -> str:
-    """The answer as tables.
-
-    Args:
-        data: JSON form of a `Why`.
-
-    Returns:
-        HTML without styles or scripts of its own.
-    """
-    head = "".join(f"<p>{escape(line)}</p>" for line in _head(data, 10_000))
-    rows = [("term", "cycles", "share", "what it is")]
-    rows += [(row["term"], count(row["cycles"]), percent(row["share"]), row["meaning"]) for row in data["terms"]]
-    found = head + _html_table(rows) + f"<p>{escape(_roofline(data['roofline']))}</p>"
-    others = [("simulated", "own cycles", "", "cycles", "")]
-    for row in data.get("alternatives", ()):
-        others.append(
-            (row["what"], count(row["own_cycles"]), _speed(row["own_gain"]), count(row["cycles"]), _speed(row["gain"]))
-        )
-    return found + (_html_table(others) if len(others) > 1 else "")
-
-
-def _html_table(rows: Sequence[Sequence[str]]) -> str:
-    lines = []
-    for at, row in enumerate(rows):
-        tag = "td" if at else "th"
-        lines.append("<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>")
-    return "<table>" + "".join(lines) + "</table>"
+    return f"loops {loops or 'none'}; buffers {buffers or 'none'}"

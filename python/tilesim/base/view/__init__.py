@@ -8,6 +8,7 @@ tables sort, filter and fold and whose charts zoom.
 from .charts import Boxes, Points, Steps
 from .elements import Bar, Bars, Card, Cards, Column, Notes, Picture, Rows, Section, rows_of
 from .pages import document, fragment
+from .reasons import Reason, Reasons
 
 __all__ = [
     "Bar",
@@ -19,6 +20,8 @@ __all__ = [
     "Notes",
     "Picture",
     "Points",
+    "Reason",
+    "Reasons",
     "Rows",
     "Section",
     "Steps",

@@ -54,6 +54,17 @@ function tips(plot, renderer, lines, policy = "snap_to_data") {
   plot.add_tools(new Bokeh.HoverTool({ renderers: [renderer], tooltips: lines, point_policy: policy }));
 }
 
+// A click on something that stands for rows of a table tells of them, below the chart.
+function pick(part, plot, renderer, source, table, rowsAt) {
+  if (!table) return;
+  renderer.nonselection_glyph = null;
+  plot.add_tools(new Bokeh.TapTool({ renderers: [renderer] }));
+  source.selected.properties.indices.change.connect(() => {
+    const rows = source.selected.indices.length ? rowsAt(source.selected.indices[0]) : [];
+    if (rows.length) table.tell(rows, undefined, document.getElementById(`chart-${part.name}`));
+  });
+}
+
 function points(part, tables) {
   const [[left, right], [low, high]] = part.ranges;
   const plot = figure(part, true, {
@@ -74,8 +85,9 @@ function points(part, tables) {
     ? Array.from({ length: table.data.length }, (_, row) => [x, y, name, sort].map((key) => table.values.of(key, [row])))
     : part.points;
   const told = every.map(([a, b]) => [text_of.said(part.forms[0], a), text_of.said(part.forms[1], b)]);
+  let own = [];
   const load = (rows) => {
-    const own = rows.filter((row) => every[row][0] > 0 && every[row][1] > 0);
+    own = rows.filter((row) => every[row][0] > 0 && every[row][1] > 0);
     const take = (from) => own.map(from);
     source.data = {
       x: take((row) => every[row][0]), y: take((row) => every[row][1]),
@@ -95,6 +107,7 @@ function points(part, tables) {
   const renderer = plot.scatter({ field: "x" }, { field: "y" }, {
     source, size: 8, fill_color: { field: "colour" }, line_color: "#ffffff", line_width: 0.5, fill_alpha: 0.85,
   });
+  pick(part, plot, renderer, source, table, (at) => [own[at]]);
   tips(plot, renderer, [["", "@name"], [part.titles[0], "@across"], [part.titles[1], "@up"], ["bound by", "@sort"]]);
   const restyle = () => {
     for (const line of lines) {
@@ -105,7 +118,7 @@ function points(part, tables) {
   return { plot, restyle, source };
 }
 
-function boxes(part) {
+function boxes(part, tables) {
   const [left, right, low, high, sorts, texts] = part.boxes;
   const rows = part.rows.length;
   const plot = figure(part, !rows, {
@@ -131,6 +144,7 @@ function boxes(part) {
   const renderer = plot.quad({ field: "left" }, { field: "right" }, { field: "bottom" }, { field: "top" }, {
     source, fill_color: { field: "colour" }, line_color: apart ? "#ffffff" : { field: "colour" }, line_width: 0.5,
   });
+  pick(part, plot, renderer, source, tables.get(part.table), (at) => part.picks[texts[at]] ?? []);
   tips(plot, renderer, [["", "@text"], ["", "@sort"], ["from", "@from"], ["for", "@for"]], "follow_mouse");
   return { plot, restyle: () => {}, source };
 }
@@ -204,7 +218,7 @@ async function drawAll(parts, tables) {
     for (const part of parts) {
       const place = document.getElementById(`chart-${part.name}`);
       const chart = MAKERS[part.kind](part, tables);
-      const live = element("div", { class: "live" });
+      const live = element("div", { class: part.table ? "live picks" : "live" });
       const room = place.querySelector(".drawn");
       const tools = zoomTools(part, chart.plot, part.kind === "points" || (part.kind === "boxes" && !part.rows.length));
       drawn.set(part.name, chart);

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import figures
 from ..palette import OTHER, SERIES
-from .elements import said
+from .elements import picks, said
 
 __all__ = ["Boxes", "Points", "Steps"]
 
@@ -95,7 +95,7 @@ def _figure(chart: Any, svg: str, live: bool) -> str:
 @dataclass(frozen=True)
 class Points:
     """Points by two values, with lines: a roofline. In a page they may be the rows of a table (`table`: its name, `x`
-    and `y` then name columns)."""
+    and `y` then name columns); `row` of a row is then its place there."""
 
     name: str
     rows: Sequence[Mapping[str, Any]]
@@ -138,7 +138,8 @@ class Points:
             tip = f"{row[name]}: {said(self.forms[0], row[x])}, {said(self.forms[1], row[y])}, {row[sort]}"
             place = f'cx="{across.at(row[x]):.1f}" cy="{up.at(row[y]):.1f}"'
             fill = self.colours.get(str(row[sort]), OTHER)
-            parts.append(f'<circle {place} r="4" fill="{fill}"><title>{escape(tip)}</title></circle>')
+            pick = picks(self.table, [row["row"]]) if live and self.table and "row" in row else ""
+            parts.append(f'<circle {place} r="4" fill="{fill}"{pick}><title>{escape(tip)}</title></circle>')
         return _figure(self, _svg(parts, self.height(), self.caption), live)
 
     def data(self) -> dict[str, Any] | None:
@@ -155,7 +156,8 @@ class Points:
 class Boxes:
     """Rectangles: intervals of units over time, tensors over time and address.
 
-    With `rows` (names) the second value is the row; else a box has a low and a high end there.
+    With `rows` (names) the second value is the row; else a box has a low and a high end there. `picks` has, for each
+    text, the rows of the table `table` that it stands for.
     """
 
     name: str
@@ -169,6 +171,8 @@ class Boxes:
     linked: str = ""
     scale: float = 1.0
     caption: str = ""
+    table: str = ""
+    picks: Sequence[Sequence[int]] = ()
 
     def keys(self) -> dict[str, str]:
         """What the colours mean."""
@@ -201,13 +205,15 @@ class Boxes:
             extent = (
                 f'width="{max(0.4, across.at(x1) - across.at(x0)):.1f}" height="{max(0.4, low - top - 2 * gap):.1f}"'
             )
-            parts.append(f'<rect {place} {extent} fill="{self.sorts[sort][1]}"><title>{tip}</title></rect>')
+            pick = picks(self.table, self.picks[text]) if live and self.table else ""
+            parts.append(f'<rect {place} {extent} fill="{self.sorts[sort][1]}"{pick}><title>{tip}</title></rect>')
         return _figure(self, _svg(parts, self.height(), self.caption), live)
 
     def data(self) -> dict[str, Any] | None:
         """All boxes, a list of each coordinate."""
         found: dict[str, Any] = {"kind": "boxes", "name": self.name, "titles": self.titles, "forms": self.forms}
         found |= {"boxes": [list(column) for column in zip(*self.boxes, strict=True)] or [[] for _ in range(6)]}
+        found |= {"table": self.table, "picks": [list(rows) for rows in self.picks]} if self.table else {}
         found |= {"texts": list(self.texts), "sorts": [list(one) for one in self.sorts], "spans": self.spans}
         return found | {"rows": list(self.rows), "linked": self.linked, "scale": self.scale, "height": self.height()}
 

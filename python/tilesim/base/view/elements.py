@@ -23,6 +23,9 @@ __all__ = [
     "Picture",
     "Rows",
     "Section",
+    "indexed",
+    "packed",
+    "picks",
     "rows_of",
     "said",
 ]
@@ -42,7 +45,8 @@ def said(form: str, value: Any) -> str:
     """A value as people read it.
 
     Args:
-        form: "text", "count", "percent", "ratio", "duration", "size", or "rate:" and a unit, which may be empty.
+        form: "text", "count", "percent", "ratio", "duration", "size", or "rate:" and a unit, which may be empty; with
+            "+" before it, a change: its sign is always told.
         value: the value; None where there is none.
 
     Returns:
@@ -52,9 +56,28 @@ def said(form: str, value: Any) -> str:
         return _NOTHING
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
+    if form.startswith("+"):
+        return figures.signed(value, lambda one: said(form[1:], one))
     if form.startswith("rate:"):
         return figures.rate(value, form.removeprefix("rate:")).rstrip()
     return _FORMS[form](value) if form in _FORMS else str(value)
+
+
+def picks(table: str, rows: Sequence[int], name: str = "") -> str:
+    """Attributes of what stands for rows of a table: a click on it tells of them.
+
+    Args:
+        table: its name.
+        rows: their places.
+        name: of several together.
+
+    Returns:
+        The text for a tag; nothing without rows.
+    """
+    if not rows:
+        return ""
+    told = f' data-name="{escape(name)}"' if name else ""
+    return f' data-table="{escape(table)}" data-rows="{" ".join(map(str, rows))}"{told}'
 
 
 class Element(Protocol):
@@ -162,7 +185,8 @@ class Column:
     """A column of a table: key in the rows, head, form of its values.
 
     `of` makes it from others: (a, b, scale) is scale × a / b, (a, "", scale) is scale × a; of folded rows the sums of
-    both are taken. Other columns of numbers are added when rows are folded, unless `added` is False.
+    both are taken. Other columns of numbers are added when rows are folded, unless `added` is False. A text that is
+    `whole` is not shortened: sentences.
     """
 
     key: str
@@ -171,6 +195,7 @@ class Column:
     of: tuple[str, str, float] | None = None
     added: bool = True
     shown: bool = True
+    whole: bool = False
 
     def value(self, row: Mapping[str, Any]) -> Any:
         """Its value in a row."""
@@ -224,6 +249,8 @@ class Rows:
             return f"<td>{text}</td>"
         dot = self.colours.get(str(value), "") if column.key == self.choice else ""
         mark = f'<i class="dot" style="background:{dot}"></i>' if dot else ""
+        if column.whole:
+            return f'<td class="left sentence">{mark}{text}</td>'
         tip = escape(figures.short(said("text", value), _TIP))
         return f'<td class="left" title="{tip}">{mark}{escape(figures.short(said("text", value), 60))}</td>'
 
@@ -232,7 +259,7 @@ class Rows:
         if len(self.rows) < self.least:
             return None
         values = {
-            column.key: _packed([row[column.key] for row in self.rows]) for column in self.columns if column.of is None
+            column.key: packed([row[column.key] for row in self.rows]) for column in self.columns if column.of is None
         }
         found = {
             "kind": "table",
@@ -251,7 +278,7 @@ class Rows:
         if self.fold:
             patterns = [pattern(str(row[self.fold])) for row in self.rows]
             if len(set(patterns)) < len(patterns):
-                found["fold"] = {"key": self.fold, **_indexed(patterns)}
+                found["fold"] = {"key": self.fold, **indexed(patterns)}
         return found
 
 
@@ -268,15 +295,24 @@ def _number(value: Any) -> Any:
     return value
 
 
-def _indexed(texts: Sequence[str]) -> dict[str, Any]:
+def indexed(texts: Sequence[str]) -> dict[str, Any]:
+    """Texts that repeat, once, and for each place its number.
+
+    Args:
+        texts: a column.
+    """
     places = {text: i for i, text in enumerate(dict.fromkeys(texts))}
     return {"of": list(places), "at": [places[text] for text in texts]}
 
 
-def _packed(values: list[Any]) -> Any:
-    """A column as the script reads it: a list, texts that repeat by number, or one value for all."""
+def packed(values: list[Any]) -> Any:
+    """A column as the script reads it: a list, texts that repeat by number, or one value for all.
+
+    Args:
+        values: texts, or numbers and nothing.
+    """
     if all(isinstance(value, str) for value in values):
-        return _indexed(values) if len(set(values)) <= len(values) / 2 else values
+        return indexed(values) if len(set(values)) <= len(values) / 2 else values
     numbers = [_number(value) for value in values]
     return {"all": numbers[0]} if len(set(numbers)) == 1 else numbers
 

@@ -47,6 +47,9 @@ const text_of = (() => {
   function said(form, value) {
     if (value === null || value === undefined) return "–";
     if (typeof value !== "number") return String(value);
+    if (form.startsWith("+")) {
+      return value === 0 ? "0" : `${value > 0 ? "+" : value < 0 ? "−" : ""}${said(form.slice(1), Math.abs(value))}`;
+    }
     if (form.startsWith("rate:")) {
       const unit = form.slice(5);
       return (scaled(value, units.rate, unit) ?? `${three(value)} ${unit}`).trimEnd();

@@ -15,6 +15,19 @@ const tables = new Map();
 for (const part of given.parts) {
   if (part.kind === "table") tables.set(part.name, new Table(part, document.getElementById(`table-${part.name}`)));
 }
+for (const part of given.parts) {
+  if (part.kind === "reasons" && tables.has(part.table)) tables.get(part.table).reasons = new Reasons(part, tables.get(part.table));
+}
+// Whatever stands for rows of a table (a box of the graph, a point, an interval) tells of them.
+function picked(event) {
+  const one = event.target.closest?.("[data-rows]");
+  if (!one || (event.type === "keydown" && event.key !== "Enter" && event.key !== " ")) return;
+  event.preventDefault();
+  const rows = one.dataset.rows.split(" ").map(Number);
+  tables.get(one.dataset.table)?.tell(rows, rows.length > 1 ? one.dataset.name : undefined, one.closest("figure, .bars"));
+}
+document.addEventListener("click", picked);
+document.addEventListener("keydown", picked);
 window.tilesim = { tables, charts: drawn, said: text_of.said };
 root.dataset.tables = "ready";
 
@@ -24,6 +37,6 @@ if (store) {
     const script = element("script");
     script.textContent = store.textContent;
     document.head.append(script);
-    drawAll(given.parts.filter((part) => part.kind !== "table"), tables);
+    drawAll(given.parts.filter((part) => part.kind in MAKERS), tables);
   }, 30));
 }

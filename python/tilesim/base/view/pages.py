@@ -19,7 +19,8 @@ __all__ = ["LIBRARY", "document", "fragment"]
 #: What draws charts to zoom: the package, and its scripts.
 LIBRARY = "bokeh"
 _SCRIPTS = ("server/static/js/bokeh.min.js", "server/static/js/bokeh-api.min.js")
-_OWN = ("figures.js", "table.js", "charts.js", "page.js")
+_OWN = ("figures.js", "table.js", "reasons.js", "charts.js", "page.js")
+_STILL = ("table", "reasons")  # what is no chart
 
 
 @lru_cache(maxsize=16)
@@ -87,7 +88,7 @@ def document(title: str, sections: Sequence[Section], subtitle: str = "") -> str
         The HTML text.
     """
     found = [one for section in sections for part in section.parts if (one := part.data()) is not None]
-    charts = any(one["kind"] != "table" for one in found)
+    charts = any(one["kind"] not in _STILL for one in found)
     scripts, lacking = library() if charts else ("", "")
     data = json.dumps({"units": figures.units(), "parts": found}, separators=(",", ":"), ensure_ascii=False)
     title = short(title, 300)

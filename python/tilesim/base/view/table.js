@@ -58,8 +58,10 @@ class Table {
     this.filter = { text: "", choice: "" };
     this.folded = Boolean(data.fold);
     this.open = new Set();
-    this.chosen = null;
+    this.chosen = [];
+    this.cursor = -1;
     this.listeners = [];
+    this.reasons = null; // what stands between bound and time of rows, where the page has it
     this.order = Int32Array.from({ length: data.length }, (_, i) => i);
     this.lower = Array.from(this.order, (row) => String(this.values.own(this.first, row)).toLowerCase());
     this.build();
@@ -104,8 +106,11 @@ class Table {
     const widths = this.shown.map((column, i) => (i === 0 ? 270 : column.form === "text" ? (this.shown.length > 2 ? 108 : 420) : column.form.startsWith("rate:") ? 128 : 106));
     const columns = element("colgroup", {}, ...widths.map((width, i) => element("col", { style: i === 0 ? "" : `width:${width}px` })));
     const table = element("table", { style: `min-width:${widths.reduce((a, b) => a + b)}px` }, columns, element("thead", {}, this.head), this.body);
-    this.window = element("div", { class: "window", tabindex: "0", onscroll: () => this.draw() }, table);
-    this.details = element("div", { class: "details", hidden: true });
+    this.window = element("div", {
+      class: "window", tabindex: "0", onscroll: () => this.draw(), onkeydown: (event) => this.key(event),
+      "aria-label": `${data.what}: arrows choose a line`,
+    }, table);
+    this.details = element("div", { class: "details", hidden: true, "aria-live": "polite" });
     this.place.replaceChildren(tools, this.window, this.details);
     this.place.classList.add("live");
   }
@@ -138,6 +143,7 @@ class Table {
     this.said.textContent = `${text_of.said("count", kept.length)}${kept.length < all ? ` of ${text_of.said("count", all)}` : ""} ${this.data.what}`
       + (this.folded ? ` in ${text_of.said("count", this.groupCount)} line${this.groupCount === 1 ? "" : "s"}` : "");
     this.window.scrollTop = 0;
+    this.cursor = -1;
     this.draw(true);
     for (const listener of this.listeners) listener(this);
   }
@@ -193,9 +199,15 @@ class Table {
 
   line(one) {
     const group = one.group !== undefined;
+    const chosen = this.chosen.length === one.rows.length && this.chosen[0] === one.rows[0];
     const row = element("tr", {
-      class: one.member ? "member" : this.chosen === one.rows[0] && !group ? "chosen" : null,
-      onclick: () => (group ? this.toggle(one.group) : this.tell(one.rows[0])),
+      class: [one.member && "member", chosen && "chosen"].filter(Boolean).join(" ") || null,
+      "aria-current": chosen && "true",
+      onclick: () => {
+        this.cursor = this.lines.indexOf(one);
+        this.tell(one.rows, one.name);
+        if (group) this.toggle(one.group);
+      },
     });
     for (const column of this.shown) {
       const value = group && column.key === this.first ? one.name : this.values.of(column.key, one.rows);
@@ -223,17 +235,52 @@ class Table {
     this.lines = this.groups(this.kept);
     this.draw(true);
     this.window.scrollTop = at;
+    this.window.focus({ preventScroll: true });
   }
 
-  // Everything known of one row, below the table.
-  tell(row) {
-    this.chosen = row;
-    this.details.replaceChildren(...this.data.columns.map((column) => {
-      const text = text_of.said(column.form, this.values.of(column.key, [row]));
-      return element("div", { class: column.form === "text" ? "whole" : null }, element("b", {}, column.title), text);
-    }));
-    this.details.hidden = false;
+  // Arrows choose a line and open or close it, Enter tells of it, Escape closes what is told.
+  key(event) {
+    if (event.target !== this.window) return;
+    const one = this.lines[this.cursor];
+    const step = { ArrowDown: 1, ArrowUp: -1, Home: -this.lines.length, End: this.lines.length }[event.key];
+    if (event.key === "Escape") this.close();
+    else if (step && this.lines.length) {
+      this.cursor = Math.min(this.lines.length - 1, Math.max(0, this.cursor + step));
+      const [top, sight] = [this.cursor * ROW, this.window.clientHeight - this.head.offsetHeight - ROW];
+      if (top < this.window.scrollTop || top > this.window.scrollTop + sight) this.window.scrollTop = step < 0 ? top : top - sight;
+      const now = this.lines[this.cursor];
+      this.tell(now.rows, now.name, null);
+    } else if (one && one.group !== undefined && ["Enter", " ", "ArrowRight", "ArrowLeft"].includes(event.key)) {
+      const open = this.open.has(one.group);
+      if (event.key === "Enter" || event.key === " " || open === (event.key === "ArrowLeft")) this.toggle(one.group);
+    } else if (one && (event.key === "Enter" || event.key === " ")) this.tell(one.rows, one.name);
+    else return;
+    event.preventDefault();
+  }
+
+  close() {
+    this.chosen = [];
+    this.details.hidden = true;
     this.draw(true);
+  }
+
+  // Everything known of some rows, below the table or below what was clicked (`near`; null: without a look at it).
+  tell(rows, name = undefined, near = this.place) {
+    this.chosen = rows;
+    const values = [];
+    for (const column of this.data.columns) {
+      const value = name !== undefined && column.key === this.first ? name : this.values.of(column.key, rows);
+      if (value === null || value === undefined) continue;
+      const text = text_of.said(column.form, value);
+      values.push(element("div", { class: column.form === "text" ? "whole" : null }, element("b", {}, column.title), text));
+    }
+    const shut = element("button", { type: "button", class: "shut", "aria-label": "close", onclick: () => this.close() }, "×");
+    this.details.replaceChildren(shut, ...(this.reasons ? this.reasons.of(rows, name) : []), ...values);
+    this.details.hidden = false;
+    if (near === this.place || near === null) this.place.append(this.details);
+    else near.after(this.details);
+    this.draw(true);
+    if (near) this.details.scrollIntoView({ block: "nearest" });
   }
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -11,10 +11,13 @@ from ...base.errors import Error
 from ...base.folding import pattern
 from ...base.palette import BLUE
 from ...base.view import Notes, Picture, Section
+from ...base.view.elements import picks
 
-__all__ = ["graph_section"]
+__all__ = ["graph_data", "graph_section"]
 
 NODES = 160
+LACKING = "The graph is not held by this result: write the page where it is simulated."
+_FOCUS = ' tabindex="0" role="button"'
 _WIDE, _HIGH, _ACROSS, _DOWN = 190, 38, 16, 30
 
 
@@ -24,12 +27,12 @@ class _Cluster:
     def __init__(self, name: str) -> None:
         self.name = name
         self.cycles: dict[str, int] = {}
-        self.members: dict[str, int] = {}
+        self.members: dict[str, list[int]] = {}  # places in the result's operations
         self.arrows: set[tuple[str, str]] = set()
 
-    def add(self, node: str, cycles: int) -> None:
+    def add(self, node: str, cycles: int, places: Sequence[int] = ()) -> None:
         self.cycles[node] = self.cycles.get(node, 0) + cycles
-        self.members[node] = self.members.get(node, 0) + 1
+        self.members.setdefault(node, []).extend(places)
 
     def ranks(self) -> dict[str, int]:
         """Longest way to each node along arrows that run forwards in the text; others close a loop of layers."""
@@ -44,25 +47,27 @@ class _Cluster:
         return rank
 
 
-def _kernels(result: Any, program: Any) -> Iterable[tuple[str, dict[str, Any], tuple[str, ...]]]:
-    """Function, row of the result, operations of every kernel that ran."""
-    rows: dict[tuple[str, tuple[str, ...]], list[dict[str, Any]]] = {}
-    for row in result.data["operations"]:
-        rows.setdefault((row["name"], tuple(row["operation"])), []).append(row)
+def _kernels(result: Any, program: Any) -> Iterable[tuple[str, int, tuple[str, ...]]]:
+    """Function, place in the result's operations, operations of every kernel that ran."""
+    rows: dict[tuple[str, tuple[str, ...]], list[int]] = {}
+    for place, row in enumerate(result.data["operations"]):
+        rows.setdefault((row["name"], tuple(row["operation"])), []).append(place)
+    for found in rows.values():
+        found.reverse()
     for function, name, operations in program.kernels:
-        found = rows.get((name, tuple(operations)))
-        if found:
-            yield function, found.pop(0), tuple(operations)
+        if left := rows.get((name, tuple(operations))):
+            yield function, left.pop(), tuple(operations)
 
 
 def _clusters(result: Any, program: Any) -> list[_Cluster]:
     prepared = program.prepared
     clusters: dict[str, _Cluster] = {}
     owners: dict[str, dict[str, str]] = {}
-    for function, row, operations in _kernels(result, program):
+    for function, place, operations in _kernels(result, program):
+        row = result.data["operations"][place]
         cluster = clusters.setdefault(function, _Cluster(function))
         node = pattern(row["name"])
-        cluster.add(node, row["exclusive"])
+        cluster.add(node, row["exclusive"], [place])
         own = owners.setdefault(function, {})
         for operation in operations:
             own.setdefault(operation, node)
@@ -94,7 +99,54 @@ def _clusters(result: Any, program: Any) -> list[_Cluster]:
     return [cluster for cluster in clusters.values() if cluster.cycles]
 
 
-def _drawn(cluster: _Cluster, whole: int, left: float) -> tuple[list[str], float, float]:
+def _read(functions: Sequence[Mapping[str, Any]]) -> list[_Cluster]:
+    """Clusters of what `graph_data` made."""
+    found = []
+    for function in functions:
+        cluster = _Cluster(function["name"])
+        names = [box["name"] for box in function["boxes"]]
+        for box in function["boxes"]:
+            cluster.add(box["name"], box["cycles"], box["kernels"])
+        cluster.arrows = {(names[a], names[b]) for a, b in function["arrows"]}
+        found.append(cluster)
+    return found
+
+
+def graph_data(result: Any, program: Any) -> dict[str, Any]:
+    """What is drawn of the graph, small: repeated layers are one box.
+
+    Args:
+        result: any.
+        program: that was simulated, or None.
+
+    Returns:
+        functions: name, boxes (name, cycles, kernels: places in the result's operations) and arrows (pairs of boxes)
+        of each; or why: the reason why there are none.
+    """
+    if program is None or getattr(program, "graph", None) is None:
+        return {"why": LACKING}
+    if program.placement.rows:
+        return {"why": "The graph is not drawn where the host runs a part."}
+    try:
+        clusters = _clusters(result, program)
+    except Error as error:
+        return {"why": f"The graph is not drawn: {error}"}
+    nodes = sum(len(cluster.cycles) for cluster in clusters)
+    if not nodes:
+        return {"why": "No kernel ran."}
+    if nodes > NODES:
+        return {"why": f"The graph is not drawn: {nodes:,} boxes after folding, of at most {NODES}."}
+    functions = []
+    for cluster in clusters:
+        at = {node: i for i, node in enumerate(cluster.cycles)}
+        boxes = [{"name": node, "cycles": cycles, "kernels": cluster.members[node]}
+                 for node, cycles in cluster.cycles.items()]  # fmt: skip
+        arrows = sorted([at[a], at[b]] for a, b in cluster.arrows)
+        functions.append({"name": cluster.name, "boxes": boxes, "arrows": arrows})
+    return {"functions": functions}
+
+
+def _drawn(cluster: _Cluster, whole: int, left: float, places_of: Sequence[int]) -> tuple[list[str], float, float]:
     """Boxes and arrows of a cluster, its width and height."""
     rows: dict[int, list[str]] = {}
     for node, rank in cluster.ranks().items():
@@ -115,56 +167,45 @@ def _drawn(cluster: _Cluster, whole: int, left: float) -> tuple[list[str], float
             parts.append(f'<path class="edge" marker-end="url(#arrow)" d="{way}"/>')
     for node, (x, y) in places.items():
         share = cluster.cycles[node] / whole
-        times = f" ({cluster.members[node]})" if cluster.members[node] > 1 else ""
+        members = [places_of[place] for place in cluster.members[node]]
+        times = f" ({len(members)})" if len(members) > 1 else ""
         tip = f"{node}{times}: {figures.count(cluster.cycles[node])} cycles, {figures.percent(share)}"
         place = f'x="{x:.0f}" y="{y}" width="{_WIDE}" height="{_HIGH}"'
         fill = f'fill="{BLUE}" fill-opacity="{0.06 + 0.8 * min(1.0, share * 2.5):.2f}"'
         words = escape(figures.short(node, 26) + times)
         parts.append(
-            f'<g><title>{escape(tip)}</title><rect class="node" {place} rx="4" {fill} stroke="currentColor" '
-            f'stroke-opacity=".35"/><text x="{x + _WIDE / 2:.0f}" y="{y + 16}" text-anchor="middle">{words}</text>'
+            f"<g{picks('operations', members, node)}{_FOCUS if members else ''}><title>{escape(tip)}</title>"
+            f'<rect class="node" {place} rx="4" {fill} stroke="currentColor" stroke-opacity=".35"/>'
+            f'<text x="{x + _WIDE / 2:.0f}" y="{y + 16}" text-anchor="middle">{words}</text>'
             f'<text x="{x + _WIDE / 2:.0f}" y="{y + 31}" text-anchor="middle">{figures.percent(share)}</text></g>'
         )
     return parts, wide, 30 + (max(rows) + 1) * (_HIGH + _DOWN)
 
 
-def graph_section(result: Any, program: Any) -> Section:
+def graph_section(result: Any, data: Mapping[str, Any], places: Sequence[int]) -> Section:
     """Kernels and what flows between them.
 
     Args:
         result: any.
-        program: that was simulated, or None.
+        data: of `graph_data`.
+        places: in the table of operations, of each of the result's.
     """
     if result.data["source"] != "engine":
         return Section("", [])
-    title = "Graph"
-    if program is None or getattr(program, "graph", None) is None:
-        return Section(
-            title, [Notes(["The graph is not held by this result: write the page where it is simulated."])], "graph"
-        )
-    if program.placement.rows:
-        return Section(title, [Notes(["The graph is not drawn where the host runs a part."])], "graph")
-    try:
-        clusters = _clusters(result, program)
-    except Error as error:
-        return Section(title, [Notes([f"The graph is not drawn: {error}"])], "graph")
+    if "why" in data:
+        return Section("Graph", [Notes([data["why"]])], "graph")
+    clusters = _read(data["functions"])
     nodes = sum(len(cluster.cycles) for cluster in clusters)
-    if not nodes:
-        return Section(title, [Notes(["No kernel ran."])], "graph")
-    if nodes > NODES:
-        return Section(
-            title, [Notes([f"The graph is not drawn: {nodes:,} boxes after folding, of at most {NODES}."])], "graph"
-        )
     parts, left, high = [], 0.0, 0.0
     for cluster in clusters:
-        drawn, wide, tall = _drawn(cluster, max(1, result.cycles), left)
+        drawn, wide, tall = _drawn(cluster, max(1, result.cycles), left, places)
         parts += drawn
         left, high = left + wide + 24, max(high, tall)
     arrow = (
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     )
     arrow += '<path d="M0 0L8 4L0 8z" fill="currentColor" fill-opacity=".5"/></marker></defs>'
-    head = f'<svg class="own" width="{left:.0f}" height="{high:.0f}" role="img" aria-label="graph">'
+    head = f'<svg class="own" width="{left:.0f}" height="{high:.0f}" role="group" aria-label="graph">'
     said = f"Kernels: {len(result.data['operations']):,}, boxes: {nodes:,}; repeated layers are one, a function is "
-    said += "drawn once. The darker, the more of the time."
-    return Section(title, [Picture(f"{head}{arrow}{''.join(parts)}</svg>", said)], "graph")
+    said += "drawn once. The darker, the more of the time. Click a box for why it takes it."
+    return Section("Graph", [Picture(f"{head}{arrow}{''.join(parts)}</svg>", said)], "graph")

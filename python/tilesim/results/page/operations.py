@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from ...base import figures
@@ -10,7 +11,7 @@ from ...base.folding import fold
 from ...base.palette import BOUND, STATE
 from ...base.view import Bar, Bars, Column, Notes, Rows, Section
 
-__all__ = ["folded", "operation_rows", "operations_section", "time_section"]
+__all__ = ["folded", "longest", "operation_rows", "operations_section", "time_section"]
 
 _LONGEST = 14
 _UNITS = 8  # alike, beyond which their mean is shown
@@ -24,12 +25,14 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
         result: any.
 
     Returns:
-        Rows with operation, runs, cycles (attributed: they add up to the total), elapsed (cycles), bound, busy, bytes,
-        load_bytes, store_bytes, multiply_adds, flops (two for each, and vector operations), start, names.
+        Rows with operation, place (in the result's operations), runs, cycles (attributed: they add up to the total),
+        elapsed (cycles), bound, busy, bytes, load_bytes, store_bytes, multiply_adds, flops (two for each, and vector
+        operations), start, names.
     """
     rows = [
         {
             "operation": row["name"],
+            "place": place,
             "runs": row["count"],
             "cycles": row["exclusive"],
             "elapsed": row["cycles"],
@@ -43,7 +46,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
             "start": row["start"],
             "names": ", ".join(row["operation"]),
         }
-        for row in result.data["operations"]
+        for place, row in enumerate(result.data["operations"])
     ]
     return sorted(rows, key=lambda row: -row["cycles"])
 
@@ -65,15 +68,20 @@ def folded(result: Any) -> list[tuple[int, str, str]]:
     return sorted(found, key=lambda group: -group[0])
 
 
-def _longest(result: Any) -> Bars:
-    """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them."""
+def longest(result: Any, most: int = _LONGEST) -> Bars:
+    """The operations that take the most cycles, repeated layers as one, in the colour of what bounds them.
+
+    Args:
+        result: any.
+        most: bars.
+    """
     total = max(1, result.cycles)
     groups = folded(result)
     bars = [
         Bar(name, {bound: cycles}, f"{figures.percent(cycles / total)}  {figures.count(cycles)}")
-        for cycles, name, bound in groups[:_LONGEST]
+        for cycles, name, bound in groups[:most]
     ]
-    rest = groups[_LONGEST:]
+    rest = groups[most:]
     caption = f"Cycles attributed to each operation; they add up to {figures.count(result.cycles)}."
     if rest:
         share = figures.percent(sum(cycles for cycles, _, _ in rest) / total)
@@ -105,17 +113,19 @@ def time_section(result: Any, every: bool) -> Section:
         result: any.
         every: also for a result without operations, in words.
     """
-    parts: list[Any] = [_longest(result)] if result.data["operations"] else []
+    parts: list[Any] = [longest(result)] if result.data["operations"] else []
     if result.data["units"]:
         parts.append(_units(result))
     return Section("Where the time goes", parts or ([Notes(["No operation takes time."])] if every else []), "time")
 
 
-def operations_section(result: Any) -> Section:
+def operations_section(result: Any, reasons: Sequence[Any] = (), compared: Any = None) -> Section:
     """The table of all operations.
 
     Args:
         result: any.
+        reasons: why they take their time, elements.
+        compared: with a baseline, or None.
     """
     rows = operation_rows(result)
     total, second = max(1, result.cycles), result.data["hertz"]
@@ -125,6 +135,7 @@ def operations_section(result: Any) -> Section:
         Column("cycles", "cycles"),
         Column("share", "share", "percent", ("cycles", "", 1 / total)),
         Column("time", "time", "duration", ("cycles", "", 1 / second)),
+        *(compared.columns() if compared else ()),
         Column("bound", "bound by", "text"),
         Column("busy", "busy", "percent", added=False),
         Column("bytes", "bytes", "size"),
@@ -137,14 +148,17 @@ def operations_section(result: Any) -> Section:
         Column("multiply_adds", "multiply-adds", "count", shown=False),
         Column("start", "starts at cycle", "count", added=False, shown=False),
     ]
-    notes = "Click a row for all that is known of it, a head to sort."
+    notes = "Click a row (or choose it with the arrows) for why it takes its time, a head to sort."
     if sum(len(row["names"]) for row in rows) <= _NAMED:
         columns.append(Column("names", "operations of the graph", "text", shown=False))
     else:
         notes += (
             " Which operations of the graph each kernel computes is left out here for its length; the result has it."
         )
+    if compared:
+        rows = compared.joined(rows)
+        notes += f" {compared.note}"
     table = Rows(
-        "operations", columns, rows, "operation", "bound", BOUND, what="operations", hint=notes, least=2, order="cycles"
+        "operations", columns, rows, "operation", "bound", BOUND, what="operations", hint=notes, least=1, order="cycles"
     )
-    return Section("Operations", [table], "operations")
+    return Section("Operations", [table, *reasons], "operations")

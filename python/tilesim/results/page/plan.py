@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ...base import figures
 from ...base.palette import SERIES
 from ...base.view import Boxes, Notes, Section, Steps
 
-__all__ = ["live_bytes", "own_rows", "plan_of", "plan_section"]
+__all__ = ["live_bytes", "own_rows", "plan_data", "plan_of", "plan_section"]
 
-BOXES = 4_000
-_STEPS = 2_000
+BOXES, STEPS = 4_000, 2_000
+"""Tensors and steps of time of a page."""
 
 
 def plan_of(program: Any) -> tuple[Any, str]:
@@ -65,57 +66,92 @@ def _stays(row: dict[str, Any], kernels: int) -> bool:
     return bool(row["first"] <= 0 and row["last"] >= kernels - 1)
 
 
-def plan_section(result: Any, program: Any) -> Section:
+def plan_data(program: Any, most: int = BOXES, steps: int = STEPS) -> dict[str, Any]:
+    """What is drawn of the memory plan, small.
+
+    Args:
+        program: that was simulated, or None.
+        most: tensors that are drawn, those that take most bytes for most kernels.
+        steps: of the bytes in use, each the most of some kernels.
+
+    Returns:
+        kernels, tensors and peak_bytes of the memory, what stays in scratchpads, the tensors that are drawn by column
+        (of those that come and go, where there are any; others: how many, kept_bytes) and live: bytes in use by them;
+        or why: the reason why there are none.
+    """
+    plan, why = plan_of(program)
+    if plan is None:
+        return {"why": why}
+    rows = own_rows(plan, "memory")
+    if not rows or not plan.kernels:
+        return {"why": "No tensor lies in memory."}
+    passing = [row for row in rows if not _stays(row, plan.kernels)]
+    shown = passing or rows  # weights would leave no room for what comes and goes
+    ranked = sorted(shown, key=lambda row: -row["bytes"] * (row["last"] - row["first"] + 1))[:most]
+    live = live_bytes(shown, plan.kernels)
+    each = -(-len(live) // steps)
+    return {
+        "kernels": plan.kernels,
+        "tensors": len(rows),
+        "peak_bytes": plan.peak_bytes["memory"],
+        "passing": bool(passing),
+        "kept_bytes": sum(row["bytes"] for row in rows) - sum(row["bytes"] for row in passing) if passing else 0,
+        "left": len(shown) - len(ranked),
+        "stay": len(own_rows(plan, "scratchpad")),
+        "stay_bytes": plan.live_bytes["scratchpad"],
+        "shared": bool(plan.shared),
+        "live_kernels": each,
+        "live_bytes": [max(live[i : i + each]) for i in range(0, len(live), each)],
+        "boxes": {key: [row[key] for row in ranked] for key in ("tensor", "bytes", "address", "first", "last")},
+    }
+
+
+def plan_section(result: Any, data: Mapping[str, Any]) -> Section:
     """Tensors over kernels and addresses; bytes in use.
 
     Args:
         result: any.
-        program: that was simulated, or None.
+        data: of `plan_data`.
     """
     if result.data["source"] != "engine":
         return Section("", [])
-    plan, why = plan_of(program)
-    if plan is None:
-        return Section("Memory plan", [Notes([why])], "memory")
-    rows = own_rows(plan, "memory")
-    if not rows or not plan.kernels:
-        return Section("Memory plan", [Notes(["No tensor lies in memory."])], "memory")
-    passing = [row for row in rows if not _stays(row, plan.kernels)]
-    shown = passing or rows  # weights would leave no room for what comes and goes
-    ranked = sorted(shown, key=lambda row: -row["bytes"] * (row["last"] - row["first"] + 1))[:BOXES]
-    base = min(row["address"] for row in ranked)
-    boxes = []
-    texts = []
-    for i, row in enumerate(ranked):
-        low = row["address"] - base
-        boxes.append((row["first"], row["last"] + 1, low, low + row["bytes"], 1 if passing else 0, i))
-        texts.append(f"{figures.short(row['tensor'], 80)}, {figures.size(row['bytes'])}")
+    if "why" in data:
+        return Section("Memory plan", [Notes([data["why"]])], "memory")
+    columns, passing = data["boxes"], data["passing"]
+    base = min(columns["address"])
+    boxes, texts = [], []
+    for i, name in enumerate(columns["tensor"]):
+        low, size = columns["address"][i] - base, columns["bytes"][i]
+        boxes.append((columns["first"][i], columns["last"][i] + 1, low, low + size, 1 if passing else 0, i))
+        texts.append(f"{figures.short(name, 80)}, {figures.size(size)}")
     sorts = [("the whole time (inputs, weights, outputs)", SERIES[0]), ("for a time", SERIES[1])]
-    peak = plan.peak_bytes["memory"]
-    said = f"{len(rows):,} tensors, {figures.size(peak)} at the peak; kernels: {plan.kernels:,}."
-    kept = sum(row["bytes"] for row in rows) - sum(row["bytes"] for row in passing)
-    if passing and kept:
-        said += f" Not drawn: {figures.size(kept)} that lie there the whole time (inputs, weights, outputs)."
-    said += f" The {BOXES:,} largest are drawn." if len(shown) > BOXES else ""
-    stays = own_rows(plan, "scratchpad")
-    if stays:
-        held = figures.size(plan.live_bytes["scratchpad"])
-        said += f" {len(stays):,} more tensors stay in scratchpads between kernels, {held} of a core at one time."
-    if not plan.shared:
-        said += " Tensors do not share bytes: the program has too many kernels to look at each."
-    live = live_bytes(shown, plan.kernels)
-    each = -(-len(live) // _STEPS)
-    steps = [float(max(live[i : i + each])) for i in range(0, len(live), each)]
     titles = ("kernel, in the order in which they run", "")
     place = f"address, from {figures.size(base)} on" if base else "address"
-    spans = (plan.kernels, max(box[3] for box in boxes))
+    spans = (data["kernels"], max(box[3] for box in boxes))
+    steps = [float(value) for value in data["live_bytes"]]
     return Section(
         "Memory plan",
         [
             Boxes("plan", boxes, texts, sorts, (titles[0], place), ("count", "size"), spans,
-                  (), "kernels", 1.0, said),
-            Steps("live", float(each), [("in use", steps)], titles, ("count", "size"), None,
+                  (), "kernels", 1.0, _said(data)),
+            Steps("live", float(data["live_kernels"]), [("in use", steps)], titles, ("count", "size"), None,
                   "kernels", 1.0, f"Bytes in use {'by what lies there for a time' if passing else 'the whole time'}."),
         ],
         "memory",
     )  # fmt: skip
+
+
+def _said(data: Mapping[str, Any]) -> str:
+    """The plan in words."""
+    said = f"{data['tensors']:,} tensors, {figures.size(data['peak_bytes'])} at the peak; kernels: "
+    said += f"{data['kernels']:,}."
+    if data["kept_bytes"]:
+        kept = figures.size(data["kept_bytes"])
+        said += f" Not drawn: {kept} that lie there the whole time (inputs, weights, outputs)."
+    said += f" The {len(data['boxes']['tensor']):,} largest are drawn." if data["left"] else ""
+    if data["stay"]:
+        held = figures.size(data["stay_bytes"])
+        said += f" {data['stay']:,} more tensors stay in scratchpads between kernels, {held} of a core at one time."
+    if not data["shared"]:
+        said += " Tensors do not share bytes: the program has too many kernels to look at each."
+    return said

@@ -61,16 +61,18 @@ def roof_points(result: Any) -> tuple[list[dict[str, Any]], int]:
         result: any.
 
     Returns:
-        Rows with operation, intensity (FLOP per byte), attained (FLOP per second) and bound; how many are left out.
+        Rows with operation, row (its place in `operation_rows`), intensity (FLOP per byte), attained (FLOP per second)
+        and bound; how many are left out.
     """
     rows = operation_rows(result)
     found = [
         {
             **row,
+            "row": place,
             "intensity": row["flops"] / row["bytes"],
             "attained": row["flops"] * result.data["hertz"] / row["elapsed"],
         }
-        for row in rows
+        for place, row in enumerate(rows)
         if row["flops"] > 0 and row["bytes"] > 0 and row["elapsed"] > 0
     ]
     return found, len(rows) - len(found)
@@ -126,7 +128,7 @@ def roof_section(result: Any) -> Section:
     chart = Points(
         "roofline", points, ("FLOP / byte", "attained"), ("rate:", "rate:FLOP/s"),
         lines(rates, memory, min(spread), max(spread)), BOUND,
-        "operations" if len(result.data["operations"]) > 1 else "",
+        "operations",
         ("intensity", "attained", "operation", "bound"), said.strip(),
     )  # fmt: skip
     return Section("Roofline", [chart], "roofline")

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.view import Section, document, fragment
+from .baseline import against
 from .drawn_graph import graph_section
 from .head import cards, parts_section, subtitle
-from .operations import operations_section, time_section
+from .held import graph_of, memory_of
+from .operations import operation_rows, operations_section, time_section
 from .plan import plan_section
+from .reasons import reasons_of
 from .roof import roof_section
 from .timeline import timeline_section
 from .told import advice_section, modelled_section
@@ -66,13 +69,14 @@ def _recorded(result: Any, again: Any) -> tuple[Any, str]:
     return again.recorded(), "recorded by simulating once more"
 
 
-def page(result: Any, advice: Sequence[Any] | None = None, left_out: str = "") -> str:
+def page(result: Any, advice: Sequence[Any] | None = None, left_out: str = "", baseline: Any = None) -> str:
     """A whole document that opens in any browser and loads nothing.
 
     Args:
         result: of a simulation or an estimate.
         advice: changes that were simulated again, as `Result.explain` gives them; None: not asked for.
         left_out: why there are none, in words.
+        baseline: a result that each operation is compared with, or None.
 
     Returns:
         The HTML text.
@@ -80,15 +84,23 @@ def page(result: Any, advice: Sequence[Any] | None = None, left_out: str = "") -
     again = getattr(result, "_again", None)
     program = getattr(again, "program", None)
     recorded, word = _recorded(result, again if program is not None else None)
+    rows = operation_rows(result)
+    order = [row["place"] for row in rows]
+    at = {place: row for row, place in enumerate(order)}
+    by_name: dict[str, list[int]] = {}
+    for i, row in enumerate(rows):
+        by_name.setdefault(row["operation"], []).append(i)
+    compared = against(result, baseline) if baseline is not None else None
     sections = [
         Section("", [cards(result, program)]),
+        *(compared.sections() if compared else []),
         time_section(result, True),
-        operations_section(result),
-        timeline_section(recorded, word),
+        operations_section(result, reasons_of(result, recorded, order), compared),
+        timeline_section(recorded, word, by_name),
         roof_section(result),
         traffic_section(result),
-        plan_section(result, program),
-        graph_section(result, program),
+        plan_section(result, memory_of(result)),
+        graph_section(result, graph_of(result), [at[place] for place in range(len(order))]),
         *parts_section(result),
         advice_section(result, advice, left_out),
         modelled_section(result),

@@ -75,14 +75,14 @@ def bandwidth(data: dict[str, Any], most: int = _STEPS) -> tuple[float, list[flo
     return step, rates, step * data["hertz"]
 
 
-def _boxes(data: dict[str, Any]) -> tuple[Boxes, list[str]]:
+def _boxes(data: dict[str, Any], places: dict[str, list[int]]) -> tuple[Boxes, list[str]]:
     found, gap = spans(data)
     units = list(dict.fromkeys(unit for unit, *_ in found))
     said = []
     if len(units) > _UNITS:
         said.append(f"{len(units) - _UNITS:,} more units have intervals; the first {_UNITS} are drawn.")
         units = units[:_UNITS]
-    places = {unit: row for row, unit in enumerate(units)}
+    lanes = {unit: row for row, unit in enumerate(units)}
     busiest: dict[int, int] = {}
     for _, label, start, finish in found:
         busiest[label] = busiest.get(label, 0) + finish - start
@@ -92,9 +92,9 @@ def _boxes(data: dict[str, Any]) -> tuple[Boxes, list[str]]:
     sorts = [(name, SERIES[i]) for i, name in enumerate(names)]
     sorts += [("other operations", OTHER)] if len(order) >= len(SERIES) else []
     boxes = [
-        (start, finish, places[unit], places[unit] + 1, sort[label], label)
+        (start, finish, lanes[unit], lanes[unit] + 1, sort[label], label)
         for unit, label, start, finish in found
-        if unit in places
+        if unit in lanes
     ]
     if gap:
         cycles = figures.count(gap)
@@ -109,24 +109,26 @@ def _boxes(data: dict[str, Any]) -> tuple[Boxes, list[str]]:
     rows = [data["units"][unit]["unit"] for unit in units]
     chart = Boxes(
         "timeline", boxes, texts, sorts, ("time", ""), ("duration", "text"), (data["cycles"], len(rows)), rows, "time",
-        1 / data["hertz"], "What each unit works on; white: it waits.",
+        1 / data["hertz"], "What each unit works on; white: it waits.", "operations",
+        [places.get(label, []) for label in data["labels"]],
     )  # fmt: skip
     return chart, said
 
 
-def timeline_section(result: Any, word: str) -> Section:
+def timeline_section(result: Any, word: str, places: dict[str, list[int]]) -> Section:
     """Intervals of units, and bandwidth below them; both zoom together.
 
     Args:
         result: with intervals; None: there are none.
         word: where they come from, or why there are none.
+        places: rows of the table of operations by name.
     """
     if result is None:
         return Section("Timeline", [Notes([word])], "timeline")
     data = result.data
     if not data["intervals"]:
         return Section("Timeline", [Notes(["No unit worked."])], "timeline")
-    chart, said = _boxes(data)
+    chart, said = _boxes(data, places)
     parts: list[Any] = [chart]
     if (moved := bandwidth(data)) is not None:
         _, rates, cycles = moved

@@ -1,0 +1,45 @@
+"""Why each operation takes its time, for the page: told where one is clicked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ... import _core
+from ...base.palette import OTHER, SERIES
+from ...base.view import Notes, Reason, Reasons
+from ..asked import ASKED
+
+__all__ = ["reasons_of"]
+
+_MISSING = "Of this one the page holds no terms: it has those of the longest operations alone."
+
+
+def reasons_of(result: Any, recorded: Any, order: Sequence[int]) -> list[Any]:
+    """Elements of the section of operations.
+
+    Args:
+        result: any.
+        recorded: the same run with intervals, or None.
+        order: places in the result's operations, row by row of the table.
+
+    Returns:
+        The reasons; or a note, where the result's configuration is not known to this version; nothing without rows.
+    """
+    if not order:
+        return []
+    try:  # a file's configuration may be of another version, or of anybody's making
+        found: Mapping[str, Any] = ASKED["reasons"](result, recorded)
+    except (_core.Error, AttributeError, IndexError, KeyError, TypeError, ValueError, ZeroDivisionError):
+        return [Notes(["Why operations take their time is not told: this version cannot read the configuration."])]
+    sums: dict[int, float] = {}
+    for place, row in enumerate(found["rows"]):
+        for term, share in row["shares"] if row else ():
+            sums[term] = sums.get(term, 0.0) + share * (result.data["operations"][place]["exclusive"] or 1e-9)
+    ranked = sorted(sums, key=lambda term: (found["terms"][term][0] != "lower bound", -sums[term]))
+    colours = {term: SERIES[i] if i < len(SERIES) - 1 else OTHER for i, term in enumerate(ranked)}
+    terms = [(name, meaning, colours.get(i, OTHER)) for i, (name, meaning) in enumerate(found["terms"])]
+    made = {id(row): Reason(**row) for row in found["rows"] if row is not None}
+    rows = [made[id(row)] if (row := found["rows"][place]) is not None else None for place in order]
+    columns = ("cycles", "elapsed", "multiply_adds", "flops")
+    return [Reasons("operations", terms, rows, columns, found["rates"], found["remedy"], _MISSING)]

@@ -1,0 +1,140 @@
+"""What every answer about the operations of one result stands on: rates, counts, operands, recorded intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+from ..analytic.estimate import Estimate
+from ..analytic.schemes import scheme
+from ..program.mixed import MixedProgram
+from ..results.rates import Rates
+from ..results.result import Result
+from ..timing.again import Again
+from .facts import Counts, Facts
+from .operands import Operands
+from .spans import Spans
+
+__all__ = ["RECORDED", "Ground"]
+
+RECORDED = 1_000_000
+"""Tile operations up to which a run is simulated once more with its intervals."""
+
+_MEASURED = (
+    "Each instant of the time that is counted as the operation's belongs to one state of each core, from the recorded "
+    "intervals: the bounding part works, then other units, then transfers. The bounding part's work is divided by what "
+    "it counts (useful, padded, moved again). While units wait for data, padding, values between kernels, repeated "
+    "reads and the port are charged first, at the rate of memory and port; the rest is the wait."
+)
+_COUNTED = (
+    "From the counters of the operation alone: the work of the part that bounds, divided by what it counts, and "
+    "launches. Other units and waits are one term: intervals tell them apart, which {reason}."
+)
+_CLOSED = "A closed form, not a simulation: peak and launch are known, the rest is one term; `Estimate.terms` has more."
+_UNKNOWN = " What is moved more than once is not known without the program: the bound counts all."
+
+
+class Ground:
+    """A result with what is known about all of its operations."""
+
+    def __init__(self, result: Result, operands: bool = True) -> None:
+        """Reads the result.
+
+        Args:
+            result: that is asked.
+            operands: look at the program's statements, where there is one.
+        """
+        self.result = result
+        self.again = result._again if isinstance(result._again, Again) else None
+        self.rates = Rates(result.data)
+        self.closed = result.data["source"] != "engine"
+        self._counts = Counts(result.data)
+        self.operands = self._operands() if operands else None
+
+    def _operands(self) -> Operands | None:
+        again = self.again
+        if again is None or isinstance(again.program, MixedProgram):
+            return None
+        if "operands" not in again.known:
+            again.known["operands"] = Operands(again.program.core.to_json())
+        found: Operands = again.known["operands"]
+        return found
+
+    @cached_property
+    def _schemes(self) -> dict[str, set[str]]:
+        """Schemes by operation, of an estimate that was made here."""
+        found: dict[str, set[str]] = {}
+        for row in self.result.terms().rows if isinstance(self.result, Estimate) else ():
+            if row["scheme"]:
+                found.setdefault(row["operation"], set()).add(row["scheme"])
+        return found
+
+    def counted(self, name: str) -> tuple[Any, ...]:
+        """What was counted of one kernel, as a key.
+
+        Args:
+            name: of the kernel.
+        """
+        return tuple(self._counts.of([name]).items())
+
+    def facts(self, rows: Sequence[dict[str, Any]]) -> Facts:
+        """What is known of some operations together.
+
+        Args:
+            rows: of the result's operations.
+
+        Returns:
+            The sums, with the least bytes and the dtype where they are known.
+        """
+        found = Facts.of(self._counts, rows)
+        if self.operands is not None:
+            least, inner = self.operands.least([(row["name"], int(row["count"])) for row in rows])
+            found.least_bytes, found.inner_bytes = min(found.bytes, least), inner
+            found.least_known = True
+            found.dtype = self.operands.dtype(found.names)
+        if self.closed:  # what caches answered does not reach the memory
+            busy = sum(row["memory_busy"] for row in rows)
+            found.least_bytes = min(found.bytes, busy * self.rates.memory)
+            dtypes = {scheme(one).arithmetic for name in found.names for one in self._schemes.get(name, ())}
+            found.dtype = dtypes.pop() if len(dtypes) == 1 else ""
+        return found
+
+    def spans(self, intervals: bool = True, recorded: Result | None = None) -> tuple[Spans | None, str]:
+        """The recorded intervals, or why there are none.
+
+        Args:
+            intervals: simulate once more where the result has none.
+            recorded: the same run with its intervals, where somebody has it.
+
+        Returns:
+            The intervals and "", or none and the end of a sentence.
+        """
+        data, again = self.result.data, self.again
+        if self.closed:
+            return None, "the result has none of"
+        if not data.get("intervals") and intervals and again is not None:
+            if data["tile_operations"] > RECORDED:
+                return None, f"a run of more than {RECORDED:,} tile operations is not recorded for"
+            if "spans" not in again.known:
+                other = (recorded or again.recorded()).data
+                whole = other["cycles"] == data["cycles"] and not other["intervals_dropped"]
+                again.known["spans"] = Spans(other) if whole and other["intervals"] else None
+            found: Spans | None = again.known["spans"]
+            return found, "the result cannot be had with"
+        if not data.get("intervals"):
+            return None, "the result has none of"
+        if data["intervals_dropped"] or data.get("jobs"):
+            return None, "the result has in part" if data["intervals_dropped"] else "several jobs share"
+        return Spans(data), ""
+
+    def attribution(self, measured: bool, reason: str) -> str:
+        """How terms were told apart.
+
+        Args:
+            measured: on the recorded intervals.
+            reason: else the end of a sentence.
+        """
+        if self.closed:
+            return _CLOSED
+        return (_MEASURED if measured else _COUNTED.format(reason=reason)) + ("" if self.operands else _UNKNOWN)

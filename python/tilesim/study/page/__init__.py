@@ -1,0 +1,1 @@
+"""What is asked and played with, as pages and in notebooks."""

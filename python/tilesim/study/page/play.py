@@ -1,0 +1,45 @@
+"""The picture beside the sliders: time against the start, the longest operations, the roofline."""
+
+from __future__ import annotations
+
+from html import escape
+
+from ...base.figures import count, duration, percent, ratio
+from ...base.view import Card, Cards, Section, fragment
+from ...results.page.operations import longest
+from ...results.page.roof import roof_section
+from ...results.page.sections import title_of
+from ...results.result import Result
+
+__all__ = ["page"]
+
+_ROWS = 8
+
+
+def page(before: Result, now: Result, error: str, took: float) -> str:
+    """A fragment of HTML, of the elements that all pages have.
+
+    Args:
+        before: result of the start.
+        now: result of the settings as they stand.
+        error: what is wrong with them; then `now` is of the last legal ones.
+        took: seconds of the last turn.
+
+    Returns:
+        The text.
+    """
+    change = ratio(before.seconds / now.seconds) if now.seconds else "–"
+    cards = [
+        Card("time", duration(now.seconds), f"simulated in {duration(took)}"),
+        Card("as fast as at the start", change, f"{duration(before.seconds)} then"),
+        Card("cycles", count(now.cycles)),
+        Card("bound by", now.bottleneck, f"busy {percent(now.data['bottleneck_share'])} of the time"),
+    ]
+    sections = [Section("", [Cards(cards)])]
+    if now.data["operations"]:
+        sections.append(Section("", [longest(now, _ROWS)]))
+    wrong = ""
+    if error:
+        style = "border-left:4px solid #ee6677;padding:4px 8px;margin:4px 0"
+        wrong = f'<p class="error" style="{style}">{escape(error)}<br>Below: the last settings that work.</p>'
+    return wrong + fragment(title_of(now), [*sections, roof_section(now)])

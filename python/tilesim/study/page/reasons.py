@@ -1,0 +1,123 @@
+"""Why every operation of a result takes its time, in one go: for pages. Nothing is simulated for it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ... import models
+from ...machine.device import Device
+from ...machine.machine import Machine
+from ...results.result import Result
+from ..facts import Facts
+from ..ground import Ground
+from ..spans import Spans
+from ..terms import terms_of
+from ..why_text import tiles_text
+
+__all__ = ["reasons"]
+
+MEASURED = 400
+"""Operations, the longest, whose terms are told apart on the recorded intervals: as `Result.why` does for each."""
+COUNTED = 20_000
+"""Operations, the longest, whose terms are told at all."""
+READ = 2_000
+"""Kernels of a program up to which its statements are read."""
+_TILES = 300_000  # characters of tiles
+_FEW = "on this page the longest operations alone are measured by: `Result.why` does it for each"
+
+
+_OWN = ("name", "operation", "start", "finish")  # of a kernel alone
+
+
+class _Told:
+    """Terms and texts that rows have in common."""
+
+    def __init__(self, result: Result, recorded: Result | None) -> None:
+        self.result = result
+        self.ground = Ground(result, operands=len(result.data["operations"]) <= READ)
+        self.spans, self.reason = self.ground.spans(True, recorded) if recorded is not None else (None, "")
+        if self.spans is None:
+            self.reason = self.reason or "this page has none of"
+        self.terms: dict[tuple[str, str], int] = {}
+        self._room = _TILES
+        self._known: dict[Any, dict[str, Any]] = {}
+
+    def row(self, rows: Sequence[dict[str, Any]], measured: bool) -> dict[str, Any]:
+        """Of one kernel, or of those of one name; what is counted alike is told alike."""
+        if measured or self.ground.operands is not None or len(rows) > 1 or self.ground.closed:
+            return self._row(rows, measured)
+        (row,) = rows
+        key = (tuple(value for name, value in row.items() if name not in _OWN), self.ground.counted(row["name"]))
+        if key not in self._known:
+            self._known[key] = self._row(rows, False)
+        return self._known[key]
+
+    def _row(self, rows: Sequence[dict[str, Any]], measured: bool) -> dict[str, Any]:
+        facts = self.ground.facts(rows)
+        spans = self.spans if measured else None
+        found, part = terms_of(facts, self.ground.rates, self.result.data, spans)
+        shares = [
+            (self.terms.setdefault((row["term"], row["meaning"]), len(self.terms)), row["share"]) for row in found
+        ]
+        point = facts.point(self.ground.rates)
+        how = self.ground.attribution(spans is not None, _FEW if self.spans is not None else self.reason)
+        if len(rows) > 1:
+            how = f"Of the {len(rows)} kernels of this name together. {how}"
+        return {
+            "shares": shares,
+            "least": max(facts.bounds(self.ground.rates).values()) / len(rows),
+            "part": part,
+            "how": how,
+            "peak": point["peak_flops_per_second"],
+            "moved": point["bytes"] / len(rows),
+            "tiles": self._tiles(facts),
+        }
+
+    def _tiles(self, facts: Facts) -> str:
+        if self.ground.operands is None or self._room <= 0:
+            return ""
+        found = dict.fromkeys(tiles_text(one) for one in self.ground.operands.tiles(facts.names[:1]))
+        text = "; ".join(list(found)[:2])
+        self._room -= len(text)
+        return text
+
+
+def _remedy(result: Result) -> list[tuple[str, str, str]]:
+    """What to ask for other mappings, which need simulations."""
+    machine, program = str(result.data["machine"]), str(result.data["program"])
+    target = f" --machine {machine}" if machine in (*Machine.names(), *Device.names()) else " --machine FILE"
+    model = program if program in models.names() else "MODEL"
+    what = "Another mapping, lowering, layout or fusion is simulated by " if result.data["source"] == "engine" else (
+        "The same in a terminal: ")  # fmt: skip
+    behind = " (with the model, file or options of this run)" if model == "MODEL" else " (with the options of this run)"
+    found = [(what, f"tilesim why {model} {{quoted}}{target}", behind)]
+    return [*found, ("In Python: ", "result.why({name})", ".")]
+
+
+def reasons(result: Result, recorded: Result | None = None) -> dict[str, Any]:
+    """Terms of every operation.
+
+    Args:
+        result: of a simulation or estimate.
+        recorded: the same run with its intervals, where there is one; the longest operations are then measured by them.
+
+    Returns:
+        terms (name and meaning), rows (of each of the result's operations: shares by number of term, least cycles,
+        part that bounds, how the terms were told apart, peak FLOP/s, bytes moved, tiles; none: it is not among the
+        longest), rates (cycles per second, bytes per second) and remedy (lines that say what to ask next).
+    """
+    operations = result.data["operations"]
+    told = _Told(result, recorded)
+    by_name: dict[str, list[int]] = {}
+    for place, row in enumerate(operations):
+        by_name.setdefault(row["name"], []).append(place)
+    longest = sorted(by_name, key=lambda name: -sum(operations[place]["exclusive"] for place in by_name[name]))
+    rows: list[dict[str, Any] | None] = [None] * len(operations)
+    for at, name in enumerate(longest[:COUNTED]):
+        places = by_name[name]
+        found = told.row([operations[place] for place in places], at < MEASURED and isinstance(told.spans, Spans))
+        for place in places:
+            rows[place] = found
+    rates = (float(told.ground.rates.hertz), told.ground.rates.memory * told.ground.rates.hertz)
+    return {"terms": list(told.terms), "rows": rows, "rates": rates, "remedy": _remedy(result)}
