@@ -225,9 +225,13 @@ class Compiler {
       Body& body = bodies_[name];
       body = {&function, {}, {}, context.scalars, context.counters};
       bool whole = true;
+      if (options_.cancel) options_.cancel->begin(static_cast<double>(kernels.size()));
       for (const Kernel& kernel : kernels) {
         if (lower::tiled(kernel)) vector_names_.insert(kernel.name);
-        if (options_.cancel) options_.cancel->poll();
+        if (options_.cancel) {
+          options_.cancel->at(&kernel - kernels.data());
+          options_.cancel->poll();
+        }
         if (!options_.only.empty() && !lower::is_only(function, kernel, options_)) continue;
         const std::size_t product = products_.size(), vector = vectors_.size();
         LoweredKernel lowered = lower_kernel(context, kernel, machine_);

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -94,10 +95,20 @@ def options(
         plain()
 
 
+@functools.cache
+def prepare() -> Any:
+    """The commands as they are parsed, made once.
+
+    Returns:
+        What is called with words.
+    """
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Entry point: one clear message for the user's mistakes, no traceback; exit code 2."""
     try:
-        app(args=cli_mapping.with_store(sys.argv[1:]))
+        prepare()(args=cli_mapping.with_store(sys.argv[1:]))
     except Error as error:
         told = f"tilesim: {error}"
         say(wrapped(told, hang="  ") if sys.stderr.isatty() else [told], err=True)

@@ -48,9 +48,13 @@ def delay(quiet: float) -> float:
     return max(FIRST, PATIENCE - quiet)
 
 
-def seen() -> None:
-    """The user sees something now."""
-    _last["sign"] = time.monotonic()
+def seen(at: float = 0.0) -> None:
+    """The user sees something.
+
+    Args:
+        at: when, by the monotonic clock; 0: now.
+    """
+    _last["sign"] = at or time.monotonic()
 
 
 class Phase:
