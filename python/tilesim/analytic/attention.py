@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
 from ..base.arguments import numbers_of
-from ..base.errors import Unsupported
+from ..base.errors import Unsupported, nearest
 from ..graph import user_error
 from ..machine.device import Device
 from .families import Entry
@@ -157,7 +157,8 @@ def constants_of(
         UserError: for an unknown phase.
     """
     if phase not in ("prefill", "decode"):
-        raise user_error("unknown phase", value=f"'{phase}'", allowed="prefill, decode")
+        near = nearest(phase, ("prefill", "decode"))
+        raise user_error("unknown phase", value=f"'{phase}'", allowed="prefill, decode", suggestion=near)
     name = f"{scheme(attn, device).name}/{scheme(cache, device).name}"
     entry, _ = find_entry(phase, device, [name, "bf16/bf16", "fp16/fp16"], engine, "", profile)
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}

@@ -15,11 +15,12 @@ from .load import load_graph, write
 from .options import MACHINE, OUTPUT, All, AnyDevice, Batch, Context, Dtype, Html, Json, Model, Phase
 from .screen import say, wrapped
 from .show import step
+from .slips import App
 from .tables import layout, name, text
 
 WHICH = "A device, with a power state behind @ or without: t4, t4@base, t4@50W."
 
-device_app = typer.Typer(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
+device_app = App(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
 
 
 @device_app.command("list", epilog=epilog("device list"))
@@ -207,7 +208,7 @@ def suite(
     say(suite_rows(table.rows))
 
 
-measure_app = typer.Typer(no_args_is_help=True, help="Measure this machine for calibrate.")
+measure_app = App(no_args_is_help=True, help="Measure this machine for calibrate.")
 
 
 @measure_app.command("cpu", epilog=epilog("measure cpu"))

@@ -20,14 +20,15 @@ from .load import load_graph, write
 from .options import Batch, Context, Model, Phase
 from .screen import say, wrapped
 from .settings import shown_differences, shown_machine, shown_settings
+from .slips import App
 from .tables import layout, number, text
 
 __all__ = ["machine_app", "model_app"]
 
 NAMED = "Preset or file."
 
-machine_app = typer.Typer(no_args_is_help=True, help="Machines: presets and files.")
-model_app = typer.Typer(no_args_is_help=True, help="Networks that Tilesim builds itself.")
+machine_app = App(no_args_is_help=True, help="Machines: presets and files.")
+model_app = App(no_args_is_help=True, help="Networks that Tilesim builds itself.")
 
 
 @machine_app.command("list", epilog=epilog("machine list"))

@@ -24,9 +24,10 @@ from . import why as cli_why
 from .examples import epilog
 from .machines import machine_app, model_app
 from .screen import plain, say, wrapped
+from .slips import App
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-validate_app = typer.Typer(no_args_is_help=True, help="Comparison with measured tables.")
+app = App(no_args_is_help=True, pretty_exceptions_enable=False)
+validate_app = App(no_args_is_help=True, help="Comparison with measured tables.")
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")

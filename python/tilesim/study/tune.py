@@ -329,8 +329,8 @@ def tune(
         memory: fidelity of the memory; none: what the machine says.
         confirm: a closer fidelity ("bank"): the best four of each kernel are simulated again with it, and it decides.
         fuse: as for `compile`.
-        progress: true for a bar on standard error; or a function that gets candidates done, candidates in all (at
-            most), and the name of the kernel.
+        progress: true for a bar, in the notebook or on standard error; or a function that gets candidates
+            done, candidates in all (at most), and the name of the kernel.
         sampler: "model" takes candidates by rising modelled cycles; "random" draws them; "optuna" lets Optuna's TPE
             propose them (`pip install 'tilesim[tune]'`). Vector kernels are always taken by the model.
         seed: of "random" and "optuna".
