@@ -1,5 +1,6 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
+from .base.above import enter
 from .base.lazy import lazy, listed
 
 TYPE_CHECKING = False  # as of typing, which takes time to import
@@ -177,6 +178,15 @@ _PACKAGES = (
     "timing",
     "views",
     "workloads",
+)
+enter(
+    {
+        "advice": "tilesim.study.alternatives:advice",
+        "mixed": "tilesim.program.mixed:from_document",
+        "quantize": "tilesim.timing.quantize:quantize",
+        "tuned": "tilesim.study.tune:tuned_nests",
+        "why": "tilesim.study.why:why",
+    }
 )
 __getattr__ = lazy(__name__, {name: module for module, names in _NAMES.items() for name in names}, _PACKAGES)
 __dir__ = listed(__name__, __all__)

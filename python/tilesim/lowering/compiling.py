@@ -8,6 +8,7 @@ from typing import Any
 
 from .. import _core
 from .._core import Unsupported, UserError
+from ..base.above import Above
 from ..base.arguments import whole
 from ..base.checked import checked
 from ..base.errors import shown, unsupported
@@ -35,8 +36,8 @@ STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
 #: Searches for nests, by the value of `mapping` that asks for them: graph, machine and `fuse` to nests. Studies stand
-#: above this floor and enter theirs.
-SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = {}
+#: above this floor.
+SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = Above()
 
 
 @checked("cores", "mapping")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
+from ..base.above import Above
 from ..base.checked import checked_class
 from ..base.errors import path_text, user_error
 from ..base.files import check_writable, loads, read_json, read_text, writing
@@ -21,8 +22,8 @@ from .checks import checks_of
 
 __all__ = ["Advice", "Result", "Table"]
 
-#: What a result is asked that needs compiling and simulating, by name; packages above enter their calls here.
-ASKED: dict[str, Callable[..., Any]] = {}
+#: What a result is asked that needs compiling and simulating, by name: calls of packages above.
+ASKED: dict[str, Callable[..., Any]] = Above()
 
 #: What is said of a result beside its times: the core's form does not have it.
 _BESIDE = ("setting", "accuracy")

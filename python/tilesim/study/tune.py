@@ -17,7 +17,6 @@ from ..base.progress import Bar
 from ..base.store import Store
 from ..graph import Graph, nearest, user_error
 from ..loading import GraphLike, as_graph
-from ..lowering.compiling import SEARCHES
 from ..machine.machine import Machine, MachineLike
 from ..mapping import MappingTable, Product, VectorKernel, kernels
 from ..mapping.entries import Nest
@@ -393,4 +392,15 @@ def _tune_all(
         tuner.one(product, names)
 
 
-SEARCHES["tuned"] = lambda graph, machine, fuse: tune(graph, machine, budget=16, fuse=fuse).best
+def tuned_nests(graph: Graph, machine: Machine, fuse: str) -> MappingTable:
+    """What `mapping="tuned"` of `compile` asks for.
+
+    Args:
+        graph: the workload.
+        machine: of the program.
+        fuse: as for `compile`.
+
+    Returns:
+        The fastest nest of each kernel among 16 candidates.
+    """
+    return tune(graph, machine, budget=16, fuse=fuse).best

@@ -16,7 +16,7 @@ from ..base.table import Table
 from ..program.mixed import MixedProgram
 from ..results.advice import change_text
 from ..results.rates import Rates
-from ..results.result import ASKED, Result
+from ..results.result import Result
 from ..timing.again import Again
 from .alternatives import LARGEST, offers, simulated, tuned
 from .facts import Facts
@@ -315,6 +315,3 @@ def why(result: Result, name: str, *, intervals: bool = True) -> Why:
         UserError: for a name that no operation has, with the nearest.
     """
     return Why(result, name, intervals=intervals)
-
-
-ASKED["why"] = why
