@@ -128,12 +128,6 @@ def _drawn(share: float, most: float) -> str:
     return BLOCKS[8] * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
 
 
-def _bars() -> bool:
-    import sys
-
-    return screen.is_terminal() and "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
-
-
 def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[list[int], list[int]]:
     """Indices of the columns that stay, and the cells of each: the least, then what is left to the widest names."""
     kept = list(range(len(columns)))
@@ -190,19 +184,21 @@ def _padded(column: Column, value: str, size: int) -> str:
     return value + space if column.left else space + value
 
 
-def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None) -> Lines:
+def layout(
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None, drawn: bool = False
+) -> Lines:
     """Lines of aligned columns.
 
     Args:
         columns: of the table.
         rows: a cell each; texts, numbers as people read them, shares of a `bar`.
         room: characters of a line; none: the terminal's.
+        drawn: whether bars are drawn; else their columns are left out.
 
     Returns:
         The lines with their styles, the head first; at the end a note where columns are left out.
     """
     room = screen.width() if room is None else room
-    drawn = _bars()
     shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
     most = {i: max([0.0, *(float(row[i]) for row in rows)]) for i in shown if columns[i].sort == "bar"}
     columns = [columns[i] for i in shown]

@@ -12,8 +12,6 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any, TypeVar
 
-from .figures import short
-
 __all__ = ["Bar", "Listener", "followed", "listening", "tell"]
 
 Listener = Callable[[int, int, str], None]
@@ -91,7 +89,7 @@ class Bar:
         if not last and now - self.drawn < (self.SECONDS if quick else self.LINES):
             return
         self.drawn = now
-        text = f"{done:,}/{total:,} {name}".rstrip()
+        text = f"{done}/{total} {name[:40]}".rstrip()
         if self.display is not None:
             shown = _Line(done, total, text)
             if self.shown is None:
@@ -107,7 +105,7 @@ class Bar:
         else:
             full = self.WIDTH * done // max(1, total)
             room = shutil.get_terminal_size().columns - 1
-            line = short(f"[{'#' * full}{' ' * (self.WIDTH - full)}] {text}", max(1, room))
+            line = f"[{'#' * full}{' ' * (self.WIDTH - full)}] {text}"[: max(1, room)]
             self.stream.write(f"\r{line.ljust(self.before)}" + ("\n" if last else ""))
             self.before = len(line)
         self.stream.flush()

@@ -10,6 +10,7 @@ import typer
 
 from ..base.screen import (
     LEAST,
+    UNLIMITED,
     Line,
     Lines,
     clean,
@@ -27,6 +28,7 @@ from ..base.screen import (
 
 __all__ = [
     "LEAST",
+    "UNLIMITED",
     "Line",
     "Lines",
     "clean",

@@ -1,5 +1,32 @@
-"""Tables of the command line: those of `base.columns`, which `print` lays out as well."""
+"""Tables of the command line: those of `base.columns`, with bars on terminals that have their letters."""
 
-from ..base.columns import ROWS, Column, bar, bound, cut, folded, layout, name, number, percent, text
+from __future__ import annotations
 
-__all__ = ["ROWS", "Column", "bar", "bound", "cut", "folded", "layout", "name", "number", "percent", "text"]
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from ..base import columns as base
+from ..base.columns import BAR, ROWS, Column, bar, bound, cut, folded, name, number, percent, text
+from . import screen
+from .screen import Lines
+
+__all__ = ["BAR", "ROWS", "Column", "bar", "bound", "cut", "folded", "layout", "name", "number", "percent", "text"]
+
+
+def _bars() -> bool:
+    return screen.is_terminal() and "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
+
+
+def layout(columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None) -> Lines:
+    """Lines of aligned columns.
+
+    Args:
+        columns: of the table.
+        rows: a cell each; texts, numbers as people read them, shares of a `bar`.
+        room: characters of a line; none: the terminal's.
+
+    Returns:
+        The lines with their styles, the head first; at the end a note where columns are left out.
+    """
+    return base.layout(columns, rows, room, _bars())
