@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from html import escape
 from typing import Any, TypeVar
 
-__all__ = ["Bar", "Listener", "followed", "listening", "tell"]
+__all__ = ["Bar", "Listener", "counter", "followed", "listening", "tell"]
 
 Listener = Callable[[int, int, str], None]
 """Called with done, total and what is being worked on."""
@@ -49,6 +49,22 @@ def tell(done: int, total: int, name: str = "") -> None:
         listener(done, total, name)
 
 
+def counter(what: str) -> Callable[[int, int], None] | None:
+    """What the core calls with parts done and all, some times a second.
+
+    Args:
+        what: is counted.
+
+    Returns:
+        The function; none where nobody of this thread listens, or where a longer call tells of its own parts.
+    """
+    listener: Listener | None = getattr(_here, "listener", None)
+    if listener is None or getattr(_here, "within", False):
+        return None
+    heard = listener
+    return lambda done, total: heard(done, total, what)
+
+
 def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
     """Parts one after the other, telling how many are done.
 
@@ -60,7 +76,11 @@ def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
     """
     for done, part in enumerate(parts):
         tell(done, len(parts))
-        yield part
+        _here.within = True
+        try:
+            yield part
+        finally:
+            _here.within = False
 
 
 class Bar:

@@ -20,6 +20,7 @@ __all__ = [
     "is_terminal",
     "notes",
     "room",
+    "spelled",
     "wide",
     "width",
     "wrapped",
@@ -81,6 +82,29 @@ def wide(text: str) -> int:
 def clean(text: str) -> str:
     """A text from a file as a terminal may show it: control characters are spelled out, markup stays as it is."""
     return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+_SPELLED = str.maketrans({"×": "x", "µ": "u", "…": "~", "–": "-", "−": "-", "·": "*", "≤": "<", "≥": ">", "∞": "~"})
+
+
+def spelled(text: str, encoding: str | None) -> str:
+    """A text in letters that an encoding has, each of one cell as before.
+
+    Args:
+        text: any.
+        encoding: of what is written on; none: UTF-8.
+
+    Returns:
+        The text; where the encoding lacks a letter, with what stands for it in ASCII, or "?".
+    """
+    if text.isascii():
+        return text
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_SPELLED).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | None = None) -> list[str]:

@@ -21,6 +21,7 @@ from ..base.screen import (
     is_terminal,
     notes,
     room,
+    spelled,
     wide,
     width,
     wrapped,
@@ -41,6 +42,7 @@ __all__ = [
     "plain",
     "room",
     "say",
+    "spelled",
     "wide",
     "width",
     "wrapped",
@@ -64,8 +66,7 @@ def say(lines: Iterable[Line | str], err: bool = False) -> None:
         _styled(pieces)
         return
     text = "\n".join("".join(part for part, _ in line).rstrip() for line in pieces)
-    encoding = getattr(sys.stderr if err else sys.stdout, "encoding", None) or "utf-8"
-    typer.echo(text.encode(encoding, "replace").decode(encoding), err=err)
+    typer.echo(spelled(text, getattr(sys.stderr if err else sys.stdout, "encoding", None)), err=err)
 
 
 def _styled(lines: list[Line]) -> None:
@@ -74,4 +75,6 @@ def _styled(lines: list[Line]) -> None:
 
     console = Console(highlight=False, markup=False, emoji=False)
     for line in lines:
-        console.print(Text.assemble(*line), soft_wrap=True)
+        console.print(
+            Text.assemble(*((spelled(part, console.encoding), style) for part, style in line)), soft_wrap=True
+        )

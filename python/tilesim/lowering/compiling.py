@@ -12,6 +12,7 @@ from ..base.above import Above
 from ..base.arguments import whole
 from ..base.checked import checked
 from ..base.errors import shown, unsupported
+from ..base.progress import counter
 from ..graph import Graph, nearest, user_error
 from ..graph.alone import alone
 from ..graph.trips import checked as checked_trips
@@ -210,6 +211,8 @@ def _compiled(
     stays, levels = residency
     more: dict[str, Any] = {"cores": cores, "contexts": contexts, "layout": options.get("layout", "auto")}
     more |= {"residency": stays, "levels": levels}
+    if (heard := counter("kernels")) is not None:
+        more["counted"] = heard
     core = _core.compile(graph.core, target.core, fuse, mappings, rest, groups=groups, **more)
     program = Program(core, graph, machine)
     program.fusion = Fusion(groups)
