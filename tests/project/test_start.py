@@ -179,14 +179,15 @@ def test_printed_tables_fit(width: int, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_core_counts_for_who_listens() -> None:
     """Tile operations and kernels as they are done; never more than all."""
     heard: list[tuple[int, int, str]] = []
-    graph = ts.models.build("resnet50")
+    graph = ts.models.build("mobilenet-v2")
     with progress.listening(lambda *call: heard.append(call)):
-        result = ts.simulate(ts.compile(graph, "edge-8"), memory="bank")
-    simulated = [(done, total) for done, total, what in heard if what == "tile operations"]
+        result = ts.simulate(ts.compile(graph, "mesh-16"))
+    simulated = [(done, total) for done, total, what in heard if what == "tile operations, at most"]
     assert simulated and all(0 <= done <= total for done, total in simulated)
     assert simulated == sorted(simulated), "it does not go back"
-    assert {total for _, total in simulated} == {result.data["tile_operations"]}
-    assert {what for _, _, what in heard} <= {"tile operations", "kernels"}
+    assert len({total for _, total in simulated}) == 1 and simulated[0][1] >= result.data["tile_operations"]
+    assert simulated[-1][0] <= result.data["tile_operations"]
+    assert {what for _, _, what in heard} <= {"tile operations, at most", "kernels"}
 
 
 def test_parts_of_a_longer_call_are_not_counted_twice() -> None:

@@ -10,12 +10,12 @@ from ..base.files import writing
 from ..machine.device import Device
 from . import complete
 from .analytic_tables import crossover_rows, device_lines, fitted_rows, placed, scheme_rows, shapes_of, suite_rows
+from .complete import App
 from .examples import epilog
 from .load import load_graph, write
 from .options import MACHINE, OUTPUT, All, AnyDevice, Batch, Context, Dtype, Html, Json, Model, Phase
 from .screen import say, wrapped
 from .show import step
-from .slips import App
 from .tables import layout, name, text
 
 WHICH = "A device, with a power state behind @ or without: t4, t4@base, t4@50W."

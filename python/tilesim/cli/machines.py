@@ -15,12 +15,12 @@ from ..machine.machine import Machine
 from ..machine.settings import section
 from ..machine.target import machines
 from . import complete, tables
+from .complete import App
 from .examples import epilog
 from .load import load_graph, write
 from .options import Batch, Context, Model, Phase
 from .screen import say, wrapped
 from .settings import shown_differences, shown_machine, shown_settings
-from .slips import App
 from .tables import layout, number, text
 
 __all__ = ["machine_app", "model_app"]

@@ -21,10 +21,10 @@ from . import report as cli_report
 from . import run as cli_run
 from . import validate as cli_validate
 from . import why as cli_why
+from .complete import App
 from .examples import epilog
 from .machines import machine_app, model_app
 from .screen import plain, say, wrapped
-from .slips import App
 
 app = App(no_args_is_help=True, pretty_exceptions_enable=False)
 validate_app = App(no_args_is_help=True, help="Comparison with measured tables.")

@@ -204,7 +204,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     parts |= {"resident": names, "latencies": books.get(""), "placement": places}
     parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
     parts["replay_beyond"] = LIMIT if options.replay else None
-    if (heard := counter("tile operations")) is not None:
+    if (heard := counter("tile operations, at most")) is not None:
         parts["counted"] = heard
     try:
         found = _core.simulate(program.core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
