@@ -36,10 +36,12 @@ void raise_pending();
 
 /// Runs `call(token)` without the GIL, or `call()`. The token, which is the thread's while it runs (see `worked`),
 /// looks for signals, other exceptions and the thread's Stop about 20 times a second and calls `progress(fraction)` if
-/// that is not None; what a signal's handler or `progress` raises stops the call at its next poll and is raised here.
-/// `call` must not touch Python objects, and reads nothing that another thread may change: it holds snapshots.
+/// that is not None, and `counted(done, total)` where that is not None; what a signal's handler or `progress` raises
+/// stops the call at its next poll and is raised here. `call` must not touch Python objects, and reads nothing that
+/// another thread may change: it holds snapshots.
 template <class Call>
-auto cancellable(Call&& call, const pybind11::object& progress = pybind11::none()) {
+auto cancellable(Call&& call, const pybind11::object& progress = pybind11::none(),
+                 const pybind11::object& counted = pybind11::none()) {
   CancelToken token;
   const Stop::Flag stop = Stop::of_this_thread();
   std::exception_ptr raised;
@@ -58,6 +60,8 @@ auto cancellable(Call&& call, const pybind11::object& progress = pybind11::none(
     return token.requested() || (stop && stop->load(std::memory_order_relaxed));
   };
   if (!progress.is_none()) token.progress = [&](double fraction) { guarded([&] { progress(fraction); }); };
+  if (!counted.is_none())
+    token.counted = [&](std::int64_t done, std::int64_t total) { guarded([&] { counted(done, total); }); };
   try {
     const pybind11::gil_scoped_release released;
     const CancelScope scope(&token);

@@ -48,7 +48,7 @@ tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& gra
                                         const std::string& mapping, const std::string& only, std::int64_t cores,
                                         std::int64_t contexts, std::optional<py::list> groups,
                                         const std::string& residency, const std::map<std::string, std::string>& levels,
-                                        const std::string& layout) {
+                                        const std::string& layout, const py::object& counted) {
   tilesim::CompileOptions options;
   options.residency = residency;
   options.levels = levels;
@@ -66,10 +66,12 @@ tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& gra
   }
   std::vector<tilesim::FusionCandidate> candidates;
   if (groups) options.record_fusion = &candidates;
-  tilesim::program::Program program = tilesim::bindings::cancellable([&](tilesim::CancelToken& token) {
-    options.cancel = &token;
-    return tilesim::compile(*graph, machine, options);
-  });
+  tilesim::program::Program program = tilesim::bindings::cancellable(
+      [&](tilesim::CancelToken& token) {
+        options.cancel = &token;
+        return tilesim::compile(*graph, machine, options);
+      },
+      py::none(), counted);
   for (const tilesim::FusionCandidate& row : candidates) groups->append(row_of(row));
   return program;
 }
@@ -140,6 +142,7 @@ void init_compile(py::module_& module) {
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
       py::arg("cores") = 0, py::arg("contexts") = 0, py::arg("groups") = py::none(), py::arg("residency") = "none",
       py::arg("levels") = std::map<std::string, std::string>{}, py::arg("layout") = "auto",
+      py::arg("counted") = py::none(),
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
       "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "
@@ -149,7 +152,9 @@ void init_compile(py::module_& module) {
       "fuse: \"all\", \"none\" or names of rules with commas between; groups: a list that gets a row for each group "
       "looked at.\n"
       "residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or "
-      "scratchpad; layout: \"auto\", or \"given\" for tensors in their own order of axes.\n"
+      "scratchpad; layout: \"auto\", or \"given\" for tensors in their own order of axes; counted: called with kernels "
+      "done "
+      "and all, at most 20 times a second.\n"
       "Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no "
       "tile fits the scratchpad.");
   module.def("fusion_rules", &fusion_rules,

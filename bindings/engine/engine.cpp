@@ -55,7 +55,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::shared_ptr<LatencyBook>>& latencies,
                         const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident,
                         const std::map<std::string, std::shared_ptr<LatencyBook>>& sort_latencies,
-                        const std::optional<std::int64_t>& replay_beyond) {
+                        const std::optional<std::int64_t>& replay_beyond, const py::object& counted) {
   SimulateOptions options;
   Books books;  // the engine's own copies: others may read and fill the given ones meanwhile
   if (latencies && *latencies) options.latencies = books.opened(*latencies);
@@ -71,10 +71,12 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.extra_statistic = extra_statistic;
   options.replay_beyond = replay_beyond;
   options.tensors = arrays_of(tensors);
-  Result result = bindings::cancellable([&](CancelToken& token) {
-    options.cancel = &token;
-    return simulate(program, machine, options, cores);
-  });
+  Result result = bindings::cancellable(
+      [&](CancelToken& token) {
+        options.cancel = &token;
+        return simulate(program, machine, options, cores);
+      },
+      py::none(), counted);
   books.close();
   return result;
 }
@@ -148,9 +150,10 @@ void init_engine(py::module_& module) {
              py::arg("latencies") = py::none(), py::arg("cores") = std::vector<std::int64_t>{},
              py::arg("resident") = std::vector<std::string>{},
              py::arg("sort_latencies") = std::map<std::string, std::shared_ptr<LatencyBook>>{},
-             py::arg("replay_beyond") = py::none(),
+             py::arg("replay_beyond") = py::none(), py::arg("counted") = py::none(),
              "Runs a program in simulated time, on the first cores or those given; with more tile operations than "
-             "`replay_beyond`, from its steady loops.");
+             "`replay_beyond`, from its steady loops. `counted` is called with the tile operations done and all, at "
+             "most 20 times a second.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,

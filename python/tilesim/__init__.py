@@ -1,42 +1,21 @@
 """Tilesim: a tile-level simulator of machine-learning accelerators."""
 
-from typing import TYPE_CHECKING
+from .base.above import enter
+from .base.lazy import lazy, listed
 
-from . import executors, mapping, memory, models, network, views, workloads
-from ._core import __version__
-from .analytic.estimate import Estimate, estimate
-from .analytic.lower_bound import Roofline, lower_bound, roofline
-from .analytic.profile import Profile
-from .base.errors import Error, InternalError, Unsupported, UserError
-from .base.lazy import lazy
-from .base.store import Store
-from .graph import Graph, GraphBuilder, optimize
-from .graph.gradient import gradient
-from .machine.device import Device, Level, Rate
-from .machine.machine import Machine
-from .machine.target import machines
-from .mapping import MappingTable
-from .program.fusion import fusion_rules
-from .program.jobs import Job
-from .program.program import Program
-from .results.comparison import compare
-from .results.result import Result
-from .study.coverage import Coverage, coverage
-from .study.profiler import OperationTimes, profile
-from .study.sweep import sweep
-from .study.tune import Study, tune
-from .study.why import Why
-from .timing.accuracy import accuracy
-from .timing.execution import execute, reference, verify
-from .timing.latencies import TileLatencies
-from .timing.quantize import quantize
-from .timing.residency import Residency, residency
-from .timing.simulate import compile, run, simulate
+TYPE_CHECKING = False  # as of typing, which takes time to import
 
 if TYPE_CHECKING:
+    from . import executors, mapping, memory, models, network, views, workloads
+    from ._core import __version__
     from .analytic.best import best_schemes
     from .analytic.calibrate import calibrate
     from .analytic.crossover import crossover
+    from .analytic.estimate import Estimate, estimate
+    from .analytic.lower_bound import Roofline, lower_bound, roofline
+    from .analytic.profile import Profile
+    from .base.errors import Error, InternalError, Unsupported, UserError
+    from .base.store import Store
     from .frontends import (
         from_jax,
         from_onnx,
@@ -46,7 +25,29 @@ if TYPE_CHECKING:
         from_transformers,
         to_pytorch_ir,
     )
+    from .graph import Graph, GraphBuilder, optimize
+    from .graph.gradient import gradient
+    from .machine.device import Device, Level, Rate
+    from .machine.machine import Machine
+    from .machine.target import machines
+    from .mapping import MappingTable
+    from .program.fusion import fusion_rules
+    from .program.jobs import Job
+    from .program.program import Program
+    from .results.comparison import compare
+    from .results.result import Result
+    from .study.coverage import Coverage, coverage
     from .study.play import play
+    from .study.profiler import OperationTimes, profile
+    from .study.sweep import sweep
+    from .study.tune import Study, tune
+    from .study.why import Why
+    from .timing.accuracy import accuracy
+    from .timing.execution import execute, reference, verify
+    from .timing.latencies import TileLatencies
+    from .timing.quantize import quantize
+    from .timing.residency import Residency, residency
+    from .timing.simulate import compile, run, simulate
 
 __all__ = [
     "Coverage",
@@ -115,22 +116,79 @@ __all__ = [
     "workloads",
 ]
 
-_FRONT_ENDS = (
-    "from_jax",
-    "from_onnx",
-    "from_pytorch_ir",
-    "from_stablehlo",
-    "from_torch",
-    "from_transformers",
-    "to_pytorch_ir",
+_NAMES = {
+    "._core": ("__version__",),
+    ".analytic.estimate": ("Estimate", "estimate"),
+    ".analytic.lower_bound": ("Roofline", "lower_bound", "roofline"),
+    ".analytic.profile": ("Profile",),
+    ".base.errors": ("Error", "InternalError", "Unsupported", "UserError"),
+    ".base.store": ("Store",),
+    ".graph": ("Graph", "GraphBuilder", "optimize"),
+    ".graph.gradient": ("gradient",),
+    ".machine.device": ("Device", "Level", "Rate"),
+    ".machine.machine": ("Machine",),
+    ".machine.target": ("machines",),
+    ".mapping": ("MappingTable",),
+    ".program.fusion": ("fusion_rules",),
+    ".program.jobs": ("Job",),
+    ".program.program": ("Program",),
+    ".results.comparison": ("compare",),
+    ".results.result": ("Result",),
+    ".study.coverage": ("Coverage", "coverage"),
+    ".study.profiler": ("OperationTimes", "profile"),
+    ".study.sweep": ("sweep",),
+    ".study.tune": ("Study", "tune"),
+    ".study.why": ("Why",),
+    ".timing.accuracy": ("accuracy",),
+    ".timing.execution": ("execute", "reference", "verify"),
+    ".timing.latencies": ("TileLatencies",),
+    ".timing.quantize": ("quantize",),
+    ".timing.residency": ("Residency", "residency"),
+    ".timing.simulate": ("compile", "run", "simulate"),
+    ".analytic.best": ("best_schemes",),
+    ".analytic.calibrate": ("calibrate",),
+    ".analytic.crossover": ("crossover",),
+    ".frontends": (
+        "from_jax",
+        "from_onnx",
+        "from_pytorch_ir",
+        "from_stablehlo",
+        "from_torch",
+        "from_transformers",
+        "to_pytorch_ir",
+    ),
+    ".study.play": ("play",),
+}
+_PACKAGES = (
+    "analytic",
+    "base",
+    "executors",
+    "frontends",
+    "graph",
+    "loading",
+    "lowering",
+    "machine",
+    "mapping",
+    "memory",
+    "models",
+    "network",
+    "program",
+    "results",
+    "study",
+    "timing",
+    "views",
+    "workloads",
 )
-__getattr__ = lazy(
-    __name__,
+enter(
     {
-        **dict.fromkeys(_FRONT_ENDS, ".frontends"),
-        "calibrate": ".analytic.calibrate",
-        "best_schemes": ".analytic.best",
-        "crossover": ".analytic.crossover",
-        "play": ".study.play",
-    },
+        "advice": "tilesim.study.alternatives:advice",
+        "compare": "tilesim.results.comparison:compare",
+        "mixed": "tilesim.program.mixed:from_document",
+        "quantize": "tilesim.timing.quantize:quantize",
+        "reasons": "tilesim.study.page.reasons:reasons",
+        "tuned": "tilesim.study.tune:tuned_nests",
+        "why": "tilesim.study.why:why",
+    }
 )
+__getattr__ = lazy(__name__, {name: module for module, names in _NAMES.items() for name in names}, _PACKAGES)
+__dir__ = listed(__name__, __all__)

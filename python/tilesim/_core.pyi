@@ -1108,13 +1108,13 @@ def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
     What the closed form says of a tile compute, in cycles.
     """
-def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0, groups: list | None = None, residency: str = 'none', levels: collections.abc.Mapping[str, str] = {}, layout: str = 'auto') -> Program:
+def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0, groups: list | None = None, residency: str = 'none', levels: collections.abc.Mapping[str, str] = {}, layout: str = 'auto', counted: typing.Any = None) -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
     mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
     cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its own;
     fuse: "all", "none" or names of rules with commas between; groups: a list that gets a row for each group looked at.
-    residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or scratchpad; layout: "auto", or "given" for tensors in their own order of axes.
+    residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or scratchpad; layout: "auto", or "given" for tensors in their own order of axes; counted: called with kernels done and all, at most 20 times a second.
     Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
@@ -1390,9 +1390,9 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}, replay_beyond: typing.SupportsInt | typing.SupportsIndex | None = None) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}, replay_beyond: typing.SupportsInt | typing.SupportsIndex | None = None, counted: typing.Any = None) -> Result:
     """
-    Runs a program in simulated time, on the first cores or those given; with more tile operations than `replay_beyond`, from its steady loops.
+    Runs a program in simulated time, on the first cores or those given; with more tile operations than `replay_beyond`, from its steady loops. `counted` is called with the tile operations done and all, at most 20 times a second.
     """
 def sparse_time(dataflow: str, settings: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex], a: typing.Annotated[numpy.typing.ArrayLike, numpy.bool], b: typing.Annotated[numpy.typing.ArrayLike, numpy.bool], hold_b: bool = False) -> dict[str, float]:
     """

@@ -43,6 +43,10 @@ class Workers(concurrent.futures.Executor):
         self._given: weakref.WeakSet[Any] = weakref.WeakSet()
         self._open()
 
+    def __repr__(self) -> str:
+        """Whether tasks can be submitted."""
+        return f"<Workers, {'open' if self._end is not None else 'shut down'}>"
+
     def _open(self) -> None:
         self._submit, self._pids, self._end = self._start()
 

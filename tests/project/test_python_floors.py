@@ -1,6 +1,7 @@
 """A Python module imports its own package and floors below, wherever the import stands; no circle; small packages."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -43,7 +44,8 @@ def place(module: str) -> tuple[int, str]:
     return FLOOR[name], name
 
 
-def imports(module: str, text: str) -> set[str]:
+@functools.cache
+def imports(module: str, text: str) -> frozenset[str]:
     """The modules of the package that a module's text imports, also in functions and for types alone."""
     found = set()
     package = module if module in MODULES and MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
@@ -62,7 +64,7 @@ def imports(module: str, text: str) -> set[str]:
         for start, name in named:
             whole = f"{start}.{name}".lstrip(".")
             found.add(whole if whole in MODULES or whole == "_core" else start)
-    return found - {module}
+    return frozenset(found - {module})
 
 
 def wrong(module: str, text: str) -> list[str]:

@@ -1,5 +1,6 @@
 #include "tilesim/base/cancel.hpp"
 
+#include <algorithm>
 #include <chrono>
 
 #include "tilesim/base/error.hpp"
@@ -14,10 +15,29 @@ void CancelToken::poll() {
   if (now - last_check_ns_ < interval_ns) return;
   last_check_ns_ = now;
   if (progress) progress(fraction_);
+  if (counted && total_ > 0) counted(done_, total_);
   if (check && check()) {
     request();
     throw Cancelled();
   }
+}
+
+namespace {
+
+std::int64_t whole(double parts) { return static_cast<std::int64_t>(std::min(parts, 1e15)); }
+
+}  // namespace
+
+void CancelToken::expect(double parts) {
+  expected_ = whole(parts);
+  before_ = run_ = done_ = total_ = 0;
+}
+
+void CancelToken::begin(double parts) {
+  before_ = expected_ > 0 ? before_ + run_ : 0;
+  run_ = whole(parts);
+  done_ = before_;
+  total_ = expected_ > 0 ? expected_ : run_;
 }
 
 }  // namespace tilesim

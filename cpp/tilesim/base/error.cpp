@@ -1,6 +1,7 @@
 #include "tilesim/base/error.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <utility>
 
 namespace tilesim {
@@ -59,7 +60,30 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 UserError::UserError(Parts parts) : Error(compose(parts)), parts_(std::move(parts)) {}
 
+namespace {
+
+/// As names are compared: small letters, "_" for "-".
+std::string plain(std::string_view name) {
+  std::string text(name);
+  for (char& letter : text)
+    letter = letter == '-' ? '_' : static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+  return text;
+}
+
+/// The shortest of the names that begin with `word`, or null. A single letter begins too many.
+const std::string* begun(std::string_view word, std::span<const std::string> candidates) {
+  if (word.size() < 2) return nullptr;
+  const std::string start = plain(word);
+  const std::string* best = nullptr;
+  for (const std::string& candidate : candidates)
+    if (plain(candidate).starts_with(start) && (best == nullptr || candidate.size() < best->size())) best = &candidate;
+  return best;
+}
+
+}  // namespace
+
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  if (const std::string* const found = begun(word, candidates)) return *found;
   std::string best;
   std::size_t limit = std::max<std::size_t>(1, word.size() / 3) + 1;
   for (const std::string& candidate : candidates) {

@@ -50,7 +50,7 @@ class Cancelled : public Error {
   Cancelled() : Error("cancelled") {}
 };
 
-/// Nearest of `candidates` by edit distance, or empty when nothing is close.
+/// Of `candidates` the shortest that begins with `word`, else the nearest by edit distance; empty: nothing is close.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 /// "a, b, c" for messages.

@@ -190,9 +190,13 @@ class Compiler {
       bodies_[name] = {&function, {}, {}, context.scalars, context.counters};
       round.block.clear();
       round.whole = true;
+      if (options_.cancel) options_.cancel->begin(static_cast<double>(kernels.size()));
       for (const Kernel& kernel : kernels) {
         if (lower::tiled(kernel)) vector_names_.insert(kernel.name);
-        if (options_.cancel) options_.cancel->poll();
+        if (options_.cancel) {
+          options_.cancel->at(&kernel - kernels.data());
+          options_.cancel->poll();
+        }
         if (options_.only.empty() || lower::is_only(function, kernel, options_))
           add_kernel(context, kernel, name, round);
       }

@@ -26,6 +26,9 @@ namespace {
 
 Result simulate_whole(const program::Program& program, const Machine& machine, const SimulateOptions& options,
                       const std::vector<std::int64_t>& cores) {
+  if (options.cancel && options.cancel->counted)  // somebody looks
+    options.cancel->begin(static_cast<double>(program::Executions(program).all()) *
+                          static_cast<double>(program.cores * program.contexts));
   Session session(machine, options);
   Job job;
   job.program = std::make_shared<const program::CompiledProgram>(&program);

@@ -25,7 +25,10 @@ bool Simulator::run_until(std::int64_t cycles) {
   CancelToken* const cancel = chip_.options.cancel;
   while (transfers_.advance(cycles, cancel) && !agenda_.empty() && agenda_.next() <= cycles) {
     // Before an event is taken out: a session that was interrupted can go on.
-    if ((agenda_.taken() & 0xFFF) == 0xFFF && cancel) cancel->poll();
+    if ((agenda_.taken() & 0xFFF) == 0xFFF && cancel) {
+      cancel->at(totals_.tile_operations);
+      cancel->poll();
+    }
     const Event event = agenda_.take();
     try {
       process(event);

@@ -112,5 +112,27 @@ def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "
 
 
 def nearest(word: str, candidates: Iterable[str]) -> str:
-    """The closest of `candidates`, or "" when none is close."""
-    return next(iter(difflib.get_close_matches(word, list(candidates), n=1)), "")
+    """Of `candidates` the shortest that begins with `word`, else the closest; "" when none is close.
+
+    The core words its suggestions by the same order. Capitals do not count, nor "-" for "_".
+
+    Args:
+        word: as somebody wrote it.
+        candidates: what it may have meant.
+
+    Returns:
+        One of them, or "".
+    """
+    known: dict[str, str] = {}
+    for candidate in candidates:
+        known.setdefault(_plain(candidate), candidate)
+    asked = _plain(word)
+    if len(asked) > 1:
+        begun = min((one for one in known if one.startswith(asked)), key=len, default="")
+        if begun:
+            return known[begun]
+    return next((known[one] for one in difflib.get_close_matches(asked, known, n=1)), "")
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

@@ -28,6 +28,10 @@ class Threads(concurrent.futures.ThreadPoolExecutor):
         super().__init__(max_workers=count, initializer=lambda: self.begun.append(threading.current_thread()))
         self.stopped = _core.Stop()
 
+    def __repr__(self) -> str:
+        """How many there are at most."""
+        return f"<Threads: {self._max_workers} at most>"
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Also waits for a thread whose start Ctrl-C interrupted, which the base class does not know."""
         super().shutdown(wait=wait, cancel_futures=cancel_futures)

@@ -1,29 +1,54 @@
-"""Names of a package that are imported when they are first used, so that importing the package stays quick."""
+"""Names of a package that are imported when they are first used, so that importing the package stays quick.
+
+It imports next to nothing itself: the command line begins here, and Ctrl-C must be heard soon.
+"""
 
 from __future__ import annotations
 
-import importlib
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any
+
+TYPE_CHECKING = False  # as of typing, which takes time to import
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any
 
 
-def lazy(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
+def lazy(package: str, modules: Mapping[str, str], inside: Iterable[str] = ()) -> Callable[[str], Any]:
     """A module-level `__getattr__` (PEP 562).
 
     Args:
         package: full name of the package that defines it.
         modules: name of each attribute to the module, relative to the package, that holds it.
+        inside: names of modules of the package that are attributes, too.
 
     Returns:
         The function; what it finds stays in the package.
     """
+    known = frozenset(inside)
 
     def find(name: str) -> Any:
-        if name not in modules:
+        if name not in modules and name not in known:
             raise AttributeError(f"module '{package}' has no attribute '{name}'")
-        value = getattr(importlib.import_module(modules[name], package), name)
+        import importlib
+
+        if name in modules:
+            value = getattr(importlib.import_module(modules[name], package), name)
+        else:
+            value = importlib.import_module(f".{name}", package)
         setattr(sys.modules[package], name, value)
         return value
 
     return find
+
+
+def listed(package: str, names: Iterable[str]) -> Callable[[], list[str]]:
+    """A module-level `__dir__`, which completion asks.
+
+    Args:
+        package: full name of the package that defines it.
+        names: of its attributes, imported or not.
+
+    Returns:
+        The function.
+    """
+    return lambda: sorted({*vars(sys.modules[package]), *names})

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from html import escape
 from typing import Any, TypeVar
 
-__all__ = ["Bar", "Listener", "followed", "listening", "tell"]
+__all__ = ["Bar", "Listener", "counter", "followed", "listening", "tell"]
 
 Listener = Callable[[int, int, str], None]
 """Called with done, total and what is being worked on."""
@@ -46,6 +49,22 @@ def tell(done: int, total: int, name: str = "") -> None:
         listener(done, total, name)
 
 
+def counter(what: str) -> Callable[[int, int], None] | None:
+    """What the core calls with parts done and all, some times a second.
+
+    Args:
+        what: is counted.
+
+    Returns:
+        The function; none where nobody of this thread listens, or where a longer call tells of its own parts.
+    """
+    listener: Listener | None = getattr(_here, "listener", None)
+    if listener is None or getattr(_here, "within", False):
+        return None
+    heard = listener
+    return lambda done, total: heard(done, total, what)
+
+
 def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
     """Parts one after the other, telling how many are done.
 
@@ -57,30 +76,80 @@ def followed(parts: Sequence[_Part]) -> Iterator[_Part]:
     """
     for done, part in enumerate(parts):
         tell(done, len(parts))
-        yield part
+        _here.within = True
+        try:
+            yield part
+        finally:
+            _here.within = False
 
 
 class Bar:
-    """Redraws one line on standard error, at most ten times a second; nothing at all where that is no terminal."""
+    """One line that tells how far a call is: a terminal and a notebook redraw it, a file gets one now and then."""
 
     WIDTH = 30
     SECONDS = 0.1
+    LINES = 10.0
+    """Seconds between the lines of a file."""
 
     def __init__(self, stream: Any = None) -> None:
-        """A bar on `stream`; none: standard error."""
+        """A bar on `stream`; none: in the notebook whose cell runs, else on standard error."""
         self.stream = stream if stream is not None else sys.stderr
-        self.drawn = 0.0
+        self.drawn, self.before, self.lines = -math.inf, 0, 0
+        self.shown: Any = None
+        self.display = _notebook() if stream is None else None
+        self.is_terminal = self.display is None and bool(self.stream.isatty())
+        if self.display is None and not self.is_terminal:
+            self.drawn = time.monotonic()
 
     def __call__(self, done: int, total: int, name: str) -> None:
         """Draws: `done` of `total`, working on `name`; the last call ends the line."""
-        if not self.stream.isatty():
-            return
         now = time.monotonic()
         last = done >= total
-        if not last and now - self.drawn < self.SECONDS:
+        quick = self.is_terminal or self.display is not None
+        if not last and now - self.drawn < (self.SECONDS if quick else self.LINES):
             return
         self.drawn = now
-        full = self.WIDTH * done // max(1, total)
-        end = "\n" if last else ""
-        self.stream.write(f"\r[{'#' * full}{' ' * (self.WIDTH - full)}] {done}/{total} {name[:40]:<40}{end}")
+        text = f"{done}/{total} {name[:40]}".rstrip()
+        if self.display is not None:
+            shown = _Line(done, total, text)
+            if self.shown is None:
+                self.shown = self.display(shown, display_id=True)
+            else:
+                self.shown.update(shown)
+            return
+        if not self.is_terminal:
+            if last and not self.lines:  # it was over at once
+                return
+            self.stream.write(f"{text}\n")
+            self.lines += 1
+        else:
+            full = self.WIDTH * done // max(1, total)
+            room = shutil.get_terminal_size().columns - 1
+            line = f"[{'#' * full}{' ' * (self.WIDTH - full)}] {text}"[: max(1, room)]
+            self.stream.write(f"\r{line.ljust(self.before)}" + ("\n" if last else ""))
+            self.before = len(line)
         self.stream.flush()
+
+
+class _Line:
+    """What a notebook shows."""
+
+    def __init__(self, done: int, total: int, text: str) -> None:
+        self.done, self.total, self.text = done, total, text
+
+    def __repr__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f'<progress value="{self.done}" max="{max(1, self.total)}"></progress> {escape(self.text)}'
+
+
+def _notebook() -> Any:
+    """What displays in the notebook whose cell runs; none outside of one."""
+    shell = sys.modules.get("IPython")
+    asked = shell.get_ipython() if shell is not None and hasattr(shell, "get_ipython") else None
+    if asked is None or not hasattr(asked, "kernel"):  # IPython on a terminal has none
+        return None
+    from IPython.display import display
+
+    return display

@@ -75,6 +75,10 @@ class Store:
         self._lock = Lock()  # a connection serves one thread at a time
         self._patient(lambda connection: None, fresh=True)
 
+    def __repr__(self) -> str:
+        """Where it lies."""
+        return f"<Store {self.path}>"
+
     @contextlib.contextmanager
     def _telling(self) -> Iterator[None]:
         """One thread at a time; what SQLite raises in our words."""

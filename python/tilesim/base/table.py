@@ -46,15 +46,19 @@ class Table:
         return self.rows[number]
 
     def __str__(self) -> str:
-        """Aligned columns."""
+        """Aligned columns; on a terminal they fit: names lose their middle, and what is left out is told."""
         if not self.rows:
             return "(empty)"
-        keys = list(self.rows[0])
-        cells = [[_text(row[key]) for key in keys] for row in self.rows]
-        widths = [max(len(key), *(len(line[i]) for line in cells)) for i, key in enumerate(keys)]
-        lines = ["  ".join(key.ljust(width) for key, width in zip(keys, widths, strict=True))]
-        lines += ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells]
-        return "\n".join(line.rstrip() for line in lines)
+        from .columns import Column, layout
+        from .screen import clean
+
+        columns = []
+        for number, key in enumerate(self.rows[0]):
+            words = any(isinstance(row[key], str) and row[key] for row in self.rows)
+            # as names: numbers go first, those on the right before others
+            columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
+        lines = layout(columns, [[_text(row[column]) for column in self.rows[0]] for row in self.rows])
+        return "\n".join("".join(part for part, _ in line).rstrip() for line in lines if not isinstance(line, str))
 
     __repr__ = __str__
 

@@ -10,6 +10,7 @@ from ..base.files import writing
 from ..machine.device import Device
 from . import complete
 from .analytic_tables import crossover_rows, device_lines, fitted_rows, placed, scheme_rows, shapes_of, suite_rows
+from .complete import App
 from .examples import epilog
 from .load import load_graph, write
 from .options import MACHINE, OUTPUT, All, AnyDevice, Batch, Context, Dtype, Html, Json, Model, Phase
@@ -19,7 +20,7 @@ from .tables import layout, name, text
 
 WHICH = "A device, with a power state behind @ or without: t4, t4@base, t4@50W."
 
-device_app = typer.Typer(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
+device_app = App(no_args_is_help=True, help="Devices: CPUs, GPUs and NPUs in closed form.")
 
 
 @device_app.command("list", epilog=epilog("device list"))
@@ -207,7 +208,7 @@ def suite(
     say(suite_rows(table.rows))
 
 
-measure_app = typer.Typer(no_args_is_help=True, help="Measure this machine for calibrate.")
+measure_app = App(no_args_is_help=True, help="Measure this machine for calibrate.")
 
 
 @measure_app.command("cpu", epilog=epilog("measure cpu"))

@@ -1,14 +1,19 @@
-"""What a shell offers after Tab: names of machines, devices and networks, and paths of settings."""
+"""What a shell offers after Tab: names of machines, devices and networks, and paths of settings; what slips meant."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
 
 from .. import _core, models
+from ..base.errors import nearest
 from ..machine.device import Device
 from ..machine.machine import Machine
 
-__all__ = ["devices", "machines", "models_", "settings", "simulated"]
+__all__ = ["App", "devices", "machines", "models_", "settings", "simulated"]
 
 
 def _from(names: Iterable[str], incomplete: str) -> list[str]:
@@ -79,3 +84,82 @@ def settings(incomplete: str) -> list[tuple[str, str]]:
         for path, unit, meaning in _core.machine_settings()
         if path.startswith(incomplete)
     ]
+
+
+#: What others call commands.
+_ELSEWHERE = {
+    "simulate": "tilesim run simulates",
+    "compile": "tilesim run compiles and simulates",
+    "estimate": "tilesim roofline and tilesim run --machine DEVICE estimate",
+    "bench": "tilesim profile measures",
+    "explain": "tilesim why explains an operation, tilesim run --explain a workload",
+    "diff": "tilesim compare shows what differs, tilesim machine diff settings of machines",
+    "report": "tilesim run --report makes a page, tilesim open that of a saved result",
+    "page": "tilesim run --report makes a page, tilesim open that of a saved result",
+    "show": "tilesim machine show, tilesim model show, tilesim device show",
+    "list": "tilesim machine list, tilesim model list, tilesim device list",
+    "sweep": "a sweep is a call in Python: ts.sweep(graph, machine, {...})",
+    "play": "play is a call in a notebook: ts.play(graph, machine)",
+    "quantize": "tilesim run --quantize i8 quantizes",
+    "verify": "tilesim run --verify verifies",
+}
+
+
+def _is_target(word: str) -> bool:
+    return word in Machine.names() or word.partition("@")[0] in Device.names()
+
+
+def _positional(command: Any, args: Sequence[str], extra: str) -> str:
+    """What was meant by words where none belong; empty: unknown."""
+    options = [name for param in command.params for name in getattr(param, "opts", ())]
+    option = next((one for one in ("--machine", "--device") if one in options), "")
+    targets = [word for word in args if _is_target(word)]
+    if not option or not targets:
+        return ""
+    words = [word for word in args if word not in targets]
+    written = [part for target in targets for part in (option, target)]
+    known = [f"{one} is a {'machine' if one in Machine.names() else 'device'}" for one in targets]
+    return f"{', '.join(known)}. Write: tilesim {command.name} {' '.join([*words, *written])}" if extra else ""
+
+
+def _say(error: Any, hint: str) -> None:
+    if hint:
+        error.message = f"{error.message.rstrip('.')}. {hint}"
+
+
+class _Command(TyperCommand):
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            text = str(getattr(error, "message", ""))
+            if "extra argument" in text:
+                _say(error, _positional(self, given, text))
+            raise
+
+
+class _Group(TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().resolve_command(ctx, args)
+        except Exception as error:
+            text = str(getattr(error, "message", ""))
+            if args and text.startswith("No such command"):
+                error.message = f"No such command '{args[0]}'."  # type: ignore[attr-defined]
+                near = nearest(args[0], self.list_commands(ctx))
+                elsewhere = _ELSEWHERE.get(args[0].lower(), "") if ctx.parent is None else ""
+                _say(error, elsewhere + "." if elsewhere else f"Did you mean '{near}'?" if near else "")
+            raise
+
+
+class App(typer.Typer):
+    """Commands that tell what was meant."""
+
+    def __init__(self, **options: Any) -> None:
+        """Takes what typer takes."""
+        super().__init__(cls=_Group, **options)
+
+    def command(self, name: str | None = None, **options: Any) -> Any:
+        """Adds a command, as typer does."""
+        return super().command(name, cls=_Command, **options)

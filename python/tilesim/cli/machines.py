@@ -14,6 +14,7 @@ from ..machine.machine import Machine
 from ..machine.settings import section
 from ..machine.target import machines
 from . import complete, tables
+from .complete import App
 from .examples import epilog
 from .load import load_graph, write
 from .options import Batch, Context, Model, Phase
@@ -25,8 +26,8 @@ __all__ = ["machine_app", "model_app"]
 
 NAMED = "Preset or file."
 
-machine_app = typer.Typer(no_args_is_help=True, help="Machines: presets and files.")
-model_app = typer.Typer(no_args_is_help=True, help="Networks that Tilesim builds itself.")
+machine_app = App(no_args_is_help=True, help="Machines: presets and files.")
+model_app = App(no_args_is_help=True, help="Networks that Tilesim builds itself.")
 
 
 @machine_app.command("list", epilog=epilog("machine list"))

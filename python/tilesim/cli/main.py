@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import platform
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -20,12 +21,13 @@ from . import report as cli_report
 from . import run as cli_run
 from . import validate as cli_validate
 from . import why as cli_why
+from .complete import App
 from .examples import epilog
 from .machines import machine_app, model_app
 from .screen import plain, say, wrapped
 
-app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
-validate_app = typer.Typer(no_args_is_help=True, help="Comparison with measured tables.")
+app = App(no_args_is_help=True, pretty_exceptions_enable=False)
+validate_app = App(no_args_is_help=True, help="Comparison with measured tables.")
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
@@ -94,10 +96,20 @@ def options(
         plain()
 
 
+@functools.cache
+def prepare() -> Any:
+    """The commands as they are parsed, made once.
+
+    Returns:
+        What is called with words.
+    """
+    return typer.main.get_command(app)
+
+
 def main() -> None:
     """Entry point: one clear message for the user's mistakes, no traceback; exit code 2."""
     try:
-        app(args=cli_mapping.with_store(sys.argv[1:]))
+        prepare()(args=cli_mapping.with_store(sys.argv[1:]))
     except Error as error:
         told = f"tilesim: {error}"
         say(wrapped(told, hang="  ") if sys.stderr.isatty() else [told], err=True)

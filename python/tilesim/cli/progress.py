@@ -48,9 +48,13 @@ def delay(quiet: float) -> float:
     return max(FIRST, PATIENCE - quiet)
 
 
-def seen() -> None:
-    """The user sees something now."""
-    _last["sign"] = time.monotonic()
+def seen(at: float = 0.0) -> None:
+    """The user sees something.
+
+    Args:
+        at: when, by the monotonic clock; 0: now.
+    """
+    _last["sign"] = at or time.monotonic()
 
 
 class Phase:
@@ -64,7 +68,7 @@ class Phase:
             total: parts, where known.
         """
         self.text, self.total, self.done, self.part = text, total, 0, ""
-        self.began = time.monotonic()
+        self.began = self.since = time.monotonic()
 
     def at(self, done: int, total: int = 0, part: str = "") -> None:
         """How far it is.
@@ -74,6 +78,8 @@ class Phase:
             total: parts in all; 0: as before.
             part: that is next.
         """
+        if total and total != self.total:  # something else is counted from here on
+            self.since = time.monotonic()
         self.done, self.total, self.part = done, total or self.total, part
 
     def describe(self, room: int) -> str:
@@ -85,14 +91,16 @@ class Phase:
         Returns:
             The text.
         """
-        spent = time.monotonic() - self.began
+        now = time.monotonic()
+        spent = now - self.began
         counted = f" {self.done:,}/{self.total:,}" if self.done <= self.total and self.total else ""
         left = ""
         if self.total and 0 < self.done < self.total:
-            left = f", {math.ceil(spent / self.done * (self.total - self.done)):,} s left"
+            left = f", {math.ceil((now - self.since) / self.done * (self.total - self.done)):,} s left"
         end = f"{counted}, {spent:,.0f} s{left}"
         part = f": {screen.clean(self.part)}" if self.part else ""
-        return screen.fitted(screen.clean(self.text) + part, max(1, room - len(end))) + end
+        line = screen.fitted(screen.clean(self.text) + part, max(1, room - len(end))) + end
+        return screen.spelled(line, getattr(sys.stderr, "encoding", None))
 
 
 class _Drawing(threading.Thread):
@@ -108,7 +116,8 @@ class _Drawing(threading.Thread):
         seen()
         try:
             if os.environ.get("TERM", "") in ("dumb", "unknown"):
-                sys.stderr.write(f"{screen.clean(self.phase.text)} ...\n")
+                text = screen.spelled(screen.clean(self.phase.text), sys.stderr.encoding)
+                sys.stderr.write(f"{text} ...\n")
                 sys.stderr.flush()
             else:
                 self._draw()
@@ -119,7 +128,8 @@ class _Drawing(threading.Thread):
 
     def _draw(self) -> None:
         width = shutil.get_terminal_size().columns
-        sys.stderr.write(screen.fitted(screen.clean(self.phase.text), max(1, width - 12)) + "\r")  # before rich is read
+        text = screen.fitted(screen.clean(self.phase.text), max(1, width - 12))
+        sys.stderr.write(screen.spelled(text, sys.stderr.encoding) + "\r")  # before rich is read
         sys.stderr.flush()
         from rich.console import Console
         from rich.live import Live

@@ -43,6 +43,11 @@ class FunctionBuilder:
             self.graph.name = name
         self.core = _core.Builder(self.graph.core, self.function_name)
 
+    def __repr__(self) -> str:
+        """Of which graph, and of which function of it."""
+        where = "" if self.function_name == "main" else f", function {self.function_name}"
+        return f"<{type(self).__name__} of {self.graph.name}{where}>"
+
     def function(self: Self, name: str) -> Self:
         """Starts another function of the same graph, to be run by `call`.
 

@@ -8,9 +8,11 @@ from typing import Any
 
 from .. import _core
 from .._core import Unsupported, UserError
+from ..base.above import Above
 from ..base.arguments import one_of, whole
 from ..base.checked import checked
 from ..base.errors import shown, unsupported
+from ..base.progress import counter
 from ..graph import Graph, nearest, user_error
 from ..graph.alone import alone
 from ..graph.trips import checked as checked_trips
@@ -35,8 +37,8 @@ STRATEGIES = ("profile", "heuristic", "cost", "gemmini", "pytorchsim")
 
 
 #: Searches for nests, by the value of `mapping` that asks for them: graph, machine and `fuse` to nests. Studies stand
-#: above this floor and enter theirs.
-SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = {}
+#: above this floor.
+SEARCHES: dict[str, Callable[[Graph, Machine, str], Any]] = Above()
 
 
 @checked("cores", "mapping")
@@ -207,6 +209,8 @@ def _compiled(
     stays, levels = residency
     more: dict[str, Any] = {"cores": cores, "contexts": contexts, "layout": options.get("layout", "auto")}
     more |= {"residency": stays, "levels": levels}
+    if (heard := counter("kernels")) is not None:
+        more["counted"] = heard
     core = _core.compile(graph.core, target.core, fuse, mappings, rest, groups=groups, **more)
     program = Program(core, graph, machine)
     program.fusion = Fusion(groups)

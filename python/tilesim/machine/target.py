@@ -78,6 +78,18 @@ def _row(name: str, kind: str, device: Device) -> dict[str, Any]:
     }
 
 
+def sort_of(name: str) -> str:
+    """Whether a name is one of those that `machines` lists.
+
+    Args:
+        name: any text.
+
+    Returns:
+        "machine", "device" or "".
+    """
+    return "machine" if name in Machine.names() else "device" if name in Device.names() else ""
+
+
 @checked()
 def machines() -> Table:
     """Everything that a workload can run on: machines, which are simulated, then devices, which are estimated.

@@ -16,6 +16,7 @@ from ..base.checked import checked
 from ..base.errors import nearest, user_error
 from ..base.table import Table
 from ..graph import Graph
+from ..machine.target import sort_of
 from ._listing import table_of
 from .clip import clip_vit_b_32
 from .decoder import deepseek_moe_16b, llama_3_8b, llama_3_70b, mistral_7b, mixtral_8x7b, qwen2_5_1_5b
@@ -147,9 +148,10 @@ def build(
     small = name.lower()
     found = _MODELS.get(small) or next((entry for entry in _MODELS.values() if small in entry.aliases), None)
     if found is None:
-        raise user_error(
-            "unknown model", value=f"'{name}'", allowed=", ".join(_MODELS), suggestion=nearest(small, _MODELS)
-        )
+        remedy = nearest(small, _MODELS)
+        if not remedy and (sort := sort_of(small)):
+            remedy = f"{name} is a {sort}: give it as machine, on the command line as --machine {name}"
+        raise user_error("unknown model", value=f"'{name}'", allowed=", ".join(_MODELS), suggestion=remedy)
     place = f"model '{name}'"
     settings: dict[str, Any] = {"batch": batch}
     if dtype is not None:

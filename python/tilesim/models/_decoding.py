@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..base.errors import user_error
+from ..base.errors import nearest, user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ._layers import Weight, create, declare
 
@@ -36,7 +36,8 @@ class Run:
 def check_run(model: str, limit: int, batch: int, context: int, phase: str) -> Run:
     place = f"model '{model}'"
     if phase not in ("prefill", "decode"):
-        raise user_error("unknown phase", place=place, value=f"'{phase}'", allowed="prefill, decode")
+        raise user_error("unknown phase", place=place, value=f"'{phase}'", allowed="prefill, decode",
+                         suggestion=nearest(phase, ("prefill", "decode")))  # fmt: skip
     if not 1 <= context <= limit:
         raise user_error(
             "the context does not fit the model", place=place, value=str(context), allowed=f"1 to {limit} tokens"

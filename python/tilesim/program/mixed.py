@@ -16,7 +16,7 @@ from ..results.result import Table
 from . import placement
 from .fusion import Fusion
 from .placement import Item, Link, Transfer
-from .program import READERS, Program
+from .program import Program
 
 __all__ = ["MixedProgram", "Plan", "Turn", "from_document", "to_document"]
 
@@ -347,6 +347,3 @@ def _turn(row: Mapping[str, Any], graph: Graph, machine: Machine, place: str) ->
         own.check()
         turn.program = Program(own, turn.graph, machine)
     return turn
-
-
-READERS["mixed"] = from_document

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _core
+from ..base.above import Above
 from ..base.checked import checked_class
 from ..base.errors import path_text, shown
 from ..base.files import parse_json, read_text, writing
@@ -27,7 +28,7 @@ VERSIONS = (1, 2)  # the second: with parts for the host, or loops whose trips w
 
 #: Readers of sorts of programs that stand above this module, by the key that a file has them under: what the file
 #: holds there, the graph, the machine, a place for messages.
-READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = {}
+READERS: dict[str, Callable[[Any, Graph, Machine, str], Any]] = Above()
 
 
 @checked_class()

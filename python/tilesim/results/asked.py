@@ -1,11 +1,13 @@
-"""What a result is asked that modules above it answer."""
+"""What a result is asked that needs compiling and simulating: calls of packages above, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from ..base.above import Above
+
 __all__ = ["ASKED"]
 
-#: Calls by name ("advice", "compare", "reasons", "why", ...), which their modules enter.
-ASKED: dict[str, Callable[..., Any]] = {}
+#: "advice", "compare", "reasons", "why", ...
+ASKED: dict[str, Callable[..., Any]] = Above()

@@ -14,7 +14,6 @@ from ..base.errors import user_error
 from ..base.files import writing
 from ..base.folding import fold
 from ..base.table import Table
-from .asked import ASKED
 from .headlines import headline, letters, tolerance_of
 from .matching import Match, matches, operations_of, same_names
 from .result import Result
@@ -371,5 +370,3 @@ def compare(a: Result, b: Result | None = None, *more: Result, names: Sequence[s
         raise user_error("one result has nothing to be compared with", suggestion="ts.compare(a, b, ...)")
     return Comparison(a, b, *more, names=names)
 
-
-ASKED["compare"] = compare

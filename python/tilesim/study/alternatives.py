@@ -102,10 +102,10 @@ def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
 
 def _narrower(result: Result, again: Again) -> Iterator[Advice]:
     """Quantized graphs, for arrays that multiply their numbers; scales of 1, which is enough for times."""
-    quantize = ASKED.get("quantize")
+    quantize = ASKED["quantize"]
     rates = again.target.get("core.array.rates")
     for scheme, dtype in SCHEMES.items():
-        if quantize is None or (dtype and rates.get(dtype, 0) <= 0):
+        if dtype and rates.get(dtype, 0) <= 0:
             continue
         try:
             other = again.otherwise(quantize(again.program.workload, scheme))
@@ -188,9 +188,6 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         if cycles[best] < cycles[0]:
             found[kernel.operation] = nests[best]
     return {"mapping": {**given, **found}} if found else {}
-
-
-ASKED["advice"] = advice
 
 
 def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:

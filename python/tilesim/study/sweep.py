@@ -154,8 +154,8 @@ def sweep(
         where: function of a row's settings; points for which it is false are rows with status "excluded".
         on_error: "row": a point that the compiler refuses or that fails is a row with its reason; "raise": the first
             one is raised; none: as "row", but raised where not one point has a result.
-        progress: true for a bar on standard error; or a function that gets points done, points in all and the time left
-            in words.
+        progress: true for a bar, in the notebook or on standard error; or a function that gets points
+            done, points in all and the time left in words.
         executor: any `concurrent.futures` executor, as of `ts.executors`; none: threads.
         store: of results, or its path: an interrupted sweep resumes from it.
         jobs: number of threads; none: one per processor.

@@ -17,7 +17,6 @@ from ..base.progress import Bar
 from ..base.store import Store
 from ..graph import Graph, nearest, user_error
 from ..loading import GraphLike, as_graph
-from ..lowering.compiling import SEARCHES
 from ..machine.machine import Machine, MachineLike
 from ..mapping import MappingTable, Product, VectorKernel, kernels
 from ..mapping.entries import Nest
@@ -329,8 +328,8 @@ def tune(
         memory: fidelity of the memory; none: what the machine says.
         confirm: a closer fidelity ("bank"): the best four of each kernel are simulated again with it, and it decides.
         fuse: as for `compile`.
-        progress: true for a bar on standard error; or a function that gets candidates done, candidates in all (at
-            most), and the name of the kernel.
+        progress: true for a bar, in the notebook or on standard error; or a function that gets candidates
+            done, candidates in all (at most), and the name of the kernel.
         sampler: "model" takes candidates by rising modelled cycles; "random" draws them; "optuna" lets Optuna's TPE
             propose them (`pip install 'tilesim[tune]'`). Vector kernels are always taken by the model.
         seed: of "random" and "optuna".
@@ -393,4 +392,15 @@ def _tune_all(
         tuner.one(product, names)
 
 
-SEARCHES["tuned"] = lambda graph, machine, fuse: tune(graph, machine, budget=16, fuse=fuse).best
+def tuned_nests(graph: Graph, machine: Machine, fuse: str) -> MappingTable:
+    """What `mapping="tuned"` of `compile` asks for.
+
+    Args:
+        graph: the workload.
+        machine: of the program.
+        fuse: as for `compile`.
+
+    Returns:
+        The fastest nest of each kernel among 16 candidates.
+    """
+    return tune(graph, machine, budget=16, fuse=fuse).best

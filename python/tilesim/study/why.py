@@ -12,7 +12,7 @@ from ..base.checked import checked, checked_class
 from ..base.files import check_writable, writing
 from ..base.table import Table
 from ..results.advice import change_text
-from ..results.result import ASKED, Result
+from ..results.result import Result
 from .alternatives import LARGEST, offers, simulated, tuned
 from .ground import RECORDED, Ground
 from .origins import chosen
@@ -247,7 +247,3 @@ def why(result: Result, name: str, *, intervals: bool = True) -> Why:
         UserError: for a name that no operation has, with the nearest.
     """
     return Why(result, name, intervals=intervals)
-
-
-ASKED["why"] = why
-ASKED["reasons"] = reasons

@@ -16,7 +16,6 @@ from ..graph.rewriting import Function, Rewriter, Row
 from ..graph.scaled_weights import SCHEMES
 from ..graph.tensor import Tensor
 from ..loading import GraphLike, as_graph
-from ..results.result import ASKED
 from .execution import inputs_of, reference
 
 __all__ = ["quantize"]
@@ -184,6 +183,3 @@ def _said(quantizer: Quantizer, calibrate: Any) -> str:
         text += f"; in loops and branches weights alone: {', '.join(quantizer.kept[:3])}"
         text += f" and {len(quantizer.kept) - 3} more" if len(quantizer.kept) > 3 else ""
     return text
-
-
-ASKED["quantize"] = quantize

@@ -12,6 +12,7 @@ from ..analytic.lower_bound import bound_knowing
 from ..base.arguments import whole
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, unsupported
+from ..base.progress import counter
 from ..frontends.torch.entry import is_module
 from ..graph import Graph, nearest, user_error
 from ..graph.trips import measured, open_loops
@@ -203,6 +204,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     parts |= {"resident": names, "latencies": books.get(""), "placement": places}
     parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
     parts["replay_beyond"] = LIMIT if options.replay else None
+    if (heard := counter("tile operations, at most")) is not None:
+        parts["counted"] = heard
     try:
         found = _core.simulate(program.core, target.core, options.memory, options.timeline, data_of.arrays, **parts)
     except _core.UserError as error:

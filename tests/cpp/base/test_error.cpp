@@ -25,6 +25,10 @@ BOOST_AUTO_TEST_CASE(nearest_spelling) {
   BOOST_TEST(nearest("clokc", words) == "clock");
   BOOST_TEST(nearest("bandwidth", words) == "");
   BOOST_TEST(nearest("", words) == "");
+  const std::vector<std::string> functions{"relu", "gelu_tanh", "gelu_erf", "Core-count"};
+  BOOST_TEST(nearest("gelu", functions) == "gelu_erf");
+  BOOST_TEST(nearest("core_c", functions) == "Core-count");
+  BOOST_TEST(nearest("g", functions) == "");
   BOOST_TEST(join(words) == "rows, columns, clock");
   BOOST_TEST(join({}) == "");
 }
@@ -57,6 +61,27 @@ BOOST_AUTO_TEST_CASE(cancellation) {
   BOOST_TEST(reports == 2);
   BOOST_TEST(polls > 100);
   BOOST_CHECK_THROW(token.poll(), Cancelled);
+  CancelToken counting;
+  std::vector<std::pair<std::int64_t, std::int64_t>> told;
+  counting.counted = [&](std::int64_t done, std::int64_t total) { told.emplace_back(done, total); };
+  const auto polled = [&] {
+    const std::size_t before = told.size();
+    while (told.size() == before) counting.poll();
+    return told.back();
+  };
+  counting.begin(8);  // one run
+  counting.at(3);
+  BOOST_TEST((polled() == std::pair<std::int64_t, std::int64_t>(3, 8)));
+  counting.begin(5);  // another one, of which nobody has said that it follows
+  counting.at(1);
+  BOOST_TEST((polled() == std::pair<std::int64_t, std::int64_t>(1, 5)));
+  counting.expect(20);  // several
+  counting.begin(12);
+  counting.at(12);
+  BOOST_TEST((polled() == std::pair<std::int64_t, std::int64_t>(12, 20)));
+  counting.begin(8);
+  counting.at(2);
+  BOOST_TEST((polled() == std::pair<std::int64_t, std::int64_t>(14, 20)));
   CancelToken other;
   other.poll();
   other.request();

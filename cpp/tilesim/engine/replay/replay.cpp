@@ -7,6 +7,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/engine/replay/extend.hpp"
 #include "tilesim/engine/replay/search.hpp"
 #include "tilesim/engine/replay/shorten.hpp"
@@ -77,6 +78,8 @@ class Loops {
   }
 
   std::optional<Prediction> predicted(const Run& run) const {
+    if (CancelToken* const cancel = CancelScope::current())
+      cancel->expect(cost() * static_cast<double>(program_.cores * program_.contexts));
     const Result base = run(without_trips(program_, middle_));
     std::vector<Result> results;
     results.reserve(at(runs(kernels_)));

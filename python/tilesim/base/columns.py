@@ -1,0 +1,329 @@
+"""Tables that fit a terminal: names lose their middle, texts wrap at words, and what matters least goes last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from . import figures, palette, screen
+from .folding import fold
+from .screen import Line, Lines, clean, fitted, wide
+
+__all__ = ["ROWS", "Column", "bar", "bound", "cut", "folded", "layout", "name", "number", "percent", "text"]
+
+GAP = "  "
+BLOCKS = " ▏▎▍▌▋▊▉█"
+BAR = 10
+MOST_WORD = 24  # of a text's column: longer words lose their middle on a narrow terminal
+ROWS = 20
+"""Rows that a command shows unless all are asked for."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its head (with the unit), what may happen to it on a narrow terminal, and how its cells look."""
+
+    head: str
+    sort: str = "number"
+    drop: int = 0
+    least: int = 0
+    style: Callable[[str], str] | None = None
+
+    @property
+    def left(self) -> bool:
+        """Whether cells start at the left."""
+        return self.sort != "number"
+
+    def smallest(self, natural: int) -> int:
+        """The fewest cells it may be given, of those that it would take."""
+        return min(natural, max(self.least, self.word)) if self.sort in ("name", "text") else natural
+
+    @property
+    def word(self) -> int:
+        """Cells of the longest word of its head, which may take several lines."""
+        return max(map(wide, self.head.split(" ")))
+
+
+def name(head: str, drop: int = 0, least: int = 16) -> Column:
+    """Names, which lose their middle where they must.
+
+    Args:
+        head: of the column.
+        drop: the higher, the sooner it is left out; 0: never.
+        least: characters that stay of a name.
+
+    Returns:
+        The column.
+    """
+    return Column(head, "name", drop, least)
+
+
+def text(head: str, drop: int = 0, least: int = 20) -> Column:
+    """Words, which wrap.
+
+    Args:
+        head: of the column.
+        drop: the higher, the sooner it is left out; 0: never.
+        least: characters of a line.
+
+    Returns:
+        The column.
+    """
+    return Column(head, "text", drop, least)
+
+
+def number(head: str, drop: int = 0) -> Column:
+    """Numbers, aligned at the right.
+
+    Args:
+        head: what, and the unit: "time, ms".
+        drop: the higher, the sooner it is left out; 0: never.
+
+    Returns:
+        The column.
+    """
+    return Column(head, "number", drop)
+
+
+def bound(head: str = "bound by", drop: int = 0) -> Column:
+    """What bounds an operation, in its colour.
+
+    Args:
+        head: of the column.
+        drop: the higher, the sooner it is left out; 0: never.
+
+    Returns:
+        The column.
+    """
+    return Column(head, "word", drop, style=lambda cell: palette.TERMINAL.get(cell, ""))
+
+
+def bar(head: str = "") -> Column:
+    """Shares as bars, the longest full: cells are numbers, drawn on terminals that have room.
+
+    Args:
+        head: of the column.
+
+    Returns:
+        The column.
+    """
+    return Column(head, "bar", 1000)
+
+
+def percent(share: float) -> str:
+    """A share without its sign, which stands in the head: "share, %".
+
+    Args:
+        share: from 0 to 1.
+
+    Returns:
+        The text.
+    """
+    return figures.percent(share).removesuffix(" %")
+
+
+def _drawn(share: float, most: float) -> str:
+    eighths = round(8 * BAR * max(0.0, share) / most) if most > 0 else 0
+    return BLOCKS[8] * (eighths // 8) + (BLOCKS[eighths % 8] if eighths % 8 else "")
+
+
+def _widths(columns: Sequence[Column], natural: Sequence[int], room: int) -> tuple[list[int], list[int]]:
+    """Indices of the columns that stay, and the cells of each: the least, then what is left to the widest names."""
+    kept = list(range(len(columns)))
+
+    def least() -> int:
+        return sum(columns[i].smallest(natural[i]) for i in kept) + len(GAP) * (len(kept) - 1)
+
+    while least() > room and any(columns[i].drop for i in kept):
+        kept.remove(max((i for i in kept if columns[i].drop), key=lambda i: (columns[i].drop, i)))
+    sizes = {i: columns[i].smallest(natural[i]) for i in kept}
+    over = least() - room
+    for i in sorted(kept, key=lambda i: -sizes[i]):  # narrower than the columns that have to be there
+        if over > 0 and columns[i].left:
+            taken = min(over, sizes[i] - 4)
+            sizes[i], over = sizes[i] - max(0, taken), over - max(0, taken)
+    left = -over
+    for sorts in (("name",), ("text", "word", "number", "bar")):  # names before texts, which can wrap
+        while left > 0 and (growing := [i for i in kept if sizes[i] < natural[i] and columns[i].sort in sorts]):
+            share = max(1, left // len(growing))
+            for i in growing:
+                more = min(share, natural[i] - sizes[i], left)
+                sizes[i], left = sizes[i] + more, left - more
+    return kept, [sizes[i] for i in kept]
+
+
+def _words(value: str, size: int) -> list[str]:
+    """Lines of so many cells, broken between words."""
+    if wide(value) <= size:
+        return [value]
+    lines: list[str] = []
+    line = ""
+    for word in (fitted(one, size) for one in value.split(" ")):
+        if line and wide(line) + 1 + wide(word) > size:
+            lines, line = [*lines, line], word
+        else:
+            line = f"{line} {word}" if line else word
+    return [*lines, line]
+
+
+def _told_apart(column: Column, names: Sequence[str]) -> int:
+    """Cells from which on short names differ where whole ones do; the column's least where a few more do not help."""
+    different = len(set(names))
+    sizes = range(column.least, column.least + MOST_WORD)
+    return next((size for size in sizes if len(set(screen.fitted_all(names, size))) == different), column.least)
+
+
+def _cell(column: Column, value: str, size: int) -> list[str]:
+    """The lines of one cell."""
+    return _words(value, size) if column.sort == "text" else [fitted(value, size)]
+
+
+def _padded(column: Column, value: str, size: int) -> str:
+    space = " " * max(0, size - wide(value))
+    return value + space if column.left else space + value
+
+
+def layout(
+    columns: Sequence[Column], rows: Sequence[Sequence[Any]], room: int | None = None, drawn: bool = False
+) -> Lines:
+    """Lines of aligned columns.
+
+    Args:
+        columns: of the table.
+        rows: a cell each; texts, numbers as people read them, shares of a `bar`.
+        room: characters of a line; none: the terminal's.
+        drawn: whether bars are drawn; else their columns are left out.
+
+    Returns:
+        The lines with their styles, the head first; at the end a note where columns are left out.
+    """
+    room = screen.width() if room is None else room
+    shown = [i for i, column in enumerate(columns) if column.sort != "bar" or drawn]
+    most = {i: max([0.0, *(float(row[i]) for row in rows)]) for i in shown if columns[i].sort == "bar"}
+    columns = [columns[i] for i in shown]
+    cells = [[_drawn(row[i], most[i]) if i in most else clean(str(row[i])) for i in shown] for row in rows]
+    if not columns:
+        return []
+    body = [max([0, *(wide(row[i]) for row in cells)]) if c.sort != "bar" else BAR for i, c in enumerate(columns)]
+    natural = [max(wide(column.head), size) for column, size in zip(columns, body, strict=True)]
+    whole = sum(natural) + len(GAP) * (len(columns) - 1)
+    if whole > room:  # heads may take several lines
+        natural = [max(column.word, size) for column, size in zip(columns, body, strict=True)]
+    words = [max([0, *(wide(one) for row in cells for one in row[i].split(" "))]) for i in range(len(columns))]
+    columns = [
+        replace(c, least=max(c.least, min(word, MOST_WORD))) if c.sort == "text" else c
+        for c, word in zip(columns, words, strict=True)
+    ]
+    if whole > room:
+        columns = [
+            replace(c, least=_told_apart(c, [row[i] for row in cells])) if c.sort == "name" else c
+            for i, c in enumerate(columns)
+        ]
+    kept, sizes = _widths(columns, natural, room)
+    chosen = [columns[i] for i in kept]
+    lines = _head(chosen, sizes)
+    for i, size in zip(kept, sizes, strict=True):
+        if columns[i].sort == "name":
+            told = screen.fitted_all([row[i] for row in cells], size)
+            cells = [[*row[:i], one, *row[i + 1 :]] for row, one in zip(cells, told, strict=True)]
+    for row in cells:
+        lines += _row(chosen, [row[i] for i in kept], sizes)
+    lost = [column.head for i, column in enumerate(columns) if i not in kept and column.sort != "bar"]
+    if lost:
+        what = f"Left out on {room} characters: {'; '.join(lost)} (all columns take {whole:,})"
+        lines += [[(line, "dim")] for line in screen.wrapped(what, limit=room)]
+    return lines
+
+
+def _pieces(cells: Sequence[str]) -> list[str]:
+    return [cell + (GAP if i + 1 < len(cells) else "") for i, cell in enumerate(cells)]
+
+
+def _head(columns: Sequence[Column], sizes: Sequence[int]) -> list[Line]:
+    """Heads, with their last lines side by side."""
+    parts = [_words(column.head, size) for column, size in zip(columns, sizes, strict=True)]
+    lines: list[Line] = []
+    tall = max(map(len, parts))
+    for at in range(tall):
+        here = [part[at - tall + len(part)] if at >= tall - len(part) else "" for part in parts]
+        padded = [_padded(column, cell, size) for column, cell, size in zip(columns, here, sizes, strict=True)]
+        lines.append([(piece, "bold") for piece in _pieces(padded)])
+    return lines
+
+
+def _row(columns: Sequence[Column], cells: Sequence[str], sizes: Sequence[int]) -> list[Line]:
+    parts = [_cell(column, cell, size) for column, cell, size in zip(columns, cells, sizes, strict=True)]
+    lines: list[Line] = []
+    for at in range(max(map(len, parts))):
+        here = [part[at] if at < len(part) else "" for part in parts]
+        padded = [_padded(column, cell, size) for column, cell, size in zip(columns, here, sizes, strict=True)]
+        styles = [_style(column, cell) for column, cell in zip(columns, cells, strict=True)]
+        lines.append(list(zip(_pieces(padded), styles, strict=True)))
+    return lines
+
+
+def _style(column: Column, cell: str) -> str:
+    if column.sort == "bar":
+        return "blue"
+    return column.style(cell) if column.style else ""
+
+
+def folded(
+    rows: Sequence[dict[str, Any]],
+    sums: Sequence[str],
+    key: str = "operation",
+    alike: Sequence[str] = (),
+    means: Sequence[str] = (),
+    weight: str = "",
+) -> list[dict[str, Any]]:
+    """Rows of repeated layers as one each.
+
+    Args:
+        rows: of a table.
+        sums: keys whose numbers are added up.
+        key: of the name; that of several is their pattern and "×" how many.
+        alike: keys whose values must be equal.
+        means: keys whose numbers are averaged, by `weight`.
+        weight: key of the weight.
+
+    Returns:
+        The rows with the first's other values, in the order of the largest first sum; each has its number in "folded".
+    """
+    groups = fold(rows, lambda row: str(row[key]), lambda row: tuple(row[one] for one in alike))
+    found = []
+    for (shape, _), members in groups.items():
+        one = {**members[0], "folded": len(members)}
+        if len(members) > 1:
+            one[key] = f"{shape} ×{len(members)}"
+        for each in sums:
+            there = [row[each] for row in members if row[each] is not None]
+            one[each] = sum(there) if there else None
+        total = sum(row[weight] for row in members) if weight else 0
+        for each in means:
+            weighted = sum(row[each] * (row[weight] if total else 1) for row in members)
+            one[each] = weighted / (total or len(members))
+        found.append(one)
+    return sorted(found, key=lambda row: -(row[sums[0]] or 0)) if sums else found
+
+
+def cut(
+    rows: Sequence[Any], everything: bool, said: Callable[[Sequence[Any]], str] | None = None, what: str = "operations"
+) -> list[str]:
+    """The line that tells of rows that are not shown.
+
+    Args:
+        rows: all of them; the first `ROWS` are shown.
+        everything: whether all are.
+        said: what else there is to say of those left out.
+        what: they are.
+
+    Returns:
+        The lines, or none.
+    """
+    left = rows[ROWS:]
+    if everything or not left:
+        return []
+    count = sum(row.get("folded", 1) if isinstance(row, dict) else 1 for row in left)
+    more = f", {said(left)}" if said else ""
+    return [*screen.wrapped(f"... and {count:,} more {what}{more}"), "    --all shows every one"]

@@ -1,0 +1,205 @@
+"""What is written on: a terminal with its width and colours, or a pipe with neither; texts that fit it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Sequence
+
+from .figures import short
+
+__all__ = [
+    "LEAST",
+    "Line",
+    "Lines",
+    "clean",
+    "coloured",
+    "fitted",
+    "fitted_all",
+    "indented",
+    "is_terminal",
+    "notes",
+    "room",
+    "spelled",
+    "wide",
+    "width",
+    "wrapped",
+]
+
+LEAST = 40
+"""Characters of the narrowest terminal that tables are fitted to."""
+
+UNLIMITED = 1_000_000
+
+Line = list[tuple[str, str]]
+"""Pieces of text, each with its style ("" for none)."""
+
+
+Lines = Sequence[Line | str]
+"""Lines, plain or in pieces."""
+
+
+def is_terminal() -> bool:
+    """Whether people read it as it comes, on something that moves its cursor."""
+    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+
+
+def coloured() -> bool:
+    """Whether standard output takes colours, and the user wants them (https://no-color.org)."""
+    return is_terminal() and not os.environ.get("NO_COLOR")
+
+
+def width() -> int:
+    """Characters of a line: those of the terminal, or fewer by COLUMNS; in a pipe those of COLUMNS, or no limit.
+
+    In a pipe COLUMNS beside LINES says how large somebody's terminal is (shells and readline export both): no limit.
+    """
+    stated = os.environ.get("COLUMNS", "")
+    asked = int(stated[:7]) if stated.isascii() and stated.isdigit() else 0
+    if not sys.stdout.isatty():
+        return max(LEAST, asked) if asked and "LINES" not in os.environ else UNLIMITED
+    try:
+        real = os.get_terminal_size(sys.stdout.fileno()).columns
+    except (OSError, ValueError):
+        real = 0
+    return max(LEAST, min(asked or UNLIMITED, real or asked or 80))
+
+
+def room(most: int) -> int:
+    """Characters of a line of a text that is laid out by its own: those of the terminal, at most `most`."""
+    return min(most, width())
+
+
+def wide(text: str) -> int:
+    """Cells that a text takes on a terminal; letters of some scripts take two."""
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def clean(text: str) -> str:
+    """A text from a file as a terminal may show it: control characters are spelled out, markup stays as it is."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+
+
+_SPELLED = str.maketrans({"×": "x", "µ": "u", "…": "~", "–": "-", "−": "-", "·": "*", "≤": "<", "≥": ">", "∞": "~"})
+
+
+def spelled(text: str, encoding: str | None) -> str:
+    """A text in letters that an encoding has, each of one cell as before.
+
+    Args:
+        text: any.
+        encoding: of what is written on; none: UTF-8.
+
+    Returns:
+        The text; where the encoding lacks a letter, with what stands for it in ASCII, or "?".
+    """
+    if text.isascii():
+        return text
+    encoding = encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        return text.translate(_SPELLED).encode(encoding, "replace").decode(encoding)
+    return text
+
+
+def wrapped(text: str, indent: str = "", hang: str | None = None, limit: int | None = None) -> list[str]:
+    """A text as lines that fit, broken between words; a word that is longer than a line loses its middle.
+
+    Args:
+        text: any.
+        indent: before its first line.
+        hang: before the others; none: as many spaces.
+        limit: characters of a line; none: the terminal's.
+
+    Returns:
+        The lines.
+    """
+    hang = " " * len(indent) if hang is None else hang
+    limit = width() if limit is None else limit
+    if limit == UNLIMITED:
+        return [indent + clean(text)]
+    lines: list[str] = []
+    line, room = indent, max(8, limit - max(wide(indent), wide(hang)))
+    empty = True
+    for word in (fitted(one, room) for one in clean(text).split(" ")):
+        if not empty and wide(line) + 1 + wide(word) > limit:
+            lines, line, empty = [*lines, line.rstrip()], hang, True
+        line, empty = line + word if empty else f"{line} {word}", False
+    return [*lines, line.rstrip()]
+
+
+def indented(text: str) -> list[str]:
+    """Lines that fit, of lines that begin with spaces.
+
+    Args:
+        text: lines.
+
+    Returns:
+        Each, with what does not fit below and two spaces further in.
+    """
+    found = []
+    for line in text.split("\n"):
+        indent = line[: len(line) - len(line.lstrip(" "))]
+        found += wrapped(line.lstrip(" "), indent, indent + "  ") if line else [""]
+    return found
+
+
+def fitted_all(names: Sequence[str], room: int) -> list[str]:
+    """Names in so many cells each, different ones told apart where what stays of them can do it.
+
+    Args:
+        names: any texts.
+        room: cells, 1 or more.
+
+    Returns:
+        Each, or its ends around "…": both halves, or more of the end or of the start if that tells more of them apart.
+    """
+    best: list[str] = []
+    for end in (0.5, 0.67, 0.8, 0.33, 0.2):
+        found = [fitted(one, room, end) for one in names]
+        if not best or len(set(found)) > len(set(best)):
+            best = found
+        if len(set(best)) == len(set(names)):
+            break
+    return best
+
+
+def fitted(name: str, room: int, end: float = 0.5) -> str:
+    """A name in so many cells, without its middle.
+
+    Args:
+        name: any text.
+        room: cells, 1 or more.
+        end: share of the cells that its end gets.
+
+    Returns:
+        The name, or its ends around "…".
+    """
+    stem, times, number = name.rpartition(" ×")
+    layers = f"{times}{number}" if stem and number.isdigit() and len(number) < room // 2 else ""
+    stem = stem if layers else name
+    found, cells = name, room - len(layers)
+    while wide(found) > room:  # letters that take two cells
+        if cells < 1:
+            return "…"
+        found = short(stem, cells, end) + layers
+        cells -= 1
+    return found
+
+
+def notes(texts: Iterable[str], mark: str = "  - ") -> list[str]:
+    """Notes as a list with hanging indents.
+
+    Args:
+        texts: one each.
+        mark: before the first line of each.
+
+    Returns:
+        The lines.
+    """
+    return [line for text in texts for line in wrapped(text, mark, " " * len(mark))]

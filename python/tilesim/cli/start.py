@@ -1,0 +1,118 @@
+"""The first instructions of the command line: a sign while the rest is imported, and Ctrl-C that ends it at once.
+
+Above `main` it imports no more than Ctrl-C needs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+__all__ = ["main"]
+
+PATIENCE = 0.25
+"""Seconds after which the user is told that Python modules are being read."""
+
+TEXT = "starting ..."
+
+
+class _Sign:
+    """A line on a terminal, once importing takes a while; it goes when that is over."""
+
+    def __init__(self) -> None:
+        self.drawn = 0.0
+
+    def start(self) -> None:
+        """Waits in a thread."""
+        import threading
+
+        self.over, self.lock = threading.Event(), threading.Lock()
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        import time
+
+        # the time that this process has worked: what ran before this line
+        if self.over.wait(max(0.0, PATIENCE - time.process_time())):
+            return
+        with self.lock:
+            if not self.over.is_set() and _write(f"{TEXT}\r"):
+                self.drawn = time.monotonic()
+
+    def wipe(self) -> float:
+        """Takes it away, or sees to it that it does not come.
+
+        Returns:
+            When it was drawn; 0: never.
+        """
+        self.over.set()
+        with self.lock:
+            if self.drawn:
+                _write(" " * len(TEXT) + "\r")
+            return self.drawn
+
+
+def _write(text: str) -> bool:
+    try:
+        return os.write(2, text.encode()) > 0
+    except OSError:  # the terminal is gone
+        return False
+
+
+def _is_wanted() -> bool:
+    dumb = os.environ.get("TERM", "") in ("dumb", "unknown")
+    return not dumb and "_TILESIM_COMPLETE" not in os.environ and os.isatty(2)
+
+
+def _catch(action: Any) -> bool:
+    """Sets what Ctrl-C does, unless whoever started this process said that it does nothing."""
+    try:
+        if signal.getsignal(signal.SIGINT) in (signal.SIG_IGN, None):
+            return False
+        signal.signal(signal.SIGINT, action)
+    except ValueError:  # in a thread, which gets no signals
+        return False
+    return True
+
+
+def _leave(*_: Any) -> None:
+    """Nothing has begun that had to be undone, or all is done."""
+    _write("tilesim: interrupted\n")
+    os._exit(130)
+
+
+def main() -> None:
+    """Entry point of `tilesim` and of `python -m tilesim`."""
+    caught = _catch(_leave)
+    sign = _Sign() if _is_wanted() else None
+    if sign is not None:
+        sign.start()
+    from . import main as command_line
+    from .progress import seen
+
+    command_line.prepare()
+    if sign is not None and (drawn := sign.wipe()):
+        seen(drawn)
+    if caught:
+        _catch(signal.default_int_handler)
+    try:
+        command_line.main()
+    except KeyboardInterrupt:  # once more, while the first was told
+        _leave()
+    finally:
+        if caught:
+            _catch(_leave)
+        _flush()
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # nobody reads it, as `main` has found
+            continue
