@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,6 +27,11 @@ PARTS = 16
 """Steps of the place where a product is divided between dense and sparse cores."""
 TRIED = 4
 """Sizes of tiles of which the cycles are counted."""
+MOST_OPERATIONS = 2000
+"""Of a graph whose calls are inlined though no weight has zeros: for activations that are given."""
+
+
+_Candidates = list[tuple[dict[str, Any], list[str | None]]]
 
 
 def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
@@ -42,9 +48,20 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
     if cores is None or not any(op["kind"] in ("contract", "call") for op in graph.operations()):
         return graph
     changed = graph.copy()
-    if any(op["kind"] == "call" for op in changed.operations()):
+    calls = any(op["kind"] == "call" for op in changed.operations())
+    if calls:
         changed.inline_calls()
-    plans = _plans(changed, cores, machine)
+    found = _candidates(changed)
+    if calls and cores["dense"] is None and found and not any(any(held) for _, held in found):
+        count = len(changed.operations())
+        if count > MOST_OPERATIONS:
+            told = graph.copy()
+            told.assumptions.append(
+                f"products in layers that are called are timed as if nothing were zero: the layers are one function, "
+                f"since apart they would be {count:,} operations"
+            )
+            return told
+    plans = _plans(changed, found, cores, machine)
     if not plans:
         return graph
     with changed._changed() as core:
@@ -62,21 +79,14 @@ class _Plan(NamedTuple):
     """Whether cycles count zeros; else they are for dense cores."""
 
 
-def _plans(graph: Graph, cores: Mapping[str, Any], machine: Machine) -> list[tuple[_Plan, list[tuple[str, str]]]]:
+def _plans(
+    graph: Graph, candidates: _Candidates, cores: Mapping[str, Any], machine: Machine
+) -> list[tuple[_Plan, list[tuple[str, str]]]]:
     """Plans, each with names of products and what is not known of them: one for all of a shape whose zeros none knows."""
-    references = {
-        other["results"][0]["name"]: other["attributes"]["reference"]
-        for other in graph.operations()
-        if other["kind"] == "constant"
-    }
-    weights = graph.weights()
     found: list[tuple[_Plan, list[tuple[str, str]]]] = []
     alike: dict[str, tuple[_Plan, list[tuple[str, str]]] | None] = {}
-    for op in _candidates(graph):
-        rows = [row for row in op["operands"] if row is not None]
-        held = [references.get(row["name"]) for row in rows]
-        held = [name if name is not None and weights[name]["source"] != "random" else None for name in held]
-        key = repr([[(row["shape"], row["dtype"]) for row in some] for some in (rows, op["results"])])
+    for op, held in candidates:
+        key = repr([[(row["shape"], row["dtype"]) for row in op[some] if row] for some in ("operands", "results")])
         key += repr(sorted(op["attributes"].items()))
         if any(held) or key not in alike:
             plan = _planned(_read(graph, op, held), cores, machine)
@@ -87,23 +97,32 @@ def _plans(graph: Graph, cores: Mapping[str, Any], machine: Machine) -> list[tup
         if not any(held):
             alike[key] = entry
         if entry:
+            rows = [row for row in op["operands"] if row is not None]
             lacking = " and ".join(row["name"] for row, name in zip(rows, held, strict=True) if name is None)
             entry[1].append((op["name"], f"as if nothing of {lacking} were zero" if lacking and entry[0].counted else ""))
     return found
 
 
-def _candidates(graph: Graph) -> Iterator[dict[str, Any]]:
-    """Products of two matrices, without batches and without anything beside."""
-    for op in graph.operations():
+def _candidates(graph: Graph) -> _Candidates:
+    """Products of two matrices, without batches and without anything beside; the weights that tell of their zeros."""
+    operations, weights = graph.operations(), graph.weights()
+    references = {
+        op["results"][0]["name"]: op["attributes"]["reference"] for op in operations if op["kind"] == "constant"
+    }
+    found: _Candidates = []
+    for op in operations:
         own = op["attributes"]
         if op["kind"] != "contract" or "a_tiles" in own or "b_tiles" in own or "sparse" in own:
             continue
         operands = [row for row in op["operands"] if row is not None]
         plain = len(operands) == 2 and not own.get("a_batch") and not own.get("b_batch")
-        sizes = [int(np.prod(row["shape"])) for row in operands]
+        sizes = [math.prod(row["shape"]) for row in operands]
         matrices = plain and len(own.get("a_contract", [1])) == 1 and all(len(row["shape"]) == 2 for row in operands)
         if matrices and min(sizes) > 0 and max(sizes) <= MOST_ELEMENTS:
-            yield op
+            names = [references.get(row["name"]) for row in operands]
+            known = [name if name is not None and weights[name]["source"] != "random" else None for name in names]
+            found.append((op, known))
+    return found
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,6 @@ __all__ = ["Advice", "Result", "Table"]
 #: What a result is asked that needs compiling and simulating, by name; packages above enter their calls here.
 ASKED: dict[str, Callable[..., Any]] = {}
 
-#: What is said of a result beside its times: the core's form does not have it.
-_BESIDE = ("setting", "accuracy")
-
 _MOVED = ("padding", "merged", "forwarded")
 
 _KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
@@ -381,7 +378,7 @@ class Result:
         Returns:
             16 hex digits, equal on every machine and build.
         """
-        timed = {key: value for key, value in self.data.items() if key not in _BESIDE}
+        timed = {key: value for key, value in self.data.items() if key != "accuracy"}  # which the core does not have
         return _core.Result.from_json(json.dumps(timed)).timing_hash()
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
