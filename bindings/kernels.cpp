@@ -127,8 +127,8 @@ const Evaluator exact_evaluator = [](const Graph& graph, const GraphFunction& fu
   return evaluate_op(graph, function, op, operands);
 };
 
-/// operations: what their data are, by name. weights: arrays by what they are ("cycles", "b.values"). Each operation NAME
-/// gets a plan NAME.sparse, with which names of its weights begin; these are the same bytes for all.
+/// operations: what their data are, by name. weights: arrays by what they are ("cycles", "b.values"). Each operation
+/// NAME gets a plan NAME.sparse, with which names of its weights begin; these are the same bytes for all.
 void mark_sparse_products(SharedGraph& shared, const std::map<std::string, std::string>& operations,
                           const std::vector<std::int64_t>& plan, const py::dict& weights) {
   std::map<std::string, Weight> made;

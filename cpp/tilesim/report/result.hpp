@@ -100,7 +100,8 @@ struct Result {
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }
   Json to_json() const;  ///< schema "tilesim.result", version 2; version 1 is read too
   static Result from_json(const Json& json);
-  /// Hash over all integers that timing decides (not versions, settings in words or names of files): equal on every machine and build.
+  /// Hash over all integers that timing decides (not versions, settings in words or names of files): equal on every
+  /// machine and build.
   std::string timing_hash() const;
 };
 

@@ -31,6 +31,10 @@ MOST_OPERATIONS = 2000
 """Of a graph whose calls are inlined though no weight has zeros: for activations that are given."""
 
 
+_SAID = (
+    "products in layers that are called are timed as if nothing were zero: the layers are one function, since apart "
+    "they would be {count:,} operations"
+)
 _Candidates = list[tuple[dict[str, Any], list[str | None]]]
 
 
@@ -55,11 +59,8 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
     if calls and cores["dense"] is None and found and not any(any(held) for _, held in found):
         count = len(changed.operations())
         if count > MOST_OPERATIONS:
-            told = graph.copy()
-            told.assumptions.append(
-                f"products in layers that are called are timed as if nothing were zero: the layers are one function, "
-                f"since apart they would be {count:,} operations"
-            )
+            told, line = graph.copy(), _SAID.format(count=count)
+            told.assumptions += [] if line in told.assumptions else [line]
             return told
     plans = _plans(changed, found, cores, machine)
     if not plans:
@@ -82,7 +83,7 @@ class _Plan(NamedTuple):
 def _plans(
     graph: Graph, candidates: _Candidates, cores: Mapping[str, Any], machine: Machine
 ) -> list[tuple[_Plan, list[tuple[str, str]]]]:
-    """Plans, each with names of products and what is not known of them: one for all of a shape whose zeros none knows."""
+    """Plans, with names of products and what is not known of them: one for all of a shape whose zeros none knows."""
     found: list[tuple[_Plan, list[tuple[str, str]]]] = []
     alike: dict[str, tuple[_Plan, list[tuple[str, str]]] | None] = {}
     for op, held in candidates:
@@ -99,7 +100,8 @@ def _plans(
         if entry:
             rows = [row for row in op["operands"] if row is not None]
             lacking = " and ".join(row["name"] for row, name in zip(rows, held, strict=True) if name is None)
-            entry[1].append((op["name"], f"as if nothing of {lacking} were zero" if lacking and entry[0].counted else ""))
+            told = f"as if nothing of {lacking} were zero" if lacking and entry[0].counted else ""
+            entry[1].append((op["name"], told))
     return found
 
 
@@ -148,8 +150,7 @@ class _Product:
 
 def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _Product:
     """A product whose operands are these weights; none: nothing is known of them."""
-    known: list[NDArray[Any] | None] = []
-    patterns = []
+    known, patterns = [], []
     for side, row, name in zip("ab", op["operands"][:2], held, strict=True):
         axis = int(op["attributes"].get(f"{side}_contract", [1 if side == "a" else 0])[0])
         turned = axis != (1 if side == "a" else 0)
@@ -167,10 +168,7 @@ def _planned(product: _Product, cores: Mapping[str, Any], machine: Machine) -> _
     dtype = op["operands"][0]["dtype"]
     if dtype not in rates or op["operands"][1]["dtype"] != dtype or op["attributes"].get("precision") == "exact":
         return None
-    zeros = [
-        matrix is not None and not pattern.all()
-        for matrix, pattern in zip(product.known, product.patterns, strict=True)
-    ]
+    zeros = [m is not None and not p.all() for m, p in zip(product.known, product.patterns, strict=True)]
     if not any(zeros) and cores["dense"] is not None:
         return _all_dense(product) if cores["only"] else None
     if not any(zeros) and cores["dataflow"] == "inner":

@@ -17,8 +17,8 @@ _SIZES = ("batch", "image", "sequence", "context", "lookups")
 
 
 def network(function: F) -> F:
-    """Marks the function of a network: its arguments are held to their annotations, and its sizes are 1 or more; its graph says
-    with which it was built."""
+    """Marks the function of a network: its arguments are held to their annotations, its sizes are 1 or more, and its
+    graph says with which it was built."""
     signature = inspect.signature(function)
     sizes = [name for name in _SIZES if name in signature.parameters]
 

@@ -325,10 +325,11 @@ def test_tiles_are_timed_as_products_of_their_own(flow: str, hold: int) -> None:
 
 
 def test_products_of_one_shape_share_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is known of the operands: ten products are planned once, each with its own words; a known one is apart."""
+    """Nothing is known of the operands: ten products have one plan, each its own words; a known one is apart."""
     looked: list[Any] = []
     own = sparse_products._planned
-    monkeypatch.setattr(sparse_products, "_planned", lambda product, *rest: looked.append(product) or own(product, *rest))
+    planned = lambda product, *rest: looked.append(product) or own(product, *rest)  # noqa: E731
+    monkeypatch.setattr(sparse_products, "_planned", planned)
     g = GraphBuilder("alike", dtype="f32")
     x = g.input("x", (24, 32))
     axes: dict[str, Any] = {"a_batch": [], "a_contract": [1], "b_batch": [], "b_contract": [0]}
@@ -341,7 +342,8 @@ def test_products_of_one_shape_share_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(looked) == 2 and len(plans) == 11
     assert len({tuple(plans[f"y{i}"]["sparse_plan"]) for i in range(10)}) == 1
     assert [plans[f"y{i}"]["sparse"] for i in range(10)] == [f"y{i}.sparse" for i in range(10)]
-    assert all(f"w{i}" in plans[f"y{i}"]["sparse_data"] for i in range(10)) and "known" not in plans["last"]["sparse_data"]
+    assert all(f"w{i}" in plans[f"y{i}"]["sparse_data"] for i in range(10))
+    assert "known" not in plans["last"]["sparse_data"]
 
 
 @pytest.mark.slow

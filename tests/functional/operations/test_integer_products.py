@@ -229,7 +229,9 @@ def test_numbers_that_are_no_codes_stay():
     assert len(ts.optimize(b.build(), "integer_products")) == 0
 
 
-@pytest.mark.parametrize(("dtype", "zero", "far"), [("i8", None, 128), ("i8", -128, 255), ("u8", 128, 128), ("u8", 0, 255)])
+@pytest.mark.parametrize(
+    ("dtype", "zero", "far"), [("i8", None, 128), ("i8", -128, 255), ("u8", 128, 128), ("u8", 0, 255)]
+)
 def test_sums_that_could_overflow_stay(dtype: str, zero: int | None, far: int):
     """i32 holds the sum of so many products of numbers that lie at most `far` from their zero point."""
     most = (2**31 - 1) // far**2
@@ -251,7 +253,7 @@ def test_sums_that_are_too_long_are_named():
         if terms == 131_071:
             assert ts.compile(b.build(), "gemmini-16").graph is not None
             continue
-        with pytest.raises(ts.Unsupported, match="131072 terms.*up to 131071 terms") as error:
+        with pytest.raises(ts.Unsupported, match=r"131072 terms.*up to 131071 terms") as error:
             ts.compile(b.build(), "gemmini-16")
         assert "quantize" not in error.value.suggestion
 

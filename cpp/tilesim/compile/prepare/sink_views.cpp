@@ -288,8 +288,7 @@ void read_through_broadcasts(GraphFunction& function) {
       view.source = op.source;
       view.attributes.set("shape", spread);
       view.operands = {repeated};
-      function.values.push_back(
-          {names.of(view.name), TensorType{function.value(repeated).type.dtype, spread}});
+      function.values.push_back({names.of(view.name), TensorType{function.value(repeated).type.dtype, spread}});
       operand = static_cast<ValueId>(function.values.size()) - 1;
       view.results = {operand};
       ops.push_back(std::move(view));

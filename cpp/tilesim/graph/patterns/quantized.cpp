@@ -17,7 +17,7 @@ namespace {
 
 using enum Function;
 
-constexpr double offset = 128;           ///< u8 is read as i8 by turning its highest bit
+constexpr double offset = 128;  ///< u8 is read as i8 by turning its highest bit
 
 /// (q - zero) * scale, with what of it is there: codes may be numbers as they are.
 struct Side {
@@ -136,7 +136,7 @@ struct IntegerProduct {
 
 ValueId constant_like(Builder& builder, double number) { return builder.scalar(number, DType::i32); }
 
-/// A part without more than one axis that is not 1, along an axis of the result.
+/// A part of one axis that is not 1, along an axis of the result.
 ValueId spread(Builder& builder, ValueId part, int axis, const Integers& places, std::size_t rank) {
   const std::int64_t count = element_count(builder.type(part).shape);
   Shape shape(axis < 0 ? 0 : rank, 1);
@@ -380,14 +380,14 @@ std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op)
   const auto summed = [](const Side& side, const Integers& places) {
     return side.axis >= 0 && places[at(side.axis)] < 0;
   };
-  if (product.depth > most_terms(reader, *a, *b) || summed(*a, product.a_places) || summed(*b, product.b_places)) return {};
+  if (product.depth > most_terms(reader, *a, *b) || summed(*a, product.a_places) || summed(*b, product.b_places))
+    return {};
   const bool biased = op.operands.size() > 2 && op.operands[2] != no_value;
   const bool integer_bias = !biased || reader.type(op.operands[2]).dtype == DType::i32;
   if (!a->real && (reader.type(root).dtype != DType::i32 || !integer_bias)) return {};
   if (!a->real && a->q == op.operands[0] && b->q == op.operands[1]) return {};  // it is one already
   Candidate candidate;
-  candidate.root = root;
-  candidate.leaves = leaves_of(product);
+  candidate.root = root, candidate.leaves = leaves_of(product);
   for (const ValueId scale : {a->scale, b->scale})
     if (scale != no_value) candidate.positive.push_back(scale);
   candidate.after = std::string(info(op.kind).name) + " of i8 in i32" + (a->real ? ", scaled" : "");

@@ -26,7 +26,10 @@ void transpose(std::uint64_t (&square)[bits_per_word]) {
 }  // namespace
 
 BitMatrix::BitMatrix(std::int64_t rows, std::int64_t columns)
-    : rows_(rows), columns_(columns), words_((columns + bits_per_word - 1) / bits_per_word), bits_(at_index(rows * words_)) {}
+    : rows_(rows),
+      columns_(columns),
+      words_((columns + bits_per_word - 1) / bits_per_word),
+      bits_(at_index(rows * words_)) {}
 
 BitMatrix::BitMatrix(std::int64_t rows, std::int64_t columns, const bool* first, std::int64_t row_stride,
                      std::int64_t column_stride)

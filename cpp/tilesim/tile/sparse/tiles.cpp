@@ -66,7 +66,7 @@ class Tiles {
   std::int64_t high_, wide_;
   bool turned_;
   std::int64_t down_, across_;
-  std::vector<std::int64_t> kinds_;               ///< empty: nothing is zero
+  std::vector<std::int64_t> kinds_;              ///< empty: nothing is zero
   std::vector<std::optional<BitMatrix>> found_;  ///< of tiles with zeros
 };
 
