@@ -127,13 +127,14 @@ const Evaluator exact_evaluator = [](const Graph& graph, const GraphFunction& fu
   return evaluate_op(graph, function, op, operands);
 };
 
-/// weights: arrays by what they are ("cycles", "b.values"); their names begin with that of the plan.
-void mark_sparse_product(SharedGraph& shared, const std::string& operation, const std::string& name,
-                         const std::vector<std::int64_t>& plan, const std::string& data, const py::dict& weights) {
+/// operations: what their data are, by name. weights: arrays by what they are ("cycles", "b.values"). Each operation
+/// NAME gets a plan NAME.sparse, with which names of its weights begin; these are the same bytes for all.
+void mark_sparse_products(SharedGraph& shared, const std::map<std::string, std::string>& operations,
+                          const std::vector<std::int64_t>& plan, const py::dict& weights) {
   std::map<std::string, Weight> made;
   for (const auto& [part, array] : weights) {
     Weight weight;
-    const std::string key = name + "." + py::cast<std::string>(part);
+    const auto key = py::cast<std::string>(part);
     weight.source = Weight::Source::data;
     weight.trainable = false;
     weight.data = bindings::array_from_python(py::reinterpret_borrow<py::object>(array), key).clone();
@@ -142,12 +143,14 @@ void mark_sparse_product(SharedGraph& shared, const std::string& operation, cons
   }
   shared.change([&](Graph& graph) {
     for (Op& op : graph.entry().ops) {
-      if (op.name != operation) continue;
+      const auto found = operations.find(op.name);
+      if (found == operations.end()) continue;
+      const std::string name = op.name + ".sparse";
       op.attributes.set("sparse", name);
       op.attributes.set("sparse_plan", plan);
-      op.attributes.set("sparse_data", data);
+      op.attributes.set("sparse_data", found->second);
+      for (const auto& [key, weight] : made) graph.weights[name + "." + key] = weight;
     }
-    for (const auto& [key, weight] : made) graph.weights[key] = weight;
     return true;
   });
 }
@@ -250,9 +253,9 @@ void init_kernels(py::module_& module) {
   module.def(
       "find_zero_tiles", [](SharedGraph& shared) { return shared.change(find_zero_tiles); }, py::arg("graph"),
       "Adds tests of tiles of activations to the products that read them, in place; a line for each of them.");
-  module.def("mark_sparse_product", &mark_sparse_product, py::arg("graph"), py::arg("operation"), py::arg("name"),
-             py::arg("plan"), py::arg("data"), py::arg("weights"),
-             "Gives a contract of the entry a plan for sparse cores, and the graph the weights that belong to it.");
+  module.def("mark_sparse_products", &mark_sparse_products, py::arg("graph"), py::arg("operations"), py::arg("plan"),
+             py::arg("weights"),
+             "Gives contracts of the entry a plan for sparse cores, and the graph the weights that belong to it.");
   module.def(
       "fold_batch_norm",
       [](SharedGraph& shared) {

@@ -7,11 +7,13 @@
 #include <iterator>
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/cancel.hpp"
 #include "tilesim/base/error.hpp"
-#include "tilesim/tile/sparse/core.hpp"
+#include "tilesim/tile/sparse/tiles.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -20,16 +22,18 @@ using namespace tilesim::sparse;
 namespace {
 
 using Pattern = py::array_t<bool, py::array::c_style | py::array::forcecast>;
+using AnyPattern = py::array_t<bool, py::array::forcecast>;  // views as they are
 
-BitMatrix bits_of(const Pattern& pattern, const char* name) {
+PatternView view_of(const py::array& pattern, const char* name) {
   if (pattern.ndim() != 2)
     throw UserError({"a pattern is no matrix", name, std::to_string(pattern.ndim()) + " axes", "2 axes", {}});
-  BitMatrix bits(pattern.shape(0), pattern.shape(1));
-  const bool* from = pattern.data();
-  for (std::int64_t row = 0; row < bits.rows(); ++row)
-    for (std::int64_t column = 0; column < bits.columns(); ++column)
-      if (*from++) bits.set(row, column);
-  return bits;
+  return {static_cast<const bool*>(pattern.data()), pattern.shape(0), pattern.shape(1), pattern.strides(0),
+          pattern.strides(1)};
+}
+
+BitMatrix bits_of(const Pattern& pattern, const char* name) {
+  const PatternView view = view_of(pattern, name);
+  return {view.rows, view.columns, view.data, view.row_stride, view.column_stride};
 }
 
 Pattern array_of(const BitMatrix& bits) {
@@ -65,6 +69,12 @@ std::map<std::string, double> values_of(const SparseTime& time) {
           {"spilled", time.spilled}};
 }
 
+py::array_t<std::int64_t> counts_of(const TileTimes& times, const std::vector<std::int64_t>& values) {
+  py::array_t<std::int64_t> counts({times.tiles[0], times.tiles[1], times.tiles[2]});
+  std::ranges::copy(values, counts.mutable_data());
+  return counts;
+}
+
 }  // namespace
 
 void init_sparse(py::module_& module) {
@@ -78,6 +88,19 @@ void init_sparse(py::module_& module) {
       },
       py::arg("dataflow"), py::arg("settings"), py::arg("a"), py::arg("b"), py::arg("hold_b") = false,
       "Cycles and counts of [m, k] times [k, n] on a sparse core, from the patterns of both.");
+  module.def(
+      "sparse_tile_times",
+      [](const std::string& dataflow, const std::map<std::string, std::int64_t>& settings, const AnyPattern& a,
+         const AnyPattern& b, const std::tuple<std::int64_t, std::int64_t, std::int64_t>& sizes, bool hold_b) {
+        const SparseCore core = core_from(dataflow, settings);
+        const PatternView of_a = view_of(a, "a"), of_b = view_of(b, "b");
+        const auto [m, n, k] = sizes;
+        const TileTimes times =
+            bindings::cancellable([&] { return tile_times(core, of_a, of_b, {.m = m, .n = n, .k = k}, hold_b); });
+        return std::make_pair(counts_of(times, times.cycles), counts_of(times, times.products));
+      },
+      py::arg("dataflow"), py::arg("settings"), py::arg("a"), py::arg("b"), py::arg("sizes"), py::arg("hold_b"),
+      "Cycles and multiply-adds of each tile of so many elements of m, n, k.");
   module.def(
       "expected_sparse_time",
       [](const std::string& dataflow, const std::map<std::string, std::int64_t>& settings, std::int64_t m,

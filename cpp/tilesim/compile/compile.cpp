@@ -299,9 +299,7 @@ class Compiler {
     if (lower::holds_whole_rows(body.function->ops[static_cast<std::size_t>(kernel.ops[0])].kind)) return std::nullopt;
     Share machine = machine_;
     machine.core.scratchpad.bytes = bytes;
-    const std::vector<std::string> notes = lowering.program.notes;
-    const std::size_t product = products_.size(), vector = vectors_.size();
-    choices_.tensors.forget();
+    const std::size_t notes = lowering.program.notes.size(), product = products_.size(), vector = vectors_.size();
     Context context{prepared_.graph,
                     *body.function,
                     machine,
@@ -314,7 +312,7 @@ class Compiler {
                     body.counters};
     LoweredKernel lowered = lower_kernel(context, kernel, machine);
     body.placements = std::move(context.placements);
-    lowering.program.notes = notes;
+    forget_from(lowering.program.notes, notes);
     std::optional<lower::Smaller> found;
     if (auto* statement = std::get_if<program::Statement>(&lowered))
       found = {std::get<program::Scope>(std::move(statement->action)),

@@ -213,6 +213,7 @@ Json Result::to_json() const {
   if (!counts.empty()) json.set("counts", counts_json(counts));
   json.set("energy", energy_json(energy));
   if (!lowering.empty()) json.set("lowering", lowering);
+  if (!setting.empty()) json.set("setting", setting);
   if (!bounds.is_null()) json.set("bounds", bounds);
   json.set("approximations", strings(approximations));
   json.set("fidelity", texts(fidelity));
@@ -258,6 +259,7 @@ Result Result::from_json(const Json& json) {
     result.energy.push_back({item.at("part").as_string(), item.at("count").as_int(), item.at("femtojoules").as_int(),
                              item.at("known").as_bool()});
   if (const Json* lowering = reader.optional("lowering")) result.lowering = lowering->as_string();
+  if (const Json* setting = reader.optional("setting")) result.setting = setting->as_string();
   if (const Json* bounds = reader.optional("bounds")) result.bounds = *bounds;
   result.approximations = read_strings(reader.required("approximations"));
   result.fidelity = read_texts(reader.required("fidelity"));

@@ -90,6 +90,7 @@ struct Result {
   std::vector<Interval> intervals;
   std::int64_t intervals_dropped = 0;
   std::string lowering;  ///< "native" or "best"; empty: not known
+  std::string setting;   ///< dtype, batch and sizes of the network; empty: not known
   Json bounds;           ///< the least that the workload needs; null: not known
   Json memory;           ///< bytes of each channel over time, commands of each bank; null: not recorded
   Json cache;            ///< what the cache before the channels did, in all and per tensor; null: there was none
@@ -99,7 +100,8 @@ struct Result {
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }
   Json to_json() const;  ///< schema "tilesim.result", version 2; version 1 is read too
   static Result from_json(const Json& json);
-  /// Hash over all integers that timing decides (not versions or names of files): equal on every machine and build.
+  /// Hash over all integers that timing decides (not versions, settings in words or names of files): equal on every
+  /// machine and build.
   std::string timing_hash() const;
 };
 

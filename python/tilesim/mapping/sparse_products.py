@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +27,15 @@ PARTS = 16
 """Steps of the place where a product is divided between dense and sparse cores."""
 TRIED = 4
 """Sizes of tiles of which the cycles are counted."""
+MOST_OPERATIONS = 2000
+"""Of a graph whose calls are inlined though no weight has zeros: for activations that are given."""
+
+
+_SAID = (
+    "products in layers that are called are timed as if nothing were zero: the layers are one function, since apart "
+    "they would be {count:,} operations"
+)
+_Candidates = list[tuple[dict[str, Any], list[str | None]]]
 
 
 def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
@@ -41,29 +52,79 @@ def with_sparse_products(graph: Graph, machine: Machine) -> Graph:
     if cores is None or not any(op["kind"] in ("contract", "call") for op in graph.operations()):
         return graph
     changed = graph.copy()
-    if any(op["kind"] == "call" for op in changed.operations()):
+    calls = any(op["kind"] == "call" for op in changed.operations())
+    if calls:
         changed.inline_calls()
-    made = [found for op in _candidates(changed) if (found := _planned(changed, op, cores, machine))]
-    if not made:
+    found = _candidates(changed)
+    if calls and cores["dense"] is None and found and not any(any(held) for _, held in found):
+        count = len(changed.operations())
+        if count > MOST_OPERATIONS:
+            told, line = graph.copy(), _SAID.format(count=count)
+            told.assumptions += [] if line in told.assumptions else [line]
+            return told
+    plans = _plans(changed, found, cores, machine)
+    if not plans:
         return graph
     with changed._changed() as core:
-        for product in made:
-            _core.mark_sparse_product(core, *product)
+        for plan, marked in plans:
+            _core.mark_sparse_products(core, dict(marked), plan.numbers, plan.weights)
     return changed
 
 
-def _candidates(graph: Graph) -> Iterator[dict[str, Any]]:
-    """Products of two matrices, without batches and without anything beside."""
-    for op in graph.operations():
+class _Plan(NamedTuple):
+    """What products are marked with."""
+
+    numbers: list[int]
+    weights: dict[str, Any]
+    counted: bool
+    """Whether cycles count zeros; else they are for dense cores."""
+
+
+def _plans(
+    graph: Graph, candidates: _Candidates, cores: Mapping[str, Any], machine: Machine
+) -> list[tuple[_Plan, list[tuple[str, str]]]]:
+    """Plans, with names of products and what is not known of them: one for all of a shape whose zeros none knows."""
+    found: list[tuple[_Plan, list[tuple[str, str]]]] = []
+    alike: dict[str, tuple[_Plan, list[tuple[str, str]]] | None] = {}
+    for op, held in candidates:
+        key = repr([[(row["shape"], row["dtype"]) for row in op[some] if row] for some in ("operands", "results")])
+        key += repr(sorted(op["attributes"].items()))
+        if any(held) or key not in alike:
+            plan = _planned(_read(graph, op, held), cores, machine)
+            entry: tuple[_Plan, list[tuple[str, str]]] | None = None if plan is None else (plan, [])
+            found += [entry] if entry else []
+        else:
+            entry = alike[key]
+        if not any(held):
+            alike[key] = entry
+        if entry:
+            rows = [row for row in op["operands"] if row is not None]
+            lacking = " and ".join(row["name"] for row, name in zip(rows, held, strict=True) if name is None)
+            told = f"as if nothing of {lacking} were zero" if lacking and entry[0].counted else ""
+            entry[1].append((op["name"], told))
+    return found
+
+
+def _candidates(graph: Graph) -> _Candidates:
+    """Products of two matrices, without batches and without anything beside; the weights that tell of their zeros."""
+    operations, weights = graph.operations(), graph.weights()
+    references = {
+        op["results"][0]["name"]: op["attributes"]["reference"] for op in operations if op["kind"] == "constant"
+    }
+    found: _Candidates = []
+    for op in operations:
         own = op["attributes"]
         if op["kind"] != "contract" or "a_tiles" in own or "b_tiles" in own or "sparse" in own:
             continue
         operands = [row for row in op["operands"] if row is not None]
         plain = len(operands) == 2 and not own.get("a_batch") and not own.get("b_batch")
-        sizes = [int(np.prod(row["shape"])) for row in operands]
+        sizes = [math.prod(row["shape"]) for row in operands]
         matrices = plain and len(own.get("a_contract", [1])) == 1 and all(len(row["shape"]) == 2 for row in operands)
         if matrices and min(sizes) > 0 and max(sizes) <= MOST_ELEMENTS:
-            yield op
+            names = [references.get(row["name"]) for row in operands]
+            known = [name if name is not None and weights[name]["source"] != "random" else None for name in names]
+            found.append((op, known))
+    return found
 
 
 @dataclass(frozen=True)
@@ -75,45 +136,39 @@ class _Product:
     patterns: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     dtypes: tuple[str, str, str]
 
+    @cached_property
+    def densities(self) -> tuple[float, float]:
+        """Shares of the operands that are not zero."""
+        a, b = (1.0 if m is None else float(p.mean()) for m, p in zip(self.known, self.patterns, strict=True))
+        return a, b
+
     @property
     def extents(self) -> tuple[int, int, int]:
         (m, k), (_, n) = (pattern.shape for pattern in self.patterns)
         return m, n, k
 
 
-def _read(graph: Graph, op: Mapping[str, Any]) -> _Product:
-    references = {
-        other["results"][0]["name"]: other["attributes"]["reference"]
-        for other in graph.operations()
-        if other["kind"] == "constant"
-    }
-    weights = graph.weights()
-    known: list[NDArray[Any] | None] = []
-    patterns = []
-    for side, row in zip("ab", op["operands"][:2], strict=True):
+def _read(graph: Graph, op: Mapping[str, Any], held: Sequence[str | None]) -> _Product:
+    """A product whose operands are these weights; none: nothing is known of them."""
+    known, patterns = [], []
+    for side, row, name in zip("ab", op["operands"][:2], held, strict=True):
         axis = int(op["attributes"].get(f"{side}_contract", [1 if side == "a" else 0])[0])
         turned = axis != (1 if side == "a" else 0)
-        name = references.get(row["name"])
-        held = name is not None and weights[name]["source"] != "random"
-        matrix = (graph.weight(name).T if turned else graph.weight(name)) if held and name else None
+        matrix = None if name is None else graph.weight(name).T if turned else graph.weight(name)
         shape = tuple(row["shape"])[::-1] if turned else tuple(row["shape"])
         known.append(matrix)
-        patterns.append(np.ones(shape, np.bool_) if matrix is None else np.asarray(matrix != 0))
+        patterns.append(np.broadcast_to(np.True_, shape) if matrix is None else np.asarray(matrix != 0))
     dtypes = (op["operands"][0]["dtype"], op["operands"][1]["dtype"], op["results"][0]["dtype"])
     return _Product(op, (known[0], known[1]), (patterns[0], patterns[1]), dtypes)
 
 
-def _planned(graph: Graph, op: Mapping[str, Any], cores: Mapping[str, Any], machine: Machine) -> tuple[Any, ...] | None:
-    """The arguments of the mark; none: the product is none for sparse cores."""
-    rates = cores["machine"].get("core.array.rates")
+def _planned(product: _Product, cores: Mapping[str, Any], machine: Machine) -> _Plan | None:
+    """None: the product is none for sparse cores."""
+    op, rates = product.op, cores["machine"].get("core.array.rates")
     dtype = op["operands"][0]["dtype"]
     if dtype not in rates or op["operands"][1]["dtype"] != dtype or op["attributes"].get("precision") == "exact":
         return None
-    product = _read(graph, op)
-    zeros = [
-        matrix is not None and not pattern.all()
-        for matrix, pattern in zip(product.known, product.patterns, strict=True)
-    ]
+    zeros = [m is not None and not p.all() for m, p in zip(product.known, product.patterns, strict=True)]
     if not any(zeros) and cores["dense"] is not None:
         return _all_dense(product) if cores["only"] else None
     if not any(zeros) and cores["dataflow"] == "inner":
@@ -132,19 +187,17 @@ def _planned(graph: Graph, op: Mapping[str, Any], cores: Mapping[str, Any], mach
         tile = (plan.tiles[0], plan.tiles[2]) if side == 0 else (plan.tiles[2], plan.tiles[1])
         stored = _stored(plan.parts(*known)[side], tile, FORMS[plan.forms[side]], product.dtypes[side])
         weights.update({f"{name}.{key}": array for key, array in stored.items()})
-    lacking = [row["name"] for row, m in zip(op["operands"], product.known, strict=False) if m is None]
-    data = f"as if nothing of {' and '.join(lacking)} were zero" if lacking else ""
-    a, b = (pattern.astype(np.int64) for pattern in product.patterns)
-    both = -1 if lacking else int(a.sum(axis=0) @ b.sum(axis=1))
+    a, b = product.patterns
+    lacking = any(matrix is None for matrix in product.known)
+    both = -1 if lacking else int(a.sum(axis=0, dtype=np.int64) @ b.sum(axis=1, dtype=np.int64))
     plan = replace(plan, bytes=(_whole(product, forms, 0), _whole(product, forms, 1)), products=both)
-    return op["name"], f"{op['name']}.sparse", plan.numbers, data, weights
+    return _Plan(plan.numbers, weights, True)
 
 
-def _all_dense(product: _Product) -> tuple[Any, ...]:
-    """The arguments of the mark of a product for dense cores alone."""
-    plan, name = SparsePlan(1, product.extents[1], (1, 1, 1), (0, 0), (0, 0), 0), product.op["name"]
+def _all_dense(product: _Product) -> _Plan:
+    plan = SparsePlan(1, product.extents[1], (1, 1, 1), (0, 0), (0, 0), 0)
     nothing = np.zeros((1, 1, 1), np.int64)
-    return name, f"{name}.sparse", plan.numbers, "", {"cycles": nothing, "products": nothing}
+    return _Plan(plan.numbers, {"cycles": nothing, "products": nothing}, False)
 
 
 def _whole(product: _Product, forms: tuple[int, ...], side: int) -> int:
@@ -207,7 +260,7 @@ def _bytes(product: _Product, forms: tuple[int, ...], side: int, size: float, ro
     element = _element(product.dtypes[side])
     if forms[side] == 0:
         return element * size
-    left = size * float(product.patterns[side].mean())
+    left = size * product.densities[side]
     return element * left + size / 8 if forms[side] == 1 else (element + 4) * left + 4 * (rows + 1)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.arguments import dtype_name, whole
+from ..base.arguments import whole
 from ..base.checked import checked
 from ..base.errors import nearest, user_error
 from ..base.table import Table
@@ -167,20 +167,4 @@ def build(
         if not found.takes("phase"):
             raise user_error("this model has no phases", place=place, value=f"phase {phase}")
         settings["phase"] = phase
-    graph = found.make(**settings)
-    graph.setting = _said(found, settings)
-    return graph
-
-
-def _said(entry: _Entry, settings: dict[str, Any]) -> str:
-    """dtype, batch and tokens in words."""
-    signature = inspect.signature(entry.make)
-    known = {name: settings.get(name, parameter.default) for name, parameter in signature.parameters.items()}
-    words = [dtype_name(known["dtype"]), f"batch {known['batch']:,}"]
-    tokens = known.get("context", known.get("sequence"))
-    if tokens is not None:
-        phase = known.get("phase")
-        words.append(
-            f"{tokens:,} tokens" if phase is None else f"{phase} {'at' if phase == 'decode' else 'of'} {tokens:,}"
-        )
-    return ", ".join(words)
+    return found.make(**settings)

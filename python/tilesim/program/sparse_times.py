@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
@@ -22,7 +21,6 @@ _SETTINGS: tuple[str, ...] = (
     *("multipliers", "read_ports", "write_ports", "lanes_a", "lanes_b"),
     *("tile_m", "tile_n", "accumulators", "segment"),
 )
-_Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -113,21 +111,12 @@ def tile_times(cores: Mapping[str, Any], a: Any, b: Any, tiles: tuple[int, int, 
 
     Args:
         cores: as of `sparse_cores`.
-        a: [m, k], what is not zero.
-        b: [k, n], what is not zero.
+        a: [m, k], what is not zero; a view of one element (`np.broadcast_to`) is not looked at further.
+        b: [k, n], the same.
         tiles: of m, n, k, in elements.
         hold: as in a plan.
 
     Returns:
         Two arrays i64[tiles of m, tiles of n, tiles of k].
     """
-    high, wide, deep = tiles
-    shape = (-(-a.shape[0] // high), -(-b.shape[1] // wide), -(-a.shape[1] // deep))
-    cycles: _Counts = np.zeros(shape, np.int64)
-    products: _Counts = np.zeros(shape, np.int64)
-    for i, j, k in np.ndindex(*shape):
-        of_a = a[i * high : (i + 1) * high, k * deep : (k + 1) * deep]
-        of_b = b[k * deep : (k + 1) * deep, j * wide : (j + 1) * wide]
-        found = _core.sparse_time(cores["dataflow"], cores["settings"], of_a, of_b, bool(hold))
-        cycles[i, j, k], products[i, j, k] = int(np.ceil(found["cycles"])), int(found["products"])
-    return cycles, products
+    return _core.sparse_tile_times(cores["dataflow"], cores["settings"], a, b, tiles, bool(hold))

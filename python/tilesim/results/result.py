@@ -21,9 +21,6 @@ from .measured import Measured
 
 __all__ = ["Advice", "Result", "Table"]
 
-#: What is said of a result beside its times: the core's form does not have it.
-_BESIDE = ("setting", "accuracy")
-
 _KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
 
 
@@ -160,7 +157,7 @@ class Result(Measured):
         Returns:
             16 hex digits, equal on every machine and build.
         """
-        timed = {key: value for key, value in self.data.items() if key not in _BESIDE}
+        timed = {key: value for key, value in self.data.items() if key != "accuracy"}  # which the core does not have
         return _core.Result.from_json(json.dumps(timed)).timing_hash()
 
     def timeline(self, path: str | os.PathLike[str]) -> None:

@@ -16,7 +16,6 @@ from ..results.result import Result
 from .alternatives import LARGEST, offers, simulated, tuned
 from .ground import RECORDED, Ground
 from .origins import chosen
-from .page.reasons import reasons
 from .page.why import page, picture
 from .terms import terms_of
 from .why_text import lines_of

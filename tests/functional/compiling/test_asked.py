@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import pickle
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tilesim as ts
+from tilesim import _core
 from tilesim.cli.screen import fitted_all
 
 
@@ -91,6 +96,36 @@ def test_short_names_of_settings_are_near() -> None:
         ts.Machine.load("tpu-v3").replace({"core.arrayz": 4})
     with pytest.raises(ts.UserError, match=r"Did you mean 'layers.0'"):
         ts.run("mlp").why("LAYERS.0")
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "said"),
+    [
+        (ts.models.mlp, {"batch": 3}, "f32, batch 3"),
+        (ts.models.mlp, {"batch": 1200, "dtype": "bfloat16"}, "bf16, batch 1,200"),
+        (ts.models.gpt2, {"sequence": 16}, "16 tokens"),
+        (ts.models.qwen2_5_1_5b, {"context": 40, "phase": "decode"}, "bf16, batch 1, decode at 40"),
+    ],
+)
+def test_networks_say_how_they_were_built(make: Any, settings: dict[str, Any], said: str) -> None:
+    """By function as by name, and pickled functions are found again."""
+    graph = make(**settings)
+    assert graph.setting.endswith(said)
+    assert pickle.loads(pickle.dumps(make)) is make
+    if make is ts.models.mlp:
+        assert f", {said}," in ts.run(graph, machine="edge-8").summary()
+        assert ts.models.build("mlp", **settings).setting == graph.setting
+
+
+def test_a_result_keeps_its_setting_in_the_core() -> None:
+    """The core reads what the file says and writes it again; the hash of times does not change with it."""
+    result = ts.run(ts.models.mlp(batch=2), machine="edge-8")
+    core = _core.Result.from_json(json.dumps(result.data))
+    assert json.loads(core.to_json())["setting"] == "f32, batch 2" == result.data["setting"]
+    other = _core.Result.from_json(json.dumps(result.data | {"setting": "<b>another</b>"}))
+    assert other.timing_hash() == core.timing_hash() == result.timing_hash()
+    with pytest.raises(ts.UserError):
+        _core.Result.from_json(json.dumps(result.data | {"setting": 3}))
 
 
 def test_a_hash_is_of_times_alone() -> None:

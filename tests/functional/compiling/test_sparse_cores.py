@@ -12,7 +12,10 @@ import pytest
 from numpy.typing import NDArray
 
 import tilesim as ts
+from tilesim import _core
 from tilesim.graph import GraphBuilder
+from tilesim.mapping import sparse_products
+from tilesim.program.sparse_times import sparse_cores, tile_times
 
 FLOWS = ("inner", "outer", "row")
 
@@ -299,3 +302,56 @@ def test_a_bound_of_the_graph_alone_counts_what_is_stored() -> None:
     found = ts.lower_bound(graph, "sigma-256")
     assert found.bytes == 4 * (64 * 256 + left + 64 * 64) + 64 * 256 / 8
     assert ts.lower_bound(graph, "edge-8").bytes == 4 * (64 * 256 + 256 * 64 + 64 * 64)
+
+
+@pytest.mark.parametrize("flow", FLOWS)
+@pytest.mark.parametrize("hold", [0, 1])
+def test_tiles_are_timed_as_products_of_their_own(flow: str, hold: int) -> None:
+    """Dense tiles, tiles with zeros and views: each as the product of these elements alone."""
+    rng = np.random.default_rng(7)
+    cores = sparse_cores(machine_of(flow))
+    assert cores is not None
+    for shares in ((1, 1), (1, 0.4), (0.4, 1), (0.3, 0.6), (0, 1)):
+        m, k, n = (int(extent) for extent in rng.integers(1, 150, 3))
+        a, b = rng.random((m, k)) < shares[0], rng.random((k, n)) < shares[1]
+        a = np.broadcast_to(np.True_, a.shape) if shares[0] == 1 else np.asfortranarray(a)
+        sizes = tuple(int(rng.integers(extent // 3 + 1, extent + 1)) for extent in (m, n, k))
+        cycles, products = tile_times(cores, a, b, sizes, hold)
+        for (i, j, p), one in np.ndenumerate(cycles):
+            rows, columns, depth = (slice(x * size, (x + 1) * size) for x, size in zip((i, j, p), sizes, strict=True))
+            own = np.ascontiguousarray(a[rows, depth]), np.ascontiguousarray(b[depth, columns])
+            whole = _core.sparse_time(cores["dataflow"], cores["settings"], *own, bool(hold))
+            assert (one, products[i, j, p]) == (math.ceil(whole["cycles"]), int(whole["products"]))
+
+
+def test_products_of_one_shape_share_a_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is known of the operands: ten products have one plan, each its own words; a known one is apart."""
+    looked: list[Any] = []
+    own = sparse_products._planned
+    planned = lambda product, *rest: looked.append(product) or own(product, *rest)  # noqa: E731
+    monkeypatch.setattr(sparse_products, "_planned", planned)
+    g = GraphBuilder("alike", dtype="f32")
+    x = g.input("x", (24, 32))
+    axes: dict[str, Any] = {"a_batch": [], "a_contract": [1], "b_batch": [], "b_contract": [0]}
+    zeros = operand(np.random.default_rng(2), 32, 32, 0.3)
+    for i in range(10):
+        x = g.op("contract", x, g.weight(f"w{i}", (32, 32)), name=f"y{i}", **axes)
+    g.output(g.op("contract", x, g.weight("known", data=zeros), name="last", **axes), "out")
+    marked = sparse_products.with_sparse_products(g.build(), machine_of("row"))
+    plans = {op["name"]: op["attributes"] for op in marked.operations() if op["kind"] == "contract"}
+    assert len(looked) == 2 and len(plans) == 11
+    assert len({tuple(plans[f"y{i}"]["sparse_plan"]) for i in range(10)}) == 1
+    assert [plans[f"y{i}"]["sparse"] for i in range(10)] == [f"y{i}.sparse" for i in range(10)]
+    assert all(f"w{i}" in plans[f"y{i}"]["sparse_data"] for i in range(10))
+    assert "known" not in plans["last"]["sparse_data"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["deepseek-moe-16b", "deepseek-v3", "llama-4-scout", "stable-diffusion-1.5-unet"])
+@pytest.mark.parametrize("machine", ["dstc", "eyeriss-v2-pe"])
+def test_large_networks_compile(name: str, machine: str) -> None:
+    """Layers with experts stay functions where nothing is known of zeros, and the result says so."""
+    graph = ts.models.build(name, dtype="f16")
+    program = ts.compile(ts.quantize(graph, "i8") if machine == "eyeriss-v2-pe" else graph, machine)
+    said = [line for line in program.graph.assumptions if "as if nothing were zero" in line]
+    assert len(said) == (name != "stable-diffusion-1.5-unet")

@@ -229,12 +229,33 @@ def test_numbers_that_are_no_codes_stay():
     assert len(ts.optimize(b.build(), "integer_products")) == 0
 
 
-def test_sums_that_could_overflow_stay():
-    """i32 holds sums of at most 33,000 products of numbers that differ by 255 from their zero point."""
-    b = ts.GraphBuilder("long")
-    a, w = b.input("a", (4, 40000), "i8"), b.input("w", (40000, 4), "i8")
-    b.output(b.matmul(a.convert("f32") * 0.1, w.convert("f32") * 0.1))
-    assert len(ts.optimize(b.build(), "integer_products")) == 0
+@pytest.mark.parametrize(
+    ("dtype", "zero", "far"), [("i8", None, 128), ("i8", -128, 255), ("u8", 128, 128), ("u8", 0, 255)]
+)
+def test_sums_that_could_overflow_stay(dtype: str, zero: int | None, far: int):
+    """i32 holds the sum of so many products of numbers that lie at most `far` from their zero point."""
+    most = (2**31 - 1) // far**2
+    for terms, found in ((most, 1), (most + 1, 0)):
+        b = ts.GraphBuilder("long")
+        sides = [b.input("a", (4, terms), dtype).convert("f32"), b.input("w", (terms, 4), dtype).convert("f32")]
+        if zero is not None:
+            sides = [side - float(zero) for side in sides]
+        b.output(b.matmul(sides[0] * 0.1, sides[1] * 0.1))
+        assert len(ts.optimize(b.build(), "integer_products")) == found
+
+
+def test_sums_that_are_too_long_are_named():
+    """As many terms as i32 holds run on an array of integers; one more is refused with the number of terms."""
+    for terms in (131_071, 131_072):
+        b = ts.GraphBuilder("long")
+        a, w = b.input("a", (1, terms), "i8").convert("f32"), b.input("w", (terms, 1), "i8").convert("f32")
+        b.output(b.matmul(a * 0.1, w * 0.1))
+        if terms == 131_071:
+            assert ts.compile(b.build(), "gemmini-16").graph is not None
+            continue
+        with pytest.raises(ts.Unsupported, match=r"131072 terms.*up to 131071 terms") as error:
+            ts.compile(b.build(), "gemmini-16")
+        assert "quantize" not in error.value.suggestion
 
 
 def test_conversions_that_saturate():

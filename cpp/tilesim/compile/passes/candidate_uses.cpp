@@ -179,7 +179,7 @@ double Candidates::moved(const std::string& formal) const {
 }
 
 void Candidates::read(std::size_t body, const program::Block& block) {
-  const Traffic traffic(lowering_.program);
+  const Traffic& moved_by = traffic();
   Body& own = bodies_[body];
   const std::vector<KernelFacts>& facts = lowering_.kernels[own.function];
   std::size_t scopes = 0;
@@ -200,7 +200,7 @@ void Candidates::read(std::size_t body, const program::Block& block) {
       find_runs(body, statement, kernel);
       return see_call(body, statement, number);
     }
-    kernel.use = traffic.of(*scope, several_);
+    kernel.use = moved_by.of(*scope, several_);
     if (!kernel.use) refuse_all(statement, "where a kernel looks for it is only known with the data");
     see_order(body, *scope, number);
     if (!kernel.use) return;

@@ -160,17 +160,30 @@ std::optional<KernelState> Candidates::again(std::size_t body, std::size_t kerne
   const KernelState& now = bodies_[body].kernels[kernel];
   if (now.opaque || !now.use || bytes < now.least) return std::nullopt;
   std::optional<Smaller> smaller = lowering_.again(lowering_, bodies_[body].function, now.number, bytes);
+  see_tensors();
   if (!smaller) return std::nullopt;
-  for (program::Tensor& tensor : lowering_.program.tensors) tensors_[tensor.name] = &tensor;  // there may be more
-  TensorIndex tensors;
-  distribute(lowering_, smaller->scope, smaller->facts, tensors);
+  distribute(lowering_, smaller->scope, smaller->facts, index_);
   KernelState state = now;
   state.facts = smaller->facts;
   state.held = held(smaller->scope).scratchpad;
-  state.use = Traffic(lowering_.program).of(smaller->scope, several_);
+  state.use = traffic().of(smaller->scope, several_);
   if (!state.use) return std::nullopt;
   state.scope = std::move(smaller->scope);
   return state;
+}
+
+void Candidates::see_tensors() {
+  std::vector<program::Tensor>& all = lowering_.program.tensors;
+  if (all.size() == tensors_seen_) return;
+  for (program::Tensor& tensor : all) tensors_[tensor.name] = &tensor;
+  tensors_seen_ = all.size();
+  traffic_.reset();
+}
+
+const Traffic& Candidates::traffic() {
+  see_tensors();
+  if (!traffic_) traffic_.emplace(lowering_.program);
+  return *traffic_;
 }
 
 void Candidates::replace(std::pair<std::size_t, std::size_t> place, const KernelState& kernel) {

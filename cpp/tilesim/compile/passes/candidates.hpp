@@ -107,6 +107,8 @@ class Candidates {
   void follow_wish();
   void make();
   std::int64_t whole_bytes(const program::Tensor& tensor) const;
+  void see_tensors();  ///< a kernel that is lowered again may add some
+  const Traffic& traffic();
 
   Lowering& lowering_;
   bool several_;
@@ -121,6 +123,9 @@ class Candidates {
   std::vector<std::vector<std::size_t>> called_;          ///< by body: bodies that it calls
   std::vector<Body> bodies_;
   std::vector<Candidate> candidates_;
+  TensorIndex index_;
+  std::optional<Traffic> traffic_;  ///< of all tensors seen
+  std::size_t tensors_seen_ = 0;
   std::int64_t staying_ = 0;
   double saved_ = 0;
 };

@@ -266,9 +266,11 @@ class ResidentChoice {
       const auto found = smaller.find({body, kernel});
       return found == smaller.end() ? state({body, kernel}) : found->second;
     };
-    for (const Candidate* one : candidates_.in_order()) {
-      if (one->tensor != added.tensor && !taken_.count(one->tensor)) continue;
-      if (one->body != added.body || one->last < added.first || one->first > added.last) continue;
+    std::set<const Candidate*> beside{&added};  // no others' kernels change
+    for (std::int64_t kernel = added.first; kernel <= added.last; ++kernel)
+      for (const Taken& other : spans_[added.body][at(kernel)])
+        if (other.by->body == added.body) beside.insert(other.by);
+    for (const Candidate* one : beside) {
       const std::optional<Candidates::Split> split = candidates_.split(*one, states);
       if (!split || split->core_bytes > one->core_bytes) return false;
     }

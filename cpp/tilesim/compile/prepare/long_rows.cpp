@@ -1,10 +1,10 @@
 #include "tilesim/compile/prepare/long_rows.hpp"
 
 #include <algorithm>
-#include <set>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/compile/prepare/fresh_names.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim::lower {
@@ -30,8 +30,8 @@ class Splitting {
  public:
   Splitting(Graph& graph, GraphFunction& function, const Share& machine)
       : graph_(graph), function_(function), machine_(machine) {
-    for (const Op& op : function.ops) taken_.insert(op.name);
-    for (const Value& value : function.values) taken_.insert(value.name);
+    for (const Op& op : function.ops) names_.take(op.name);
+    for (const Value& value : function.values) names_.take(value.name);
   }
 
   /// Whether anything was split: what it became may be too long still.
@@ -88,11 +88,7 @@ class Splitting {
     return ceil_div(extent(), std::max<std::int64_t>(1, sorts ? fit / 2 : fit));
   }
 
-  std::string fresh(const std::string& stem) {
-    std::string name = stem;
-    for (int i = 1; !taken_.insert(name).second; ++i) name = stem + "." + std::to_string(i);
-    return name;
-  }
+  std::string fresh(const std::string& stem) { return names_.of(stem); }
 
   std::vector<ValueId> add(Kind kind, std::vector<ValueId> operands, Attributes attributes,
                            const std::vector<TensorType>& types) {
@@ -249,7 +245,7 @@ class Splitting {
   GraphFunction& function_;
   const Share& machine_;
   const Op* op_ = nullptr;
-  std::set<std::string> taken_;
+  FreshNames names_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "tilesim/compile/groups/rules.hpp"
 #include "tilesim/compile/plan/placement.hpp"
 #include "tilesim/compile/plan/uses.hpp"
+#include "tilesim/compile/prepare/fresh_names.hpp"
 #include "tilesim/graph/passes.hpp"
 
 namespace tilesim::lower {
@@ -42,19 +43,17 @@ std::optional<Shape> sunk_shape(const Shape& own, const Shape& from, const Shape
   return result;
 }
 
-std::string unused_name(const GraphFunction& function, const std::string& stem) {
-  std::string name = stem;
-  const auto taken = [&] {
-    return std::ranges::any_of(function.values, [&](const Value& value) { return value.name == name; });
-  };
-  for (int i = 1; taken(); ++i) name = stem + "." + std::to_string(i);
-  return name;
+/// Of values alone: operations have names of their own.
+FreshNames names_of(const GraphFunction& function) {
+  FreshNames names;
+  for (const Value& value : function.values) names.take(value.name);
+  return names;
 }
 
 class Sinking {
  public:
   Sinking(GraphFunction& function, bool entry, std::vector<FusionCandidate>& looked_at)
-      : function_(function), entry_(entry), looked_at_(looked_at), uses_(function) {}
+      : function_(function), entry_(entry), looked_at_(looked_at), uses_(function), names_(names_of(function)) {}
 
   /// The first reshape that can go behind its reader does; false where there is none.
   bool step(std::size_t& from) {
@@ -136,7 +135,7 @@ class Sinking {
   }
 
   ValueId add_value(const std::string& stem, TensorType type) {
-    function_.values.push_back({unused_name(function_, stem), std::move(type)});
+    function_.values.push_back({names_.of(stem), std::move(type)});
     return static_cast<ValueId>(function_.values.size()) - 1;
   }
 
@@ -197,6 +196,7 @@ class Sinking {
   std::set<std::pair<std::string, std::string>> refused_;  ///< that stand in the table already
   std::vector<FusionCandidate>& looked_at_;
   Uses uses_;
+  FreshNames names_;
   std::set<ValueId> turned_;  ///< results of reshapes that others needed
   std::set<ValueId> rows_;    ///< computed from reductions alone, as far as reshapes stood between
 };
@@ -208,6 +208,7 @@ namespace {
 /// Reductions keep their axes, with a reshape behind them: what reads them can then share their rows.
 void keep_reduced_axes(GraphFunction& function, bool entry) {
   const Uses uses(function);
+  FreshNames names = names_of(function);
   std::vector<Op> ops;
   for (Op& op : function.ops) {
     const bool drops = op.kind == Kind::reduce && !op.attributes.flag("keep_dims") && op.results.size() == 1;
@@ -231,7 +232,7 @@ void keep_reduced_axes(GraphFunction& function, bool entry) {
     view.attributes.set("shape", function.value(result).type.shape);
     view.results = {result};
     const Value& old = function.value(result);
-    function.values.push_back({unused_name(function, old.name + ".kept"), TensorType{old.type.dtype, kept}});
+    function.values.push_back({names.of(old.name + ".kept"), TensorType{old.type.dtype, kept}});
     op.results[0] = static_cast<ValueId>(function.values.size()) - 1;
     view.operands = {op.results[0]};
     op.attributes.set("keep_dims", true);
@@ -259,6 +260,7 @@ void name_reshapes(GraphFunction& function) {
 /// What elementwise operations read of a broadcast is what it repeats, with axes of one element in the others' place.
 void read_through_broadcasts(GraphFunction& function) {
   const Uses uses(function);
+  FreshNames names = names_of(function);
   std::vector<Op> ops;
   for (Op op : function.ops) {
     for (ValueId& operand : op.operands) {
@@ -286,8 +288,7 @@ void read_through_broadcasts(GraphFunction& function) {
       view.source = op.source;
       view.attributes.set("shape", spread);
       view.operands = {repeated};
-      function.values.push_back(
-          {unused_name(function, view.name), TensorType{function.value(repeated).type.dtype, spread}});
+      function.values.push_back({names.of(view.name), TensorType{function.value(repeated).type.dtype, spread}});
       operand = static_cast<ValueId>(function.values.size()) - 1;
       view.results = {operand};
       ops.push_back(std::move(view));

@@ -8,6 +8,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/patterns/recognition.hpp"
 #include "tilesim/mapping/identity.hpp"
 #include "tilesim/mapping/space.hpp"
 
@@ -304,6 +305,12 @@ mapping::Nest array_nest(const Context& context, const mapping::Problem& problem
                      "--quantize i8), or read a model that is quantized already"
                    : "Build the workload with another dtype (dtype='" + real + "', --dtype " + real +
                          "), or convert the operands (x.convert)";
+  const recognition::Reader reader(context.graph, context.function);
+  if (const auto sums = recognition::long_integer_sums(reader, op); sums && real.empty())
+    throw CannotRun(op, Lack::dtype,
+                    {"sums of this product of quantized numbers may not fit i32, so that it is no product of integers",
+                     op.name, std::to_string(sums->terms) + " terms", "up to " + std::to_string(sums->most) + " terms",
+                     "Divide the contraction (split the operands, add the parts)"});
   throw CannotRun(op, Lack::dtype,
                   {"the arrays of " + context.machine.name + " do not multiply this type", op.name,
                    std::string(name(dtype)), join(allowed), remedy});

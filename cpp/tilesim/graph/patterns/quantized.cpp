@@ -4,6 +4,7 @@
 // Networks for Efficient Integer-Arithmetic-Only Inference", CVPR 2018, equation 7).
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numeric>
 
 #include "tilesim/base/shape.hpp"
@@ -16,8 +17,7 @@ namespace {
 
 using enum Function;
 
-constexpr std::int64_t deepest = 33000;  ///< terms of a sum: 255 * 255 times as many fit 32 bits
-constexpr double offset = 128;           ///< u8 is read as i8 by turning its highest bit
+constexpr double offset = 128;  ///< u8 is read as i8 by turning its highest bit
 
 /// (q - zero) * scale, with what of it is there: codes may be numbers as they are.
 struct Side {
@@ -79,6 +79,21 @@ bool within_bytes(const Reader& reader, ValueId value) {
   return true;
 }
 
+/// The farthest that codes lie from their zero point, or from 0 once they are i8.
+double farthest(const Reader& reader, const Side& side) {
+  const DType dtype = reader.type(side.q).dtype;
+  const bool is_signed = dtype != DType::u8;
+  const double low = is_signed ? -offset : 0, high = is_signed ? offset - 1 : 2 * offset - 1;
+  if (!side.known_zero) return high - low;
+  return std::max({offset, *side.known_zero - low, high - *side.known_zero});
+}
+
+/// Terms of sums that i32 holds, whatever the codes are.
+std::int64_t most_terms(const Reader& reader, const Side& a, const Side& b) {
+  constexpr double largest = std::numeric_limits<std::int32_t>::max();
+  return static_cast<std::int64_t>(largest / (farthest(reader, a) * farthest(reader, b)));
+}
+
 std::optional<Side> side_of(const Reader& reader, ValueId x) {
   Side side;
   side.real = is_float(reader.type(x).dtype);
@@ -121,7 +136,7 @@ struct IntegerProduct {
 
 ValueId constant_like(Builder& builder, double number) { return builder.scalar(number, DType::i32); }
 
-/// A part without more than one axis that is not 1, along an axis of the result.
+/// A part of one axis that is not 1, along an axis of the result.
 ValueId spread(Builder& builder, ValueId part, int axis, const Integers& places, std::size_t rank) {
   const std::int64_t count = element_count(builder.type(part).shape);
   Shape shape(axis < 0 ? 0 : rank, 1);
@@ -335,24 +350,44 @@ bool place_convolution(const Reader& reader, IntegerProduct& product) {
 
 }  // namespace
 
-std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op) {
-  if (op.kind != Kind::contract && op.kind != Kind::convolution) return {};
+namespace {
+
+/// A product of codes, wherever it lies; its sums may be too long.
+std::optional<IntegerProduct> integer_product(const Reader& reader, const Op& op) {
+  if (op.kind != Kind::contract && op.kind != Kind::convolution) return std::nullopt;
   const auto a = side_of(reader, op.operands[0]), b = side_of(reader, op.operands[1]);
-  if (!a || !b || a->real != b->real) return {};
-  const ValueId root = op.results[0];
-  IntegerProduct product{op, *a, *b, reader.type(root), 0, {}, {}};
+  if (!a || !b || a->real != b->real) return std::nullopt;
+  IntegerProduct product{op, *a, *b, reader.type(op.results[0]), 0, {}, {}};
   const bool placed = op.kind == Kind::contract ? place_contract(reader, product) : place_convolution(reader, product);
+  return placed ? std::optional(std::move(product)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<LongSums> long_integer_sums(const Reader& reader, const Op& op) {
+  const std::optional<IntegerProduct> product = integer_product(reader, op);
+  if (!product) return std::nullopt;
+  const LongSums sums{product->depth, most_terms(reader, product->a, product->b)};
+  return sums.terms > sums.most ? std::optional(sums) : std::nullopt;
+}
+
+std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op) {
+  const std::optional<IntegerProduct> found = integer_product(reader, op);
+  if (!found) return {};
+  const IntegerProduct& product = *found;
+  const Side *a = &product.a, *b = &product.b;
+  const ValueId root = op.results[0];
   const auto summed = [](const Side& side, const Integers& places) {
     return side.axis >= 0 && places[at(side.axis)] < 0;
   };
-  if (!placed || product.depth > deepest || summed(*a, product.a_places) || summed(*b, product.b_places)) return {};
+  if (product.depth > most_terms(reader, *a, *b) || summed(*a, product.a_places) || summed(*b, product.b_places))
+    return {};
   const bool biased = op.operands.size() > 2 && op.operands[2] != no_value;
   const bool integer_bias = !biased || reader.type(op.operands[2]).dtype == DType::i32;
   if (!a->real && (reader.type(root).dtype != DType::i32 || !integer_bias)) return {};
   if (!a->real && a->q == op.operands[0] && b->q == op.operands[1]) return {};  // it is one already
   Candidate candidate;
-  candidate.root = root;
-  candidate.leaves = leaves_of(product);
+  candidate.root = root, candidate.leaves = leaves_of(product);
   for (const ValueId scale : {a->scale, b->scale})
     if (scale != no_value) candidate.positive.push_back(scale);
   candidate.after = std::string(info(op.kind).name) + " of i8 in i32" + (a->real ? ", scaled" : "");

@@ -101,6 +101,10 @@ std::vector<Candidate> match_transposed_product(const Reader& reader, const Op& 
 std::vector<Candidate> match_quantized_pair(const Reader& reader, const Op& op);
 std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op);
 
+/// Of a product of dequantized codes that stays one of floats, since i32 does not hold every sum of so many terms.
+struct LongSums { std::int64_t terms = 0, most = 0; };
+std::optional<LongSums> long_integer_sums(const Reader& reader, const Op& op);
+
 /// Operations between the leaves and the root in order; nothing where something else is needed, a random or stateful
 /// one is among them, or a value within is read elsewhere.
 std::optional<std::vector<const Op*>> cone(const Reader& reader, const Candidate& candidate);

@@ -10,6 +10,9 @@ namespace tilesim::sparse {
 class BitMatrix {
  public:
   BitMatrix(std::int64_t rows, std::int64_t columns);
+  /// From a byte per element; strides in elements.
+  BitMatrix(std::int64_t rows, std::int64_t columns, const bool* first, std::int64_t row_stride,
+            std::int64_t column_stride);
   std::int64_t rows() const { return rows_; }
   std::int64_t columns() const { return columns_; }
   bool at(std::int64_t row, std::int64_t column) const;

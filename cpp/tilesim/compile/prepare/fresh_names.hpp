@@ -1,0 +1,25 @@
+// Names that nothing has yet.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+
+namespace tilesim::lower {
+
+class FreshNames {
+ public:
+  void take(const std::string& name) { taken_.insert(name); }
+  /// The stem, or with the first number behind it that is free; it is taken then.
+  std::string of(const std::string& stem) {
+    if (taken_.insert(stem).second) return stem;
+    for (int& number = last_[stem];;)
+      if (std::string name = stem + "." + std::to_string(++number); taken_.insert(name).second) return name;
+  }
+
+ private:
+  std::unordered_set<std::string> taken_;
+  std::unordered_map<std::string, int> last_;  ///< number by stem
+};
+
+}  // namespace tilesim::lower

@@ -1,0 +1,29 @@
+// Time of the tiles of a product of sparse operands, one after the other, on one core.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/tile/sparse/core.hpp"
+
+namespace tilesim::sparse {
+
+/// Where a matrix is not zero, as somebody else holds it. Strides in elements; both 0: all elements are the first one.
+struct PatternView {
+  const bool* data = nullptr;
+  std::int64_t rows = 0, columns = 0, row_stride = 0, column_stride = 1;
+};
+
+struct TileSizes { std::int64_t m = 1, n = 1, k = 1; };
+
+/// Arrays [tiles of m, tiles of n, tiles of k].
+struct TileTimes {
+  std::int64_t tiles[3] = {0, 0, 0};
+  std::vector<std::int64_t> cycles, products;
+};
+
+/// Each tile as of sparse_time, cycles rounded up. Tiles of two operands without a zero are timed once per size.
+TileTimes tile_times(const SparseCore& core, const PatternView& a, const PatternView& b, const TileSizes& sizes,
+                     bool hold_b);
+
+}  // namespace tilesim::sparse
