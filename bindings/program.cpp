@@ -134,6 +134,9 @@ void init_program(py::module_& module) {
       .def(
           "check", [](const Program& program) { bindings::cancellable([&] { program::check(program); }); },
           "Checks structure, names and rings; raises UserError.")
+      .def(
+          "check_races", [](const Program& program) { bindings::cancellable([&] { program::check_races(program); }); },
+          "Checks that each use waits for what it uses, among the first 20,000 statements; raises UserError.")
       .def("tensors", &tensors, "Name, dtype, shape, role of every tensor.")
       .def("data_reads", &data_reads,
            "Tensors whose values timing reads (of a function's own names also what calls pass for them): name, whether "

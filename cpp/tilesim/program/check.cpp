@@ -21,6 +21,7 @@ namespace tilesim::program {
 namespace {
 
 constexpr std::int64_t statement_limit = 2'000'000;
+constexpr std::int64_t race_limit = 20'000;  ///< statements: what is known grows with their number
 
 /// Bytes of slots that are alive together, through scopes and calls.
 class Capacity {
@@ -189,20 +190,33 @@ class Staying {
   Lifetimes lifetimes_;
 };
 
+/// Walks the text order; `races`: what happens before what is known.
+void walk(const CompiledProgram& compiled, std::int64_t limit, Races* races) {
+  TextOptions options;
+  options.must_release = true;
+  options.statement_limit = limit;
+  options.races = races;
+  try {
+    TextRun(compiled, options).run();
+  } catch (const NeedsData&) {
+    // Loops or addresses depend on tensors: only execution can tell.
+  }
+}
+
 }  // namespace
 
 void check(const Program& program, const ScratchpadSpec* memories) {
   const CompiledProgram compiled(&program);
   Capacity(program, memories).run();
   Staying(program, memories).run();
-  TextOptions options;
-  options.must_release = true;
-  options.statement_limit = statement_limit;
-  try {
-    TextRun(compiled, options).run();
-  } catch (const NeedsData&) {
-    // Loops or addresses depend on tensors: only execution can tell.
-  }
+  walk(compiled, statement_limit, nullptr);
+}
+
+void check_races(const Program& program) {
+  if (!data_reads(program).empty()) return;  // which bytes are touched depends on them
+  const CompiledProgram compiled(&program);
+  Races races(compiled, static_cast<std::size_t>(program.cores * program.contexts));
+  walk(compiled, race_limit, &races);
 }
 
 }  // namespace tilesim::program

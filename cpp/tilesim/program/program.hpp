@@ -306,4 +306,7 @@ struct Program {
 /// text order across cores. Throws UserError naming the statement.
 void check(const Program& program, const ScratchpadSpec* memories = nullptr);
 
+/// Waits and commits that lack, found without data among the first statements. Throws RaceError naming the statement.
+void check_races(const Program& program);
+
 }  // namespace tilesim::program

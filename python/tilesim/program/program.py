@@ -94,7 +94,7 @@ class Program:
         Args:
             path: a JSON file, schema "tilesim.program", or a .tsim file that `save` wrote (with graph, weights and
                 machine: it can be executed, verified and simulated without the front end).
-            machine: to simulate it on; none: the file's, if it has one.
+            machine: to simulate it on; none: the file's, if it has one; of a JSON file the preset that it names.
 
         Returns:
             The program, checked.
@@ -107,7 +107,8 @@ class Program:
             return cls._of_file(_core.GraphFile(path_text(path)), path_text(path), target)
         core = _core.Program.from_json(read_text(path), path_text(path))
         core.check()
-        return cls(core, None, target)
+        core.check_races()
+        return cls(core, None, target or _named(core.machine))
 
     @classmethod
     def _of_file(cls, file: _core.GraphFile, path: str, machine: Machine | None = None) -> Program:
@@ -359,6 +360,11 @@ class Program:
     def __repr__(self) -> str:
         """Name and machine."""
         return f"<Program {self.core.name} for {self.core.machine or 'any machine'}>"
+
+
+def _named(machine: str) -> Machine | None:
+    """The preset that a file names; none for another machine."""
+    return Machine.load(machine) if machine in Machine.names() else None
 
 
 def _unpickled(

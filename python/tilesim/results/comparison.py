@@ -369,4 +369,3 @@ def compare(a: Result, b: Result | None = None, *more: Result, names: Sequence[s
     if b is None:
         raise user_error("one result has nothing to be compared with", suggestion="ts.compare(a, b, ...)")
     return Comparison(a, b, *more, names=names)
-

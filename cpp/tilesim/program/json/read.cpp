@@ -1,4 +1,5 @@
 // The JSON form of a program: reading.
+#include <map>
 #include <set>
 
 #include "tilesim/base/json/names.hpp"
@@ -84,6 +85,24 @@ Action synchronization(const std::string& which, ObjectReader& reader) {
                 expr_or(reader.optional("count"), 1)};
 }
 
+/// A unit's own work goes to its own queues: what is misspelled would be another unit, idle and free.
+void check_queue(const Json& json, const std::string& which, const std::string& queue) {
+  static const std::map<std::string, std::vector<std::string>> stems{
+      {"load", {"load"}},     {"store", {"store"}},    {"mma", {"mma"}},     {"send", {"send"}},
+      {"vector", {"vector"}}, {"indexed", {"vector"}}, {"sort", {"vector"}}, {"permute", {"cross_lane", "vector"}}};
+  const auto found = stems.find(which);
+  if (found == stems.end()) return;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  for (const std::string& stem : found->second)
+    if (queue.starts_with(stem) &&
+        std::all_of(queue.begin() + static_cast<std::ptrdiff_t>(stem.size()), queue.end(), is_digit))
+      return;
+  std::vector<std::string> names;
+  for (const std::string& stem : found->second)
+    names.push_back(stem == "vector" || stem == "send" || stem == "cross_lane" ? stem : stem + "0");
+  json.fail("a '" + which + "' cannot go to queue '" + queue + "'", join(names), nearest(queue, names));
+}
+
 Statement statement(const Json& json) {
   static const std::vector<std::string> structures{"for", "if", "call", "scope"};
   static const std::vector<std::string> syncs{"acquire", "receive",      "commit", "release",
@@ -114,6 +133,7 @@ Statement statement(const Json& json) {
   reader.finish();
   const bool needs_queue = !in(structures) && which != "acquire" && which != "receive";
   if (needs_queue && result.queue.empty()) json.fail("a '" + which + "' needs a queue");
+  if (in(works)) check_queue(json, which, result.queue);
   return result;
 }
 
