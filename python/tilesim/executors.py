@@ -12,8 +12,8 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import signal
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +40,7 @@ class Workers(concurrent.futures.Executor):
         """
         self._start = start
         self._end: Callable[[], None] | None = None
-        self._given: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._given: set[Any] = set()  # of weak references a callback could swallow a Ctrl-C
         self._open()
 
     def _open(self) -> None:
@@ -64,6 +64,7 @@ class Workers(concurrent.futures.Executor):
             raise RuntimeError("the executor was shut down")
         future = self._submit(function, *args, **named)
         self._given.add(future)
+        future.add_done_callback(self._given.discard)
         return future
 
     def worker_pids(self) -> list[int]:
@@ -98,6 +99,11 @@ class Workers(concurrent.futures.Executor):
         end()
 
 
+def _deaf() -> None:
+    """Ctrl-C is for the process that gives tasks: it ends the others, which otherwise each print where they were."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _waited(seconds: float) -> int:
     """What a worker does so that it is there, and others are asked for what comes next."""
     time.sleep(seconds)
@@ -121,7 +127,7 @@ def processes(n: int | None = None) -> Workers:
 
     def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
         context = multiprocessing.get_context("spawn")
-        pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context)
+        pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=_deaf)
 
         def pids() -> list[int]:
             with contextlib.suppress(concurrent.futures.BrokenExecutor):
