@@ -204,8 +204,12 @@ def ray(address: str | None = None, cpus: int | None = None) -> Workers:
         elif ours:
             library.init(address=address)
 
+        known: dict[Callable[..., Any], Any] = {}  # each is sent once
+
         def submit(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-            return library.remote(function).remote(*args, **named).future()
+            if function not in known:
+                known[function] = library.remote(function)
+            return known[function].remote(*args, **named).future()
 
         def pids() -> list[int]:
             if not (ours and address is None):
