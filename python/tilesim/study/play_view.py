@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -19,7 +20,9 @@ _ROWS = 8
 _WIDTH, _HEIGHT, _EDGE = 420, 240, 44
 
 
-def page(graph: Graph, machine: Machine, before: Result, now: Result, error: str, took: float) -> str:
+def page(
+    graph: Graph, machine: Machine, before: Result, now: Result, error: str, took: float, notes: Sequence[str] = ()
+) -> str:
     """A fragment of HTML.
 
     Args:
@@ -29,11 +32,13 @@ def page(graph: Graph, machine: Machine, before: Result, now: Result, error: str
         now: result of the settings as they stand.
         error: what is wrong with them; then `now` is of the last legal ones.
         took: seconds of the last turn.
+        notes: what sliders leave out.
 
     Returns:
         The text.
     """
     parts = ['<div class="tilesim-play" style="font:13px sans-serif;max-width:640px">']
+    parts += [f'<p class="note">{escape(note)}</p>' for note in notes]
     if error:
         style = "border-left:4px solid #ee6677;padding:4px 8px;margin:4px 0"
         parts.append(f'<p class="error" style="{style}">{escape(error)}<br>Below: the last settings that work.</p>')
