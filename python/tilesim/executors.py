@@ -14,7 +14,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .base.arguments import whole
@@ -99,9 +99,18 @@ class Workers(concurrent.futures.Executor):
         end()
 
 
-def _deaf() -> None:
-    """Ctrl-C is for the process that gives tasks: it ends the others, which otherwise each print where they were."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that begin here never see Ctrl-C, which is for the one that gives them tasks and ends them; otherwise
+    each would print where it was."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _waited(seconds: float) -> int:
@@ -127,12 +136,16 @@ def processes(n: int | None = None) -> Workers:
 
     def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
         context = multiprocessing.get_context("spawn")
-        pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context, initializer=_deaf)
+        pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context)
+
+        def submit(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+            with _deaf():  # a process begins with the task that finds none idle
+                return pool.submit(function, *args, **named)
 
         def pids() -> list[int]:
             with contextlib.suppress(concurrent.futures.BrokenExecutor):
-                if len(pool._processes or {}) < count:  # they start with the tasks that find none idle
-                    concurrent.futures.wait([pool.submit(_waited, 0.2) for _ in range(count)], timeout=_START_SECONDS)
+                if len(pool._processes or {}) < count:
+                    concurrent.futures.wait([submit(_waited, 0.2) for _ in range(count)], timeout=_START_SECONDS)
             return sorted(pid for pid, one in (pool._processes or {}).items() if one.is_alive())
 
         def end() -> None:
@@ -141,7 +154,7 @@ def processes(n: int | None = None) -> Workers:
                 one.kill()
             pool.shutdown(wait=True, cancel_futures=True)
 
-        return pool.submit, pids, end
+        return submit, pids, end
 
     return Workers(start)
 

@@ -242,16 +242,16 @@ def play(
         graph: the workload, as `compile` takes it.
         machine: preset name, file, dict or Machine to start from.
         settings: paths that have a slider, or path to its least and largest value as in a file
-            (("100 GB/s", "2 TB/s")); none: those that matter most. Sliders stay within the declared ranges (`notes` says
-            which were cut), by default within 32 times of what the machine has.
+            (("100 GB/s", "2 TB/s")); none: those that matter most. Sliders stay within the declared ranges (`notes`
+            says which were cut), by default within 32 times of what the machine has.
         options: any option of `compile` or `simulate` (mapping, fuse, memory, ...).
 
     Returns:
         An object with `set`, `reset`, `result`, `machine`, `error`, `notes`, `table`, `widget`.
 
     Raises:
-        UserError: for an unknown setting or option, ends that are none or beyond what any machine takes, or where the machine as it is cannot run the
-            workload.
+        UserError: for an unknown setting or option, ends that are none or beyond what any machine takes, or where the
+            machine as it is cannot run the workload.
     """
     start, workload = Machine.load(machine), as_graph(graph)
     compiled, simulated = divided(options, compile, simulate)

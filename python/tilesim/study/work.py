@@ -164,12 +164,12 @@ def travelling(graph: Graph, folder: str) -> str:
 
     Args:
         graph: the workload.
-        folder: for a file, where it has weights.
+        folder: for a file, where it has weights that were given: random ones are drawn again from their seed.
 
     Returns:
         JSON text, or the file's path.
     """
-    if not graph.core.weights():
+    if all(one["source"] == "random" for one in graph.core.weights().values()):
         return str(graph.core.to_json())
     path = os.path.join(folder, "graph.tsim")
     graph.core.save(path)

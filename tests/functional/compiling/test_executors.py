@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import importlib
+import itertools
+import math
 import os
+import random
 import signal
+import subprocess
 import sys
+import time
 import types
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilesim as ts
+from tilesim.study import work
 
 PRODUCT = ts.workloads.matmul(96, 64, 80)
-MODULE = importlib.import_module("tilesim.study.work")
+sweeping = importlib.import_module("tilesim.study.sweep")
 
 
 def kernels(result: ts.Result) -> int:
@@ -36,7 +44,7 @@ def test_progress() -> None:
 
 
 def test_an_interrupted_sweep_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, done = MODULE._point, []
+    real, done = work._point, []
 
     def stopped(*task: Any) -> Any:
         if len(done) == 2:
@@ -44,13 +52,109 @@ def test_an_interrupted_sweep_keeps_what_is_done(monkeypatch: pytest.MonkeyPatch
         done.append(task)
         return real(*task)
 
-    monkeypatch.setattr(MODULE, "_point", stopped)
+    monkeypatch.setattr(work, "_point", stopped)
     table = ts.sweep(PRODUCT, "edge-8", {"core.array.count": [1, 2, 4, 8]}, jobs=1)
     assert table.interrupted and [row["status"].split(":")[0] for row in table.rows] == ["ok", "ok", "failed", "failed"]
     assert "interrupted" in table.rows[3]["status"] and table.summary().endswith("interrupted")
     assert [row["cycles"] for row in table.rows[:2]] == [
         single(PRODUCT, "edge-8", {"core.array.count": n}).cycles for n in (1, 2)
     ]
+
+
+# --- tasks --------------------------------------------------------------------------------------------------------
+
+
+def test_tasks_have_every_point_once_and_equal_programs_together() -> None:
+    random_ = random.Random(3)
+    for count in (0, 1, 63, 64, 200, 2000, 5000):
+        points = [
+            (i, random_.choice("ab"), {"core.array.count": random_.randint(1, 4), "energy.mac": f"{i} pJ"})
+            for i in range(count)
+        ]
+        assert work.divided_work(points, together=False) == [(common, [i]) for i, common, _ in points]
+        tasks = work.divided_work(points, together=True)
+        assert sorted(i for _, own in tasks for i in own) == list(range(count))
+        assert all(0 < len(own) <= max(1, min(32, count // 64)) for _, own in tasks)
+        order = [(common, points[i][2]["core.array.count"]) for common, own in tasks for i in own]
+        assert all(points[i][1] == common for common, own in tasks for i in own)
+        assert len([key for key, _ in itertools.groupby(order)]) == len(set(order))
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_points_with_one_program_compile_it_once(together: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What events cost is counted after them; joules differ, and are those of a run of its own."""
+    real, compiled = work.compile, []
+    monkeypatch.setattr(work, "compile", lambda *given, **named: (compiled.append(1), real(*given, **named))[1])
+    if together:  # as in a process of its own, within this one
+        monkeypatch.setattr(sweeping, "shares_memory", lambda pool: False)
+    changes = {
+        "energy.mac": ["1 pJ", "2 pJ", "5 pJ"],
+        "core.array.count": [1, 2],
+        "energy.memory_byte": ["0 pJ", "9 pJ"],
+    }
+    table = ts.sweep(PRODUCT, "edge-8", changes, metrics=["cycles", "joules"])
+    assert len(compiled) == 2 and len(table) == 12
+    for row, values in zip(table.rows, itertools.product(*changes.values()), strict=True):
+        alone = single(PRODUCT, "edge-8", dict(zip(changes, values, strict=True)))
+        assert (row["cycles"], row["joules"]) == (alone.cycles, pytest.approx(math.fsum(alone.energy.values())))
+
+
+def test_what_is_kept_is_made_once() -> None:
+    kept, made = work.Kept(2), []
+
+    def make(name: str) -> Any:
+        return lambda: (time.sleep(0.01), made.append(name), name.upper())[2]
+
+    with concurrent.futures.ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda name: kept.get(name, make(name)), ["a", "b"] * 16))
+    assert sorted(made) == ["a", "b"] and found == ["A", "B"] * 16
+    assert kept.get("c", make("c")) == "C" and kept.get("b", make("b")) == "B" and made.count("b") == 1
+    assert kept.get("a", make("a")) == "A" and made.count("a") == 2  # there was room for two
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError):
+            kept.get("d", lambda: 1 // 0)
+
+
+def test_a_graph_travels_with_its_weights(tmp_path: Path) -> None:
+    """By its hash: equal graphs are one; the file of given weights is read where it lies."""
+    heavy = ts.GraphBuilder("heavy")
+    heavy.output(heavy.matmul(heavy.input("x", [4, 8]), heavy.weight("w", [8, 8]), name="y"), "z")
+    graph = heavy.build()
+    plain, text = work.sent(graph, str(tmp_path)), graph.core.to_json()
+    assert plain == work.sent(graph.copy(), str(tmp_path)) and isinstance(plain[1], bytes)
+    graph.set_weight("w", np.arange(64, dtype=np.float32).reshape(8, 8))
+    name, place = work.sent(graph, str(tmp_path))
+    assert name != plain[0] and isinstance(place, str)
+    np.testing.assert_array_equal(work._received(place).weight("w"), graph.weight("w"))
+    assert work._received(plain[1]).core.to_json() == text
+
+
+SCRIPT = """
+import os, signal, tilesim as ts
+if __name__ == "__main__":
+    told = []
+    def stop(done, count, left):
+        if not told:
+            told.append(done)
+            os.killpg(0, signal.SIGINT)
+    with ts.executors.processes(2) as executor:
+        pids = executor.worker_pids()
+        changes = {"core.array.count": [1, 2, 4, 8], "memory.bandwidth": [f"{i} GB/s" for i in range(1, 51)]}
+        table = ts.sweep("matmul:96,64,80", "edge-8", changes, executor=executor, progress=stop)
+    done = [row for row in table.rows if row["status"] == "ok"]
+    print(table.interrupted, len(done) >= told[0] > 0, len(done) < len(table), *pids)
+"""
+
+
+def test_ctrl_c_reaches_all_and_one_says_so(tmp_path: Path) -> None:
+    """As a terminal sends it, to every process: rows so far, not a line of the workers, none of them left."""
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+    outcome = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=300,
+                             start_new_session=True, check=False,
+                             env={**os.environ, "PYTHONPATH": str(Path(ts.__file__).parents[1])})  # fmt: skip
+    assert outcome.returncode == 0 and outcome.stderr == "", outcome.stderr
+    *said, first, second = outcome.stdout.split()
+    assert said == ["True", "True", "True"] and gone([int(first), int(second)])
 
 
 def test_a_store_knows_metrics_apart(tmp_path: Path) -> None:
@@ -111,10 +215,9 @@ def test_dask() -> None:
     with ts.executors.dask(workers=2) as executor:
         pids = executor.worker_pids()
         assert len(pids) == 2 and os.getpid() not in pids
-        metrics = ["cycles", kernels]
+        compared(executor)
+        pids += executor.worker_pids()
         wanted = ts.sweep(PRODUCT, "edge-8", CHANGES, metrics=["cycles"]).rows
-        found = ts.sweep(PRODUCT, "edge-8", CHANGES, metrics=metrics[:1], executor=executor).rows
-        assert found == wanted
     assert gone(pids)
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
         with ts.executors.dask(cluster.scheduler_address) as executor:
@@ -129,8 +232,9 @@ def test_ray() -> None:
     pytest.importorskip("ray", reason="Ray is not installed: pip install ray")
     with ts.executors.ray(cpus=2) as executor:
         assert os.getpid() not in executor.worker_pids()
-        wanted = ts.sweep(PRODUCT, "edge-8", CHANGES).rows
-        assert ts.sweep(PRODUCT, "edge-8", CHANGES, executor=executor).rows == wanted
+        compared(executor)
+        pids = executor.worker_pids()
+    assert gone(pids) and executor.worker_pids() == []
 
 
 def test_ray_as_it_is_called(monkeypatch: pytest.MonkeyPatch) -> None:

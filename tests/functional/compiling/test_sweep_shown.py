@@ -141,6 +141,86 @@ def test_pictures(table: Sweep) -> None:
     pyplot.close("all")
 
 
+def drawn_by(table: Sweep, kind: str, **columns: str) -> Any:
+    """The axes of a picture, drawn to the end; none stays open."""
+    matplotlib = pytest.importorskip("matplotlib")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure = table.plot(kind, **columns)
+    figure.canvas.draw()
+    pyplot.close("all")
+    return figure.axes[0]
+
+
+def points_of(axes: Any) -> set[tuple[float, float]]:
+    return {pair for line in axes.get_lines() for pair in zip(line.get_xdata(), line.get_ydata(), strict=True)}
+
+
+def test_pictures_of_one_point_and_of_one_column_that_is_constant() -> None:
+    one = Sweep([{"n": 4, "seconds": 1.0, "bytes": 8, "status": "ok", "flag": ""}], ["n"], ["seconds", "bytes"])
+    assert points_of(drawn_by(one, "lines")) == {(4, 1.0)}
+    assert points_of(drawn_by(one, "pareto")) == {(1.0, 8)}
+    with pytest.raises(ts.UserError, match="too few settings"):
+        one.plot("heatmap")
+    flat = [{"n": n, "m": 1, "seconds": 2.0, "status": "ok", "flag": ""} for n in (1, 2, 3)]
+    axes = drawn_by(Sweep(flat, ["m", "n"], ["seconds"]), "heatmap")
+    assert axes.get_images()[0].get_array().tolist() == [[2.0, 2.0, 2.0]] and axes.get_xlabel() == "n"
+    assert points_of(drawn_by(Sweep(flat, ["m", "n"], ["seconds"]), "lines")) == {(1, 2.0), (2, 2.0), (3, 2.0)}
+
+
+@pytest.mark.parametrize("kind", ["lines", "heatmap", "pareto"])
+def test_no_picture_of_nothing(kind: str) -> None:
+    """All points refused, and not one number: the reason is said instead of an empty picture."""
+    base = {"n": 1, "m": 2, "seconds": None, "bytes": None, "flag": ""}
+    illegal = Sweep([{**base, "status": "illegal: too <b>small"}], ["n", "m"], ["seconds", "bytes"])
+    with pytest.raises(ts.UserError, match=r"no point has a result.*too <b>small"):
+        illegal.plot(kind)
+    with pytest.raises(ts.UserError, match="no point has a result"):
+        Sweep([], ["n", "m"], ["seconds", "bytes"]).plot(kind)
+    hollow = {**base, "seconds": math.nan, "bytes": math.nan, "status": "ok"}
+    with pytest.raises(ts.UserError, match=r"without numbers|two metrics"):
+        Sweep([hollow], ["n", "m"], ["seconds", "bytes"]).plot(kind)
+    assert "best" not in Sweep([hollow], ["n", "m"], ["seconds", "bytes"]).summary()
+
+
+def test_points_that_a_picture_leaves_out_are_said() -> None:
+    """Of six points one is illegal, one excluded, two are no numbers: in no metric, and on no front."""
+    rows = [{"n": n, "seconds": 7.0 - n, "bytes": n, "status": "ok", "flag": ""} for n in range(1, 7)]
+    rows[0] |= {"status": "illegal: x", "seconds": None, "bytes": None}
+    rows[1] |= {"status": "excluded", "seconds": None, "bytes": None}
+    rows[2]["seconds"], rows[3]["bytes"] = math.nan, None
+    table = Sweep(rows, ["n"], ["seconds", "bytes"])
+    assert [row["n"] for row in table.pareto(["seconds", "bytes"]).rows] == [6, 5]
+    axes = drawn_by(table, "pareto")
+    assert points_of(axes) == {(1.0, 6), (2.0, 5)}
+    assert axes.get_title() == "4 of 6 points not drawn: 1 illegal, 1 excluded, 2 without a number"
+    assert drawn_by(table, "lines").get_title().startswith("3 of 6 points not drawn")
+    assert "best seconds 1 at n = 6" in table.summary()
+
+
+def test_graphs_are_not_compared_with_each_other() -> None:
+    """A small graph is faster everywhere: that says nothing of machines."""
+    rows = [
+        {"graph": graph, "n": n, "m": m, "seconds": scale * (3 - n), "bytes": scale * n, "status": "ok", "flag": ""}
+        for graph, scale in (("small", 1), ("<b>large", 100))
+        for n, m in itertools.product((1, 2), (1, 2))
+    ]
+    table = Sweep(rows, ["n", "m"], ["seconds", "bytes"])
+    assert len(table.pareto().rows) == len(rows) and "best" not in table.summary()
+    names = [text.get_text() for text in drawn_by(table, "pareto").get_legend().get_texts()]
+    assert names == ["8 points", "front of small", "front of <b>large"]
+    assert len([line for line in drawn_by(table, "lines").get_lines() if len(line.get_xdata())]) == 4
+    with pytest.raises(ts.UserError, match=r"several graphs.*only\(\{\"graph\": \"small\"\}\)"):
+        table.plot("heatmap")
+    large = table.only({"graph": "<b>large"})
+    cells = drawn_by(large, "heatmap", x="n", y="m").get_images()[0].get_array().tolist()
+    assert cells == [[200, 100], [200, 100]] and "best seconds 100" in large.summary()
+    assert [(row["n"], row["m"]) for row in large.only({"n": [2], "m": 1}).rows] == [(2, 1)]
+    with pytest.raises(ts.UserError, match="Did you mean 'graph'"):
+        table.only({"grph": "small"})
+
+
 def test_rows_in_a_notebook(table: Sweep) -> None:
     html = table._repr_html_()
     assert html.count("<tr") == 1 + len(table) and "8.00 GB/s" in html and "best seconds" in html
