@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import pickle
 import threading
@@ -23,6 +24,7 @@ from .plan import mapping_of, reason_of
 __all__ = ["Kept", "Options", "Work", "divided_work", "points_of", "sent", "travelling"]
 
 Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
+SENT = 1 << 24  # bytes of given weights that are sent in words
 MOST_TOGETHER = 32  # points of one task
 _TASKS = 64  # at least so many, if there are so many points
 _NOT_COMPILED = "energy."  # settings that no program depends on: what events cost is counted after them
@@ -144,13 +146,16 @@ def sent(graph: Graph, folder: str) -> tuple[str, str | bytes]:
 
     Args:
         graph: the workload.
-        folder: for a file, where it has weights.
+        folder: for a file, where its weights are too large to be sent. Random ones are drawn again from their seed.
 
     Returns:
         Its hash, by which a worker keeps it, and its contents: compressed JSON, or the file's path.
     """
-    text = travelling(graph, folder)
-    if text.lstrip().startswith("{"):
+    given = [one for one in graph.core.weights().values() if one["source"] != "random"]
+    size = sum(math.prod(one["shape"]) * _core.dtype_bits(one["dtype"]) for one in given) // 8
+    small = size <= SENT and not any(one["source"] == "file" for one in given)
+    text = graph.core.to_json() if small else travelling(graph, folder)
+    if small or text.lstrip().startswith("{"):
         return hashlib.sha256(text.encode()).hexdigest(), zlib.compress(text.encode(), 1)
     digest = hashlib.sha256()
     with open(text, "rb") as file:
@@ -164,12 +169,12 @@ def travelling(graph: Graph, folder: str) -> str:
 
     Args:
         graph: the workload.
-        folder: for a file, where it has weights that were given: random ones are drawn again from their seed.
+        folder: for a file, where it has weights.
 
     Returns:
         JSON text, or the file's path.
     """
-    if all(one["source"] == "random" for one in graph.core.weights().values()):
+    if not graph.core.weights():
         return str(graph.core.to_json())
     path = os.path.join(folder, "graph.tsim")
     graph.core.save(path)

@@ -115,17 +115,21 @@ def test_what_is_kept_is_made_once() -> None:
             kept.get("d", lambda: 1 // 0)
 
 
-def test_a_graph_travels_with_its_weights(tmp_path: Path) -> None:
-    """By its hash: equal graphs are one; the file of given weights is read where it lies."""
+@pytest.mark.parametrize("most", [256, 255])
+def test_a_graph_travels_with_its_weights(most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its hash: equal graphs are one. Given weights of more bytes lie in a file; the bits are the same."""
+    monkeypatch.setattr(work, "SENT", most)  # the weight has 8 x 8 x 4 bytes
     heavy = ts.GraphBuilder("heavy")
     heavy.output(heavy.matmul(heavy.input("x", [4, 8]), heavy.weight("w", [8, 8]), name="y"), "z")
     graph = heavy.build()
     plain, text = work.sent(graph, str(tmp_path)), graph.core.to_json()
     assert plain == work.sent(graph.copy(), str(tmp_path)) and isinstance(plain[1], bytes)
-    graph.set_weight("w", np.arange(64, dtype=np.float32).reshape(8, 8))
-    name, place = work.sent(graph, str(tmp_path))
-    assert name != plain[0] and isinstance(place, str)
-    np.testing.assert_array_equal(work._received(place).weight("w"), graph.weight("w"))
+    values = np.random.default_rng(1).standard_normal((8, 8)).astype(np.float32)
+    values[0] = [math.nan, math.inf, -math.inf, -0.0, 0.0, 1e-45, 3.4e38, 1 / 3]
+    graph.set_weight("w", values)
+    name, contents = work.sent(graph, str(tmp_path))
+    assert name != plain[0] and isinstance(contents, bytes if most == 256 else str)
+    assert work._received(contents).weight("w").tobytes() == values.tobytes()
     assert work._received(plain[1]).core.to_json() == text
 
 
