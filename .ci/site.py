@@ -49,7 +49,7 @@ LINK = re.compile(r'href="((?:\.\./)+[\w/]+)\.(md|ipynb)(#[^"]*)?"')
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Links of notebooks name files of the repository, where Jupyter finds them: here they lead to those files' pages."""
+    """Links of notebooks name files of the repository, for Jupyter: here they lead to the pages of those files."""
     here = page.file.src_uri
     if not here.endswith(".ipynb"):
         return output

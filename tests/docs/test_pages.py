@@ -34,6 +34,7 @@ def command(name: str) -> bool:
 def known(condition: str) -> bool:
     """Whether what a block needs is there: a page may tell of calls that are still being built."""
     names = {"ts": ts, "command": command, "signature": inspect.signature, "hasattr": hasattr, "any": any}
+    names["installed"] = lambda library: importlib.util.find_spec(library) is not None
     return bool(eval(condition, {"__builtins__": {}}, names))
 
 
