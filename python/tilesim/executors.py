@@ -188,7 +188,13 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
             if own is not None:
                 own.close()
 
-        return executor.submit, lambda: sorted(client.run(os.getpid).values()) if own is not None else [], end
+        def pids() -> list[int]:
+            if own is None:
+                return []
+            client.wait_for_workers(count, timeout=_START_SECONDS)
+            return sorted(client.run(os.getpid, on_error="ignore").values())  # of one that died just now nothing
+
+        return executor.submit, pids, end
 
     return Workers(start)
 
