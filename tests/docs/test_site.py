@@ -91,7 +91,7 @@ def test_notebooks_pictures_and_search(site: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    named = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    named = re.findall(r"(?:: |- )(\w+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 
