@@ -12,9 +12,9 @@ import concurrent.futures
 import contextlib
 import multiprocessing
 import os
+import signal
 import time
-import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .base.arguments import whole
@@ -40,7 +40,7 @@ class Workers(concurrent.futures.Executor):
         """
         self._start = start
         self._end: Callable[[], None] | None = None
-        self._given: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._given: set[Any] = set()  # of weak references a callback could swallow a Ctrl-C
         self._open()
 
     def __repr__(self) -> str:
@@ -68,6 +68,7 @@ class Workers(concurrent.futures.Executor):
             raise RuntimeError("the executor was shut down")
         future = self._submit(function, *args, **named)
         self._given.add(future)
+        future.add_done_callback(self._given.discard)
         return future
 
     def worker_pids(self) -> list[int]:
@@ -102,6 +103,20 @@ class Workers(concurrent.futures.Executor):
         end()
 
 
+@contextlib.contextmanager
+def _deaf() -> Iterator[None]:
+    """Processes that begin here never see Ctrl-C, which is for the one that gives them tasks and ends them; otherwise
+    each would print where it was."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _waited(seconds: float) -> int:
     """What a worker does so that it is there, and others are asked for what comes next."""
     time.sleep(seconds)
@@ -127,10 +142,14 @@ def processes(n: int | None = None) -> Workers:
         context = multiprocessing.get_context("spawn")
         pool = concurrent.futures.ProcessPoolExecutor(count, mp_context=context)
 
+        def submit(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
+            with _deaf():  # a process begins with the task that finds none idle
+                return pool.submit(function, *args, **named)
+
         def pids() -> list[int]:
             with contextlib.suppress(concurrent.futures.BrokenExecutor):
-                if len(pool._processes or {}) < count:  # they start with the tasks that find none idle
-                    concurrent.futures.wait([pool.submit(_waited, 0.2) for _ in range(count)], timeout=_START_SECONDS)
+                if len(pool._processes or {}) < count:
+                    concurrent.futures.wait([submit(_waited, 0.2) for _ in range(count)], timeout=_START_SECONDS)
             return sorted(pid for pid, one in (pool._processes or {}).items() if one.is_alive())
 
         def end() -> None:
@@ -139,7 +158,7 @@ def processes(n: int | None = None) -> Workers:
                 one.kill()
             pool.shutdown(wait=True, cancel_futures=True)
 
-        return pool.submit, pids, end
+        return submit, pids, end
 
     return Workers(start)
 
@@ -173,7 +192,13 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
             if own is not None:
                 own.close()
 
-        return executor.submit, lambda: sorted(client.run(os.getpid).values()) if own is not None else [], end
+        def pids() -> list[int]:
+            if own is None:
+                return []
+            client.wait_for_workers(count, timeout=_START_SECONDS)
+            return sorted(client.run(os.getpid, on_error="ignore").values())  # of one that died just now nothing
+
+        return executor.submit, pids, end
 
     return Workers(start)
 
@@ -202,8 +227,12 @@ def ray(address: str | None = None, cpus: int | None = None) -> Workers:
         elif ours:
             library.init(address=address)
 
+        known: dict[Callable[..., Any], Any] = {}  # each is sent once
+
         def submit(function: Callable[..., Any], *args: Any, **named: Any) -> Any:
-            return library.remote(function).remote(*args, **named).future()
+            if function not in known:
+                known[function] = library.remote(function)
+            return known[function].remote(*args, **named).future()
 
         def pids() -> list[int]:
             if not (ours and address is None):

@@ -21,6 +21,7 @@ from tilesim.cli.main import app
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+README = DOCS.parent / "README.md"
 NOT_RUN = ("measure",)  # what runs for as long as the hardware takes, or needs a GPU
 PENDING: tuple[str, ...] = ()  # told of before they are there
 LIBRARIES = ("torch", "jax", "onnx", "safetensors", "transformers")
@@ -34,6 +35,7 @@ def command(name: str) -> bool:
 def known(condition: str) -> bool:
     """Whether what a block needs is there: a page may tell of calls that are still being built."""
     names = {"ts": ts, "command": command, "signature": inspect.signature, "hasattr": hasattr, "any": any}
+    names["installed"] = lambda library: importlib.util.find_spec(library) is not None
     return bool(eval(condition, {"__builtins__": {}}, names))
 
 
@@ -47,7 +49,9 @@ def blocks(page: Path) -> list[str]:
 
 def commands(page: Path) -> list[list[str]]:
     """The command lines of a page, without the program's name."""
-    lines = re.findall(r"^(?:    |\$ )?tilesim (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    lines = re.findall(
+        r"^(?:    |\$ )?(?:pip install \. && )?tilesim (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE
+    )
     found, left_out = [], set()
     for words in (shlex.split(line, comments=True) for line in lines):
         if words[0] in PENDING and not command(words[0]):
@@ -64,6 +68,9 @@ def prepared(page: Path) -> dict[str, Any]:
     header, *rows = sample("gemm").read_text(encoding="utf-8").splitlines()
     own = [header, *(row for row in rows if row.startswith("H100"))]
     Path("measurements.csv").write_text("\n".join(own) + "\n", encoding="utf-8")
+    if page == README:
+        for name in ("old.json", "new.json"):
+            ts.run("mlp", machine="tpu-v3").save(name)
     if page.stem not in ("formats", "recipes"):
         return {}
     if page.stem == "recipes":
@@ -111,7 +118,7 @@ def test_python_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
         exec(compile(block, page.name, "exec"), names)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [page for page in (*PAGES, README) if commands(page)], ids=lambda page: page.stem)
 def test_commands_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     prepared(page)

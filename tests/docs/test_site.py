@@ -77,8 +77,10 @@ def test_every_link_leads_somewhere(site: Path) -> None:
 
 
 def test_notebooks_pictures_and_search(site: Path) -> None:
-    notebooks = sorted(path.stem for path in (ROOT / "notebooks").glob("*.ipynb"))
-    assert notebooks and notebooks == sorted(path.name for path in (site / "notebooks").iterdir())
+    files = (ROOT / "notebooks").rglob("*.ipynb")
+    notebooks = sorted(path.relative_to(ROOT / "notebooks").with_suffix("").as_posix() for path in files)
+    built = (path.parent.relative_to(site / "notebooks").as_posix() for path in site.rglob("notebooks/**/index.html"))
+    assert len(notebooks) >= 16 and notebooks == sorted(built)
     front = (site / "index.html").read_text(encoding="utf-8")
     assert all(f"notebooks/{name}/" in front for name in notebooks)  # in the navigation
     entries = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
@@ -89,7 +91,7 @@ def test_notebooks_pictures_and_search(site: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    named = re.findall(r": (\w+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
+    named = re.findall(r"(?:: |- )(\w+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 

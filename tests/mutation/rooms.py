@@ -37,6 +37,7 @@ TESTS: dict[str, list[str]] = {
         "functional/operations/test_random_chains.py",
         "functional/frontends/test_torch_layers.py",
         "functional/frontends/test_onnx.py",
+        "functional/frontends/test_onnx_models.py",
         "unit/test_models.py",
     ],
     "machine": [

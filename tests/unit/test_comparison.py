@@ -9,40 +9,20 @@ import math
 import random
 import re
 from fractions import Fraction
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
 import tilesim as ts
-from tilesim.base import figures
-from tilesim.cli.main import app
+from support.compared_results import Tags, by_hand, row
 from tilesim.results.comparison import Comparison
-from tilesim.results.headlines import letters, tolerance_of
+from tilesim.results.headlines import letters
 from tilesim.results.matching import matches, same_names
 
 
 @pytest.fixture(scope="module")
 def simulated() -> ts.Result:
     return ts.run("bert-base", machine="tpu-v3")
-
-
-def row(name: str, cycles: int, operations: list[str] | None = None, count: int = 1) -> dict[str, Any]:
-    """A kernel of a result made by hand."""
-    figures_of = {"start": 0, "finish": cycles, "cycles": cycles, "exclusive": cycles, "count": count}
-    zeros = dict.fromkeys(("load_bytes", "store_bytes", "array_busy", "vector_busy", "memory_busy", "launch"), 0)
-    more = {"multiply_adds": 0.0, "vector_operations": 0.0, "bound": "memory", "bound_share": 1.0}
-    return {"name": name, "operation": [name] if operations is None else operations, **figures_of, **zeros, **more}
-
-
-def by_hand(rows: list[dict[str, Any]], template: ts.Result, cycles: int | None = None, **more: Any) -> ts.Result:
-    """A result with these kernels, of the time that they take."""
-    data = copy.deepcopy(template.data)
-    data["operations"], data["units"] = rows, []
-    data["cycles"] = sum(one["exclusive"] for one in rows) if cycles is None else cycles
-    return ts.Result({**data, **more})
 
 
 @pytest.fixture(scope="module")
@@ -205,34 +185,6 @@ def test_lines_fit(width: int, simulated: ts.Result) -> None:
 # --- pages --------------------------------------------------------------------------------------------------------
 
 
-class Tags(HTMLParser):
-    """What a page holds, and that its tags close in order."""
-
-    EMPTY = ("meta", "rect", "br", "link", "img")
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.seen: list[str] = []
-        self.words: list[str] = []
-        self.links: list[str] = []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.seen.append(tag)
-        self.links += [value or "" for name, value in attrs if name in ("src", "href")]
-        if tag not in self.EMPTY:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in self.EMPTY:
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.words.append(data)
-
-
 def test_a_page_loads_nothing_and_escapes_names(template: ts.Result, tmp_path: Path) -> None:
     names = ["<b>bold</b>", "[red]x[/red]", "&amp;", "n" * 5000, '"quoted"']
     a = by_hand([row(name, 100 + i) for i, name in enumerate(names)], template)
@@ -344,88 +296,3 @@ def test_refused() -> None:
 def test_letters_go_on() -> None:
     first = [letter for letter, _ in zip(letters(), range(30), strict=False)]
     assert first[:2] == ["a", "b"] and first[25:28] == ["z", "aa", "ab"]
-
-
-# --- check --------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "share"),
-    [("2%", 0.02), ("0.02", 0.02), (0.02, 0.02), ("0", 0), (0, 0), (" 2.5 % ", 0.025), ("150%", 1.5), (".1", 0.1)],
-)
-def test_tolerances(text: Any, share: float) -> None:
-    assert tolerance_of(text) == pytest.approx(share)
-
-
-@pytest.mark.parametrize(
-    "text", ["-1%", "-0.1", -0.1, "two", "", "%", "nan", math.nan, math.inf, "2", 2, "2%%", None, [], "1e999%"]
-)
-def test_no_tolerances(text: Any) -> None:
-    with pytest.raises(ts.UserError, match="tolerance"):
-        tolerance_of(text)
-
-
-def test_check_lists_what_changed_by_more(template: ts.Result) -> None:
-    """Ten per cent of 1,000 is 100: 1,100 is within, 1,101 beyond; up and down alike."""
-    before = by_hand([row("up", 1000), row("down", 1000), row("same", 1000)], template)
-    after = by_hand([row("up", 1100), row("down", 899), row("same", 1000)], template)
-    rows = ts.compare(before, after).check("10%").rows
-    assert [(one["kind"], one["name"], one["before"], one["after"]) for one in rows] == [
-        ("operation", "down", 1000, 899)
-    ]
-    assert rows[0]["change"] == pytest.approx(-0.101)
-    assert not ts.compare(before, after).check("10.2%").rows
-    assert [one["name"] for one in ts.compare(before, after).check(0).rows] == ["time", "down", "up"]
-
-
-def command(*words: str) -> tuple[int, str]:
-    outcome = CliRunner().invoke(app, words)
-    return outcome.exit_code, outcome.output + (str(outcome.exception) if outcome.exit_code == 1 else "")
-
-
-def test_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name, k in (("before", 64), ("after", 128)):
-        ts.run(ts.workloads.matmul(64, 64, k), machine="edge-8").save(f"{name}.json")
-    code, text = command("check", "after.json", "--against", "before.json", "--tolerance", "2%", "--json", "c.json")
-    assert code == 1 and re.search(r"time: [\d,]+ cycles → [\d,]+ cycles \(\+\d+\.\d %\)", text)
-    found = json.loads(Path("c.json").read_text(encoding="utf-8"))
-    assert found["ok"] is False and {one["name"] for one in found["changed"]} >= {"time", "memory_bytes"}
-    assert command("check", "after.json", "--against", "after.json")[0] == 0
-    code, text = command("compare", "before.json", "after.json", "--html", "page.html", "--json", "-")
-    assert code == 0 and json.loads(text)["names"] == {"a": "before", "b": "after"}
-    Tags(Path("page.html").read_text(encoding="utf-8"))
-    code, text = command("compare", "matmul:64,64,64", "before.json", "--machine", "edge-8", "--machine", "h100")
-    assert code == 0 and "c (before) against a (matmul:64,64,64, edge-8)" in text
-    assert "closed forms and simulations side by side" in text
-
-
-@pytest.mark.parametrize(
-    ("words", "what"),
-    [
-        (["compare", "mlp"], "nothing to be compared with"),
-        (["compare", "resnet19", "--machine", "tpu-v3", "--machine", "tpu-v4"], "resnet18"),
-        (["compare", "mlp", "--machine", "tpu-v3", "--machine", "tpu-v5"], "tpu-v"),
-        (["compare", "result.json", "result.json", "--machine", "edge-8"], "saved results are as they are"),
-        (["compare", "result.json", "other.json"], "other.json"),
-        (["compare", "result.json", "gone.json"], "gone.json"),
-        (["compare", "result.json", "result.json", "--html", "nowhere/page.html"], "nowhere"),
-        (["compare", "mlp", "--machine", "h100", "--machine", "edge-8", "--mapping", "cost"], "without.*--mapping"),
-        (["check", "result.json", "--against", "other.json"], "other.json"),
-        (["check", "result.json", "--against", "result.json", "--tolerance", "-2%"], "tolerance"),
-    ],
-)
-def test_mistakes(words: list[str], what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    ts.run("matmul:8,8,8", machine="edge-8").save("result.json")
-    Path("other.json").write_text('{"a": 1}', encoding="utf-8")
-    outcome = CliRunner().invoke(app, words)
-    assert isinstance(outcome.exception, ts.UserError) and re.search(what, str(outcome.exception), re.DOTALL)
-
-
-def test_parts_of_a_whole() -> None:
-    assert figures.part_of(120_000, 162_000, "cycles") == "120 of 162 thousand cycles"
-    assert figures.part_of(12, 40, "cycles") == "12 of 40 cycles"
-    assert figures.part_of(1.2e-3, 3.41e-3, "s") == "1.20 of 3.41 ms"
-    assert figures.amount_of(1_620_000, "cycles") == "1.62 million cycles"
-    assert figures.amount_of(7, "cycles") == "7 cycles"

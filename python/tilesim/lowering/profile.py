@@ -19,7 +19,7 @@ def has_profile(machine: Machine) -> bool:
     Returns:
         Whether it has a lowering profile.
     """
-    return machine.to_dict().get("lowering") is not None
+    return machine.states("lowering")
 
 
 def way_of(machine: Machine, lowering: str | None) -> str:
@@ -61,9 +61,10 @@ def lowered_as(machine: Machine, lowering: str | None) -> Machine:
     Raises:
         UserError: for an unknown lowering, or "native" of a machine without a profile.
     """
-    settings = machine.to_dict()
-    if way_of(machine, lowering) == "native" or not (settings.get("lowering") or settings["core"]["kernel_barrier"]):
+    plain = not (machine.states("lowering") or machine.get("core.kernel_barrier"))
+    if way_of(machine, lowering) == "native" or plain:
         return machine
+    settings = machine.to_dict()
     settings.pop("lowering", None)
     settings["core"]["kernel_barrier"] = False
     settings["sources"] = {path: text for path, text in settings.get("sources", {}).items() if "lowering" not in path}

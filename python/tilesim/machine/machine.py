@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 from collections.abc import Mapping
@@ -43,6 +44,7 @@ class Machine:
         self.given: frozenset[str] | None = None
         """Paths of the settings that its file states; none where that is not known."""
         self._label = ""
+        self._text, self._settings = "", dict[str, Any]()
 
     @classmethod
     def names(cls) -> list[str]:
@@ -136,7 +138,7 @@ class Machine:
         What differs from the preset of that name; of other machines, what `replace` changed. Three changes are told.
         """
         if not self._label:
-            self._label = label(self.core.to_json())
+            self._label = label(self._json())
         return self._label
 
     @property
@@ -223,8 +225,29 @@ class Machine:
         Returns:
             The resolved JSON form, which `load` reads back.
         """
-        result: dict[str, Any] = json.loads(self.core.to_json())
+        result: dict[str, Any] = json.loads(self._json())
         return result
+
+    def _json(self) -> str:
+        """The JSON form, written once: a machine is a value."""
+        self._text = self._text or self.core.to_json()
+        return self._text
+
+    def _parsed(self) -> dict[str, Any]:
+        """Every setting, read once; not to be handed out."""
+        self._settings = self._settings or self.to_dict()
+        return self._settings
+
+    def states(self, part: str) -> bool:
+        """Whether its file has a part that a machine may lack.
+
+        Args:
+            part: "lowering" (what the chip's own compiler does), "host", "cores", ...
+
+        Returns:
+            Whether it is there.
+        """
+        return self._parsed().get(part) is not None
 
     def get(self, path: str) -> Any:
         """One setting.
@@ -238,17 +261,17 @@ class Machine:
         Raises:
             UserError: for an unknown path.
         """
-        value: Any = self.to_dict()
+        value: Any = self._parsed()
         _, _, rest = path.partition(".")
         sort, _, own = rest.partition(".")
         if path.startswith("cores.") and sort in self.core.sorts:
             found = flat(value)
-            return found[path] if path in found else self.get(own)
+            return copy.deepcopy(found[path]) if path in found else self.get(own)
         for key in SHORT.get(path, path).split("."):
             if not isinstance(value, dict) or key not in value:
                 raise user_error("unknown setting", value=f"'{path}'", suggestion=nearest(path, self.sources))
             value = value[key]
-        return value
+        return copy.deepcopy(value) if isinstance(value, (dict, list)) else value
 
     def table(self) -> Table:
         """Every setting.

@@ -89,7 +89,7 @@ def sparse_cores(machine: Machine) -> dict[str, Any] | None:
     """
     names = list(machine.sorts) or [""]
     machines = {name: machine.only(name) if name else machine for name in names}
-    arrays = {name: own.to_dict()["core"]["array"] for name, own in machines.items()}
+    arrays = {name: own.get("core.array") for name, own in machines.items()}
     arrays = {name: array for name, array in arrays.items() if array["count"] > 0}
     sparse = [name for name, array in arrays.items() if array["sparse"]["multipliers"] > 0]
     if not sparse:

@@ -17,7 +17,7 @@ from ..machine.machine import Machine
 from ..mapping import MappingTable
 from .points import Axes
 
-__all__ = ["Plan", "graphs_of", "planned", "portable", "reason_of", "several_of"]
+__all__ = ["Plan", "graphs_of", "mapping_of", "planned", "portable", "reason_of", "several_of"]
 
 
 def reason_of(error: BaseException) -> str:
@@ -32,12 +32,18 @@ def portable(mapping: Any) -> Any:
     return mapping
 
 
+def mapping_of(sent: Any) -> Any:
+    """What `portable` was given."""
+    return MappingTable(dict(json.loads(sent[1])), sent[0]) if isinstance(sent, tuple) else sent
+
+
 @dataclass
 class Plan:
     """What one call is to simulate: rows in their order, and the machine of each that has one."""
 
     rows: list[dict[str, Any]]
     settings: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
     same: list[tuple[int, int, int]]
     machines: list[Machine | None]
     errors: list[Exception | None]
@@ -79,26 +85,24 @@ def planned(
     where: Callable[[dict[str, Any]], Any] | None,
 ) -> Plan:
     """Rows of settings in their order; where the machine refuses one, or `where` leaves it out, with its status."""
-    plan, seen = Plan([], [], [], [], []), set()
+    plan, seen = Plan([], [], [], [], [], []), set()
     axes.check_names(machines[0])
+    hashes = [base.core.hash() for base in machines]
+    ways = [repr(portable(way)) for _, way in named]
     for g, (graph, _) in enumerate(graphs):
         for m, base in enumerate(machines):
-            for (settings, change), (p, (mapping, way)) in itertools.product(axes.points(), enumerate(named)):
+            for (settings, change), (p, (mapping, _)) in itertools.product(axes.points(), enumerate(named)):
                 row = {"graph": graph} if columns[0] else {}
                 row |= {"machine": base.name} if columns[1] else {}
                 row |= settings | ({"mapping": str(mapping)} if columns[2] else {})
-                key = (
-                    g,
-                    base.core.hash(),
-                    repr(portable(way)),
-                    tuple((name, repr(one)) for name, one in settings.items()),
-                )
+                key = (g, hashes[m], ways[p], tuple((name, repr(one)) for name, one in settings.items()))
                 if key in seen:
                     said = ", ".join(f"{name} = {one}" for name, one in row.items()) or base.name
                     raise user_error("a point is there twice", place="sweep", value=said, allowed="each value once")
                 seen.add(key)
                 plan.rows.append(row)
                 plan.settings.append(settings)
+                plan.changes.append(change)
                 plan.same.append((g, m, p))
                 _replaced(plan, base, change, _kept(where, row))
     return plan

@@ -99,6 +99,8 @@ class Play:
         """The last legal one."""
         self.error = ""
         """What is wrong with the settings as they stand; empty where nothing is."""
+        self.notes: list[str] = []
+        """What was asked for and has no slider, or a shorter one."""
         self._run, self._wanted = run, dict[str, Any]()
         begun = time.perf_counter()
         self.before = self.result = run(machine)
@@ -160,7 +162,7 @@ class Play:
         Returns:
             A fragment of HTML.
         """
-        return page(self.before, self.result, self.error, self.took)
+        return page(self.before, self.result, self.error, self.took, self.notes)
 
     def widget(self) -> Any:
         """Sliders beside the picture.
@@ -221,8 +223,8 @@ class Play:
             display(HTML(f"<p>{escape(str(error))}</p>{self.html()}"))
 
     def __repr__(self) -> str:
-        """The headline, or what is wrong."""
-        return f"<Play {self.error or self.result.summary()}>"
+        """The headline, or what is wrong; what sliders leave out."""
+        return f"<Play {'; '.join([self.error or self.result.summary(), *self.notes])}>"
 
 
 @checked()
@@ -240,34 +242,62 @@ def play(
         graph: the workload, as `compile` takes it.
         machine: preset name, file, dict or Machine to start from.
         settings: paths that have a slider, or path to its least and largest value as in a file
-            (("100 GB/s", "2 TB/s")); none: those that matter most. Sliders stay within the declared ranges, by default
-            within 32 times of what the machine has.
+            (("100 GB/s", "2 TB/s")); none: those that matter most. Sliders stay within the declared ranges (`notes`
+            says which were cut), by default within 32 times of what the machine has.
         options: any option of `compile` or `simulate` (mapping, fuse, memory, ...).
 
     Returns:
-        An object with `set`, `reset`, `result`, `machine`, `error`, `table`, `widget`.
+        An object with `set`, `reset`, `result`, `machine`, `error`, `notes`, `table`, `widget`.
 
     Raises:
-        UserError: for an unknown setting or option, ends that are none, or where the machine as it is cannot run the
-            workload.
+        UserError: for an unknown setting or option, ends that are none or beyond what any machine takes, or where the
+            machine as it is cannot run the workload.
     """
     start, workload = Machine.load(machine), as_graph(graph)
     compiled, simulated = divided(options, compile, simulate)
     given = settings if isinstance(settings, Mapping) else dict.fromkeys(USUAL if settings is None else settings)
     offered: dict[str, list[Any]] = {}
+    notes: list[str] = []
     for name, ends in given.items():
         setting = find_setting(name)
         path = setting.path if not name.startswith("cores.") else name
         if settings is None and path == "core.count" and start.sorts:
-            continue  # cores of several sorts are counted by sort
+            notes.append(f"no slider of core.count: cores of several sorts are counted by sort, as {_counted(start)}")
+            continue
         if isinstance(start.get(path), (dict, list)):
             raise user_error("no setting to turn", place="settings", value=f"'{name}'", allowed="numbers, texts, flags")
-        offered[path] = positions(setting, start.get(path), _ends(setting, ends))
+        between = _ends(setting, ends)
+        notes += _cut(setting, path, start.get(path), between)
+        offered[path] = positions(setting, start.get(path), between)
 
     def run(target: Machine) -> Result:
         return simulate(compile(workload, target, **compiled), target, **simulated)
 
-    return Play(workload, start, offered, run)
+    made = Play(workload, start, offered, run)
+    made.notes = notes
+    return made
+
+
+def _counted(machine: Machine) -> str:
+    return " and ".join(f"cores.{sort}.count" for sort in machine.sorts)
+
+
+def _cut(setting: Setting, path: str, value: Any, ends: tuple[float, float] | None) -> list[str]:
+    """What to say where a slider is not as asked for: machines take less, or the machine's own value is elsewhere."""
+    if ends is None or setting.low is None or setting.high is None:
+        return []
+    asked = f"{shown_value(setting.text(ends[0]))} to {shown_value(setting.text(ends[1]))}"
+    if ends[0] > setting.high or ends[1] < setting.low:
+        raise user_error("no machine takes a value between the ends of this slider", place=path, value=asked,
+                         allowed=setting.range)  # fmt: skip
+    said, own = [], setting.number(value)
+    if ends[0] < setting.low or ends[1] > setting.high:
+        least, most = max(ends[0], setting.low), min(ends[1], setting.high)
+        left = f"{shown_value(setting.text(least))} to {shown_value(setting.text(most))}"
+        said.append(f"{path}: asked for {asked}, the slider has {left}; machines take {setting.range}")
+    if own is not None and not ends[0] <= own <= ends[1]:
+        said.append(f"{path}: the slider also has the machine's own {shown_value(value)}, outside of {asked}")
+    return said
 
 
 def _ends(setting: Setting, ends: Any) -> tuple[float, float] | None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import concurrent.futures
 import hashlib
-import json
 import math
 import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from .. import _core
 from ..base import figures
 from ..base.checked import checked
 from ..base.errors import shown
@@ -25,56 +22,22 @@ from ..base.store import Store
 from ..graph import Graph, user_error
 from ..loading import GraphLike
 from ..machine.machine import Machine, MachineLike
-from ..mapping import MappingTable
 from ..timing.latencies import TileLatencies
 from ..timing.options import divided
-from ..timing.simulate import compile, simulate, with_network
-from .flags import flagged, longest
-from .metrics import DEFAULT, UNITS, Metric, asked, check_portable, metric_name, value_of
-from .plan import Plan, graphs_of, planned, portable, reason_of, several_of
+from ..timing.simulate import compile, simulate
+from .flags import flagged
+from .metrics import DEFAULT, UNITS, Metric, asked, check_portable, metric_name
+from .plan import Plan, graphs_of, planned, portable, several_of
 from .points import MOST_POINTS, Axes, axes_of, unit_of
 from .sweep_table import Sweep
+from .work import Kept, Options, Work, divided_work, named, points_of, sent
 
 __all__ = ["sweep"]
 
 ATTEMPTS = 3  # of an executor whose workers die
 INTERRUPTED = "failed: interrupted before it was simulated"
 
-Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
 Progress = Callable[[int, int, str], None]
-
-
-@lru_cache(maxsize=8)
-def _remote_graph(text: str) -> Graph:
-    """A graph as a worker process builds it, once."""
-    return Graph(_core.Graph.from_json(text, ".", True)) if text.lstrip().startswith("{") else Graph.load(text)
-
-
-def _point(
-    graph: Any, machine: Any, mapping: Any, options: Options, metrics: tuple[Metric, ...] = DEFAULT, rows: bool = False
-) -> dict[str, Any]:
-    """Figures of one combination; graph and machine as text in a process of its own. `rows`: a refusal is a status."""
-    status = "illegal"
-    try:
-        if isinstance(graph, str):
-            graph, machine = _remote_graph(graph), Machine(_core.Machine.from_json(machine, "machine"))
-        if isinstance(mapping, tuple):
-            mapping = MappingTable(dict(json.loads(mapping[1])), mapping[0])
-        compiled, simulated = options
-        target = with_network(machine, simulated.get("network"))
-        program = compile(graph, target, mapping=mapping, **compiled)
-        status = "failed"
-        result = simulate(program, target, **simulated)
-        values = {metric_name(metric): value_of(metric, result, target) for metric in metrics}
-    except Exception as error:
-        if not rows:
-            raise
-        if not isinstance(error, _core.UserError):  # of a bug, or of what the machine of this process lacks
-            status = "failed"
-        return {"status": f"{status}: {reason_of(error)}", "error": error}
-    figures_of = {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
-    figures_of |= {"hertz": result.data["hertz"], "operations": longest(result.data["operations"])}
-    return {**figures_of, "metrics": values}
 
 
 def _hashable(options: Options) -> dict[str, Any]:
@@ -178,11 +141,11 @@ def sweep(
     machines = [Machine.load(one) for one in bases]
     if mappings is not None and not len(mappings):
         raise user_error("an empty list has nothing to try", place="sweep: mappings", allowed="one or more")
-    named = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
+    ways = list(mappings.items()) if isinstance(mappings, Mapping) else [(m, m) for m in mappings or ["profile"]]
     axes, wanted = axes_of({} if changes is None else changes), asked(metrics)
     if on_error not in (None, "row", "raise"):
         raise user_error("unknown way with errors", place="on_error", value=shown(on_error), allowed="row, raise")
-    count = math.prod([len(graphs), len(machines), len(named), axes.count])
+    count = math.prod([len(graphs), len(machines), len(ways), axes.count])
     if count > MOST_POINTS:
         raise user_error("too many combinations", value=str(count), allowed=f"at most {MOST_POINTS}")
     if "mapping" in options:
@@ -193,13 +156,12 @@ def sweep(
     if memory is not None:
         simulated["memory"] = memory
     columns = (several_graphs, several_machines, mappings is not None)
-    plan = planned(graphs, machines, named, axes, columns, where)
+    plan = planned(graphs, machines, ways, axes, columns, where)
     refused = next((error for error in plan.errors if error is not None), None)
     if on_error == "raise" and refused is not None:
         raise refused
-    call = _Call(
-        plan, [g for _, g in graphs], [portable(mapping) for _, mapping in named], (compiled, simulated), wanted
-    )
+    own, kinds = [g for _, g in graphs], [portable(mapping) for _, mapping in ways]
+    call = _Call(plan, own, machines, kinds, (compiled, simulated), wanted)
     call.rows, call.told = on_error != "raise", _progress(progress)
     outcomes = call.outcomes(executor, store, jobs)
     found = _table(plan, outcomes, axes, wanted, call.interrupted)
@@ -234,9 +196,15 @@ class _Call:
     """The points of one call, on an executor, with a store."""
 
     def __init__(
-        self, plan: Plan, graphs: list[Graph], mappings: list[Any], options: Options, metrics: tuple[Metric, ...]
+        self,
+        plan: Plan,
+        graphs: list[Graph],
+        machines: list[Machine],
+        mappings: list[Any],
+        options: Options,
+        metrics: tuple[Metric, ...],
     ) -> None:
-        self.plan, self.graphs, self.mappings = plan, graphs, mappings
+        self.plan, self.graphs, self.machines, self.mappings = plan, graphs, machines, mappings
         self.options, self.metrics = options, metrics
         self.rows, self.interrupted = True, False
         self.told: Progress | None = None
@@ -279,15 +247,14 @@ class _Call:
         all_points = [i for i, machine in enumerate(self.plan.machines) if machine is not None]
         resumed = len(self.known)
         with opened(executor, jobs) as pool, tempfile.TemporaryDirectory() as folder:
+            work = self._work(pool, folder)
             for attempt in range(1, ATTEMPTS + 1):
-                missing = [i for i in all_points if i not in self.known]
+                missing = [(i, self.plan.same[i], self.plan.changes[i]) for i in all_points if i not in self.known]
+                tasks = divided_work(missing, together=not shares_memory(pool))
+                sent_ = [(work[same], [self.plan.changes[i] for i in points]) for same, points in tasks]
                 try:
-                    for i, outcome in zip(
-                        missing, in_order(pool, _point, self._tasks(pool, missing, folder)), strict=True
-                    ):
-                        self.known[i] = outcome
-                        if kept is not None and _stored(outcome):
-                            kept.put({keys[i]: outcome})
+                    for (_, points), rows in zip(tasks, in_order(pool, points_of, sent_), strict=True):
+                        self._take(dict(zip(points, rows, strict=True)), keys, kept)
                         self._tell(len(all_points), resumed)
                     break
                 except concurrent.futures.BrokenExecutor:
@@ -295,24 +262,32 @@ class _Call:
                         raise
                     pool.restart()
 
-    def _tasks(self, pool: Any, missing: list[int], folder: str) -> list[tuple[Any, ...]]:
-        local = shares_memory(pool)
+    def _take(self, rows: dict[int, dict[str, Any]], keys: dict[int, str], kept: Store | None) -> None:
+        """What a task gave."""
+        self.known |= rows
+        found = {keys[i]: row for i, row in rows.items() if _stored(row)} if kept is not None else {}
+        if kept is not None and found:
+            kept.put(found)
+
+    def _work(self, pool: Any, folder: str) -> dict[tuple[int, int, int], Work]:
+        """What points have in common, by graph, machine and mapping."""
+        local, programs = shares_memory(pool), Kept(16)
+        graphs: list[Any] = list(self.graphs)
+        machines: list[Any] = list(self.machines)
         if not local:
             check_portable(self.metrics)
-        whats: list[Any] = list(self.graphs)
-        if not local:
-            whats = []
             for i, graph in enumerate(self.graphs):
                 own = os.path.join(folder, str(i))
                 os.makedirs(own, exist_ok=True)
-                whats.append(travelling(graph, own))
-        tasks: list[tuple[Any, ...]] = []
-        for i in missing:
-            g, _, p = self.plan.same[i]
-            machine: Any = self.plan.machines[i]
-            sent = machine if local else machine.core.to_json()
-            tasks.append((whats[g], sent, self.mappings[p], self.options, self.metrics, self.rows))
-        return tasks
+                graphs[i] = sent(graph, own)
+            machines = [machine.core.to_json() for machine in self.machines]
+        found = {}
+        for same in set(self.plan.same):
+            g, m, p = same
+            work = Work(graphs[g], machines[m], self.mappings[p], self.options, self.metrics, self.rows)
+            work.name, work.kept = (str(same), programs) if local else (named(work), None)
+            found[same] = work
+        return found
 
     def _tell(self, count: int, resumed: int) -> None:
         """Progress, with the time that the others take at the speed so far."""
@@ -328,20 +303,3 @@ def _stored(outcome: dict[str, Any]) -> bool:
     """Whether an outcome is kept: a result, of numbers that JSON has."""
     numbers = [one for one in outcome.get("metrics", {}).values() if isinstance(one, float)]
     return "status" not in outcome and all(math.isfinite(one) for one in numbers)
-
-
-def travelling(graph: Graph, folder: str) -> str:
-    """A graph as a worker process can read it.
-
-    Args:
-        graph: the workload.
-        folder: for a file, where it has weights.
-
-    Returns:
-        JSON text, or the file's path.
-    """
-    if not graph.core.weights():
-        return str(graph.core.to_json())
-    path = os.path.join(folder, "graph.tsim")
-    graph.core.save(path)
-    return path

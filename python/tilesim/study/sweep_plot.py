@@ -19,14 +19,21 @@ def _labelled(sweep: Any, name: str) -> str:
 
 
 def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
-    """The setting that is named, or the first that varies."""
+    """The setting that is named, or that with the most values."""
     if name is not None:
         return name
     found = [one for one in sweep.varied() if one not in taken]
     if not found:
-        raise user_error("too few settings of numbers vary", allowed="two values or more of each axis",
-                         suggestion="Name a column: x=...")  # fmt: skip
+        what = "too few settings of numbers were swept for this picture"
+        raise user_error(what, value=", ".join(sweep.settings) or "none", allowed="a setting of numbers for each axis")
     return str(found[0])
+
+
+def _said(sweep: Any, axes: Any, drawn: int, *more: str) -> None:
+    """Above a picture: what it leaves out or puts together."""
+    texts = [text for text in (*more, sweep.left_out(drawn)) if text]
+    if texts:
+        axes.set_title("\n".join(texts), fontsize=9)
 
 
 def _others(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -47,7 +54,8 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
     """
     x, y = _setting(sweep, x), y or sweep.metric()
     groups: dict[Any, list[dict[str, Any]]] = {}
-    for row in sweep.rows_with([x, y]):
+    points = sweep.rows_with([x, y])
+    for row in points:
         groups.setdefault(_others(sweep, row, (x,)), []).append(row)
     same = set.intersection(*(set(key) for key in groups)) if groups else set()
     for i, (key, rows) in enumerate(groups.items()):
@@ -62,12 +70,12 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
     axes.set_ylim(bottom=0)
     if 1 < len(groups) <= _LABELS:
         axes.legend(fontsize=8)
-    elif len(groups) > _LABELS:
-        axes.set_title(f"{len(groups)} combinations of the other settings", fontsize=9)
+    many = f"{len(groups)} combinations of the other settings" if len(groups) > _LABELS else ""
+    _said(sweep, axes, len(points), many)
 
 
 def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """A metric over two settings, the best of the others.
+    """A metric over two settings, the best of the others; of one graph.
 
     Args:
         sweep: what to draw.
@@ -79,6 +87,10 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
     x = _setting(sweep, x, (y,) if y else ())
     y, value = _setting(sweep, y, (x,)), value or sweep.metric()
     rows = sweep.rows_with([x, y, value])
+    graphs = list(dict.fromkeys(str(row["graph"]) for row in rows if "graph" in row))
+    if len(graphs) > 1:
+        raise user_error("the best of several graphs tells nothing", place="heatmap", value=", ".join(graphs),
+                         suggestion=f'Choose one: .only({{"graph": "{graphs[0]}"}})')  # fmt: skip
     across, up = sorted({row[x] for row in rows}), sorted({row[y] for row in rows})
     best: dict[tuple[int, int], float] = {}
     choose = max if value.split(".")[0] in LARGER_IS_BETTER else min
@@ -92,6 +104,8 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
     axes.set_yticks(range(len(up)), [sweep.shown(y, one) for one in up])
     axes.set_xlabel(x)
     axes.set_ylabel(y)
+    many = len(rows) // max(1, len(best))
+    _said(sweep, axes, len(rows), "each the best of the other settings and machines" if many > 1 else "")
     if len(best) <= 100:
         for (i, j), number in best.items():
             share = (number - min(best.values())) / ((max(best.values()) - min(best.values())) or 1)
@@ -100,7 +114,7 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
 
 
 def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None = None) -> None:
-    """Two metrics of all points, and the front of those that none beats.
+    """Two metrics of all points, and of each graph the front of those that none beats.
 
     Args:
         sweep: what to draw.
@@ -114,10 +128,16 @@ def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | Non
     y = y or next((name for name in numbers if name != x and {name, x} != {"cycles", "seconds"}), None)
     if y is None:
         raise user_error("a front needs two metrics", allowed='sweep(..., metrics=["seconds", "bytes"])')
-    rows, front = sweep.rows_with([x, y]), sweep.pareto([x, y]).rows
+    rows, best = sweep.rows_with([x, y]), sweep.pareto([x, y]).rows
     axes.plot([row[x] for row in rows], [row[y] for row in rows], "o", ms=4, color=palette.OTHER,
               label=f"{figures.count(len(rows))} points")  # fmt: skip
-    axes.plot([row[x] for row in front], [row[y] for row in front], "o-", ms=5, color=palette.BLUE, label="front")
+    graphs = list(dict.fromkeys(row.get("graph") for row in rows))
+    for i, graph in enumerate(graphs):
+        front = [row for row in best if row.get("graph") == graph]
+        colour = palette.SERIES[i % len(palette.SERIES)] if len(graphs) > 1 else palette.BLUE
+        axes.plot([row[x] for row in front], [row[y] for row in front], "o-", ms=5, color=colour,
+                  label="front" if len(graphs) == 1 else f"front of {graph}" if i < _LABELS else None)  # fmt: skip
+    _said(sweep, axes, len(rows))
     axes.set_xlabel(_labelled(sweep, x))
     axes.set_ylabel(_labelled(sweep, y))
     axes.legend(fontsize=8)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = ["Sweep"]
 
 PLOTS = ("lines", "heatmap", "pareto")
 _SHOWN = 200  # rows in a notebook
+_KINDS = ("ok", "illegal", "failed", "excluded")
 _PREFERRED = ("seconds", "cycles", "joules", "bytes")
 
 
@@ -69,14 +71,34 @@ class Sweep(Table):
         """
         return self._with([row for row in self.rows if row["flag"]])
 
+    def only(self, columns: Mapping[str, Any]) -> Sweep:
+        """The points that have these values.
+
+        Args:
+            columns: column to its value ({"graph": "bert-base"}), or to a list of values.
+
+        Returns:
+            Their rows.
+
+        Raises:
+            UserError: for a column that is not there.
+        """
+        known = list(self.rows[0]) if self.rows else list(columns)
+        for name in columns:
+            if name not in known:
+                raise user_error("no such column", value=shown(name), allowed=", ".join(known),
+                                 suggestion=nearest(str(name), known))  # fmt: skip
+        wanted = {name: one if isinstance(one, (list, tuple, set)) else [one] for name, one in columns.items()}
+        return self._with([row for row in self.rows if all(row[name] in one for name, one in wanted.items())])
+
     def pareto(self, metrics: Sequence[str] = ("seconds", "bytes")) -> Sweep:
-        """The points that no other one beats in one metric without losing in another.
+        """The points that no other one of their graph beats in one metric without losing in another.
 
         Args:
             metrics: columns of numbers; less is better, of tops_per_watt and utilisation more.
 
         Returns:
-            Their rows, the best of the first metric first; of equal points all.
+            Their rows by graph, the best of the first metric first; of equal points all.
 
         Raises:
             UserError: for a column that is not there or holds no numbers.
@@ -87,12 +109,16 @@ class Sweep(Table):
         rows = self._numbers(names)
         signs = [-1 if name.split(".")[0] in LARGER_IS_BETTER else 1 for name in names]
         costs = {id(row): tuple(s * row[name] for s, name in zip(signs, names, strict=True)) for row in rows}
-        best: list[tuple[float, ...]] = []
-        for cost in sorted(set(costs.values())):  # whoever dominates a point is sorted before it
-            if not any(all(x <= y for x, y in zip(one, cost, strict=True)) for one in best):
-                best.append(cost)
-        kept = set(best)
-        return self._with(sorted((row for row in rows if costs[id(row)] in kept), key=lambda row: costs[id(row)]))
+        kept: list[dict[str, Any]] = []
+        for graph in dict.fromkeys(row.get("graph") for row in rows):
+            own = [row for row in rows if row.get("graph") == graph]
+            best: list[tuple[float, ...]] = []
+            for cost in sorted({costs[id(row)] for row in own}):  # whoever dominates a point is sorted before it
+                if not any(all(x <= y for x, y in zip(one, cost, strict=True)) for one in best):
+                    best.append(cost)
+            front = set(best)
+            kept += sorted((row for row in own if costs[id(row)] in front), key=lambda row: costs[id(row)])
+        return self._with(kept)
 
     def _numbers(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """Rows that have a number in each of these columns."""
@@ -118,8 +144,9 @@ class Sweep(Table):
 
         Args:
             kind: "lines" (a metric over a setting, one line for each combination of the others), "heatmap" (a metric
-                over two settings, the best of the others), "pareto" (two metrics, with the front of the best points).
-            x: column: a setting; of "pareto" a metric. None: the first that varies.
+                over two settings, the best of the others, of one graph), "pareto" (two metrics, with the front of the
+                best points of each graph). What is not drawn is said above.
+            x: column: a setting; of "pareto" a metric. None: that with the most values.
             y: column: the metric of "lines" and "pareto", the second setting of "heatmap". None: the first.
             value: metric of "heatmap". None: the first.
             axes: of matplotlib, to draw on; none: new ones.
@@ -128,13 +155,17 @@ class Sweep(Table):
             The figure of matplotlib.
 
         Raises:
-            UserError: for another picture, a column that is not there or holds no numbers, or without matplotlib.
+            UserError: for another picture, a column that is not there or holds no numbers, no point with a result, a
+                heat map of several graphs (`only` chooses one), or without matplotlib.
         """
         from . import sweep_plot
 
         if kind not in PLOTS:
             raise user_error("unknown picture of a sweep", value=shown(kind), allowed=", ".join(PLOTS),
                              suggestion=nearest(kind, PLOTS))  # fmt: skip
+        if not any(row["status"] == "ok" for row in self.rows):
+            first = next((row["status"] for row in self.rows), "")
+            raise user_error("no point has a result to be drawn", value=shown(first), allowed="a point with status ok")
         drawn = axes_or_new(axes)
         getattr(sweep_plot, kind)(self, drawn, x, y, value)
         return drawn.figure
@@ -154,13 +185,30 @@ class Sweep(Table):
         return self._numbers(names)
 
     def varied(self) -> list[str]:
-        """Settings of numbers with two values or more, the most values first.
+        """Settings of numbers, the most values first: what pictures are drawn over where nothing is named.
 
         Returns:
-            Their columns.
+            Their columns; those with one value last.
         """
         values = {name: {row[name] for row in self.rows if _number(row[name])} for name in self.settings}
-        return sorted((name for name, own in values.items() if len(own) > 1), key=lambda name: -len(values[name]))
+        return sorted((name for name, own in values.items() if own), key=lambda name: -len(values[name]))
+
+    def left_out(self, drawn: int) -> str:
+        """What a picture says of points that it does not show.
+
+        Args:
+            drawn: points that it shows.
+
+        Returns:
+            Their number and why; empty where it shows all.
+        """
+        without = len(self.rows) - drawn
+        if not without:
+            return ""
+        counts = {kind: sum(row["status"].split(":")[0] == kind for row in self.rows) for kind in _KINDS[1:]}
+        counts["without a number"] = without - sum(counts.values())
+        why = ", ".join(f"{number:,} {kind}" for kind, number in counts.items() if number > 0)
+        return f"{without:,} of {len(self.rows):,} points not drawn: {why}"
 
     def metric(self) -> str:
         """The metric that pictures show where none is named.
@@ -172,20 +220,19 @@ class Sweep(Table):
         return found[0] if found else ""
 
     def summary(self) -> str:
-        """How many points there are of each kind, and the best one.
+        """How many points there are of each kind, and the best one where all are of one graph.
 
         Returns:
             One line.
         """
-        kinds = ("ok", "illegal", "failed", "excluded")
-        counts = {kind: sum(row["status"].split(":")[0] == kind for row in self.rows) for kind in kinds}
+        counts = {kind: sum(row["status"].split(":")[0] == kind for row in self.rows) for kind in _KINDS}
         parts = [f"{number:,} {kind}" for kind, number in counts.items() if number]
         flags = sum(bool(row["flag"]) for row in self.rows)
         parts += [f"{flags:,} slower with more of a resource"] if flags else []
         text = f"{len(self.rows):,} point{'s' * (len(self.rows) != 1)}: {', '.join(parts) or 'none'}"
         name = self.metric()
         rows = [row for row in self.rows if row["status"] == "ok" and _number(row.get(name))]
-        if rows:
+        if rows and len({row.get("graph") for row in rows}) == 1:
             best = (max if name.split(".")[0] in LARGER_IS_BETTER else min)(rows, key=lambda row: row[name])
             at = ", ".join(f"{key} = {self.shown(key, best[key])}" for key in self._head() if key in best)
             text += f"; best {name} {self.shown(name, best[name])}{f' at {at}' if at else ''}"
@@ -205,7 +252,7 @@ class Sweep(Table):
             The text.
         """
         unit = self.units.get(column, "")
-        if value is None:
+        if value is None or value != value:
             return "–"
         if not _number(value):
             return str(value)
@@ -240,4 +287,5 @@ class Sweep(Table):
 
 
 def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
+    """Whether a value can be compared: "not a number" cannot."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and not math.isnan(value)

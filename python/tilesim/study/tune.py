@@ -27,7 +27,7 @@ from ..results.result import Result
 from ..timing.simulate import compile, simulate
 from .samplers import SAMPLERS, sampler_of
 from .study import Study
-from .sweep import travelling
+from .work import travelling
 
 __all__ = ["Study", "tune"]
 

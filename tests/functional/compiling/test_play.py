@@ -109,6 +109,25 @@ def test_ends_of_a_slider() -> None:
             ts.play(matmul(), "edge-8", [path])
 
 
+def test_what_a_slider_leaves_out_is_said() -> None:
+    """Ends beyond what any machine takes; all of them beyond; a machine whose own value lies elsewhere."""
+    most = find_setting("core.array.count").high
+    assert most is not None
+    play = ts.play(matmul(), "edge-8", {"core.arrays": (1, 1000), "memory.bandwidth": ("1 GB/s", "2 GB/s")})
+    assert max(play.settings["core.array.count"]) == most < 1000
+    count, bandwidth = play.notes
+    assert "core.array.count" in count and "1 to 1000" in count and f"1 to {most:g}" in count
+    own = play.start.get("memory.bandwidth")
+    assert own in play.settings["memory.bandwidth"] and own in bandwidth and "1 GB/s to 2 GB/s" in bandwidth
+    assert count in play.html() and count in repr(play)
+    assert play.set("core.arrays", 1000) is None and "out of range" in play.error and play.error in repr(play)
+    with pytest.raises(ts.UserError, match=rf"core\.array\.count.*100 to 200.*0 to {most:g}"):
+        ts.play(matmul(), "edge-8", {"core.arrays": (100, 200)})
+    assert ts.play(matmul(), "edge-8", {"core.arrays": (1, 4)}).notes == []
+    many = ts.play(ts.workloads.softmax(16, 16), "dense-sparse-2")
+    assert [note for note in many.notes if all(f"cores.{sort}.count" in note for sort in many.machine.sorts)]
+
+
 def test_sorts_of_cores_and_no_products() -> None:
     play = ts.play(ts.workloads.softmax(16, 16), "dense-sparse-2")
     assert "core.count" not in play.settings

@@ -269,7 +269,7 @@ def test_commands(tmp_path: Path) -> None:
 
 def test_an_interrupted_sweep_resumes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Points that were simulated before the interruption are not simulated again."""
-    sweep = importlib.import_module("tilesim.study.sweep")
+    sweep = importlib.import_module("tilesim.study.work")
     graph, changes = net(), {"memory.latency": ["60 ns", "100 ns", "200 ns", "300 ns"]}
     real, done = sweep._point, []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 
 from ...base.figures import count, duration, percent, ratio
@@ -16,7 +17,7 @@ __all__ = ["page"]
 _ROWS = 8
 
 
-def page(before: Result, now: Result, error: str, took: float) -> str:
+def page(before: Result, now: Result, error: str, took: float, notes: Sequence[str] = ()) -> str:
     """A fragment of HTML, of the elements that all pages have.
 
     Args:
@@ -24,6 +25,7 @@ def page(before: Result, now: Result, error: str, took: float) -> str:
         now: result of the settings as they stand.
         error: what is wrong with them; then `now` is of the last legal ones.
         took: seconds of the last turn.
+        notes: what sliders leave out.
 
     Returns:
         The text.
@@ -42,4 +44,5 @@ def page(before: Result, now: Result, error: str, took: float) -> str:
     if error:
         style = "border-left:4px solid #ee6677;padding:4px 8px;margin:4px 0"
         wrong = f'<p class="error" style="{style}">{escape(error)}<br>Below: the last settings that work.</p>'
-    return wrong + fragment(title_of(now), [*sections, roof_section(now)])
+    said = "".join(f'<p class="note">{escape(note)}</p>' for note in notes)
+    return said + wrong + fragment(title_of(now), [*sections, roof_section(now)])

@@ -1,0 +1,211 @@
+"""What a worker does for a sweep: some points of one graph on one machine, in this process or another."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import pickle
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..graph import Graph
+from ..machine.machine import Machine
+from ..timing.simulate import compile, simulate, with_network
+from .flags import longest
+from .metrics import Metric, metric_name, value_of
+from .plan import mapping_of, reason_of
+
+__all__ = ["Kept", "Options", "Work", "divided_work", "points_of", "sent", "travelling"]
+
+Options = tuple[dict[str, Any], dict[str, Any]]  # of compile, of simulate
+SENT = 1 << 24  # bytes of given weights that are sent in words
+MOST_TOGETHER = 32  # points of one task
+_TASKS = 64  # at least so many, if there are so many points
+_NOT_COMPILED = "energy."  # settings that no program depends on: what events cost is counted after them
+
+
+class Kept:
+    """The few things that were used last, by name; each is made once, also where several threads ask at once."""
+
+    def __init__(self, most: int) -> None:
+        """Nothing yet.
+
+        Args:
+            most: how many things are kept.
+        """
+        self._most, self._lock = most, threading.Lock()
+        self._things: OrderedDict[Any, tuple[threading.Lock, list[Any]]] = OrderedDict()
+
+    def get(self, name: Any, make: Callable[[], Any]) -> Any:
+        """A thing.
+
+        Args:
+            name: hashable.
+            make: of what is not there.
+
+        Returns:
+            The thing; what `make` raises is not kept.
+        """
+        with self._lock:
+            lock, made = self._things.setdefault(name, (threading.Lock(), []))
+            self._things.move_to_end(name)
+            while len(self._things) > self._most:
+                self._things.popitem(last=False)
+        with lock:
+            if not made:
+                made.append(make())
+            return made[0]
+
+
+@dataclass
+class Work:
+    """What the points of a task have in common.
+
+    `graph` and `machine` are objects, or for other processes name and contents of a graph and the JSON text of a
+    machine. Programs are kept under `name`; a refusal is a row with a status, or raised (`rows`).
+    """
+
+    graph: Any
+    machine: Any
+    mapping: Any
+    options: Options
+    metrics: tuple[Metric, ...]
+    rows: bool
+    name: str = ""
+    kept: Kept | None = None
+
+
+_GRAPHS, _MACHINES, _PROGRAMS = Kept(8), Kept(8), Kept(16)  # of a worker process
+
+
+def points_of(work: Work, changes: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Figures of some points.
+
+    Args:
+        work: what they have in common.
+        changes: of each the settings that are not those of the machine.
+
+    Returns:
+        A row of each: figures and metrics; with "status" and "error" where it has none.
+    """
+    return [_point(work, change) for change in changes]
+
+
+def _point(work: Work, change: dict[str, Any]) -> dict[str, Any]:
+    """Figures of one point."""
+    status = "illegal"
+    try:
+        graph, base, kept = _here(work)
+        compiled, simulated = work.options
+        target = with_network(base.replace(change) if change else base, simulated.get("network"))
+
+        def program() -> Any:
+            return compile(graph, target, mapping=mapping_of(work.mapping), **compiled)
+
+        shared = {path: value for path, value in change.items() if not path.startswith(_NOT_COMPILED)}
+        found = kept.get((work.name, repr(shared)), program)
+        status = "failed"
+        result = simulate(found, target, **simulated)
+        values = {metric_name(metric): value_of(metric, result, target) for metric in work.metrics}
+    except Exception as error:
+        if not work.rows:
+            raise
+        if not isinstance(error, _core.UserError):  # of a bug, or of what the machine of this process lacks
+            status = "failed"
+        return {"status": f"{status}: {reason_of(error)}", "error": error}
+    figures = {"cycles": result.cycles, "seconds": result.seconds, "bottleneck": result.bottleneck}
+    figures |= {"hertz": result.data["hertz"], "operations": longest(result.data["operations"])}
+    return {**figures, "metrics": values}
+
+
+def _here(work: Work) -> tuple[Graph, Machine, Kept]:
+    """Graph, machine and programs of this process."""
+    if work.kept is not None:
+        return work.graph, work.machine, work.kept
+    name, contents = work.graph
+    graph = _GRAPHS.get(name, lambda: _received(contents))
+    text = work.machine
+    machine = _MACHINES.get(text, lambda: Machine(_core.Machine.from_json(text, "machine")))
+    return graph, machine, _PROGRAMS
+
+
+def _received(contents: str | bytes) -> Graph:
+    if isinstance(contents, str):
+        return Graph.load(contents)
+    return Graph(_core.Graph.from_json(zlib.decompress(contents).decode(), ".", True))
+
+
+def sent(graph: Graph, folder: str) -> tuple[str, str | bytes]:
+    """A graph for other processes.
+
+    Args:
+        graph: the workload.
+        folder: for a file, where its weights are too large to be sent. Random ones are drawn again from their seed.
+
+    Returns:
+        Its hash, by which a worker keeps it, and its contents: compressed JSON, or the file's path.
+    """
+    given = [one for one in graph.core.weights().values() if one["source"] != "random"]
+    size = sum(math.prod(one["shape"]) * _core.dtype_bits(one["dtype"]) for one in given) // 8
+    small = size <= SENT and not any(one["source"] == "file" for one in given)
+    text = graph.core.to_json() if small else travelling(graph, folder)
+    if small or text.lstrip().startswith("{"):
+        return hashlib.sha256(text.encode()).hexdigest(), zlib.compress(text.encode(), 1)
+    digest = hashlib.sha256()
+    with open(text, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest(), text
+
+
+def travelling(graph: Graph, folder: str) -> str:
+    """A graph as a worker process can read it.
+
+    Args:
+        graph: the workload.
+        folder: for a file, where it has weights.
+
+    Returns:
+        JSON text, or the file's path.
+    """
+    if not graph.core.weights():
+        return str(graph.core.to_json())
+    path = os.path.join(folder, "graph.tsim")
+    graph.core.save(path)
+    return path
+
+
+def named(work: Work) -> str:
+    """Under which name other processes keep the programs of a work, beside the settings that it changes."""
+    parts = (work.graph[0], work.machine, work.mapping, work.options)
+    return hashlib.sha256(pickle.dumps(parts)).hexdigest()
+
+
+def divided_work(points: Sequence[tuple[int, Any, dict[str, Any]]], together: bool) -> list[tuple[Any, list[int]]]:
+    """Points as tasks: those of one work side by side, and of these such as have one program.
+
+    Args:
+        points: index, what they have in common (hashable), and changes of each.
+        together: whether a task has several points; else each is one of its own.
+
+    Returns:
+        What the points of each task have in common, and their indices.
+    """
+    if not together:
+        return [(common, [index]) for index, common, _ in points]
+    most = max(1, min(MOST_TOGETHER, len(points) // _TASKS))
+    groups: dict[Any, dict[str, list[int]]] = {}
+    for index, common, change in points:
+        shared = repr({path: value for path, value in change.items() if not path.startswith(_NOT_COMPILED)})
+        groups.setdefault(common, {}).setdefault(shared, []).append(index)
+    tasks = []
+    for common, programs in groups.items():
+        order = [index for own in programs.values() for index in own]
+        tasks += [(common, order[begin : begin + most]) for begin in range(0, len(order), most)]
+    return tasks
