@@ -16,6 +16,7 @@ from ..base.folding import fold
 from ..base.table import Table
 from .headlines import headline, letters, tolerance_of
 from .matching import Match, matches, operations_of, same_names
+from .names import Names
 from .result import Result
 
 __all__ = ["Comparison", "compare"]
@@ -180,9 +181,14 @@ class Comparison:
 
     def _row(self, match: Match) -> dict[str, Any]:
         cycles = [match.cycles(index) for index in range(len(self.results))]
-        longest = [row for index in range(len(cycles)) if (row := match.longest(index))]
-        name = str(max(longest, key=lambda row: row["exclusive"])["name"])
+        longest = [(row, index) for index in range(len(cycles)) if (row := match.longest(index))]
+        row, index = max(longest, key=lambda one: one[0]["exclusive"])
+        name = self._named[index].of(match.rows[index], row)
         return self._figures(name, match.operations, cycles) | self._parts(match)
+
+    @cached_property
+    def _named(self) -> list[Names]:
+        return [Names(result.data) for result in self.results]
 
     def _figures(self, name: str, operations: list[str], cycles: list[int]) -> dict[str, Any]:
         times = [self._time(index, one) for index, one in enumerate(cycles)]

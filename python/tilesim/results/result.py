@@ -18,6 +18,7 @@ from .accuracy import Accuracy
 from .advice import Advice, Advices, changes_to_try
 from .bounds import Bound
 from .checks import checks_of
+from .names import Names
 
 __all__ = ["Advice", "Result", "Table"]
 
@@ -146,12 +147,13 @@ class Result:
         """Per operation, longest first.
 
         Returns:
-            Rows with operation, cycles attributed to it (they add up to the total), share, bound, bytes.
+            Rows with operation, cycles attributed to it (they add up to the total), share, bound, bytes. `why` of the
+            name in "operation" gives this very row: "attention.self[3]" is the third kernel of "attention.self".
         """
         total = max(1, self.cycles)
         rows = [
             {
-                "operation": row["name"],
+                "operation": name,
                 "count": row["count"],
                 "cycles": row["exclusive"],
                 "share": row["exclusive"] / total,
@@ -160,7 +162,7 @@ class Result:
                 "bytes": row["load_bytes"] + row["store_bytes"],
                 "multiply_adds": row["multiply_adds"],
             }
-            for row in self.data["operations"]
+            for name, row in zip(Names(self.data).own, self.data["operations"], strict=True)
         ]
         return Table(sorted(rows, key=lambda row: -row["cycles"]))
 
@@ -320,8 +322,9 @@ class Result:
         """Why an operation takes as long as it does: bound, terms between bound and time, tiles, alternatives.
 
         Args:
-            name: of a kernel (a row of `table`); of an operation of the graph, that is one or several kernels, or a
-                part of one; with "*" for the numbers of repeated layers; or what several names begin with.
+            name: of a kernel (a row of any table); of an operation of the graph, that is one or several kernels, or a
+                part of one; with a number in brackets behind it for one of these kernels; with "*" for the numbers of
+                repeated layers; or what several names begin with.
             intervals: simulate once more with intervals where the result has none, to tell waits apart.
 
         Returns:

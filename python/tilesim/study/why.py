@@ -15,6 +15,7 @@ from ..base.files import writing
 from ..base.table import Table
 from ..program.mixed import MixedProgram
 from ..results.advice import change_text
+from ..results.names import Names
 from ..results.rates import Rates
 from ..results.result import ASKED, Result
 from ..timing.again import Again
@@ -155,6 +156,27 @@ class Why:
         return list(self._facts.names)
 
     @cached_property
+    def parts(self) -> Table:
+        """What the answer is made of, in the order of the program.
+
+        Rows with kernel (a name that `Result.why` takes for it alone), cycles (they add up to those of the answer),
+        share (of the answer) and runs.
+        """
+        names, total = Names(self.result.data), max(1, self.cycles)
+        own = {id(row): name for name, row in zip(names.own, names.rows, strict=True)}
+        return Table(
+            [
+                {
+                    "kernel": own[id(row)],
+                    "cycles": int(row["exclusive"]),
+                    "share": row["exclusive"] / total,
+                    "runs": int(row["count"]),
+                }
+                for row in self._facts.rows
+            ]
+        )
+
+    @cached_property
     def tiles(self) -> list[dict[str, Any]]:
         """How the kernels are cut into tiles: kernel, loops with trips, buffers; empty for a result that was stored."""
         return self._operands.tiles(self.kernels) if self._operands is not None else []
@@ -249,6 +271,7 @@ class Why:
             "operation": self.name,
             "note": self.note,
             "kernels": self.kernels,
+            "parts": self.parts.rows,
             "program": self.result.data["program"],
             "machine": self.result.data["machine"],
             "lowering": self.result.lowering,

@@ -9,6 +9,7 @@ from ...base import figures
 from ...base.folding import fold
 from ...base.palette import BOUND, STATE
 from ...base.view import Bar, Bars, Column, Notes, Rows, Section
+from ..names import Names
 
 __all__ = ["folded", "operation_rows", "operations_section", "time_section"]
 
@@ -29,7 +30,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
     """
     rows = [
         {
-            "operation": row["name"],
+            "operation": name,
             "runs": row["count"],
             "cycles": row["exclusive"],
             "elapsed": row["cycles"],
@@ -43,7 +44,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
             "start": row["start"],
             "names": ", ".join(row["operation"]),
         }
-        for row in result.data["operations"]
+        for name, row in zip(Names(result.data).own, result.data["operations"], strict=True)
     ]
     return sorted(rows, key=lambda row: -row["cycles"])
 
