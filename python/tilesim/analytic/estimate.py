@@ -271,6 +271,16 @@ def estimate(
     return Estimate(data, rows, redo, launched)
 
 
+def _of_data(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Operations that a run computes: what constants alone decide is known before."""
+    fixed: set[str] = set()
+    for op in operations:
+        if all(x["name"] in fixed for x in op["operands"]) and not op["functions"] and op["kind"] != "input":
+            fixed.update(x["name"] for x in op["results"] if x)
+        else:
+            yield op
+
+
 @checked_class()
 class Roofline:
     """A bound that no run undercuts, and where each operation lies below it."""
@@ -289,7 +299,7 @@ class Roofline:
         rate = max((item.flops_per_second for item in native or device.matrix.values()), default=0.0)
         self.compute_seconds = flops["matrix"] / rate if rate else 0.0
         self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
-        self.operations = [op for op in flat_operations(graph) if sum(op["flops"].values()) > 0 and op["bytes"] > 0]
+        self.operations = [op for op in _of_data(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
 
     @property
     def seconds(self) -> float:

@@ -181,10 +181,17 @@ class Comparison:
 
     def _row(self, match: Match) -> dict[str, Any]:
         cycles = [match.cycles(index) for index in range(len(self.results))]
-        longest = [(row, index) for index in range(len(cycles)) if (row := match.longest(index))]
-        row, index = max(longest, key=lambda one: one[0]["exclusive"])
-        name = self._named[index].of(match.rows[index], row)
+        name = self._name(match)
         return self._figures(name, match.operations, cycles) | self._parts(match)
+
+    def _name(self, match: Match) -> str:
+        """What the longest kernel is called, in words that every result which has a part of this row understands."""
+        there = [index for index, rows in enumerate(match.rows) if rows]
+        longest = [(row, index) for index in there if (row := match.longest(index))]
+        longest.sort(key=lambda one: -one[0]["exclusive"])
+        names = [self._named[index].of(match.rows[index], row) for row, index in longest]
+        names += [str(row["name"]) for row, _ in longest] + match.operations
+        return next((name for name in names if all(self._named[at].knows(name) for at in there)), names[0])
 
     @cached_property
     def _named(self) -> list[Names]:

@@ -91,6 +91,21 @@ class Names:
                         found[index] = told
         return found
 
+    def knows(self, name: str) -> bool:
+        """Whether a name asks for something of the result.
+
+        Args:
+            name: as of `own` or `of`, of this result or another one.
+
+        Returns:
+            Whether it is a kernel's or an operation's, or one that `own` has.
+        """
+        return name in self._groups or name in self._all
+
+    @cached_property
+    def _all(self) -> set[str]:
+        return {*self.own, *(one for row in self.rows for one in row["operation"])}
+
     @cached_property
     def _places(self) -> dict[int, int]:
         return {id(row): index for index, row in enumerate(self.rows)}

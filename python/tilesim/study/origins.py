@@ -31,22 +31,27 @@ class Chosen:
 
 
 def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
-    """Kernels whose names have anything but a "." or "/" where the pattern has "*", anything where it has "…"."""
+    """Kernels whose names have a number where the pattern has "*", or anything but a "." or "/"; anything for "…"."""
     if "*" not in asked.removesuffix(".*") and "…" not in asked:
         return []
-    form = re.compile(re.escape(asked).replace(r"\*", "[^./]*").replace("…", ".*"))
-    return [
-        row for row, own in zip(names.rows, names.own, strict=True) if form.fullmatch(row["name"]) or form.fullmatch(own)
-    ]
+    found: list[dict[str, Any]] = []
+    for part in ("[0-9]+", "[^./]*"):
+        form = re.compile(re.escape(asked).replace(r"\*", part).replace("…", ".*"))
+        for row, own in zip(names.rows, names.own, strict=True):
+            if form.fullmatch(own) or form.fullmatch(row["name"]):
+                found.append(row)
+        if found:
+            break
+    return found
 
 
 def _of_layer(data: Mapping[str, Any], names: Names, sources: set[str], asked: str) -> Chosen | None:
     """The kernels of an operation of one layer, where the program has the layer once."""
-    if asked not in sources and not any(one.startswith(asked + ".") for one in sources):
-        return None
-    rest = asked
-    while "." in rest:
-        rest = rest.partition(".")[2]
+    parts = asked.split(".")
+    for cut in range(1, len(parts)):
+        layer, rest = ".".join(parts[:cut]) + ".", ".".join(parts[cut:])
+        if not any(one.startswith(layer) for one in sources):
+            break
         if any(row["name"] == rest or rest in row["operation"] for row in names.rows):
             found = chosen(data, rest)
             runs = max(row["count"] for row in found.rows)

@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
+from .. import _core
 from ..analytic.estimate import Estimate
 from ..analytic.schemes import scheme
 from ..base.checked import checked, checked_class
 from ..base.files import writing
 from ..base.table import Table
+from ..graph import Graph
 from ..program.mixed import MixedProgram
 from ..results.advice import change_text
 from ..results.names import Names
@@ -64,8 +66,8 @@ class Why:
             intervals: simulate once more with intervals where the result has none.
         """
         self.result, self.name = result, name
-        found = chosen(result.data, name)
         again = result._again if isinstance(result._again, Again) else None
+        found = _chosen(result, name, again)
         self._again = again
         self._rates = Rates(result.data)
         self._facts = Facts.of(result.data, found.rows)
@@ -316,6 +318,31 @@ class Why:
     def _shown(self) -> dict[str, Any]:
         known = "alternatives" in vars(self) or self.result.data["tile_operations"] <= RECORDED
         return self.data if known else self.answer
+
+
+def _chosen(result: Result, name: str, again: Again | None) -> Chosen:
+    """The kernels that a name means; of an operation in a loop or branch those of the loop."""
+    try:
+        return chosen(result.data, name)
+    except _core.UserError:
+        graph = again.program.workload if again is not None else None
+        if graph is None:
+            raise
+        inner = {name.strip()}
+        for function in reversed(graph.functions):  # bodies come before what runs them
+            for row in graph.operations(function):
+                if row["kind"] != "call" and any(_within(graph, body, inner) for body in row["functions"]):
+                    found = chosen(result.data, row["name"])
+                    return Chosen(found.rows, f"it is a part of the loop or branch '{row['name']}': the answer is its")
+        raise
+
+
+def _within(graph: Graph, function: str, names: set[str]) -> bool:
+    """Whether a function, or one that it runs, has an operation of one of these names."""
+    return any(
+        row["name"] in names or any(_within(graph, body, names) for body in row["functions"])
+        for row in graph.operations(function)
+    )
 
 
 def _gain(before: int, after: int) -> float:
