@@ -19,6 +19,7 @@ from ..machine.machine import Machine
 from ..machine.target import load as load_target
 from ..results.result import Advice, Result, Table
 from .cache import pressure
+from .counted_once import counted_once, products_per_second
 from .gpu.compiled import count, price_kernels
 from .gpu.kernels import Kernel
 from .operations import Cost, Costs, flat_operations, rows_of
@@ -241,6 +242,8 @@ def estimate(
     if compiler is None:
         found, notes = Costs(target, scheme, engine, opened).price(graph.core)
         rows = rows_of(found)
+        if scheme is None and (said := counted_once(graph, target, rows, products_per_second(target))):
+            notes, found = [*notes, *said], _core.Costs([tuple(cost.__dict__.values()) for cost in rows])
     else:
         counted = count(graph, compiler)
         priced = price_kernels(counted, target, scheme=scheme, engine=engine, profile=opened)
@@ -295,8 +298,7 @@ class Roofline:
         self.device = device
         self.name = graph.core.name
         flops = graph.core.flops()
-        native = [rate for rate in device.matrix.values() if rate.how == "native"]
-        rate = max((item.flops_per_second for item in native or device.matrix.values()), default=0.0)
+        rate = products_per_second(device)
         self.compute_seconds = flops["matrix"] / rate if rate else 0.0
         self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
         self.operations = [op for op in _of_data(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
