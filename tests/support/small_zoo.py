@@ -12,7 +12,7 @@ import tilesim as ts
 import tilesim.models
 
 SIZES = {"context": 32, "sequence": 32, "image": 64}
-FIXED = {"clip-vit-b-32": {"sequence": 77}, "dlrm": {"batch": 64}, "stable-diffusion-1.5-unet": {"batch": 1}}
+FIXED = {"vgg16": {"image": 224}, "clip-vit-b-32": {"sequence": 77}, "dlrm": {"batch": 64}, "stable-diffusion-1.5-unet": {"batch": 1}}
 
 
 def _configurations() -> list[tuple[Any, str, Any]]:
@@ -34,6 +34,9 @@ def small(name: str, patch: Any) -> ts.Graph:
     Args:
         name: of the zoo.
         patch: pytest's monkeypatch.
+
+    Returns:
+        Its graph.
     """
     for module, label, value in _configurations():
         patch.setattr(module, label, dataclasses.replace(value, layers=getattr(value, "dense_layers", 0) + 1))
