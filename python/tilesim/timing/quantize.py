@@ -209,4 +209,4 @@ def _said(quantizer: Quantizer, calibrate: Any) -> str:
     return text
 
 
-ASKED["quantize"] = quantize
+ASKED["quantize"] = ASKED["cast"] = quantize
