@@ -15,7 +15,7 @@ from ..base.files import writing
 from ..base.folding import fold
 from ..base.table import Table
 from .headlines import headline, letters, tolerance_of
-from .matching import Match, matches, operations_of, same_names
+from .matching import Match, joined, matches, operations_of, same_names
 from .names import Names
 from .result import Result
 
@@ -162,7 +162,7 @@ class Comparison:
             Rows with operation (its longest kernel), operations (all of them), a, b, ... (cycles or seconds: `unit`),
             difference (b less a) and share (of the difference of the totals: they add up to 1; nan where the totals
             are equal), `difference_b`, `share_b`, `difference_c`, ... for three results and more, bound_a, bound_b, ...
-            (of the longest kernel) and kernels (how many in each result). What no operation is known for has a row of
+            (of the longest kernel), kernels (how many in each result) and joined (why several kernels are one row). What no operation is known for has a row of
             its own, so that the columns add up to the totals.
         """
         return Table([dict(row) for row in self._rows])
@@ -212,7 +212,8 @@ class Comparison:
         for index, letter in enumerate(self.letters):
             longest = match.longest(index) if match else None
             row[f"bound_{letter}"] = str(longest["bound"]) if longest else ""
-        return row | {"kernels": [len(one) for one in match.rows] if match else [0] * len(self.results)}
+        row["kernels"] = [len(one) for one in match.rows] if match else [0] * len(self.results)
+        return row | {"joined": joined(match, self.letters) if match else ""}
 
     def folded(self) -> list[dict[str, Any]]:
         """`operations` with repeated layers as one row, the largest difference first.
