@@ -152,6 +152,7 @@ def compile(
         near = nearest(zero_tiles, ["off", "skip", "test"]) if isinstance(zero_tiles, str) else ""
         what = "unknown treatment of tiles of zeros"
         raise user_error(what, place="zero_tiles", value=shown(zero_tiles), allowed="off, skip, test", suggestion=near)
+    given = graph
     check_formats(graph)
     graph = with_own_weights(graph, target)
     if zero_tiles != "off":
@@ -172,6 +173,7 @@ def compile(
         known = checked_trips(graph, trips)
         program = compile(counted(graph, known), machine, capacity=capacity, **options)
         program.ended_by_data(graph, known, {**options, "trips": known})
+        program.given = given
         return program
 
     def for_another(other: Machine) -> Program:
@@ -180,7 +182,7 @@ def compile(
     try:
         if not place:
             program = _compiled(graph, machine, target, options, stays)
-            program.sort = sort or ""
+            program.sort, program.given = sort or "", given
             if capacity == "error":
                 check_capacity(program, target)
             return program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
@@ -47,6 +48,9 @@ def source_of(name: str, known: set[str]) -> str:
     return start or name
 
 
+_NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
+
+
 class Names:
     """The names of a result's kernels, and which of its kernels each name asks for."""
 
@@ -68,11 +72,14 @@ class Names:
         """The kernels of a name.
 
         Args:
-            name: of a kernel, or of an operation that kernels are made of.
+            name: of a kernel, or of an operation that kernels are made of; with the number of one of them in brackets.
 
         Returns:
             Their rows in the order of the program; none for a name that neither has.
         """
+        if name not in self._groups and (found := _NUMBERED.fullmatch(name)):
+            rows, number = self._groups.get(found[1], []), int(found[2])
+            return [self.rows[rows[number - 1]]] if 1 <= number <= len(rows) else []
         return [self.rows[index] for index in self._groups.get(name, [])]
 
     @cached_property
@@ -100,7 +107,7 @@ class Names:
         Returns:
             Whether it is a kernel's or an operation's, or one that `own` has.
         """
-        return name in self._groups or name in self._all
+        return bool(self.asked(name)) or name in self._all
 
     @cached_property
     def _all(self) -> set[str]:

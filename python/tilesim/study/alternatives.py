@@ -108,7 +108,7 @@ def _narrower(result: Result, again: Again) -> Iterator[Advice]:
     """
     quantize, to_half = ASKED.get("quantize"), ASKED.get("cast")
     rates = again.target.get("core.array.rates")
-    graph = again.program.workload
+    graph = again.workload
     if to_half is not None and graph is not None and multiplied_floats(graph) & {"f32", "f64"}:
         cast: list[tuple[int, str, Result]] = []
         for dtype in CASTS:
@@ -127,7 +127,7 @@ def _narrower(result: Result, again: Again) -> Iterator[Advice]:
 def _quantized(again: Again, quantize: Any, scheme: str) -> Result | None:
     """The graph in other numbers; none where there is nothing to quantize, or the machine cannot run it."""
     try:
-        return again.otherwise(quantize(again.program.workload, scheme))
+        return again.otherwise(quantize(again.workload, scheme))
     except (_core.UserError, _core.Unsupported):
         return None
 
@@ -198,6 +198,7 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         every = kernels(graph, target, fuse=fuse, mapping=rule, contexts=contexts)
     except _core.Unsupported:  # the host runs it
         return {}
+    every = [one for one in every if one.operation not in _skipping(program)]
     if str(mapping).endswith(".json"):
         given = MappingTable.load(mapping).nests_for(graph, target, fuse)
     elif rule != "profile":  # the others stay as the rule maps them: where there are nests, "profile" maps the rest
@@ -215,6 +216,12 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         if cycles[best] < cycles[0]:
             found[kernel.operation] = nests[best]
     return {"mapping": {**found, **{name: nest for name, nest in given.items() if name not in found}}} if found else {}
+
+
+def _skipping(program: Any) -> set[str]:
+    """Products that skip tiles of zeros: with a mapping that is given they would not."""
+    sign = ": tiles of zeros"
+    return {note.split(sign)[0] for note in program.notes if sign in note and "neither loaded nor" in note}
 
 
 ASKED["advice"] = advice

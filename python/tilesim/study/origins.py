@@ -19,7 +19,7 @@ MOST = 5000
 
 _FOLDED = re.compile(r"( ×[\d,]+| \([\d,]+( ×)?\))$")
 """What tables put behind the name of repeated layers."""
-_NUMBERED = re.compile(r"(.+)\[(\d+)\]")
+_NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 
 @dataclass
@@ -75,7 +75,12 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | Non
         raise user_error(what, place="why", value=shown(asked), allowed=f"1 to {len(rows)}", suggestion=f"{name}[{len(rows)}]")
     if len(rows) == 1:
         return Chosen(rows)
-    return Chosen([rows[number - 1]], f"it is kernel {number} of the {len(rows)} of '{name}'")
+    row = rows[number - 1]
+    note = f"it is kernel {number} of the {len(rows)} of '{name}'"
+    if (same := sum(one["name"] == row["name"] for one in names.rows)) > 1:
+        note += f"; {same} kernels have this very name, and counters and intervals are kept by name: the cycles are its own"
+        note += ", the shares are those of all of them"
+    return Chosen([row], note)
 
 
 def chosen(data: Mapping[str, Any], name: str) -> Chosen:
@@ -115,7 +120,10 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
 def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
     """The kernels that a name means; none where it means nothing."""
     rows = names.rows
-    if of_kernel := names.asked(asked):
+    of_kernel = names.asked(asked)
+    if len(of_kernel) == 1 and asked.endswith("]") and of_kernel[0]["name"] != asked:
+        return _numbered(data, names, asked)
+    if of_kernel:
         return Chosen(of_kernel, "" if len(of_kernel) == 1 else f"{len(of_kernel)} kernels are made of it")
     known = known_names(data)
     inside = [row for row in rows if any(one == asked or source_of(one, known) == asked for one in row["operation"])]
