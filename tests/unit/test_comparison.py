@@ -21,7 +21,7 @@ from tilesim.base import figures
 from tilesim.cli.main import app
 from tilesim.results.comparison import Comparison
 from tilesim.results.headlines import letters, tolerance_of
-from tilesim.results.matching import matches, same_names
+from tilesim.results.matching import joined, matches, same_names
 
 
 @pytest.fixture(scope="module")
@@ -428,3 +428,27 @@ def test_parts_of_a_whole() -> None:
     assert figures.part_of(1.2e-3, 3.41e-3, "s") == "1.20 of 3.41 ms"
     assert figures.amount_of(1_620_000, "cycles") == "1.62 million cycles"
     assert figures.amount_of(7, "cycles") == "7 cycles"
+
+
+def test_operations_of_one_name_in_functions_with_other_runs_are_apart() -> None:
+    """ "add" of the entry and "add" of a layer are two operations: what fuses the one does not join the other."""
+
+    def row(name: str, operations: list[str], count: int, cycles: int) -> dict[str, Any]:
+        return {"name": name, "operation": operations, "count": count, "exclusive": cycles}
+
+    first = [row("norm", ["add", "norm"], 1, 5), row("dense", ["dense", "add"], 12, 70)]
+    other = [row("add", ["add"], 1, 2), row("norm", ["norm"], 1, 4), row("dense", ["dense", "add"], 12, 60)]
+    found = matches([first, other])
+    assert [[match.cycles(0), match.cycles(1)] for match in found] == [[5, 6], [70, 60]]
+    assert "norm of a is in 2 kernels of b: add, norm" in joined(found[0], "ab") and not joined(found[1], "ab")
+    alone = matches([first[1:], other[2:]])
+    assert len(alone) == 1
+
+
+def test_a_row_of_several_kernels_says_why() -> None:
+    results = [ts.run("gpt2", machine="tpu-v3", **more) for more in ({}, {"lowering": "best"})]
+    for row in ts.compare(*results).operations().rows:
+        assert bool(row["joined"]) == (max(row["kernels"]) > 1)
+    apart = [ts.run("bert-base", machine="tpu-v3", fuse=how) for how in ("all", "none")]
+    rows = ts.compare(*apart).operations().rows
+    assert not any({"attention.output.dense", "output.dense"} <= set(row["operations"]) for row in rows)
