@@ -12,7 +12,12 @@ import tilesim as ts
 import tilesim.models
 
 SIZES = {"context": 32, "sequence": 32, "image": 64}
-FIXED = {"vgg16": {"image": 224}, "clip-vit-b-32": {"sequence": 77}, "dlrm": {"batch": 64}, "stable-diffusion-1.5-unet": {"batch": 1}}
+FIXED = {
+    "vgg16": {"image": 224},
+    "clip-vit-b-32": {"sequence": 77},
+    "dlrm": {"batch": 64},
+    "stable-diffusion-1.5-unet": {"batch": 1},
+}
 
 
 def _configurations() -> list[tuple[Any, str, Any]]:

@@ -22,7 +22,7 @@ from .cache import pressure
 from .counted_once import counted_once, products_per_second
 from .gpu.compiled import count, price_kernels
 from .gpu.kernels import Kernel
-from .operations import Cost, Costs, flat_operations, rows_of
+from .operations import Cost, Costs, flat_operations, of_data, rows_of
 from .profile import Profile, engine_named
 
 __all__ = ["Estimate", "Roofline", "device_of", "estimate", "roofline"]
@@ -274,16 +274,6 @@ def estimate(
     return Estimate(data, rows, redo, launched)
 
 
-def _of_data(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Operations that a run computes: what constants alone decide is known before."""
-    fixed: set[str] = set()
-    for op in operations:
-        if all(x["name"] in fixed for x in op["operands"]) and not op["functions"] and op["kind"] != "input":
-            fixed.update(x["name"] for x in op["results"] if x)
-        else:
-            yield op
-
-
 @checked_class()
 class Roofline:
     """A bound that no run undercuts, and where each operation lies below it."""
@@ -301,7 +291,7 @@ class Roofline:
         rate = products_per_second(device)
         self.compute_seconds = flops["matrix"] / rate if rate else 0.0
         self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
-        self.operations = [op for op in _of_data(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
+        self.operations = [op for op in of_data(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
 
     @property
     def seconds(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme
 
-__all__ = ["Cost", "Costs", "flat_operations", "inlined", "rows_of"]
+__all__ = ["Cost", "Costs", "flat_operations", "inlined", "of_data", "rows_of"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: operands are narrow already
@@ -219,3 +219,20 @@ def flat_operations(graph: Graph) -> list[dict[str, Any]]:
         One dict per operation: kind, operands, results, attributes, flops, bytes.
     """
     return list(inlined(graph).operations())
+
+
+def of_data(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Operations that a run computes: what constants alone decide is known before.
+
+    Args:
+        operations: as of `flat_operations`.
+
+    Yields:
+        Those of them that read what is no constant.
+    """
+    fixed: set[str] = set()
+    for op in operations:
+        if all(x["name"] in fixed for x in op["operands"]) and not op["functions"] and op["kind"] != "input":
+            fixed.update(x["name"] for x in op["results"] if x)
+        else:
+            yield op

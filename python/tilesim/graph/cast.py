@@ -97,9 +97,9 @@ class Cast(Rewriter):
         exact = "precision" in attributes
         if row["kind"] in _WIDE or exact:
             return self._wide(function, row, operands)
-        if row["kind"] == "convert" and operands[0] is not None:
-            if operands[0].dtype == self._to(attributes["dtype"]):
-                return [operands[0]]
+        x = operands[0] if row["kind"] == "convert" else None
+        if x is not None and x.dtype == self._to(attributes["dtype"]):
+            return [x]
         if attributes.get("dtype") in self.cast:
             row = {**row, "attributes": {**attributes, "dtype": self.dtype}}
         return self.plain(function, row, operands)
@@ -138,6 +138,7 @@ class Cast(Rewriter):
             more = f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else ""
             text += f"; as before: {', '.join(self.kept[:3])}{more}"
         if self.saturated:
-            text += f"; {self.saturated:,} elements of weights were beyond {self.dtype}'s largest number, and are it now"
+            text += (
+                f"; {self.saturated:,} elements of weights were beyond {self.dtype}'s largest number, and are it now"
+            )
         return text
-

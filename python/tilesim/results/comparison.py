@@ -162,7 +162,8 @@ class Comparison:
             Rows with operation (its longest kernel), operations (all of them), a, b, ... (cycles or seconds: `unit`),
             difference (b less a) and share (of the difference of the totals: they add up to 1; nan where the totals
             are equal), `difference_b`, `share_b`, `difference_c`, ... for three results and more, bound_a, bound_b, ...
-            (of the longest kernel), kernels (how many in each result) and joined (why several kernels are one row). What no operation is known for has a row of
+            (of the longest kernel), kernels (how many in each result) and joined (why several kernels are one row).
+            What no operation is known for has a row of
             its own, so that the columns add up to the totals.
         """
         return Table([dict(row) for row in self._rows])

@@ -127,9 +127,7 @@ def _in_several_functions(results: Sequence[Rows], common: Sequence[dict[str, st
             for name in operations_of(row):
                 counts[-1].setdefault(alias.get(name, name), set()).add(int(row["count"]))
     return {
-        name
-        for name, own in counts[0].items()
-        if len(own) > 1 and all(other.get(name) == own for other in counts[1:])
+        name for name, own in counts[0].items() if len(own) > 1 and all(other.get(name) == own for other in counts[1:])
     }
 
 

@@ -200,7 +200,7 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         return {}
     every = [one for one in every if one.operation not in _skipping(program)]
     if str(mapping).endswith(".json"):
-        given = MappingTable.load(mapping).nests_for(graph, target, fuse)
+        given = MappingTable.load(str(mapping)).nests_for(graph, target, fuse)
     elif rule != "profile":  # the others stay as the rule maps them: where there are nests, "profile" maps the rest
         named = Counter(one.operation for one in every)
         given = {one.operation: dict(one.nest) for one in every if named[one.operation] == 1}
@@ -215,7 +215,8 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         best = min(range(len(nests)), key=lambda at: cycles[at])
         if cycles[best] < cycles[0]:
             found[kernel.operation] = nests[best]
-    return {"mapping": {**found, **{name: nest for name, nest in given.items() if name not in found}}} if found else {}
+    others = {name: nest for name, nest in given.items() if name not in found}
+    return {"mapping": {**found, **others}} if found else {}
 
 
 def _skipping(program: Any) -> set[str]:
@@ -227,7 +228,7 @@ def _skipping(program: Any) -> set[str]:
 ASKED["advice"] = advice
 
 _ALONE = ("cores", "contexts", "layout")
-"""Options of the run that a kernel alone is compiled with, too; those that choose what stays between kernels are not."""
+"""Options of the run that a kernel alone is compiled with, too; not those that choose what stays between kernels."""
 
 
 def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:

@@ -72,13 +72,17 @@ def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | Non
         return None  # of the whole text
     if not 1 <= number <= len(rows):
         what = "the operation has fewer kernels" if number else "kernels are counted from 1"
-        raise user_error(what, place="why", value=shown(asked), allowed=f"1 to {len(rows)}", suggestion=f"{name}[{len(rows)}]")
+        raise user_error(
+            what, place="why", value=shown(asked), allowed=f"1 to {len(rows)}", suggestion=f"{name}[{len(rows)}]"
+        )
     if len(rows) == 1:
         return Chosen(rows)
     row = rows[number - 1]
     note = f"it is kernel {number} of the {len(rows)} of '{name}'"
     if (same := sum(one["name"] == row["name"] for one in names.rows)) > 1:
-        note += f"; {same} kernels have this very name, and counters and intervals are kept by name: the cycles are its own"
+        note += (
+            f"; {same} kernels have this very name, and counters and intervals are kept by name: the cycles are its own"
+        )
         note += ", the shares are those of all of them"
     return Chosen([row], note)
 

@@ -49,7 +49,9 @@ def _blocks(one: Cycles, other: Cycles) -> list[tuple[Cycles, slice]]:
     rank = np.empty(len(other), np.int64)
     rank[other] = np.arange(len(other))
     ends = np.flatnonzero(np.maximum.accumulate(rank[one]) == np.arange(len(one))) + 1
-    return [(one[start:end], slice(start, end)) for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)]
+    return [
+        (one[start:end], slice(start, end)) for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
+    ]
 
 
 def _by_label(block: Cycles, runs: Cycles) -> Cycles:

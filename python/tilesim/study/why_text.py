@@ -28,7 +28,14 @@ def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
         Lines that fit.
     """
     terms = [*_terms(data["terms"], width), "", *_wrapped(data["attribution"], width)]
-    lines = [*_head(data, width), *_parts(data["parts"], width), "", *terms, "", *_wrapped(_roofline(data["roofline"]), width)]
+    lines = [
+        *_head(data, width),
+        *_parts(data["parts"], width),
+        "",
+        *terms,
+        "",
+        *_wrapped(_roofline(data["roofline"]), width),
+    ]
     if data["tiles"]:
         lines += ["", "Tiles:"]
         for tiles in data["tiles"][:6]:

@@ -45,8 +45,8 @@ def quantized_estimate(graph: Graph, device: Device, quantize: str | None, **opt
         options: of `estimate`.
 
     Returns:
-        The estimate; quantized products are of the scheme that the device's kernels have for it, a graph cast to 16 bits
-        is that graph.
+        The estimate; quantized products are of the scheme that the device's kernels have for it, a graph cast to 16
+        bits is that graph.
 
     Raises:
         UserError: for an unknown quantization; as `estimate`.

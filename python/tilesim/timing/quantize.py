@@ -91,9 +91,9 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     in f8e4m3fn; attention stays. "w4a16": weights in i4, in groups of 128 of the axis that is summed over with a scale
     each, activations in 16 bits. Products of experts that rows choose keep wide activations in fp8. What
     is between products (norms, softmax, activations, sums) keeps the graph's dtypes; a weight that something else reads
-    too, other than an embedding tied to the head, stays wide. "bf16", "f16": no products of narrow numbers, but the whole
-    graph in floats of 16 bits: weights, inputs, arithmetic and outputs, wherever they have the dtype that products
-    multiply; what asks for exact products stays as it is, and integers do.
+    too, other than an embedding tied to the head, stays wide. "bf16", "f16": no products of narrow numbers, but the
+    whole graph in floats of 16 bits: weights, inputs, arithmetic and outputs, wherever they have the dtype that
+    products multiply; what asks for exact products stays as it is, and integers do.
 
     Args:
         graph: stays as it is; or what names one.
@@ -104,7 +104,8 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
             scales of w4a16 follow from the weights: it needs none, and neither do bf16 and f16.
 
     Returns:
-        The quantized graph; `assumptions` says what changed, with the inputs that have another dtype now. Random weights stay recipes, and so do their codes.
+        The quantized graph; `assumptions` says what changed, with the inputs that have another dtype now. Random
+        weights stay recipes, and so do their codes.
 
     Raises:
         UserError: for an unknown dtype, a graph without products of floats, or inputs that do not fit.

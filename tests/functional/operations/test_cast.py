@@ -24,7 +24,9 @@ def two_layers() -> tuple[ts.Graph, dict[str, np.ndarray]]:
     }
     b = ts.GraphBuilder("two")
     x = b.input("x", (24, 40))
-    y = b.apply("tanh", b.matmul(x, b.weight("up", data=data["up"]), name="first") + b.weight("shift", data=data["shift"]))
+    y = b.apply(
+        "tanh", b.matmul(x, b.weight("up", data=data["up"]), name="first") + b.weight("shift", data=data["shift"])
+    )
     b.output(b.matmul(y, b.weight("down", data=data["down"]), name="second"), "y")
     return b.build(), data
 
