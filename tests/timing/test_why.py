@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import tilesim as ts
+from support.small_zoo import small as small_network
 from tilesim.study.spans import Spans
 from tilesim.study.why_text import lines_of
 
@@ -76,17 +77,41 @@ def test_shares_add_up_on_every_preset(machine: str, memory: str) -> None:
     assert done >= 2
 
 
+LACKING = {("stable-diffusion-1.5-unet", "edge-8")}
+"""Whose products the machine cannot multiply."""
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("machine", ["tpu-v3", "mesh-16", "edge-8", "chiplet-2"])
 @pytest.mark.parametrize("network", ts.models.names())
-def test_shares_add_up_over_the_zoo(network: str, machine: str) -> None:
-    try:
-        program = ts.compile(network, machine)
-    except ts.UserError as error:
-        pytest.skip(str(error))
-    if program.operations > 2_000_000:
-        pytest.skip("minutes")
-    check(ts.simulate(program))
+def test_shares_add_up_over_the_zoo(network: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every sort of kernel of every network: one layer of those that are repeated, short inputs, mappings by a rule."""
+    graph = small_network(network, monkeypatch)
+    if (network, machine) in LACKING:
+        with pytest.raises(ts.Unsupported):
+            ts.compile(graph, machine)
+        return
+    mapping = "profile" if machine == "tpu-v3" else "heuristic"
+    result = ts.simulate(ts.compile(graph, machine, mapping=mapping))
+    check(result)
+    print(f"{network} on {machine}: {len(result.data['operations'])} kernels")
+
+
+def test_runs_that_overlap_are_ordered_where_they_overlap() -> None:
+    """In one place the order of starts is the program's, in another that of finishes."""
+    data = {
+        "cycles": 60,
+        "labels": ["early", "late", "first", "second"],
+        "units": [],
+        "intervals": [[0, 0, 0, 10], [1, 1, 5, 8], [0, 2, 30, 40], [1, 3, 28, 60]],
+        "operations": [
+            {"name": name, "count": 1, "exclusive": cycles}
+            for name, cycles in (("late", 8), ("early", 2), ("second", 50), ("first", 0))
+        ],
+    }
+    spans = Spans(data)
+    assert spans.of(["late"]).tolist() == [[0, 8]] and spans.of(["early"]).tolist() == [[8, 10]]
+    assert spans.of(["second"]).tolist() == [[10, 60]] and not len(spans.of(["first"]))
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import random
 import re
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ import tilesim as ts
 from support.compared_results import Tags, by_hand, row
 from tilesim.results.comparison import Comparison
 from tilesim.results.headlines import letters
-from tilesim.results.matching import matches, same_names
+from tilesim.results.matching import joined, matches, same_names
 
 
 @pytest.fixture(scope="module")
@@ -296,3 +297,27 @@ def test_refused() -> None:
 def test_letters_go_on() -> None:
     first = [letter for letter, _ in zip(letters(), range(30), strict=False)]
     assert first[:2] == ["a", "b"] and first[25:28] == ["z", "aa", "ab"]
+
+
+def test_operations_of_one_name_in_functions_with_other_runs_are_apart() -> None:
+    """ "add" of the entry and "add" of a layer are two operations: what fuses the one does not join the other."""
+
+    def one(name: str, operations: list[str], count: int, cycles: int) -> dict[str, Any]:
+        return {"name": name, "operation": operations, "count": count, "exclusive": cycles}
+
+    first = [one("norm", ["add", "norm"], 1, 5), one("dense", ["dense", "add"], 12, 70)]
+    other = [one("add", ["add"], 1, 2), one("norm", ["norm"], 1, 4), one("dense", ["dense", "add"], 12, 60)]
+    found = matches([first, other])
+    assert [[match.cycles(0), match.cycles(1)] for match in found] == [[5, 6], [70, 60]]
+    assert "norm of a is in 2 kernels of b: add, norm" in joined(found[0], "ab") and not joined(found[1], "ab")
+    alone = matches([first[1:], other[2:]])
+    assert len(alone) == 1
+
+
+def test_a_row_of_several_kernels_says_why() -> None:
+    results = [ts.run("gpt2", machine="tpu-v3", **more) for more in ({}, {"lowering": "best"})]
+    for found in ts.compare(*results).operations().rows:
+        assert bool(found["joined"]) == (max(found["kernels"]) > 1)
+    apart = [ts.run("bert-base", machine="tpu-v3", fuse=how) for how in ("all", "none")]
+    rows = ts.compare(*apart).operations().rows
+    assert not any({"attention.output.dense", "output.dense"} <= set(each["operations"]) for each in rows)

@@ -18,6 +18,7 @@ from ..machine.machine import Machine
 from ..machine.target import load as load_target
 from ..results.result import Advice, Result, Table
 from .cache import pressure
+from .counted_once import counted_once, products_per_second
 from .gpu.compiled import count, price_kernels
 from .gpu.kernels import Kernel
 from .operations import Cost, Costs, rows_of
@@ -240,6 +241,8 @@ def estimate(
     if compiler is None:
         found, notes = Costs(target, scheme, engine, opened).price(graph.core)
         rows = rows_of(found)
+        if scheme is None and (said := counted_once(graph, target, rows, products_per_second(target))):
+            notes, found = [*notes, *said], _core.Costs([tuple(cost.__dict__.values()) for cost in rows])
     else:
         counted = count(graph, compiler)
         priced = price_kernels(counted, target, scheme=scheme, engine=engine, profile=opened)

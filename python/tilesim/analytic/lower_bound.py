@@ -20,8 +20,9 @@ from ..mapping.sparse_products import with_sparse_products
 from ..program.data_roles import attention_data
 from ..results.bounds import Bound
 from ..results.result import Table
+from .counted_once import products_per_second
 from .estimate import DeviceLike, device_of
-from .operations import flat_operations
+from .operations import flat_operations, of_data
 
 __all__ = ["Roofline", "bound_knowing", "lower_bound", "roofline"]
 
@@ -119,11 +120,10 @@ class Roofline:
         self.device = device
         self.name = graph.core.name
         flops = graph.core.flops()
-        native = [rate for rate in device.matrix.values() if rate.how == "native"]
-        rate = max((item.flops_per_second for item in native or device.matrix.values()), default=0.0)
+        rate = products_per_second(device)
         self.compute_seconds = flops["matrix"] / rate if rate else 0.0
         self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
-        self.operations = [op for op in flat_operations(graph) if sum(op["flops"].values()) > 0 and op["bytes"] > 0]
+        self.operations = [op for op in of_data(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
 
     @property
     def seconds(self) -> float:

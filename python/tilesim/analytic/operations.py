@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +14,10 @@ from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme
 
-__all__ = ["Cost", "Costs", "flat_operations", "inlined", "rows_of"]
+__all__ = ["Cost", "Costs", "flat_operations", "inlined", "of_data", "rows_of"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
+SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: operands are narrow already
 FLOATS = ("fp64", "fp32", "tf32", "fp16", "bf16")  # schemes that quantize nothing
 
 
@@ -120,7 +121,16 @@ class Costs:
                 how = self._scheme_of(dtype, self.scheme, notes) if weights else self._unquantized(dtype, notes)
                 self._give_product(form, dtype, how)
         except Unsupported as error:
-            self.model.give_lacking(form, dtype, str(error))
+            self.model.give_lacking(form, dtype, f"{error}{self._remedy(dtype)}")
+
+    def _remedy(self, dtype: str) -> str:
+        """What a graph with products of a dtype that the device or the closed forms lack can be given instead."""
+        rates = self.device.matrix.items()
+        known = [name for name, rate in rates if rate.flops_per_second > 0 and name in SCHEME_OF_DTYPE]
+        if not known:
+            return ""
+        wide = ", or scheme='int4_g128' (weights alone) on a graph of 16 bits" if dtype in ("i4", "u4") else ""
+        return f". {self.device.name} multiplies {', '.join(known)}: take the graph in one of them{wide}"
 
     def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
         found = gemm.estimator(self.device, how, engine=self.engine, profile=self.profile)
@@ -146,6 +156,9 @@ class Costs:
         if name is None:
             raise Unsupported(f"no scheme multiplies {dtype}; allowed: {', '.join(SCHEME_OF_DTYPE)}")
         how = scheme(name, self.device)
+        if wanted is None and how.cast_bytes > 0:
+            notes.add(f"products of {dtype}: operands are stored so, nothing is cast; results are counted in 16 bits")
+            return replace(how, cast_bytes=0.0)
         if self.device.kind == "tpu" and how.name == "fp32":
             notes.add("f32 products round their operands to bf16 once, the default precision of this device")
             return replace(how, arithmetic="bf16")
@@ -206,3 +219,20 @@ def flat_operations(graph: Graph) -> list[dict[str, Any]]:
         One dict per operation: kind, operands, results, attributes, flops, bytes.
     """
     return list(inlined(graph).operations())
+
+
+def of_data(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Operations that a run computes: what constants alone decide is known before.
+
+    Args:
+        operations: as of `flat_operations`.
+
+    Yields:
+        Those of them that read what is no constant.
+    """
+    fixed: set[str] = set()
+    for op in operations:
+        if all(x["name"] in fixed for x in op["operands"]) and not op["functions"] and op["kind"] != "input":
+            fixed.update(x["name"] for x in op["results"] if x)
+        else:
+            yield op

@@ -76,7 +76,7 @@ def compare_command(
     lowering: Annotated[list[str] | None, typer.Option(help="native, best; several are compared.")] = None,
     dtype: Annotated[list[str] | None, typer.Option(help="Of a network or product; several are compared.")] = None,
     quantize_: Annotated[
-        list[str] | None, typer.Option("--quantize", help="none, i8, fp8, w4a16; several are compared.")
+        list[str] | None, typer.Option("--quantize", help="none, i8, fp8, w4a16, bf16, f16; several are compared.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,

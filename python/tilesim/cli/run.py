@@ -154,7 +154,7 @@ def run(
         str | None,
         typer.Option(
             "--quantize",
-            help="Products in i8, fp8 or w4a16; scales are 1, or calibrated with --accuracy.",
+            help="Products in i8, fp8 or w4a16 (scales are 1, or calibrated with --accuracy); or all in bf16, f16.",
             rich_help_panel=WORKLOAD,
         ),
     ] = None,

@@ -147,6 +147,7 @@ def compile(
         options["layout"] = layout
     if collectives == "untimed":
         graph = alone(graph)
+    given = graph
     graph = _as_multiplied(graph, target, zero_tiles, integer_products, sparse=(contexts or 1) == 1)
     if zero_tiles != "off":
         options["zero_tiles"] = zero_tiles
@@ -160,6 +161,7 @@ def compile(
         known = checked_trips(graph, trips)
         program = compile(counted(graph, known), machine, capacity=capacity, **options)
         program.ended_by_data(graph, known, {**options, "trips": known})
+        program.given = given
         return program
 
     def for_another(other: Machine) -> Program:
@@ -168,7 +170,7 @@ def compile(
     try:
         if not place:
             program = _compiled(graph, machine, target, options, stays)
-            program.sort = sort or ""
+            program.sort, program.given = sort or "", given
             if capacity == "error":
                 check_capacity(program, target)
             return program

@@ -60,6 +60,8 @@ class Program:
         #: whether `trips` were counted on inputs; else somebody said so
         self.trips_counted = False
         self._open: Graph | None = None
+        #: as `compile` got it, before anything was marked or rewritten; none: of a file
+        self.given: Graph | None = None
 
     @property
     def changed_options(self) -> dict[str, Any]:

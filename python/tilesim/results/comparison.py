@@ -15,7 +15,8 @@ from ..base.files import writing
 from ..base.folding import fold
 from ..base.table import Table
 from .headlines import headline, letters, tolerance_of
-from .matching import Match, matches, operations_of, same_names
+from .matching import Match, joined, matches, operations_of, same_names
+from .names import Names
 from .result import Result
 
 __all__ = ["Comparison", "compare"]
@@ -161,7 +162,8 @@ class Comparison:
             Rows with operation (its longest kernel), operations (all of them), a, b, ... (cycles or seconds: `unit`),
             difference (b less a) and share (of the difference of the totals: they add up to 1; nan where the totals
             are equal), `difference_b`, `share_b`, `difference_c`, ... for three results and more, bound_a, bound_b, ...
-            (of the longest kernel) and kernels (how many in each result). What no operation is known for has a row of
+            (of the longest kernel), kernels (how many in each result) and joined (why several kernels are one row).
+            What no operation is known for has a row of
             its own, so that the columns add up to the totals.
         """
         return Table([dict(row) for row in self._rows])
@@ -180,9 +182,25 @@ class Comparison:
 
     def _row(self, match: Match) -> dict[str, Any]:
         cycles = [match.cycles(index) for index in range(len(self.results))]
-        longest = [row for index in range(len(cycles)) if (row := match.longest(index))]
-        name = str(max(longest, key=lambda row: row["exclusive"])["name"])
+        name = self._name(match)
         return self._figures(name, match.operations, cycles) | self._parts(match)
+
+    def _name(self, match: Match) -> str:
+        """What the longest kernel is called, in words that every result which has a part of this row understands."""
+        there = [index for index, rows in enumerate(match.rows) if rows]
+        longest = [(row, index) for index in there if (row := match.longest(index))]
+        longest.sort(key=lambda one: -one[0]["exclusive"])
+        names = [self._named[index].of(match.rows[index], row) for row, index in longest]
+        names += [str(row["name"]) for row, _ in longest] + match.operations
+        wanted = {at: {id(row) for row in match.rows[at]} for at in there}
+        for name in names:
+            if all({id(row) for row in self._named[at].asked(name)} == wanted[at] for at in there):
+                return name
+        return next((name for name in names if all(self._named[at].knows(name) for at in there)), names[0])
+
+    @cached_property
+    def _named(self) -> list[Names]:
+        return [Names(result.data) for result in self.results]
 
     def _figures(self, name: str, operations: list[str], cycles: list[int]) -> dict[str, Any]:
         times = [self._time(index, one) for index, one in enumerate(cycles)]
@@ -199,7 +217,8 @@ class Comparison:
         for index, letter in enumerate(self.letters):
             longest = match.longest(index) if match else None
             row[f"bound_{letter}"] = str(longest["bound"]) if longest else ""
-        return row | {"kernels": [len(one) for one in match.rows] if match else [0] * len(self.results)}
+        row["kernels"] = [len(one) for one in match.rows] if match else [0] * len(self.results)
+        return row | {"joined": joined(match, self.letters) if match else ""}
 
     def folded(self) -> list[dict[str, Any]]:
         """`operations` with repeated layers as one row, the largest difference first.

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.folding import pattern
 
-__all__ = ["Match", "matches", "operations_of", "same_names"]
+__all__ = ["Match", "joined", "matches", "operations_of", "same_names"]
 
 Rows = Sequence[dict[str, Any]]
 
@@ -91,8 +91,9 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
         The groups, in the order of their first kernel; an operation that a result lacks has no row there.
     """
     common = names or [{} for _ in results]
+    twice = _in_several_functions(results, common)
     keyed = [
-        [(frozenset(alias.get(name, name) for name in operations_of(row)), row) for row in rows]
+        [(frozenset(_key(row, name, alias, twice) for name in operations_of(row)), row) for row in rows]
         for rows, alias in zip(results, common, strict=True)
     ]
     alike = frozenset.intersection(*(frozenset(key for key, _ in rows) for rows in keyed))
@@ -109,6 +110,50 @@ def matches(results: Sequence[Rows], names: Sequence[dict[str, str]] | None = No
             group.rows[index].append(row)
             group.operations = list(dict.fromkeys([*group.operations, *operations_of(row)]))
     return list(found.values())
+
+
+def _key(row: dict[str, Any], name: str, alias: dict[str, str], twice: set[str]) -> str:
+    """An operation as all results know it; with the number of its runs where several functions have one of its name."""
+    known = alias.get(name, name)
+    return f"{known}\0{row['count']}" if known in twice else known
+
+
+def _in_several_functions(results: Sequence[Rows], common: Sequence[dict[str, str]]) -> set[str]:
+    """Names of operations that functions with other numbers of runs have too, the same in every result."""
+    counts: list[dict[str, set[int]]] = []
+    for rows, alias in zip(results, common, strict=True):
+        counts.append({})
+        for row in rows:
+            for name in operations_of(row):
+                counts[-1].setdefault(alias.get(name, name), set()).add(int(row["count"]))
+    return {
+        name for name, own in counts[0].items() if len(own) > 1 and all(other.get(name) == own for other in counts[1:])
+    }
+
+
+def joined(match: Match, letters: Sequence[str]) -> str:
+    """Why kernels are one row: no finer groups have the same work in each result.
+
+    Args:
+        match: any.
+        letters: of the results.
+
+    Returns:
+        A kernel of one result whose operations are in several of another one; "" where each has one kernel at most.
+    """
+    if sum(len(rows) > 1 for rows in match.rows) == 0:
+        return ""
+    found: list[tuple[int, str]] = []
+    for at, rows in enumerate(match.rows):
+        for row in rows:
+            own = set(operations_of(row))
+            for other, theirs in enumerate(match.rows):
+                parts = [str(one["name"]) for one in theirs if own & set(operations_of(one))]
+                if other != at and len(parts) > 1:
+                    shown = ", ".join(parts[:3]) + (", ..." if len(parts) > 3 else "")
+                    text = f"{row['name']} of {letters[at]} is in {len(parts)} kernels of {letters[other]}: {shown}"
+                    found.append((len(parts), text))
+    return max(found, default=(0, "kernels of one operation"), key=lambda one: one[0])[1]
 
 
 def _starts(names: Iterable[str]) -> set[str]:

@@ -9,6 +9,7 @@ from ..base.table import Table
 from .accuracy import Accuracy
 from .bounds import Bound
 from .checks import checks_of
+from .names import Names
 
 __all__ = ["Measured"]
 
@@ -117,12 +118,13 @@ class Measured:
         """Per operation, longest first.
 
         Returns:
-            Rows with operation, cycles attributed to it (they add up to the total), share, bound, bytes.
+            Rows with operation, cycles attributed to it (they add up to the total), share, bound, bytes. `why` of the
+            name in "operation" gives this very row: "attention.self[3]" is the third kernel of "attention.self".
         """
         total = max(1, self.cycles)
         rows = [
             {
-                "operation": row["name"],
+                "operation": name,
                 "count": row["count"],
                 "cycles": row["exclusive"],
                 "share": row["exclusive"] / total,
@@ -131,7 +133,7 @@ class Measured:
                 "bytes": row["load_bytes"] + row["store_bytes"],
                 "multiply_adds": row["multiply_adds"],
             }
-            for row in self.data["operations"]
+            for name, row in zip(Names(self.data).own, self.data["operations"], strict=True)
         ]
         return Table(sorted(rows, key=lambda row: -row["cycles"]))
 

@@ -84,8 +84,9 @@ class Result(Measured):
         """Why an operation takes as long as it does: bound, terms between bound and time, tiles, alternatives.
 
         Args:
-            name: of a kernel (a row of `table`); of an operation of the graph, that is one or several kernels, or a
-                part of one; with "*" for the numbers of repeated layers; or what several names begin with.
+            name: of a kernel (a row of any table); of an operation of the graph, that is one or several kernels, or a
+                part of one; with a number in brackets behind it for one of these kernels; with "*" for the numbers of
+                repeated layers; or what several names begin with.
             intervals: simulate once more with intervals where the result has none, to tell waits apart.
 
         Returns:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 from .. import _core
+from ..graph.cast import CASTS, multiplied_floats
 from ..lowering.profile import has_profile
-from ..mapping import kernels
-from ..mapping.integer_products import with_integer_products
+from ..mapping import MappingTable, kernels
 from ..program.fusion import fusion_rules, rules_text
 from ..program.mixed import MixedProgram
 from ..results.advice import Advice
@@ -101,17 +102,34 @@ def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
 
 
 def _narrower(result: Result, again: Again) -> Iterator[Advice]:
-    """Quantized graphs, for arrays that multiply their numbers; scales of 1, which is enough for times."""
+    """Quantized graphs, for arrays that multiply their numbers; scales of 1, which is enough for times.
+
+    Graphs with products in f32 or f64 are cast to 16 bits first; of bf16 and f16 the faster one is told.
+    """
     quantize = ASKED["quantize"]
     rates = again.target.get("core.array.rates")
+    graph = again.workload
+    if graph is not None and multiplied_floats(graph) & {"f32", "f64"}:
+        cast: list[tuple[int, str, Result]] = []
+        for dtype in CASTS:
+            if rates.get(dtype, 0) > 0 and (other := _quantized(again, quantize, dtype)) is not None:
+                cast.append((other.cycles, dtype, other))
+        if cast:
+            _, dtype, other = min(cast, key=lambda one: one[0])
+            yield from _faster(result, other, {"quantize": dtype})
     for scheme, dtype in SCHEMES.items():
         if dtype and rates.get(dtype, 0) <= 0:
             continue
-        try:
-            other = again.otherwise(quantize(again.program.workload, scheme))
-        except (_core.UserError, _core.Unsupported):  # nothing to quantize, or what the machine cannot run
-            continue
-        yield from _faster(result, other, {"quantize": scheme})
+        if (other := _quantized(again, quantize, scheme)) is not None:
+            yield from _faster(result, other, {"quantize": scheme})
+
+
+def _quantized(again: Again, quantize: Any, scheme: str) -> Result | None:
+    """The graph in other numbers; none where there is nothing to quantize, or the machine cannot run it."""
+    try:
+        return again.otherwise(quantize(again.workload, scheme))
+    except (_core.UserError, _core.Unsupported):
+        return None
 
 
 def _tuned(result: Result, again: Again) -> Iterator[Advice]:
@@ -166,28 +184,49 @@ def tuned(again: Again, names: Sequence[str], candidates: int = CANDIDATES) -> d
         return {}
     if isinstance(program, MixedProgram):
         return {}  # the machine's parts are programs of their own
+    if mapping == "tuned":
+        return {}  # each kernel is tuned already
     given = mapping if isinstance(mapping, dict) else {}
-    rule = "profile" if given or str(mapping).endswith(".json") or mapping == "tuned" else str(mapping)
+    rule = "profile" if given or str(mapping).endswith(".json") else str(mapping)
     if rule != "profile" and has_profile(target):
         return {}  # the other kernels would be mapped by the profile
     fuse = rules_text(program.options.get("fuse", "all"))
     found: dict[str, Any] = {}
-    graph = with_integer_products(program.workload, target)
+    graph = program.graph if program.graph is not None else program.workload  # with tiles of zeros, integer products
+    contexts = program.options.get("contexts") or 1
     try:
-        every = kernels(program.workload, target, fuse=fuse, mapping=rule)
+        every = kernels(graph, target, fuse=fuse, mapping=rule, contexts=contexts)
     except _core.Unsupported:  # the host runs it
         return {}
+    every = [one for one in every if one.operation not in _skipping(program)]
+    if str(mapping).endswith(".json"):
+        given = MappingTable.load(str(mapping)).nests_for(graph, target, fuse)
+    elif rule != "profile":  # the others stay as the rule maps them: where there are nests, "profile" maps the rest
+        named = Counter(one.operation for one in every)
+        given = {one.operation: dict(one.nest) for one in every if named[one.operation] == 1}
     chosen = [one for one in every if one.operation in names]
     for kernel in chosen:
         if sum(one.operation == kernel.operation for one in chosen) > 1:
             continue  # the name occurs in several functions
         offered = sampler_of("model", kernel, candidates + 1, 0).ask(candidates + 1)
-        nests = [dict(kernel.nest), *(nest for nest, _ in offered if nest != kernel.nest)][: candidates + 1]
+        now = given.get(kernel.operation, dict(kernel.nest))
+        nests = [now, *(nest for nest, _ in offered if nest != now)][: candidates + 1]
         cycles = [_alone(again, graph, fuse, kernel, nest) for nest in nests]
         best = min(range(len(nests)), key=lambda at: cycles[at])
         if cycles[best] < cycles[0]:
             found[kernel.operation] = nests[best]
-    return {"mapping": {**given, **found}} if found else {}
+    others = {name: nest for name, nest in given.items() if name not in found}
+    return {"mapping": {**found, **others}} if found else {}
+
+
+def _skipping(program: Any) -> set[str]:
+    """Products that skip tiles of zeros: with a mapping that is given they would not."""
+    sign = ": tiles of zeros"
+    return {note.split(sign)[0] for note in program.notes if sign in note and "neither loaded nor" in note}
+
+
+_ALONE = ("cores", "contexts", "layout")
+"""Options of the run that a kernel alone is compiled with, too; not those that choose what stays between kernels."""
 
 
 def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any]) -> float:
@@ -195,8 +234,9 @@ def _alone(again: Again, graph: Any, fuse: str, kernel: Any, nest: dict[str, Any
     if memory == "bank":
         memory = "simple"  # candidates are many; what is proposed is simulated as asked for
     try:
+        options = {name: again.program.options[name] for name in _ALONE if again.program.options.get(name) is not None}
         program = _core.compile(
-            graph.core, again.target.core, fuse, {kernel.operation: nest}, "profile", kernel.operation
+            graph.core, again.target.core, fuse, {kernel.operation: nest}, "profile", kernel.operation, **options
         )
         return float(_core.simulate(program, again.target.core, memory).cycles)
     except _core.UserError:

@@ -7,12 +7,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from .. import _core
 from ..base.errors import nearest, shown, user_error
+from ..results.names import Names, known_names, source_of
 
 __all__ = ["Chosen", "chosen"]
 
 MOST = 5000
 """Names that are compared with a mistyped one."""
+
+
+_FOLDED = re.compile(r"( ×[\d,]+| \([\d,]+( ×)?\))$")
+"""What tables put behind the name of repeated layers."""
+_NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
 
 
 @dataclass
@@ -23,45 +30,61 @@ class Chosen:
     note: str = ""
 
 
-def _tails(names: set[str]) -> set[str]:
-    """Names with any number of leading parts left out: operations of a repeated layer have its name before theirs."""
-    found = set(names)
-    for name in names:
-        while "." in name:
-            name = name.partition(".")[2]
-            found.add(name)
+def _matching(names: Names, asked: str) -> list[dict[str, Any]]:
+    """Kernels whose names have a number where the pattern has "*", or anything but a "." or "/"; anything for "…"."""
+    if "*" not in asked.removesuffix(".*") and "…" not in asked:
+        return []
+    found: list[dict[str, Any]] = []
+    for part in ("[0-9]+", "[^./]*"):
+        form = re.compile(re.escape(asked).replace(r"\*", part).replace("…", ".*"))
+        for row, own in zip(names.rows, names.own, strict=True):
+            if form.fullmatch(own) or form.fullmatch(row["name"]):
+                found.append(row)
+        if found:
+            break
     return found
 
 
-def _source(name: str, known: set[str]) -> str:
-    """The operation of the graph that one of a kernel comes from, by the longest known start of its name."""
-    start = name
-    while start and start not in known:
-        start = start.rpartition(".")[0]
-    return start or name
-
-
-def _matching(rows: list[dict[str, Any]], asked: str) -> list[dict[str, Any]]:
-    """Kernels whose names have anything but a "." or "/" where the pattern has "*"."""
-    if "*" not in asked.removesuffix(".*"):
-        return []
-    form = re.compile("[^./]*".join(map(re.escape, asked.split("*"))))
-    return [row for row in rows if form.fullmatch(row["name"])]
-
-
-def _of_layer(data: Mapping[str, Any], rows: list[dict[str, Any]], sources: set[str], asked: str) -> Chosen | None:
+def _of_layer(data: Mapping[str, Any], names: Names, sources: set[str], asked: str) -> Chosen | None:
     """The kernels of an operation of one layer, where the program has the layer once."""
-    if asked not in sources and not any(one.startswith(asked + ".") for one in sources):
-        return None
-    rest = asked
-    while "." in rest:
-        rest = rest.partition(".")[2]
-        if any(row["name"] == rest or rest in row["operation"] for row in rows):
-            found = chosen({**data, "bounds": None}, rest)
+    parts = asked.split(".")
+    for cut in range(1, len(parts)):
+        layer, rest = ".".join(parts[:cut]) + ".", ".".join(parts[cut:])
+        if not any(one.startswith(layer) for one in sources):
+            break
+        if any(row["name"] == rest or rest in row["operation"] for row in names.rows):
+            found = chosen(data, rest)
             runs = max(row["count"] for row in found.rows)
             note = f"the program has '{rest}' once for {runs:,} layers: the answer is of all of them"
             return Chosen(found.rows, note)
     return None
+
+
+def _numbered(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
+    """One of the kernels that a name asks for: the number in brackets behind it counts them from 1."""
+    found = _NUMBERED.fullmatch(asked)
+    if not found:
+        return None
+    name, number = found[1], int(found[2])
+    try:
+        rows = names.asked(name) or chosen(data, name).rows
+    except _core.UserError:
+        return None  # of the whole text
+    if not 1 <= number <= len(rows):
+        what = "the operation has fewer kernels" if number else "kernels are counted from 1"
+        raise user_error(
+            what, place="why", value=shown(asked), allowed=f"1 to {len(rows)}", suggestion=f"{name}[{len(rows)}]"
+        )
+    if len(rows) == 1:
+        return Chosen(rows)
+    row = rows[number - 1]
+    note = f"it is kernel {number} of the {len(rows)} of '{name}'"
+    if (same := sum(one["name"] == row["name"] for one in names.rows)) > 1:
+        note += (
+            f"; {same} kernels have this very name, and counters and intervals are kept by name: the cycles are its own"
+        )
+        note += ", the shares are those of all of them"
+    return Chosen([row], note)
 
 
 def chosen(data: Mapping[str, Any], name: str) -> Chosen:
@@ -69,34 +92,54 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
 
     Args:
         data: JSON form of a result.
-        name: of a kernel; of an operation of the graph, that is one or several kernels or a part of one; with "*" for
-            the numbers of repeated layers; or what several names begin with.
+        name: of a kernel; of an operation of the graph, that is one or several kernels or a part of one; with a number
+            in brackets behind it for one of those kernels; with "*" for the numbers of repeated layers; or what several
+            names begin with.
 
     Returns:
         The rows of the result's operations.
 
     Raises:
-        UserError: for a name that nothing has, with the nearest.
+        UserError: for a name that nothing has, with the nearest; for a number that is none of the kernels'.
     """
-    rows: list[dict[str, Any]] = list(data["operations"])
+    asked, names = name.strip(), Names(data)
+    found = _found(data, names, asked)
+    if found is None and (plain := _FOLDED.sub("", asked)) != asked:
+        found = _found(data, names, plain)
+    if found is not None:
+        return found
     sources = {row["operation"] for row in (data.get("bounds") or {}).get("operations", ())}
-    known = _tails(sources)
-    asked = name.strip()
-    of_kernel = [
-        row for row in rows if row["name"] == asked or (asked in known and _source(row["name"], known) == asked)
-    ]
+    candidates = dict.fromkeys([*names.own, *(one for row in names.rows for one in row["operation"])])
+    allowed = ", ".join(list(candidates)[:12]) + (", ..." if len(candidates) > 12 else "")
+    raise user_error(
+        "no operation of the result has this name",
+        place="why",
+        value=shown(name),
+        allowed=allowed or "the result has no operations",
+        suggestion=next((one for one in candidates if one.lower() == asked.lower()), "")
+        or nearest(asked, _close(asked, [*candidates, *sources])),
+    )
+
+
+def _found(data: Mapping[str, Any], names: Names, asked: str) -> Chosen | None:
+    """The kernels that a name means; none where it means nothing."""
+    rows = names.rows
+    of_kernel = names.asked(asked)
+    if len(of_kernel) == 1 and asked.endswith("]") and of_kernel[0]["name"] != asked:
+        return _numbered(data, names, asked)
     if of_kernel:
-        more = "" if len(of_kernel) == 1 else f"{len(of_kernel)} kernels are made of it"
-        return Chosen(of_kernel, more)
-    inside = [row for row in rows if any(one == asked or _source(one, known) == asked for one in row["operation"])]
+        return Chosen(of_kernel, "" if len(of_kernel) == 1 else f"{len(of_kernel)} kernels are made of it")
+    known = known_names(data)
+    inside = [row for row in rows if any(one == asked or source_of(one, known) == asked for one in row["operation"])]
     if inside:
         kernels = ", ".join(row["name"] for row in inside[:3]) + (", ..." if len(inside) > 3 else "")
         return Chosen(
             inside, f"it is a part of the kernel{'s' if len(inside) > 1 else ''} {kernels}: the answer is theirs"
         )
-    layers = _matching(rows, asked)
-    if layers:
-        return Chosen(layers, f"{len(layers)} kernels of repeated layers together")
+    if one := _numbered(data, names, asked):
+        return one
+    if layers := _matching(names, asked):
+        return Chosen(layers, f"{len(layers)} kernels of repeated layers together" if len(layers) > 1 else "")
     start = asked.rstrip("*.").rstrip("/")
     below = [
         row
@@ -108,18 +151,8 @@ def chosen(data: Mapping[str, Any], name: str) -> Chosen:
     behind = [row for row in rows if row["name"].endswith("." + asked)] if asked else []
     if behind:
         return Chosen(behind, f"{len(behind)} kernels whose names end so, together")
-    if found := _of_layer(data, rows, sources, asked):
-        return found
-    candidates = dict.fromkeys([*(row["name"] for row in rows), *(one for row in rows for one in row["operation"])])
-    allowed = ", ".join(list(candidates)[:12]) + (", ..." if len(candidates) > 12 else "")
-    raise user_error(
-        "no operation of the result has this name",
-        place="why",
-        value=shown(name),
-        allowed=allowed or "the result has no operations",
-        suggestion=next((one for one in candidates if one.lower() == asked.lower()), "")
-        or nearest(asked, _close(asked, [*candidates, *sources])),
-    )
+    sources = {row["operation"] for row in (data.get("bounds") or {}).get("operations", ())}
+    return _of_layer(data, names, sources, asked)
 
 
 def _close(asked: str, names: list[str]) -> list[str]:

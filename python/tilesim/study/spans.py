@@ -50,6 +50,27 @@ def _by_label(labels: Cycles, number: int) -> list[Cycles]:
     return np.split(order, np.searchsorted(labels[order], np.arange(1, number))) if number else []
 
 
+def _blocks(one: Cycles, other: Cycles) -> list[tuple[Cycles, slice]]:
+    """Parts of two orders that hold the same runs, as short as they can be: the first order's, and their place."""
+    rank = np.empty(len(other), np.int64)
+    rank[other] = np.arange(len(other))
+    ends = np.flatnonzero(np.maximum.accumulate(rank[one]) == np.arange(len(one))) + 1
+    return [
+        (one[start:end], slice(start, end)) for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
+    ]
+
+
+def _as_named(block: Cycles, runs: Cycles) -> Cycles:
+    """Runs in the order in which the program names their operations."""
+    return block[np.argsort(runs[block, 0], kind="stable")]
+
+
+def _off(laid: Cycles, wanted: Cycles) -> int:
+    """Cycles by which stretches miss those that the engine counts."""
+    own = np.bincount(laid[:, 0], laid[:, 2] - laid[:, 1], len(wanted))
+    return int(np.abs(own - wanted).sum())
+
+
 class Spans:
     """Runs of every operation with the stretch of time that is counted as the run's.
 
@@ -79,22 +100,44 @@ class Spans:
         self._stretch = _by_label(self._windows[:, 0], len(self.labels))
 
     def _stretches(self, counts: Sequence[int], exclusive: Mapping[int, int]) -> Cycles:
-        """[runs, 3]: label, start and finish of each run's stretch; runs in the order that meets the engine's count."""
+        """[runs, 3]: label, start and finish of each run's stretch; runs in the order that meets the engine's count.
+
+        Where runs overlap, that of the program is the order of their starts or of their finishes, here the one and
+        there the other: blocks of runs that overlap alike are ordered alike.
+        """
         found = self._runs(np.asarray(counts, np.int64))
         if not len(found):
             return found
-        best: tuple[int, Cycles] | None = None
-        for first, second in ((1, 2), (2, 1)):  # by first start, by last finish
-            runs = found[np.lexsort((found[:, second], found[:, first]))]
-            ends = np.maximum.accumulate(runs[:, 2])
-            starts = np.concatenate([[0], ends[:-1]])
-            ends[-1] = self.cycles
-            own = np.bincount(runs[:, 0], ends - starts, len(counts))
-            off = sum(abs(int(own[label]) - cycles) for label, cycles in exclusive.items())
-            if best is None or off < best[0]:
-                best = off, np.stack([runs[:, 0], starts, ends], axis=1)
-        assert best is not None
-        return best[1][best[1][:, 2] > best[1][:, 1]]
+        wanted = np.zeros(len(counts), np.int64)
+        for label, cycles in exclusive.items():
+            wanted[label] = cycles
+        orders = [np.lexsort((found[:, 2], found[:, 1])), np.lexsort((found[:, 1], found[:, 2]))]
+        orders.append(np.concatenate([_as_named(block, found) for block, _ in _blocks(*orders)]))
+        tried = [self._laid(found[order]) for order in orders]
+        off = [_off(one, wanted) for one in tried]
+        at = int(np.argmin(off))
+        best, least = orders[at], off[at]
+        alike: dict[tuple[int, ...], list[slice]] = {}
+        for block, place in _blocks(orders[0], orders[1]):
+            if least and len(block) > 1:
+                alike.setdefault(tuple(found[block, 0].tolist()), []).append(place)
+        for places in alike.values():
+            for order in orders:
+                changed = best.copy()
+                for place in places:
+                    changed[place] = order[place]
+                now = _off(self._laid(found[changed]), wanted) if least else least
+                if now < least:
+                    best, least = changed, now
+        laid = self._laid(found[best])
+        return laid[laid[:, 2] > laid[:, 1]]
+
+    def _laid(self, runs: Cycles) -> Cycles:
+        """Stretches of runs one behind the other."""
+        ends = np.maximum.accumulate(runs[:, 2])
+        starts = np.concatenate([[0], ends[:-1]])
+        ends[-1] = self.cycles
+        return np.stack([runs[:, 0], starts, ends], axis=1)
 
     def _runs(self, counts: Cycles) -> Cycles:
         """[runs, 3]: label, first start and last finish of each run over all units."""

@@ -8,14 +8,18 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
+from .. import _core
 from ..base.checked import checked, checked_class
 from ..base.files import check_writable, writing
 from ..base.table import Table
+from ..graph import Graph
 from ..results.advice import change_text
+from ..results.names import Names
 from ..results.result import Result
+from ..timing.again import Again
 from .alternatives import LARGEST, offers, simulated, tuned
 from .ground import RECORDED, Ground
-from .origins import chosen
+from .origins import Chosen, chosen
 from .page.why import page, picture
 from .terms import terms_of
 from .why_text import lines_of
@@ -42,8 +46,8 @@ class Why:
             intervals: simulate once more with intervals where the result has none.
         """
         self.result, self.name = result, name
-        found = chosen(result.data, name)
         ground = Ground(result)
+        found = _chosen(result, name, ground.again)
         self._again, self._operands, self._rates = ground.again, ground.operands, ground.rates
         self._facts = ground.facts(found.rows)
         spans, reason = ground.spans(intervals)
@@ -81,6 +85,27 @@ class Why:
     def kernels(self) -> list[str]:
         """Names of the kernels that the answer is about."""
         return list(self._facts.names)
+
+    @cached_property
+    def parts(self) -> Table:
+        """What the answer is made of, in the order of the program.
+
+        Rows with kernel (a name that `Result.why` takes for it alone), cycles (they add up to those of the answer),
+        share (of the answer) and runs.
+        """
+        names, total = Names(self.result.data), max(1, self.cycles)
+        own = {id(row): name for name, row in zip(names.own, names.rows, strict=True)}
+        return Table(
+            [
+                {
+                    "kernel": own[id(row)],
+                    "cycles": int(row["exclusive"]),
+                    "share": row["exclusive"] / total,
+                    "runs": int(row["count"]),
+                }
+                for row in self._facts.rows
+            ]
+        )
 
     @cached_property
     def tiles(self) -> list[dict[str, Any]]:
@@ -161,6 +186,7 @@ class Why:
             "operation": self.name,
             "note": self.note,
             "kernels": self.kernels,
+            "parts": self.parts.rows,
             "program": self.result.data["program"],
             "machine": self.result.data["machine"],
             "lowering": self.result.lowering,
@@ -224,6 +250,31 @@ class Why:
 
 def _ranked(rows: Iterable[dict[str, Any]]) -> Table:
     return Table(sorted(rows, key=lambda row: int(row["cycles"])))
+
+
+def _chosen(result: Result, name: str, again: Again | None) -> Chosen:
+    """The kernels that a name means; of an operation in a loop or branch those of the loop."""
+    try:
+        return chosen(result.data, name)
+    except _core.UserError:
+        graph = again.program.workload if again is not None else None
+        if graph is None:
+            raise
+        inner = {name.strip()}
+        for function in reversed(graph.functions):  # bodies come before what runs them
+            for row in graph.operations(function):
+                if row["kind"] != "call" and any(_within(graph, body, inner) for body in row["functions"]):
+                    found = chosen(result.data, row["name"])
+                    return Chosen(found.rows, f"it is a part of the loop or branch '{row['name']}': the answer is its")
+        raise
+
+
+def _within(graph: Graph, function: str, names: set[str]) -> bool:
+    """Whether a function, or one that it runs, has an operation of one of these names."""
+    return any(
+        row["name"] in names or any(_within(graph, body, names) for body in row["functions"])
+        for row in graph.operations(function)
+    )
 
 
 def _gain(before: int, after: int) -> float:

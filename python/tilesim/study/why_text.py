@@ -12,7 +12,8 @@ __all__ = ["OTHERWISE", "alternative_lines", "head_lines", "lines_of", "roofline
 
 WIDTH = 80
 OTHERWISE = "Simulated otherwise (cycles of these operations; of the program):"
-_PARTS = {"array": "arrays", "vector": "vector units", "memory": "memory", "none": "nothing"}
+_MOST = 8  # kernels that are listed
+_UNITS = {"array": "arrays", "vector": "vector units", "memory": "memory", "none": "nothing"}
 
 
 def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
@@ -26,7 +27,14 @@ def lines_of(data: Mapping[str, Any], width: int = WIDTH) -> list[str]:
         Lines that fit.
     """
     terms = [*_terms(data["terms"], width), "", *_wrapped(data["attribution"], width)]
-    lines = [*head_lines(data, width), "", *terms, "", *_wrapped(roofline_text(data["roofline"]), width)]
+    lines = [
+        *head_lines(data, width),
+        *_parts(data["parts"], width),
+        "",
+        *terms,
+        "",
+        *_wrapped(roofline_text(data["roofline"]), width),
+    ]
     if data["tiles"]:
         lines += ["", "Tiles:"]
         for tiles in data["tiles"][:6]:
@@ -88,7 +96,7 @@ def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
     took = f"{count(data['cycles'])} cycles, {duration(data['seconds'])}{runs}: {percent(data['share'])} of {place}."
     lines += _wrapped(took, width)
     least = f"At least {count(data['bound_cycles'])} cycles, {duration(data['bound_seconds'])}"
-    least += f" of the {_PARTS[data['bound']]}"
+    least += f" of the {_UNITS[data['bound']]}"
     if data["bound_cycles"] > data["cycles"]:
         least += "; it takes less, since a part of it ran beside others."
     elif data["bound_cycles"] > 0:
@@ -103,12 +111,25 @@ def head_lines(data: Mapping[str, Any], width: int) -> list[str]:
         )
     if data["note"]:
         lines += _wrapped(data["note"][0].upper() + data["note"][1:] + ".", width)
-    if len(data["kernels"]) > 1:
-        shown = ", ".join(data["kernels"][:8]) + (
-            f" and {len(data['kernels']) - 8:,} more" if len(data["kernels"]) > 8 else ""
-        )
-        lines += _wrapped(f"Kernels: {shown}", width)
     return lines
+
+
+def _parts(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:
+    """Kernels with the cycles of each, where there are several; each name asks for its kernel alone."""
+    if len(rows) < 2:
+        return []
+    shown = rows if len(rows) <= _MOST else sorted(rows, key=lambda row: -int(row["cycles"]))[:_MOST]
+    cycles = max(6, *(len(count(row["cycles"])) for row in shown))
+    room = max(12, min(max(len(row["kernel"]) for row in shown), width - cycles - 13))
+    lines = ["", f"  {'kernel':<{room}}  {'cycles':>{cycles}}  {'share':>7}"]
+    lines += [
+        f"  {short(row['kernel'], room):<{room}}  {count(row['cycles']):>{cycles}}  {percent(row['share']):>7}"
+        for row in shown
+    ]
+    if len(rows) > len(shown):
+        rest = sum(row["cycles"] for row in rows) - sum(row["cycles"] for row in shown)
+        lines += _wrapped(f"... and {len(rows) - len(shown):,} shorter kernels: {count(rest)} cycles", width, "  ")
+    return [*lines, *_wrapped("Each of these names asks for its kernel alone; what follows is of all together.", width)]
 
 
 def _terms(rows: Sequence[Mapping[str, Any]], width: int) -> list[str]:

@@ -45,6 +45,11 @@ class Again:
         own = program.machine is not None and program.machine.core.hash() == self.target.core.hash()
         return program.workload is not None and "mapping" in program.options and own
 
+    @property
+    def workload(self) -> Graph | None:
+        """The graph as it was given, which the options of the compiler rewrite; of a file, as it was stored."""
+        return self.program.given or self.program.workload
+
     def __call__(self, change: dict[str, Any]) -> Result:
         """On another machine.
 
@@ -56,7 +61,7 @@ class Again:
         """
         changed, program = self.target.replace(change), self.program
         if self.compiled and program.workload is not None:
-            program = compile(program.workload, changed, **program.options)
+            program = compile(self.workload or program.workload, changed, **program.options)
         return self._simulated(program, changed, self.options.again())
 
     def recorded(self) -> Result:
@@ -80,7 +85,7 @@ class Again:
         Raises:
             UserError: where the compiler refuses.
         """
-        workload = graph or self.program.workload
+        workload = graph or self.workload
         assert workload is not None
         together = {**self.program.options, **options}
         program = compile(workload, self.target, **together)

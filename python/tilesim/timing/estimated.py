@@ -8,8 +8,11 @@ from typing import Any
 from ..analytic.estimate import Estimate, estimate
 from ..base.errors import nearest, shown, user_error
 from ..graph import Graph
+from ..graph.cast import CASTS
 from ..machine.device import Device
 from .options import divided
+from .quantize import ALIASES
+from .quantize import quantize as cast
 
 __all__ = ["estimated", "only_simulated", "quantized_estimate"]
 
@@ -42,15 +45,23 @@ def quantized_estimate(graph: Graph, device: Device, quantize: str | None, **opt
         options: of `estimate`.
 
     Returns:
-        The estimate; quantized products are of the scheme that the device's kernels have for it.
+        The estimate; quantized products are of the scheme that the device's kernels have for it, a graph cast to 16
+        bits is that graph.
 
     Raises:
         UserError: for an unknown quantization; as `estimate`.
     """
     if quantize is None:
         return estimate(graph, device, **options)
+    if ALIASES.get(quantize, quantize) in CASTS:
+        made = cast(graph, quantize)
+        found = estimate(made, device, **options)
+        found.data["approximations"].append(made.assumptions[-1])
+        return found
+    quantize = ALIASES.get(quantize, quantize)
     if quantize not in SCHEME_OF:
-        allowed, hint = ", ".join(SCHEME_OF), nearest(quantize, SCHEME_OF)
+        known = [*SCHEME_OF, *CASTS]
+        allowed, hint = ", ".join(known), nearest(quantize, known)
         raise user_error("unknown quantization", place="quantize", value=shown(quantize), allowed=allowed,
                          suggestion=hint)  # fmt: skip
     scheme = SCHEME_OF[quantize]

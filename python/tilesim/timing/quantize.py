@@ -10,6 +10,7 @@ import numpy as np
 from ..base.checked import checked
 from ..base.errors import nearest, shown, user_error
 from ..graph import Graph
+from ..graph.cast import CASTS, Cast, multiplied_floats
 from ..graph.narrow_weights import NarrowWeights, hidden_functions, is_product
 from ..graph.quantized import Quantizer, probabilities, site_of
 from ..graph.rewriting import Function, Rewriter, Row
@@ -22,7 +23,8 @@ __all__ = ["quantize"]
 
 PRODUCTS = "linear layers, matrix products, convolutions of floats"
 NARROW = ("i8", "u8", "i4", "u4", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f4e2m1fn")
-ALIASES = {"int8": "i8", "w8a8": "i8", "f8e4m3fn": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8"}
+HALVES = {"bfloat16": "bf16", "float16": "f16", "fp16": "f16", "half": "f16"}
+ALIASES = HALVES | {"int8": "i8", "w8a8": "i8", "f8e4m3fn": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8"}
 
 
 class _Observer(Rewriter):
@@ -88,27 +90,32 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     in f8e4m3fn; attention stays. "w4a16": weights in i4, in groups of 128 of the axis that is summed over with a scale
     each, activations in 16 bits. Products of experts that rows choose keep wide activations in fp8. What
     is between products (norms, softmax, activations, sums) keeps the graph's dtypes; a weight that something else reads
-    too, other than an embedding tied to the head, stays wide.
+    too, other than an embedding tied to the head, stays wide. "bf16", "f16": no products of narrow numbers, but the
+    whole graph in floats of 16 bits: weights, inputs, arithmetic and outputs, wherever they have the dtype that
+    products multiply; what asks for exact products stays as it is, and integers do.
 
     Args:
         graph: stays as it is; or what names one.
-        dtype: "i8", "fp8" or "w4a16".
+        dtype: "i8", "fp8", "w4a16", "bf16" or "f16".
         calibrate: inputs as for `ts.reference`, or a list of them: the largest magnitude of each activation in all of
             them, and of each output channel of a weight, becomes the largest narrow number. None: the scales of
             activations and weights are 1, which is enough for times; random weights then have random codes. The
-            scales of w4a16 follow from the weights: it needs none.
+            scales of w4a16 follow from the weights: it needs none, and neither do bf16 and f16.
 
     Returns:
-        The quantized graph. Random weights stay recipes, and so do their codes.
+        The quantized graph; `assumptions` says what changed, with the inputs that have another dtype now. Random
+        weights stay recipes, and so do their codes.
 
     Raises:
         UserError: for an unknown dtype, a graph without products of floats, or inputs that do not fit.
     """
     name = ALIASES.get(dtype, dtype)
-    if name not in SCHEMES:
-        allowed = ", ".join(SCHEMES)
-        near = nearest(str(dtype), [*SCHEMES, *ALIASES])
+    if name not in SCHEMES and name not in CASTS:
+        allowed = ", ".join([*SCHEMES, *CASTS])
+        near = nearest(str(dtype), [*SCHEMES, *CASTS, *ALIASES])
         raise user_error("unknown quantization", place="dtype", value=shown(dtype), allowed=allowed, suggestion=near)
+    if name in CASTS:
+        return _cast(as_graph(graph), name, calibrate)
     scheme, plain = SCHEMES[name], as_graph(graph)
     if name == "i8":
         plain.expand(["attention"])
@@ -123,6 +130,23 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
         raise user_error("the graph has no products to quantize", place=plain.name, value="none has a weight")
     made.assumptions.append(_said(quantizer, calibrate))
     made.setting = f"{made.setting}, quantized to {name}" if made.setting else f"quantized to {name}"
+    return made
+
+
+def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
+    """A graph in floats of 16 bits."""
+    cast = Cast(graph, dtype)
+    if not cast.cast:
+        known = multiplied_floats(graph)
+        what = f"the graph has no floats to cast to {dtype}"
+        value = f"its products are of {dtype} already" if known else "it has no products of floats"
+        raise user_error(what, place=graph.name, value=value, allowed=PRODUCTS)
+    if calibrate is not None:
+        reference(graph, calibrate[0] if _several(calibrate) else calibrate)  # or wrong data would pass unnoticed
+    made = cast.run()
+    made.remove_dead_code()
+    made.assumptions.append(cast.said(made))
+    made.setting = f"{made.setting}, cast to {dtype}" if made.setting else f"cast to {dtype}"
     return made
 
 

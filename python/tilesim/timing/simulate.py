@@ -321,8 +321,9 @@ def run(
         network: as for `simulate`; the program is compiled for it too.
         accuracy: of a quantized graph: `Result.accuracy` has the errors against it in f32, as `ts.accuracy` finds them
             (True), or against this graph.
-        quantize: "i8", "fp8" or "w4a16": products as `ts.quantize` makes them, with scales of 1. With accuracy they
-            are calibrated with the arguments or the random inputs, and accuracy=True is against the graph as given.
+        quantize: "i8", "fp8" or "w4a16": products as `ts.quantize` makes them, with scales of 1; "bf16" or "f16": all
+            floats in that dtype. With accuracy they are calibrated with the arguments or the random inputs, and
+            accuracy=True is against the graph as given.
         options: any other option of `compile` (mapping, fuse, contexts, fallback, place, ...) or of `simulate`
             (tensors, resident, placement, latencies, replay), by its name there; with a device of `estimate`.
 

@@ -10,6 +10,7 @@ from ...base import figures
 from ...base.folding import fold
 from ...base.palette import BOUND, STATE
 from ...base.view import Bar, Bars, Column, Notes, Rows, Section
+from ..names import Names
 
 __all__ = ["folded", "longest", "operation_rows", "operations_section", "time_section"]
 
@@ -31,7 +32,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
     """
     rows = [
         {
-            "operation": row["name"],
+            "operation": name,
             "place": place,
             "runs": row["count"],
             "cycles": row["exclusive"],
@@ -46,7 +47,7 @@ def operation_rows(result: Any) -> list[dict[str, Any]]:
             "start": row["start"],
             "names": ", ".join(row["operation"]),
         }
-        for place, row in enumerate(result.data["operations"])
+        for place, (name, row) in enumerate(zip(Names(result.data).own, result.data["operations"], strict=True))
     ]
     return sorted(rows, key=lambda row: -row["cycles"])
 

@@ -39,8 +39,11 @@ def _sections(data: Mapping[str, Any]) -> list[Section]:
         Rows("terms", columns, rows, choice="term", colours=colours, what="terms", most=40, least=_NEVER),
         Notes([data["attribution"]]),
     ]
-    found = [
-        Section("", [_cards(data), Notes(head_lines(data, 10_000))]),
+    found = [Section("", [_cards(data), Notes(head_lines(data, 10_000))])]
+    if len(data["parts"]) > 1:
+        kernels = [Column("kernel", "kernel", "text"), Column("cycles", "cycles"), Column("share", "share", "percent")]
+        found.append(Section("Kernels", [Rows("kernels", kernels, data["parts"], what="kernels")], "kernels"))
+    found += [
         Section("Terms", terms, "terms"),
         Section("Roofline", [Notes([roofline_text(data["roofline"])])], "roofline"),
     ]

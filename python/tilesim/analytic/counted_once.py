@@ -1,0 +1,127 @@
+"""What a run of a machine moves at least: inputs, weights and outputs once, operation by operation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from .. import _core
+from ..graph import Graph
+from ..machine.device import Device
+from .operations import Cost, flat_operations
+
+__all__ = ["counted_once", "products_per_second"]
+
+KINDS = ("npu", "tpu")
+"""Devices whose shared level is a scratchpad: a program fills it, and nothing is there when a run begins."""
+_VIEWS = ("reshape", "transpose", "bitcast")
+
+
+def products_per_second(device: Device) -> float:
+    """The highest rate of products, of any dtype.
+
+    Args:
+        device: any.
+
+    Returns:
+        FLOP/s, of dtypes that it has units for as far as it has any; 0: no arrays.
+    """
+    native = [rate for rate in device.matrix.values() if rate.how == "native"]
+    return max((one.flops_per_second for one in native or device.matrix.values()), default=0.0)
+
+
+def counted_once(graph: Graph, device: Device, rows: Sequence[Cost], peak: float) -> list[str]:
+    """Lengthens operations that take less than what they are the first to read of inputs and weights, and write of
+    outputs, takes from memory.
+
+    Constants of the closed forms are those of a library that is called again and again, and finds a part of the weights
+    in the nearest memory. Of a machine whose memory a program fills, each run reads them.
+
+    Args:
+        graph: the workload.
+        device: that it is estimated on.
+        rows: costs of its operations, in their order; seconds and terms are changed.
+        peak: products per second of the fastest dtype, in FLOP/s; 0: no arrays.
+
+    Returns:
+        What is to be said of it; none where nothing changed.
+    """
+    if device.kind not in KINDS:
+        return []
+    rate = device.memory.bytes_per_second
+    before = sum(cost.seconds for cost in rows)
+    operations = flat_operations(graph)
+    first = _first_bytes(graph, operations)
+    by_name = {op["name"]: bytes_ for op, bytes_ in zip(operations, first, strict=True)}
+    aligned = len(operations) == len(rows)
+    for at, cost in enumerate(rows):
+        _at_least(cost, (first[at] if aligned else by_name.get(cost.name, 0.0)) / rate)
+    least = {"memory": graph.core.compulsory_bytes() / rate}
+    if peak > 0:
+        least["compute"] = graph.core.flops()["matrix"] / peak
+    for term, seconds in least.items():
+        _spread(rows, seconds, term)
+    hertz = round(device.clock_hz)
+    if lost := math.ceil(max(least.values()) * hertz) - sum(round(cost.seconds * hertz) for cost in rows):
+        longest = max(rows, key=lambda cost: cost.seconds, default=None)
+        if longest is not None and lost > 0:  # by rounding each to whole cycles
+            longest.seconds += lost / hertz
+    after = sum(cost.seconds for cost in rows)
+    if after <= before:
+        return []
+    return ["inputs, weights and outputs pass between memory and chip once a run, whatever fits the scratchpads"]
+
+
+def _at_least(cost: Cost, seconds: float, term: str = "memory") -> None:
+    if seconds <= 0:
+        return
+    cost.terms[term] = max(cost.terms.get(term, 0.0), seconds)
+    cost.seconds = max(cost.seconds, seconds + cost.terms.get("launch", 0.0))
+
+
+def _spread(rows: Sequence[Cost], least: float, term: str) -> None:
+    """What a bound of the whole graph is beyond the sum: to all that take time, in proportion."""
+    total = sum(cost.seconds for cost in rows)
+    if not rows or total >= least:
+        return
+    taking = [cost for cost in rows if cost.seconds > 0] or list(rows[-1:])
+    for cost in taking:
+        more = (least - total) * (cost.seconds / total if total > 0 else 1 / len(taking))
+        cost.seconds += more
+        cost.terms[term] = max(cost.terms.get(term, 0.0), cost.seconds - cost.terms.get("launch", 0.0))
+
+
+def _first_bytes(graph: Graph, operations: Sequence[dict[str, Any]]) -> list[float]:
+    """Bytes of inputs and weights that each operation is the first to read, and of outputs that it writes."""
+    sizes: dict[str, float] = {}
+    root: dict[str, str] = {}
+    for row in graph.core.inputs:
+        root[row["name"]] = row["name"]
+    outputs = {row["name"] for row in graph.core.outputs}
+    read: set[str] = set()
+    found: list[float] = []
+    for op in operations:
+        mine = 0.0
+        if op["kind"] == "constant":
+            root[op["results"][0]["name"]] = op["results"][0]["name"]
+        elif op["kind"] in _VIEWS and op["operands"][0]["name"] in root:
+            root[op["results"][0]["name"]] = root[op["operands"][0]["name"]]
+        elif op["bytes"] > 0:
+            written = sum(_size(x, sizes) for x in op["results"] if x)
+            room = max(0.0, float(op["bytes"]) - written)  # rows of a table that is looked up in, not all of it
+            for x in op["operands"]:
+                source = root.get(x["name"]) if x else None
+                if source is not None and source not in read:
+                    read.add(source)
+                    part = min(room, _size(x, sizes))
+                    mine, room = mine + part, room - part
+            mine += sum(_size(x, sizes) for x in op["results"] if x and x["name"] in outputs)
+        found.append(mine)
+    return found
+
+
+def _size(value: dict[str, Any], known: dict[str, float]) -> float:
+    if value["dtype"] not in known:
+        known[value["dtype"]] = _core.dtype_bits(value["dtype"]) / 8
+    return math.prod(value["shape"]) * known[value["dtype"]]

@@ -1,0 +1,134 @@
+"""Names of a result's kernels in tables: each of them asks back for its own row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+__all__ = ["Names", "known_names", "source_of"]
+
+
+def _tails(names: Iterable[str]) -> set[str]:
+    """Names with any number of leading parts left out: operations of a repeated layer have its name before theirs."""
+    found = set(names)
+    for name in list(found):
+        while "." in name:
+            name = name.partition(".")[2]
+            found.add(name)
+    return found
+
+
+def known_names(data: Mapping[str, Any]) -> set[str]:
+    """Operations of the graph by every name that they may have in a kernel's.
+
+    Args:
+        data: JSON form of a result.
+
+    Returns:
+        Their names, and those without the layers before them; none where the result does not know its graph.
+    """
+    return _tails(row["operation"] for row in (data.get("bounds") or {}).get("operations", ()))
+
+
+def source_of(name: str, known: set[str]) -> str:
+    """The operation of the graph that one of a kernel comes from.
+
+    Args:
+        name: of the kernel, or of an operation in it.
+        known: as of `known_names`.
+
+    Returns:
+        The longest known start of its name; the name itself where there is none.
+    """
+    start = name
+    while start and start not in known:
+        start = start.rpartition(".")[0]
+    return start or name
+
+
+_NUMBERED = re.compile(r"(.+)\[([0-9]{1,9})\]")
+
+
+class Names:
+    """The names of a result's kernels, and which of its kernels each name asks for."""
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        """Finds what kernels are made of.
+
+        Args:
+            data: JSON form of a result.
+        """
+        self.rows: Sequence[dict[str, Any]] = data["operations"]
+        self._known = known_names(data)
+        self._sources = [source_of(str(row["name"]), self._known) for row in self.rows]
+        self._groups: dict[str, list[int]] = {}
+        for index, (row, source) in enumerate(zip(self.rows, self._sources, strict=True)):
+            for name in dict.fromkeys([str(row["name"]), source]):
+                self._groups.setdefault(name, []).append(index)
+
+    def asked(self, name: str) -> list[dict[str, Any]]:
+        """The kernels of a name.
+
+        Args:
+            name: of a kernel, or of an operation that kernels are made of; with the number of one of them in brackets.
+
+        Returns:
+            Their rows in the order of the program; none for a name that neither has.
+        """
+        if name not in self._groups and (found := _NUMBERED.fullmatch(name)):
+            rows, number = self._groups.get(found[1], []), int(found[2])
+            return [self.rows[rows[number - 1]]] if 1 <= number <= len(rows) else []
+        return [self.rows[index] for index in self._groups.get(name, [])]
+
+    @cached_property
+    def own(self) -> list[str]:
+        """A name for each kernel that is no other's: "attention.self[3]" is the third kernel of "attention.self".
+
+        It has a number behind it where several kernels have the name or are made of the operation of that name.
+        """
+        found = [str(row["name"]) for row in self.rows]
+        taken = set(self._groups)
+        for name, rows in self._groups.items():
+            if len(rows) > 1:
+                for number, index in enumerate(rows, 1):
+                    told = f"{name}[{number}]"
+                    if found[index] == name and told not in taken:
+                        found[index] = told
+        return found
+
+    def knows(self, name: str) -> bool:
+        """Whether a name asks for something of the result.
+
+        Args:
+            name: as of `own` or `of`, of this result or another one.
+
+        Returns:
+            Whether it is a kernel's or an operation's, or one that `own` has.
+        """
+        return bool(self.asked(name)) or name in self._all
+
+    @cached_property
+    def _all(self) -> set[str]:
+        return {*self.own, *(one for row in self.rows for one in row["operation"])}
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {id(row): index for index, row in enumerate(self.rows)}
+
+    def of(self, rows: Sequence[Mapping[str, Any]], longest: Mapping[str, Any]) -> str:
+        """A name for several kernels.
+
+        Args:
+            rows: of the result, the very dicts.
+            longest: one of them.
+
+        Returns:
+            The name that asks for these kernels and no other; where they have none in common, the longest's own.
+        """
+        index = self._places[id(longest)]
+        together = self._groups[self._sources[index]]
+        if len(rows) > 1 and {id(self.rows[at]) for at in together} == {id(row) for row in rows}:
+            return self._sources[index]
+        return self.own[index]
