@@ -103,7 +103,7 @@ class Table {
         element("button", { type: "button", onclick: () => this.sort(column.key) }, column.title)));
     }
     this.body = element("tbody");
-    const widths = this.shown.map((column, i) => (i === 0 ? 270 : column.form === "text" ? (this.shown.length > 2 ? 108 : 420) : column.form.startsWith("rate:") ? 128 : 106));
+    const widths = this.shown.map((column, i) => (i === 0 ? 270 : column.form === "text" ? (this.shown.length < 3 ? 420 : this.shown.length < 5 ? 210 : 108) : column.form.startsWith("rate:") ? 128 : 106));
     const columns = element("colgroup", {}, ...widths.map((width, i) => element("col", { style: i === 0 ? "" : `width:${width}px` })));
     const table = element("table", { style: `min-width:${widths.reduce((a, b) => a + b)}px` }, columns, element("thead", {}, this.head), this.body);
     this.window = element("div", {
@@ -272,7 +272,7 @@ class Table {
       const value = name !== undefined && column.key === this.first ? name : this.values.of(column.key, rows);
       if (value === null || value === undefined) continue;
       const text = text_of.said(column.form, value);
-      values.push(element("div", { class: column.form === "text" ? "whole" : null }, element("b", {}, column.title), text));
+      values.push(element("div", { class: column.form === "text" && String(text).length > 24 ? "whole" : null }, element("b", {}, column.title), text));
     }
     const shut = element("button", { type: "button", class: "shut", "aria-label": "close", onclick: () => this.close() }, "×");
     this.details.replaceChildren(shut, ...(this.reasons ? this.reasons.of(rows, name) : []), ...values);
