@@ -94,10 +94,12 @@ void bind_attention(py::module_& module) {
                                    take(device, "memory_bytes_per_second"),
                                    take(device, "flops_per_second"),
                                    take(device, "cache_bytes"),
-                                   constants_from(attention_constants(), constants)};
+                                   constants_from(attention_constants(), constants),
+                                   take(device, "padded") != 0};
            }),
            py::arg("device"), py::arg("constants"),
-           "device: units, clock (Hz), memory_bytes_per_second, flops_per_second of the arithmetic, cache_bytes of an "
+           "device: padded (1: blocks as large as those of a library's kernels; 0: as the operands), units, clock "
+           "(Hz), memory_bytes_per_second, flops_per_second of the arithmetic, cache_bytes of an "
            "element of keys and values.")
       .def(
           "terms",

@@ -30,8 +30,10 @@ Tiled tile_up(const AttentionCase& call) {
 
 AttentionTerms with_splits(const AttentionModel& model, const AttentionCase& call, const Tiled& t, double splits) {
   const AttentionConstants& c = model.constants;
-  const double depth = std::ceil(call.depth / 64) * 64, rows = std::min(t.packed, query_tile);
-  const double products = 4 * query_tile * key_tile * depth / (model.flops_per_second / model.units * c.efficiency);
+  const double rows = std::min(t.packed, query_tile), fullest = model.padded ? 1 : 0;
+  const double depth = model.padded ? std::ceil(call.depth / 64) * 64 : call.depth;
+  const double products =
+      4 * (model.padded ? query_tile : rows) * key_tile * depth / (model.flops_per_second / model.units * c.efficiency);
   const double exponentials = rows * key_tile / (c.exponentials * model.clock);
   const double block = std::max(std::max(products, exponentials), c.block);
   const double waves = t.tiles * splits / model.units;
@@ -39,7 +41,7 @@ AttentionTerms with_splits(const AttentionModel& model, const AttentionCase& cal
   const auto part = [&](double keys) {  // of a split; none is shorter than a block
     return std::max(keys / splits, std::min(keys, key_tile));
   };
-  const auto one = [&](double keys) { return c.tile + block * std::max(1.0, part(keys) / key_tile); };
+  const auto one = [&](double keys) { return c.tile + block * std::max(fullest, part(keys) / key_tile); };
   const double compute = std::max(rounds * one(t.walked), one(t.longest));  // the longest tile starts first
   const double per_key = 2 * call.depth * model.cache_bytes / (c.unit_bytes_per_clock * model.clock);
   const double load = std::max(rounds * part(t.walked), part(t.longest)) * per_key;

@@ -50,6 +50,9 @@ struct AttentionModel {
   double flops_per_second = 1e12;  ///< of the arithmetic, all units
   double cache_bytes = 2;          ///< of an element of keys and values
   AttentionConstants constants;
+  /// Blocks of queries and keys, and depths of heads, are filled up to those of a library's kernels; else a program's
+  /// tiles are as large as the operands.
+  bool padded = true;
 
   AttentionTerms predict(const AttentionCase& call) const;
 };

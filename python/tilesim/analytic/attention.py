@@ -25,6 +25,7 @@ from .families import Entry
 from .gemm import find_entry
 from .profile import Profile
 from .schemes import scheme
+from .vector import OPERATIONS
 
 __all__ = [
     "CONSTANTS",
@@ -120,6 +121,7 @@ def core_of(device: Device, attn: str, cache: str, constants: Mapping[str, float
     if rate.how == "absent":
         raise Unsupported(f"{device.name} cannot run {how.name}: {rate.reason}")
     facts = {
+        "padded": float(device.kind not in ("npu", "tpu")),
         "units": float(device.units),
         "clock": device.clock_hz,
         "memory_bytes_per_second": device.memory.bytes_per_second,
@@ -162,6 +164,11 @@ def constants_of(
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
     if device.kind != "gpu":  # no paged cache to write, kernels of one program
         standard.update(row=CONSTANTS["row"]["low"], launch=device.launch_seconds)
+    if device.kind in ("npu", "tpu"):  # one program walks over all tiles; exponentials are the vector units'
+        lanes = device.vector_rate("f32") / max(1.0, device.units * device.clock_hz)
+        standard |= {name: CONSTANTS[name]["low"] for name in ("tile", "block", "sequence", "split")}
+        standard["exponentials"] = min(max(lanes / OPERATIONS["softmax"][2], 1.0), CONSTANTS["exponentials"]["high"])
+        standard["unit_bytes_per_clock"] = CONSTANTS["unit_bytes_per_clock"]["high"]
     if entry is None:
         return Entry(phase, name, constants=standard, provenance=dict.fromkeys(standard, "default"), device=device.name)
     return Entry(phase, name, engine, "", device.name, {**standard, **entry.constants}, entry.provenance)

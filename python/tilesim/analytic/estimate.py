@@ -21,7 +21,7 @@ from .cache import pressure
 from .counted_once import counted_once, products_per_second
 from .gpu.compiled import count, price_kernels
 from .gpu.kernels import Kernel
-from .operations import Cost, Costs, rows_of
+from .operations import Cost, Costs, needed, rows_of
 from .profile import Profile, engine_named
 
 __all__ = ["Estimate", "device_of", "estimate"]
@@ -236,7 +236,7 @@ def estimate(
     target = device_of(device)
     opened = Profile.open(profile)
     engine_named(engine, opened)
-    graph = as_graph(graph)
+    graph = needed(as_graph(graph))
     launched: Sequence[Kernel] = ()
     if compiler is None:
         found, notes = Costs(target, scheme, engine, opened).price(graph.core)

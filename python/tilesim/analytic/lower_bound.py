@@ -22,7 +22,7 @@ from ..results.bounds import Bound
 from ..results.result import Table
 from .counted_once import products_per_second
 from .estimate import DeviceLike, device_of
-from .operations import flat_operations, of_data
+from .operations import flat_operations, needed, of_data
 
 __all__ = ["Roofline", "bound_knowing", "lower_bound", "roofline"]
 
@@ -119,6 +119,7 @@ class Roofline:
         """
         self.device = device
         self.name = graph.core.name
+        graph = needed(graph)
         flops = graph.core.flops()
         rate = products_per_second(device)
         self.compute_seconds = flops["matrix"] / rate if rate else 0.0

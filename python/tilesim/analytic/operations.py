@@ -14,7 +14,7 @@ from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme
 
-__all__ = ["Cost", "Costs", "flat_operations", "inlined", "of_data", "rows_of"]
+__all__ = ["Cost", "Costs", "flat_operations", "inlined", "needed", "of_data", "rows_of"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: operands are narrow already
@@ -219,6 +219,19 @@ def flat_operations(graph: Graph) -> list[dict[str, Any]]:
         One dict per operation: kind, operands, results, attributes, flops, bytes.
     """
     return list(inlined(graph).operations())
+
+
+def needed(graph: Graph) -> Graph:
+    """The graph without what no output reads: a run leaves it out.
+
+    Args:
+        graph: stays as it is.
+
+    Returns:
+        It, or a smaller copy.
+    """
+    smaller = graph.copy()
+    return smaller if smaller.remove_dead_code() else graph
 
 
 def of_data(operations: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:

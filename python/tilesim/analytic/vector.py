@@ -129,6 +129,8 @@ def constants_of(
     standard = {key: float(info["default"]) for key, info in CONSTANTS.items()}
     if device.launch_seconds or device.kind in ("tpu", "npu"):
         standard["launch"] = device.launch_seconds
+    if device.kind in ("tpu", "npu"):  # rows are a program's, not blocks of threads
+        standard |= {"row": CONSTANTS["row"]["low"], "narrow": CONSTANTS["narrow"]["low"]}
     if entry is None:
         return Entry(
             "vector", names[0], constants=standard, provenance=dict.fromkeys(standard, "default"), device=device.name
