@@ -383,7 +383,7 @@ def compare(a: Result, b: Result | None = None, *more: Result, names: Sequence[s
         where the difference lies, `.html(path)` a page, `.check(tolerance)` what changed by more than a tolerance.
 
     Raises:
-        UserError: for anything but two results or more, or results of graphs without a common operation.
+        UserError: for anything but two results or more.
     """
     if b is None:
         raise user_error("one result has nothing to be compared with", suggestion="ts.compare(a, b, ...)")

@@ -68,6 +68,8 @@ def _peaks(graph: Graph, calibrate: Any) -> dict[str, float]:
         found = list(reference(observed, inputs).values())
         for site, value in zip(sites, found[len(graph.outputs) :], strict=True):
             number = float(np.asarray(value))
+            if number == -np.inf:  # the largest of no numbers
+                continue
             if not np.isfinite(number):
                 what = "calibration data give numbers that are not finite"
                 raise user_error(what, place=f"the operand '{site}' of a product", value=str(number))
@@ -138,8 +140,8 @@ def _cast(graph: Graph, dtype: str, calibrate: Any) -> Graph:
     cast = Cast(graph, dtype)
     if not cast.cast:
         known = multiplied_floats(graph)
-        what = f"the graph has no floats to cast to {dtype}"
-        value = f"its products are of {dtype} already" if known else "it has no products of floats"
+        what = f"the graph has no products of floats that are wider than {dtype}"
+        value = f"its products are of {dtype} already" if known else "it multiplies no floats"
         raise user_error(what, place=graph.name, value=value, allowed=PRODUCTS)
     if calibrate is not None:
         reference(graph, calibrate[0] if _several(calibrate) else calibrate)  # or wrong data would pass unnoticed
