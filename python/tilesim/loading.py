@@ -170,7 +170,7 @@ def _describes_model(path: Path) -> bool:
 
 
 def _pretrained(what: str, batch: int, context: int | None, phase: str | None, dtype: str | None) -> Graph:
-    return from_transformers(what, phase or "prefill", context or 200, batch, dtype)
+    return from_transformers(what, phase or "prefill", context, batch, dtype)
 
 
 def _refuse(why: str, place: str, **given: Any) -> None:
