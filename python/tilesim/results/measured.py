@@ -9,9 +9,11 @@ from ..base.table import Table
 from .accuracy import Accuracy
 from .bounds import Bound
 from .checks import checks_of
+from .energy import Energy
 
 __all__ = ["Measured"]
 
+_NO_OPERATIONS = "(no operations: the program names no kernels for its statements; units() and cores() have its times)"
 _MOVED = ("padding", "merged", "forwarded")
 
 
@@ -93,8 +95,12 @@ class Measured:
 
     @property
     def energy(self) -> dict[str, float]:
-        """Joules by part, for parts whose energy the machine states (settings energy.*); empty where it states none."""
-        return {row["part"]: row["femtojoules"] * 1e-15 for row in self.data["energy"] if row["known"]}
+        """Joules by part, for parts whose energy the machine states (settings energy.*); empty where it states none.
+
+        Printed, it has units, and says which parts are unknown and how they are set. It is of the whole run; `counts()`
+        has by operation what it is made of.
+        """
+        return Energy(self.data["energy"])
 
     @property
     def host_share(self) -> float:
@@ -133,7 +139,7 @@ class Measured:
             }
             for row in self.data["operations"]
         ]
-        return Table(sorted(rows, key=lambda row: -row["cycles"]))
+        return Table(sorted(rows, key=lambda row: -row["cycles"]), _NO_OPERATIONS)
 
     def units(self) -> Table:
         """Per unit: cycles in each state, which add up to the total.
