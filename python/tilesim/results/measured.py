@@ -13,7 +13,9 @@ from .energy import Energy
 
 __all__ = ["Measured"]
 
-_NO_OPERATIONS = "(no operations: the program names no kernels for its statements; units() and cores() have its times)"
+_NO_OPERATIONS = (
+    'no operations: no {"scope": NAME, "operation": NAME, "do": [...]} of the program names one; units() has its times'
+)
 _MOVED = ("padding", "merged", "forwarded")
 
 
