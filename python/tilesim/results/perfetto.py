@@ -117,8 +117,8 @@ def _events(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Trace events (the JSON form that Perfetto and Chrome read); times in microseconds."""
     scale = 1e6 / data["hertz"]
     for unit in sorted({interval[0] for interval in data["intervals"]}):
-        name = {"name": data["units"][unit]["unit"]}
-        yield {"ph": "M", "name": "thread_name", "pid": 1, "tid": unit + 1, "args": name}
+        called = {"name": data["units"][unit]["unit"]}
+        yield {"ph": "M", "name": "thread_name", "pid": 1, "tid": unit + 1, "args": called}
     for unit, label, start, finish in data["intervals"]:
         named = {"ph": "X", "name": data["labels"][label], "pid": 1, "tid": unit + 1}
         yield {**named, "ts": start * scale, "dur": (finish - start) * scale}

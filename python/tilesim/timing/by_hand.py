@@ -8,7 +8,9 @@ from typing import Any
 
 from ..base.errors import path_text, user_error
 from ..loading import names_program
+from ..machine.device import Device
 from ..machine.machine import MachineLike
+from ..machine.target import load as load_target
 from ..program.program import Program
 
 __all__ = ["machine_of", "program_of"]
@@ -36,7 +38,7 @@ def program_of(model: Any) -> Program | None:
     return model if isinstance(model, Program) and model.workload is None else None
 
 
-def machine_of(program: Program, machine: MachineLike, options: Mapping[str, Any]) -> MachineLike | None:
+def machine_of(program: Program, machine: MachineLike | Device, options: Mapping[str, Any]) -> MachineLike | None:
     """What it is simulated on: the machine that is asked for; else the program's own.
 
     Args:
@@ -48,11 +50,15 @@ def machine_of(program: Program, machine: MachineLike, options: Mapping[str, Any
         The machine; none for the program's own.
 
     Raises:
-        UserError: for an option of compiling or verifying.
+        UserError: for an option of compiling or verifying, or a device.
     """
     given = [name for name, value in options.items() if value is not None and value is not False and value != ()]
     if given:
         what = "a tile program without its graph is simulated as it is"
         raise user_error(what, place=program.core.name, value=", ".join(given), allowed="options of ts.simulate")
+    target = load_target(machine)
+    if isinstance(target, Device):
+        what = "a device is estimated from a graph, and this program has none"
+        raise user_error(what, place="machine", value=target.name, allowed="a machine")
     usual = isinstance(machine, str) and machine == USUAL  # as good as not said
-    return None if usual and program.machine is not None else machine
+    return None if usual and program.machine is not None else target
