@@ -59,9 +59,9 @@ def check_ending(path: str | os.PathLike[str]) -> bool:
     """
     name = path_text(path)
     ending = os.path.splitext(name)[1].lower()
-    if ending != TEXT and ending not in BINARY:
+    if ending not in ("", TEXT, *BINARY):
         allowed = f"{', '.join(BINARY)} (Perfetto's protobuf), {TEXT} (trace events)"
-        raise user_error("no trace has this ending", place=name, value=ending or "no ending", allowed=allowed)
+        raise user_error("no trace has this ending", place=name, value=ending, allowed=allowed)
     return ending == TEXT
 
 
@@ -70,7 +70,7 @@ def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
 
     Args:
         data: JSON form of a result with intervals.
-        path: file to write: .json for trace events, else Perfetto's protobuf.
+        path: file to write: .json for trace events, else (or without an ending) Perfetto's protobuf.
 
     Raises:
         UserError: when no timeline was recorded, for another ending, or when the file cannot be written.

@@ -164,8 +164,8 @@ class Result(Measured):
         """Writes a trace for Perfetto (open it at ui.perfetto.dev).
 
         Args:
-            path: file to write: Perfetto's own form (.pftrace, .perfetto-trace, .perfetto, .trace, .pb), or trace
-                events as JSON (.json).
+            path: file to write: Perfetto's own form (.pftrace, .perfetto-trace, .perfetto, .trace, .pb, no ending), or
+                trace events as JSON (.json).
 
         Raises:
             UserError: when the simulation recorded no timeline (`simulate(..., timeline=True)`); for another ending.

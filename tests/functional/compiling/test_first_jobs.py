@@ -34,10 +34,11 @@ def test_a_trace_is_what_its_ending_says(tmp_path):
     assert {one["name"] for one in events if one["ph"] == "C"} == {
         f"memory.channel{i} MB/s" for i in range(len(result.data["memory"]["channel_bytes"]))
     }
-    for name in ("t.txt", "t"):
-        with pytest.raises(ts.UserError, match=r"pftrace.*\.json"):
-            result.timeline(tmp_path / name)
-        assert not (tmp_path / name).exists()
+    result.timeline(tmp_path / "t")
+    assert (tmp_path / "t").read_bytes() == (tmp_path / "t.pftrace").read_bytes()
+    with pytest.raises(ts.UserError, match=r"pftrace.*\.json"):
+        result.timeline(tmp_path / "t.txt")
+    assert not (tmp_path / "t.txt").exists()
     out = tilesim("run", "mlp", "--timeline", str(tmp_path / "t.html"))
     assert out.returncode == 2 and ".pftrace" in out.stderr and not out.stdout
 
