@@ -170,7 +170,7 @@ def _describes_model(path: Path) -> bool:
 
 
 def _pretrained(what: str, batch: int, context: int | None, phase: str | None, dtype: str | None) -> Graph:
-    return from_transformers(what, phase or "prefill", context or 200, batch, dtype)
+    return from_transformers(what, phase or "prefill", context, batch, dtype)
 
 
 def _refuse(why: str, place: str, **given: Any) -> None:
@@ -195,16 +195,32 @@ def _file(path: Path, batch: int, context: int | None, passes: Any) -> Graph | P
     if suffix in MLIR:
         return frontends.from_stablehlo(path, passes=passes)
     if suffix == ".json":
+        if names_program(path):
+            return Program.load(path)
         with path.open(encoding="utf-8", errors="replace") as file:
             start = file.read(2000)
-        if '"tilesim.program"' in start:
-            return Program.load(path)
         if frontends.is_pytorch_ir(start):
             return frontends.from_pytorch_ir(path)
     else:
         opened = _core.GraphFile(str(path))
         return Program._of_file(opened, str(path)) if opened.compiled else Graph(opened.graph())
     return Graph.load(path)
+
+
+def names_program(path: str | os.PathLike[str]) -> bool:
+    """Whether a .json holds a tile program.
+
+    Args:
+        path: an existing file.
+
+    Returns:
+        Whether it begins like one.
+    """
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return '"tilesim.program"' in file.read(2000)
+    except OSError:
+        return False  # its own reader says what is wrong
 
 
 def _refuse_sizes(path: Path, batch: int, context: int | None) -> None:

@@ -128,9 +128,9 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
         ),
         ["matmull", "Did you mean 'matmul'"],
     ),
-    "mapping without depths": (
-        lambda: ts.compile(graph(), "edge-8", mapping={"matmul": {"tiles": [8] * 3, "order": [0, 1, 2]}}),
-        ["matmul", "tiles, order, depths"],
+    "mapping without tiles": (
+        lambda: ts.compile(graph(), "edge-8", mapping={"matmul": {"depths": [2, 2, 2], "order": [0, 1, 2]}}),
+        ["matmul", '"tiles": {'],
     ),
     "mapping with another key": (lambda: mapped(tile=3), ["tile", "tiles, order, depths"]),
     "mapping that is no dict": (lambda: ts.compile(graph(), "edge-8", mapping={"matmul": 5}), ["matmul", "5"]),

@@ -10,6 +10,7 @@ __all__ = [
     "count",
     "digits",
     "duration",
+    "energy",
     "part_of",
     "percent",
     "rate",
@@ -21,6 +22,7 @@ __all__ = [
 ]
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+_JOULES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"), (1e-12, "pJ"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 _WORDS = ((1e9, "billion "), (1e6, "million "), (1e3, "thousand "), (1.0, ""))
 _LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -94,6 +96,21 @@ def duration(seconds: float) -> str:
         if abs(seconds) >= 0.9995 * scale or unit == "ns":
             return f"{_three(seconds / scale)} {unit}" if seconds else "0 s"
     raise AssertionError
+
+
+def energy(joules: float) -> str:
+    """An energy: 1.23 mJ, 45.0 µJ.
+
+    Args:
+        joules: the energy.
+
+    Returns:
+        The text, three digits.
+    """
+    for scale, unit in _JOULES:
+        if abs(joules) >= scale * 0.9995:
+            return f"{_three(joules / scale)} {unit}"
+    return f"{_three(joules / 1e-12)} pJ" if joules else "0 J"
 
 
 def size(number: float) -> str:

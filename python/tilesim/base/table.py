@@ -14,13 +14,14 @@ __all__ = ["Table"]
 class Table:
     """Rows of equal keys: prints as text, turns into pandas."""
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
+    def __init__(self, rows: list[dict[str, Any]], empty: str = "(empty)") -> None:
         """Holds rows.
 
         Args:
             rows: dicts with the same keys.
+            empty: what is printed where there are none: why.
         """
-        self.rows = rows
+        self.rows, self._empty = rows, empty
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame.
@@ -48,7 +49,7 @@ class Table:
     def __str__(self) -> str:
         """Aligned columns; on a terminal they fit: names lose their middle, and what is left out is told."""
         if not self.rows:
-            return "(empty)"
+            return self._empty
         from .columns import Column, layout
         from .screen import clean
 
@@ -64,7 +65,7 @@ class Table:
 
     def _repr_html_(self) -> str:
         if not self.rows:
-            return "<p>(empty)</p>"
+            return f"<p>{escape(self._empty)}</p>"
         head = "".join(f"<th>{escape(str(key))}</th>" for key in self.rows[0])
         lines = ("".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) for row in self.rows)
         return f"<table><tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"

@@ -18,6 +18,7 @@ from ..machine.machine import Machine
 from ..machine.target import load as load_target
 from ..program.data_sources import opened
 from ..program.program import Program
+from ..results.perfetto import check_ending
 from ..timing.accuracy import accuracy
 from ..timing.execution import verify
 from ..timing.quantize import quantize, sample
@@ -283,7 +284,9 @@ def run(
     json_: Annotated[
         str | None, typer.Option("--json", help="Write the result; - for standard output.", rich_help_panel=OUTPUT)
     ] = None,
-    timeline: Annotated[str | None, typer.Option(help="Write a Perfetto trace.", rich_help_panel=OUTPUT)] = None,
+    timeline: Annotated[
+        str | None, typer.Option(help="Write a trace for Perfetto: .pftrace or .json.", rich_help_panel=OUTPUT)
+    ] = None,
     report: Annotated[
         str | None, typer.Option(help="Write a page of pictures and tables (HTML).", rich_help_panel=OUTPUT)
     ] = None,
@@ -310,6 +313,8 @@ def run(
     """Compile, simulate and explain a workload; on a device, estimate it."""
     if report:
         check_writable(report)  # before any work
+    if timeline:
+        check_ending(timeline)
     written = [path for path in (report, json_, timeline) if path and path != "-"]
     if len({os.path.realpath(path) for path in written}) < len(written):
         allowed = "a file for each"

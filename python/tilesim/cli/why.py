@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from ..analytic.estimate import estimate
+from ..base import figures
 from ..base.errors import user_error
 from ..base.files import check_writable, parse_json, read_text
 from ..graph import Graph
@@ -23,6 +24,7 @@ from .load import load, write
 from .run import settings_of
 from .screen import room, say, wrapped
 from .show import step
+from .tables import ROWS, layout, name, number, text
 
 __all__ = ["register"]
 
@@ -46,9 +48,11 @@ def why_command(
         str, typer.Argument(help="A network's name, matmul:M,N,K[,dtype], a model's file, or a saved result (.json).")
     ],
     operation: Annotated[
-        str,
-        typer.Argument(help="Of `tilesim run`'s table, or of the graph; layer*.conv1: of all layers; or a start."),
-    ],
+        str | None,
+        typer.Argument(
+            help="Of `tilesim run`'s table or the graph; layer*.conv1: of all layers; or a start. None: lists them."
+        ),
+    ] = None,
     machine: Annotated[str | None, typer.Option(help="Preset, file or device (estimated); tpu-v3 if none.")] = None,
     batch: Annotated[int, typer.Option(min=1, help="Images, sequences, or products.")] = 1,
     context: Annotated[int | None, typer.Option(min=1, help="Tokens, for networks that read text.")] = None,
@@ -86,6 +90,9 @@ def why_command(
             target = Machine.load(machine or own or "tpu-v3").replace(settings_of(set_ or []))
             program = compile(loaded, target, **options) if isinstance(loaded, Graph) else loaded
             result = simulate(program, target, memory=memory)
+    if operation is None:
+        _choices(result, model, json_, html)
+        return
     with step("looking at its intervals"):
         found = why(result, operation)
     aloud = json_ != "-" and (json_ is None or html is not None)
@@ -96,6 +103,26 @@ def why_command(
         found.report(html, alternatives=alternatives)
     if json_ is not None:
         write({**found.answer, **({"alternatives": rows} if alternatives else {})}, json_)
+
+
+def _choices(result: Result, model: str, json_: str | None, html: str | None) -> None:
+    """The longest operations, where none was named."""
+    if html is not None:
+        raise user_error("a page is of one operation", place="--html", value=html, suggestion="Name the operation")
+    rows = result.table().rows[:ROWS]
+    if json_ is not None:
+        write({"operations": rows}, json_)
+    if json_ == "-":
+        return
+    if not rows:
+        say([str(result.table())])
+        return
+    head = [name("operation"), number("cycles"), number("share"), text("bound by", least=8)]
+    cells = [
+        [str(row["operation"]), f"{row['cycles']:,}", figures.percent(row["share"]), str(row["bound"])] for row in rows
+    ]
+    say([*wrapped(result.summary(), hang="  ", limit=room(120)), "", *layout(head, cells)])
+    say(["", *wrapped(f"One of them, as: tilesim why {model} {rows[0]['operation']}", hang="  ", limit=room(120))])
 
 
 def _told(found: Why, aloud: bool) -> list[dict[str, Any]]:

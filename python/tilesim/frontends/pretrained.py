@@ -16,9 +16,13 @@ from ..base.arguments import dtype_name, one_of
 from ..base.dtypes import FLOATS
 from ..base.errors import Unsupported, nearest, unsupported, user_error
 from ..graph import Graph
+from . import sequences
+from .slots import Slot, empty
 from .torch.frontend import export, read
 
 TORCH = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64}
+TOKENS = 200
+"""That a model reads where nobody says how many."""
 ACCEPTED = (
     "a PretrainedConfig, a model, a model type as 'llama', the path of a folder with config.json, or of that file"
 )
@@ -27,7 +31,7 @@ ACCEPTED = (
 def from_transformers(
     model: Any,
     phase: str = "prefill",
-    context: int = 200,
+    context: int | None = None,
     batch: int = 1,
     dtype: str | None = None,
     image: int | None = None,
@@ -45,13 +49,27 @@ def from_transformers(
     if not isinstance(model, transformers.PreTrainedModel):
         remedy = "ts.from_torch(module, args) reads any other module"
         raise user_error("this is no model of transformers", value=type(model).__name__, suggestion=remedy)
+    _check_sizes(model, context, image)
+    context = TOKENS if context is None else context
     training = model.training
     model.eval()
     try:
-        graph = _decoded(model, context, batch, mode) if phase == "decode" else _read(model, context, batch, image)
+        if sequences.has_both(model):
+            graph = _of_both(model, phase, context, batch, image, mode)
+        else:
+            graph = _decoded(model, context, batch, mode) if phase == "decode" else _read(model, context, batch, image)
     finally:
         model.train(training)
     return graph
+
+
+def _check_sizes(model: Any, context: int | None, image: int | None) -> None:
+    """Refuses sizes that the model has no use for."""
+    kind, reads = model.config.model_type, model.main_input_name
+    if context is not None and reads != "input_ids" and not sequences.has_both(model):
+        raise user_error(f"{kind} reads no tokens", place="context", value=str(context), allowed="none")
+    if image is not None and reads != "pixel_values" and not _both(model):
+        raise user_error(f"{kind} reads no images", place="image", value=str(image), allowed="none")
 
 
 def _float(dtype: str) -> str:
@@ -114,6 +132,10 @@ def _class_of(config: Any) -> Any:
     masked = kind in names.MODEL_FOR_MASKED_LM_MAPPING_NAMES and not getattr(config, "is_decoder", False)
     if kind in names.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES and not encoder and not masked:
         return auto.AutoModelForCausalLM
+    if encoder and kind in names.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES:
+        return auto.AutoModelForSeq2SeqLM
+    if encoder and kind in names.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES:
+        return auto.AutoModelForSpeechSeq2Seq
     return auto.AutoModel
 
 
@@ -152,9 +174,9 @@ def _made(config: Any, dtype: str | None, mode: Any) -> Any:
         raise user_error("transformers makes no model of this", value=config.model_type, allowed=first) from error
 
 
-def _words(model: Any, context: int, batch: int, mode: Any = None) -> Any:
-    config = model.config.get_text_config()
-    limit = getattr(config, "max_position_embeddings", None)
+def _words(model: Any, context: int, batch: int) -> Any:
+    config = model.config.get_text_config(decoder=sequences.has_both(model))
+    limit = getattr(config, "max_target_positions", None) or getattr(config, "max_position_embeddings", None)
     if isinstance(limit, int) and 0 < limit < context:
         raise user_error("the model has fewer positions", place="context", value=str(context), allowed=f"1 to {limit}")
     return torch.zeros((batch, context), dtype=torch.int64)
@@ -167,30 +189,28 @@ def _vision(model: Any, batch: int, image: int | None) -> Any:
     return torch.zeros((batch, getattr(config, "num_channels", 3), high, wide), dtype=_dtype_of(model))
 
 
-def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
-    """All tokens or the image at once; of an encoder with a decoder the encoder."""
-    config = model.config
-    if getattr(config, "is_encoder_decoder", False):
-        model, main = model.get_encoder(), model.main_input_name
-    else:
-        main = model.main_input_name
-    kwargs: dict[str, Any] = {}
+def _source(model: Any, context: int, batch: int, image: int | None) -> dict[str, Any]:
+    """What a model reads at once: tokens, a picture, or the sound that its encoder has positions for."""
+    main, config = model.main_input_name, model.config
     if main == "pixel_values":
-        kwargs["pixel_values"] = _vision(model, batch, image)
-    elif main == "input_features":
-        config = model.config
+        return {main: _vision(model, batch, image)}
+    if main == "input_features":
         steps = 2 * getattr(config, "max_source_positions", context // 2 or 1)
-        kwargs[main] = torch.zeros((batch, config.num_mel_bins, steps), dtype=_dtype_of(model))
-    elif main == "input_ids":
-        kwargs["input_ids"] = _words(model, context, batch)
-        if _both(model):
-            kwargs["pixel_values"] = _vision(model, batch, image)
-        elif _keeps(model):
-            kwargs["use_cache"] = True
-    else:
-        what = f"a model that reads '{main}' is read with its own arguments"
-        raise unsupported(what, place=type(model).__name__, suggestion="ts.from_torch(model, kwargs={...})")
-    text = main == "input_ids"
+        return {main: torch.zeros((batch, config.num_mel_bins, steps), dtype=_dtype_of(model))}
+    if main == "input_ids":
+        return {main: _words(model, context, batch)}
+    what = f"a model that reads '{main}' is read with its own arguments"
+    raise unsupported(what, place=type(model).__name__, suggestion="ts.from_torch(model, kwargs={...})")
+
+
+def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
+    """All tokens or the image at once."""
+    kwargs = _source(model, context, batch, image)
+    text = "input_ids" in kwargs
+    if text and _both(model):
+        kwargs["pixel_values"] = _vision(model, batch, image)
+    elif text and _keeps(model):
+        kwargs["use_cache"] = True
     what = f"prefill of {context:,}" if text else "one pass"
     if kwargs.get("use_cache"):
         try:
@@ -199,6 +219,19 @@ def _read(model: Any, context: int, batch: int, image: int | None) -> Graph:
             kwargs["use_cache"] = False
             what += " without the state that it leaves"
     return _said(_named(model, kwargs), model, batch, what)
+
+
+def _of_both(model: Any, phase: str, context: int, batch: int, image: int | None, mode: Any) -> Graph:
+    """Encoder and decoder, or one step of the decoder."""
+    (main, source), *_ = _source(model, context, batch, image).items()
+    first = 1 if main == "input_ids" else context  # of a text the decoder begins, of sound or pictures it is prompted
+    if phase == "decode":
+        _words(model, context, batch)
+        graph, length = sequences.step(model, main, source, context, mode)
+        return _said(graph, model, batch, f"decode at {context:,}, source of {length:,}")
+    prompt = _words(model, first, batch)
+    graph, length = sequences.prefill(model, main, source, prompt)
+    return _said(graph, model, batch, f"prefill: encoder of {length:,}, decoder of {first:,}")
 
 
 def _named(model: Any, kwargs: dict[str, Any]) -> Graph:
@@ -243,7 +276,7 @@ def _both(model: Any) -> bool:
 
 def _keeps(model: Any) -> bool:
     """Whether it writes text, and so has keys and values to keep."""
-    return bool(model.can_generate()) and not getattr(model.config, "is_encoder_decoder", False)
+    return bool(model.can_generate())
 
 
 def _said(graph: Graph, model: Any, batch: int, what: str) -> Graph:
@@ -252,44 +285,6 @@ def _said(graph: Graph, model: Any, batch: int, what: str) -> Graph:
     graph.setting = f"{dtype}, batch {batch:,}, {what}"
     graph.assumptions.append(f"{type(model).__name__} of transformers {transformers.__version__}, {graph.setting}")
     return graph
-
-
-class _Slot(cache_utils.CacheLayerMixin):
-    """Keys and values of one layer in a fixed place, all but the last ones there already."""
-
-    is_compileable = True
-    is_sliding = False
-    keys: Any
-    values: Any
-
-    def __init__(self, keys: Any, values: Any, filled: int) -> None:
-        super().__init__()
-        self.keys, self.values, self.filled = keys, values, filled
-        self.is_initialized = True
-
-    def lazy_initialization(self, *given: Any, **named: Any) -> None:
-        """It is there already."""
-
-    def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Writes the new ones into their place and gives all."""
-        place = torch.arange(self.filled, self.filled + key_states.shape[-2], device=key_states.device)
-        self.keys.index_copy_(2, place, key_states)
-        self.values.index_copy_(2, place, value_states)
-        return self.keys, self.values
-
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Keys that a mask covers, and the first of them."""
-        return self.filled + int(query_length), 0
-
-    def get_seq_length(self) -> int:
-        """Tokens that are there."""
-        return self.filled
-
-    def get_max_length(self) -> int:
-        """Tokens that it has room for."""
-        return int(self.keys.shape[2])
-
-    get_max_cache_shape = get_max_length
 
 
 class _Step(torch.nn.Module):
@@ -302,16 +297,11 @@ class _Step(torch.nn.Module):
         for pair in shapes:
             self.past.append(torch.nn.Module())
             for name, (shape, dtype) in zip(("keys", "values"), pair, strict=True):
-                empty = (
-                    torch.zeros(shape, dtype=dtype)
-                    if mode is None
-                    else mode.from_tensor(torch.empty(shape, dtype=dtype))
-                )
-                self.past[-1].register_buffer(name, empty)
+                self.past[-1].register_buffer(name, empty(shape, dtype, mode))
 
     def forward(self, input_ids: Any) -> Any:
         """Logits of the token after it."""
-        cache = cache_utils.Cache(layers=[_Slot(one.keys, one.values, self.filled) for one in self.past])
+        cache = cache_utils.Cache(layers=[Slot(one.keys, one.values, self.filled) for one in self.past])
         return self.model(input_ids=input_ids, past_key_values=cache, use_cache=True).logits
 
 

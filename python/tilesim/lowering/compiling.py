@@ -19,6 +19,7 @@ from ..graph.trips import checked as checked_trips
 from ..graph.trips import counted
 from ..loading import GraphLike, as_graph
 from ..machine.machine import Machine, MachineLike
+from ..mapping.by_hand import EXAMPLE, by_loops, checked_nest, is_nest
 from ..mapping.half_attention import with_half_attention
 from ..mapping.integer_products import with_integer_products
 from ..mapping.sparse_products import with_sparse_products
@@ -76,6 +77,8 @@ def compile(
             (products without an entry are mapped as by "profile", see its `report`); or a dict: operation name to
             {"tiles", "order", "depths", "unit"} or, for vector kernels, {"tiles", "lane", "depth"} (sizes in elements);
             both may have "sub" (sizes of the pieces in which tiles move) and "contexts" (of a core, that share it).
+            Sizes and order are lists, or name their loops as in a table's file: {"tiles": {"m": 128, "n": 64}} or
+            just {"m": 128, "n": 64}, where loops left out stay whole. A study of `ts.tune` stands for its `best`.
         lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
             "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile,
             "best" elsewhere.
@@ -128,6 +131,7 @@ def compile(
     one_of("unknown treatment of collectives", "collectives", collectives, "error", "untimed")
     one_of("unknown treatment of tiles of zeros", "zero_tiles", zero_tiles, "off", "skip", "test")
     rules_text(fuse)
+    mapping = getattr(mapping, "best", mapping)  # of a study
     fuse = fuse if isinstance(fuse, str) else list(fuse)
     machine = Machine.load(machine)
     stays = wished(residency, way_of(machine, lowering))
@@ -293,37 +297,36 @@ def _mappings(graph: Graph, target: Machine, mapping: Any, fuse: str) -> tuple[d
     if isinstance(mapping, MappingTable):
         return mapping.nests_for(graph, target, fuse), "profile"
     if isinstance(mapping, Mapping):
-        return _nests(mapping), "profile"
+        return _nests(mapping, graph, target, fuse), "profile"
     if isinstance(mapping, str) and mapping in STRATEGIES:
         return {}, mapping
     allowed = (*STRATEGIES, "tuned")
     raise user_error(
         "unknown mapping",
         value=shown(mapping),
-        allowed=", ".join(allowed) + ", a MappingTable or its .json file, a dict of nests",
+        allowed=", ".join(allowed) + f", a MappingTable or its .json file, a Study, a dict as {EXAMPLE}",
         suggestion=nearest(mapping, allowed) if isinstance(mapping, str) else "",
     )
 
 
-_PRODUCT = ("unit", "pack", "unfold")  # of a product's nest, beside its lists
+def _nests(mapping: Mapping[str, Any], graph: Graph, target: Machine, fuse: str) -> dict[str, dict[str, Any]]:
+    """A mapping with its form checked; whether nests of lists are legal is decided by the lowering.
 
+    Nests that name their loops, or leave something to the compiler, are read as a table's.
+    """
+    from ..mapping import MappingTable, kernels
 
-def _nests(mapping: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-    """A mapping with its form checked; whether the nests are legal is decided by the lowering."""
-    nests: dict[str, dict[str, Any]] = {}
-    for operation, nest in mapping.items():
-        vector = isinstance(nest, Mapping) and "lane" in nest
-        lists, others = (("tiles",), {"lane", "depth"}) if vector else (("tiles", "order", "depths"), set(_PRODUCT))
-        others |= {"sub", "contexts"}
-        if not isinstance(nest, Mapping) or set(nest) - others != set(lists):
-            got = ", ".join(map(str, nest)) if isinstance(nest, Mapping) else repr(nest)
-            raise user_error("a nest has three lists", place=str(operation), value=got, allowed="tiles, order, depths")
-        checked: dict[str, Any] = {}
-        for key in (*lists, *(("sub",) if "sub" in nest else ())):
-            numbers = list(nest[key]) if isinstance(nest[key], Sequence) else nest[key]
-            if not isinstance(numbers, list) or not all(type(n) is int and abs(n) < 2**31 for n in numbers):
-                raise user_error(f"'{key}' is not a list of integers", place=str(operation), value=shown(nest[key]))
-            checked[key] = numbers
-        rest = {key: nest[key] for key in sorted(others) if key in nest and key not in checked}
-        nests[str(operation)] = checked | (rest if vector else {"unit": "array"} | rest)
-    return nests
+    nests = {str(name): nest for name, nest in mapping.items() if is_nest(nest)}
+    named = {str(name): by_loops(nest, str(name)) for name, nest in mapping.items() if not is_nest(nest)}
+    if not named:
+        return {name: checked_nest(nest, name) for name, nest in nests.items()}
+    table = MappingTable(named, source="mapping")
+    found = table.nests_for(graph, target, fuse)
+    for reason in table.illegal.values():
+        raise user_error(reason)
+    for name in table.unused:
+        known = list(dict.fromkeys(kernel.operation for kernel in kernels(graph, target, fuse=fuse)))
+        allowed = ", ".join(known[:8]) + (", ..." if len(known) > 8 else "")
+        raise user_error("no kernel has this name", place="mapping", value=f"'{name}'", allowed=allowed,
+                         suggestion=nearest(name, known))  # fmt: skip
+    return {**found, **{name: checked_nest(nest, name) for name, nest in nests.items()}}

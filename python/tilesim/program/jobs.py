@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _core
+from ..base.arguments import is_size
 from ..base.checked import checked_class
 from ..graph import user_error
 from ..machine.machine import Machine
@@ -17,6 +19,8 @@ from .data_sources import Data, known_data
 from .program import Program
 
 __all__ = ["Job"]
+
+_NAMED = 3  # programs that a headline names at most
 
 
 @checked_class()
@@ -28,14 +32,14 @@ class Job:
         program: a compiled program.
         cores: numbers of the machine's cores, one for each core of the program; none: the first ones, of its sort if it
             was compiled for one.
-        arrival: cycles of core.clock before which it does not start.
+        arrival: cycles of core.clock before which it does not start, or a time as "1 ms" (rounded up to a cycle).
         priority: among jobs that wait for the same cores the smaller goes first, after earlier arrival.
         tensors: integer tensors that timing depends on, by name.
     """
 
     program: Program
     cores: Sequence[int] | None = None
-    arrival: int = 0
+    arrival: int | str = 0
     priority: int = 0
     tensors: Mapping[str, Any] = field(default_factory=dict)
 
@@ -58,6 +62,28 @@ def cores_of(program: Program, machine: Machine, cores: Sequence[int] | None = N
         most = f"at most {len(own)}"
         raise user_error("too few cores of the sort", place=program.sort, value=str(program.cores), allowed=most)
     return own[: program.cores]
+
+
+def arrival_of(job: Job, machine: Machine) -> int:
+    """Cycles before which a job does not start.
+
+    Raises:
+        UserError: for a text that is no time.
+    """
+    if not isinstance(job.arrival, str):
+        return job.arrival
+    text = job.arrival.strip()
+    if is_size(text):
+        return int(text)
+    return -(-int(_core.parse_duration(text)) * int(_core.parse_frequency(str(machine.get("core.clock")))) // 10**12)
+
+
+def _called(jobs: Sequence[Job]) -> str:
+    """All of them, in the order given; how many of a name."""
+    counts = Counter(job.program.core.name for job in jobs)
+    names = [f"{count} of {name}" if count > 1 else name for name, count in counts.items()]
+    more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+    return f"{len(jobs)} jobs ({', '.join(names[:_NAMED])}{more})"
 
 
 def _tell(data: dict[str, Any], known: Sequence[Data]) -> None:
@@ -92,10 +118,12 @@ def simulate_jobs(
     known = [known_data(job.program, job.tensors) for job in jobs]
     for job, own in zip(jobs, known, strict=True):
         cores = cores_of(job.program, machine, job.cores)
-        session.submit(job.program.core, cores, job.arrival, job.priority, own.arrays)
+        session.submit(job.program.core, cores, arrival_of(job, machine), job.priority, own.arrays)
     session.run()
     data = session.result().data()
     data["machine"] = machine.label
+    if len(jobs) > 1:
+        data["program"] = _called(jobs)
     _tell(data, known)
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     data["approximations"] += told(data)

@@ -9,10 +9,14 @@ from ..base.table import Table
 from .accuracy import Accuracy
 from .bounds import Bound
 from .checks import checks_of
+from .energy import Energy
 from .names import Names
 
 __all__ = ["Measured"]
 
+_NO_OPERATIONS = (
+    'no operations: no {"scope": NAME, "operation": NAME, "do": [...]} of the program names one; units() has its times'
+)
 _MOVED = ("padding", "merged", "forwarded")
 
 
@@ -94,8 +98,12 @@ class Measured:
 
     @property
     def energy(self) -> dict[str, float]:
-        """Joules by part, for parts whose energy the machine states (settings energy.*); empty where it states none."""
-        return {row["part"]: row["femtojoules"] * 1e-15 for row in self.data["energy"] if row["known"]}
+        """Joules by part, for parts whose energy the machine states (settings energy.*); empty where it states none.
+
+        Printed, it has units, and says which parts are unknown and how they are set. It is of the whole run; `counts()`
+        has by operation what it is made of.
+        """
+        return Energy(self.data["energy"])
 
     @property
     def host_share(self) -> float:
@@ -135,7 +143,7 @@ class Measured:
             }
             for name, row in zip(Names(self.data).own, self.data["operations"], strict=True)
         ]
-        return Table(sorted(rows, key=lambda row: -row["cycles"]))
+        return Table(sorted(rows, key=lambda row: -row["cycles"]), _NO_OPERATIONS)
 
     def units(self) -> Table:
         """Per unit: cycles in each state, which add up to the total.

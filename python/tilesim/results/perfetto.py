@@ -1,14 +1,19 @@
-"""Writes Perfetto traces: a few protobuf messages, encoded here so that no package is needed."""
+"""Writes traces for Perfetto: a few protobuf messages, encoded here so that no package is needed, or JSON events."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterator
 from typing import IO, Any
 
-from ..base.errors import user_error
+from ..base.errors import path_text, user_error
 from ..base.files import writing
 
-__all__ = ["write_trace"]
+__all__ = ["check_ending", "write_trace"]
+
+BINARY = (".pftrace", ".perfetto-trace", ".perfetto", ".trace", ".pb")
+TEXT = ".json"
 
 
 def _varint(value: int) -> bytes:
@@ -40,18 +45,43 @@ def _packet(body: bytes, nanoseconds: int | None = None) -> bytes:
     return _bytes(1, stamp + body + _SEQUENCE)
 
 
+def check_ending(path: str | os.PathLike[str]) -> bool:
+    """What a trace's file holds, by its ending.
+
+    Args:
+        path: file to write.
+
+    Returns:
+        Whether it is JSON (trace events), not protobuf.
+
+    Raises:
+        UserError: for another ending.
+    """
+    name = path_text(path)
+    ending = os.path.splitext(name)[1].lower()
+    if ending not in ("", TEXT, *BINARY):
+        allowed = f"{', '.join(BINARY)} (Perfetto's protobuf), {TEXT} (trace events)"
+        raise user_error("no trace has this ending", place=name, value=ending, allowed=allowed)
+    return ending == TEXT
+
+
 def write_trace(data: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Writes the intervals of a result as a Perfetto trace, one track per unit, a counter per memory channel.
+    """Writes the intervals of a result as a trace, one track per unit, a counter per memory channel.
 
     Args:
         data: JSON form of a result with intervals.
-        path: file to write.
+        path: file to write: .json for trace events, else (or without an ending) Perfetto's protobuf.
 
     Raises:
-        UserError: when no timeline was recorded, or the file cannot be written.
+        UserError: when no timeline was recorded, for another ending, or when the file cannot be written.
     """
+    events = check_ending(path)
     if not data["intervals"]:
         raise user_error("no timeline was recorded", suggestion="Simulate with timeline=True")
+    if events:
+        with writing(path) as text:
+            json.dump({"displayTimeUnit": "ns", "traceEvents": list(_events(data))}, text)
+        return
     used = sorted({interval[0] for interval in data["intervals"]})
     with writing(path, "wb") as file:
         for unit in used:
@@ -81,3 +111,23 @@ def _write_counters(data: dict[str, Any], first: int, file: IO[bytes]) -> None:
         for i, moved in enumerate([*row, 0]):
             value = _number(9, 4) + _number(11, first + channel) + _number(30, round(moved / step / 1e6))
             file.write(_packet(_bytes(11, value), round(i * step * 1e9)))
+
+
+def _events(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Trace events (the JSON form that Perfetto and Chrome read); times in microseconds."""
+    scale = 1e6 / data["hertz"]
+    for unit in sorted({interval[0] for interval in data["intervals"]}):
+        called = {"name": data["units"][unit]["unit"]}
+        yield {"ph": "M", "name": "thread_name", "pid": 1, "tid": unit + 1, "args": called}
+    for unit, label, start, finish in data["intervals"]:
+        named = {"ph": "X", "name": data["labels"][label], "pid": 1, "tid": unit + 1}
+        yield {**named, "ts": start * scale, "dur": (finish - start) * scale}
+    memory = data.get("memory")
+    if not memory:
+        return
+    step = memory["step_cycles"] / memory["hertz"]
+    for channel, row in enumerate(memory["channel_bytes"]):
+        name = f"memory.channel{channel} MB/s"
+        for i, moved in enumerate([*row, 0]):
+            rate = {"MB/s": round(moved / step / 1e6)}
+            yield {"ph": "C", "name": name, "pid": 1, "ts": i * step * 1e6, "args": rate}

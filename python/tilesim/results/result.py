@@ -162,13 +162,14 @@ class Result(Measured):
         return _core.Result.from_json(json.dumps(timed)).timing_hash()
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
-        """Writes a Perfetto trace (open it at ui.perfetto.dev).
+        """Writes a trace for Perfetto (open it at ui.perfetto.dev).
 
         Args:
-            path: file to write.
+            path: file to write: Perfetto's own form (.pftrace, .perfetto-trace, .perfetto, .trace, .pb, no ending), or
+                trace events as JSON (.json).
 
         Raises:
-            ValueError: when the simulation recorded no timeline (`simulate(..., timeline=True)`).
+            UserError: when the simulation recorded no timeline (`simulate(..., timeline=True)`); for another ending.
         """
         from .perfetto import write_trace
 

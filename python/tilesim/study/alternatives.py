@@ -89,8 +89,10 @@ def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
         Nothing is simulated before it is asked for.
     """
     again = result._again
-    if not isinstance(again, Again) or not again.compiled or isinstance(again.program, MixedProgram):
+    if not isinstance(again, Again) or not again.compiled:
         return iter(()), iter(())
+    if isinstance(again.program, MixedProgram):  # narrower numbers may run on the machine; its parts keep their rules
+        return iter(()), _narrower(result, again)
     return _by_rule(result, again), chain(_narrower(result, again), _tuned(result, again))
 
 

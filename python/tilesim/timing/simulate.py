@@ -34,6 +34,7 @@ from ..results.checks import LINE, told
 from ..results.result import Result
 from .accuracy import accuracy as accuracy_of
 from .again import Again
+from .by_hand import machine_of, program_of
 from .estimated import estimated
 from .execution import inputs_of
 from .execution import verify as verify_program
@@ -310,7 +311,7 @@ def run(
 
     Args:
         model: a graph; a torch.nn.Module (then `args` are its arguments); a network's name, "matmul:M,N,K[,dtype]", or
-            a file that `tilesim run` takes.
+            a file that `tilesim run` takes; a tile program by hand is simulated as it is, on the machine that it names.
         args: inputs for verification, on which loops that data end are counted, and from which `simulate` takes or
             computes what timing reads; none: random ones, and what is typical.
         machine: preset name, file, dict or Machine; or a device (`ts.machines()` lists both), which is estimated as
@@ -334,6 +335,11 @@ def run(
         UserError: as `compile` and `simulate`; for an unknown machine or option, or one that an estimate does not take;
             also when verification fails.
     """
+    if (by_hand := program_of(model)) is not None:
+        compiled, simulated = divided(options, compile, simulate)
+        other = {"verify": verify, "accuracy": accuracy, "quantize": quantize, "args": args}
+        own = machine_of(by_hand, machine, {**compiled, **other})
+        return simulate(by_hand, own, memory=memory, network=network, timeline=timeline, **simulated)
     target = load_target(machine)
     compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, compile, simulate)
     graph = as_graph(model, args)

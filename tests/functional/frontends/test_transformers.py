@@ -38,10 +38,18 @@ WHISPER = {
     "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_source_positions": 20,
     "num_mel_bins": 8, "pad_token_id": 0, "decoder_start_token_id": 0, **TEXT,
 }  # fmt: skip
+BOTH = {
+    "t5": lambda: T.T5Config(
+        vocab_size=60, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0
+    ),
+    "whisper": lambda: T.WhisperConfig(**WHISPER),
+    "bart": lambda: T.BartConfig(
+        **{key: value for key, value in WHISPER.items() if key not in ("max_source_positions", "num_mel_bins")},
+        max_position_embeddings=64,
+    ),
+}
 READERS = {
     "bert": lambda: T.BertConfig(**SMALL),
-    "t5": lambda: T.T5Config(vocab_size=60, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4),
-    "whisper": lambda: T.WhisperConfig(**WHISPER),
     "vit": lambda: T.ViTConfig(**PICTURES),
     "clip": lambda: T.CLIPConfig(
         text_config={**SMALL, "max_position_embeddings": 16, "bos_token_id": 58, "eos_token_id": 59},
@@ -54,6 +62,11 @@ READERS = {
 def model_of(config: Any, auto: str) -> Any:
     torch.manual_seed(0)
     return getattr(T, auto).from_config(config).eval()
+
+
+def tokens(name: str, context: int = 8) -> dict[str, int]:
+    """The argument, for models that have tokens."""
+    return {} if name == "vit" else {"context": context}
 
 
 def inputs(graph: ts.Graph) -> dict[str, np.ndarray]:
@@ -102,11 +115,10 @@ def test_writers_of_text_in_both_phases(name):
 @pytest.mark.parametrize("name", READERS)
 def test_readers_of_texts_sounds_and_pictures(name):
     model = model_of(READERS[name](), "AutoModel")
-    graph = ts.from_transformers(model, context=12, batch=2)
+    graph = ts.from_transformers(model, batch=2, **tokens(name, 12))
     given = inputs(graph)
-    whole = model.get_encoder() if model.config.is_encoder_decoder else model
     with torch.no_grad():
-        wanted = whole(**{key: torch.from_numpy(value) for key, value in given.items()})
+        wanted = model(**{key: torch.from_numpy(value) for key, value in given.items()})
     found = ts.reference(graph, given)
     for key in ("last_hidden_state", "pooler_output", "logits_per_image"):
         if isinstance(wanted.get(key), torch.Tensor):
@@ -118,22 +130,94 @@ def test_readers_of_texts_sounds_and_pictures(name):
         ts.from_transformers(model, "decode")
 
 
-LESS = {"mistral", "qwen2", "phi", "gemma", "mixtral", "t5", "whisper", "clip"}
+def both_of(name: str, auto: str = "") -> tuple[Any, dict[str, Any]]:
+    """A model, and a source for its encoder."""
+    model = model_of(
+        BOTH[name](), auto or ("AutoModelForSpeechSeq2Seq" if name == "whisper" else "AutoModelForSeq2SeqLM")
+    )
+    if name == "whisper":
+        return model, {"input_features": torch.from_numpy(RNG.standard_normal((2, 8, 40)).astype(np.float32))}
+    return model, {"input_ids": torch.from_numpy(RNG.integers(3, 40, (2, 12)))}
+
+
+def compare_caches(found: dict[str, Any], cache: Any) -> None:
+    for kind, layers in (("cache", cache.self_attention_cache), ("source", cache.cross_attention_cache)):
+        assert len(layers.layers) == 2
+        for i, layer in enumerate(layers.layers):
+            np.testing.assert_allclose(found[f"{kind}.{i}.keys"], layer.keys.numpy(), atol=3e-6)
+            np.testing.assert_allclose(found[f"{kind}.{i}.values"], layer.values.numpy(), atol=3e-6)
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_encoder_and_decoder_together(name):
+    model, source = both_of(name)
+    ids = torch.from_numpy(RNG.integers(3, 40, (2, 12 if name == "whisper" else 1)))
+    with torch.no_grad():
+        wanted = model(**source, decoder_input_ids=ids, use_cache=True)
+    graph = ts.from_transformers(model, context=12, batch=2)
+    given = {key: value.numpy() for key, value in (source | {"decoder_input_ids": ids}).items()}
+    assert {row["name"]: tuple(row["shape"]) for row in graph.inputs} == {key: one.shape for key, one in given.items()}
+    found = ts.reference(graph, given)
+    np.testing.assert_allclose(found["logits"], wanted.logits.numpy(), atol=3e-6)
+    compare_caches(found, wanted.past_key_values)
+    lengths = (20, 12) if name == "whisper" else (12, 1)
+    assert graph.setting.endswith("prefill: encoder of {}, decoder of {}".format(*lengths))
+    assert ts.run(graph).cycles > 0
+
+
+@pytest.mark.parametrize("name", BOTH)
+def test_one_step_of_a_decoder_with_an_encoder(name):
+    model, source = both_of(name)
+    context = 12  # as long as the source is, where that is a text
+    ids = torch.from_numpy(RNG.integers(3, 40, (2, context)))
+    with torch.no_grad():
+        wanted = model(**source, decoder_input_ids=ids).logits[:, -1:].numpy()
+        earlier = model(**source, decoder_input_ids=ids[:, :-1], use_cache=True).past_key_values
+    graph = ts.from_transformers(model, "decode", context, 2)
+    given: dict[str, Any] = {"decoder_input_ids": ids[:, -1:].numpy()}
+    layers = zip(earlier.self_attention_cache.layers, earlier.cross_attention_cache.layers, strict=True)
+    for i, (own, across) in enumerate(layers):
+        for part in ("keys", "values"):
+            given[f"past.{i}.{part}"] = np.pad(getattr(own, part).numpy(), ((0, 0), (0, 0), (0, 1), (0, 0)))
+            given[f"source_{i}_{part}"] = getattr(across, part).numpy()
+    assert {row["name"] for row in graph.inputs} == set(given)
+    found = ts.reference(graph, given)
+    np.testing.assert_allclose(found["logits"], wanted, atol=3e-6)
+    changed = {graph.inputs[to]["name"] for _, to in graph.core.aliases}
+    assert changed == {name for name in given if name.startswith("past.")}
+    assert graph.setting.endswith(f"decode at 12, source of {20 if name == 'whisper' else 12}")
+    assert ts.run(graph).cycles > 0
+
+
+def test_models_with_an_encoder_and_a_decoder_as_people_give_them():
+    bare = ts.from_transformers(model_of(BOTH["t5"](), "AutoModel"), "decode", 9)
+    assert bare.outputs[0]["name"] == "last_hidden_state"
+    short, long = (ts.run(ts.from_transformers(BOTH["whisper"](), "decode", context)).cycles for context in (2, 400))
+    assert short < long
+    with pytest.raises(ts.UserError, match="fewer positions"):
+        ts.from_transformers(BOTH["whisper"](), "decode", 449)
+    for config, named in ((READERS["vit"](), {"context": 7}), (BOTH["t5"](), {"image": 32})):
+        with pytest.raises(ts.UserError, match=r"reads no (tokens|images)"):
+            ts.from_transformers(config, **named)
+
+
+LESS = {"mistral", "qwen2", "phi", "gemma", "mixtral", "t5", "whisper", "bart", "clip"}
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if name in LESS else []) for name in [*WRITERS, *READERS]]
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in LESS else []) for name in [*WRITERS, *READERS, *BOTH]],
 )
 def test_a_configuration_gives_the_graph_of_its_model_without_weights(name):
-    config = {**WRITERS, **READERS}[name]()
-    writes = name in WRITERS
-    model = model_of(config, "AutoModelForCausalLM" if writes else "AutoModel")
-    held, light = (ts.from_transformers(one, context=8, dtype=None) for one in (model, config))
+    config = {**WRITERS, **READERS, **BOTH}[name]()
+    writes = name not in READERS
+    model = both_of(name)[0] if name in BOTH else model_of(config, "AutoModelForCausalLM" if writes else "AutoModel")
+    held, light = (ts.from_transformers(one, **tokens(name), dtype=None) for one in (model, config))
     assert light.parameters == held.parameters and light.inputs == held.inputs and light.outputs == held.outputs
     assert [op["kind"] for op in light.operations()] == [op["kind"] for op in held.operations()]
     sources = {row["source"] for row in light.weights().values() if row["trainable"]}
     assert sources == {"random"}
-    half = ts.from_transformers(config, "decode" if writes else "prefill", context=8, dtype="bf16")
+    half = ts.from_transformers(config, "decode" if writes else "prefill", **tokens(name), dtype="bf16")
     assert {row["dtype"] for row in half.weights().values() if row["trainable"]} <= {"bf16", "f32"}
     assert "bf16" in half.assumptions[0]
     assert ts.run(half).cycles > 0

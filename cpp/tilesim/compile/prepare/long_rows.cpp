@@ -4,7 +4,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/compile/prepare/fresh_names.hpp"
+#include "tilesim/graph/fresh_names.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim::lower {

@@ -8,7 +8,7 @@
 #include "tilesim/compile/groups/rules.hpp"
 #include "tilesim/compile/plan/placement.hpp"
 #include "tilesim/compile/plan/uses.hpp"
-#include "tilesim/compile/prepare/fresh_names.hpp"
+#include "tilesim/graph/fresh_names.hpp"
 #include "tilesim/graph/passes.hpp"
 
 namespace tilesim::lower {

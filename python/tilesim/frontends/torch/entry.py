@@ -81,7 +81,7 @@ def is_pretrained(value: Any) -> bool:
 def from_transformers(
     model: Any,
     phase: str = "prefill",
-    context: int = 200,
+    context: int | None = None,
     batch: int = 1,
     dtype: str | None = None,
     image: int | None = None,
@@ -91,18 +91,22 @@ def from_transformers(
     A model that writes text reads `context` tokens in phase prefill, and gives the logits of each and the keys and
     values of all layers (cache.0.keys, ...). In phase decode it reads token number `context` against a static cache of
     that length, which holds the earlier ones: past.0.keys, ... are inputs, updated in place. A model that reads text
-    reads `context` tokens; one that reads images, images of its own size; of an encoder with a decoder the encoder is
-    read. Nothing is fetched from the hub. Of a configuration no weight is held: they are random, made when something
-    reads them.
+    reads `context` tokens; one that reads images, images of its own size. Nothing is fetched from the hub. Of a
+    configuration no weight is held: they are random, made when something reads them.
+
+    A model with an encoder and a decoder (T5, Whisper) is read whole. In phase prefill its encoder reads the source and
+    its decoder what it begins with: of a text `context` tokens, and one; of a sound (or image) all that the model has
+    positions for, and a prompt of `context` tokens. In phase decode the decoder reads token number `context` of its
+    own; keys and values of the source are inputs too (source_0_keys, ...), and the source is as long as in prefill.
 
     Args:
         model: a transformers.PretrainedConfig; a model, which keeps its weights; a model type ("gpt2", "llama", ...:
             its default configuration); or the path of a config.json, or of a folder that holds one.
         phase: "prefill" or "decode".
-        context: tokens.
-        batch: texts or images.
+        context: tokens, at least 1; none: 200. Not for a model that reads no tokens.
+        batch: texts, sounds or images.
         dtype: of weights, activations and cache; none: the configuration's, f32 where it has none.
-        image: height and width in elements; none: the configuration's.
+        image: height and width in elements; none: the configuration's. Not for a model that reads no images.
 
     Returns:
         The graph. Its `assumptions` name the class, dtype and phase.
@@ -116,6 +120,7 @@ def from_transformers(
     need("transformers", "torch")
     from ..pretrained import from_transformers as build
 
-    context, batch = whole("context", context, 1), whole("batch", batch, 1)
+    context = None if context is None else whole("context", context, 1)
+    batch = whole("batch", batch, 1)
     image = None if image is None else whole("image", image, 1)
     return build(model, phase, context, batch, dtype, image)

@@ -83,7 +83,7 @@ def cards(result: Any, program: Any) -> Cards:
     if result.host_share > 0:
         found.append(Card("host and link", figures.percent(result.host_share), "of the time; the machine waits"))
     if result.energy:
-        found.append(Card("energy", figures.rate(sum(result.energy.values()), "J"), "of parts that state theirs"))
+        found.append(Card("energy", figures.energy(sum(result.energy.values())), "of parts that state theirs"))
     return Cards(found)
 
 
