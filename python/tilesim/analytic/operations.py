@@ -14,7 +14,7 @@ from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme
 
-__all__ = ["Cost", "Costs", "flat_operations", "inlined", "rows_of"]
+__all__ = ["Cost", "Costs", "flat_operations", "inlined", "narrower", "rows_of"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 FLOATS = ("fp64", "fp32", "tf32", "fp16", "bf16")  # schemes that quantize nothing
@@ -120,7 +120,8 @@ class Costs:
                 how = self._scheme_of(dtype, self.scheme, notes) if weights else self._unquantized(dtype, notes)
                 self._give_product(form, dtype, how)
         except Unsupported as error:
-            self.model.give_lacking(form, dtype, str(error))
+            remedy = "" if self.scheme else narrower(self.device)
+            self.model.give_lacking(form, dtype, f"{error}. {remedy}" if remedy else str(error))
 
     def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
         found = gemm.estimator(self.device, how, engine=self.engine, profile=self.profile)
@@ -194,6 +195,21 @@ def rows_of(found: _core.Costs) -> list[Cost]:
         setattr(error, "operation", name)  # noqa: B010 - the class declares it
         raise error
     return [Cost(*row) for row in found.rows()]
+
+
+def narrower(device: Device) -> str:
+    """What helps where a device does not multiply a dtype of a graph.
+
+    Args:
+        device: any.
+
+    Returns:
+        A sentence; "" where integers would not help either, or floats are multiplied.
+    """
+    there = {name for name, one in device.matrix.items() if one.flops_per_second > 0}
+    if "i8" not in there or there & {"f32", "f16", "bf16"}:
+        return ""
+    return "Quantize the workload: --quantize i8, ts.quantize(graph, 'i8'), ts.estimate(graph, device, scheme='w8a8')"
 
 
 def flat_operations(graph: Graph) -> list[dict[str, Any]]:

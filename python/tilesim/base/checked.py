@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .errors import nearest, shown, user_error
+from .errors import nearest, of_workload, shown, user_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -30,6 +30,7 @@ LARGEST = 2**63 - 1
 #: what takes many forms is read, and refused, by one function each: `Machine.load`, `as_graph`, `dtype_name`, ...
 _OWN_TYPES = re.compile(r"\b(MachineLike|GraphLike|DeviceLike|TraceLike|ArrayLike)\b")
 _OWN_NAMES = ("dtype",)
+_SAME = (("context", "sequence"), ("sequence", "context"))  # of networks that read text, one is the other
 _LEAST = {"seed": 0, "jobs": 1}  # of whole numbers, wherever a parameter has this name
 MOST_ELEMENTS = 1 << 24  # of a list, each of which is looked at
 _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "True, False", type(None): "None", Any: "any"}
@@ -256,8 +257,9 @@ class _Plan:
         self.rest: tuple[str, Test | None] = ("", None)
         self.hints: dict[str, Any] = {}
         self.known: list[str] = []
-        self.takes_more = False
+        self.takes_more = self.takes_graph = False
         for name, parameter in inspect.signature(function).parameters.items():
+            self.takes_graph |= "GraphLike" in str(parameter.annotation)
             test = None if name in own or name in _OWN_NAMES else self._of(name, parameter)
             if parameter.kind is parameter.VAR_POSITIONAL:
                 self.rest = (name, test)
@@ -298,9 +300,12 @@ class _Plan:
                     self.refuse(self.rest[0], value)
         for name, value in named.items():
             if name not in self.known and not self.takes_more:
-                known = [known for known in self.known if not known.startswith("_")]
+                known = [one for one in self.known if not one.startswith("_") and one not in ("self", "cls")]
+                hint = next((other for one, other in _SAME if name == one and other in known), "")
+                if not hint and self.takes_graph:
+                    hint = of_workload(name, value, args[0] if args else None)
                 raise user_error("unknown argument", place=self.where, value=shown(name), allowed=", ".join(known),
-                                 suggestion=nearest(name[:100], known), sort=TypeError)  # fmt: skip
+                                 suggestion=hint or nearest(name[:100], known), sort=TypeError)  # fmt: skip
             test = self.named.get(name)
             if test is not None and not test(value):
                 self.refuse(name, value)

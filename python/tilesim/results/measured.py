@@ -22,6 +22,11 @@ class Measured:
     data: dict[str, Any]
 
     @property
+    def estimated(self) -> bool:
+        """Whether the figures come from closed forms, and not from a simulation."""
+        return self.data.get("source") == "closed form"
+
+    @property
     def cycles(self) -> int:
         """Cycles of the core clock."""
         return int(self.data["cycles"])

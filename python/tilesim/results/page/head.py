@@ -46,7 +46,7 @@ def subtitle(result: Any) -> str:
     """
     configuration = mapping(result.data.get("configuration"))
     about = configuration.get("description") or mapping(configuration.get("device")).get("description", "")
-    source = "simulated" if result.data["source"] == "engine" else "estimated by closed forms"
+    source = "estimated by closed forms" if result.estimated else "simulated"
     how = f"{result.lowering} lowering" if result.lowering else ""
     version = mapping(result.data.get("versions")).get("tilesim") or configuration.get("tilesim", "")
     return ", ".join(str(part) for part in (about, source, how, f"Tilesim {version}" if version else "") if part)
