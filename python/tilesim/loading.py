@@ -297,5 +297,7 @@ def load_graph(
 
 def _graph_of(program: Program, place: str) -> Graph:
     if program.workload is None:
-        raise user_error("a tile program without its graph has no operations", place=place, allowed="a graph")
+        remedy = f"Simulate it: ts.simulate({place!r}), tilesim run {place}"
+        raise user_error("a tile program without its graph has no operations", place=place, allowed="a graph",
+                         suggestion=remedy if place.endswith((".json", ".tsim")) else "")  # fmt: skip
     return program.workload

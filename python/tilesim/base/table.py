@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from . import figures
 from .extras import need
+
+TYPE_CHECKING = False  # as of typing, which takes time to import
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .screen import Lines
 
 __all__ = ["Table"]
 
@@ -14,13 +23,17 @@ __all__ = ["Table"]
 class Table:
     """Rows of equal keys: prints as text, turns into pandas."""
 
-    def __init__(self, rows: list[dict[str, Any]]) -> None:
+    def __init__(
+        self, rows: list[dict[str, Any]], printed: Callable[[list[dict[str, Any]]], Lines] | None = None
+    ) -> None:
         """Holds rows.
 
         Args:
             rows: dicts with the same keys.
+            printed: the lines that are printed of the rows; none: all of them, as they are.
         """
         self.rows = rows
+        self._printed = printed
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame.
@@ -50,15 +63,17 @@ class Table:
         if not self.rows:
             return "(empty)"
         from .columns import Column, layout
-        from .screen import clean
+        from .screen import clean, plain
 
+        if self._printed is not None:
+            return plain(self._printed(self.rows))
         columns = []
         for number, key in enumerate(self.rows[0]):
             words = any(isinstance(row[key], str) and row[key] for row in self.rows)
             # as names: numbers go first, those on the right before others
             columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
         lines = layout(columns, [[_text(row[column]) for column in self.rows[0]] for row in self.rows])
-        return "\n".join("".join(part for part, _ in line).rstrip() for line in lines if not isinstance(line, str))
+        return plain(lines)
 
     __repr__ = __str__
 
@@ -71,6 +86,11 @@ class Table:
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return "–"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        large = math.isfinite(value) and 1e4 <= abs(value) < 1e15
+        return figures.count(value) if large else f"{value:.4g}"
+    if isinstance(value, int) and abs(value) >= 10_000:  # but for years and places
+        return f"{value:,}"
     return str(value)

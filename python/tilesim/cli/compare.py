@@ -140,7 +140,7 @@ def _named(files: list[str], names: list[str]) -> list[str] | None:
 def _change(row: dict[str, Any]) -> str:
     if row["after"] == 0 or row["before"] == 0:
         return "gone" if row["before"] else "new"
-    return f"{row['change']:+.1%}".replace("-", "−").replace("%", " %")
+    return figures.signed(row["change"], figures.percent)
 
 
 def _value(row: dict[str, Any], key: str) -> str:

@@ -9,6 +9,7 @@ from ..base.table import Table
 from .accuracy import Accuracy
 from .bounds import Bound
 from .checks import checks_of
+from .printed import printed_operations
 
 __all__ = ["Measured"]
 
@@ -138,7 +139,7 @@ class Measured:
             }
             for row in self.data["operations"]
         ]
-        return Table(sorted(rows, key=lambda row: -row["cycles"]))
+        return Table(sorted(rows, key=lambda row: -row["cycles"]), printed_operations)
 
     def units(self) -> Table:
         """Per unit: cycles in each state, which add up to the total.

@@ -135,7 +135,12 @@ class Result(Measured):
             UserError: for a file that is no result, with line and path: keys, types or ranges that the schema excludes,
                 or sums that do not agree.
         """
+        name = path_text(path)
+        if name.endswith(".tsim") and os.path.isfile(name):
+            raise _no_result(name)
         text = read_text(path)
+        if '"tilesim.program"' in text[:200]:
+            raise _no_result(name)
         _core.Result.check(text, path_text(path), json.dumps(Result.schema()))
         data = loads(text)
         stored = data.pop("page", {})
@@ -265,3 +270,8 @@ class Result(Measured):
         text = page(self, told or None, left_out, baseline)
         with writing(path) as file:
             file.write(text)
+
+
+def _no_result(name: str) -> Exception:
+    remedy = "Of a graph or a program: ts.Graph.load, ts.Program.load; tilesim run simulates it"
+    return user_error("this is no result", place=name, allowed="a .json that Result.save wrote", suggestion=remedy)

@@ -1,0 +1,139 @@
+"""Tables of results as they are printed: repeated layers as one row, numbers as people read them, the longest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import screen
+from ..base.columns import ROWS, bar, bound, cut, folded, layout, name, number, percent, text
+from ..base.figures import digits
+from ..base.folding import fold
+from ..base.screen import Lines
+
+__all__ = ["operation_lines", "printed_operations", "printed_tensors", "roofline_lines", "verified_lines"]
+
+_HOW = "`.rows` has every one"
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:,.2f}"
+
+
+def operation_lines(
+    rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
+) -> Lines:
+    """Operations, longest first; repeated layers as one row.
+
+    Args:
+        rows: of a result's table.
+        everything: every operation by itself.
+        room: characters of a line; none: the terminal's.
+        how: one gets at those left out.
+
+    Returns:
+        The lines.
+    """
+    if not everything:
+        rows = folded(rows, ("cycles", "share", "count", "bytes"), alike=("bound",), means=("busy",), weight="cycles")
+    columns = [name("operation"), number("runs", 2), number("cycles"), number("share, %"), bar()]
+    columns += [bound(drop=1), number("busy, %", 4), number("MB", 3)]
+    cells = [
+        [
+            row["operation"],
+            f"{row['count']:,}",
+            f"{row['cycles']:,}",
+            percent(row["share"]),
+            row["share"],
+            row["bound"],
+            f"{100 * row['busy']:.0f}",
+            _megabytes(row["bytes"]),
+        ]
+        for row in rows[: None if everything else ROWS]
+    ]
+    rest = cut(rows, everything, lambda left: f"{percent(sum(row['share'] for row in left))}% of the time", how=how)
+    return [*layout(columns, cells, room), *rest] if rows else []
+
+
+def verified_lines(
+    rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
+) -> Lines:
+    """Tensors of a verification: what is wrong first, then what comes nearest to its bound.
+
+    Args:
+        rows: of a verification.
+        everything: every tensor, in place of those.
+        room: characters of a line; none: the terminal's.
+        how: one gets at those left out.
+
+    Returns:
+        The lines.
+    """
+    rows = sorted(rows, key=lambda row: (row["ok"], -max(row["ratio"], row.get("integer_ratio", 0))))
+    if not everything:  # of repeated layers the worst
+        groups = fold(rows, lambda row: row["operation"], lambda row: row["ok"])
+        rows = [
+            {**members[0], "operation": f"{shape} ×{len(members)}", "folded": len(members)}
+            if members[1:]
+            else members[0]
+            for (shape, _), members in groups.items()
+        ]
+    columns = [name("operation"), name("tensor", 2), number("elements", 5), number("error"), number("bound", 1)]
+    columns += [number("error / bound"), number("on whole numbers", 3), name("right", least=5), text("rounds", 4, 12)]
+    cells = [
+        [
+            row["operation"],
+            row["tensor"],
+            f"{row['elements']:,}",
+            *(f"{row[key]:.3g}" for key in ("error", "bound", "ratio")),
+            f"{row['integer_ratio']:.3g}" if "integer_ratio" in row else "–",
+            "yes" if row["ok"] else "NO",
+            str(row.get("rounds") or ""),
+        ]
+        for row in rows[: None if everything else max(ROWS, sum(not row["ok"] for row in rows))]
+    ]
+    rest = cut(rows[len(cells) - ROWS :], False, what="tensors", how=how)
+    return [*(layout(columns, cells, room) if cells else []), *rest]
+
+
+def roofline_lines(rows: list[dict[str, Any]]) -> Lines:
+    """Operations below a roofline, the longest first; repeated layers as one row.
+
+    Args:
+        rows: of its table.
+
+    Returns:
+        The lines.
+    """
+    rows = folded(rows, ("least_ms", "flops", "bytes"), alike=("bound",), means=("ceiling_tflops",), weight="flops")
+    columns = [name("operation"), number("least, ms"), bound(), number("GFLOP", 2), number("MB", 3)]
+    columns += [number("FLOP/B", 1), number("ceiling, TFLOP/s", 4)]
+    cells = [
+        [row["operation"], digits(row["least_ms"]), row["bound"], digits(row["flops"] / 1e9), _megabytes(row["bytes"]),
+         digits(row["flops"] / row["bytes"]), digits(row["ceiling_tflops"])]
+        for row in rows[:ROWS]
+    ]  # fmt: skip
+    return [*layout(columns, cells, screen.page()), *cut(rows, False, how=_HOW)]
+
+
+def printed_operations(rows: list[dict[str, Any]]) -> Lines:
+    """Rows of `Result.table` as Python prints them.
+
+    Args:
+        rows: of the table.
+
+    Returns:
+        The lines.
+    """
+    return operation_lines(rows, room=screen.page(), how=_HOW)
+
+
+def printed_tensors(rows: list[dict[str, Any]]) -> Lines:
+    """Rows of a verification as Python prints them.
+
+    Args:
+        rows: of the verification.
+
+    Returns:
+        The lines.
+    """
+    return verified_lines(rows, room=screen.page(), how=_HOW)
