@@ -129,12 +129,12 @@ def exact_size(number: float) -> str:
     """
     if number != int(number) or number <= 0:
         return size(number)
-    texts = [f"{int(number):,} B"]
+    texts = []
     for family in (_SIZES, _BINARY):
         scale, unit = next((one for one in family if number >= one[0]), (1, ""))
         if unit:
             texts.append(f"{number / scale:.15g} {unit}")
-    return min(texts[1:] or texts, key=len)
+    return min([*texts, f"{int(number):,} B"], key=len)
 
 
 def rate(value: float, unit: str) -> str:

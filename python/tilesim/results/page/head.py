@@ -60,8 +60,9 @@ def cards(result: Any, program: Any) -> Cards:
         program: that was simulated, where it is known.
     """
     bound = result.bounds
+    how = "estimated, " if result.estimated else ""
     found = [
-        Card("time", figures.duration(result.seconds), f"at {figures.rate(result.data['hertz'], 'Hz')}"),
+        Card("time", figures.duration(result.seconds), f"{how}at {figures.rate(result.data['hertz'], 'Hz')}"),
         Card("cycles", figures.count(result.cycles)),
         Card("bound by", result.bottleneck, f"busy {figures.percent(result.data['bottleneck_share'])} of the time"),
         Card("bytes of memory", figures.size(result.memory_bytes), "read and written"),
