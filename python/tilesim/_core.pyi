@@ -568,6 +568,10 @@ class Program:
         """
         Checks structure, names and rings; raises UserError.
         """
+    def check_races(self) -> None:
+        """
+        Checks that each use waits for what it uses, among the first 20,000 statements; raises UserError.
+        """
     def contents(self) -> tuple:
         """
         Tile operations executed (loops of unknown length once), whether cores send to each other, and function, name and operations of every kernel.

@@ -20,7 +20,7 @@ from ..mapping.integer_products import with_integer_products
 from ..mapping.sparse_products import with_sparse_products
 from ..program.data_roles import attention_data
 from ..results.bounds import Bound
-from ..results.printed import roofline_lines
+from ..results.printed import printed_roofline
 from ..results.result import Table
 from .estimate import DeviceLike, device_of
 from .operations import flat_operations, narrower
@@ -195,7 +195,7 @@ class Roofline:
                     "bound": "compute" if rate and flops / rate >= moved / memory else "memory",
                 }
             )
-        return Table(sorted(rows, key=lambda row: -row["least_ms"]), roofline_lines)
+        return Table(sorted(rows, key=lambda row: -row["least_ms"]), printed_roofline)
 
     def _rate(self, dtype: str, matrix: bool) -> float:
         if not matrix:

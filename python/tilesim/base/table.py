@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from .screen import Lines
 
-__all__ = ["Table"]
+__all__ = ["Table", "keyed"]
 
 
 class Table:
@@ -62,18 +62,9 @@ class Table:
         """Aligned columns; on a terminal they fit: names lose their middle, and what is left out is told."""
         if not self.rows:
             return "(empty)"
-        from .columns import Column, layout
-        from .screen import clean, plain
+        from .screen import plain
 
-        if self._printed is not None:
-            return plain(self._printed(self.rows))
-        columns = []
-        for number, key in enumerate(self.rows[0]):
-            words = any(isinstance(row[key], str) and row[key] for row in self.rows)
-            # as names: numbers go first, those on the right before others
-            columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
-        lines = layout(columns, [[_text(row[column]) for column in self.rows[0]] for row in self.rows])
-        return plain(lines)
+        return plain(self._printed(self.rows) if self._printed is not None else keyed(self.rows))
 
     __repr__ = __str__
 
@@ -83,6 +74,31 @@ class Table:
         head = "".join(f"<th>{escape(str(key))}</th>" for key in self.rows[0])
         lines = ("".join(f"<td>{escape(_text(value))}</td>" for value in row.values()) for row in self.rows)
         return f"<table><tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
+
+
+def keyed(
+    rows: list[dict[str, Any]], forms: dict[str, Callable[[Any], str]] | None = None, room: int | None = None
+) -> Lines:
+    """Aligned columns under the rows' keys.
+
+    Args:
+        rows: dicts with the same keys, one or more.
+        forms: writes the values of these keys; others are written as they are.
+        room: characters of a line; none: the terminal's.
+
+    Returns:
+        The lines.
+    """
+    from .columns import Column, layout
+    from .screen import clean
+
+    columns = []
+    for number, key in enumerate(rows[0]):
+        words = any(isinstance(row[key], str) and row[key] for row in rows)
+        # as names: numbers go first, those on the right before others
+        columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
+    write = {key: (forms or {}).get(key, _text) for key in rows[0]}
+    return layout(columns, [[write[key](row[key]) for key in rows[0]] for row in rows], room)
 
 
 def _text(value: Any) -> str:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..base import screen
+from ..base import figures, screen
 from ..base.columns import ROWS, bar, bound, cut, folded, layout, name, number, percent, text
-from ..base.figures import digits
 from ..base.folding import fold
 from ..base.screen import Lines
+from ..base.table import keyed
 
-__all__ = ["operation_lines", "printed_operations", "printed_tensors", "roofline_lines", "verified_lines"]
-
-_HOW = "`.rows` has every one"
+__all__ = ["operation_lines", "printed_operations", "printed_roofline", "printed_tensors", "verified_lines"]
 
 
 def _megabytes(size: float) -> str:
@@ -95,24 +93,17 @@ def verified_lines(
     return [*(layout(columns, cells, room) if cells else []), *rest]
 
 
-def roofline_lines(rows: list[dict[str, Any]]) -> Lines:
-    """Operations below a roofline, the longest first; repeated layers as one row.
-
-    Args:
-        rows: of its table.
-
-    Returns:
-        The lines.
-    """
-    rows = folded(rows, ("least_ms", "flops", "bytes"), alike=("bound",), means=("ceiling_tflops",), weight="flops")
-    columns = [name("operation"), number("least, ms"), bound(), number("GFLOP", 2), number("MB", 3)]
-    columns += [number("FLOP/B", 1), number("ceiling, TFLOP/s", 4)]
-    cells = [
-        [row["operation"], digits(row["least_ms"]), row["bound"], digits(row["flops"] / 1e9), _megabytes(row["bytes"]),
-         digits(row["flops"] / row["bytes"]), digits(row["ceiling_tflops"])]
-        for row in rows[:ROWS]
-    ]  # fmt: skip
-    return [*layout(columns, cells, screen.page()), *cut(rows, False, how=_HOW)]
+def _folded_keys(
+    rows: list[dict[str, Any]], sums: tuple[str, ...], means: tuple[str, ...], weight: str, shares: tuple[str, ...] = ()
+) -> Lines:
+    """Repeated layers as one row, under the rows' keys, as Python prints them."""
+    whole = folded(rows, sums, alike=("bound",), means=means, weight=weight)
+    plain = [{key: row[key] for key in rows[0]} for row in whole[:ROWS]]
+    room = screen.page()
+    return [
+        *keyed(plain, dict.fromkeys(shares, figures.percent), room),
+        *cut(whole, False, how="`.rows` has every one"),
+    ]
 
 
 def printed_operations(rows: list[dict[str, Any]]) -> Lines:
@@ -124,7 +115,20 @@ def printed_operations(rows: list[dict[str, Any]]) -> Lines:
     Returns:
         The lines.
     """
-    return operation_lines(rows, room=screen.page(), how=_HOW)
+    sums = ("cycles", "share", "count", "bytes", "multiply_adds")
+    return _folded_keys(rows, sums, ("busy",), "cycles", ("share", "busy"))
+
+
+def printed_roofline(rows: list[dict[str, Any]]) -> Lines:
+    """Rows of `Roofline.table` as Python prints them.
+
+    Args:
+        rows: of the table.
+
+    Returns:
+        The lines.
+    """
+    return _folded_keys(rows, ("least_ms", "flops", "bytes"), ("intensity", "ceiling_tflops"), "bytes")
 
 
 def printed_tensors(rows: list[dict[str, Any]]) -> Lines:
@@ -136,4 +140,4 @@ def printed_tensors(rows: list[dict[str, Any]]) -> Lines:
     Returns:
         The lines.
     """
-    return verified_lines(rows, room=screen.page(), how=_HOW)
+    return keyed(rows, room=screen.page())

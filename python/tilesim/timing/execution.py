@@ -11,13 +11,14 @@ from .. import _core
 from ..base.arguments import LARGEST, as_array, one_of, whole
 from ..base.checked import checked, is_bool
 from ..base.errors import shown
+from ..base.screen import page, plain
 from ..graph import Graph, user_error
 from ..graph.trips import measured
 from ..lowering.compiling import compile
 from ..machine.machine import Machine, MachineLike
 from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
-from ..results.printed import printed_tensors
+from ..results.printed import printed_tensors, verified_lines
 from ..results.result import Table
 from .against_source import source_rows
 from .mixed_run import execute_parts, verify_parts
@@ -222,7 +223,8 @@ class Verification:
 
     def __repr__(self) -> str:
         """The verdict, and the rows: what is wrong first, then what comes nearest to its bound."""
-        return f"{self.verdict}\n{self.table()}"
+        lines = verified_lines(self.rows, room=page(), how="`.rows` has every one")
+        return f"{self.verdict}\n{plain(lines)}"
 
 
 @checked()
