@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from . import _core, frontends, models, workloads
-from .base.arguments import is_size
-from .base.errors import nearest, path_text, shown, user_error
+from .base.arguments import dtype_name, is_size, whole
+from .base.checked import is_text
+from .base.errors import nearest, of_workload, path_text, shown, user_error
 from .frontends.torch.entry import from_torch, from_transformers, is_module, is_pretrained
 from .graph import Graph
 from .graph.passes import chosen
 from .program.program import Program
 
-__all__ = ["GraphLike", "as_graph", "load", "load_graph", "product"]
+__all__ = ["GraphLike", "Sizes", "as_graph", "load", "load_graph", "product"]
 
 MLIR = (".mlir", ".mlirbc", ".stablehlo")
 ENDINGS = (".json", ".tsim", ".onnx", *MLIR)
@@ -28,7 +30,52 @@ GraphLike = Graph | Program | str | os.PathLike[str]
 ACCEPTED = "a Graph, a torch.nn.Module, a network's name, matmul:M,N,K, a file"
 
 
-def as_graph(model: Any, args: Any = ()) -> Graph:
+@dataclass(frozen=True)
+class Sizes:
+    """What a named workload is built with; none of them: its own."""
+
+    batch: int | None = None
+    context: int | None = None
+    phase: str | None = None
+    dtype: str | None = None
+
+    @classmethod
+    def of(cls, batch: Any, context: Any, sequence: Any, phase: Any, dtype: Any) -> Sizes:
+        """Checks what was given.
+
+        Args:
+            batch: images, sequences or products.
+            context: tokens.
+            sequence: another word for context.
+            phase: "prefill", "decode".
+            dtype: of networks and products.
+
+        Returns:
+            The sizes.
+
+        Raises:
+            UserError: for what is no size, word or dtype, or tokens under both names.
+        """
+        if context is not None and sequence is not None:
+            raise user_error("tokens are given twice", place="context, sequence", value=shown((context, sequence)),
+                             allowed="one of them")  # fmt: skip
+        named = {"batch": batch, "context": context, "sequence": sequence}
+        sizes = {name: whole(name, value, 1) for name, value in named.items() if value is not None}
+        if phase is not None and not is_text(phase):
+            raise user_error("unknown phase", place="phase", value=shown(phase), allowed="prefill, decode")
+        narrow = None if dtype is None else dtype_name(dtype)
+        return cls(sizes.get("batch"), sizes.get("context", sizes.get("sequence")), phase, narrow)
+
+    def given(self) -> dict[str, Any]:
+        """Those that are not the workload's own.
+
+        Returns:
+            Values by name.
+        """
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+def as_graph(model: Any, args: Any = (), sizes: Sizes | None = None) -> Graph:
     """A graph from anything that names one.
 
     Args:
@@ -36,6 +83,7 @@ def as_graph(model: Any, args: Any = ()) -> Graph:
             model or configuration of transformers, which need none (prefill of 200 tokens); a network's name,
             "matmul:M,N,K[,dtype]", or the path of a file that `tilesim run` takes.
         args: arguments of a module: by position, or a dictionary by name.
+        sizes: of a workload that is named, or of a model of transformers; none: its own.
 
     Returns:
         The graph; of one that the caller holds a copy, which stays as it is whatever passes other threads run on it.
@@ -43,13 +91,22 @@ def as_graph(model: Any, args: Any = ()) -> Graph:
     Raises:
         UserError: for anything else, with what is accepted.
     """
+    given = sizes.given() if sizes else {}
+    if isinstance(model, (str, os.PathLike)):
+        return load_graph(path_text(model), **given)
+    if given and not (is_pretrained(model) and not _any(args)):
+        name, value = next(iter(given.items()))
+        what = "a module has the sizes of its arguments" if is_module(model) else "this has its sizes already"
+        hint = "" if is_module(model) else of_workload(name, value)
+        raise user_error(what, place=", ".join(given), value=shown(value), allowed="with a name or a file",
+                         suggestion=hint)  # fmt: skip
     if isinstance(model, Graph):
         return model.copy()
     if isinstance(model, Program):
         return _graph_of(model, model.core.name).copy()
-    nothing = args is None or (isinstance(args, (tuple, list)) and not args)
+    nothing = not _any(args)
     if is_pretrained(model) and (nothing or not is_module(model)):
-        return from_transformers(model)
+        return from_transformers(model, **given)
     if is_module(model):
         if isinstance(args, Mapping):
             return from_torch(model, (), {str(name): value for name, value in args.items()})
@@ -58,10 +115,12 @@ def as_graph(model: Any, args: Any = ()) -> Graph:
             call = f"ts.from_torch(module, (x,)) or ts.run(module, (x,)), x a tensor for {type(model).__name__}.forward"
             raise user_error(what, value=type(model).__name__, suggestion=f"Write {call}")
         return from_torch(model, args)
-    if isinstance(model, (str, os.PathLike)):
-        return load_graph(path_text(model))
     remedy = "A function of JAX is read by ts.from_jax(f, *args)" if callable(model) else ""
     raise user_error("this is no model", value=type(model).__name__, allowed=ACCEPTED, suggestion=remedy)
+
+
+def _any(args: Any) -> bool:
+    return args is not None and not (isinstance(args, (tuple, list)) and not args)
 
 
 def product(text: str, batch: int = 1, dtype: str | None = None) -> Graph:
@@ -135,6 +194,8 @@ def _load(
     what: str, batch: int, context: int | None, phase: str | None, dtype: str | None, passes: Any
 ) -> Graph | Program:
     path = Path(what)
+    if not what.strip():
+        raise user_error("an empty text names no workload", value=shown(what), allowed=ACCEPTED)
     if path.suffix.lower() not in ENDINGS:
         if ":" in what and not what.startswith("hf:") and not os.path.exists(path):
             _refuse("a product has no tokens and no phases", what, context=context, phase=phase)
@@ -252,5 +313,7 @@ def load_graph(
 
 def _graph_of(program: Program, place: str) -> Graph:
     if program.workload is None:
-        raise user_error("a tile program without its graph has no operations", place=place, allowed="a graph")
+        remedy = f"Simulate it: ts.simulate({place!r}), tilesim run {place}"
+        raise user_error("a tile program without its graph has no operations", place=place, allowed="a graph",
+                         suggestion=remedy if place.endswith((".json", ".tsim")) else "")  # fmt: skip
     return program.workload

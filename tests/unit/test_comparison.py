@@ -138,7 +138,7 @@ def test_the_headline_names_where_the_difference_lies(template: ts.Result) -> No
 
 def test_what_is_taken_back_is_said(template: ts.Result) -> None:
     a = by_hand([row("x", 1000), row("y", 1000)], template)
-    assert "1.00 thousand cycles in x, of which others take back 400 cycles" in (
+    assert "1,000 cycles in x, of which others take back 400 cycles" in (
         ts.compare(a, by_hand([row("x", 0), row("y", 1400)], template)).headline()
     )
     elsewhere = by_hand([row("x", 777), row("y", 1000)], template, hertz=3 * template.data["hertz"])

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/compile/prepare/boundary.hpp"
 #include "tilesim/kernels/kernels.hpp"
 #include "tilesim/program/run/execute.hpp"
 #include "tilesim/program/visit.hpp"
@@ -230,14 +231,20 @@ class Verifier {
 
   void begin(const program::Observed& kernel, std::int64_t ordinal, const std::string& function, std::int64_t from) {
     const auto& functions = shared_.graph.functions;
-    const auto callee =
+    auto callee =
         std::find_if(functions.begin(), functions.end(), [&](const GraphFunction& f) { return f.name == function; });
+    if (callee == functions.end())  // the program has another name for it where its formals' names were taken
+      callee = std::find_if(functions.begin(), functions.end(), [&](const GraphFunction& f) {
+        return function.starts_with(f.name + lower::called_suffix) &&
+               function.find_first_not_of(
+                   "0123456789", f.name.size() + std::string_view(lower::called_suffix).size()) == std::string::npos;
+      });
     require(callee != functions.end(), "verify: a kernel is in a function that the graph lacks");
     Instance instance;
     instance.function = &*callee;
     instance.ordinal = ordinal;
     instance.caller = from;
-    const std::string prefix = callee->name + ".";
+    const std::string prefix = function + ".";
     for (std::size_t i = 0; i < callee->values.size(); ++i)
       name(instance, static_cast<ValueId>(i), prefix + callee->values[i].name);
     for (std::size_t i = 0; i < callee->outputs.size(); ++i)

@@ -48,7 +48,7 @@ def best_schemes(
     Raises:
         UserError: for an unknown device or scheme, or when the device runs none of the schemes.
     """
-    target = device_of(device)
+    target = device_of(device, labels=True)
     graph = as_graph(graph)
     times: dict[str, dict[str, float]] = {}
     totals: dict[str, float] = {}

@@ -327,7 +327,7 @@ def crossover(
         UserError: for an unknown device, scheme or engine, or a shape that is none.
         Unsupported: for a baseline that the device lacks.
     """
-    target = device_of(device)
+    target = device_of(device, labels=True)
     engine_named(engine, profile)
     asked = None if dtype is None else scheme(dtype, target).name
     base = scheme(against or baseline(target, asked), target).name

@@ -29,19 +29,20 @@ __all__ = ["Estimate", "device_of", "estimate"]
 DeviceLike = Device | Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
-def device_of(source: DeviceLike) -> Device:
+def device_of(source: DeviceLike, labels: bool = False) -> Device:
     """A device from a name, a file, a dict, a Device, a Machine, or the name of a machine.
 
     Args:
         source: what to load.
+        labels: whether a device's label stands for it where it is a machine's name in another spelling.
 
     Returns:
         The device.
 
     Raises:
-        UserError: for an unknown name.
+        UserError: for an unknown name, and for one that may be a machine's or a device's.
     """
-    return Device.load(load_target(source))
+    return Device.load(load_target(source, labels))
 
 
 @checked_class()

@@ -10,19 +10,21 @@ from .. import _core
 from .._core import parse_dtype
 from ..base.arguments import as_array
 from ..base.checked import checked, checked_class
-from ..base.errors import nearest, user_error
+from ..base.errors import nearest, unsupported, user_error
 from ..graph.graph import Graph
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.machine import Machine, MachineLike
+from ..machine.target import load as load_target
 from ..mapping.integer_products import with_integer_products
 from ..mapping.sparse_products import with_sparse_products
 from ..program.data_roles import attention_data
 from ..results.bounds import Bound
+from ..results.printed import printed_roofline
 from ..results.result import Table
 from .counted_once import products_per_second
 from .estimate import DeviceLike, device_of
-from .operations import flat_operations, needed, of_data
+from .operations import flat_operations, narrower, needed, of_data
 
 __all__ = ["Roofline", "bound_knowing", "lower_bound", "roofline"]
 
@@ -116,6 +118,9 @@ class Roofline:
         Args:
             graph: the workload.
             device: the device.
+
+        Raises:
+            Unsupported: for products of a dtype that the device does not multiply; names the operation.
         """
         self.device = device
         self.name = graph.core.name
@@ -125,6 +130,12 @@ class Roofline:
         self.compute_seconds = flops["matrix"] / rate if rate else 0.0
         self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
         self.operations = [op for op in of_data(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
+        for op in self.operations:
+            if op["flops"]["matrix"] > 0 and not self._rate(_dtype(op), True) > 0:
+                multiplied = [name for name, one in device.matrix.items() if one.flops_per_second > 0]
+                raise unsupported(f"{device.name} does not multiply this type", place=f"operation {op['name']}",
+                                  value=_dtype(op), allowed=", ".join(multiplied),
+                                  suggestion=narrower(device))  # fmt: skip
 
     @property
     def seconds(self) -> float:
@@ -170,9 +181,7 @@ class Roofline:
         rows = []
         for op in self.operations:
             flops, moved = sum(op["flops"].values()), float(op["bytes"])
-            dtype = op["operands"][0]["dtype"] if op["operands"] else "f32"
-            matrix = op["flops"]["matrix"] > 0
-            rate = self._rate(dtype, matrix)
+            rate = self._rate(_dtype(op), op["flops"]["matrix"] > 0)
             memory = self.device.memory.bytes_per_second
             intensity = flops / moved
             seconds = max(flops / rate if rate else 0.0, moved / memory)
@@ -187,7 +196,7 @@ class Roofline:
                     "bound": "compute" if rate and flops / rate >= moved / memory else "memory",
                 }
             )
-        return Table(sorted(rows, key=lambda row: -row["least_ms"]))
+        return Table(sorted(rows, key=lambda row: -row["least_ms"]), printed_roofline)
 
     def _rate(self, dtype: str, matrix: bool) -> float:
         if not matrix:
@@ -225,6 +234,9 @@ class Roofline:
 def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
     """The bound of a graph on a device from FLOPs, compulsory bytes and peak rates alone.
 
+    Where a machine's arrays multiply i8, products of dequantized operands count as those of integers, as `ts.compile`
+    has them.
+
     Args:
         graph: the workload, as `ts.compile` takes it.
         device: as of `estimate`.
@@ -234,5 +246,14 @@ def roofline(graph: GraphLike, device: DeviceLike) -> Roofline:
 
     Raises:
         UserError: for an unknown device.
+        Unsupported: for products of a dtype that the device does not multiply; names the operation.
     """
-    return Roofline(as_graph(graph), device_of(device))
+    target, found = load_target(device), as_graph(graph)
+    if isinstance(target, Machine):
+        found = with_integer_products(found, target)
+    return Roofline(found, Device.load(target))
+
+
+def _dtype(op: Mapping[str, Any]) -> str:
+    """Of an operation's first operand."""
+    return str(op["operands"][0]["dtype"]) if op["operands"] else "f32"

@@ -14,7 +14,7 @@ from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme
 
-__all__ = ["Cost", "Costs", "flat_operations", "inlined", "needed", "of_data", "rows_of"]
+__all__ = ["Cost", "Costs", "flat_operations", "inlined", "narrower", "needed", "of_data", "rows_of"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: operands are narrow already
@@ -125,6 +125,8 @@ class Costs:
 
     def _remedy(self, dtype: str) -> str:
         """What a graph with products of a dtype that the device or the closed forms lack can be given instead."""
+        if not self.scheme and (found := narrower(self.device)):
+            return f". {found}"
         rates = self.device.matrix.items()
         known = [name for name, rate in rates if rate.flops_per_second > 0 and name in SCHEME_OF_DTYPE]
         if not known:
@@ -207,6 +209,21 @@ def rows_of(found: _core.Costs) -> list[Cost]:
         setattr(error, "operation", name)  # noqa: B010 - the class declares it
         raise error
     return [Cost(*row) for row in found.rows()]
+
+
+def narrower(device: Device) -> str:
+    """What helps where a device does not multiply a dtype of a graph.
+
+    Args:
+        device: any.
+
+    Returns:
+        A sentence; "" where integers would not help either, or floats are multiplied.
+    """
+    there = {name for name, one in device.matrix.items() if one.flops_per_second > 0}
+    if "i8" not in there or there & {"f32", "f16", "bf16"}:
+        return ""
+    return "Quantize the workload: --quantize i8, ts.quantize(graph, 'i8'), ts.estimate(graph, device, scheme='w8a8')"
 
 
 def flat_operations(graph: Graph) -> list[dict[str, Any]]:

@@ -144,7 +144,7 @@ def quantization_table(
         UserError: for an unknown device.
     """
     rows = []
-    target = None if device is None else device_of(device)
+    target = None if device is None else device_of(device, labels=True)
     for name in _ROUND:
         how = scheme(name, target)
         row: dict[str, Any] = {

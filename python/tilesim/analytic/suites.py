@@ -111,7 +111,7 @@ def compare_suite(
     Raises:
         UserError: for an unknown suite, device or dtype.
     """
-    targets = [device_of(device) for device in devices]
+    targets = [device_of(device, labels=True) for device in devices]
     rows = []
     for label, graph in suite(name, dtype).items():
         first: float | None = None

@@ -20,19 +20,23 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .errors import nearest, shown, user_error
+from .errors import nearest, of_workload, shown, user_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 Test = Callable[[Any], bool]
 
 LARGEST = 2**63 - 1
+#: by call: what an argument that it does not have was meant as, a sentence or ""
+MEANT: dict[str, Callable[[str, Any], str]] = {}
 #: what takes many forms is read, and refused, by one function each: `Machine.load`, `as_graph`, `dtype_name`, ...
 _OWN_TYPES = re.compile(r"\b(MachineLike|GraphLike|DeviceLike|TraceLike|ArrayLike)\b")
 _OWN_NAMES = ("dtype",)
+_SAME = (("context", "sequence"), ("sequence", "context"))  # of networks that read text, one is the other
 _LEAST = {"seed": 0, "jobs": 1}  # of whole numbers, wherever a parameter has this name
 MOST_ELEMENTS = 1 << 24  # of a list, each of which is looked at
 _WORDS = {str: "a text", int: "a whole number", float: "a number", bool: "True, False", type(None): "None", Any: "any"}
+_SEVERAL = {"a text": "texts", "a whole number": "whole numbers", "a number": "numbers"}
 _FROM = {
     "Graph": "a ts.Graph, as ts.models.build(name) and ts.Graph.load(path) return",
     "Program": "what ts.compile(model, machine) returns",
@@ -193,7 +197,8 @@ def _words(hint: Any) -> str:
     if issubclass(kind, collections.abc.Mapping) and kind.__module__ != "tilesim":
         return "a dict by name" if arguments and arguments[0] is str else "a dict"
     if issubclass(kind, collections.abc.Iterable) and arguments:
-        return f"several, as a list, of: {_words(arguments[0])}"
+        inner = _words(arguments[0])
+        return f"a list of {_SEVERAL[inner]}" if inner in _SEVERAL else f"several, as a list, of: {inner}"
     return _FROM.get(kind.__name__, f"a {kind.__name__}")
 
 
@@ -256,8 +261,9 @@ class _Plan:
         self.rest: tuple[str, Test | None] = ("", None)
         self.hints: dict[str, Any] = {}
         self.known: list[str] = []
-        self.takes_more = False
+        self.takes_more = self.takes_graph = False
         for name, parameter in inspect.signature(function).parameters.items():
+            self.takes_graph |= "GraphLike" in str(parameter.annotation)
             test = None if name in own or name in _OWN_NAMES else self._of(name, parameter)
             if parameter.kind is parameter.VAR_POSITIONAL:
                 self.rest = (name, test)
@@ -298,9 +304,14 @@ class _Plan:
                     self.refuse(self.rest[0], value)
         for name, value in named.items():
             if name not in self.known and not self.takes_more:
-                known = [known for known in self.known if not known.startswith("_")]
+                known = [one for one in self.known if not one.startswith("_") and one not in ("self", "cls")]
+                hint = next((other for one, other in _SAME if name == one and other in known), "")
+                if not hint and self.where in MEANT:
+                    hint = MEANT[self.where](name, value)
+                if not hint and self.takes_graph:
+                    hint = of_workload(name, value, args[0] if args else None)
                 raise user_error("unknown argument", place=self.where, value=shown(name), allowed=", ".join(known),
-                                 suggestion=nearest(name[:100], known), sort=TypeError)  # fmt: skip
+                                 suggestion=hint or nearest(name[:100], known), sort=TypeError)  # fmt: skip
             test = self.named.get(name)
             if test is not None and not test(value):
                 self.refuse(name, value)
@@ -321,13 +332,16 @@ class _Plan:
         what = ("out of range" if type(value) is int else "not a whole number") if whole else what or "a wrong argument"
         what = "too many elements" if _is_long(value) else what
         said = _described(inspect.getdoc(self.function) or "", name)
+        word = "all" if value is True else "none" if value is False else ""
+        if word and f'"{word}"' in said and str in parts:
+            said = f'Write {name}="{word}"'
         what = what if inner is None else "a wrong entry"
         raise user_error(
             what,
             place=place,
             value=shown(value),
             allowed=_words(hint) + (f" from {_LEAST[name]} on" if whole and name in _LEAST else ""),
-            suggestion=f"`{name}`: {said}" if said else "",
+            suggestion=said if said.startswith("Write ") else f"`{name}`: {said}" if said else "",
         )
 
 

@@ -308,7 +308,11 @@ def folded(
 
 
 def cut(
-    rows: Sequence[Any], everything: bool, said: Callable[[Sequence[Any]], str] | None = None, what: str = "operations"
+    rows: Sequence[Any],
+    everything: bool,
+    said: Callable[[Sequence[Any]], str] | None = None,
+    what: str = "operations",
+    how: str = "--all shows every one",
 ) -> list[str]:
     """The line that tells of rows that are not shown.
 
@@ -317,6 +321,7 @@ def cut(
         everything: whether all are.
         said: what else there is to say of those left out.
         what: they are.
+        how: one gets at them.
 
     Returns:
         The lines, or none.
@@ -326,4 +331,4 @@ def cut(
         return []
     count = sum(row.get("folded", 1) if isinstance(row, dict) else 1 for row in left)
     more = f", {said(left)}" if said else ""
-    return [*screen.wrapped(f"... and {count:,} more {what}{more}"), "    --all shows every one"]
+    return [*screen.wrapped(f"... and {count:,} more {what}{more}"), f"    {how}"]

@@ -11,6 +11,7 @@ from .._core import Error, InternalError, Unsupported, UserError
 
 __all__ = [
     "MOST",
+    "OF_WORKLOADS",
     "Error",
     "InternalError",
     "UnknownKey",
@@ -18,6 +19,7 @@ __all__ = [
     "UserError",
     "listed",
     "nearest",
+    "of_workload",
     "path_text",
     "shown",
     "unsupported",
@@ -90,6 +92,27 @@ class UnknownKey(UserError, KeyError):
     """A key that a mapping lacks: a mistake of the user, and what `Mapping` asks for."""
 
     __str__ = Exception.__str__
+
+
+#: what a workload is built with, wherever one is named
+OF_WORKLOADS = ("batch", "context", "sequence", "phase", "dtype")
+
+
+def of_workload(name: str, value: Any, model: Any = None) -> str:
+    """What helps where an option belongs to the workload.
+
+    Args:
+        name: of an option.
+        value: that it was given.
+        model: the workload, if it was named.
+
+    Returns:
+        A sentence; "" for another option.
+    """
+    if name not in OF_WORKLOADS:
+        return ""
+    named = repr(model) if isinstance(model, str) and len(model) < MOST / 2 else "name"
+    return f"It belongs to the workload: ts.models.build({named}, {name}={shown(value)})"
 
 
 def path_text(path: Any, place: str = "") -> str:

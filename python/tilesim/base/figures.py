@@ -11,6 +11,7 @@ __all__ = [
     "digits",
     "duration",
     "energy",
+    "exact_size",
     "part_of",
     "percent",
     "rate",
@@ -23,8 +24,9 @@ __all__ = [
 
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 _JOULES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"), (1e-12, "pJ"))
+_BINARY = ((2**40, "TiB"), (2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB"))
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-_WORDS = ((1e9, "billion "), (1e6, "million "), (1e3, "thousand "), (1.0, ""))
+_WORDS = ((1e9, 1e9, "billion "), (1e6, 1e6, "million "), (1e4, 1e3, "thousand "), (1.0, 1.0, ""))  # from, scale, name
 _LARGE = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
 
@@ -40,11 +42,16 @@ def units() -> dict[str, list[tuple[float, str]]]:
 def _three(value: float) -> str:
     """Three digits, or all before the point."""
     if not math.isfinite(value):
-        return "∞" if value > 0 else "-∞" if value < 0 else "–"
+        return "∞" if value > 0 else "−∞" if value < 0 else "–"
     if value == 0:
         return "0"
     digits = max(0, 2 - math.floor(math.log10(abs(float(f"{value:.2e}")))))
-    return f"{value:,.{digits}f}"
+    return _minus(f"{value:,.{digits}f}")
+
+
+def _minus(text: str) -> str:
+    """A number with one kind of minus, and none before a zero."""
+    return text.replace("-", "−") if text.strip("-0.,") else text.removeprefix("-")
 
 
 def digits(value: float) -> str:
@@ -68,7 +75,7 @@ def count(value: float) -> str:
     Returns:
         The text.
     """
-    return f"{value:,.0f}" if math.isfinite(value) else _three(value)
+    return _minus(f"{value:,.0f}") if math.isfinite(value) else _three(value)
 
 
 def percent(share: float) -> str:
@@ -80,7 +87,7 @@ def percent(share: float) -> str:
     Returns:
         The text, one digit behind the point.
     """
-    return f"{100 * share:,.1f} %" if math.isfinite(share) else "–"
+    return _minus(f"{100 * share:,.1f}") + " %" if math.isfinite(share) else "–"
 
 
 def duration(seconds: float) -> str:
@@ -126,6 +133,25 @@ def size(number: float) -> str:
         if abs(number) >= 0.9995 * scale:
             return f"{_three(number / scale)} {unit}"
     return f"{count(number)} B"
+
+
+def exact_size(number: float) -> str:
+    """Bytes that somebody chose, with every digit: 32 MB, 256 KiB, 1.5 MB.
+
+    Args:
+        number: bytes.
+
+    Returns:
+        The shortest text that says them exactly, in powers of 1,000 where that is as short.
+    """
+    if number != int(number) or number <= 0:
+        return size(number)
+    texts = []
+    for family in (_SIZES, _BINARY):
+        scale, unit = next((one for one in family if number >= one[0]), (1, ""))
+        if unit:
+            texts.append(f"{number / scale:.15g} {unit}")
+    return min([*texts, f"{int(number):,} B"], key=len)
 
 
 def rate(value: float, unit: str) -> str:
@@ -200,10 +226,19 @@ def part_of(part: float, whole: float, unit: str) -> str:
     Returns:
         The text, three digits each.
     """
-    units = _SECONDS if unit == "s" else _WORDS
-    scale, name = next((one for one in units if abs(whole) >= 0.9995 * one[0]), units[-1])
-    text = count if scale == 1 and unit != "s" else _three
-    return f"{text(part / scale)} of {text(whole / scale)} {name}{'' if unit == 's' else unit}"
+    if unit == "s":
+        scale, name = next((one for one in _SECONDS if abs(whole) >= 0.9995 * one[0]), _SECONDS[-1])
+        return f"{_three(part / scale)} of {_three(whole / scale)} {name}"
+    scale, name = _word(whole)
+    if scale == 1e3 and abs(part) < scale:  # 896 of 14,080
+        scale, name = 1.0, ""
+    text = count if scale == 1 else _three
+    return f"{text(part / scale)} of {text(whole / scale)} {name}{unit}"
+
+
+def _word(value: float) -> tuple[float, str]:
+    """Scale and name of a number of things: from ten thousand on in words."""
+    return next(((scale, name) for least, scale, name in _WORDS if abs(value) >= 0.9995 * least), (1.0, ""))
 
 
 def amount_of(value: float, unit: str) -> str:
@@ -218,6 +253,6 @@ def amount_of(value: float, unit: str) -> str:
     """
     if unit == "s":
         return duration(value)
-    scale, name = next((one for one in _WORDS if abs(value) >= 0.9995 * one[0]), _WORDS[-1])
+    scale, name = _word(value)
     one = unit.removesuffix("s") if value == 1 else unit
     return f"{(count if scale == 1 else _three)(value / scale)} {name}{one}"

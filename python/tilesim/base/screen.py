@@ -19,6 +19,8 @@ __all__ = [
     "indented",
     "is_terminal",
     "notes",
+    "page",
+    "plain",
     "room",
     "spelled",
     "wide",
@@ -37,6 +39,21 @@ Line = list[tuple[str, str]]
 
 Lines = Sequence[Line | str]
 """Lines, plain or in pieces."""
+
+
+PAGE = 120
+"""Characters of a line of what Python prints where no terminal says how many: names within do without more."""
+
+
+def page() -> int:
+    """Characters of a line of what a program prints: those of the terminal, or `PAGE`."""
+    return min(width(), PAGE) if width() == UNLIMITED else width()
+
+
+def plain(lines: Lines) -> str:
+    """Lines as one text, without their styles."""
+    parts = (line if isinstance(line, str) else "".join(part for part, _ in line) for line in lines)
+    return "\n".join(part.rstrip() for part in parts)
 
 
 def is_terminal() -> bool:

@@ -2,26 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from html import escape
 from typing import Any
 
+from . import figures
 from .extras import need
 
-__all__ = ["Table"]
+TYPE_CHECKING = False  # as of typing, which takes time to import
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .screen import Lines
+
+__all__ = ["Table", "keyed"]
 
 
 class Table:
     """Rows of equal keys: prints as text, turns into pandas."""
 
-    def __init__(self, rows: list[dict[str, Any]], empty: str = "(empty)") -> None:
+    def __init__(
+        self,
+        rows: list[dict[str, Any]],
+        printed: Callable[[list[dict[str, Any]]], Lines] | None = None,
+        empty: str = "(empty)",
+    ) -> None:
         """Holds rows.
 
         Args:
             rows: dicts with the same keys.
+            printed: the lines that are printed of the rows; none: all of them, as they are.
             empty: what is printed where there are none: why.
         """
-        self.rows, self._empty = rows, empty
+        self.rows, self._printed, self._empty = rows, printed, empty
 
     def to_pandas(self) -> Any:
         """The table as a pandas DataFrame.
@@ -50,16 +65,9 @@ class Table:
         """Aligned columns; on a terminal they fit: names lose their middle, and what is left out is told."""
         if not self.rows:
             return self._empty
-        from .columns import Column, layout
-        from .screen import clean
+        from .screen import plain
 
-        columns = []
-        for number, key in enumerate(self.rows[0]):
-            words = any(isinstance(row[key], str) and row[key] for row in self.rows)
-            # as names: numbers go first, those on the right before others
-            columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
-        lines = layout(columns, [[_text(row[column]) for column in self.rows[0]] for row in self.rows])
-        return "\n".join("".join(part for part, _ in line).rstrip() for line in lines if not isinstance(line, str))
+        return plain(self._printed(self.rows) if self._printed is not None else keyed(self.rows))
 
     __repr__ = __str__
 
@@ -71,7 +79,37 @@ class Table:
         return f"<table><tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
+def keyed(
+    rows: list[dict[str, Any]], forms: dict[str, Callable[[Any], str]] | None = None, room: int | None = None
+) -> Lines:
+    """Aligned columns under the rows' keys.
+
+    Args:
+        rows: dicts with the same keys, one or more.
+        forms: writes the values of these keys; others are written as they are.
+        room: characters of a line; none: the terminal's.
+
+    Returns:
+        The lines.
+    """
+    from .columns import Column, layout
+    from .screen import clean
+
+    columns = []
+    for number, key in enumerate(rows[0]):
+        words = any(isinstance(row[key], str) and row[key] for row in rows)
+        # as names: numbers go first, those on the right before others
+        columns.append(Column(clean(str(key)), "name" if words else "word", 0 if words else number, least=12))
+    write = {key: (forms or {}).get(key, _text) for key in rows[0]}
+    return layout(columns, [[write[key](row[key]) for key in rows[0]] for row in rows], room)
+
+
 def _text(value: Any) -> str:
+    if value is None:
+        return "–"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        large = math.isfinite(value) and 1e4 <= abs(value) < 1e15
+        return figures.count(value) if large else f"{value:.4g}"
+    if isinstance(value, int) and abs(value) >= 10_000:  # but for years and places
+        return f"{value:,}"
     return str(value)

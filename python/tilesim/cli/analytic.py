@@ -6,14 +6,17 @@ from typing import Annotated, Any
 
 import typer
 
+from ..base.errors import user_error
 from ..base.files import writing
 from ..machine.device import Device
+from ..machine.machine import Machine
+from ..machine.target import load as load_target
 from . import complete
 from .analytic_tables import crossover_rows, device_lines, fitted_rows, placed, scheme_rows, shapes_of, suite_rows
 from .complete import App
 from .examples import epilog
 from .load import load_graph, write
-from .options import MACHINE, OUTPUT, All, AnyDevice, Batch, Context, Dtype, Html, Json, Model, Phase
+from .options import MACHINE, OUTPUT, WORKLOAD, All, AnyDevice, Batch, Context, Dtype, Html, Json, Model, Phase
 from .screen import say, wrapped
 from .show import step
 from .tables import layout, name, text
@@ -74,11 +77,18 @@ def calibrate(
 
 def roofline(
     model: Model,
-    device: AnyDevice = "h100",
+    device: AnyDevice | None = None,
+    machine: Annotated[
+        str | None,
+        typer.Option(help="Another word for --device.", rich_help_panel=MACHINE, autocompletion=complete.machines),
+    ] = None,
     batch: Batch = 1,
     context: Context = None,
     phase: Phase = None,
     dtype: Dtype = None,
+    quantize_: Annotated[
+        str | None, typer.Option("--quantize", help="Products in i8, fp8 or w4a16.", rich_help_panel=WORKLOAD)
+    ] = None,
     scheme: Annotated[str | None, typer.Option(help="Scheme of products with weights.")] = None,
     engine: Annotated[str, typer.Option(help="Whose kernels: vLLM, TensorRT-LLM, a library's.")] = "",
     profile: ProfileFile = None,
@@ -92,13 +102,16 @@ def roofline(
     everything: All = False,
 ) -> None:
     """The bound of a network on a device, the predicted time, and what bounds each operation."""
-    from ..analytic.estimate import estimate
     from ..analytic.lower_bound import roofline as bound_of
+    from ..timing.estimated import quantized_estimate
+    from ..timing.quantize import quantize
 
+    target = _target(device, machine)
     with step(f"estimating {model}"):
         graph = load_graph(model, batch, context, phase, dtype)
-        bound = bound_of(graph, device)
-        result = estimate(graph, device, scheme=scheme, engine=engine, profile=profile, compiler=compiler)
+        bound = bound_of(quantize(graph, quantize_) if quantize_ else graph, target)
+        options = {"scheme": scheme, "engine": engine, "profile": profile, "compiler": compiler}
+        result = quantized_estimate(graph, Device.load(target), quantize_, **options)
     if json_:
         write(result.data, json_)
     if html:
@@ -109,6 +122,14 @@ def roofline(
     if json_ == "-":
         return
     say(placed(result, bound, everything))
+
+
+def _target(device: str | None, machine: str | None) -> Device | Machine:
+    """What either option names: a label under --device is a device's."""
+    if device is not None and machine is not None:
+        raise user_error("two names for one option", place="--device, --machine", value=f"{device}, {machine}",
+                         allowed="one of them")  # fmt: skip
+    return load_target(machine or "h100") if device is None else load_target(device, labels=True)
 
 
 def crossover(
@@ -185,7 +206,13 @@ def suite(
     name: Annotated[str, typer.Argument(help="llm, vision, scaling or all.")],
     device: Annotated[
         list[str] | None,
-        typer.Option(help="Devices to compare (repeat).", rich_help_panel=MACHINE, autocompletion=complete.machines),
+        typer.Option(
+            "--device",
+            "--machine",
+            help="Devices to compare (repeat).",
+            rich_help_panel=MACHINE,
+            autocompletion=complete.machines,
+        ),
     ] = None,
     dtype: Annotated[str | None, typer.Option(help="Of the operands.")] = None,
     json_: Json = None,

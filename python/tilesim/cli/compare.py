@@ -71,7 +71,9 @@ def compare_command(
     what: Annotated[
         list[str], typer.Argument(help="Saved results (.json), or what to simulate: a network, matmul:M,N,K, a file.")
     ],
-    machine: Annotated[list[str] | None, typer.Option(help="Preset, file or device; several are compared.")] = None,
+    machine: Annotated[
+        list[str] | None, typer.Option("--machine", "--device", help="Preset, file or device; several are compared.")
+    ] = None,
     mapping: Annotated[list[str] | None, typer.Option(help="As of run; several are compared.")] = None,
     lowering: Annotated[list[str] | None, typer.Option(help="native, best; several are compared.")] = None,
     dtype: Annotated[list[str] | None, typer.Option(help="Of a network or product; several are compared.")] = None,
@@ -138,7 +140,7 @@ def _named(files: list[str], names: list[str]) -> list[str] | None:
 def _change(row: dict[str, Any]) -> str:
     if row["after"] == 0 or row["before"] == 0:
         return "gone" if row["before"] else "new"
-    return f"{row['change']:+.1%}".replace("-", "−").replace("%", " %")
+    return figures.signed(row["change"], figures.percent)
 
 
 def _value(row: dict[str, Any], key: str) -> str:

@@ -112,7 +112,7 @@ def _is_target(word: str) -> bool:
 def _positional(command: Any, args: Sequence[str], extra: str) -> str:
     """What was meant by words where none belong; empty: unknown."""
     options = [name for param in command.params for name in getattr(param, "opts", ())]
-    option = next((one for one in ("--machine", "--device") if one in options), "")
+    option = next((one for one in options if one in ("--machine", "--device")), "")
     targets = [word for word in args if _is_target(word)]
     if not option or not targets:
         return ""

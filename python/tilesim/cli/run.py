@@ -183,6 +183,8 @@ def run(
     machine: Annotated[
         str | None,
         typer.Option(
+            "--machine",
+            "--device",
             help="Machine (simulated) or device (estimated), by name or file; a program's own if none, or tpu-v3.",
             rich_help_panel=MACHINE,
             autocompletion=complete.machines,

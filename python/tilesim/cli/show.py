@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..analytic.estimate import Estimate
-from ..base.folding import fold
 from ..results.advice import Advice
+from ..results.printed import operation_lines, verified_lines
 from ..results.result import Result
 from ..timing.execution import Verification
 from . import progress
 from .screen import Line, Lines, notes, say, wrapped
-from .tables import ROWS, bar, bound, cut, folded, layout, name, number, percent, text
+from .tables import ROWS, cut, layout, name, number, percent
 
 __all__ = ["ROWS", "WORTH", "advise", "show", "step", "verified"]
 
@@ -38,26 +38,7 @@ def operations(result: Result, everything: bool = False) -> Lines:
     Returns:
         The lines.
     """
-    rows = result.table().rows
-    if not everything:
-        rows = folded(rows, ("cycles", "share", "count", "bytes"), alike=("bound",), means=("busy",), weight="cycles")
-    columns = [name("operation"), number("runs", 2), number("cycles"), number("share, %"), bar()]
-    columns += [bound(drop=1), number("busy, %", 4), number("MB", 3)]
-    cells = [
-        [
-            row["operation"],
-            f"{row['count']:,}",
-            f"{row['cycles']:,}",
-            percent(row["share"]),
-            row["share"],
-            row["bound"],
-            f"{100 * row['busy']:.0f}",
-            _megabytes(row["bytes"]),
-        ]
-        for row in rows[: None if everything else ROWS]
-    ]
-    rest = cut(rows, everything, lambda left: f"{percent(sum(row['share'] for row in left))}% of the time")
-    return [*layout(columns, cells), *rest] if rows else []
+    return operation_lines(result.table().rows, everything)
 
 
 def busy_line(result: Result) -> str:
@@ -69,7 +50,7 @@ def busy_line(result: Result) -> str:
     Returns:
         One line; empty for a result without units.
     """
-    parts = [f"{part} {share:.0%}" for part, share in result.utilisation.items()]
+    parts = [f"{part} {percent(share)} %" for part, share in result.utilisation.items()]
     macs = result.data["multiply_adds"]
     if macs and result.seconds:
         parts.append(f"products at {2 * macs / result.seconds / 1e12:.3g} TFLOP/s")
@@ -84,7 +65,7 @@ def _cache(result: Result, everything: bool) -> Lines:
     looked = max(1, cache["hits"] + cache["misses"])
     lines: list[Line | str] = [
         *wrapped(
-            f"Cache: {cache['hits']:,} hits, {cache['misses']:,} misses ({cache['hits'] / looked:.1%} hits), "
+            f"Cache: {cache['hits']:,} hits, {cache['misses']:,} misses ({percent(cache['hits'] / looked)} % hits), "
             f"{_megabytes(cache['fetched_bytes'])} MB fetched, {_megabytes(cache['returned_bytes'])} MB written back, "
             f"{_megabytes(cache['bypassed_bytes'])} MB past it",
             hang="  ",
@@ -111,36 +92,7 @@ def verified(outcome: Verification, everything: bool = False) -> Lines:
     Returns:
         The lines.
     """
-    rows = sorted(outcome.rows, key=lambda row: (row["ok"], -max(row["ratio"], row.get("integer_ratio", 0))))
-    if not everything:  # of repeated layers the worst
-        groups = fold(rows, lambda row: row["operation"], lambda row: row["ok"])
-        rows = [
-            {**members[0], "operation": f"{shape} ×{len(members)}", "folded": len(members)}
-            if members[1:]
-            else members[0]
-            for (shape, _), members in groups.items()
-        ]
-    columns = [name("operation"), name("tensor", 2), number("elements", 5), number("error"), number("bound", 1)]
-    columns += [number("error / bound"), number("on whole numbers", 3), name("right", least=5), text("rounds", 4, 12)]
-    cells = [
-        [
-            row["operation"],
-            row["tensor"],
-            f"{row['elements']:,}",
-            *(f"{row[key]:.3g}" for key in ("error", "bound", "ratio")),
-            f"{row['integer_ratio']:.3g}" if "integer_ratio" in row else "–",
-            "yes" if row["ok"] else "NO",
-            str(row.get("rounds") or ""),
-        ]
-        for row in rows[: None if everything else max(ROWS, sum(not row["ok"] for row in rows))]
-    ]
-    head = "equal within the bound" if outcome.ok else "NOT equal"
-    return [
-        head,
-        *(layout(columns, cells) if cells else []),
-        *cut(rows[len(cells) - ROWS :], False, what="tensors"),
-        "",
-    ]
+    return [outcome.verdict, *verified_lines(outcome.rows, everything), ""]
 
 
 def show(result: Result, everything: bool = False) -> None:

@@ -105,7 +105,7 @@ class Device:
                 "this is no device", value=shown(source), allowed="a name, a file, a dict, a Machine, a Device"
             )
         text = path_text(source)
-        if _plain(text) not in _labels() and (text.endswith(".json") or os.path.isfile(text)):
+        if folded(text) not in _labels() and (text.endswith(".json") or os.path.isfile(text)):
             return cls.load(_read(Path(text)))
         return cls.named(text)
 
@@ -125,11 +125,11 @@ class Device:
         before, state, rest = text.partition("@")
         if state:
             return cls.named(before).at(rest)
-        name = _labels().get(_plain(text))
+        name = _labels().get(folded(text))
         if name is None:
             known = cls.names()
-            every = {_plain(key): key for key in [*known, *_label_texts()]}
-            close = nearest(_plain(text), every)
+            every = {folded(key): key for key in [*known, *_label_texts()]}
+            close = nearest(folded(text), every)
             raise user_error(
                 "unknown device", value=f"'{text}'", allowed=", ".join(known), suggestion=every.get(close, "")
             )
@@ -313,13 +313,14 @@ def _read(path: Path) -> dict[str, Any]:
     return dict(read_json(path, "tilesim.device"))
 
 
-def _plain(text: str) -> str:
+def folded(text: str) -> str:
+    """A name without what spellings differ in: letters and digits, in lower case."""
     return "".join(letter for letter in text.lower() if letter.isalnum())
 
 
 def is_label(text: str) -> bool:
     """Whether `Device.named` knows a name or label (without a power state)."""
-    return _plain(text) in _labels()
+    return folded(text) in _labels()
 
 
 @cache
@@ -332,7 +333,7 @@ def _labels() -> dict[str, str]:
     """Device by the plain form of each of its names; not to be changed."""
     found: dict[str, str] = {}
     for text, name in _label_rows():
-        found.setdefault(_plain(text), name)
+        found.setdefault(folded(text), name)
     return found
 
 

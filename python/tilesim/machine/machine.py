@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import _core
 from ..base.arguments import json_text
-from ..base.checked import checked_class
+from ..base.checked import MEANT, checked_class
 from ..base.errors import UserError, nearest, path_text, shown, user_error
 from ..base.files import writing
 from ..base.paths import configs_dir
@@ -19,7 +19,7 @@ from ..base.presets import preset_file
 from ..base.table import Table
 from .dram_part import Part
 from .files import read_machine, settings_in, written
-from .settings import SHORT
+from .settings import SHORT, all_settings
 from .tables import differences, flat, label, rows
 
 __all__ = ["Machine"]
@@ -332,13 +332,31 @@ def _restored(entries: dict[str, Any], given: frozenset[str] | None) -> Machine:
 MachineLike = Machine | str | os.PathLike[str] | Mapping[str, Any]
 
 
+def _by_end(name: str) -> str:
+    """The first setting whose path ends in a name; "" where none does."""
+    return next((path for path in all_settings() if path.rpartition(".")[2] == name), "")
+
+
+def _meant(name: str, value: Any) -> str:
+    """A setting that was written as an argument of `replace`."""
+    path = next((brief for brief in SHORT if brief.rpartition(".")[2] == name), "") or _by_end(name)
+    path = path or nearest(name, all_settings())
+    return f"Settings stand in a dict: replace({{'{path}': {shown(value)}}})" if path else ""
+
+
+MEANT["Machine.replace"] = _meant
+
+
 def _with_short_names(error: Exception, changes: Mapping[str, Any]) -> Exception:
-    """An unknown setting with the nearest of short names too, which the core does not know."""
+    """An error in the names that were written: short ones stay, and are suggested too, which the core does not know."""
     parts: dict[str, Any] = {
         key: str(getattr(error, key, "")) for key in ("what", "place", "value", "allowed", "suggestion")
     }
+    brief = next((one for one, full in SHORT.items() if full == parts["place"] and one in changes), "")
+    if brief:
+        return user_error(**{**parts, "place": f"{brief} ({parts['place']})"}, sort=type(error))
     path = parts["value"].strip("'")
     if parts["suggestion"] or path not in changes or path in SHORT:
         return error
-    hint = nearest(path, SHORT)
+    hint = nearest(path, SHORT) or _by_end(path)
     return user_error(**{**parts, "suggestion": hint}) if hint else error

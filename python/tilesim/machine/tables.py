@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from .. import _core
-from ..base.figures import short
+from ..base.figures import exact_size, short
 from ..base.paths import configs_dir
 from ..base.table import Table
 from .settings import SHORT, all_settings, find_setting, shown_value
@@ -84,9 +84,16 @@ def label(text: str) -> str:
         paths = [path for path in dict.fromkeys([*own, *base]) if own.get(path) != base.get(path)]
         paths = [path for path in paths if not path.endswith(".reason") and not _of_lowering(path, own, base)]
     names = {full: brief for brief, full in SHORT.items()}
-    said = [f"{names.get(path, path)} {short(shown_value(own.get(path)), 40)}" for path in paths[:_SHOWN]]
+    said = [f"{names.get(path, path)} {short(_said(path, own.get(path)), 40)}" for path in paths[:_SHOWN]]
     more = [f"and {len(paths) - _SHOWN} more"] if len(paths) > _SHOWN else []
     return ", ".join([entries["name"], *said, *more])
+
+
+def _said(path: str, value: Any) -> str:
+    """A setting's value in a name: of sizes the text that people write, whatever unit the core has them in."""
+    setting = find_setting(path)
+    number = setting.number(value) if setting.unit == "size (B)" and isinstance(value, str) else None
+    return exact_size(number) if number else shown_value(value)
 
 
 def rows(entries: dict[str, Any], given: Set[str] | None) -> Table:
@@ -125,7 +132,7 @@ def differences(a: dict[str, Any], b: dict[str, Any]) -> Table:
     order = [path for path in all_settings() if path in one or path in two]
     for path in dict.fromkeys([*order, *one, *two]):
         x, y = one.get(path), two.get(path)
-        if x == y:
+        if x == y or path.endswith(".reason"):  # which is no setting: why there are some
             continue
         setting = find_setting(path)
         p, q = (None if value is None else setting.number(value) for value in (x, y))

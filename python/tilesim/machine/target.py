@@ -11,24 +11,27 @@ from ..base.errors import UserError, nearest, path_text, user_error
 from ..base.files import read_json
 from ..base.presets import is_shipped
 from ..base.table import Table
-from .device import Device, is_label
+from .device import Device, folded, is_label
 from .machine import Machine, MachineLike
 
 __all__ = ["load", "machines"]
 
 
-def load(source: MachineLike | Device) -> Machine | Device:
+def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device:
     """A machine or a device, by one name.
 
     Args:
         source: a machine's name, or a device's with a power state behind "@" or without; a file or dict of either (its
             `schema` tells which); a Machine or a Device.
+        labels: where only devices are meant: a label of a device stands for it even where it is a machine's name in
+            another spelling.
 
     Returns:
         What it names.
 
     Raises:
-        UserError: for an unknown name, with the nearest of both kinds; as `Machine.load` and `Device.load`.
+        UserError: for an unknown name, with the nearest of both kinds; for a machine's name in another spelling, which
+            is a device's label too; as `Machine.load` and `Device.load`.
     """
     if isinstance(source, Device):
         return source
@@ -40,6 +43,8 @@ def load(source: MachineLike | Device) -> Machine | Device:
     if is_shipped(text, "machines", Machine.names()):
         return Machine.load(source)
     if is_label(text.partition("@")[0]):
+        if not labels:
+            _check_spelling(text)
         return Device.named(text)
     if os.path.isfile(text):
         return Device.load(source) if _is_device(text) else Machine.load(source)
@@ -52,6 +57,17 @@ def load(source: MachineLike | Device) -> Machine | Device:
         allowed=", ".join(known),
         suggestion=nearest(text.lower(), known),
     )
+
+
+def _check_spelling(text: str) -> None:
+    """Refuses a label that is a machine's name in another spelling: the number would be that of another model."""
+    before = text.partition("@")[0]
+    machine = next((name for name in Machine.names() if folded(name) == folded(before)), "")
+    if machine:
+        device = Device.named(before).name
+        remedy = f"Did you mean the machine {machine}, which is simulated? The device {device} is estimated"
+        raise user_error("this may be a machine or a device", value=f"'{text}'", allowed=f"{machine}, {device}",
+                         suggestion=remedy)  # fmt: skip
 
 
 def _is_device(path: str) -> bool:

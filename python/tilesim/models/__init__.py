@@ -11,9 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..base.arguments import whole
+from ..base.arguments import dtype_name, whole
 from ..base.checked import checked
-from ..base.errors import nearest, user_error
+from ..base.errors import UserError, nearest, shown, user_error
 from ..base.table import Table
 from ..graph import Graph
 from ..machine.target import sort_of
@@ -167,4 +167,16 @@ def build(
         if not found.takes("phase"):
             raise user_error("this model has no phases", place=place, value=f"phase {phase}")
         settings["phase"] = phase
-    return found.make(**settings)
+    try:
+        return found.make(**settings)
+    except UserError as error:
+        raise _of_floats(error, settings.get("dtype")) from None
+
+
+def _of_floats(error: Exception, dtype: Any) -> Exception:
+    """A network that computes with floats alone, asked for in integers."""
+    if dtype is None or not dtype_name(dtype).startswith(("i", "u")):
+        return error
+    remedy = "Its products in integers: ts.run(..., quantize='i8'), ts.quantize(graph, 'i8'), tilesim run --quantize i8"
+    what = "this network computes with floats"
+    return user_error(what, place="dtype", value=shown(dtype), allowed="f32, bf16, f16, f64", suggestion=remedy)

@@ -176,9 +176,12 @@ class Program:
                 runs a part, with all parts and what crosses the link.
 
         Raises:
-            UserError: for .tsim from a program without its graph, .json from one with parts for the host, or a path
-                that cannot be written.
+            UserError: for another ending; for .tsim from a program without its graph, .json from one with parts for the
+                host, or a path that cannot be written.
         """
+        if not path_text(path).endswith((".json", ".tsim")):
+            raise user_error("no form of a program's file", place="path", value=shown(path_text(path)),
+                             allowed="a name with .json or .tsim")  # fmt: skip
         if not path_text(path).endswith(".tsim"):
             with writing(path) as file:
                 file.write(self.core.to_json())

@@ -55,17 +55,23 @@ def _totals(comparison: Any) -> list[list[str]]:
     return [head, *rows]
 
 
+def _shares_of_whole(comparison: Any) -> bool:
+    """Whether the operations' differences are parts of the whole: all of its sign, but for what rounds to nothing."""
+    return all(-5e-4 < row["share"] < 1.0005 for row in comparison.folded())
+
+
 def _operations(comparison: Any, rows: list[dict[str, Any]]) -> list[list[str]]:
     """Cells of the operations, the head first; of two results with the share, of more with the change of each."""
     unit = comparison.unit
     said = "" if unit == "s" else ", cycles"
     if len(comparison.results) == 2:
+        whole = _shares_of_whole(comparison)  # else some operations take back what others bring
         cells = [
             [_plain(row["a"], unit), _plain(row["b"], unit), _signed(row["difference"], unit),
-             figures.percent(row["share"])]
+             figures.percent(row["share"]) if whole else _change(row, "b")]
             for row in rows
         ]  # fmt: skip
-        return [["operation" + said, "a", "b", "b − a", "share"]] + [
+        return [["operation" + said, "a", "b", "b − a", "share" if whole else "change"]] + [
             [_title(row), *own] for row, own in zip(rows, cells, strict=True)
         ]
     head = ["operation" + said, "a"]
@@ -238,13 +244,14 @@ def _table(comparison: Any) -> tuple[Rows, str]:
             Column(difference, f"{letter} − a", f"+{form}"),
             Column(f"change_{letter}", "change", "+percent", (difference, "a", 1.0)),
         ]
-        if len(comparison.results) == 2:
+        if len(comparison.results) == 2 and _shares_of_whole(comparison):
             columns.append(Column("share", "share", "percent"))
     columns += [
         Column(f"bound_{letter}", f"{letter} bound by", "text", shown=i < 2) for i, letter in
         enumerate(comparison.letters)
     ]  # fmt: skip
-    hint = "Shares are of the difference of the totals." if len(comparison.results) == 2 else ""
+    shares = len(comparison.results) == 2 and _shares_of_whole(comparison)
+    hint = "Shares are of the difference of the totals." if shares else ""
     return Rows("operations", columns, rows, "operation", most=_PICTURE, what="operations", hint=hint, least=2), left
 
 

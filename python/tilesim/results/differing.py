@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 __all__ = ["differing", "summaries"]
 
 _HIDDEN = ("schema", "version", "name", "description", "sources", "source")
-_NAMES = {"engine": "simulated", "closed form": "closed form"}
+_NAMES = {"engine": "simulated", "closed form": "estimated"}
 
 
 def _flat(value: Any, path: str = "") -> dict[str, str]:

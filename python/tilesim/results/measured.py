@@ -11,6 +11,7 @@ from .bounds import Bound
 from .checks import checks_of
 from .energy import Energy
 from .names import Names
+from .printed import printed_operations
 
 __all__ = ["Measured"]
 
@@ -25,6 +26,11 @@ class Measured:
     """Cycles, bytes, utilisation, energy and what bounds each operation, read from the JSON form."""
 
     data: dict[str, Any]
+
+    @property
+    def estimated(self) -> bool:
+        """Whether the figures come from closed forms, and not from a simulation."""
+        return self.data.get("source") == "closed form"
 
     @property
     def cycles(self) -> int:
@@ -143,7 +149,7 @@ class Measured:
             }
             for name, row in zip(Names(self.data).own, self.data["operations"], strict=True)
         ]
-        return Table(sorted(rows, key=lambda row: -row["cycles"]), _NO_OPERATIONS)
+        return Table(sorted(rows, key=lambda row: -row["cycles"]), printed_operations, _NO_OPERATIONS)
 
     def units(self) -> Table:
         """Per unit: cycles in each state, which add up to the total.

@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked_class
 from ..base.errors import path_text, user_error
-from ..base.figures import size
+from ..base.figures import percent, size
 from ..base.files import check_writable, loads, read_json, read_text, writing
 from ..base.paths import configs_dir
 from ..base.progress import followed
@@ -136,7 +136,12 @@ class Result(Measured):
             UserError: for a file that is no result, with line and path: keys, types or ranges that the schema excludes,
                 or sums that do not agree.
         """
+        name = path_text(path)
+        if name.endswith(".tsim") and os.path.isfile(name):
+            raise _no_result(name)
         text = read_text(path)
+        if '"tilesim.program"' in text[:200]:
+            raise _no_result(name)
         _core.Result.check(text, path_text(path), json.dumps(Result.schema()))
         data = loads(text)
         stored = data.pop("page", {})
@@ -179,14 +184,15 @@ class Result(Measured):
         """The headline.
 
         Returns:
-            Cycles, time, bottleneck and bytes in one line; with a host, its share of the time.
+            Cycles, time, bottleneck and bytes in one line; with a host, its share of the time. Of closed forms
+            "estimated" stands before the cycles.
         """
-        host = f", {self.host_share:.0%} of the time on the host and its link" if self.host_share > 0 else ""
+        host = f", {percent(self.host_share)} of the time on the host and its link" if self.host_share > 0 else ""
         setting = f", {self.data['setting']}," if self.data.get("setting") else ""
         where = f"{self.data['program']}{setting} on {self.data['machine']}"
         return (
-            f"{where}: {self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
-            f"bound by {self.bottleneck} ({self.data['bottleneck_share']:.0%} busy), "
+            f"{where}: {'estimated ' if self.estimated else ''}{self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
+            f"bound by {self.bottleneck} ({percent(self.data['bottleneck_share'])} busy), "
             f"{size(self.memory_bytes)} moved{host}"
             + (f", {size(self.remote_bytes)} between regions" if self.local_bytes else "")
             + (f"; error {self.accuracy!r}" if self.accuracy else "")
@@ -194,7 +200,7 @@ class Result(Measured):
 
     def __repr__(self) -> str:
         """The headline."""
-        return f"<Result {self.summary()}>"
+        return f"<{type(self).__name__} {self.summary()}>"
 
     def _repr_html_(self) -> str:
         from .page import picture
@@ -266,3 +272,8 @@ class Result(Measured):
         text = page(self, told or None, left_out, baseline)
         with writing(path) as file:
             file.write(text)
+
+
+def _no_result(name: str) -> Exception:
+    remedy = "Of a graph or a program: ts.Graph.load, ts.Program.load; tilesim run simulates it"
+    return user_error("this is no result", place=name, allowed="a .json that Result.save wrote", suggestion=remedy)

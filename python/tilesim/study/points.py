@@ -31,7 +31,6 @@ _UNITS: dict[str, tuple[str, Callable[[str], int], int, str]] = {
     "time (s)": ("s", _core.parse_duration, 10**12, "ps"),
     "energy (J)": ("J", _core.parse_energy, 10**15, "fJ"),
 }
-_BINARY = (("TiB", 2**40), ("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10))
 _MORE_COUNTS = (
     *("core.count", "core.array.count", "core.array.rows", "core.array.columns", "core.array.weight_rows_per_cycle"),
     *("core.array.sparse.multipliers", "core.array.sparse.read_ports", "core.array.sparse.write_ports"),
@@ -83,15 +82,12 @@ def readable(value: Any, unit: str) -> str:
         unit: the base unit.
 
     Returns:
-        The text; sizes in KiB, MiB, ... where they are whole multiples of 1,024.
+        The text; sizes with every digit.
     """
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return str(value)
-    if unit == "B" and value and value % 1024 == 0:
-        name, scale = next(one for one in _BINARY if value >= one[1])
-        return f"{value / scale:g} {name}"
     if unit in ("s", "B"):
-        return figures.duration(value) if unit == "s" else figures.size(value)
+        return figures.duration(value) if unit == "s" else figures.exact_size(value)
     if unit:
         return figures.rate(value, unit) if value >= 1 else f"{value:.4g} {unit}"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"

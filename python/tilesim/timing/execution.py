@@ -11,12 +11,14 @@ from .. import _core
 from ..base.arguments import LARGEST, as_array, one_of, whole
 from ..base.checked import checked, is_bool
 from ..base.errors import shown
+from ..base.screen import page, plain
 from ..graph import Graph, user_error
 from ..graph.trips import measured
 from ..lowering.compiling import compile
 from ..machine.machine import Machine, MachineLike
 from ..program.mixed import MixedProgram, Turn
 from ..program.program import Program
+from ..results.printed import printed_tensors, verified_lines
 from ..results.result import Table
 from .against_source import source_rows
 from .mixed_run import execute_parts, verify_parts
@@ -212,11 +214,17 @@ class Verification:
             agree), `integer_error`, `integer_ratio` (to its bound there; at most 1 is right) and `rounds` (what stands
             against exactness).
         """
-        return Table(self.rows)
+        return Table(self.rows, printed_tensors)
+
+    @property
+    def verdict(self) -> str:
+        """In words."""
+        return "equal within the bound" if self.ok else "NOT equal"
 
     def __repr__(self) -> str:
-        """The verdict and the rows."""
-        return ("equal within the bound" if self.ok else "NOT equal") + "\n" + str(self.table())
+        """The verdict, and the rows: what is wrong first, then what comes nearest to its bound."""
+        lines = verified_lines(self.rows, room=page(), how="`.rows` has every one")
+        return f"{self.verdict}\n{plain(lines)}"
 
 
 @checked()

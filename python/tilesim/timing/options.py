@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ..base.errors import nearest, shown, user_error
+from ..base.errors import nearest, of_workload, shown, user_error
 
 if TYPE_CHECKING:
     from .latencies import TileLatencies
@@ -116,7 +116,6 @@ def divided(options: Mapping[str, Any], *calls: Callable[..., Any]) -> list[dict
                 break
         else:
             known = [one for names in taken for one in names]
-            raise user_error(
-                "unknown option", value=f"'{name}'", allowed=", ".join(known), suggestion=nearest(name, known)
-            )
+            hint = of_workload(name, value) or nearest(name, known)
+            raise user_error("unknown option", value=f"'{name}'", allowed=", ".join(known), suggestion=hint)
     return parts

@@ -16,7 +16,7 @@ from ..base.progress import counter
 from ..frontends.torch.entry import is_module
 from ..graph import Graph, nearest, user_error
 from ..graph.trips import measured, open_loops
-from ..loading import GraphLike, as_graph, load
+from ..loading import GraphLike, Sizes, as_graph, load
 from ..lowering.compiling import compile
 from ..lowering.profile import has_profile, lowered_as
 from ..machine.device import Device
@@ -305,6 +305,10 @@ def run(
     network: str | None = None,
     accuracy: bool | GraphLike = False,
     quantize: str | None = None,
+    batch: int | None = None,
+    context: int | None = None,
+    phase: str | None = None,
+    dtype: str | None = None,
     **options: Any,
 ) -> Result:
     """The first minute: compile and simulate with defaults.
@@ -325,6 +329,10 @@ def run(
         quantize: "i8", "fp8" or "w4a16": products as `ts.quantize` makes them, with scales of 1; "bf16" or "f16": all
             floats in that dtype. With accuracy they are calibrated with the arguments or the random inputs, and
             accuracy=True is against the graph as given.
+        batch: of a workload that is named: images, sequences or products; None: 1.
+        context: of a network that reads text: tokens (`sequence` is another word for it); None: the network's own.
+        phase: of a network that writes text: "prefill" or "decode".
+        dtype: of a named network or product; None: its own.
         options: any other option of `compile` (mapping, fuse, contexts, fallback, place, ...) or of `simulate`
             (tensors, resident, placement, latencies, replay), by its name there; with a device of `estimate`.
 
@@ -341,8 +349,9 @@ def run(
         own = machine_of(by_hand, machine, {**compiled, **other})
         return simulate(by_hand, own, memory=memory, network=network, timeline=timeline, **simulated)
     target = load_target(machine)
+    sizes = Sizes.of(batch, context, options.pop("sequence", None), phase, dtype)
     compiled, simulated = ({}, {}) if isinstance(target, Device) else divided(options, compile, simulate)
-    graph = as_graph(model, args)
+    graph = as_graph(model, args, sizes)
     if isinstance(target, Device):
         asked: dict[str, Any] = {"verify": verify, "timeline": timeline, "memory": memory}
         asked |= {"network": network, "accuracy": accuracy}

@@ -75,7 +75,7 @@ def test_command_line(tmp_path):
     path.write_bytes(network()[0].SerializeToString())
     done = tilesim("run", str(path), "--batch", "2", "--quiet", "--verify")
     assert done.returncode == 0, done.stderr
-    assert "net on tpu-v3" in done.stdout
+    assert "net, batch = 2, on tpu-v3" in done.stdout
 
 
 def branch_model():

@@ -74,7 +74,7 @@ void separate_formals(Graph& graph) {
     const std::string stem = function.name;
     const auto clashes = [&](const Value& value) { return taken.count(function.name + "." + value.name) > 0; };
     for (int number = 1; std::ranges::any_of(function.values, clashes); ++number)
-      function.name = stem + ".called" + (number > 1 ? std::to_string(number) : "");
+      function.name = stem + called_suffix + (number > 1 ? std::to_string(number) : "");
     for (const Value& value : function.values) taken.insert(function.name + "." + value.name);
   }
 }

@@ -12,6 +12,9 @@ namespace tilesim::lower {
 /// Declares them in the program, named as in the graph; gives the tensor of each value.
 std::map<ValueId, std::string> declare_boundary(const GraphFunction& function, program::Program& program);
 
+/// Ends the name of a function that was renamed; a number may follow.
+inline constexpr const char* called_suffix = ".called";
+
 /// Renames functions whose formal names, "function.value", are those of other values of the program.
 void separate_formals(Graph& graph);
 

@@ -100,7 +100,8 @@ void check_queue(const Json& json, const std::string& which, const std::string& 
   std::vector<std::string> names;
   for (const std::string& stem : found->second)
     names.push_back(stem == "vector" || stem == "send" || stem == "cross_lane" ? stem : stem + "0");
-  json.fail("a '" + which + "' cannot go to queue '" + queue + "'", join(names), nearest(queue, names));
+  const std::string stem = queue.substr(0, queue.find_last_not_of("0123456789") + 1);
+  json.fail("a '" + which + "' cannot go to queue '" + queue + "'", join(names), nearest(stem + "0", names));
 }
 
 Statement statement(const Json& json) {

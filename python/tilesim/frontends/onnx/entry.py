@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..._core import Unsupported
+from ...base.arguments import whole
 from ...base.checked import checked
 from ...base.errors import path_text, user_error
 from ...base.extras import need
+from ...base.figures import short
 from ...base.files import read_bytes
 from ...graph.graph import Graph
 from .model import ModelReader
@@ -84,6 +86,23 @@ def symbolic_sizes(source: str | os.PathLike[str] | bytes | Any, batch: int, con
     return sizes
 
 
+def symbolic_names(model: Any) -> set[str]:
+    """Names of the symbolic dimensions of a model's inputs.
+
+    Args:
+        model: of onnx.
+
+    Returns:
+        The names.
+    """
+    return {
+        dim.dim_param
+        for declared in model.graph.input
+        for dim in declared.type.tensor_type.shape.dim
+        if dim.HasField("dim_param")
+    }
+
+
 @checked()
 def from_onnx(
     source: str | os.PathLike[str] | bytes | Any,
@@ -92,6 +111,7 @@ def from_onnx(
     fixed: Mapping[str, Any] | None = None,
     name: str = "",
     passes: str | Sequence[str] | None = None,
+    batch: int | None = None,
 ) -> Graph:
     """Reads an ONNX model.
 
@@ -101,21 +121,32 @@ def from_onnx(
         fixed: arrays by input name: these inputs become constants. Needed for inputs that shapes depend on.
         name: of the graph; the model's own, or the file's, by default.
         passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
+        batch: extent of the symbolic dimensions that are a batch by their name or place (the first axis of an input)
+            and stand in no `sizes`.
 
     Returns:
         A graph with the model's inputs and outputs; external data stay in their files.
 
     Raises:
-        UserError: for a file that is no model, a symbolic dimension without a size; naming what to install where onnx
-            is missing.
+        UserError: for a file that is no model, a symbolic dimension without a size, a batch where none is open;
+            naming what to install where onnx is missing.
         Unsupported: naming operator and node.
     """
     model, directory, stem = opened(source)
+    if batch is not None:
+        batch = whole("batch", batch, 1)
+        found = symbolic_sizes(model, batch, None)
+        if not found:
+            raise user_error("the sizes of this model are fixed", place=stem, value=f"batch {batch}",
+                             allowed="with a symbolic dimension")  # fmt: skip
+        sizes = {**found, **(sizes or {})}
     name = name or stem or model.graph.name or "model"
     known_opsets(model, name)
     try:
         graph = ModelReader(model, directory, name, sizes or {}, fixed or {}).read()
     except RecursionError:
         raise Unsupported("the model is nested too deep") from None
+    open_ones = {} if not sizes else {name: size for name, size in sizes.items() if name in symbolic_names(model)}
+    graph.setting = ", ".join(f"{short(name, 20)} = {size}" for name, size in list(open_ones.items())[:4])
     graph.optimize(passes)
     return graph

@@ -46,7 +46,7 @@ def subtitle(result: Any) -> str:
     """
     configuration = mapping(result.data.get("configuration"))
     about = configuration.get("description") or mapping(configuration.get("device")).get("description", "")
-    source = "simulated" if result.data["source"] == "engine" else "estimated by closed forms"
+    source = "estimated by closed forms" if result.estimated else "simulated"
     how = f"{result.lowering} lowering" if result.lowering else ""
     version = mapping(result.data.get("versions")).get("tilesim") or configuration.get("tilesim", "")
     return ", ".join(str(part) for part in (about, source, how, f"Tilesim {version}" if version else "") if part)
@@ -60,8 +60,9 @@ def cards(result: Any, program: Any) -> Cards:
         program: that was simulated, where it is known.
     """
     bound = result.bounds
+    how = "estimated, " if result.estimated else ""
     found = [
-        Card("time", figures.duration(result.seconds), f"at {figures.rate(result.data['hertz'], 'Hz')}"),
+        Card("time", figures.duration(result.seconds), f"{how}at {figures.rate(result.data['hertz'], 'Hz')}"),
         Card("cycles", figures.count(result.cycles)),
         Card("bound by", result.bottleneck, f"busy {figures.percent(result.data['bottleneck_share'])} of the time"),
         Card("bytes of memory", figures.size(result.memory_bytes), "read and written"),

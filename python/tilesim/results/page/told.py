@@ -25,7 +25,7 @@ def advice_section(result: Any, advice: Sequence[Any] | None, left_out: str) -> 
         advice: as `Result.explain` gives them; None: not asked for.
         left_out: why there are none, in words.
     """
-    again = "simulated" if result.data["source"] == "engine" else "estimated"
+    again = "estimated" if result.estimated else "simulated"
     title = f"What would help, {again} again"
     if not advice:
         why = left_out or (f"What was stored is not {again} again." if advice is None else "")

@@ -1,0 +1,143 @@
+"""Tables of results as they are printed: repeated layers as one row, numbers as people read them, the longest first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..base import figures, screen
+from ..base.columns import ROWS, bar, bound, cut, folded, layout, name, number, percent, text
+from ..base.folding import fold
+from ..base.screen import Lines
+from ..base.table import keyed
+
+__all__ = ["operation_lines", "printed_operations", "printed_roofline", "printed_tensors", "verified_lines"]
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:,.2f}"
+
+
+def operation_lines(
+    rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
+) -> Lines:
+    """Operations, longest first; repeated layers as one row.
+
+    Args:
+        rows: of a result's table.
+        everything: every operation by itself.
+        room: characters of a line; none: the terminal's.
+        how: one gets at those left out.
+
+    Returns:
+        The lines.
+    """
+    if not everything:
+        rows = folded(rows, ("cycles", "share", "count", "bytes"), alike=("bound",), means=("busy",), weight="cycles")
+    columns = [name("operation"), number("runs", 2), number("cycles"), number("share, %"), bar()]
+    columns += [bound(drop=1), number("busy, %", 4), number("MB", 3)]
+    cells = [
+        [
+            row["operation"],
+            f"{row['count']:,}",
+            f"{row['cycles']:,}",
+            percent(row["share"]),
+            row["share"],
+            row["bound"],
+            f"{100 * row['busy']:.0f}",
+            _megabytes(row["bytes"]),
+        ]
+        for row in rows[: None if everything else ROWS]
+    ]
+    rest = cut(rows, everything, lambda left: f"{percent(sum(row['share'] for row in left))}% of the time", how=how)
+    return [*layout(columns, cells, room), *rest] if rows else []
+
+
+def verified_lines(
+    rows: list[dict[str, Any]], everything: bool = False, room: int | None = None, how: str = "--all shows every one"
+) -> Lines:
+    """Tensors of a verification: what is wrong first, then what comes nearest to its bound.
+
+    Args:
+        rows: of a verification.
+        everything: every tensor, in place of those.
+        room: characters of a line; none: the terminal's.
+        how: one gets at those left out.
+
+    Returns:
+        The lines.
+    """
+    rows = sorted(rows, key=lambda row: (row["ok"], -max(row["ratio"], row.get("integer_ratio", 0))))
+    if not everything:  # of repeated layers the worst
+        groups = fold(rows, lambda row: row["operation"], lambda row: row["ok"])
+        rows = [
+            {**members[0], "operation": f"{shape} ×{len(members)}", "folded": len(members)}
+            if members[1:]
+            else members[0]
+            for (shape, _), members in groups.items()
+        ]
+    columns = [name("operation"), name("tensor", 2), number("elements", 5), number("error"), number("bound", 1)]
+    columns += [number("error / bound"), number("on whole numbers", 3), name("right", least=5), text("rounds", 4, 12)]
+    cells = [
+        [
+            row["operation"],
+            row["tensor"],
+            f"{row['elements']:,}",
+            *(f"{row[key]:.3g}" for key in ("error", "bound", "ratio")),
+            f"{row['integer_ratio']:.3g}" if "integer_ratio" in row else "–",
+            "yes" if row["ok"] else "NO",
+            str(row.get("rounds") or ""),
+        ]
+        for row in rows[: None if everything else max(ROWS, sum(not row["ok"] for row in rows))]
+    ]
+    rest = cut(rows[len(cells) - ROWS :], False, what="tensors", how=how)
+    return [*(layout(columns, cells, room) if cells else []), *rest]
+
+
+def _folded_keys(
+    rows: list[dict[str, Any]], sums: tuple[str, ...], means: tuple[str, ...], weight: str, shares: tuple[str, ...] = ()
+) -> Lines:
+    """Repeated layers as one row, under the rows' keys, as Python prints them."""
+    whole = folded(rows, sums, alike=("bound",), means=means, weight=weight)
+    plain = [{key: row[key] for key in rows[0]} for row in whole[:ROWS]]
+    room = screen.page()
+    return [
+        *keyed(plain, dict.fromkeys(shares, figures.percent), room),
+        *cut(whole, False, how="`.rows` has every one"),
+    ]
+
+
+def printed_operations(rows: list[dict[str, Any]]) -> Lines:
+    """Rows of `Result.table` as Python prints them.
+
+    Args:
+        rows: of the table.
+
+    Returns:
+        The lines.
+    """
+    sums = ("cycles", "share", "count", "bytes", "multiply_adds")
+    return _folded_keys(rows, sums, ("busy",), "cycles", ("share", "busy"))
+
+
+def printed_roofline(rows: list[dict[str, Any]]) -> Lines:
+    """Rows of `Roofline.table` as Python prints them.
+
+    Args:
+        rows: of the table.
+
+    Returns:
+        The lines.
+    """
+    return _folded_keys(rows, ("least_ms", "flops", "bytes"), ("intensity", "ceiling_tflops"), "bytes")
+
+
+def printed_tensors(rows: list[dict[str, Any]]) -> Lines:
+    """Rows of a verification as Python prints them.
+
+    Args:
+        rows: of the verification.
+
+    Returns:
+        The lines.
+    """
+    return keyed(rows, room=screen.page())
