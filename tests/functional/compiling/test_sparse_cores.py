@@ -346,6 +346,28 @@ def test_products_of_one_shape_share_a_plan(monkeypatch: pytest.MonkeyPatch) -> 
     assert "known" not in plans["last"]["sparse_data"]
 
 
+@pytest.mark.parametrize("most", [5, 6])
+def test_results_say_which_layers_stay_functions(most: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Three calls of one product are six operations apart, weights counted: one too many, or just enough."""
+    monkeypatch.setattr(sparse_products, "MOST_OPERATIONS", most)
+    axes: dict[str, Any] = {"a_batch": [], "a_contract": [1], "b_batch": [], "b_contract": [0]}
+    g = GraphBuilder("deep", dtype="f32")
+    layer = g.function("layer")
+    layer.output(layer.op("contract", layer.input("x", (24, 32)), layer.input("w", (32, 32)), name="y", **axes), "out")
+    x = g.input("x", (24, 32))
+    for i in range(3):
+        x = g.call(layer, x, g.weight(f"w{i}", (32, 32)), name=f"layer{i}")
+    g.output(x, "out")
+    program = ts.compile(g.build(), machine_of("row"))
+    program.save(tmp_path / "deep.tsim")
+    kept = "the layers are one function, since apart they would be 6 operations"
+    for one in (program, ts.Program.load(tmp_path / "deep.tsim")):
+        result = ts.simulate(one)
+        assert sum(kept in line for line in result.approximations) == (most < 6)
+        given = ts.simulate(one, tensors={"x": np.zeros((24, 32), np.float32)})
+        assert (given.cycles < result.cycles) == (most == 6)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["deepseek-moe-16b", "deepseek-v3", "llama-4-scout", "stable-diffusion-1.5-unet"])
 @pytest.mark.parametrize("machine", ["dstc", "eyeriss-v2-pe"])
