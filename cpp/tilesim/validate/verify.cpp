@@ -230,18 +230,10 @@ class Verifier {
   }
 
   void begin(const program::Observed& kernel, std::int64_t ordinal, const std::string& function, std::int64_t from) {
-    const auto& functions = shared_.graph.functions;
-    auto callee =
-        std::find_if(functions.begin(), functions.end(), [&](const GraphFunction& f) { return f.name == function; });
-    if (callee == functions.end())  // the program has another name for it where its formals' names were taken
-      callee = std::find_if(functions.begin(), functions.end(), [&](const GraphFunction& f) {
-        return function.starts_with(f.name + lower::called_suffix) &&
-               function.find_first_not_of(
-                   "0123456789", f.name.size() + std::string_view(lower::called_suffix).size()) == std::string::npos;
-      });
-    require(callee != functions.end(), "verify: a kernel is in a function that the graph lacks");
+    const GraphFunction* callee = lower::called(shared_.graph, function);
+    require(callee != nullptr, "verify: a kernel is in a function that the graph lacks");
     Instance instance;
-    instance.function = &*callee;
+    instance.function = callee;
     instance.ordinal = ordinal;
     instance.caller = from;
     const std::string prefix = function + ".";

@@ -9,6 +9,8 @@ namespace tilesim::lower {
 
 namespace {
 
+constexpr const char* called_suffix = ".called";  ///< of functions that were renamed; a number may follow
+
 program::Tensor& declare(program::Program& program, const std::string& name, const TensorType& type, program::Role role,
                          const std::string& alias = {}) {
   program::Tensor tensor;
@@ -77,6 +79,16 @@ void separate_formals(Graph& graph) {
       function.name = stem + called_suffix + (number > 1 ? std::to_string(number) : "");
     for (const Value& value : function.values) taken.insert(function.name + "." + value.name);
   }
+}
+
+const GraphFunction* called(const Graph& graph, const std::string& name) {
+  const std::string stem = name.substr(0, name.find_last_not_of("0123456789") + 1);
+  const GraphFunction* found = nullptr;
+  for (const GraphFunction& function : graph.functions) {
+    if (function.name == name) return &function;
+    if (function.name + called_suffix == stem) found = &function;
+  }
+  return found;
 }
 
 }  // namespace tilesim::lower
