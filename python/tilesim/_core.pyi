@@ -638,7 +638,7 @@ class AttentionModel:
     """
     def __init__(self, device: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex], constants: collections.abc.Mapping[str, typing.SupportsFloat | typing.SupportsIndex]) -> None:
         """
-        device: units, clock (Hz), memory_bytes_per_second, flops_per_second of the arithmetic, cache_bytes of an element of keys and values.
+        device: padded (1: blocks as large as those of a library's kernels; 0: as the operands), units, clock (Hz), memory_bytes_per_second, flops_per_second of the arithmetic, cache_bytes of an element of keys and values.
         """
     def terms(self, batch: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], queries: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], keys: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], heads: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], key_heads: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], depth: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], window: typing.Annotated[numpy.typing.ArrayLike, numpy.float64], causal: bool = True, decode: AttentionModel | None = None) -> numpy.ndarray:
         """

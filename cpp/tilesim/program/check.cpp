@@ -22,6 +22,7 @@ namespace {
 
 constexpr std::int64_t statement_limit = 2'000'000;
 constexpr std::int64_t race_limit = 20'000;  ///< statements: what is known grows with their number
+constexpr double race_places = 16e6;         ///< elements of tensors, buffers: of larger programs only execution tells
 
 /// Bytes of slots that are alive together, through scopes and calls.
 class Capacity {
@@ -215,7 +216,13 @@ void check(const Program& program, const ScratchpadSpec* memories) {
 void check_races(const Program& program) {
   if (!data_reads(program).empty()) return;  // which bytes are touched depends on them
   const CompiledProgram compiled(&program);
-  Races races(compiled, static_cast<std::size_t>(program.cores * program.contexts));
+  const std::int64_t streams = program.cores * program.contexts;
+  double kept = static_cast<double>(streams) * static_cast<double>(compiled.queues.size() + compiled.slots.size());
+  for (const CompiledSlot& slot : compiled.slots)
+    kept += static_cast<double>(streams) * static_cast<double>(slot.depth);
+  for (const CompiledTensor& tensor : compiled.tensors) kept += static_cast<double>(element_count(tensor.shape));
+  if (kept > race_places) return;
+  Races races(compiled, static_cast<std::size_t>(streams));
   walk(compiled, race_limit, &races);
 }
 

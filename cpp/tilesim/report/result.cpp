@@ -275,6 +275,7 @@ Result Result::from_json(const Json& json) {
                                 item.items()[3].as_int()});
   }
   if (const Json* memory = reader.optional("memory")) result.memory = *memory;
+  reader.optional("page");            // what a file holds for the page that is made of it
   reader.optional("tile_latencies");  // counts of the host's table, nothing that timing decides
   if (const Json* cache = reader.optional("cache")) result.cache = *cache;
   if (const Json* network = reader.optional("network")) result.network = *network;

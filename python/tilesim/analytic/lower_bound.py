@@ -221,9 +221,9 @@ class Roofline:
         return plot_roofline(self, axes)
 
     def _repr_html_(self) -> str:
-        from .pictures import picture
+        from .views import roofline_picture
 
-        return picture(self)
+        return roofline_picture(self)
 
     def __repr__(self) -> str:
         """The bound."""

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from ..base import figures
 from ..base.drawing import axes_or_new
+from ..base.palette import BOUND
+from ..base.view import Card, Cards, Column, Points, Rows, Section, fragment
+from ..results.page.roof import lines
 from ..results.result import Table
 from .pages import (
     crossover_map_page,
@@ -28,6 +32,7 @@ __all__ = [
     "plot_terms",
     "plot_validation",
     "roofline_page",
+    "roofline_picture",
     "suite_page",
     "terms_page",
     "validation_page",
@@ -204,3 +209,42 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
     axes.set(yscale="log", ylabel="ms")
     axes.legend(fontsize=7)
     return axes
+
+
+def roofline_picture(bound: Any) -> str:
+    """The bound, the operations below the ceilings of the device, and the longest of them.
+
+    Args:
+        bound: of `ts.roofline`.
+
+    Returns:
+        HTML.
+    """
+    device = bound.device
+    rows = [
+        {**row, "ceiling": row["ceiling_tflops"] * 1e12, "least": row["least_ms"] / 1e3} for row in bound.table().rows
+    ]
+    cards = [
+        Card("at least", figures.duration(bound.seconds), f"of {bound.bound}"),
+        Card("products", figures.duration(bound.compute_seconds), "at the highest rate"),
+        Card("memory", figures.duration(bound.memory_seconds), "compulsory bytes"),
+    ]
+    columns = [
+        Column("operation", "operation", "text"),
+        Column("least", "at least", "duration"),
+        Column("bound", "bound by", "text"),
+        Column("flops", "FLOP", "rate:"),
+        Column("bytes", "bytes", "size"),
+        Column("intensity", "FLOP / byte", "rate:"),
+        Column("ceiling", "ceiling", "rate:FLOP/s"),
+    ]
+    sections = [Section("", [Cards(cards)])]
+    if rows:
+        rates = {name: rate.flops_per_second for name, rate in device.matrix.items() if rate.how == "native"}
+        spread = [row["intensity"] for row in rows]
+        roof = lines(rates, device.memory.bytes_per_second, min(spread), max(spread))
+        keys = ("intensity", "ceiling", "operation", "bound")
+        titles, forms = ("FLOP / byte", "ceiling"), ("rate:", "rate:FLOP/s")
+        sections.append(Section("", [Points("roofline", rows, titles, forms, roof, BOUND, "", keys)]))
+    table = Rows("operations", columns, rows, choice="bound", colours=BOUND, what="operations")
+    return fragment(f"{bound.name} on {device.name}", [*sections, Section("Operations", [table])])

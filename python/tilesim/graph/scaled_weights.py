@@ -154,9 +154,9 @@ class ScaledWeights(Rewriter):
                 raise user_error(
                     what, place=name, value=f"{count:,} of {wide.size:,} elements", allowed="finite weights"
                 )
-            scale = self._per_element(name) if self.scheme.wide else self._spread(name)
+            spread = self._per_element(name) if self.scheme.wide else self._spread(name)
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # of numbers next to zero
-                data = rounded(wide / scale, self.scheme)
+                data = rounded(wide / spread, self.scheme)
             return b.weight(name, data=data, trainable=row["trainable"])
         seed, scale, offset = row["seed"], row["scale"], row["offset"]
         if self.peaks is not None or self.scheme.wide:

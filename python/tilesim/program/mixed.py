@@ -61,6 +61,7 @@ class MixedProgram(Program):
         self.graph, self.machine = graph, machine
         self.options = {}
         self.sort = ""
+        self.given = None
         self.trips, self.trips_counted, self._open = {}, False, None
         self.host, self.turns, self._plan = host, turns, plan
 
