@@ -219,7 +219,7 @@ void check_races(const Program& program) {
   const std::int64_t streams = program.cores * program.contexts;
   double kept = static_cast<double>(streams) * static_cast<double>(compiled.queues.size() + compiled.slots.size());
   for (const CompiledSlot& slot : compiled.slots)
-    kept += static_cast<double>(streams) * static_cast<double>(slot.depth);
+    kept += static_cast<double>(streams) * static_cast<double>(slot.depth) * static_cast<double>(slot.bytes);
   for (const CompiledTensor& tensor : compiled.tensors) kept += static_cast<double>(element_count(tensor.shape));
   if (kept > race_places) return;
   Races races(compiled, static_cast<std::size_t>(streams));

@@ -14,12 +14,12 @@ const text_of = (() => {
       : size.toFixed(digits);
     const [whole, part] = text.includes("e") ? [BigInt(size).toString(), "0".repeat(digits)] : text.split(".");
     const grouped = whole.replace(/\B(?=(\d{3})+$)/g, ",") + (part ? "." + part : "");
-    return (value < 0 ? "-" : "") + grouped;
+    return (value < 0 && /[1-9]/.test(grouped) ? "−" : "") + grouped;
   }
 
   function three(value) {
     if (Number.isNaN(value)) return "–";
-    if (!Number.isFinite(value)) return value > 0 ? "∞" : "-∞";
+    if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
     if (value === 0) return "0";
     const power = Math.floor(Math.log10(Math.abs(Number(value.toExponential(2)))) + 1e-12);
     return fixed(value, Math.max(0, 2 - power));
