@@ -15,7 +15,8 @@ Value = tuple[str, str]  # of a function, by name
 BITS = ("bitcast", "linear_solve", "fft")
 """Operations on bits that mean another number, and those without kernels for narrow floats."""
 _INTEGERS = ("i16", "i32", "i64", "u16", "u32", "u64")  # floats of 16 bits hold narrower ones
-_MOVES = ("reshape", "transpose", "broadcast", "slice", "reverse", "concat", "copy", "dynamic_slice", "gather", "embedding")  # fmt: skip
+_MOVES = ("reshape", "transpose", "broadcast", "slice", "reverse", "concat", "copy", "dynamic_slice", "gather",
+          "embedding")  # fmt: skip
 _COMPUTES = (*_MOVES, "elementwise", "convert", "reduce", "cumulative", "window_reduce", "pad", "dynamic_update",
              "scatter", "sort", "top_k")  # fmt: skip
 _BODIES = ("call", "fused", "while", "branch")
@@ -86,7 +87,7 @@ class KeptWide:
         before = -1
         if not reverse:
             self.networks |= {(self.main, name) for name in self.inputs[self.main]}
-        while before != size():
+        while before != size():  # a pass for each depth of calls at most, and some for loops
             before = size()
             for name, rows in self.rows.items():
                 for row in reversed(rows) if reverse else rows:
@@ -170,9 +171,9 @@ class KeptWide:
         if row["kind"] in _BODIES:
             self._spread(self.counted, name, row)
             if row["kind"] == "while":  # a counter in floats
-                for given, value, back in self.passed(name, row):
+                for _, value, back in self.passed(name, row):
                     if back not in (None, value) and value not in self.networks:
-                        self.counted |= {value, (name, given[1])} if given in self.counted else {value}
+                        self.counted.add(value)
             self.counted -= self.networks
             return
         results = [x for x in self._floats(name, row, "results") if x not in self.networks]
@@ -210,7 +211,7 @@ class KeptWide:
                 self.needed.add(given)
         if loop:
             for result, condition, body in self._states(name, row):
-                if body in invariant and self.needed & {condition, body}:
+                if body in invariant and self.needed & {result, condition, body}:
                     self.needed |= {result, condition, body}
                 elif body not in invariant and body not in self.counted:
                     self.needed -= {condition, body}
@@ -225,9 +226,8 @@ class KeptWide:
                 for given, inner, _ in self.passed(self.main, row):
                     if given == (self.main, value) and inner not in self.needed:
                         return False
-            elif (self.main, value) in self._floats(self.main, row):
-                if (self.main, str(row["name"])) not in self.stays:
-                    return False
+            elif (self.main, value) in self._floats(self.main, row) and (self.main, str(row["name"])) not in self.stays:
+                return False
         return value not in self.outputs[self.main]
 
 
