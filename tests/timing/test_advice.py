@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import tilesim as ts
@@ -84,3 +85,25 @@ def test_narrower_numbers_are_told_where_arrays_multiply_them(monkeypatch: pytes
     assert found[0].change == {"quantize": "i8"} and "changes the numbers" in repr(found[0])
     narrow = ts.run(ts.workloads.matmul(512, 512, 512, dtype="i8"), machine=machine)
     assert found[0].cycles == narrow.cycles
+
+
+@pytest.mark.parametrize(("zeros", "told"), [(slice(0, 256), True), (slice(0, 100), False)])
+def test_tiles_of_zeros_are_told_where_a_weight_has_them(zeros: slice, told: bool) -> None:
+    w = np.random.default_rng(0).normal(size=(512, 512)).astype(np.float32)
+    w[zeros] = 0
+    b = ts.GraphBuilder("zeros")
+    b.output(b.matmul(b.input("x", (512, 512)), b.weight("w", data=w), name="up"), "y")
+    graph = b.build()
+    result = ts.run(graph, machine="tpu-v3")
+    found = [item for item in result.explain() if "zero_tiles" in item.change]
+    rows = [row for row in result.why("up").alternatives.rows if "zero_tiles" in row["change"]]
+    assert len(found) == len(rows) == told
+    for item in found:
+        skipped = ts.run(graph, machine="tpu-v3", zero_tiles="skip")
+        assert item.kind == "lowering" and item.cycles == skipped.cycles == rows[0]["cycles"]
+        assert "zero_tiles" not in {key for one in skipped.explain() for key in one.change}
+
+
+def test_random_weights_are_not_searched_for_zeros() -> None:
+    graph = ts.workloads.matmul(512, 512, 512)
+    assert not any("zero_tiles" in item.change for item in ts.run(graph, machine="tpu-v3").explain())

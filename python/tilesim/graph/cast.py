@@ -6,6 +6,7 @@ import numpy as np
 
 from ..base.dtypes import NUMPY
 from .graph import Graph
+from .kept_wide import KeptWide, is_exact
 from .rewriting import Function, Rewriter, Row
 from .tensor import Tensor
 
@@ -15,7 +16,6 @@ CASTS = ("bf16", "f16")
 """Dtypes that a graph can be cast to."""
 _FLOATS = ("f64", "f32", "f16", "bf16")
 _PRODUCTS = ("contract", "convolution", "ragged_contract", "attention")
-_WIDE = ("bitcast", "linear_solve", "fft")  # bits that mean another number, and kernels without narrow floats
 _LARGEST = {"bf16": 3.3895313892515355e38, "f16": 65504.0}
 
 
@@ -41,7 +41,8 @@ def multiplied_floats(graph: Graph) -> set[str]:
 class Cast(Rewriter):
     """Writes a graph with the floats that its products multiply in another dtype, wherever they stand.
 
-    Floats that no product multiplies (f32 in the norms of a graph of bf16), narrower floats and integers stay.
+    Floats that no product multiplies (f32 in the norms of a graph of bf16), narrower floats and integers stay; so do
+    operands of exact products, and floats that come from integers until they meet the network's own.
     """
 
     def __init__(self, graph: Graph, dtype: str) -> None:
@@ -56,6 +57,11 @@ class Cast(Rewriter):
         self.cast = multiplied_floats(graph) - {dtype}
         self.kept: list[str] = []  # operations that stay wide
         self.saturated = 0  # elements of weights beyond the dtype's largest number
+        self.wide = KeptWide(graph, self.cast)
+        self.counts = 0  # operations on what comes from integers
+        self.rounded: list[str] = []  # conversions of the network's floats to integers
+        self.twice: dict[tuple[str, int], str] = {}  # weights that stay, by function and value
+        self.narrowed: dict[tuple[str, int], Tensor] = {}  # what was converted, by function and value
 
     def run(self) -> Graph:
         """Writes all functions that the entry runs.
@@ -72,52 +78,119 @@ class Cast(Rewriter):
     def _to(self, dtype: str) -> str:
         return self.dtype if dtype in self.cast else dtype
 
+    def _dtype_of_input(self, function: str, row: Row) -> str:
+        return str(row["dtype"]) if (function, row["name"]) in self.wide.kept_inputs else self._to(row["dtype"])
+
     def input(self, function: Function, number: int, row: Row) -> Tensor:
-        """An input of a function in the new dtype."""
-        return function.b.input(row["name"], row["shape"], self._to(row["dtype"]))
+        """An input of a function in the new dtype, or in its own where what reads it needs it so."""
+        return function.b.input(row["name"], row["shape"], self._dtype_of_input(function.name, row))
 
     def constant(self, function: Function, name: str) -> Tensor:
         """A weight in the new dtype: a recipe of random elements stays one."""
         row = self.weights[name]
         if row["dtype"] not in self.cast:
             return super().constant(function, name)
+        if name in self.wide.kept_weights:
+            x = super().constant(function, name)
+            self.twice[function.name, x.value] = name
+            return x
         if row["source"] == "random":
             more = {key: row[key] for key in ("seed", "scale", "offset", "trainable")}
             return function.b.weight(name, row["shape"], self.dtype, **more)
+        return self._rounded(function, name, name)
+
+    def _rounded(self, function: Function, name: str, new: str) -> Tensor:
         values = np.asarray(self.core.weight(name)).astype(np.float64)
         largest = _LARGEST[self.dtype]
         over = np.isfinite(values) & (np.abs(values) > largest)
         self.saturated += int(over.sum())
         values = np.where(over, np.sign(values) * largest, values)
-        return function.b.weight(name, data=values.astype(NUMPY[self.dtype]), trainable=row["trainable"])
+        return function.b.weight(new, data=values.astype(NUMPY[self.dtype]), trainable=self.weights[name]["trainable"])
+
+    def _as(self, function: Function, x: Tensor, dtype: str, value: str) -> Tensor:
+        """A value in a dtype: of a weight that stays elsewhere a second one, of others a conversion."""
+        key = (function.name, x.value)
+        if x.dtype == dtype or dtype not in {self.dtype, *self.cast}:
+            return x
+        if dtype != self.dtype:
+            return x.convert(dtype)
+        if key not in self.narrowed:
+            name = self.twice.get(key)
+            if name is not None and self.weights[name]["source"] != "random":
+                self.narrowed[key] = self._rounded(function, name, f"{name}.{dtype}")
+            elif (function.name, value) in self.wide.counted:  # a mask of -1e9 stays finite, as in a weight
+                self.narrowed[key] = function.b.op("convert", x, dtype=dtype, overflow="saturate")
+            else:
+                self.narrowed[key] = x.convert(dtype)
+        return self.narrowed[key]
 
     def operation(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         """An operation on the new dtype; one that needs the old one gets it, between conversions."""
         attributes = row["attributes"]
-        exact = "precision" in attributes
-        if row["kind"] in _WIDE or exact:
-            return self._wide(function, row, operands)
+        if is_exact(row):
+            return self._exact(function, row, operands)
+        if (function.name, row["name"]) in self.wide.stays:
+            self.counts += row["kind"] in ("convert", "elementwise", "reduce", "contract", "iota")
+            return self.plain(function, row, operands)
         x = operands[0] if row["kind"] == "convert" else None
-        if x is not None and x.dtype == self._to(attributes["dtype"]):
-            return [x]
+        if x is not None:
+            if attributes["dtype"] not in _FLOATS and row["operands"][0]["dtype"] in self.cast:
+                self.rounded.append(str(row["name"]))
+            if x.dtype == self._to(attributes["dtype"]):
+                return [x]
         if attributes.get("dtype") in self.cast:
             row = {**row, "attributes": {**attributes, "dtype": self.dtype}}
         return self.plain(function, row, operands)
 
-    def _wide(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
+    def plain(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
+        """The operation on operands in the dtypes that it, or what it runs, takes."""
+        stays = is_exact(row) or (function.name, row["name"]) in self.wide.stays
         given: list[Tensor | None] = []
-        for x, value in zip(operands, row["operands"], strict=True):
-            given.append(x if x is None or x.dtype == value["dtype"] else x.convert(value["dtype"]))
-        found = self.plain(function, row, given)
+        for at, x in enumerate(operands):
+            value = row["operands"][at] if at < len(row["operands"]) else None
+            if x is None or value is None or value["dtype"] not in self.cast:
+                given.append(x)
+                continue
+            dtype = value["dtype"] if stays else self.dtype
+            if row["functions"]:
+                callee, number = row["functions"][-1], at - (row["kind"] == "branch")
+                dtype = self._dtype_of_input(callee, self.core.signature(callee)[0][number])
+            given.append(self._as(function, x, dtype, value["name"]))
+        return super().plain(function, row, given)
+
+    def _exact(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
+        """An operation as it was; its results in the new dtype, unless another such operation reads them."""
         made: list[Tensor] = []
-        for x, value in zip(found, row["results"], strict=False):
+        for x, value in zip(self.plain(function, row, operands), row["results"], strict=False):
             changes = value is not None and value["dtype"] in self.cast
-            made.append(x.convert(self.dtype) if changes else x)
-        if any(a is not b for a, b in zip(given, operands, strict=True)) or any(
-            a is not b for a, b in zip(made, found, strict=False)
-        ):
+            changes = changes and (function.name, value["name"]) not in self.wide.needed
+            made.append(self._as(function, x, self.dtype, value["name"]) if changes else x)
+        if any(x is not None and x["dtype"] in self.cast for x in (*row["operands"], *row["results"])):
             self.kept.append(str(row["name"]))
         return made
+
+    def ended(self, function: Function) -> None:
+        """Outputs that must have the dtype of something else get it: of loops, branches, and of what they overwrite."""
+        outputs = self.core.signature(function.name)[1]
+        for at, dtype in self._asked(function).items():
+            name = outputs[at]["name"]
+            if outputs[at]["dtype"] in self.cast:
+                function.values[name] = self._as(function, function.values[name], dtype, name)
+
+    def _asked(self, function: Function) -> dict[int, str]:
+        """Dtypes of outputs, by number, that are not free."""
+        inputs, outputs = self.core.signature(function.name)
+        if function.main:
+            return {output: self._dtype_of_input(function.name, inputs[at]) for output, at in self.core.aliases}
+        if function.name in self.wide.loops:
+            return {at: self._dtype_of_input(function.name, inputs[at]) for at in range(len(outputs))}
+        results = self.wide.branches.get(function.name)
+        if results is None:
+            return {}
+        return {
+            at: str(row["dtype"]) if result in self.wide.counted else self._to(row["dtype"])
+            for at, (row, result) in enumerate(zip(outputs, results, strict=True))
+        }
 
     def said(self, graph: Graph) -> str:
         """What the new graph says of itself.
@@ -137,6 +210,13 @@ class Cast(Rewriter):
         if self.kept:
             more = f" and {len(self.kept) - 3} more" if len(self.kept) > 3 else ""
             text += f"; as before: {', '.join(self.kept[:3])}{more}"
+        if self.counts:
+            noun = "operation" if self.counts == 1 else "operations"
+            text += f"; {self.counts} {noun} on what comes from integers {'keeps' if self.counts == 1 else 'keep'} "
+            text += f"{' and '.join(sorted(self.cast))}"
+        if self.rounded:
+            more = f" and {len(self.rounded) - 3} more" if len(self.rounded) > 3 else ""
+            text += f"; rounded to {self.dtype} before they become integers: {', '.join(self.rounded[:3])}{more}"
         if self.saturated:
             text += (
                 f"; {self.saturated:,} elements of weights were beyond {self.dtype}'s largest number, and are it now"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,9 +10,13 @@ from numpy.typing import NDArray
 
 from ..base.dtypes import NUMPY
 from ..base.errors import shown, user_error
+from .graph import Graph
 from .sparse import TILE, format_name
 
-__all__ = ["operand", "pattern"]
+__all__ = ["has_zero_tiles", "operand", "pattern"]
+
+READ = 1 << 28
+"""Bytes of weights in files that are read to look for tiles of zeros."""
 
 
 def pattern(
@@ -78,3 +83,27 @@ def operand(
     if not dtype.startswith("u"):
         values = values * rng.choice([-1, 1], size=shape)
     return np.where(kept, values, 0).astype(NUMPY[dtype])
+
+
+def has_zero_tiles(graph: Graph) -> bool:
+    """Whether a matrix that is a weight has tiles of 128 by 128 that are all zero.
+
+    Args:
+        graph: whose weights are looked at: those that are given, of files the first 256 MiB; not random ones.
+
+    Returns:
+        True if one has such a tile.
+    """
+    left = READ
+    for name, row in graph.weights().items():
+        if row["source"] == "random" or len(row["shape"]) != 2 or not all(row["shape"]):
+            continue
+        if row["source"] == "file":
+            left -= math.prod(row["shape"]) * np.dtype(NUMPY[row["dtype"]]).itemsize
+            if left < 0:
+                continue
+        matrix = np.asarray(graph.core.weight(name))
+        corners = np.argwhere(matrix[::TILE, ::TILE] == 0) * TILE
+        if any(not (matrix[r : r + TILE, c : c + TILE] != 0).any() for r, c in corners):
+            return True
+    return False

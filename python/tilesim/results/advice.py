@@ -101,8 +101,8 @@ class Advice:
             change: setting path, or option of `compile`, to its new value.
             cycles: with the change.
             before: without.
-            kind: "machine" (settings), "lowering" or "mapping" (options of `compile`), "quantize" (the graph by
-                `ts.quantize`, which changes the numbers).
+            kind: "machine" (settings), "lowering" (also tiles of zeros that are skipped) or "mapping" (options of
+                `compile`), "quantize" (the graph by `ts.quantize`, which changes the numbers).
         """
         self.change, self.cycles, self.before, self.kind = change, cycles, before, kind
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import _core
 from ..graph.cast import CASTS, multiplied_floats
+from ..graph.zeros import has_zero_tiles
 from ..lowering.profile import has_profile
 from ..mapping import MappingTable, kernels
 from ..program.fusion import fusion_rules, rules_text
@@ -46,6 +47,8 @@ def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
     profile = has_profile(again.target)
     if profile:
         yield {"lowering": "best"}
+    if options.get("zero_tiles", "off") == "off" and _zeros_in(again):
+        yield {"zero_tiles": "skip"}
     mapping = options.get("mapping", "profile")
     now = "cost" if mapping == "profile" and not profile else mapping
     for other in ("cost", "heuristic"):
@@ -63,6 +66,13 @@ def offers(again: Again, kernel: str = "") -> Iterator[dict[str, Any]]:
         yield {"fuse": "all"}
     if len(again.target.get("layout.tile") or ()) and options.get("layout", "auto") == "auto":
         yield {"layout": "given"}
+
+
+def _zeros_in(again: Again) -> bool:
+    """Whether a weight that is given has tiles of zeros; found out once."""
+    if "zero tiles" not in again.known:
+        again.known["zero tiles"] = again.workload is not None and has_zero_tiles(again.workload)
+    return bool(again.known["zero tiles"])
 
 
 def _rules_of(program: Any, kernel: str) -> set[str]:
@@ -99,7 +109,7 @@ def advice(result: Result) -> tuple[Iterator[Advice], Iterator[Advice]]:
 def _by_rule(result: Result, again: Again) -> Iterator[Advice]:
     for change in offers(again):
         kind = next(iter(change))
-        if kind in ("lowering", "mapping"):
+        if kind in ("lowering", "mapping", "zero_tiles"):
             yield from _faster(result, simulated(again, change), change)
 
 
@@ -148,7 +158,9 @@ def _tuned(result: Result, again: Again) -> Iterator[Advice]:
 
 
 def _faster(result: Result, other: Result | None, change: dict[str, Any]) -> Iterator[Advice]:
-    found = Advice(change, other.cycles, result.cycles, next(iter(change))) if other is not None else None
+    key = next(iter(change))
+    kind = "lowering" if key == "zero_tiles" else key
+    found = Advice(change, other.cycles, result.cycles, kind) if other is not None else None
     if found is not None and found.worth_telling:
         yield found
 

@@ -94,7 +94,8 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     is between products (norms, softmax, activations, sums) keeps the graph's dtypes; a weight that something else reads
     too, other than an embedding tied to the head, stays wide. "bf16", "f16": no products of narrow numbers, but the
     whole graph in floats of 16 bits: weights, inputs, arithmetic and outputs, wherever they have the dtype that
-    products multiply; what asks for exact products stays as it is, and integers do.
+    products multiply; what asks for exact products stays as it is with its operands, integers do, and floats that come
+    from integers (positions, counts) until they meet a value of the network.
 
     Args:
         graph: stays as it is; or what names one.
