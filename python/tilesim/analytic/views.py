@@ -59,12 +59,8 @@ def plot_roofline(bound: Any, axes: Any = None) -> Any:
         ridge = rate.flops_per_second / device.memory.bytes_per_second
         style = "--" if rate.how == "emulated" else "-"
         axes.plot([ridge, span[-1]], [height, height], style, linewidth=1.2)
-        axes.annotate(
-            plain(f"{name}{' (emulated)' if rate.how == 'emulated' else ''}"),
-            (span[-1], height),
-            fontsize=8,
-            ha="right",
-        )
+        said = plain(f"{name}{' (emulated)' if rate.how == 'emulated' else ''}")
+        axes.annotate(said, (span[-1], height), fontsize=8, ha="right")
     rows = bound.table().rows
     axes.scatter([row["intensity"] for row in rows], [row["ceiling_tflops"] for row in rows], s=16, zorder=3)
     axes.set(xscale="log", yscale="log", xlabel="intensity, FLOP per byte", ylabel="TFLOP/s")
@@ -204,13 +200,8 @@ def plot_suite(table: Table, axes: Any = None) -> Any:
         rows = {row["workload"]: row["ms"] for row in table.rows if row["device"] == device}
         places = [i + index * width for i, label in enumerate(labels) if rows.get(label)]
         axes.bar(places, [rows[label] for label in labels if rows.get(label)], width, label=plain(device))
-    axes.set_xticks(
-        [i + 0.4 - width / 2 for i in range(len(labels))],
-        [plain(label) for label in labels],
-        rotation=60,
-        fontsize=7,
-        ha="right",
-    )
+    places = [i + 0.4 - width / 2 for i in range(len(labels))]
+    axes.set_xticks(places, [plain(label) for label in labels], rotation=60, fontsize=7, ha="right")
     axes.set(yscale="log", ylabel="ms")
     axes.legend(fontsize=7)
     return axes

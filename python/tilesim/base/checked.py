@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .errors import nearest, of_workload, shown, user_error
+from .errors import WrongCall, nearest, of_workload, shown, user_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -315,7 +315,7 @@ class _Plan:
                 if not hint and self.takes_graph:
                     hint = of_workload(name, value, args[0] if args else None)
                 raise user_error("unknown argument", place=self.where, value=shown(name), allowed=", ".join(known),
-                                 suggestion=hint or nearest(name[:100], known), sort=TypeError)  # fmt: skip
+                                 suggestion=hint or nearest(name[:100], known), sort=WrongCall)  # fmt: skip
             test = self.named.get(name)
             if test is not None and not test(value):
                 self.refuse(name, value)
@@ -326,10 +326,10 @@ class _Plan:
         lacking = [name for place, name in self.required if place >= given and name not in named]
         if not lacking:
             return
-        many = f"arguments are missing: {', '.join(lacking)}" if len(lacking) > 1 else "an argument is missing"
+        many = "arguments are missing" if len(lacking) > 1 else "an argument is missing"
         said = _described(inspect.getdoc(self.function) or "", lacking[0])
-        raise user_error(many, place=f"{self.where}: {lacking[0]}", suggestion=f"`{lacking[0]}`: {said}" if said else "",
-                         sort=TypeError)  # fmt: skip
+        hint = f"`{lacking[0]}`: {said}" if said else ""
+        raise user_error(many, place=f"{self.where}: {', '.join(lacking)}", suggestion=hint, sort=WrongCall)
 
     def refuse(self, name: str, value: Any) -> None:
         hint = self.hints[name]

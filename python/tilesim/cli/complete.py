@@ -135,8 +135,8 @@ def _refuse_empty(command: Any, ctx: Any) -> None:
         source = ctx.get_parameter_source(param.name)
         if empty and param.param_type_name == "option" and source and source.name == "COMMANDLINE":
             named = max(param.opts, key=len)
-            raise user_error("an option with an empty value", place=named, value="''",
-                             suggestion="Give it a value, or leave it out: is a variable of the shell unset?")  # fmt: skip
+            hint = "Give it a value, or leave it out: is a variable of the shell unset?"
+            raise user_error("an option with an empty value", place=named, value="''", suggestion=hint)
 
 
 def _slip(word: str, near: str) -> bool:
@@ -167,14 +167,11 @@ class _Group(TyperGroup):
             if args and text.startswith("No such command"):
                 error.message = f"No such command '{args[0]}'."  # type: ignore[attr-defined]
                 near = nearest(args[0], self.list_commands(ctx))
+                near = near if _slip(args[0].lower(), near) else ""
                 elsewhere = _ELSEWHERE.get(args[0].lower(), "") if ctx.parent is None else ""
                 _say(
                     error,
-                    elsewhere + "."
-                    if elsewhere
-                    else f"Did you mean '{near}'?"
-                    if near and _slip(args[0].lower(), near)
-                    else "",
+                    elsewhere + "." if elsewhere else f"Did you mean '{near}'?" if near else "",
                 )
             raise
 

@@ -197,6 +197,7 @@ def written(entries: Mapping[str, Any], path: str, base: str = "") -> str:
     Returns:
         JSON with an object of notes, or TOML with comments.
     """
+    base = _one_line(base)
     if path.endswith(".toml"):
         return _as_toml(entries, base)
     sources = entries.get("sources", {})

@@ -83,7 +83,7 @@ class Machine:
         path = preset_file(source, "machines", "machine", cls.names())
         core, given = read_machine(path)
         machine = cls(core)._confined(os.path.dirname(path))._checked()
-        if source not in cls.names():
+        if os.path.dirname(path) != str(configs_dir() / "machines"):
             machine = machine._with_own_sources()
         machine.given = given
         return machine

@@ -73,16 +73,17 @@ def own_sources(entries: dict[str, Any]) -> dict[str, str]:
     own, sources = flat(entries), dict(entries.get("sources", {}))
     if not sources:
         return {}
-    order = sorted(
-        _names(), key=lambda name: (-sum(sources.get(a) == b for a, b in _preset_sources(name).items()), name)
-    )
+    alike = {name: sum(sources.get(a) == b for a, b in _preset_sources(name).items()) for name in sorted(_names())}
+    order = sorted(alike, key=lambda name: -alike[name])
     found: dict[str, str] = {}
     for path, source in sources.items():
         having = [name for name in order if _preset_sources(name).get(path) == source]
         bases = {name: (_preset(name) or {}).get(path) for name in having}
         if not having or path not in own or own[path] in bases.values():
             continue
-        found[path] = f"set in this file; {having[0]} has {_said(path, bases[having[0]])} ({source})"
+        value = _said(path, bases[having[0]])
+        told = f"{value} ({source})" if not source.startswith(value) else source
+        found[path] = f"set in this file; {having[0]} has {told}"
     return found
 
 

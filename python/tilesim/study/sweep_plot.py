@@ -61,11 +61,9 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
     same = set.intersection(*(set(key) for key in groups)) if groups else set()
     for i, (key, rows) in enumerate(groups.items()):
         rows.sort(key=lambda row: row[x])
-        label = ", ".join(f"{name} {text}" for name, text in key if (name, text) not in same)
+        label = plain(", ".join(f"{name} {text}" for name, text in key if (name, text) not in same))
         colour = palette.SERIES[i % len(palette.SERIES)]
-        axes.plot(
-            [row[x] for row in rows], [row[y] for row in rows], "o-", ms=4, color=colour, label=plain(label) or None
-        )
+        axes.plot([row[x] for row in rows], [row[y] for row in rows], "o-", ms=4, color=colour, label=label or None)
         flags = [row for row in rows if row["flag"]]
         axes.plot([row[x] for row in flags], [row[y] for row in flags], "x", ms=10, color=palette.RED)
     axes.set_xlabel(_labelled(sweep, x))
@@ -138,8 +136,8 @@ def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | Non
     for i, graph in enumerate(graphs):
         front = [row for row in best if row.get("graph") == graph]
         colour = palette.SERIES[i % len(palette.SERIES)] if len(graphs) > 1 else palette.BLUE
-        axes.plot([row[x] for row in front], [row[y] for row in front], "o-", ms=5, color=colour,
-                  label="front" if len(graphs) == 1 else plain(f"front of {graph}") if i < _LABELS else None)  # fmt: skip
+        label = "front" if len(graphs) == 1 else plain(f"front of {graph}") if i < _LABELS else None
+        axes.plot([row[x] for row in front], [row[y] for row in front], "o-", ms=5, color=colour, label=label)
     _said(sweep, axes, len(rows))
     axes.set_xlabel(_labelled(sweep, x))
     axes.set_ylabel(_labelled(sweep, y))
