@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import matplotlib
 import numpy as np
 import pytest
 from matplotlib import pyplot
+from matplotlib.cbook import is_math_text
+from matplotlib.text import Text
 
 import tilesim as ts
 from support.pages import small
+from tilesim.analytic import views
 
 matplotlib.use("agg")
 
@@ -86,6 +92,52 @@ def test_axes_that_are_given(result: ts.Result) -> None:
     assert figure.axes == [left, right]
     with pytest.raises(ts.UserError, match="no axes"):
         result.plot("operations", axes="left")
+
+
+NAMED = r"$\frac$ and $x_1$"  # mathematics to matplotlib, and none that it can set
+
+
+def _named() -> ts.Graph:
+    builder = ts.GraphBuilder(NAMED)
+    builder.output(builder.linear(builder.input("in", [8, 8]), 8, name=NAMED), "y")
+    return builder.build()
+
+
+def _pictures() -> dict[str, Callable[[], Any]]:
+    def simulated() -> ts.Result:
+        return ts.simulate(ts.compile(_named(), "edge-8"), "edge-8", timeline=True)
+
+    def swept() -> ts.Sweep:
+        axes = {"core.array.rows": [4, 8], "core.array.columns": [4, 8]}
+        metrics = {NAMED: lambda result: result.cycles, "bytes": lambda result: result.memory_bytes}
+        return ts.sweep({NAMED: _named(), "$a$": _named()}, "edge-8", axes, metrics=metrics)
+
+    found: dict[str, Callable[[], Any]] = {
+        what: lambda what=what: simulated().plot(what)
+        for what in ("operations", "timeline", "roofline", "memory", "bytes")
+    }
+    found["bandwidth"] = lambda: ts.plot_bandwidth(ts.run(_named(), machine="edge-8", memory="simple", replay=False))
+    found["terms"] = lambda: views.plot_terms(ts.estimate(_named(), "t4"))
+    found["roofline of a device"] = lambda: views.plot_roofline(ts.roofline(_named(), "t4"))
+    found["sweep, lines"] = lambda: swept().plot("lines", x="core.array.rows", y=NAMED)
+    found["sweep, heat map"] = lambda: swept().only({"graph": NAMED}).plot("heatmap", value=NAMED)
+    found["sweep, front"] = lambda: swept().plot("pareto", x=NAMED, y="bytes")
+    found["study"] = lambda: ts.tune(_named(), "edge-8", budget=2).plot("model").axes[0]
+    found["history of a study"] = lambda: ts.tune(_named(), "edge-8", budget=2).plot("history").axes[0]
+    return found
+
+
+PICTURES = _pictures()
+
+
+@pytest.mark.parametrize("what", PICTURES)
+def test_names_are_no_mathematics(what: str) -> None:
+    """A "$" of a name is a "$": the picture can be written, and no text of ours is set as mathematics."""
+    axes = PICTURES[what]()
+    axes.figure.savefig(io.BytesIO(), format="png")
+    texts = [text.get_text() for text in axes.figure.findobj(Text)]
+    assert any(r"\$\frac\$" in text for text in texts), texts
+    assert not [text for text in texts if is_math_text(text) and "mathdefault" not in text]  # which is a tick's
 
 
 def test_what_cannot_be_drawn(result: ts.Result) -> None:

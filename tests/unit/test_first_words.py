@@ -260,3 +260,57 @@ def test_wrong_values_name_the_right_ones(tmp_path: Path) -> None:
         program.save(tmp_path / "p.bin")
     assert ts.run(str(tmp_path / "p.json")).cycles == ts.simulate(program).cycles
     assert ts.simulate(str(tmp_path / "p.json")).cycles == ts.simulate(program).cycles
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("run", "mlp", f"--{one}", "") for one in ("report", "json", "timeline", "baseline", "machine", "set")),
+        *(("compare", "mlp", "mlp", f"--{one}", "") for one in ("html", "json")),
+        ("tune", "mlp", "--save", ""),
+        ("roofline", "mlp", "--html="),
+        ("open", "r.json", "-o", ""),
+        ("machine", "new", "m.toml", "--from", "tpu-v3", "--name", ""),
+    ],
+)
+def test_an_empty_option_is_not_dropped(words: tuple[str, ...]) -> None:
+    told = tilesim(*words)
+    option = next(word for word in words if word.startswith("-") and word != "--from").rstrip("=")
+    assert told.returncode == 2 and "empty value" in told.stderr and not told.stdout
+    assert {"-o": "--output"}.get(option, option) in told.stderr
+
+
+def test_a_page_without_advice_has_none(tmp_path: Path) -> None:
+    """What --no-advice leaves out is not on the page either; without the option it is."""
+    pages = {}
+    for word in ("--advice", "--no-advice"):
+        assert tilesim("run", "mlp", "--quiet", word, "--report", str(tmp_path / "p.html")).returncode == 0
+        pages[word] = (tmp_path / "p.html").read_text(encoding="utf-8")
+    assert "memory.bandwidth = " in pages["--advice"] and "memory.bandwidth = " not in pages["--no-advice"]
+    assert "Not asked for" in pages["--no-advice"]
+
+
+@pytest.mark.parametrize(
+    ("call", "missing"),
+    [(lambda: ts.compare(), "a"), (lambda: ts.run(), "model"), (lambda: ts.sweep("mlp"), "machine"),
+     (lambda: ts.Machine.load(), "source"), (lambda: ts.GraphBuilder(), "name")],
+)  # fmt: skip
+def test_a_missing_argument_is_named(call: Any, missing: str) -> None:
+    with pytest.raises(ts.UserError, match=f": {missing}: an argument is missing") as caught:
+        call()
+    assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [("nope", ""), ("xyz", ""), ("rnu", "run"), ("urn", "run"), ("opne", "open"), ("opens", "open"), ("comapre", "compare"),
+     ("oofline", "roofline"), ("un", "run")],
+)  # fmt: skip
+def test_commands_that_are_near_are_named(word: str, meant: str) -> None:
+    told = tilesim(word).stderr
+    assert (f"Did you mean '{meant}'" in told) if meant else "Did you mean" not in told
+
+
+def test_a_roofline_names_its_time_as_people_do() -> None:
+    bound = ts.roofline("mlp", "h100")
+    assert f"at least {figures.duration(bound.seconds)}, " in repr(bound)

@@ -264,3 +264,35 @@ def test_show_and_diff_say_it() -> None:
     assert "every setting is the same" in found
     outcome = CliRunner().invoke(app, ["machine", "diff", "tpu-v2", "tpu-v3", "--json", "-"])
     assert json.loads(outcome.output)["rows"] == ts.Machine.load("tpu-v2").diff("tpu-v3").rows
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", ["x😀", "größer", '𝔸\u2028\x7f\x00\t"\\', "a b"])
+def test_every_name_can_be_read_again(name: str, form: str, tmp_path: Path) -> None:
+    machine = ts.Machine.load("tpu-v3")
+    path = tmp_path / f"own.{form}"
+    ts.Machine.load({**machine.to_dict(), "name": name, "description": name * 3}).save(path)
+    found = ts.Machine.load(path)
+    assert found.name == name and found.description == name * 3
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_changed_value_has_no_published_source(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, again = tmp_path / f"own.{form}", tmp_path / f"again.{form}"
+    preset = ts.Machine.load("tpu-v3")
+    tilesim(monkeypatch, "machine", "new", str(path), "--from", "tpu-v3", "--name", "mine")
+    before, after = ('"940 MHz"', '"1 GHz"')
+    text = path.read_text(encoding="utf-8")
+    assert ts.Machine.load(path).sources == preset.sources  # nothing was changed yet
+    key = "clock = " if form == "toml" else '"clock": '
+    path.write_text(text.replace(key + before, key + after, 1), encoding="utf-8")
+    changed = ts.Machine.load(path)
+    source = changed.sources["core.clock"]
+    assert source == f"set in this file; tpu-v3 has {preset.sources['core.clock']}"
+    assert {**changed.sources, "core.clock": ""} == {**preset.sources, "core.clock": ""}
+    tilesim(monkeypatch, "machine", "new", str(again), "--from", str(path))
+    assert ts.Machine.load(again).sources["core.clock"] == source  # and it stays said
+    by_hand = preset.to_dict()
+    by_hand["core"]["clock"], by_hand["sources"]["core.clock"] = "1 GHz", "a data sheet"
+    path.with_suffix(".json").write_text(json.dumps(by_hand), encoding="utf-8")
+    assert ts.Machine.load(path.with_suffix(".json")).sources["core.clock"] == "a data sheet"

@@ -11,6 +11,7 @@ from .._core import parse_dtype
 from ..base.arguments import as_array
 from ..base.checked import checked, checked_class
 from ..base.errors import nearest, unsupported, user_error
+from ..base.figures import duration
 from ..graph.graph import Graph
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
@@ -227,7 +228,7 @@ class Roofline:
 
     def __repr__(self) -> str:
         """The bound."""
-        return f"<Roofline {self.name} on {self.device.name}: at least {self.seconds * 1e3:.4g} ms, {self.bound}>"
+        return f"<Roofline {self.name} on {self.device.name}: at least {duration(self.seconds)}, {self.bound}>"
 
 
 @checked()

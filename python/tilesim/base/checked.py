@@ -20,7 +20,7 @@ import typing
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from .errors import nearest, of_workload, shown, user_error
+from .errors import WrongCall, nearest, of_workload, shown, user_error
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -262,6 +262,7 @@ class _Plan:
         self.hints: dict[str, Any] = {}
         self.known: list[str] = []
         self.takes_more = self.takes_graph = False
+        self.required: list[tuple[int, str]] = []
         for name, parameter in inspect.signature(function).parameters.items():
             self.takes_graph |= "GraphLike" in str(parameter.annotation)
             test = None if name in own or name in _OWN_NAMES else self._of(name, parameter)
@@ -272,6 +273,9 @@ class _Plan:
             else:
                 if parameter.kind is not parameter.POSITIONAL_ONLY:
                     self.known.append(name)
+                    if parameter.default is parameter.empty:
+                        place = len(self.positional) if parameter.kind is not parameter.KEYWORD_ONLY else LARGEST
+                        self.required.append((place, name))
                 if parameter.kind is not parameter.KEYWORD_ONLY:
                     self.positional.append((name, test))
                 if test is not None:
@@ -311,10 +315,21 @@ class _Plan:
                 if not hint and self.takes_graph:
                     hint = of_workload(name, value, args[0] if args else None)
                 raise user_error("unknown argument", place=self.where, value=shown(name), allowed=", ".join(known),
-                                 suggestion=hint or nearest(name[:100], known), sort=TypeError)  # fmt: skip
+                                 suggestion=hint or nearest(name[:100], known), sort=WrongCall)  # fmt: skip
             test = self.named.get(name)
             if test is not None and not test(value):
                 self.refuse(name, value)
+        self.whole(len(args), named)
+
+    def whole(self, given: int, named: dict[str, Any]) -> None:
+        """Refuses a call that lacks arguments."""
+        lacking = [name for place, name in self.required if place >= given and name not in named]
+        if not lacking:
+            return
+        many = "arguments are missing" if len(lacking) > 1 else "an argument is missing"
+        said = _described(inspect.getdoc(self.function) or "", lacking[0])
+        hint = f"`{lacking[0]}`: {said}" if said else ""
+        raise user_error(many, place=f"{self.where}: {', '.join(lacking)}", suggestion=hint, sort=WrongCall)
 
     def refuse(self, name: str, value: Any) -> None:
         hint = self.hints[name]

@@ -6,7 +6,7 @@ from typing import Any
 
 from .errors import shown, user_error
 
-__all__ = ["axes_or_new", "plotly"]
+__all__ = ["axes_or_new", "plain", "plotly"]
 
 _REMEDY = "pip install 'tilesim[notebook]'"
 
@@ -33,6 +33,18 @@ def axes_or_new(axes: Any, height: float = 4.8) -> Any:
     except ImportError:
         raise user_error("matplotlib is needed to draw", suggestion=_REMEDY) from None
     return pyplot.subplots(figsize=(7.5, height))[1]
+
+
+def plain(text: object) -> str:
+    """A text that a picture shows as it is: matplotlib sets what stands between two "$" as mathematics.
+
+    Args:
+        text: with names that are somebody's: of operations, graphs, machines, settings.
+
+    Returns:
+        The text for a title, a label, a tick or a legend of matplotlib.
+    """
+    return str(text).replace("$", r"\$")
 
 
 def plotly() -> Any:

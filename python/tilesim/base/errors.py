@@ -17,6 +17,7 @@ __all__ = [
     "UnknownKey",
     "Unsupported",
     "UserError",
+    "WrongCall",
     "listed",
     "nearest",
     "of_workload",
@@ -86,6 +87,10 @@ def user_error(
     }.items():
         setattr(error, key, part)
     return error
+
+
+class WrongCall(UserError, TypeError):
+    """A call that lacks an argument, or has one that does not exist."""
 
 
 class UnknownKey(UserError, KeyError):

@@ -194,7 +194,7 @@ def ratio(value: float) -> str:
     Returns:
         The text.
     """
-    return f"{value:,.2f} ×" if math.isfinite(value) else "–"
+    return _minus(f"{value:,.2f}") + " ×" if math.isfinite(value) else "–"
 
 
 def short(name: str, width: int, end: float = 0.5) -> str:

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from .. import _core, models
-from ..base.errors import nearest
+from ..base.errors import nearest, user_error
 from ..machine.device import Device
 from ..machine.machine import Machine
 
@@ -127,16 +127,35 @@ def _say(error: Any, hint: str) -> None:
         error.message = f"{error.message.rstrip('.')}. {hint}"
 
 
+def _refuse_empty(command: Any, ctx: Any) -> None:
+    """No option has an empty value: what a script's unset variable leaves would be dropped without a word."""
+    for param in command.params:
+        value = ctx.params.get(param.name)
+        empty = value == "" or (isinstance(value, (list, tuple)) and "" in value)
+        source = ctx.get_parameter_source(param.name)
+        if empty and param.param_type_name == "option" and source and source.name == "COMMANDLINE":
+            named = max(param.opts, key=len)
+            hint = "Give it a value, or leave it out: is a variable of the shell unset?"
+            raise user_error("an option with an empty value", place=named, value="''", suggestion=hint)
+
+
+def _slip(word: str, near: str) -> bool:
+    """Whether a short word is near enough: its beginning is right, or a slip of one letter there."""
+    return len(word) > 5 or word[:1] == near[:1] or word in near or near in word or word[1::-1] == near[:2]
+
+
 class _Command(TyperCommand):
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         given = list(args)
         try:
-            return super().parse_args(ctx, args)
+            rest = super().parse_args(ctx, args)
         except Exception as error:
             text = str(getattr(error, "message", ""))
             if "extra argument" in text:
                 _say(error, _positional(self, given, text))
             raise
+        _refuse_empty(self, ctx)
+        return rest
 
 
 class _Group(TyperGroup):
@@ -148,8 +167,12 @@ class _Group(TyperGroup):
             if args and text.startswith("No such command"):
                 error.message = f"No such command '{args[0]}'."  # type: ignore[attr-defined]
                 near = nearest(args[0], self.list_commands(ctx))
+                near = near if _slip(args[0].lower(), near) else ""
                 elsewhere = _ELSEWHERE.get(args[0].lower(), "") if ctx.parent is None else ""
-                _say(error, elsewhere + "." if elsewhere else f"Did you mean '{near}'?" if near else "")
+                _say(
+                    error,
+                    elsewhere + "." if elsewhere else f"Did you mean '{near}'?" if near else "",
+                )
             raise
 
 

@@ -369,9 +369,10 @@ def tune_(
             seed=seed,
         )
     say(_tuned(study, everything))
+    before, after = study.baseline, study.result  # of an interrupted study simulated now: its words tell of it
     lines = [line for note in [*study.notes, repr(study)] for line in wrapped(note, hang="  ")]
-    if study.baseline is not None and study.result is not None:
-        lines.append(f"whole graph: {study.baseline.cycles:,} -> {study.result.cycles:,} cycles")
+    if before is not None and after is not None:
+        lines.append(f"whole graph: {before.cycles:,} -> {after.cycles:,} cycles")
     say(lines)
     if history:
         say(_history(study))

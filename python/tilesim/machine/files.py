@@ -197,6 +197,7 @@ def written(entries: Mapping[str, Any], path: str, base: str = "") -> str:
     Returns:
         JSON with an object of notes, or TOML with comments.
     """
+    base = _one_line(base)
     if path.endswith(".toml"):
         return _as_toml(entries, base)
     sources = entries.get("sources", {})
@@ -257,8 +258,8 @@ def _one_line(text: str) -> str:
 def _toml_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    if isinstance(value, str):  # a basic string of TOML escapes as JSON does
-        return json.dumps(value).replace("\x7f", "\\u007f")
+    if isinstance(value, str):  # a basic string of TOML escapes as JSON does, but no letters by halves
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_toml_value(str(key))} = {_toml_value(one)}" for key, one in value.items())
         return "{ " + inner + " }" if inner else "{}"

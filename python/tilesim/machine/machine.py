@@ -20,7 +20,7 @@ from ..base.table import Table
 from .dram_part import Part
 from .files import read_machine, settings_in, written
 from .settings import SHORT, all_settings
-from .tables import differences, flat, label, rows
+from .tables import differences, flat, label, own_sources, rows
 
 __all__ = ["Machine"]
 
@@ -83,8 +83,18 @@ class Machine:
         path = preset_file(source, "machines", "machine", cls.names())
         core, given = read_machine(path)
         machine = cls(core)._confined(os.path.dirname(path))._checked()
+        if os.path.dirname(path) != str(configs_dir() / "machines"):
+            machine = machine._with_own_sources()
         machine.given = given
         return machine
+
+    def _with_own_sources(self) -> Machine:
+        """The machine of somebody's file: a preset's source stays with the preset's value."""
+        changed = own_sources(self.to_dict())
+        if not changed:
+            return self
+        entries = {**self.to_dict(), "sources": {**self.sources, **changed}}
+        return Machine(_core.Machine.from_json(json.dumps(entries), self.name))
 
     def _confined(self, directory: str) -> Machine:
         """The machine of a file, which may name shipped parts and networks, and files beside or below itself.

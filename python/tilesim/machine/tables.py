@@ -13,7 +13,7 @@ from ..base.paths import configs_dir
 from ..base.table import Table
 from .settings import SHORT, all_settings, find_setting, shown_value
 
-__all__ = ["differences", "flat", "label", "rows"]
+__all__ = ["differences", "flat", "label", "own_sources", "rows"]
 
 REPLACED = "replaced by the user"  # the core's word for what `replace` changed
 _SHOWN = 3  # changes in a variant's name
@@ -52,6 +52,39 @@ def _preset(name: str) -> dict[str, Any] | None:
     if name not in _names():
         return None
     return flat(json.loads(_core.Machine.read_file(str(configs_dir() / "machines" / f"{name}.json")).to_json()))
+
+
+@lru_cache(maxsize=64)
+def _preset_sources(name: str) -> dict[str, str]:
+    text = _core.Machine.read_file(str(configs_dir() / "machines" / f"{name}.json")).to_json()
+    return dict(json.loads(text).get("sources", {}))
+
+
+def own_sources(entries: dict[str, Any]) -> dict[str, str]:
+    """What to say in place of a preset's source where a file has another value than the preset.
+
+    Args:
+        entries: the resolved JSON form of a file's machine.
+
+    Returns:
+        Sources by path, of the settings whose source is word for word that of shipped machines, none of which has the
+        file's value.
+    """
+    own, sources = flat(entries), dict(entries.get("sources", {}))
+    if not sources:
+        return {}
+    alike = {name: sum(sources.get(a) == b for a, b in _preset_sources(name).items()) for name in sorted(_names())}
+    order = sorted(alike, key=lambda name: -alike[name])
+    found: dict[str, str] = {}
+    for path, source in sources.items():
+        having = [name for name in order if _preset_sources(name).get(path) == source]
+        bases = {name: (_preset(name) or {}).get(path) for name in having}
+        if not having or path not in own or own[path] in bases.values():
+            continue
+        value = _said(path, bases[having[0]])
+        told = f"{value} ({source})" if not source.startswith(value) else source
+        found[path] = f"set in this file; {having[0]} has {told}"
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import figures
-from ..base.drawing import axes_or_new
+from ..base.drawing import axes_or_new, plain
 from ..base.errors import nearest, shown, user_error
 from ..base.extras import need
 from ..base.palette import BOUND, OTHER, SERIES
@@ -88,7 +88,7 @@ def plot(result: Any, what: str, axes: Any) -> Any:
 
 
 def _named(result: Any) -> str:
-    return f"{result.data['program']} on {result.data['machine']}: {figures.duration(result.seconds)}"
+    return plain(f"{result.data['program']} on {result.data['machine']}: {figures.duration(result.seconds)}")
 
 
 def _legend(axes: Any, colours: dict[str, str]) -> None:
@@ -96,7 +96,7 @@ def _legend(axes: Any, colours: dict[str, str]) -> None:
     if colours:
         from matplotlib.patches import Patch
 
-        handles = [Patch(color=colour, label=name) for name, colour in colours.items()]
+        handles = [Patch(color=colour, label=plain(name)) for name, colour in colours.items()]
         axes.legend(handles=handles, fontsize=8, loc="upper right")
 
 
@@ -111,7 +111,7 @@ def _operations(result: Any, axes: Any) -> Any:
     rest = sum(cycles for cycles, _, _ in groups) - sum(cycles for cycles, _, _ in shown)
     places = list(range(len(shown)))
     axes.barh(places, [one[0] for one in shown], color=[BOUND.get(one[2], OTHER) for one in shown])
-    axes.set_yticks(places, [figures.short(one[1], 32) for one in shown], fontsize=8)
+    axes.set_yticks(places, [plain(figures.short(one[1], 32)) for one in shown], fontsize=8)
     axes.invert_yaxis()
     _said(axes.xaxis, figures.count)
     axes.set(xlabel="cycles", title=_named(result))
@@ -132,7 +132,7 @@ def _roofline(result: Any, axes: Any) -> Any:
     spread = [row["intensity"] for row in points]
     for name, xs, ys in lines(rates, memory, min(spread), max(spread)):
         axes.plot(xs, ys, color="0.5", linewidth=1)
-        axes.annotate(name, (xs[-1], ys[-1]), fontsize=8, ha="right", va="bottom")
+        axes.annotate(plain(name), (xs[-1], ys[-1]), fontsize=8, ha="right", va="bottom")
     colours = [BOUND.get(row["bound"], OTHER) for row in points]
     axes.scatter(spread, [row["attained"] for row in points], c=colours, s=18, zorder=3)
     axes.set(xscale="log", yscale="log", title=_named(result), ylabel="attained")
@@ -159,7 +159,7 @@ def _timeline(result: Any, axes: Any) -> Any:
         own = [one for one in found if one[0] == unit]
         times = [(start * scale, (finish - start) * scale) for _, _, start, finish in own]
         axes.broken_barh(times, (place - 0.4, 0.8), facecolors=[colours[label] for _, label, _, _ in own])
-    axes.set_yticks(range(len(units)), [data["units"][unit]["unit"] for unit in units], fontsize=8)
+    axes.set_yticks(range(len(units)), [plain(data["units"][unit]["unit"]) for unit in units], fontsize=8)
     axes.invert_yaxis()
     _said(axes.xaxis, figures.duration)
     axes.set(xlabel="time", xlim=(0, max(1, data["cycles"]) * scale), title=_named(result))
@@ -184,7 +184,7 @@ def _memory(result: Any, axes: Any) -> Any:
     axes.step(range(len(live)), live, color="black", linewidth=1, where="post")
     peak = plan.peak_bytes["memory"]
     axes.set(xlim=(0, max(1, plan.kernels)), ylim=(0, 1.05 * peak or 1), xlabel="kernel", ylabel="address")
-    axes.set_title(f"{result.data['program']}: {figures.size(peak)} at the peak; the line: bytes in use")
+    axes.set_title(plain(f"{result.data['program']}: {figures.size(peak)} at the peak; the line: bytes in use"))
     _said(axes.yaxis, figures.size)
     _legend(axes, {"the whole time": SERIES[0], "for a time": SERIES[1]})
     return axes
@@ -201,7 +201,7 @@ def _bytes(result: Any, axes: Any) -> Any:
                 used[name] = COLOURS.get(name, OTHER)
                 axes.barh(place, moved, left=left, color=used[name])
                 left += moved
-    axes.set_yticks(range(len(rows)), [name for name, _ in rows])
+    axes.set_yticks(range(len(rows)), [plain(name) for name, _ in rows])
     axes.invert_yaxis()
     _said(axes.xaxis, figures.size)
     axes.set(xlabel="bytes", title=_named(result))

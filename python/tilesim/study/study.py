@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..base.checked import checked_class
+from ..base.drawing import plain
 from ..base.errors import user_error
 from ..graph import Graph
 from ..machine.machine import Machine
@@ -155,7 +156,8 @@ class Study:
         figure, axes = plt.subplots(figsize=(5, 4))
         for operation in dict.fromkeys(row["operation"] for row in self.rows):
             rows = [row for row in self.rows if row["operation"] == operation and row["cycles"] is not None]
-            axes.loglog([row["cycles"] for row in rows], [row["modelled"] for row in rows], "o", label=operation, ms=4)
+            modelled = [row["modelled"] for row in rows]
+            axes.loglog([row["cycles"] for row in rows], modelled, "o", label=plain(operation), ms=4)
         axes.set_xlabel("simulated cycles")
         axes.set_ylabel("modelled cycles")
         if len(self.operations) <= 8:
@@ -169,7 +171,8 @@ class Study:
         for name in dict.fromkeys(row["operation"] for row in rows):
             own = [row for row in rows if row["operation"] == name]
             first = max(1, own[0]["cycles"])
-            axes.step([row["candidate"] for row in own], [row["best"] / first for row in own], where="post", label=name)
+            best = [row["best"] / first for row in own]
+            axes.step([row["candidate"] for row in own], best, where="post", label=plain(name))
         axes.set_xlabel("candidate")
         axes.set_ylabel("least cycles so far / default mapping")
         if len(self.operations) <= 8:
@@ -181,8 +184,10 @@ class Study:
         """Gain and counts."""
         simulated = sum(row["cycles"] is not None for row in self.rows)
         state = ", interrupted" if self.interrupted else ""
-        gain = f"{self.gain:.3f} times as fast as the default" if self._rest is None else "no whole graph simulated"
+        of = f"{simulated:,}" if self.interrupted else f"{simulated} of {len(self.rows)}"  # more were planned
+        known = self._rest is None
+        gain = f"{self.gain:.3f} times as fast as the default" if known else "whole graph not yet simulated"
         return (
             f"<Study {self.graph.core.name} on {self.machine.name}: {gain}, "
-            f"{simulated} of {len(self.rows)} candidates simulated ({self.fidelity} memory){state}>"
+            f"{of} candidates simulated ({self.fidelity} memory){state}>"
         )

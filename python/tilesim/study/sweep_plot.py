@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base import figures, palette
+from ..base.drawing import plain
 from ..base.errors import user_error
 from .metrics import LARGER_IS_BETTER
 
@@ -15,7 +16,7 @@ _LABELS = 10  # lines that a legend names
 
 def _labelled(sweep: Any, name: str) -> str:
     unit = sweep.units.get(name, "")
-    return f"{name} ({unit})" if unit else name
+    return plain(f"{name} ({unit})" if unit else name)
 
 
 def _setting(sweep: Any, name: str | None, taken: tuple[str, ...] = ()) -> str:
@@ -33,7 +34,7 @@ def _said(sweep: Any, axes: Any, drawn: int, *more: str) -> None:
     """Above a picture: what it leaves out or puts together."""
     texts = [text for text in (*more, sweep.left_out(drawn)) if text]
     if texts:
-        axes.set_title("\n".join(texts), fontsize=9)
+        axes.set_title(plain("\n".join(texts)), fontsize=9)
 
 
 def _others(sweep: Any, row: dict[str, Any], taken: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
@@ -60,7 +61,7 @@ def lines(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | None
     same = set.intersection(*(set(key) for key in groups)) if groups else set()
     for i, (key, rows) in enumerate(groups.items()):
         rows.sort(key=lambda row: row[x])
-        label = ", ".join(f"{name} {text}" for name, text in key if (name, text) not in same)
+        label = plain(", ".join(f"{name} {text}" for name, text in key if (name, text) not in same))
         colour = palette.SERIES[i % len(palette.SERIES)]
         axes.plot([row[x] for row in rows], [row[y] for row in rows], "o-", ms=4, color=colour, label=label or None)
         flags = [row for row in rows if row["flag"]]
@@ -100,16 +101,16 @@ def heatmap(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | No
     cells = [[best.get((i, j), float("nan")) for j in range(len(across))] for i in range(len(up))]
     image = axes.imshow(cells, origin="lower", aspect="auto", cmap="cividis")
     axes.figure.colorbar(image, ax=axes, label=_labelled(sweep, value))
-    axes.set_xticks(range(len(across)), [sweep.shown(x, one) for one in across], rotation=45, ha="right")
-    axes.set_yticks(range(len(up)), [sweep.shown(y, one) for one in up])
-    axes.set_xlabel(x)
-    axes.set_ylabel(y)
+    axes.set_xticks(range(len(across)), [plain(sweep.shown(x, one)) for one in across], rotation=45, ha="right")
+    axes.set_yticks(range(len(up)), [plain(sweep.shown(y, one)) for one in up])
+    axes.set_xlabel(plain(x))
+    axes.set_ylabel(plain(y))
     many = len(rows) // max(1, len(best))
     _said(sweep, axes, len(rows), "each the best of the other settings and machines" if many > 1 else "")
     if len(best) <= 100:
         for (i, j), number in best.items():
             share = (number - min(best.values())) / ((max(best.values()) - min(best.values())) or 1)
-            axes.text(j, i, sweep.shown(value, number), ha="center", va="center", fontsize=8,
+            axes.text(j, i, plain(sweep.shown(value, number)), ha="center", va="center", fontsize=8,
                       color="black" if share > 0.5 else "white")  # fmt: skip
 
 
@@ -135,8 +136,8 @@ def pareto(sweep: Any, axes: Any, x: str | None, y: str | None, value: str | Non
     for i, graph in enumerate(graphs):
         front = [row for row in best if row.get("graph") == graph]
         colour = palette.SERIES[i % len(palette.SERIES)] if len(graphs) > 1 else palette.BLUE
-        axes.plot([row[x] for row in front], [row[y] for row in front], "o-", ms=5, color=colour,
-                  label="front" if len(graphs) == 1 else f"front of {graph}" if i < _LABELS else None)  # fmt: skip
+        label = "front" if len(graphs) == 1 else plain(f"front of {graph}") if i < _LABELS else None
+        axes.plot([row[x] for row in front], [row[y] for row in front], "o-", ms=5, color=colour, label=label)
     _said(sweep, axes, len(rows))
     axes.set_xlabel(_labelled(sweep, x))
     axes.set_ylabel(_labelled(sweep, y))

@@ -73,7 +73,7 @@ class Table {
     this.said = element("span", { class: "note", role: "status" });
     const search = element("input", {
       type: "search", placeholder: "filter by name", "aria-label": `filter ${data.what} by name`,
-      oninput: (event) => { this.filter.text = event.target.value.toLowerCase(); this.update(); },
+      oninput: (event) => { this.filter.text = event.target.value.trim().toLowerCase(); this.update(); },
     });
     const tools = element("div", { class: "tools" }, search);
     if (data.choice) {
