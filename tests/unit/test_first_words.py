@@ -303,8 +303,8 @@ def test_a_missing_argument_is_named(call: Any, missing: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("nope", ""), ("xyz", ""), ("rnu", "run"), ("urn", "run"), ("opne", "open"), ("opens", "open"), ("comapre", "compare"),
-     ("oofline", "roofline"), ("un", "run")],
+    [("nope", ""), ("xyz", ""), ("rnu", "run"), ("urn", "run"), ("opne", "open"), ("opens", "open"),
+     ("comapre", "compare"), ("oofline", "roofline"), ("un", "run")],
 )  # fmt: skip
 def test_commands_that_are_near_are_named(word: str, meant: str) -> None:
     told = tilesim(word).stderr
