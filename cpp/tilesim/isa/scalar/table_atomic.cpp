@@ -48,23 +48,33 @@ void change(Hart& h, const Op& o) {
 
 struct Swap {
   template <class T>
-  T operator()(T, T b) const { return b; }
+  T operator()(T, T b) const {
+    return b;
+  }
 };
 struct Sum {
   template <class T>
-  T operator()(T a, T b) const { return static_cast<T>(a + b); }
+  T operator()(T a, T b) const {
+    return static_cast<T>(a + b);
+  }
 };
 struct Xor {
   template <class T>
-  T operator()(T a, T b) const { return a ^ b; }
+  T operator()(T a, T b) const {
+    return a ^ b;
+  }
 };
 struct And {
   template <class T>
-  T operator()(T a, T b) const { return a & b; }
+  T operator()(T a, T b) const {
+    return a & b;
+  }
 };
 struct Or {
   template <class T>
-  T operator()(T a, T b) const { return a | b; }
+  T operator()(T a, T b) const {
+    return a | b;
+  }
 };
 template <bool is_signed, bool largest>
 struct Choose {

@@ -68,8 +68,10 @@ void immediates(Declarations& d) {
   d("srliw", by32, with7(op_imm32, 5, 0), "integer", MEANS(h.x[o.rd] = word(static_cast<u32>(h.x[o.rs1]) >> o.imm)),
     "Shift of a word right, zeros in.");
   d("sraiw", by32, with7(op_imm32, 5, 0x20), "integer",
-    MEANS(h.x[o.rd] = word(static_cast<u64>(static_cast<s32>(h.x[o.rs1]) >> o.imm))), "Shift of a word right, signs in.");
-  d("lui", "rd, u20", opcode(op_lui), "integer", MEANS(h.x[o.rd] = static_cast<u64>(o.imm)), "The upper 20 of 32 bits.");
+    MEANS(h.x[o.rd] = word(static_cast<u64>(static_cast<s32>(h.x[o.rs1]) >> o.imm))),
+    "Shift of a word right, signs in.");
+  d("lui", "rd, u20", opcode(op_lui), "integer", MEANS(h.x[o.rd] = static_cast<u64>(o.imm)),
+    "The upper 20 of 32 bits.");
   d("auipc", "rd, u20", opcode(op_auipc), "integer", MEANS(h.x[o.rd] = o.pc + static_cast<u64>(o.imm)),
     "An address relative to this instruction's.");
 }
@@ -77,14 +79,15 @@ void immediates(Declarations& d) {
 void jumps(Declarations& d) {
   const char* operands = "rs1, rs2, b13";
   d.traits = ends_block | is_branch;
-  d("beq", operands, with3(op_branch, 0), "branch", MEANS(if (h.x[o.rs1] == h.x[o.rs2]) h.pc = o.pc + static_cast<u64>(o.imm)),
-    "Branch if equal.");
-  d("bne", operands, with3(op_branch, 1), "branch", MEANS(if (h.x[o.rs1] != h.x[o.rs2]) h.pc = o.pc + static_cast<u64>(o.imm)),
-    "Branch if not equal.");
+  d("beq", operands, with3(op_branch, 0), "branch",
+    MEANS(if (h.x[o.rs1] == h.x[o.rs2]) h.pc = o.pc + static_cast<u64>(o.imm)), "Branch if equal.");
+  d("bne", operands, with3(op_branch, 1), "branch",
+    MEANS(if (h.x[o.rs1] != h.x[o.rs2]) h.pc = o.pc + static_cast<u64>(o.imm)), "Branch if not equal.");
   d("blt", operands, with3(op_branch, 4), "branch",
     MEANS(if (sign(h.x[o.rs1]) < sign(h.x[o.rs2])) h.pc = o.pc + static_cast<u64>(o.imm)), "Branch if less, signed.");
   d("bge", operands, with3(op_branch, 5), "branch",
-    MEANS(if (sign(h.x[o.rs1]) >= sign(h.x[o.rs2])) h.pc = o.pc + static_cast<u64>(o.imm)), "Branch if not less, signed.");
+    MEANS(if (sign(h.x[o.rs1]) >= sign(h.x[o.rs2])) h.pc = o.pc + static_cast<u64>(o.imm)),
+    "Branch if not less, signed.");
   d("bltu", operands, with3(op_branch, 6), "branch",
     MEANS(if (h.x[o.rs1] < h.x[o.rs2]) h.pc = o.pc + static_cast<u64>(o.imm)), "Branch if less, unsigned.");
   d("bgeu", operands, with3(op_branch, 7), "branch",

@@ -44,7 +44,8 @@ void remainder_of(Hart& h, const Op& o) {
 void declare_multiply(Declarations& d) {
   d.extension = "M", d.unit = Unit::scalar, d.traits = 0;
   const char* three = "rd, rs1, rs2";
-  d("mul", three, with7(op_reg, 0, 1), "multiply", MEANS(h.x[o.rd] = h.x[o.rs1] * h.x[o.rs2]), "Product, its low half.");
+  d("mul", three, with7(op_reg, 0, 1), "multiply", MEANS(h.x[o.rd] = h.x[o.rs1] * h.x[o.rs2]),
+    "Product, its low half.");
   d("mulh", three, with7(op_reg, 1, 1), "multiply",
     MEANS(h.x[o.rd] = static_cast<u64>(static_cast<s128>(sign(h.x[o.rs1])) * sign(h.x[o.rs2]) >> 64)),
     "High half of a signed product.");
@@ -54,7 +55,8 @@ void declare_multiply(Declarations& d) {
   d("mulhu", three, with7(op_reg, 3, 1), "multiply",
     MEANS(h.x[o.rd] = static_cast<u64>(static_cast<u128>(h.x[o.rs1]) * h.x[o.rs2] >> 64)),
     "High half of an unsigned product.");
-  d("mulw", three, with7(op_reg32, 0, 1), "multiply", MEANS(h.x[o.rd] = word(h.x[o.rs1] * h.x[o.rs2])), "Product of words.");
+  d("mulw", three, with7(op_reg32, 0, 1), "multiply", MEANS(h.x[o.rd] = word(h.x[o.rs1] * h.x[o.rs2])),
+    "Product of words.");
   d("div", three, with7(op_reg, 4, 1), "divide", quotient_of<s64>, "Quotient, signed.");
   d("divu", three, with7(op_reg, 5, 1), "divide", quotient_of<u64>, "Quotient, unsigned.");
   d("rem", three, with7(op_reg, 6, 1), "divide", remainder_of<s64>, "Remainder, signed.");

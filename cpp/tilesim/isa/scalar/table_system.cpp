@@ -1,6 +1,6 @@
 // Zicsr, Zifencei, fences, calls to the environment.
-#include "tilesim/isa/table/means.hpp"
 #include "tilesim/isa/state/csr.hpp"
+#include "tilesim/isa/table/means.hpp"
 
 namespace tilesim::isa {
 
@@ -19,7 +19,9 @@ void access(Hart& h, const Op& o) {
   const u64 before = reads ? read_csr(h, o, number) : 0;
   if (writes)
     write_csr(h, o, number,
-              change == Change::replace ? operand : change == Change::set ? before | operand : before & ~operand);
+              change == Change::replace ? operand
+              : change == Change::set   ? before | operand
+                                        : before & ~operand);
   h.x[o.rd] = before;
 }
 
@@ -31,11 +33,14 @@ void privileged(Hart& h, const Op& o) {
 
 void declare_system(Declarations& d) {
   d.extension = "Zicsr", d.unit = Unit::control, d.traits = ends_block;
-  d("csrrw", "rd, csr, rs1", with3(op_system, 1), "csr", access<Change::replace, false>, "Exchanges a control register.");
+  d("csrrw", "rd, csr, rs1", with3(op_system, 1), "csr", access<Change::replace, false>,
+    "Exchanges a control register.");
   d("csrrs", "rd, csr, rs1", with3(op_system, 2), "csr", access<Change::set, false>, "Reads it, sets bits.");
   d("csrrc", "rd, csr, rs1", with3(op_system, 3), "csr", access<Change::clear, false>, "Reads it, clears bits.");
-  d("csrrwi", "rd, csr, zimm5", with3(op_system, 5), "csr", access<Change::replace, true>, "Exchanges it for a constant.");
-  d("csrrsi", "rd, csr, zimm5", with3(op_system, 6), "csr", access<Change::set, true>, "Reads it, sets bits of a constant.");
+  d("csrrwi", "rd, csr, zimm5", with3(op_system, 5), "csr", access<Change::replace, true>,
+    "Exchanges it for a constant.");
+  d("csrrsi", "rd, csr, zimm5", with3(op_system, 6), "csr", access<Change::set, true>,
+    "Reads it, sets bits of a constant.");
   d("csrrci", "rd, csr, zimm5", with3(op_system, 7), "csr", access<Change::clear, true>,
     "Reads it, clears bits of a constant.");
   d.extension = "Zifencei";
@@ -48,7 +53,8 @@ void declare_system(Declarations& d) {
     "Orders memory accesses but stores before loads.");
   d.traits = ends_block;
   d("ecall", "", with12(op_system, 0, 0) | field(19, 15, 0) | field(11, 7, 0), "system",
-    MEANS(if (h.environment == nullptr) throw Trap{Cause::call_from_user, 0, "nobody answers"}; h.environment->call(h, o)),
+    MEANS(if (h.environment == nullptr) throw Trap{Cause::call_from_user, 0, "nobody answers"};
+          h.environment->call(h, o)),
     "Calls the environment.");
   d("ebreak", "", with12(op_system, 0, 1) | field(19, 15, 0) | field(11, 7, 0), "system",
     MEANS(throw Trap{Cause::breakpoint, o.pc, ""}), "Breakpoint.");

@@ -9,10 +9,14 @@ namespace {
 /// frm as <cfenv> names it; nearest, ties away, has no name there.
 int host_mode(Round mode) {
   switch (mode) {
-    case Round::zero: return FE_TOWARDZERO;
-    case Round::down: return FE_DOWNWARD;
-    case Round::up: return FE_UPWARD;
-    default: return FE_TONEAREST;
+    case Round::zero:
+      return FE_TOWARDZERO;
+    case Round::down:
+      return FE_DOWNWARD;
+    case Round::up:
+      return FE_UPWARD;
+    default:
+      return FE_TONEAREST;
   }
 }
 

@@ -37,9 +37,7 @@ class Environment {
 };
 
 /// Thrown by an environment: the program ends.
-struct Exit {
-  std::int64_t status = 0;
-};
+struct Exit { std::int64_t status = 0; };
 
 /// Sees each instruction before it is carried out (the next one's pc tells whether a branch was taken). A second
 /// instantiation of the interpreter's loop calls it; without one nothing is paid. Does no floating point: the hart's
@@ -55,8 +53,8 @@ struct Stop {
   enum Kind : std::uint8_t { exited, trapped, limit, returned };
   Kind kind = exited;
   std::int64_t status = 0;
-  Trap trap;                     ///< if trapped
-  std::uint64_t pc = 0;          ///< of the trapping instruction, or where it would go on
+  Trap trap;                      ///< if trapped
+  std::uint64_t pc = 0;           ///< of the trapping instruction, or where it would go on
   std::uint32_t instruction = 0;  ///< bits of the trapping instruction, 0 if it could not be fetched
 };
 
@@ -79,7 +77,7 @@ struct Hart {
   std::uint64_t vector_instructions = 0, element_operations = 0;
   std::uint8_t fflags = 0;  ///< those so far; more may wait in the processor's: `flags()`
   Round frm = Round::nearest_even;
-  Round host = Round::nearest_even;  ///< what the processor is set to while it runs
+  Round host = Round::nearest_even;   ///< what the processor is set to while it runs
   Address reservation = ~Address{0};  ///< of lr
   Memory* memory = nullptr;           ///< while it runs
   Environment* environment = nullptr;

@@ -42,8 +42,11 @@ void Memory::add(Address begin, Address end, std::uint8_t access, std::string na
   require(begin % page_bytes == 0 && end % page_bytes == 0 && begin < end, "a region is made of whole pages");
   const auto at = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.end > begin; });
   if (at != regions_.end() && at->begin < end)
-    throw UserError({"'" + name + "' and '" + at->name + "' lie over each other in memory", {},
-                     hex(begin) + " to " + hex(end), "addresses outside " + hex(at->begin) + " to " + hex(at->end), {}});
+    throw UserError({"'" + name + "' and '" + at->name + "' lie over each other in memory",
+                     {},
+                     hex(begin) + " to " + hex(end),
+                     "addresses outside " + hex(at->begin) + " to " + hex(at->end),
+                     {}});
   Region region{begin, end, access, std::move(name), {}};
   region.pages.resize((end - begin) >> page_bits);
   regions_.insert(at, std::move(region));
@@ -66,7 +69,8 @@ std::size_t Memory::cut(Address at) {
 
 void Memory::remove(Address begin, Address end) {
   const std::size_t first = cut(begin), last = cut(end);
-  regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(first), regions_.begin() + static_cast<std::ptrdiff_t>(last));
+  regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(first),
+                 regions_.begin() + static_cast<std::ptrdiff_t>(last));
   forget();
   ++version_;
 }

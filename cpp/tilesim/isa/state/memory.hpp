@@ -24,7 +24,7 @@ enum Access : std::uint8_t { readable = 1, writable = 2, executable = 4 };
 struct Region {
   Address begin = 0, end = 0;
   std::uint8_t access = readable | writable;
-  std::string name;  ///< "text", "heap", "stack"...
+  std::string name;                                    ///< "text", "heap", "stack"...
   std::vector<std::unique_ptr<std::uint8_t[]>> pages;  ///< null: not used yet, reads as zeros
 };
 
@@ -37,9 +37,9 @@ class Memory {
 
   /// Adds a region; an overlap with another is the user's mistake.
   void add(Address begin, Address end, std::uint8_t access, std::string name);
-  void remove(Address begin, Address end);                       ///< what lies between, regions are cut
+  void remove(Address begin, Address end);                        ///< what lies between, regions are cut
   void protect(Address begin, Address end, std::uint8_t access);  ///< regions are cut
-  const Region* find(Address address) const;                     ///< null: none
+  const Region* find(Address address) const;                      ///< null: none
   const std::vector<Region>& regions() const { return regions_; }
   /// The lowest free range of `bytes` at or above `from`, below `below`; 0: none.
   Address gap(Address from, Address below, std::uint64_t bytes) const;

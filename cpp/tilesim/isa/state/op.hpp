@@ -26,8 +26,8 @@ struct Op {
   std::uint8_t rs1 = 0, rs2 = 0, rs3 = 0;
   std::uint8_t rm = 0;  ///< rounding mode, 7: that of frm; for vector instructions `vm`, 1: not masked
   std::uint8_t length = 4;
-  std::uint16_t id = 0;      ///< of its InstructionInfo in the InstructionSet
-  std::uint32_t bits = 0;    ///< as in memory; the upper half is 0 for a compressed one
+  std::uint16_t id = 0;           ///< of its InstructionInfo in the InstructionSet
+  std::uint32_t bits = 0;         ///< as in memory; the upper half is 0 for a compressed one
   mutable std::uint32_t key = 0;  ///< see `resolved`; 0: none
 };
 

@@ -17,7 +17,7 @@ struct VectorType {
 struct VectorState {
   explicit VectorState(std::uint32_t bits) : vlen(bits), vlenb(bits / 8), bytes(32 * std::size_t{bits} / 8 + 64) {}
 
-  std::uint32_t vlen, vlenb;  ///< of one register, in bits and in bytes
+  std::uint32_t vlen, vlenb;        ///< of one register, in bits and in bytes
   std::vector<std::uint8_t> bytes;  ///< the 32 registers one after the other, so groups are contiguous; 64 of padding
   std::uint64_t vl = 0, vstart = 0;
   std::uint64_t vtype = std::uint64_t{1} << 63;  ///< as the CSR reads; bit 63 is vill

@@ -37,6 +37,8 @@ constexpr Encoding with12(std::uint32_t op, std::uint32_t funct3, std::uint32_t 
 enum VectorForm : std::uint8_t { opivv = 0, opfvv = 1, opmvv = 2, opivi = 3, opivx = 4, opfvf = 5, opmvx = 6 };
 
 /// An OP-V arithmetic instruction; vm is an operand.
-constexpr Encoding vector_code(std::uint32_t funct6, VectorForm form) { return with3(op_v, form) | field(31, 26, funct6); }
+constexpr Encoding vector_code(std::uint32_t funct6, VectorForm form) {
+  return with3(op_v, form) | field(31, 26, funct6);
+}
 
 }  // namespace tilesim::isa

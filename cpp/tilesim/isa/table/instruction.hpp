@@ -12,9 +12,7 @@
 
 namespace tilesim::isa {
 
-struct Encoding {
-  std::uint32_t match = 0, mask = 0;
-};
+struct Encoding { std::uint32_t match = 0, mask = 0; };
 
 /// The pipe that an instruction takes.
 enum class Unit : std::uint8_t { scalar, load, store, arithmetic, special, cross_lane, matrix, control };
@@ -22,19 +20,19 @@ const char* unit_name(Unit unit);
 
 /// What an instruction is beside its meaning.
 enum Trait : std::uint32_t {
-  ends_block = 1 << 0,    ///< what follows it in memory is not certain to follow it in time
-  is_branch = 1 << 1,     ///< conditional
+  ends_block = 1 << 0,  ///< what follows it in memory is not certain to follow it in time
+  is_branch = 1 << 1,   ///< conditional
   is_jump = 1 << 2,
   is_load = 1 << 3,
   is_store = 1 << 4,
   is_vector = 1 << 5,
-  sets_flags = 1 << 6,    ///< fflags
+  sets_flags = 1 << 6,      ///< fflags
   reads_rounding = 1 << 7,  ///< frm, unless its rm field says otherwise
   sets_vxsat = 1 << 8,
   reads_vxrm = 1 << 9,
-  reads_vd = 1 << 10,     ///< the old vd is an operand, beside undisturbed elements: vmacc
+  reads_vd = 1 << 10,  ///< the old vd is an operand, beside undisturbed elements: vmacc
   sets_vl = 1 << 11,
-  any_vstart = 1 << 12,   ///< goes on at vstart: loads and stores; others trap unless it is 0
+  any_vstart = 1 << 12,     ///< goes on at vstart: loads and stores; others trap unless it is 0
   ignores_vtype = 1 << 13,  ///< whole registers: no vtype is asked for
   overlap_never = 1 << 14,  ///< vd overlaps no source at all: vrgather, vslideup, viota, vcompress
   is_compressed = 1 << 15,
@@ -92,8 +90,18 @@ class Declarations {
   /// One line: name, operands, encoding, timing class, meaning, description; more by the returned entry.
   InstructionInfo& operator()(std::string name, std::string operands, Encoding encoding, std::string timing,
                               Execute execute, std::string description) {
-    entries.push_back({std::move(name), std::move(operands), encoding, extension, unit, std::move(timing), traits, {},
-                       execute, {}, nullptr, std::move(description)});
+    entries.push_back({std::move(name),
+                       std::move(operands),
+                       encoding,
+                       extension,
+                       unit,
+                       std::move(timing),
+                       traits,
+                       {},
+                       execute,
+                       {},
+                       nullptr,
+                       std::move(description)});
     return entries.back();
   }
   std::vector<InstructionInfo> entries;

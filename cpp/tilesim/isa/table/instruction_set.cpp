@@ -26,13 +26,13 @@ std::string hex(std::uint32_t bits) {
 
 bool overlap(const Encoding& a, const Encoding& b) { return ((a.match ^ b.match) & a.mask & b.mask) == 0; }
 
-/// An instruction that is a special case of another one and stands before it: c.ebreak in c.jalr's code and so on are
-/// not: they differ in what the wider one reserves. None is allowed.
 void refuse_overlap(const InstructionInfo& a, const InstructionInfo& b) {
-  throw UserError({"the encodings of '" + a.name + "' and '" + b.name + "' overlap", {},
+  throw UserError({"the encodings of '" + a.name + "' and '" + b.name + "' overlap",
+                   {},
                    hex(a.encoding.match) + " / " + hex(a.encoding.mask) + " and " + hex(b.encoding.match) + " / " +
                        hex(b.encoding.mask),
-                   "codes that no other instruction uses; '" + b.name + "' is of " + b.extension, {}});
+                   "codes that no other instruction uses; '" + b.name + "' is of " + b.extension,
+                   {}});
 }
 
 }  // namespace
@@ -56,7 +56,8 @@ void InstructionSet::check(std::uint16_t id) const {
     if (part.word == nullptr) continue;
     const std::uint32_t bits = operand_mask(*part.word);
     if ((bits & taken) != 0)
-      throw UserError({"an operand of '" + entry.name + "' lies in its code", {}, std::string(part.word->word), "", {}});
+      throw UserError(
+          {"an operand of '" + entry.name + "' lies in its code", {}, std::string(part.word->word), "", {}});
     taken |= bits;
   }
 }
@@ -70,7 +71,7 @@ void InstructionSet::index() {
       throw UserError({"two instructions are called the same", {}, entry.name, "one of each name", {}});
     if (entry.is(is_compressed)) {
       for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) {
-        if ((bits & entry.encoding.mask) != entry.encoding.match) continue;
+        if ((bits & entry.encoding.mask) != entry.encoding.match || !operands_fit(parts_[id], bits)) continue;
         if (compressed_[bits] != 0xFFFF) refuse_overlap(entry, entries_[compressed_[bits]]);
         compressed_[bits] = id;
       }
@@ -114,7 +115,9 @@ Op InstructionSet::decode(std::uint32_t bits, std::uint64_t pc) const {
   if (const InstructionInfo* found = find(bits); found != nullptr) {
     op.id = id(*found);
     fill_operands(parts_[op.id], op.bits, op);
-    op.run = found->meaning ? run_meaning : found->is(is_vector) && found->execute == nullptr ? run_vector : found->execute;
+    op.run = found->meaning                                      ? run_meaning
+             : found->is(is_vector) && found->execute == nullptr ? run_vector
+                                                                 : found->execute;
   }
   return op;
 }
@@ -127,8 +130,9 @@ const InstructionInfo* InstructionSet::named(std::string_view name) const {
 std::shared_ptr<const InstructionSet> InstructionSet::standard() {
   static const std::shared_ptr<const InstructionSet> set = [] {
     Declarations table;
-    for (const auto declare : {declare_base, declare_multiply, declare_atomic, declare_float, declare_compressed, declare_bits,
-                               declare_system, declare_vector_set, declare_vector_memory, declare_vector_integer})
+    for (const auto declare :
+         {declare_base, declare_multiply, declare_atomic, declare_float, declare_compressed, declare_bits,
+          declare_system, declare_vector_set, declare_vector_memory, declare_vector_integer})
       declare(table);
     return std::make_shared<const InstructionSet>(std::move(table.entries));
   }();

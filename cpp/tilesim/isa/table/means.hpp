@@ -8,7 +8,7 @@
 #include "tilesim/isa/table/instruction_set.hpp"
 
 /// A meaning: statements on `h` (the hart) and `o` (the instruction).
-#define MEANS(...) +[]([[maybe_unused]] Hart & h, [[maybe_unused]] const Op& o) { __VA_ARGS__; }
+#define MEANS(...) +[]([[maybe_unused]] Hart& h, [[maybe_unused]] const Op& o) { __VA_ARGS__; }
 
 namespace tilesim::isa {
 

@@ -13,19 +13,18 @@ namespace {
 
 OperandWord reg(std::string_view word, Sort sort, std::uint8_t slots, std::uint8_t at, std::uint8_t width = 5,
                 std::uint8_t bias = 0) {
-  return {word, sort, slots, {{at, 0, width}}, false, 0, 31, bias, -1};
+  return {word, sort, slots, {{at, 0, width}}, false, bias, bias + (1 << width) - 1, bias, -1, -1};
 }
 
 OperandWord number(std::string_view word, std::vector<Piece> pieces, std::int64_t lowest, std::int64_t highest,
                    Sort sort = Sort::number) {
-  return {word, sort, slot_imm, std::move(pieces), lowest < 0, lowest, highest, 0, -1};
+  return {word, sort, slot_imm, std::move(pieces), lowest < 0, lowest, highest, 0, -1, -1};
 }
 
 void add_registers(std::vector<OperandWord>& words) {
   const std::pair<char, Sort> files[] = {{'r', Sort::x}, {'f', Sort::f}, {'v', Sort::v}};
-  static const char* const names[][6] = {{"rd", "rs1", "rs2", "rs3", "rd=rs1", "rd'"},
-                                         {"fd", "fs1", "fs2", "fs3", "", "fd'"},
-                                         {"vd", "vs1", "vs2", "vs3", "", ""}};
+  static const char* const names[][4] = {
+      {"rd", "rs1", "rs2", "rs3"}, {"fd", "fs1", "fs2", "fs3"}, {"vd", "vs1", "vs2", "vs3"}};
   for (int i = 0; i < 3; ++i) {
     const Sort sort = files[i].second;
     words.push_back(reg(names[i][0], sort, slot_rd, 7));
@@ -33,15 +32,33 @@ void add_registers(std::vector<OperandWord>& words) {
     words.push_back(reg(names[i][2], sort, slot_rs2, 20));
     words.push_back(sort == Sort::v ? reg(names[i][3], sort, slot_rd, 7) : reg(names[i][3], sort, slot_rs3, 27));
   }
-  for (const auto& [word, sort, slots, at, width, bias] :
-       {std::tuple{"rd=rs1", Sort::x, slot_rd | slot_rs1, 7, 5, 0}, {"rd'", Sort::x, +slot_rd, 2, 3, 8},
-        {"rd'=rs1", Sort::x, slot_rd | slot_rs1, 7, 3, 8}, {"rs1'", Sort::x, +slot_rs1, 7, 3, 8},
-        {"rs2'", Sort::x, +slot_rs2, 2, 3, 8}, {"rs1c", Sort::x, +slot_rs1, 7, 5, 0}, {"rs2c", Sort::x, +slot_rs2, 2, 5, 0},
-        {"fd'", Sort::f, +slot_rd, 2, 3, 8}, {"fs2'", Sort::f, +slot_rs2, 2, 3, 8}, {"fs2c", Sort::f, +slot_rs2, 2, 5, 0}})
-    words.push_back(reg(word, sort, static_cast<std::uint8_t>(slots), static_cast<std::uint8_t>(at),
-                        static_cast<std::uint8_t>(width), static_cast<std::uint8_t>(bias)));
-  words.push_back({"sp", Sort::fixed, slot_rs1, {}, false, 2, 2, 0, -1});
-  words.push_back({"sp=sp", Sort::fixed, slot_rd | slot_rs1, {}, false, 2, 2, 0, -1});
+  struct Compressed {
+    const char* word;
+    Sort sort;
+    int slots;
+    std::uint8_t at, width, bias;
+    std::int64_t refused;
+  };
+  static const Compressed compressed[] = {{"rd=rs1", Sort::x, slot_rd | slot_rs1, 7, 5, 0, -1},
+                                          {"rd!0=rs1", Sort::x, slot_rd | slot_rs1, 7, 5, 0, 0},
+                                          {"rd!0", Sort::x, slot_rd, 7, 5, 0, 0},
+                                          {"rd!2", Sort::x, slot_rd, 7, 5, 0, 2},
+                                          {"rd'", Sort::x, slot_rd, 2, 3, 8, -1},
+                                          {"rd'=rs1", Sort::x, slot_rd | slot_rs1, 7, 3, 8, -1},
+                                          {"rs1'", Sort::x, slot_rs1, 7, 3, 8, -1},
+                                          {"rs2'", Sort::x, slot_rs2, 2, 3, 8, -1},
+                                          {"rs1c!0", Sort::x, slot_rs1, 7, 5, 0, 0},
+                                          {"rs2c", Sort::x, slot_rs2, 2, 5, 0, -1},
+                                          {"rs2c!0", Sort::x, slot_rs2, 2, 5, 0, 0},
+                                          {"fd'", Sort::f, slot_rd, 2, 3, 8, -1},
+                                          {"fs2'", Sort::f, slot_rs2, 2, 3, 8, -1},
+                                          {"fs2c", Sort::f, slot_rs2, 2, 5, 0, -1}};
+  for (const Compressed& c : compressed) {
+    words.push_back(reg(c.word, c.sort, static_cast<std::uint8_t>(c.slots), c.at, c.width, c.bias));
+    words.back().refused = c.refused;
+  }
+  words.push_back({"sp", Sort::fixed, slot_rs1, {}, false, 2, 2, 0, -1, -1});
+  words.push_back({"sp=sp", Sort::fixed, slot_rd | slot_rs1, {}, false, 2, 2, 0, -1, -1});
 }
 
 void add_numbers(std::vector<OperandWord>& words) {
@@ -54,22 +71,25 @@ void add_numbers(std::vector<OperandWord>& words) {
   words.push_back(number("shamt6", {{20, 0, 6}}, 0, 63));
   words.push_back(number("zimm5", {{15, 0, 5}}, 0, 31));
   words.push_back(number("simm5", {{15, 0, 5}}, -16, 15));
-  words.push_back({"csr", Sort::csr, slot_imm, {{20, 0, 12}}, false, 0, 4095, 0, -1});
-  words.push_back({"rm", Sort::rounding, slot_rm, {{12, 0, 3}}, false, 0, 7, 0, 7});
-  words.push_back({"rm0", Sort::rounding, slot_rm, {{12, 0, 3}}, false, 0, 7, 0, 0});
-  words.push_back({"pred", Sort::fence, 0, {{24, 0, 4}}, false, 0, 15, 0, 15});
-  words.push_back({"succ", Sort::fence, 0, {{20, 0, 4}}, false, 0, 15, 0, 15});
-  words.push_back({"vm", Sort::masked, slot_rm, {{25, 0, 1}}, false, 0, 1, 0, 1});
-  words.push_back({"vtype11", Sort::vtype, slot_imm, {{20, 0, 11}}, false, 0, 2047, 0, -1});
-  words.push_back({"vtype10", Sort::vtype, slot_imm, {{20, 0, 10}}, false, 0, 1023, 0, -1});
+  words.push_back({"csr", Sort::csr, slot_imm, {{20, 0, 12}}, false, 0, 4095, 0, -1, -1});
+  words.push_back({"rm", Sort::rounding, slot_rm, {{12, 0, 3}}, false, 0, 7, 0, 7, -1});
+  words.push_back({"rm0", Sort::rounding, slot_rm, {{12, 0, 3}}, false, 0, 7, 0, 0, -1});
+  words.push_back({"pred", Sort::fence, 0, {{24, 0, 4}}, false, 0, 15, 0, 15, -1});
+  words.push_back({"succ", Sort::fence, 0, {{20, 0, 4}}, false, 0, 15, 0, 15, -1});
+  words.push_back({"vm", Sort::masked, slot_rm, {{25, 0, 1}}, false, 0, 1, 0, 1, -1});
+  words.push_back({"vtype11", Sort::vtype, slot_imm, {{20, 0, 11}}, false, 0, 2047, 0, -1, -1});
+  words.push_back({"vtype10", Sort::vtype, slot_imm, {{20, 0, 10}}, false, 0, 1023, 0, -1, -1});
   words.push_back(number("funct6", {{26, 0, 6}}, 0, 63));
 }
 
 void add_compressed(std::vector<OperandWord>& words) {
   words.push_back(number("c.i6", {{2, 0, 5}, {12, 5, 1}}, -32, 31));
-  words.push_back(number("c.shamt6", {{2, 0, 5}, {12, 5, 1}}, 1, 63));
+  words.push_back({"c.hint", Sort::number, slot_imm, {{2, 0, 5}, {12, 5, 1}}, true, -32, 31, 0, 0, -1});
+  words.push_back(number("c.shamt6", {{2, 0, 5}, {12, 5, 1}}, 0, 63));
   words.push_back(number("c.lui", {{2, 0, 5}, {12, 5, 1}}, -32, 31, Sort::upper));
+  words.back().refused = 0;
   words.push_back(number("c.i10sp", {{6, 4, 1}, {2, 5, 1}, {5, 6, 1}, {3, 7, 2}, {12, 9, 1}}, -512, 496));
+  words.back().refused = 0;
   words.push_back(number("c.u10", {{6, 2, 1}, {5, 3, 1}, {11, 4, 2}, {7, 6, 4}}, 4, 1020));
   words.push_back(number("c.u7", {{6, 2, 1}, {10, 3, 3}, {5, 6, 1}}, 0, 124));
   words.push_back(number("c.u8", {{10, 3, 3}, {5, 6, 2}}, 0, 248));
@@ -78,7 +98,8 @@ void add_compressed(std::vector<OperandWord>& words) {
   words.push_back(number("c.s8sp", {{9, 2, 4}, {7, 6, 2}}, 0, 252));
   words.push_back(number("c.s9sp", {{10, 3, 3}, {7, 6, 3}}, 0, 504));
   words.push_back(number("c.b9", {{3, 1, 2}, {10, 3, 2}, {2, 5, 1}, {5, 6, 2}, {12, 8, 1}}, -256, 254, Sort::offset));
-  words.push_back(number("c.j12", {{3, 1, 3}, {11, 4, 1}, {2, 5, 1}, {7, 6, 1}, {6, 7, 1}, {9, 8, 2}, {8, 10, 1}, {12, 11, 1}},
+  words.push_back(number("c.j12",
+                         {{3, 1, 3}, {11, 4, 1}, {2, 5, 1}, {7, 6, 1}, {6, 7, 1}, {9, 8, 2}, {8, 10, 1}, {12, 11, 1}},
                          -2048, 2046, Sort::offset));
 }
 
@@ -98,12 +119,12 @@ const std::map<std::string_view, OperandWord>& all_words() {
 constexpr std::array<const char*, 32> x_names{"zero", "ra", "sp", "gp", "tp",  "t0",  "t1", "t2", "s0", "s1", "a0",
                                               "a1",   "a2", "a3", "a4", "a5",  "a6",  "a7", "s2", "s3", "s4", "s5",
                                               "s6",   "s7", "s8", "s9", "s10", "s11", "t3", "t4", "t5", "t6"};
-constexpr std::array<const char*, 32> f_names{"ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6",  "ft7",  "fs0", "fs1", "fa0",
-                                              "fa1", "fa2", "fa3", "fa4", "fa5", "fa6", "fa7",  "fs2",  "fs3", "fs4", "fs5",
-                                              "fs6", "fs7", "fs8", "fs9", "fs10", "fs11", "ft8", "ft9", "ft10", "ft11"};
-constexpr std::array<const char*, 32> v_names{"v0",  "v1",  "v2",  "v3",  "v4",  "v5",  "v6",  "v7",  "v8",  "v9",  "v10",
-                                              "v11", "v12", "v13", "v14", "v15", "v16", "v17", "v18", "v19", "v20", "v21",
-                                              "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"};
+constexpr std::array<const char*, 32> f_names{
+    "ft0", "ft1", "ft2", "ft3", "ft4", "ft5", "ft6", "ft7", "fs0", "fs1", "fa0",  "fa1",  "fa2", "fa3", "fa4",  "fa5",
+    "fa6", "fa7", "fs2", "fs3", "fs4", "fs5", "fs6", "fs7", "fs8", "fs9", "fs10", "fs11", "ft8", "ft9", "ft10", "ft11"};
+constexpr std::array<const char*, 32> v_names{
+    "v0",  "v1",  "v2",  "v3",  "v4",  "v5",  "v6",  "v7",  "v8",  "v9",  "v10", "v11", "v12", "v13", "v14", "v15",
+    "v16", "v17", "v18", "v19", "v20", "v21", "v22", "v23", "v24", "v25", "v26", "v27", "v28", "v29", "v30", "v31"};
 
 const std::array<const char*, 32>& names_of(Sort sort) {
   return sort == Sort::x ? x_names : sort == Sort::f ? f_names : v_names;
@@ -160,13 +181,25 @@ std::uint32_t operand_mask(const OperandWord& word) {
   return bits;
 }
 
+bool operands_fit(std::span<const OperandPart> parts, std::uint32_t bits) {
+  for (const OperandPart& part : parts) {
+    if (part.word == nullptr || part.word->pieces.empty()) continue;
+    const std::int64_t value = operand_value(*part.word, bits);
+    if (value < part.word->lowest || value > part.word->highest ||
+        (part.word->refused >= 0 && value == part.word->refused))
+      return false;
+  }
+  return true;
+}
+
 void fill_operands(std::span<const OperandPart> parts, std::uint32_t bits, Op& op) {
   op.rd = no_register;
   for (const OperandPart& part : parts) {
     if (part.word == nullptr) continue;
     const OperandWord& word = *part.word;
     std::int64_t value = operand_value(word, bits);
-    if (word.sort == Sort::upper) value = static_cast<std::int64_t>(static_cast<std::int32_t>(static_cast<std::uint32_t>(value) << 12));
+    if (word.sort == Sort::upper)
+      value = static_cast<std::int64_t>(static_cast<std::int32_t>(static_cast<std::uint32_t>(value) << 12));
     const auto narrow = static_cast<std::uint8_t>(value);
     if ((word.slots & slot_rd) != 0) op.rd = word.sort == Sort::x && narrow == 0 ? no_register : narrow;
     if ((word.slots & slot_rs1) != 0) op.rs1 = narrow;

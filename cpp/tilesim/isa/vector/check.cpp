@@ -23,10 +23,16 @@ Taken taken(const Hart& h, const Op& o, Group group, unsigned reg, unsigned fiel
   const int sew = h.v.type.sew, lmul = h.v.type.lmul;
   Taken t{reg, 1, 0, false};
   switch (group.kind) {
-    case Group::none: return {};
-    case Group::mask: return t;
-    case Group::whole: t.count = 1U << group.scale, t.width = 3; break;
-    case Group::element: t.width = sew + group.scale; break;
+    case Group::none:
+      return {};
+    case Group::mask:
+      return t;
+    case Group::whole:
+      t.count = 1U << group.scale, t.width = 3;
+      break;
+    case Group::element:
+      t.width = sew + group.scale;
+      break;
     case Group::group:
     case Group::fixed: {
       t.width = group.kind == Group::group ? sew + group.scale : group.scale;

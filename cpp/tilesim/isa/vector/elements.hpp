@@ -132,8 +132,8 @@ void same_width_family(Declarations& d, const std::string& name, u32 funct6, uns
     vector_line(d, name + ".vx", "vd, vs2, rs1, vm", vector_code(funct6, opivx), timing, same_width<VX, F, Types>(),
                 rule(one_group, one_group), description);
   if ((forms & form_vi) != 0)
-    vector_line(d, name + ".vi", (std::string("vd, vs2, ") + constant + ", vm").c_str(), vector_code(funct6, opivi), timing,
-                same_width<VI, F, Types>(), rule(one_group, one_group), description);
+    vector_line(d, name + ".vi", (std::string("vd, vs2, ") + constant + ", vm").c_str(), vector_code(funct6, opivi),
+                timing, same_width<VI, F, Types>(), rule(one_group, one_group), description);
 }
 
 }  // namespace tilesim::isa

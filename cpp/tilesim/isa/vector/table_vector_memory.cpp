@@ -48,10 +48,11 @@ constexpr u32 width_code(unsigned bits) { return bits == 8 ? 0 : bits == 16 ? 5 
 template <class T, bool stores>
 void declare_width(Declarations& d) {
   constexpr unsigned bits = 8 * sizeof(T);
-  const Encoding code = with3(stores ? op_store_fp : op_load_fp, width_code(bits)) | field(31, 26, 0) | field(24, 20, 0);
+  const Encoding code =
+      with3(stores ? op_store_fp : op_load_fp, width_code(bits)) | field(31, 26, 0) | field(24, 20, 0);
   const Execute run = &unit_stride<T, stores>;
-  vector_line(d, (stores ? "vse" : "vle") + std::to_string(bits) + ".v", stores ? "vs3, (rs1), vm" : "vd, (rs1), vm", code,
-              stores ? "vstore" : "vload", {run, run, run, run}, rule(fixed_group(bits), no_group),
+  vector_line(d, (stores ? "vse" : "vle") + std::to_string(bits) + ".v", stores ? "vs3, (rs1), vm" : "vd, (rs1), vm",
+              code, stores ? "vstore" : "vload", {run, run, run, run}, rule(fixed_group(bits), no_group),
               stores ? "Elements to memory, one after the other." : "Elements from memory, one after the other.");
 }
 
