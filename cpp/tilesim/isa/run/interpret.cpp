@@ -31,6 +31,14 @@ class FloatEnvironment {
 
 constexpr std::uint64_t poll_after = 1 << 16;  ///< units of work
 
+/// What polls call back must find the usual floating-point environment.
+void poll(Hart& hart, std::uint64_t work) {
+  hart.flags();
+  std::fesetround(FE_TONEAREST);
+  worked(static_cast<std::int64_t>(work));
+  hart.set_rounding(static_cast<unsigned>(hart.frm));
+}
+
 Stop stopped_by(const Trap& trap, const Op* op, Address pc) {
   Stop stop;
   stop.kind = Stop::trapped;
@@ -79,7 +87,7 @@ Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
           if (last == instret) return {Stop::limit, 0, {}, pc, 0};
           count = last - instret;
         }
-        if ((work += block->work) >= poll_after) worked(static_cast<std::int64_t>(std::exchange(work, 0)));
+        if ((work += block->work) >= poll_after) poll(*this, std::exchange(work, 0));
         op = block->ops.data(), end = op + count;
         pc = count == block->ops.size() ? block->end : end->pc;
         instret += count;

@@ -53,6 +53,13 @@ void Memory::add(Address begin, Address end, std::uint8_t access, std::string na
   if ((access & executable) != 0) ++version_;
 }
 
+void Memory::grow(Address begin, Address end) {
+  Region* region = owner(begin);
+  require(region != nullptr && end % page_bytes == 0 && end > region->end, "a region grows by whole pages");
+  region->pages.resize((end - region->begin) >> page_bits);
+  region->end = end;
+}
+
 std::size_t Memory::cut(Address at) {
   const auto found = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.end > at; });
   const auto index = static_cast<std::size_t>(found - regions_.begin());

@@ -39,6 +39,7 @@ class Memory {
   void add(Address begin, Address end, std::uint8_t access, std::string name);
   void remove(Address begin, Address end);                        ///< what lies between, regions are cut
   void protect(Address begin, Address end, std::uint8_t access);  ///< regions are cut
+  void grow(Address begin, Address end);                          ///< the region that holds `begin`, to a later end
   const Region* find(Address address) const;                      ///< null: none
   const std::vector<Region>& regions() const { return regions_; }
   /// The lowest free range of `bytes` at or above `from`, below `below`; 0: none.
