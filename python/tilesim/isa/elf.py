@@ -19,7 +19,9 @@ _LARGEST = 1 << 32  # bytes of a program in memory
 class Elf:
     """What a program is made of: segments for the core, symbols and source lines for people."""
 
-    def __init__(self, name: str, image: dict[str, Any], symbols: list[tuple[int, int, str]], source: Any = None) -> None:
+    def __init__(
+        self, name: str, image: dict[str, Any], symbols: list[tuple[int, int, str]], source: Any = None
+    ) -> None:
         """Made by `read_elf`.
 
         Args:

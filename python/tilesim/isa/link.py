@@ -157,7 +157,9 @@ def link(elf: Any, name: str) -> Elf:
     symbols = [
         (linker.place(symbol), symbol["st_size"], symbol.name)
         for symbol in (linker.table.iter_symbols() if linker.table is not None else ())
-        if symbol.name and isinstance(symbol["st_shndx"], int) and symbol["st_shndx"] in linker.sections
+        if symbol.name
+        and isinstance(symbol["st_shndx"], int)
+        and symbol["st_shndx"] in linker.sections
         and not symbol.name.startswith(("$", ".L"))
     ]
     where = {symbol: address for address, _, symbol in symbols}

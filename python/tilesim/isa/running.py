@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -104,7 +103,9 @@ def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
         "cause": told.get("cause", "instruction limit"),
         "detail": told.get("detail", ""),
         "pc": pc,
-        "address": told["value"] if "address" in told.get("cause", "") or "misaligned" in told.get("cause", "") else None,
+        "address": told["value"]
+        if "address" in told.get("cause", "") or "misaligned" in told.get("cause", "")
+        else None,
         "instruction": told.get("text", ""),
         "symbol": elf.symbol(pc),
         "line": elf.line(pc),
