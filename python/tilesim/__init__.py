@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from . import executors, mapping, memory, models, network, views, workloads
+from . import executors, isa, mapping, memory, models, network, views, workloads
 from ._core import __version__
 from .analytic.estimate import Estimate, Roofline, estimate, roofline
 from .analytic.lower_bound import lower_bound
@@ -92,6 +92,7 @@ __all__ = [
     "from_transformers",
     "fusion_rules",
     "gradient",
+    "isa",
     "lower_bound",
     "machines",
     "mapping",

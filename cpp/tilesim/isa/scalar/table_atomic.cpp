@@ -22,7 +22,8 @@ template <class T>
 void load_reserved(Hart& h, const Op& o) {
   const u64 address = h.x[o.rs1];
   aligned<T>(address, Cause::load_misaligned);
-  h.x[o.rd] = as_register(h.memory->load<T>(address));
+  h.reserved = as_register(h.memory->load<T>(address));
+  h.x[o.rd] = h.reserved;
   h.reservation = address;
 }
 
@@ -30,7 +31,8 @@ template <class T>
 void store_conditional(Hart& h, const Op& o) {
   const u64 address = h.x[o.rs1];
   aligned<T>(address, Cause::store_misaligned);
-  const bool held = h.reservation == address;
+  // the hart's own stores to it end the reservation where they change the value
+  const bool held = h.reservation == address && h.memory->load<T>(address) == static_cast<T>(h.reserved);
   if (held) h.memory->store<T>(address, static_cast<T>(h.x[o.rs2]));
   h.reservation = ~Address{0};
   h.x[o.rd] = held ? 0 : 1;

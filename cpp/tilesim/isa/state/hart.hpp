@@ -79,6 +79,7 @@ struct Hart {
   Round frm = Round::nearest_even;
   Round host = Round::nearest_even;   ///< what the processor is set to while it runs
   Address reservation = ~Address{0};  ///< of lr
+  std::uint64_t reserved = 0;         ///< what it read there
   Memory* memory = nullptr;           ///< while it runs
   Environment* environment = nullptr;
   const InstructionSet& set() const { return *set_; }

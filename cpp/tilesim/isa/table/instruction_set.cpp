@@ -140,6 +140,12 @@ std::shared_ptr<const InstructionSet> InstructionSet::standard() {
   return set;
 }
 
+const char* unit_name(Unit unit) {
+  static const char* const names[] = {"scalar",  "load",       "store",  "arithmetic",
+                                      "special", "cross-lane", "matrix", "control"};
+  return names[static_cast<std::size_t>(unit)];
+}
+
 void run_illegal(Hart&, const Op& op) { illegal(op, "no such instruction"); }
 
 void run_meaning(Hart& hart, const Op& op) { (*hart.set().info(op.id).meaning)(hart, op); }

@@ -141,17 +141,22 @@ const OperandWord& operand_word(std::string_view word) {
 
 std::vector<OperandPart> operand_parts(const std::string& operands) {
   std::vector<OperandPart> parts;
+  bool comma = false;
   for (std::size_t i = 0; i < operands.size();) {
     const char c = operands[i];
     if (c == ' ' || c == ',') {
+      comma = comma || c == ',';
       ++i;
-    } else if (c == '(' || c == ')') {
-      parts.push_back({nullptr, c}), ++i;
+      continue;
+    }
+    if (c == '(' || c == ')') {
+      parts.push_back({nullptr, c, comma}), ++i;
     } else {
       const std::size_t end = std::min(operands.find_first_of(" ,()", i), operands.size());
-      parts.push_back({&operand_word(std::string_view(operands).substr(i, end - i)), 0});
+      parts.push_back({&operand_word(std::string_view(operands).substr(i, end - i)), 0, comma});
       i = end;
     }
+    comma = false;
   }
   return parts;
 }

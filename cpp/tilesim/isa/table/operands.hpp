@@ -39,6 +39,7 @@ const OperandWord& operand_word(std::string_view word);
 struct OperandPart {
   const OperandWord* word = nullptr;  ///< null: a literal
   char literal = 0;
+  bool comma = false;  ///< before it
 };
 std::vector<OperandPart> operand_parts(const std::string& operands);
 
