@@ -26,17 +26,17 @@ void side_by_side(Hart& h, const Op& o) {
   each_access<T, stores>(h, o, fields, [=](u64 i) { return base + i * fields * sizeof(T); });
 }
 
-/// A fault behind the first element shortens vl instead.
+/// A fault behind the first element shortens vl instead; of the segment that faults nothing is loaded.
 template <class T>
 void to_first_fault(Hart& h, const Op& o) {
-  try {
-    side_by_side<T, false>(h, o);
-  } catch (const Trap&) {
-    const u64 reached = h.v.vstart;
-    if (reached == 0) throw;
-    h.v.vl = reached;
-    set_vstart(h.v, 0);
+  const u64 base = h.x[o.rs1], bytes = fields_of(o) * sizeof(T), vl = h.v.vl;
+  if (base % sizeof(T) == 0 && !h.memory->can(base, vl * bytes, readable)) {
+    u64 reached = h.v.vstart;
+    while (reached < vl && ((o.rm == 0 && !h.v.bit(0, reached)) || h.memory->can(base + reached * bytes, bytes, readable)))
+      ++reached;
+    if (reached != 0) h.v.vl = reached;
   }
+  side_by_side<T, false>(h, o);
 }
 
 /// Bytes that hold vl bits.
