@@ -476,14 +476,21 @@ def vector_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def make(
-    rows: list[dict[str, Any]], seed: int, vlen: int, cases: int, records: int = 2, half: bool = False
+    rows: list[dict[str, Any]],
+    seed: int,
+    vlen: int,
+    cases: int,
+    records: int = 2,
+    half: bool = False,
+    every: bool = False,
 ) -> Program:
-    """A program of `cases` drawn instructions of `rows`, each carried out with `records` states."""
+    """A program of `cases` drawn instructions of `rows` (all in turn if `every`), each carried out with `records` states."""
     draw, program = Generator(rows, seed, vlen, half), Program(vlen)
     accesses, others = [r for r in rows if _is_access(r)], [r for r in rows if not _is_access(r)]
     while len(program.cases) < cases:
         from_memory = accesses and (not others or draw.rng.random() < 0.25)
-        case = draw.case(draw.rng.choice(accesses if from_memory else others), records)
+        drawn = draw.rng.choice(accesses if from_memory else others)
+        case = draw.case(rows[len(program.cases) % len(rows)] if every else drawn, records)
         if case is not None:
             program.cases.append(case)
     data = bytes(draw.pool.data)
