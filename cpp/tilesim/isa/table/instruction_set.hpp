@@ -54,9 +54,8 @@ void declare_float(Declarations& table);
 void declare_compressed(Declarations& table);
 void declare_bits(Declarations& table);
 void declare_system(Declarations& table);
-void declare_vector_set(Declarations& table);
-void declare_vector_memory(Declarations& table);
-void declare_vector_integer(Declarations& table);
+/// All the tables of vector/.
+void declare_vector(Declarations& table);
 
 /// Carries out an instruction that no table knows: traps.
 void run_illegal(Hart& hart, const Op& op);

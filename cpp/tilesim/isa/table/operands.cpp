@@ -58,6 +58,7 @@ void add_registers(std::vector<OperandWord>& words) {
     words.back().refused = c.refused;
   }
   words.push_back({"sp", Sort::fixed, slot_rs1, {}, false, 2, 2, 0, -1, -1});
+  words.push_back({"v0", Sort::fixed, 0, {}, false, 0, 0, 0, -1, -1});
   words.push_back({"sp=sp", Sort::fixed, slot_rd | slot_rs1, {}, false, 2, 2, 0, -1, -1});
 }
 

@@ -63,19 +63,27 @@ void check_overlaps(const Op& o, const InstructionInfo& info, const Taken& d, co
   const bool masked = o.rm == 0;
   for (const Taken& s : {a, b}) {
     if (!s) continue;
-    if (d && d.overlaps(s) && (info.is(overlap_never) || (!may_overlap(d, s) && !info.is(scalar_destination))))
+    if (d && !info.is(is_store) && d.overlaps(s) && (info.is(overlap_never) || (!may_overlap(d, s) && !info.is(scalar_destination))))
       illegal(o, "the destination overlaps a source");
     if (masked && s.width != 0 && s.overlaps(mask)) illegal(o, "v0 is read as a mask and as elements");
   }
+  // what is read with two widths, vd too where it is a source
+  if (d && (info.is(reads_vd) || info.is(is_store)))
+    for (const Taken& s : {a, b})
+      if (s && s.width != d.width && s.overlaps(d)) illegal(o, "a register is read with two element widths");
+  if (masked && d && (d.width != 0 || info.is(overlap_never)) && d.overlaps(mask)) {
+    if (info.is(is_store)) illegal(o, "v0 is read as a mask and as elements");
+    if (!info.is(scalar_destination)) illegal(o, "a masked instruction writes over its mask");
+  }
   if (a && b && a.width != b.width && a.overlaps(b)) illegal(o, "a register is read with two element widths");
-  if (masked && d && d.first == 0 && d.width != 0 && !info.is(scalar_destination) && !info.is(is_store))
-    illegal(o, "a masked instruction writes over its mask");
 }
 
 void resolve(Hart& h, const Op& o) {
   const InstructionInfo& info = h.set().info(o.id);
-  if (h.v.key == 0) illegal(o, "vtype is not set (vill)");
-  const Execute found = info.by_width[h.v.type.sew - 3U];
+  if (h.v.vtype >> 63 != 0) {
+    if (!info.is(ignores_vtype)) illegal(o, "vtype is not set (vill)");
+  }
+  const Execute found = info.by_width[info.is(ignores_vtype) ? 0 : h.v.type.sew - 3U];
   if (found == nullptr) illegal(o, "elements of this width are reserved");
   const GroupRule& rule = info.groups;
   const Taken d = taken(h, o, rule.vd, o.rd, rule.fields), a = taken(h, o, rule.vs2, o.rs2, 1),
