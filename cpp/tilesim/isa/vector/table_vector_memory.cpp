@@ -32,12 +32,15 @@ template <class T, bool stores>
 void unit_stride(Hart& h, const Op& o) {
   const u64 base = h.x[o.rs1], bytes = h.v.vl * sizeof(T);
   if (h.v.vl > h.v.vstart) aligned(base, sizeof(T), stores);
-  if (o.rm != 0 && h.v.vstart == 0 && h.memory->can(base, bytes, stores ? writable : readable)) {
-    if constexpr (stores)
-      h.memory->write(base, h.v.at<u8>(o.rd), bytes);
-    else
-      h.memory->read(base, h.v.at<u8>(o.rd), bytes);
-    return;
+  if (o.rm != 0 && h.v.vstart == 0) {
+    try {
+      if constexpr (stores)
+        h.memory->write(base, h.v.at<u8>(o.rd), bytes);
+      else
+        h.memory->read(base, h.v.at<u8>(o.rd), bytes);
+      return;
+    } catch (const Trap&) {  // found again below, with its element
+    }
   }
   by_element<T, stores>(h, o, base);
 }
