@@ -110,6 +110,7 @@ void declare_program(py::module_& module) {
            py::arg("image"), py::arg("vlen"), py::arg("root") = "", py::arg("seed") = 0,
            py::arg("pass_through") = false, py::arg("input") = py::bytes())
       .def("start", [](Program& p, const std::vector<std::string>& arguments) { p.process().start(arguments); })
+      .def("make_bare", [](Program& p, Address tohost) { p.process().make_bare(tohost); })
       .def("run", &Program::run, py::arg("limit"))
       .def("call", &Program::call, py::arg("function"), py::arg("limit"))
       .def("allocate", [](Program& p, std::uint64_t bytes) { return p.process().allocate(bytes); })

@@ -34,6 +34,7 @@ def run(
     max_instructions: Annotated[int | None, typer.Option(min=0, help="Ends the run after so many.")] = None,
     root: Annotated[str | None, typer.Option(help="Directory whose files the program may open.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of random bytes.")] = 0,
+    bare: Annotated[bool, typer.Option("--bare", help="No Linux: machine mode, ended by a store to tohost.")] = False,
     json_: Annotated[
         str | None, typer.Option("--json", help="Write counts and trap; - for standard output.", rich_help_panel=OUTPUT)
     ] = None,
@@ -52,6 +53,7 @@ def run(
         root=root,
         seed=seed,
         pass_through=True,
+        bare=bare,
     )
     if json_ is not None:
         write(result.to_dict(), json_)

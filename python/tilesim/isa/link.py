@@ -175,4 +175,4 @@ def link(elf: Any, name: str) -> Elf:
         "thread_data": b"",
         "thread_bytes": 0,
     }
-    return Elf(name, image, symbols)
+    return Elf(name, image, lambda: symbols)

@@ -146,6 +146,7 @@ def run(
     input: bytes = b"",
     pass_through: bool = False,
     agnostic: str = "undisturbed",
+    bare: bool = False,
 ) -> IsaResult:
     """Runs a static RV64GCV Linux program; it is deterministic.
 
@@ -161,6 +162,8 @@ def run(
         input: standard input.
         pass_through: standard streams are those of this process instead of bytes of the result.
         agnostic: "undisturbed" (tails and masked-off elements stay) or "ones" (a test mode).
+        bare: no Linux: the program begins in machine mode, traps go through mtvec, a store of status * 2 + 1 to the
+            symbol `tohost` ends it.
 
     Returns:
         Exit status, trap, counts, output.
@@ -172,6 +175,8 @@ def run(
     program, image = _program(elf, target, root, seed, pass_through, input, agnostic)
     name = "program" if isinstance(elf, bytes) else os.path.basename(os.fspath(elf))
     program.start([name, *args])
+    if bare:
+        program.make_bare(image.address("tohost", 0))
     told = program.run(_limit(max_instructions))
     return _result(program, told, image, target)
 

@@ -47,6 +47,8 @@ def writable(row: dict[str, Any], bits: int, text: str) -> bool:
             return False
     if name == "fence" and (not bits >> 20 & 15 or not bits >> 24 & 15):
         return False
+    if text.startswith("v") and text.endswith("v0.t") and not bits >> 7 & 31:  # over its own mask: reserved
+        return False
     if name in ("vsetvli", "vsetivli"):
         return ", e" in text
     return True
