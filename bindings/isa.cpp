@@ -8,9 +8,11 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "cancel.hpp"
+#include "tilesim/isa/pipeline/protocol.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 #include "tilesim/isa/text/assemble.hpp"
 #include "tilesim/isa/text/disassemble.hpp"
@@ -144,6 +146,54 @@ py::dict described(const InstructionInfo& info) {
   return row;
 }
 
+/// State names and cycles, by unit.
+py::dict unit_times(const std::vector<UnitTimes>& units) {
+  py::dict all;
+  for (const UnitTimes& unit : units) {
+    py::dict row;
+    for (std::size_t i = 0; i < states; ++i)
+      row[state_name(static_cast<State>(i))] = static_cast<double>(unit.in[i]) / static_cast<double>(cycle);
+    all[unit.name.c_str()] = row;
+  }
+  return all;
+}
+
+py::list run_loops(const std::string& core, const std::vector<std::tuple<std::string, unsigned, int, bool>>& cases,
+                   bool every_trip) {
+  const CoreTiming timing = read_core(Json::parse(core, "core"));
+  struct Outcome {
+    double cycles = 0;
+    std::string problem;
+  };
+  std::vector<Outcome> outcomes;
+  bindings::cancellable([&] {
+    for (const auto& [text, sew, lmul, one] : cases) {
+      try {
+        outcomes.push_back({run_loop(InstructionSet::standard(), timing, {text, sew, lmul, one}, every_trip).cycles, {}});
+      } catch (const UserError& error) {
+        outcomes.push_back({0, error.what()});
+      }
+    }
+  });
+  py::list told;
+  for (const Outcome& one : outcomes)
+    told.append(one.problem.empty() ? py::object(py::float_(one.cycles)) : py::object(py::str(one.problem)));
+  return told;
+}
+
+/// Times a list of instructions that nothing carries out, `times` over.
+py::dict time_stream(const std::string& core, const std::string& text, unsigned sew, int lmul, std::uint64_t avl,
+                     unsigned times) {
+  const CoreTiming timing = read_core(Json::parse(core, "core"));
+  Pipeline pipeline(InstructionSet::standard(), timing);
+  bindings::cancellable([&] { time_list(pipeline, text, {{}, sew, lmul, false}, avl, times); });
+  py::dict told;
+  told["cycles"] = pipeline.drain();
+  told["instructions"] = pipeline.instructions();
+  told["units"] = unit_times(pipeline.units());
+  return told;
+}
+
 }  // namespace
 
 void init_isa(py::module_& module) {
@@ -163,6 +213,20 @@ void init_isa(py::module_& module) {
         return std::make_pair(py::bytes(made.bytes), made.labels);
       },
       py::arg("text"), py::arg("address") = 0, "Machine code of assembly text, and its labels.");
+  module.def("isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
+             "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.");
+  module.def("isa_time", time_stream, py::arg("core"), py::arg("text"), py::arg("sew") = 32, py::arg("lmul") = 0,
+             py::arg("avl") = ~std::uint64_t{0}, py::arg("times") = 1,
+             "Cycles of a list of instructions, none of which is carried out, and where its units' time went.");
+  module.def(
+      "isa_timing_classes",
+      [] {
+        py::dict found;
+        for (const InstructionInfo& info : InstructionSet::standard()->all())
+          if (info.is(is_vector) && !info.is(sets_vl)) found[info.name.c_str()] = class_name(class_of(info));
+        return found;
+      },
+      "The timing class of each vector instruction.");
   module.def(
       "isa_disassemble",
       [](std::uint32_t bits, std::uint64_t address) { return disassemble(*InstructionSet::standard(), bits, address); },
