@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import _thread
 import random
 import struct
 import threading
 import time
 from collections.abc import Callable
 
-import _thread
 import pytest
 
 import tilesim as ts
@@ -81,7 +81,7 @@ def test_damaged_files_end_in_words(seed: int) -> None:
 @pytest.mark.parametrize(
     ("text", "cause", "instruction", "address"),
     [
-        (".word 0xffffffff", "illegal instruction", "0xffffffff", None),
+        (".word 0xffffffff", "illegal instruction", ".word 0xffffffff", None),
         (".half 0", "illegal instruction", "", None),
         ("ld a0, 8(zero)", "load from a bad address", "ld a0, 8(zero)", 8),
         ("li t0, 0x7000000\nsd a0, 0(t0)", "store to a bad address", "sd a0, 0(t0)", 0x7000000),

@@ -111,7 +111,7 @@ def _source_lines(source: Any) -> tuple[list[int], list[str | None]]:
     """Addresses, ascending, and the line from each on; None: from there on no line is known."""
     found: list[tuple[int, str | None]] = []
     try:
-        dwarf = source() if source is not None else None
+        dwarf: Any = source() if source is not None else None
         for unit in dwarf.iter_CUs() if dwarf is not None else ():
             program = dwarf.line_program_for_CU(unit)
             if program is None:
@@ -183,7 +183,8 @@ def _read(data: bytes, name: str) -> Elf:
     if elf["e_type"] == "ET_REL":
         from .link import link
 
-        return link(elf, name)
+        linked, symbols = link(elf, name)
+        return Elf(name, linked, lambda: symbols)
     if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
         raise _refuse("this ELF file is no program", name, str(elf["e_type"]), "ET_EXEC, ET_REL")
     headers = list(elf.iter_segments())

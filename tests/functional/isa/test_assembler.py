@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import riscv_tools
 
 import tilesim as ts
 import tilesim.isa as isa
+from support import riscv_tools
 from tilesim import _core
 
 CODE = 0x1000  # where the code lies in a file of `assemble`

@@ -25,7 +25,7 @@ SORTS = (
     "rv64uzbs-p",
 )
 
-#: As the public tests' environment does: a handler in machine mode, a drop to user mode, `ecall` with the outcome in gp.
+#: As the public tests' environment does: a handler in machine mode, user mode, an `ecall` with the outcome in gp.
 PROGRAM = """
 _start: la t0, handler
  csrw mtvec, t0

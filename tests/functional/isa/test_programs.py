@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support import riscv_tools
 
 import tilesim as ts
 import tilesim.isa as isa
+from support import riscv_tools
 
 LIBRARY = r"""
 #include <ctype.h>
@@ -35,7 +35,9 @@ static unsigned walk(struct node *n, unsigned h) {
   for (char *c = n->name; *c; ++c) h = h * 31 + (unsigned char)*c;
   return walk(n->right, h);
 }
-static int by_value(const void *a, const void *b) { double x = *(double *)a, y = *(double *)b; return (x > y) - (x < y); }
+static int by_value(const void *a, const void *b) {
+  double x = *(double *)a, y = *(double *)b; return (x > y) - (x < y);
+}
 
 int main(int argc, char **argv) {
   printf("%d arguments:", argc - 1);
@@ -59,7 +61,8 @@ int main(int argc, char **argv) {
   char text[200] = "the quick brown fox", *word = strtok(text, " ");
   for (; word; word = strtok(NULL, " ")) { word[0] = (char)toupper(word[0]); printf("%s/%zu ", word, strlen(word)); }
   int64_t a = -1234567890123456789, b = 987654321;
-  printf("\n%lld %lld %llu %d\n", (long long)(a / b), (long long)(a % b), (unsigned long long)a / 12345u, (int)(a >> 33));
+  printf("\n%lld %lld %llu %d\n", (long long)(a / b), (long long)(a % b), (unsigned long long)a / 12345u,
+         (int)(a >> 33));
   char *line = NULL; size_t room = 0; long got;
   while ((got = getline(&line, &room, stdin)) > 0) printf("%ld:%s", got, line);
   void *big = malloc(50 << 20);
@@ -155,7 +158,8 @@ int32_t factorial(int32_t n) { return n < 2 ? 1 : n * factorial(n - 1); }
 def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kernels")
     (folder / "k.c").write_text(KERNELS)
-    riscv_tools.clang(folder, "-O1", "-fno-vectorize", "-fno-sanitize=all", "-c", "k.c", "-o", "k.o")
+    plain = ("-ffp-contract=off", "-fno-vectorize", "-fno-sanitize=all")
+    riscv_tools.clang(folder, "-O1", *plain, "-c", "k.c", "-o", "k.o")
     return folder / "k.o"
 
 
