@@ -10,8 +10,21 @@ namespace tilesim::isa {
 
 inline constexpr unsigned float_block = 64;
 
-/// `d` holds the old elements of vd, then the results; `a` those of vs2, `b` those of vs1, or the scalar n times.
+/// `d` holds the old elements of vd, then the results; `a` those of vs2, `b` those of vs1, or the scalar n times. `d` may
+/// lie in the same registers as `a` and `b`, where the order of the elements keeps what is still to be read.
 using FloatKernel = void (*)(Hart& h, Round mode, void* d, const void* a, const void* b, unsigned n);
+
+/// `body(k)` for k below n, in any order; whole blocks by a loop of their own.
+template <class Body>
+[[gnu::always_inline]] inline void for_block(unsigned n, Body body) {
+  if (n == float_block) {
+#pragma GCC ivdep
+    for (unsigned k = 0; k < float_block; ++k) body(k);
+    return;
+  }
+#pragma GCC ivdep
+  for (unsigned k = 0; k < n; ++k) body(k);
+}
 
 enum class Second : u8 { vector, scalar, none };
 
@@ -43,13 +56,11 @@ void float_blocks(Hart& h, const Op& o, FloatKernel kernel, Second second, B x =
   alignas(64) D results[float_block];
   alignas(64) A firsts[float_block];
   alignas(64) B seconds[float_block];
-  if (second == Second::scalar) std::fill_n(seconds, float_block, x);
+  if (second == Second::scalar) std::fill_n(seconds, std::min<u64>(float_block, h.v.vl), x);
   for (u64 i = 0; i < h.v.vl; i += float_block) {
     const auto n = static_cast<unsigned>(std::min<u64>(float_block, h.v.vl - i));
     if (o.rm != 0) {
-      std::memcpy(results, d + i, n * sizeof(D));
-      kernel(h, mode, results, a + i, second == Second::vector ? b + i : seconds, n);
-      std::memcpy(d + i, results, n * sizeof(D));
+      kernel(h, mode, d + i, a + i, second == Second::vector ? b + i : seconds, n);
       continue;
     }
     u8 places[float_block];

@@ -1,5 +1,5 @@
 // Float sums, products, quotients and roots, of one width and widening.
-#include "tilesim/isa/vector/float_elements.hpp"
+#include "tilesim/isa/vector/fused_kernels.hpp"
 
 namespace tilesim::isa {
 
@@ -42,8 +42,7 @@ void binary(Hart& h, Round mode, void* to, const void* first, const void* second
              *b = static_cast<const Bits*>(swapped ? first : second);
   if constexpr (F::host)
     if (mode == h.host) [[likely]] {
-#pragma GCC ivdep
-      for (unsigned k = 0; k < n; ++k) d[k] = canonical<F>(Operation::host(value_of<F>(a[k]), value_of<F>(b[k])));
+      for_block(n, [=](unsigned k) { d[k] = canonical<F>(Operation::host(value_of<F>(a[k]), value_of<F>(b[k]))); });
       return;
     }
   for (unsigned k = 0; k < n; ++k) d[k] = static_cast<Bits>(Operation::exact(F::format, a[k], b[k], mode, h.fflags));
@@ -100,8 +99,7 @@ void square_root(Hart& h, Round mode, void* to, const void* from, const void*, u
   const auto* a = static_cast<const Bits*>(from);
   if constexpr (F::host)
     if (mode == h.host) [[likely]] {
-#pragma GCC ivdep
-      for (unsigned k = 0; k < n; ++k) d[k] = canonical<F>(std::sqrt(value_of<F>(a[k])));
+      root_block(d, a, n);
       return;
     }
   for (unsigned k = 0; k < n; ++k) d[k] = static_cast<Bits>(soft::square_root(F::format, a[k], mode, h.fflags));

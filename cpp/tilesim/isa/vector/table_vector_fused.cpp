@@ -23,7 +23,10 @@ void fused(Hart& h, Round mode, typename F::Bits* d, const typename F::Bits* a, 
       if (fused_block(results, a, b, c, product, sum, n)) [[unlikely]]
         for (unsigned k = 0; k < n; ++k)
           if (results[k] == F::format.canonical()) exactly(k, h.fflags);
-      std::memcpy(d, results, n * sizeof(Bits));
+      if (n == float_block)
+        std::memcpy(d, results, sizeof(results));
+      else
+        std::memcpy(d, results, n * sizeof(Bits));
       return;
     }
   for (unsigned k = 0; k < n; ++k) results[k] = exactly(k, h.fflags);
