@@ -35,6 +35,7 @@ constexpr std::array<Entry, timing_classes> entries{{
     {T::divide, T::integer, "divide"},
     {T::divide_scalar, T::divide, "divide-scalar"},
     {T::floating, T::vector, "float"},
+    {T::float_extreme, T::floating, "float-extreme"},
     {T::float_fused, T::floating, "float-fused"},
     {T::float_sign, T::logic, "float-sign"},
     {T::float_classify, T::float_sign, "float-classify"},
@@ -118,7 +119,7 @@ constexpr Stem stems[] = {
     {"vfwcvt", T::float_widening_convert}, {"vfncvt", T::float_narrowing}, {"vfcvt", T::float_convert},
     {"vfwadd.w", T::float_widening_first}, {"vfwsub.w", T::float_widening_first}, {"vfwadd", T::float_widening},
     {"vfwsub", T::float_widening}, {"vfwmul", T::float_widening}, {"vfw", T::float_widening_fused},
-    {"vfm", T::floating}, {"vfnm", T::float_fused}, {"vf", T::floating},
+    {"vfmin", T::float_extreme}, {"vfmax", T::float_extreme}, {"vfm", T::floating}, {"vfnm", T::float_fused}, {"vf", T::floating},
     // integers
     {"vms", T::integer_compare}, {"vmadc", T::integer_compare}, {"vadc", T::carry}, {"vsbc", T::carry},
     {"vand", T::logic}, {"vor", T::logic}, {"vxor", T::logic}, {"vsll", T::shift}, {"vsrl", T::shift},

@@ -31,6 +31,7 @@ enum class TimingClass : std::uint8_t {
   divide,
   divide_scalar,
   floating,
+  float_extreme,
   float_fused,
   float_sign,
   float_classify,

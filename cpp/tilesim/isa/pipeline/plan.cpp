@@ -49,7 +49,9 @@ class Planner {
     bits_ = std::max({d.bits > 1 ? d.bits : 0, wide > 1 ? wide : 0, std::int64_t{1}});
     hold();
     const bool stores = info_.is(is_store);
-    add(Field::rd, d, stores || info_.is(reads_vd) || class_.merges, !stores);
+    // what vslideup leaves of vd is not written, rather than read
+    const bool keeps = info_.is(reads_vd) && fixed_.timing_class != TimingClass::slide_up;
+    add(Field::rd, d, stores || keeps || class_.merges, !stores);
     add(Field::rs2, a, true, false), add(Field::rs1, b, true, false);
     if (masked_) add(Field::mask, {1, elements_}, true, false);
     if (plan_.at_end || d.elements == 0) plan_.result = plan_.held + class_.latency;
