@@ -98,7 +98,7 @@ struct Stem {
 constexpr Stem stems[] = {
     // moves before the stems that they begin with
     {"vmv.x.s", T::to_scalar}, {"vfmv.f.s", T::to_scalar}, {"vmv.s.x", T::from_scalar}, {"vfmv.s.f", T::from_scalar},
-    {"vmv.v", T::move}, {"vfmv.v", T::move}, {"vmerge", T::move}, {"vfmerge", T::move}, {"vmv", T::register_move},
+    {"vmv.v", T::move}, {"vfmv.v", T::move}, {"vmerge", T::carry}, {"vfmerge", T::carry}, {"vmv", T::register_move},
     // masks
     {"vcpop", T::mask_to_scalar}, {"vfirst", T::mask_to_scalar}, {"vmsbf", T::mask_scan}, {"vmsof", T::mask_scan},
     {"vmsif", T::mask_scan}, {"viota", T::iota}, {"vid", T::iota}, {"vmand", T::mask_logic}, {"vmnand", T::mask_logic},

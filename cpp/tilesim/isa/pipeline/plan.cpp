@@ -45,7 +45,9 @@ class Planner {
            b = extent_of(rule.vs1, v_, elements_, 1);
     // a reduction counts elements as wide as its sum
     const std::int64_t wide = rule.vd.kind == Group::element ? std::max(d.bits, a.bits) : a.bits;
-    beats_ = std::max({beats(d), beats({wide, a.elements}), beats(b), std::int64_t{1}});
+    // indices of a width of their own do not set the pace
+    const bool indices = rule.vs1.kind == Group::fixed && !fixed_.loads && !fixed_.stores;
+    beats_ = std::max({beats(d), beats({wide, a.elements}), indices ? 0 : beats(b), std::int64_t{1}});
     bits_ = std::max({d.bits > 1 ? d.bits : 0, wide > 1 ? wide : 0, std::int64_t{1}});
     hold();
     const bool stores = info_.is(is_store);

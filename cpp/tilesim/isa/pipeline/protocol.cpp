@@ -19,12 +19,13 @@ bool begins(const std::string& text, std::initializer_list<const char*> with) {
 /// How far apart the registers of one copy and the next are.
 unsigned step_of(const LoopCase& of) {
   const unsigned group = of.lmul > 0 ? 1U << of.lmul : 1;
-  if (begins(of.instruction, {"vw", "vn", "vfw", "vfn"})) return std::min(2 * group, 8U);
+  const bool reduces = begins(of.instruction, {"vwred", "vfwred"});
+  if (!reduces && begins(of.instruction, {"vw", "vn", "vfw", "vfn"})) return std::min(2 * group, 8U);
   if (begins(of.instruction, {"vcpop", "vfirst"}) || of.instruction.find(".mm ") != std::string::npos) return 2;
   return group;
 }
 
-/// "v8" of copy k is v(8 + k·step mod 8); "t0" and "ft0" go on alike, over the seven (eight) there are; v0 stays.
+/// "v8" of copy k is v(8 + k·step mod 8); "t0" and "ft0" go on alike, to t6 and a1, ft7; v0 stays.
 std::string rotated_operand(const std::string& word, unsigned offset) {
   const auto number = [&](std::size_t from) {
     return from < word.size() && std::all_of(word.begin() + static_cast<std::ptrdiff_t>(from), word.end(),
@@ -33,7 +34,7 @@ std::string rotated_operand(const std::string& word, unsigned offset) {
                : -1;
   };
   if (word.size() <= 3 && word[0] == 'v' && number(1) >= 8) return "v" + std::to_string(number(1) + static_cast<int>(offset));
-  if (word == "t0") return "t" + std::to_string(offset % 7);
+  if (word == "t0") return offset == 7 ? "a1" : "t" + std::to_string(offset);
   if (word == "ft0") return "ft" + std::to_string(offset);
   return word;
 }
