@@ -170,7 +170,8 @@ py::list run_loops(const std::string& core, const std::vector<std::tuple<std::st
   bindings::cancellable([&] {
     for (const auto& [text, sew, lmul, one] : cases) {
       try {
-        outcomes.push_back({run_loop(InstructionSet::standard(), timing, {text, sew, lmul, one}, every_trip).cycles, {}});
+        outcomes.push_back(
+            {run_loop(InstructionSet::standard(), timing, {text, sew, lmul, one}, every_trip).cycles, {}});
       } catch (const UserError& error) {
         outcomes.push_back({0, error.what()});
       }
@@ -214,8 +215,9 @@ void init_isa(py::module_& module) {
         return std::make_pair(py::bytes(made.bytes), made.labels);
       },
       py::arg("text"), py::arg("address") = 0, "Machine code of assembly text, and its labels.");
-  module.def("isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
-             "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.");
+  module.def(
+      "isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
+      "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.");
   module.def("isa_time", time_stream, py::arg("core"), py::arg("text"), py::arg("sew") = 32, py::arg("lmul") = 0,
              py::arg("avl") = ~std::uint64_t{0}, py::arg("times") = 1,
              "Cycles of a list of instructions, none of which is carried out, and where its units' time went.");

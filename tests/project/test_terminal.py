@@ -67,6 +67,7 @@ LINES = (
     "validate conv",
     "validate vector",
     "validate sparse",
+    "validate rvv",
     "validate network --cases network.csv",
 )
 QUICK = 3  # examples of a command that tests run, at most

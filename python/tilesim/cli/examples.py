@@ -69,6 +69,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "validate conv": ("tilesim validate conv",),
     "validate vector": ("tilesim validate vector",),
     "validate sparse": ("tilesim validate sparse",),
+    "validate rvv": ("tilesim validate rvv", "tilesim validate rvv --cases rvv_cycles.csv --json report.json"),
     "validate network": ("tilesim validate network",),
 }
 

@@ -97,38 +97,111 @@ struct Stem {
 
 constexpr Stem stems[] = {
     // moves before the stems that they begin with
-    {"vmv.x.s", T::to_scalar}, {"vfmv.f.s", T::to_scalar}, {"vmv.s.x", T::from_scalar}, {"vfmv.s.f", T::from_scalar},
-    {"vmv.v", T::move}, {"vfmv.v", T::move}, {"vmerge", T::carry}, {"vfmerge", T::carry}, {"vmv", T::register_move},
+    {"vmv.x.s", T::to_scalar},
+    {"vfmv.f.s", T::to_scalar},
+    {"vmv.s.x", T::from_scalar},
+    {"vfmv.s.f", T::from_scalar},
+    {"vmv.v", T::move},
+    {"vfmv.v", T::move},
+    {"vmerge", T::carry},
+    {"vfmerge", T::carry},
+    {"vmv", T::register_move},
     // masks
-    {"vcpop", T::mask_to_scalar}, {"vfirst", T::mask_to_scalar}, {"vmsbf", T::mask_scan}, {"vmsof", T::mask_scan},
-    {"vmsif", T::mask_scan}, {"viota", T::iota}, {"vid", T::iota}, {"vmand", T::mask_logic}, {"vmnand", T::mask_logic},
-    {"vmor", T::mask_logic}, {"vmnor", T::mask_logic}, {"vmxor", T::mask_logic}, {"vmxnor", T::mask_logic},
+    {"vcpop", T::mask_to_scalar},
+    {"vfirst", T::mask_to_scalar},
+    {"vmsbf", T::mask_scan},
+    {"vmsof", T::mask_scan},
+    {"vmsif", T::mask_scan},
+    {"viota", T::iota},
+    {"vid", T::iota},
+    {"vmand", T::mask_logic},
+    {"vmnand", T::mask_logic},
+    {"vmor", T::mask_logic},
+    {"vmnor", T::mask_logic},
+    {"vmxor", T::mask_logic},
+    {"vmxnor", T::mask_logic},
     // reductions
-    {"vfwredo", T::float_sum_ordered_widening}, {"vfredo", T::float_sum_ordered}, {"vfwredu", T::float_sum_widening},
-    {"vfredu", T::float_sum}, {"vfredm", T::float_reduction}, {"vwred", T::reduction_widening},
-    {"vredand", T::reduction_logic}, {"vredor", T::reduction_logic}, {"vredxor", T::reduction_logic},
+    {"vfwredo", T::float_sum_ordered_widening},
+    {"vfredo", T::float_sum_ordered},
+    {"vfwredu", T::float_sum_widening},
+    {"vfredu", T::float_sum},
+    {"vfredm", T::float_reduction},
+    {"vwred", T::reduction_widening},
+    {"vredand", T::reduction_logic},
+    {"vredor", T::reduction_logic},
+    {"vredxor", T::reduction_logic},
     {"vred", T::reduction},
     // permutations
-    {"vslideup", T::slide_up}, {"vslidedown", T::slide_down}, {"vslide1up", T::slide_up_one},
-    {"vslide1down", T::slide_down_one}, {"vfslide1up", T::slide_up_one}, {"vfslide1down", T::slide_down_one},
-    {"vrgather.vx", T::gather_one}, {"vrgather.vi", T::gather_one}, {"vrgather", T::gather}, {"vcompress", T::compress},
+    {"vslideup", T::slide_up},
+    {"vslidedown", T::slide_down},
+    {"vslide1up", T::slide_up_one},
+    {"vslide1down", T::slide_down_one},
+    {"vfslide1up", T::slide_up_one},
+    {"vfslide1down", T::slide_down_one},
+    {"vrgather.vx", T::gather_one},
+    {"vrgather.vi", T::gather_one},
+    {"vrgather", T::gather},
+    {"vcompress", T::compress},
     // floats
-    {"vmf", T::float_compare}, {"vfclass", T::float_classify}, {"vfsgnj", T::float_sign},
-    {"vfrsqrt7", T::float_estimate}, {"vfrec7", T::float_estimate}, {"vfsqrt", T::float_root},
-    {"vfdiv.vv", T::float_divide}, {"vfdiv", T::float_divide_scalar}, {"vfrdiv", T::float_divide_scalar},
-    {"vfwcvt", T::float_widening_convert}, {"vfncvt", T::float_narrowing}, {"vfcvt", T::float_convert},
-    {"vfwadd.w", T::float_widening_first}, {"vfwsub.w", T::float_widening_first}, {"vfwadd", T::float_widening},
-    {"vfwsub", T::float_widening}, {"vfwmul", T::float_widening}, {"vfw", T::float_widening_fused},
-    {"vfmin", T::float_extreme}, {"vfmax", T::float_extreme}, {"vfm", T::floating}, {"vfnm", T::float_fused}, {"vf", T::floating},
+    {"vmf", T::float_compare},
+    {"vfclass", T::float_classify},
+    {"vfsgnj", T::float_sign},
+    {"vfrsqrt7", T::float_estimate},
+    {"vfrec7", T::float_estimate},
+    {"vfsqrt", T::float_root},
+    {"vfdiv.vv", T::float_divide},
+    {"vfdiv", T::float_divide_scalar},
+    {"vfrdiv", T::float_divide_scalar},
+    {"vfwcvt", T::float_widening_convert},
+    {"vfncvt", T::float_narrowing},
+    {"vfcvt", T::float_convert},
+    {"vfwadd.w", T::float_widening_first},
+    {"vfwsub.w", T::float_widening_first},
+    {"vfwadd", T::float_widening},
+    {"vfwsub", T::float_widening},
+    {"vfwmul", T::float_widening},
+    {"vfw", T::float_widening_fused},
+    {"vfmin", T::float_extreme},
+    {"vfmax", T::float_extreme},
+    {"vfm", T::floating},
+    {"vfnm", T::float_fused},
+    {"vf", T::floating},
     // integers
-    {"vms", T::integer_compare}, {"vmadc", T::integer_compare}, {"vadc", T::carry}, {"vsbc", T::carry},
-    {"vand", T::logic}, {"vor", T::logic}, {"vxor", T::logic}, {"vsll", T::shift}, {"vsrl", T::shift},
-    {"vsra", T::shift}, {"vssrl", T::fixed_shift}, {"vssra", T::fixed_shift}, {"vsmul", T::fixed_multiply},
-    {"vsadd", T::fixed}, {"vssub", T::fixed}, {"vaadd", T::fixed}, {"vasub", T::fixed}, {"vsext", T::extend},
-    {"vzext", T::extend}, {"vwmul", T::widening_multiply}, {"vwmac", T::widening_multiply_add}, {"vw", T::widening},
-    {"vnmsub", T::multiply_add}, {"vnmsac", T::multiply_add}, {"vmacc", T::multiply_add}, {"vmadd", T::multiply_add},
-    {"vn", T::narrowing}, {"vadd", T::integer}, {"vsub", T::integer}, {"vrsub", T::integer}, {"vmin", T::integer},
-    {"vmax", T::integer}, {"vmul", T::multiply}, {"vdiv", T::divide}, {"vrem", T::divide},
+    {"vms", T::integer_compare},
+    {"vmadc", T::integer_compare},
+    {"vadc", T::carry},
+    {"vsbc", T::carry},
+    {"vand", T::logic},
+    {"vor", T::logic},
+    {"vxor", T::logic},
+    {"vsll", T::shift},
+    {"vsrl", T::shift},
+    {"vsra", T::shift},
+    {"vssrl", T::fixed_shift},
+    {"vssra", T::fixed_shift},
+    {"vsmul", T::fixed_multiply},
+    {"vsadd", T::fixed},
+    {"vssub", T::fixed},
+    {"vaadd", T::fixed},
+    {"vasub", T::fixed},
+    {"vsext", T::extend},
+    {"vzext", T::extend},
+    {"vwmul", T::widening_multiply},
+    {"vwmac", T::widening_multiply_add},
+    {"vw", T::widening},
+    {"vnmsub", T::multiply_add},
+    {"vnmsac", T::multiply_add},
+    {"vmacc", T::multiply_add},
+    {"vmadd", T::multiply_add},
+    {"vn", T::narrowing},
+    {"vadd", T::integer},
+    {"vsub", T::integer},
+    {"vrsub", T::integer},
+    {"vmin", T::integer},
+    {"vmax", T::integer},
+    {"vmul", T::multiply},
+    {"vdiv", T::divide},
+    {"vrem", T::divide},
 };
 
 T memory_class(const InstructionInfo& info, bool stores) {
@@ -168,10 +241,14 @@ TimingClass class_of(const InstructionInfo& info) {
     }
   }
   switch (info.unit) {
-    case Unit::special: return T::special;
-    case Unit::cross_lane: return T::permutation;
-    case Unit::matrix: return T::matrix;
-    default: return T::vector;
+    case Unit::special:
+      return T::special;
+    case Unit::cross_lane:
+      return T::permutation;
+    case Unit::matrix:
+      return T::matrix;
+    default:
+      return T::vector;
   }
 }
 

@@ -7,7 +7,8 @@ namespace tilesim::isa {
 namespace {
 
 constexpr std::size_t cached_plans = 1024;
-constexpr std::array<const char*, states> names{"busy", "starved", "operands", "registers", "order", "queue", "port", "branch"};
+constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers",
+                                                "order", "queue",   "port",     "branch"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
 constexpr std::size_t at(PipeKind k) { return static_cast<std::size_t>(k); }
@@ -15,10 +16,14 @@ constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
 
 unsigned register_of(const Footprint& f, const Op& op) {
   switch (f.field) {
-    case Field::rd: return op.rd;
-    case Field::rs1: return op.rs1;
-    case Field::rs2: return op.rs2;
-    case Field::mask: return 0;
+    case Field::rd:
+      return op.rd;
+    case Field::rs1:
+      return op.rs1;
+    case Field::rs2:
+      return op.rs2;
+    case Field::mask:
+      return 0;
   }
   return 0;
 }
@@ -66,7 +71,8 @@ void Pipeline::issue(const Op& op, const VectorState& v) {
   ++instructions_;
   const StaticTiming& fixed = static_[op.id];
   Ticks needed = 0;
-  for (unsigned i = 0; i < fixed.sources; ++i) needed = std::max(needed, ready_[fixed.bases[i] + source_of(op, fixed.slots[i])]);
+  for (unsigned i = 0; i < fixed.sources; ++i)
+    needed = std::max(needed, ready_[fixed.bases[i] + source_of(op, fixed.slots[i])]);
   const bool writes = fixed.destination != 255 && op.rd < 33;
   if (writes) needed = std::max(needed, ready_[fixed.destination + op.rd]);
   if (needed > now_) wait(needed, State::operands);
@@ -84,11 +90,13 @@ void Pipeline::issue(const Op& op, const VectorState& v) {
     vset_ready_ = now_ + core_.scalar.vset;
     return;
   }
-  control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0, after_ = op.pc + op.length;
+  control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0,
+  after_ = op.pc + op.length;
 }
 
 const Plan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v) {
-  const std::uint64_t key = (std::uint64_t{op.id} << 48) ^ (std::uint64_t{op.rm == 0} << 47) ^ (v.key & 0x3FFF) * (std::uint64_t{1} << 32) ^ (v.vl + 1);
+  const std::uint64_t key = (std::uint64_t{op.id} << 48) ^ (std::uint64_t{op.rm == 0} << 47) ^
+                            (v.key & 0x3FFF) * (std::uint64_t{1} << 32) ^ (v.vl + 1);
   Plan& plan = plans_[(key ^ key >> 32 ^ key >> 45) % cached_plans];
   if (plan.key != key) [[unlikely]] {
     plan = make_plan(core_, set_->info(op.id), fixed, op, v);
@@ -109,7 +117,8 @@ Pipeline::Bounds Pipeline::bounds(const Plan& plan, const Op& op) const {
       const Ticks value = std::max(r.first - offset, r.last - last);
       if (f.reads) found.operands = std::max(found.operands, value);
       if (!f.writes) continue;
-      if (core_.write_order == WriteOrder::waits) found.registers = std::max(found.registers, value);
+      if (core_.write_order == WriteOrder::waits)
+        found.registers = std::max(found.registers, value);
       else
         found.registers = std::max({found.registers, value - f.written});
       found.registers = std::max({found.registers, r.read_first - f.written - offset, r.read_last - f.written - last});
@@ -189,7 +198,8 @@ std::vector<UnitTimes> Pipeline::units() const {
   add("front", front, State::operands);
   for (std::size_t kind = 0; kind < pipe_kinds; ++kind)
     for (std::size_t i = 0; i < pipes_[kind].size(); ++i)
-      add(std::string(pipe_name(static_cast<PipeKind>(kind))) + (pipes_[kind].size() > 1 ? std::to_string(i) : ""), pipes_[kind][i].in, State::starved);
+      add(std::string(pipe_name(static_cast<PipeKind>(kind))) + (pipes_[kind].size() > 1 ? std::to_string(i) : ""),
+          pipes_[kind][i].in, State::starved);
   return all;
 }
 
@@ -199,7 +209,8 @@ void Pipeline::state(std::vector<Ticks>& to) const {
   to.insert(to.end(), {used_, dispatched_, accesses_, control_, conditional_, backward_});
   for (const Ticks t : ready_) from_now(t);
   from_now(vset_ready_);
-  for (const Register& r : registers_) from_now(r.first), from_now(r.last), from_now(r.read_first), from_now(r.read_last);
+  for (const Register& r : registers_)
+    from_now(r.first), from_now(r.last), from_now(r.read_first), from_now(r.read_last);
   for (const auto& kind : pipes_)
     for (const Pipe& pipe : kind) from_now(pipe.free);
   for (const Queue& q : queues_) {

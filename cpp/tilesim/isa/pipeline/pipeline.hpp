@@ -62,9 +62,7 @@ class Pipeline final : public Observer {
     Ticks free = 0;
     std::array<Ticks, states> in{};
   };
-  struct Bounds {
-    Ticks operands = 0, registers = 0;
-  };
+  struct Bounds { Ticks operands = 0, registers = 0; };
 
   void follow(const Op& op);  ///< what the branch before turned out to be
   void wait(Ticks until, State why);

@@ -11,26 +11,32 @@ std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 Ticks log2_of(std::int64_t n) { return n <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(n - 1)); }
 
 /// Bits of an operand's element, and how many elements it has; `whole` counts registers instead.
-struct Extent {
-  std::int64_t bits = 0, elements = 0;
-};
+struct Extent { std::int64_t bits = 0, elements = 0; };
 
 Extent extent_of(const Group& group, const VectorState& v, std::int64_t elements, unsigned fields) {
   const std::int64_t sew = std::int64_t{1} << v.type.sew;
   switch (group.kind) {
-    case Group::none: return {};
-    case Group::group: return {group.scale >= 0 ? sew << group.scale : std::max<std::int64_t>(1, sew >> -group.scale), elements * fields};
-    case Group::fixed: return {std::int64_t{1} << group.scale, elements * fields};
-    case Group::mask: return {1, elements};
-    case Group::element: return {group.scale >= 0 ? sew << group.scale : sew, 1};
-    case Group::whole: return {8, (std::int64_t{v.vlen} / 8) << group.scale};
+    case Group::none:
+      return {};
+    case Group::group:
+      return {group.scale >= 0 ? sew << group.scale : std::max<std::int64_t>(1, sew >> -group.scale),
+              elements * fields};
+    case Group::fixed:
+      return {std::int64_t{1} << group.scale, elements * fields};
+    case Group::mask:
+      return {1, elements};
+    case Group::element:
+      return {group.scale >= 0 ? sew << group.scale : sew, 1};
+    case Group::whole:
+      return {8, (std::int64_t{v.vlen} / 8) << group.scale};
   }
   return {};
 }
 
 class Planner {
  public:
-  Planner(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op, const VectorState& v)
+  Planner(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
+          const VectorState& v)
       : core_(core), info_(info), class_(core.of(fixed.timing_class)), fixed_(fixed), masked_(op.rm == 0), v_(v) {
     const bool by_vl = core.by_vl && class_.by_vl;
     elements_ = static_cast<std::int64_t>(by_vl ? v.vl : v.vlmax);
@@ -72,8 +78,8 @@ class Planner {
     Ticks beat = class_.cost[sew] + class_.bits * (std::int64_t{1} << v_.type.sew);
     if (memory) beat = std::max(beat, core_.port_beat);
     const Ticks tree = class_.tree * log2_of(std::min(per_beat, tree_elements()));
-    const Ticks extra = class_.start + class_.element * elements_ * info_.groups.fields + class_.square * registers * registers +
-                        tree + class_.fold * log2_of(beats_);
+    const Ticks extra = class_.start + class_.element * elements_ * info_.groups.fields +
+                        class_.square * registers * registers + tree + class_.fold * log2_of(beats_);
     plan_.held = std::max({class_.minimum, beat * beats_ + extra, cycle / 4});
     plan_.at_end = class_.at_end || !core_.chaining;
     const bool plain = class_.element == 0 && class_.square == 0 && !class_.at_end;
@@ -141,12 +147,18 @@ void scalar_registers(const InstructionSet& set, std::uint16_t id, bool vector, 
 
 PipeKind pipe_of(Unit unit) {
   switch (unit) {
-    case Unit::load: return PipeKind::load;
-    case Unit::store: return PipeKind::store;
-    case Unit::special: return PipeKind::special;
-    case Unit::cross_lane: return PipeKind::cross_lane;
-    case Unit::matrix: return PipeKind::matrix;
-    default: return PipeKind::arithmetic;
+    case Unit::load:
+      return PipeKind::load;
+    case Unit::store:
+      return PipeKind::store;
+    case Unit::special:
+      return PipeKind::special;
+    case Unit::cross_lane:
+      return PipeKind::cross_lane;
+    case Unit::matrix:
+      return PipeKind::matrix;
+    default:
+      return PipeKind::arithmetic;
   }
 }
 
@@ -158,11 +170,11 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
     StaticTiming one;
     const bool vector = info.is(is_vector) && !info.is(sets_vl);
     scalar_registers(set, set.id(info), vector, one);
-    one.kind = vector                ? StaticTiming::vector
-               : info.is(sets_vl)    ? StaticTiming::vset
-               : info.is(is_branch)  ? StaticTiming::branch
-               : info.is(is_jump)    ? StaticTiming::jump
-                                     : StaticTiming::scalar;
+    one.kind = vector               ? StaticTiming::vector
+               : info.is(sets_vl)   ? StaticTiming::vset
+               : info.is(is_branch) ? StaticTiming::branch
+               : info.is(is_jump)   ? StaticTiming::jump
+                                    : StaticTiming::scalar;
     one.loads = info.is(is_load), one.stores = info.is(is_store);
     if (vector) {
       one.timing_class = class_of(info);

@@ -39,10 +39,10 @@ struct StaticTiming {
   TimingClass timing_class = TimingClass::vector;
   PipeKind pipe = PipeKind::arithmetic;
   bool loads = false, stores = false;
-  std::uint8_t sources = 0;              ///< number of scalar registers read
-  std::array<std::uint8_t, 3> slots{};   ///< which fields of the Op (1, 2, 3: rs1, rs2, rs3)
-  std::array<std::uint8_t, 3> bases{};   ///< 0: x, 33: f
-  std::uint8_t destination = 255;        ///< base of rd; 255: none
+  std::uint8_t sources = 0;             ///< number of scalar registers read
+  std::array<std::uint8_t, 3> slots{};  ///< which fields of the Op (1, 2, 3: rs1, rs2, rs3)
+  std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f
+  std::uint8_t destination = 255;       ///< base of rd; 255: none
   Ticks latency = cycle;
 };
 

@@ -28,12 +28,14 @@ unsigned step_of(const LoopCase& of) {
 /// "v8" of copy k is v(8 + k·step mod 8); "t0" and "ft0" go on alike, to t6 and a1, ft7; v0 stays.
 std::string rotated_operand(const std::string& word, unsigned offset) {
   const auto number = [&](std::size_t from) {
-    return from < word.size() && std::all_of(word.begin() + static_cast<std::ptrdiff_t>(from), word.end(),
-                                             [](unsigned char c) { return std::isdigit(c) != 0; })
+    return from < word.size() && std::all_of(
+                                     word.begin() + static_cast<std::ptrdiff_t>(from), word.end(),
+                                     [](unsigned char c) { return std::isdigit(c) != 0; })
                ? std::stoi(word.substr(from))
                : -1;
   };
-  if (word.size() <= 3 && word[0] == 'v' && number(1) >= 8) return "v" + std::to_string(number(1) + static_cast<int>(offset));
+  if (word.size() <= 3 && word[0] == 'v' && number(1) >= 8)
+    return "v" + std::to_string(number(1) + static_cast<int>(offset));
   if (word == "t0") return offset == 7 ? "a1" : "t" + std::to_string(offset);
   if (word == "ft0") return "ft" + std::to_string(offset);
   return word;
@@ -57,8 +59,11 @@ void set_type(VectorState& v, const LoopCase& of, std::uint64_t avl) {
   const std::uint64_t vtype = (static_cast<std::uint64_t>(of.lmul) & 7) | (sew - 3) << 3 | 0xC0;
   set_vtype(v, vtype, avl);
   if (1U << sew != of.sew || v.vtype >> 63 != 0)
-    throw UserError({"no such vtype on this core", {}, "SEW " + std::to_string(of.sew) + ", LMUL 2^" + std::to_string(of.lmul),
-                     "SEW 8 to 64, at most 64 × LMUL", {}});
+    throw UserError({"no such vtype on this core",
+                     {},
+                     "SEW " + std::to_string(of.sew) + ", LMUL 2^" + std::to_string(of.lmul),
+                     "SEW 8 to 64, at most 64 × LMUL",
+                     {}});
 }
 
 /// States after each trip, until one comes again.

@@ -6,10 +6,12 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr std::array<const char*, pipe_kinds> kind_names{"arithmetic", "load", "store", "special", "cross_lane", "matrix"};
+constexpr std::array<const char*, pipe_kinds> kind_names{"arithmetic", "load",       "store",
+                                                         "special",    "cross_lane", "matrix"};
 constexpr std::array<const char*, 18> scalar_names{
-    "integer",      "multiply",    "divide",      "load",          "store",      "branch",        "jump",   "bits", "float-add",
-    "float-multiply", "float-fused", "float-divide", "float-simple", "float-compare", "float-convert", "float-move", "csr",  "atomic"};
+    "integer",      "multiply",      "divide",        "load",           "store",       "branch",
+    "jump",         "bits",          "float-add",     "float-multiply", "float-fused", "float-divide",
+    "float-simple", "float-compare", "float-convert", "float-move",     "csr",         "atomic"};
 constexpr std::array<int, scalar_names.size()> scalar_defaults{1, 3, 20, 3, 1, 1, 1, 1, 4, 4, 4, 20, 2, 3, 3, 2, 3, 10};
 
 double number_in(const Json& value, double low, double high) {
@@ -56,10 +58,10 @@ void read_class(const Json& object, ClassTiming& to) {
 /// What follows from being what it is, where the file says nothing.
 void natural(CoreTiming& core) {
   const auto at = [&](TimingClass c) -> ClassTiming& { return core.classes[static_cast<std::size_t>(c)]; };
-  for (const TimingClass c :
-       {TimingClass::reduction, TimingClass::reduction_logic, TimingClass::reduction_widening, TimingClass::float_reduction,
-        TimingClass::float_sum, TimingClass::float_sum_widening, TimingClass::float_sum_ordered,
-        TimingClass::float_sum_ordered_widening, TimingClass::to_scalar, TimingClass::mask_to_scalar})
+  for (const TimingClass c : {TimingClass::reduction, TimingClass::reduction_logic, TimingClass::reduction_widening,
+                              TimingClass::float_reduction, TimingClass::float_sum, TimingClass::float_sum_widening,
+                              TimingClass::float_sum_ordered, TimingClass::float_sum_ordered_widening,
+                              TimingClass::to_scalar, TimingClass::mask_to_scalar})
     at(c).at_end = true;
   at(TimingClass::register_move).by_vl = false;
 }
@@ -121,7 +123,8 @@ void read_pipes(const Json* object, CoreTiming& core) {
   reader.finish();
 }
 
-std::uint32_t power_of_two(ObjectReader& reader, const char* key, std::uint32_t fallback, std::uint32_t low, std::uint32_t high) {
+std::uint32_t power_of_two(ObjectReader& reader, const char* key, std::uint32_t fallback, std::uint32_t low,
+                           std::uint32_t high) {
   const auto value = static_cast<std::uint32_t>(reader.integer_or(key, fallback, low, high));
   if ((value & (value - 1)) != 0) reader.required(key).fail("no power of two", "128, 256, 512, ...");
   return value;
@@ -158,7 +161,8 @@ CoreTiming read_core(const Json& file) {
   core.by_vl = reader.boolean_or("by_vl", true);
   core.mask_pipes = static_cast<unsigned>(reader.integer_or("mask_pipes", 255, 1, 255));
   const std::string order = reader.string_or("write_order", "ordered");
-  if (order != "ordered" && order != "waits") file.at("write_order").fail("unknown order '" + order + "'", "ordered, waits");
+  if (order != "ordered" && order != "waits")
+    file.at("write_order").fail("unknown order '" + order + "'", "ordered, waits");
   core.write_order = order == "waits" ? WriteOrder::waits : WriteOrder::ordered;
   if (const Json* delay = reader.optional("delay")) core.delay = cycles_of(*delay);
   if (const Json* bubble = reader.optional("bubble")) core.bubble = cycles_of(*bubble);

@@ -30,10 +30,10 @@ struct ClassTiming {
   Ticks square = 0;
   Ticks tree = 0;
   Ticks fold = 0;
-  Ticks latency = cycle;   ///< from a beat's start until a consumer may start on its result; at_end: after the whole
-  bool at_end = false;     ///< results appear when all of it is over
-  bool merges = false;     ///< depends on the destination's old bits
-  bool by_vl = true;       ///< as the core; false: always the whole group
+  Ticks latency = cycle;     ///< from a beat's start until a consumer may start on its result; at_end: after the whole
+  bool at_end = false;       ///< results appear when all of it is over
+  bool merges = false;       ///< depends on the destination's old bits
+  bool by_vl = true;         ///< as the core; false: always the whole group
   std::uint8_t pipes = 255;  ///< how many of its kind's pipes can do it
 };
 
