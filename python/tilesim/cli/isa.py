@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ from .examples import epilog
 from .load import write
 from .options import MACHINE, OUTPUT
 from .screen import say, wrapped
+from .tables import layout, name, text
 
 isa_app = typer.Typer(no_args_is_help=True, help="RISC-V programs at instruction level.")
 
@@ -43,6 +45,7 @@ def run(
 
     Exit codes: 0, the program ended with 0; 1, it ended otherwise or trapped; 2, a mistake in the command.
     """
+    passes = _own_streams()
     result = run_elf(
         elf,
         *(args or ()),
@@ -52,9 +55,12 @@ def run(
         max_instructions=max_instructions,
         root=root,
         seed=seed,
-        pass_through=True,
+        pass_through=passes,
         bare=bare,
     )
+    if not passes:
+        sys.stdout.write(result.output.decode("utf-8", "replace"))
+        sys.stderr.write(result.errors.decode("utf-8", "replace"))
     if json_ is not None:
         write(result.to_dict(), json_)
     if result.trap is not None:
@@ -64,6 +70,14 @@ def run(
         say(wrapped(ended, hang="  "), err=True)
     if result.exit_status != 0:
         raise typer.Exit(1)
+
+
+def _own_streams() -> bool:
+    """Whether what is written here goes where the process writes; not so in a notebook or under a test."""
+    try:
+        return sys.stdin.fileno() == 0 and sys.stdout.fileno() == 1 and sys.stderr.fileno() == 2
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 @isa_app.command("asm", epilog=epilog("isa asm"))
@@ -76,6 +90,7 @@ def asm(
     with writing(output, "wb") as file:
         file.write(code)
     os.chmod(output, 0o755)
+    say(wrapped(f"{output}: {count(len(code))} bytes", hang="  "))
 
 
 @isa_app.command("dis", epilog=epilog("isa dis"))
@@ -84,8 +99,8 @@ def dis(
 ) -> None:
     """Disassemble a program's code, or single instructions."""
     if len(what) > 1 or not os.path.exists(what[0]):
-        for text in what:
-            say([disassemble(_bits(text))])
+        for word in what:
+            say([disassemble(_bits(word))])
         return
     elf = read_elf(what[0])
     for address, data, _, access in elf.image["segments"]:
@@ -94,9 +109,9 @@ def dis(
         at = 0
         while at + 2 <= len(data):
             here = address + at
-            name = elf.symbol(here)
-            if name and "+" not in name:
-                say([f"{here:x} <{name}>:"])
+            symbol = elf.symbol(here)
+            if symbol and "+" not in symbol:
+                say([f"{here:x} <{symbol}>:"])
             bits = int.from_bytes(data[at : at + 4], "little")
             length = 4 if bits & 3 == 3 else 2
             bits &= (1 << 8 * length) - 1
@@ -104,13 +119,13 @@ def dis(
             at += length
 
 
-def _bits(text: str) -> int:
+def _bits(word: str) -> int:
     try:
-        bits = int(text, 16)
+        bits = int(word, 16)
     except ValueError:
         bits = -1
     if not 0 <= bits < 1 << 32:
-        raise user_error("this is neither a file nor an instruction", value=text, allowed="up to 8 hexadecimal digits")
+        raise user_error("this is neither a file nor an instruction", value=word, allowed="up to 8 hexadecimal digits")
     return bits
 
 
@@ -129,5 +144,6 @@ def list_(
     if json_ is not None:
         write([dict(row) for row in rows], json_)
         return
-    for row in rows:
-        say([f"{row['extension']:<9}{row['name']:<14}{row['operands']:<24}{row['description']}"])
+    columns = [text("extension", 2, 8), name("name"), text("operands", 0, 12), text("unit", 1, 8), text("meaning")]
+    cells = [[row[key] for key in ("extension", "name", "operands", "unit", "description")] for row in rows]
+    say([f"{len(rows)} instructions", "", *layout(columns, cells)])
