@@ -285,7 +285,7 @@ class Generator:
             if lmul < 0 and sew > 64 >> -lmul:
                 continue
             floats = float_widths(name)
-            if floats is not None and sew not in (half_widths(name) if self.half else floats):
+            if floats is not None and sew not in ((self.half and half_widths(name)) or floats):
                 continue
             return sew, lmul
 
