@@ -93,7 +93,8 @@ py::bytes bytes_at(Program& program, Address address, std::uint64_t count) {
   return bytes;
 }
 
-void place(Program& program, Address address, const std::string& bytes) {
+void place(Program& program, Address address, const py::bytes& given) {
+  const std::string bytes = given;
   try {
     program.process().memory.place(address, bytes.data(), bytes.size());
   } catch (const Trap&) {
@@ -104,12 +105,13 @@ void place(Program& program, Address address, const std::string& bytes) {
 void declare_program(py::module_& module) {
   py::class_<Program>(module, "IsaProgram", "A program in the memory of a hart.")
       .def(py::init([](const py::dict& image, std::uint32_t vlen, const std::string& root, std::uint64_t seed,
-                       bool pass_through, const std::string& input) {
-             return std::make_unique<Program>(image, vlen, LinuxOptions{root, seed, pass_through, input});
+                       bool pass_through, const py::bytes& input) {
+             return std::make_unique<Program>(image, vlen, LinuxOptions{root, seed, pass_through, std::string(input)});
            }),
            py::arg("image"), py::arg("vlen"), py::arg("root") = "", py::arg("seed") = 0,
            py::arg("pass_through") = false, py::arg("input") = py::bytes())
       .def("start", [](Program& p, const std::vector<std::string>& arguments) { p.process().start(arguments); })
+      .def("make_bare", [](Program& p, Address tohost) { p.process().make_bare(tohost); })
       .def("run", &Program::run, py::arg("limit"))
       .def("call", &Program::call, py::arg("function"), py::arg("limit"))
       .def("allocate", [](Program& p, std::uint64_t bytes) { return p.process().allocate(bytes); })

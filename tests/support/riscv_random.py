@@ -1,8 +1,9 @@
 """Random RISC-V programs whose registers after every few instructions can be compared between two machines.
 
-A program is a row of records in memory: each holds x1 to x28, f0 to f31 and fcsr as a group of instructions finds them, and
-afterwards as the group leaves them. x29 is the return address of the two routines that load and store a record, x30 the
-middle of a buffer for loads and stores, x31 the record. At its end the program writes records and buffer to its output.
+A program is a row of records in memory: each holds x1 to x28, f0 to f31 and fcsr as a group of instructions finds
+them, and afterwards as the group leaves them. x29 is the return address of the two routines that load and store a
+record, x30 the middle of a buffer for loads and stores, x31 the record. At its end the program writes records and
+buffer to its output.
 """
 
 from __future__ import annotations

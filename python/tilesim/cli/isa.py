@@ -18,6 +18,7 @@ from .examples import epilog
 from .load import write
 from .options import MACHINE, OUTPUT
 from .screen import say, wrapped
+from .tables import layout, name, text
 
 isa_app = typer.Typer(no_args_is_help=True, help="RISC-V programs at instruction level.")
 
@@ -34,6 +35,7 @@ def run(
     max_instructions: Annotated[int | None, typer.Option(min=0, help="Ends the run after so many.")] = None,
     root: Annotated[str | None, typer.Option(help="Directory whose files the program may open.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of random bytes.")] = 0,
+    bare: Annotated[bool, typer.Option("--bare", help="No Linux: machine mode, ended by a store to tohost.")] = False,
     json_: Annotated[
         str | None, typer.Option("--json", help="Write counts and trap; - for standard output.", rich_help_panel=OUTPUT)
     ] = None,
@@ -52,6 +54,7 @@ def run(
         root=root,
         seed=seed,
         pass_through=True,
+        bare=bare,
     )
     if json_ is not None:
         write(result.to_dict(), json_)
@@ -74,6 +77,7 @@ def asm(
     with writing(output, "wb") as file:
         file.write(code)
     os.chmod(output, 0o755)
+    say(wrapped(f"{output}: {count(len(code))} bytes", hang="  "))
 
 
 @isa_app.command("dis", epilog=epilog("isa dis"))
@@ -82,8 +86,8 @@ def dis(
 ) -> None:
     """Disassemble a program's code, or single instructions."""
     if len(what) > 1 or not os.path.exists(what[0]):
-        for text in what:
-            say([disassemble(_bits(text))])
+        for word in what:
+            say([disassemble(_bits(word))])
         return
     elf = read_elf(what[0])
     for address, data, _, access in elf.image["segments"]:
@@ -92,9 +96,9 @@ def dis(
         at = 0
         while at + 2 <= len(data):
             here = address + at
-            name = elf.symbol(here)
-            if name and "+" not in name:
-                say([f"{here:x} <{name}>:"])
+            symbol = elf.symbol(here)
+            if symbol and "+" not in symbol:
+                say([f"{here:x} <{symbol}>:"])
             bits = int.from_bytes(data[at : at + 4], "little")
             length = 4 if bits & 3 == 3 else 2
             bits &= (1 << 8 * length) - 1
@@ -102,13 +106,13 @@ def dis(
             at += length
 
 
-def _bits(text: str) -> int:
+def _bits(word: str) -> int:
     try:
-        bits = int(text, 16)
+        bits = int(word, 16)
     except ValueError:
         bits = -1
     if not 0 <= bits < 1 << 32:
-        raise user_error("this is neither a file nor an instruction", value=text, allowed="up to 8 hexadecimal digits")
+        raise user_error("this is neither a file nor an instruction", value=word, allowed="up to 8 hexadecimal digits")
     return bits
 
 
@@ -127,5 +131,6 @@ def list_(
     if json_ is not None:
         write([dict(row) for row in rows], json_)
         return
-    for row in rows:
-        say([f"{row['extension']:<9}{row['name']:<14}{row['operands']:<24}{row['description']}"])
+    columns = [text("extension", 2, 8), name("name"), text("operands", 0, 12), text("unit", 1, 8), text("meaning")]
+    cells = [[row[key] for key in ("extension", "name", "operands", "unit", "description")] for row in rows]
+    say([f"{len(rows)} instructions", "", *layout(columns, cells)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import bisect
 import io
 import os
+from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from ..base.errors import Error, path_text, user_error
@@ -20,26 +22,33 @@ class Elf:
     """What a program is made of: segments for the core, symbols and source lines for people."""
 
     def __init__(
-        self, name: str, image: dict[str, Any], symbols: list[tuple[int, int, str]], source: Any = None
+        self, name: str, image: dict[str, Any], symbols: Callable[[], list[tuple[int, int, str]]], source: Any = None
     ) -> None:
         """Made by `read_elf`.
 
         Args:
             name: of the file, for messages.
             image: segments, entry and the rest as the core takes them.
-            symbols: address, bytes and name of each function or object.
-            source: DWARF information of pyelftools, if there is any.
+            symbols: gives address, bytes and name of each function or object.
+            source: gives DWARF information of pyelftools, or none.
         """
         self.name, self.image = name, image
-        self._symbols = sorted(symbols)
-        self._source = source
+        self._read_symbols, self._source = symbols, source
         self._lines: tuple[list[int], list[str | None]] | None = None
 
-    def address(self, symbol: str) -> int:
+    @cached_property
+    def _symbols(self) -> list[tuple[int, int, str]]:
+        try:
+            return sorted(self._read_symbols())
+        except Exception:  # a damaged table: a program runs without it
+            return []
+
+    def address(self, symbol: str, missing: int | None = None) -> int:
         """Where a symbol lies.
 
         Args:
             symbol: its name.
+            missing: what is returned where there is none; none: an error.
 
         Returns:
             An address.
@@ -52,6 +61,8 @@ class Elf:
         for at, _, name in self._symbols:
             if name == symbol:
                 return at
+        if missing is not None:
+            return missing
         names = sorted({name for _, _, name in self._symbols})
         raise user_error(
             "the program has no such symbol",
@@ -100,8 +111,9 @@ def _source_lines(source: Any) -> tuple[list[int], list[str | None]]:
     """Addresses, ascending, and the line from each on; None: from there on no line is known."""
     found: list[tuple[int, str | None]] = []
     try:
-        for unit in source.iter_CUs() if source is not None else ():
-            program = source.line_program_for_CU(unit)
+        dwarf: Any = source() if source is not None else None
+        for unit in dwarf.iter_CUs() if dwarf is not None else ():
+            program = dwarf.line_program_for_CU(unit)
             if program is None:
                 continue
             files, first = program["file_entry"], 0 if program["version"] >= 5 else 1
@@ -171,15 +183,20 @@ def _read(data: bytes, name: str) -> Elf:
     if elf["e_type"] == "ET_REL":
         from .link import link
 
-        return link(elf, name)
+        linked, symbols = link(elf, name)
+        return Elf(name, linked, lambda: symbols)
     if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
         raise _refuse("this ELF file is no program", name, str(elf["e_type"]), "ET_EXEC, ET_REL")
     headers = list(elf.iter_segments())
     if any(part["p_type"] == "PT_INTERP" for part in headers):
         raise _refuse("this program is linked dynamically", name, "", "static programs (-static)")
     image = _image(data, elf, headers, name)
-    source = elf.get_dwarf_info() if elf.has_dwarf_info() else None
-    return Elf(name, image, _symbols(elf, image.pop("base")), source)
+    base = image.pop("base")
+
+    def lines() -> Any:
+        return elf.get_dwarf_info() if elf.has_dwarf_info() else None
+
+    return Elf(name, image, lambda: _symbols(elf, base), lines)
 
 
 def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import user_error
-from .elf import Elf
 
 _BASE = 0x10000
 _MASK = (1 << 64) - 1
@@ -99,6 +98,7 @@ class _Linker:
 
     def instruction(self, section: _Section, at: int, kind: int, target: int, distance: int, label: int) -> None:
         low_i, low_s = (20, 0, 12), ((7, 0, 5), (25, 5, 7))
+        jump = ((3, 1, 3), (11, 4, 1), (2, 5, 1), (7, 6, 1), (6, 7, 1), (9, 8, 2), (8, 10, 1), (12, 11, 1))
         if kind == _BRANCH:
             self.reach(distance, 13)
             self.merge(section, at, _field(distance, (8, 1, 4), (25, 5, 6), (7, 11, 1), (31, 12, 1)), 0xFE000F80)
@@ -111,8 +111,7 @@ class _Linker:
             self.merge(section, at, _field(distance, *pieces), 0x1C7C, 2)
         elif kind == _RVC_JUMP:
             self.reach(distance, 12)
-            pieces = ((3, 1, 3), (11, 4, 1), (2, 5, 1), (7, 6, 1), (6, 7, 1), (9, 8, 2), (8, 10, 1), (12, 11, 1))
-            self.merge(section, at, _field(distance, *pieces), 0x1FFC, 2)
+            self.merge(section, at, _field(distance, *jump), 0x1FFC, 2)
         elif kind in (_CALL, _CALL_PLT):
             self.merge(section, at, distance + 0x800 & 0xFFFFF000, 0xFFFFF000)
             self.merge(section, at + 4, _field(distance, low_i), 0xFFF00000)
@@ -134,7 +133,7 @@ class _Linker:
             raise user_error("a jump goes too far", place=self.name, value=str(distance))
 
 
-def link(elf: Any, name: str) -> Elf:
+def link(elf: Any, name: str) -> tuple[dict[str, Any], list[tuple[int, int, str]]]:
     """Lays out one object file from address 0x10000 on.
 
     Args:
@@ -142,7 +141,7 @@ def link(elf: Any, name: str) -> Elf:
         name: of the file, for messages.
 
     Returns:
-        The program; its entry is `_start`, `main` or the first section.
+        The image, whose entry is `_start`, `main` or the first section; address, bytes and name of symbols.
     """
     linker = _Linker(elf, name)
     entries = [
@@ -175,4 +174,4 @@ def link(elf: Any, name: str) -> Elf:
         "thread_data": b"",
         "thread_bytes": 0,
     }
-    return Elf(name, image, symbols)
+    return image, symbols

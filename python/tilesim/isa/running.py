@@ -19,7 +19,7 @@ __all__ = ["IsaResult", "call", "run"]
 
 ElfLike = str | os.PathLike[str] | bytes
 _MOST = 2**63 - 1
-_FLOATS = {"f16": (np.uint16, np.float16), "f32": (np.uint32, np.float32), "f64": (np.uint64, np.float64)}
+_FLOATS = {"f16": 16, "f32": 32, "f64": 64}
 _INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)}
 
 
@@ -40,7 +40,7 @@ class IsaResult:
 
     @property
     def exit_status(self) -> int | None:
-        """Of the program; none where it trapped or reached the limit."""
+        """A number from 0 to 255, the program's; none where it trapped or reached the limit."""
         return self.data["exit_status"]
 
     @property
@@ -55,12 +55,12 @@ class IsaResult:
 
     @property
     def vector_instructions(self) -> int:
-        """Those among them that work on vector registers."""
+        """Number of those among them that work on vector registers."""
         return int(self.data["vector_instructions"])
 
     @property
     def element_operations(self) -> int:
-        """Elements (vl) of all vector instructions."""
+        """Number of elements (vl) of all vector instructions."""
         return int(self.data["element_operations"])
 
     @property
@@ -146,6 +146,7 @@ def run(
     input: bytes = b"",
     pass_through: bool = False,
     agnostic: str = "undisturbed",
+    bare: bool = False,
 ) -> IsaResult:
     """Runs a static RV64GCV Linux program; it is deterministic.
 
@@ -161,6 +162,8 @@ def run(
         input: standard input.
         pass_through: standard streams are those of this process instead of bytes of the result.
         agnostic: "undisturbed" (tails and masked-off elements stay) or "ones" (a test mode).
+        bare: no Linux: the program begins in machine mode, traps go through mtvec, a store of status * 2 + 1 to the
+            symbol `tohost` ends it.
 
     Returns:
         Exit status, trap, counts, output.
@@ -172,6 +175,8 @@ def run(
     program, image = _program(elf, target, root, seed, pass_through, input, agnostic)
     name = "program" if isinstance(elf, bytes) else os.path.basename(os.fspath(elf))
     program.start([name, *args])
+    if bare:
+        program.make_bare(image.address("tohost", 0))
     told = program.run(_limit(max_instructions))
     return _result(program, told, image, target)
 
@@ -264,8 +269,8 @@ def _value(program: Any, returns: str | None) -> Any:
     if returns is None:
         return None
     if returns in _FLOATS:
-        raw, kind = _FLOATS[returns]
-        return kind(np.asarray(program.f(10) & int(np.iinfo(raw).max), raw).view(kind))
+        width = _FLOATS[returns] // 8
+        return np.frombuffer(program.f(10).to_bytes(8, "little")[:width], f"<f{width}")[0]
     bits = _INTEGERS[returns]
     value = program.x(10) & (1 << bits) - 1
     return value - (1 << bits) if returns[0] == "i" and value >> (bits - 1) else value

@@ -1,5 +1,6 @@
 // The loop: block after block, instruction after instruction.
 #include <cfenv>
+#include <utility>
 
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/isa/run/blocks.hpp"
@@ -55,11 +56,22 @@ Hart::Hart(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen)
 
 Hart::~Hart() = default;
 
+/// The block at the hart's pc, which most often followed `block` (null: none was before) lately.
+inline Block* Hart::following(Block* block) {
+  if (block != nullptr) [[likely]] {
+    for (Block* next : block->next)
+      if (next != nullptr && next->begin == pc) return next;
+  }
+  Block* next = blocks_->at(*set_, *memory, pc);
+  if (block != nullptr) block->next[1] = std::exchange(block->next[0], next);
+  return next;
+}
+
 template <bool observed>
 Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
   Block* block = nullptr;
   const Op *op = nullptr, *end = nullptr;
-  std::uint64_t work = 0;
+  std::uint64_t work = 0, trapped_at = 0, trapped_again = 0;
   std::uint64_t version = memory->version();
   const std::uint64_t last = limit > ~instret ? ~std::uint64_t{0} : instret + limit;
   while (true) {
@@ -67,21 +79,9 @@ Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
       while (true) {
         op = nullptr;
         if (pc == until && until != 0) return {Stop::returned, 0, {}, pc, 0};
-        Block* next = nullptr;
         if (memory->version() != version) [[unlikely]]
           version = memory->version(), block = nullptr;
-        if (block != nullptr) [[likely]] {
-          next = block->next[0];
-          if (next == nullptr || next->begin != pc) {
-            next = block->next[1];
-            if (next == nullptr || next->begin != pc) next = nullptr;
-          }
-        }
-        if (next == nullptr) {
-          next = blocks_->at(*set_, *memory, pc);
-          if (block != nullptr) block->next[1] = std::exchange(block->next[0], next);
-        }
-        block = next;
+        block = following(block);
         std::size_t count = block->ops.size();
         if (last - instret < count) {
           if (last == instret) return {Stop::limit, 0, {}, pc, 0};
@@ -100,7 +100,10 @@ Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
       const Address at = op != nullptr ? op->pc : pc;
       if (op != nullptr) instret -= static_cast<std::uint64_t>(end - op);
       pc = at;
-      if (environment == nullptr || !environment->trapped(*this, trap, at)) return stopped_by(trap, op, at);
+      // a handler that only traps itself would never end
+      trapped_again = trapped_at == instret ? trapped_again + 1 : 0, trapped_at = instret;
+      if (environment == nullptr || trapped_again > 1000 || !environment->trapped(*this, trap, at))
+        return stopped_by(trap, op, at);
       block = nullptr;
     } catch (const Exit& exit) {
       return {Stop::exited, exit.status, {}, op != nullptr ? op->pc : pc, 0};

@@ -61,6 +61,7 @@ class Linux : public Environment {
   std::int64_t futex(Hart&, const std::uint64_t*);
   std::int64_t prlimit(Hart&, const std::uint64_t*);
   std::int64_t uname(Hart&, const std::uint64_t*);
+  std::int64_t sysinfo(Hart&, const std::uint64_t*);
   std::int64_t hwprobe(Hart&, const std::uint64_t*);
   std::int64_t own_id(Hart&, const std::uint64_t*);
   std::int64_t nothing(Hart&, const std::uint64_t*);

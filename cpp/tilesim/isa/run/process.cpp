@@ -29,7 +29,8 @@ void check(const Segment& segment) {
                      std::to_string(segment.bytes.size()),
                      "at most " + std::to_string(segment.size),
                      {}});
-  if (segment.address >= highest_segment || segment.size > highest_segment - segment.address)
+  constexpr std::uint64_t most = std::uint64_t{1} << 34;
+  if (segment.size > most || segment.address >= highest_segment || segment.size > highest_segment - segment.address)
     throw UserError({"a segment lies where stack and mappings are",
                      {},
                      std::to_string(segment.address),
@@ -47,6 +48,11 @@ Process::Process(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen, 
   memory.add(stack_top - stack_bytes, stack_top, readable | writable, "stack");
   hart.environment = linux_.get();
   hart.memory = &memory;
+}
+
+void Process::make_bare(Address tohost) {
+  hart.environment = &bare_;
+  memory.watch(tohost);
 }
 
 void Process::load(const Image& image) {

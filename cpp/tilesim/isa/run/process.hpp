@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tilesim/isa/run/bare.hpp"
 #include "tilesim/isa/run/linux.hpp"
 #include "tilesim/isa/state/hart.hpp"
 
@@ -32,6 +33,8 @@ struct Image {
 class Process {
  public:
   Process(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen, const Image& image, LinuxOptions options);
+  /// From here on no Linux: machine mode, and a store to `tohost` (0: nothing) ends the run.
+  void make_bare(Address tohost);
 
   /// Stack, argv (the first is the program's name) and auxiliary vector; pc at the entry.
   void start(const std::vector<std::string>& arguments);
@@ -51,6 +54,7 @@ class Process {
 
   Image image_;  ///< without its bytes
   std::unique_ptr<Linux> linux_;
+  Bare bare_;
   Address thread_ = 0;
 };
 

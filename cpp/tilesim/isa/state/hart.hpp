@@ -14,6 +14,7 @@ namespace tilesim::isa {
 
 class InstructionSet;
 class Blocks;
+struct Block;
 
 /// How rounding is named in frm and in instructions.
 enum class Round : std::uint8_t { nearest_even = 0, zero = 1, down = 2, up = 3, nearest_away = 4, dynamic = 7 };
@@ -35,9 +36,6 @@ class Environment {
   /// mret and the like; false: illegal.
   virtual bool privileged(Hart&, const Op&) { return false; }
 };
-
-/// Thrown by an environment: the program ends.
-struct Exit { std::int64_t status = 0; };
 
 /// Sees each instruction before it is carried out (the next one's pc tells whether a branch was taken). A second
 /// instantiation of the interpreter's loop calls it; without one nothing is paid. Does no floating point: the hart's
@@ -91,6 +89,7 @@ struct Hart {
  private:
   template <bool observed>
   Stop loop(std::uint64_t limit, Observer* observer, Address until);
+  Block* following(Block* block);
 
   std::shared_ptr<const InstructionSet> set_;
   std::unique_ptr<Blocks> blocks_;

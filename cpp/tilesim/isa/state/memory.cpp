@@ -139,12 +139,16 @@ void Memory::read(Address address, void* to, std::uint64_t bytes) {
 void Memory::write(Address address, const void* from, std::uint64_t bytes) {
   const auto* in = static_cast<const std::uint8_t*>(from);
   for (Address at = address; bytes != 0 && at - address < bytes; at = (at | (page_bytes - 1)) + 1) for_writing(at);
-  if (watched_ != 0 && address <= watched_ && watched_ - address < bytes) hit_ = true;
+  const bool ends = watched_ != 0 && address <= watched_ && watched_ - address < bytes;
   while (bytes != 0) {
     const std::uint64_t part = std::min(bytes, page_bytes - (address & (page_bytes - 1)));
     std::memcpy(for_writing(address), in, part);
     address += part, in += part, bytes -= part;
   }
+  if (!ends) return;
+  std::uint64_t value = 0;
+  read(watched_, &value, sizeof(value));
+  if ((value & 1) != 0) throw Exit{static_cast<std::int64_t>(value >> 1)};
 }
 
 void Memory::place(Address address, const void* from, std::uint64_t bytes) {

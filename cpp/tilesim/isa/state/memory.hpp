@@ -6,7 +6,6 @@
 #include <cstring>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tilesim/isa/state/op.hpp"
@@ -80,9 +79,8 @@ class Memory {
   std::uint8_t* for_reading(Address address);
   std::uint8_t* for_writing(Address address);
   bool can(Address address, std::uint64_t bytes, std::uint8_t access) const;
-  /// A store here calls `stored`: `tohost` of bare programs. 0: none.
+  /// A store of an odd number n to this double word throws Exit with n / 2: `tohost` of bare programs. 0: none.
   void watch(Address address) { watched_ = address, forget(); }
-  bool take_watched() { return std::exchange(hit_, false); }
 
  private:
   struct Entry {
@@ -100,7 +98,6 @@ class Memory {
   std::array<Entry, mask + 1> reads_, writes_;
   std::uint64_t version_ = 1;
   Address watched_ = 0;
-  bool hit_ = false;
 };
 
 }  // namespace tilesim::isa

@@ -54,6 +54,9 @@ struct Trap {
   std::string text;         ///< more than the cause says; may be empty
 };
 
+/// Thrown by an environment, or a store to `tohost`: the program ends.
+struct Exit { std::int64_t status = 0; };
+
 /// "illegal instruction", "load from a bad address"...
 const char* cause_text(Cause cause);
 

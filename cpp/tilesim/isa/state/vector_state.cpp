@@ -6,11 +6,10 @@ namespace tilesim::isa {
 
 namespace {
 constexpr std::uint64_t vill = std::uint64_t{1} << 63;
-constexpr std::uint32_t slow = 0x10000;  ///< a key that no instruction remembers: vill, vstart, or ones
 
 void take_key(VectorState& v) {
-  v.key = (v.vtype & vill) != 0 ? slow : static_cast<std::uint32_t>(v.vtype & 0xFF) + 1;
-  if (v.vstart != 0 || v.ones) v.key |= slow;
+  v.key = (v.vtype & vill) != 0 ? VectorState::slow : static_cast<std::uint32_t>(v.vtype & 0xFF) + 1;
+  if (v.vstart != 0 || v.ones) v.key |= VectorState::slow;
 }
 
 }  // namespace

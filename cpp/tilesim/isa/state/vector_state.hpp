@@ -23,7 +23,9 @@ struct VectorState {
   std::uint64_t vtype = std::uint64_t{1} << 63;  ///< as the CSR reads; bit 63 is vill
   VectorType type;                               ///< of vtype, unless vill
   std::uint64_t vlmax = 0;
-  std::uint32_t key = 0x10000;  ///< distinguishes legal values of vtype; from 0x10000 on: checked each time
+  /// Distinguishes legal values of vtype; `slow` where an instruction must look at more: vill, vstart, ones.
+  static constexpr std::uint32_t slow = 0x10000;
+  std::uint32_t key = slow;
   std::uint8_t vxrm = 0, vxsat = 0;
   bool ones = false;  ///< agnostic elements are written with ones (a test mode); else they stay
 

@@ -50,7 +50,7 @@ std::string operand_text(const OperandWord& word, std::int64_t value) {
     case Sort::fixed:
       return "sp";
     default:
-      return value == word.standard ? "" : std::to_string(value);
+      return word.standard >= 0 && value == word.standard ? "" : std::to_string(value);
   }
 }
 

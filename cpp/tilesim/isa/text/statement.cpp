@@ -175,8 +175,8 @@ std::uint32_t encode(const InstructionSet& set, const InstructionInfo& info, con
   };
   const auto& wanted = set.parts(set.id(info));
   for (std::size_t i = 0; i < wanted.size();) {
-    const bool plain = wanted[i].literal == '(',
-               offset = !plain && i + 1 < wanted.size() && wanted[i + 1].literal == '(';
+    const bool plain = wanted[i].literal == '(';
+    const bool offset = !plain && i + 1 < wanted.size() && wanted[i + 1].literal == '(' && !wanted[i + 1].comma;
     const OperandWord& word = *wanted[plain ? i + 1 : i].word;
     if (at >= s.operands.size()) {
       if (word.standard < 0) wrong(s.place, "'" + info.name + "' takes more operands", s.name, info.operands);
