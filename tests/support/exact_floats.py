@@ -104,7 +104,9 @@ def rounded(to: Format, value: Fraction, mode: int, negative_zero: bool = False)
     if result < Fraction(2) ** lowest:
         return sign | abs(units), flags
     e = magnitude(result)
-    return sign | (e + to.bias) << to.fraction | int(result / Fraction(2) ** (e - to.fraction)) - (1 << to.fraction), flags
+    return sign | (e + to.bias) << to.fraction | int(result / Fraction(2) ** (e - to.fraction)) - (
+        1 << to.fraction
+    ), flags
 
 
 def _nan(f: Format, *numbers: int) -> Result | None:
@@ -122,8 +124,12 @@ def add(f: Format, a: int, b: int, mode: int) -> Result:
         return (a if f.is_infinite(a) else b), 0
     value = f.value(a) + f.value(b)
     both = f.negative(a) and f.negative(b)
-    return rounded(f, value, mode, both or (mode == DOWN and f.negative(a) != f.negative(b)) or (
-        mode == DOWN and value == 0 and f.value(a) != 0))
+    return rounded(
+        f,
+        value,
+        mode,
+        both or (mode == DOWN and f.negative(a) != f.negative(b)) or (mode == DOWN and value == 0 and f.value(a) != 0),
+    )
 
 
 def subtract(f: Format, a: int, b: int, mode: int) -> Result:

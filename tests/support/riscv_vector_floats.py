@@ -7,7 +7,8 @@ import struct
 from typing import Any
 
 from . import exact_floats as ef
-from .riscv_vector_random import DATA, SCALARS, Case, Program, Record, registers, shape
+from .riscv_vector_random import DATA, SCALARS, Case, Program, Record
+from .riscv_vector_shapes import registers, shape
 
 _RELATIONS: dict[str, tuple[Any, bool]] = {
     "vmfeq": (operator.eq, True),
@@ -183,7 +184,9 @@ def differences(program: Program, output: bytes) -> list[str]:
             left = output[at : at + size]
             at += size
             vectors, fcsr = after(program, case, record)
-            told = f"{case.name} ({case.bits:#010x}, vtype {record.vtype:#x}, avl {record.avl}, fcsr {record.words[3]:#x})"
+            told = (
+                f"{case.name} ({case.bits:#010x}, vtype {record.vtype:#x}, avl {record.avl}, fcsr {record.words[3]:#x})"
+            )
             if left[8 * SCALARS :] != vectors:
                 place = next(i for i in range(len(vectors)) if left[8 * SCALARS + i] != vectors[i])
                 one = program.vlen // 8

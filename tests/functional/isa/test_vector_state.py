@@ -12,13 +12,14 @@ import pytest
 import tilesim.isa as isa
 from support import riscv_vector_random as rv
 from support.riscv_random import _i
+from support.riscv_vector_shapes import legal, shape
 
 VLENS = (128, 256, 512, 1024, 4096, 16384, 32768, 65536)
 
 KERNELS = """
 axpy:                     # n, a (bits), x, y
   fmv.w.x fa0, a1
-1:
+more_axpy:
   vsetvli t0, a0, e32, m8, ta, ma
   vle32.v v8, (a2)
   vle32.v v16, (a3)
@@ -28,24 +29,24 @@ axpy:                     # n, a (bits), x, y
   add a2, a2, t1
   add a3, a3, t1
   sub a0, a0, t0
-  bnez a0, 1b
+  bnez a0, more_axpy
   ret
 total:                    # n, x (i16) -> i32
   vsetvli t0, zero, e32, m1, ta, ma
   vmv.s.x v0, zero
-2:
+more_total:
   vsetvli t0, a0, e16, m4, ta, ma
   vle16.v v8, (a1)
   vwredsum.vs v0, v8, v0
   slli t1, t0, 1
   add a1, a1, t1
   sub a0, a0, t0
-  bnez a0, 2b
+  bnez a0, more_total
   vsetvli t0, zero, e32, m1, ta, ma
   vmv.x.s a0, v0
   ret
 planes:                   # n, rgb, three planes
-3:
+more_planes:
   vsetvli t0, a0, e8, m2, ta, ma
   vlseg3e8.v v8, (a1)
   vse8.v v8, (a2)
@@ -58,11 +59,11 @@ planes:                   # n, rgb, three planes
   add a3, a3, t0
   add a4, a4, t0
   sub a0, a0, t0
-  bnez a0, 3b
+  bnez a0, more_planes
   ret
 positive:                 # n, x (i32), y -> how many
   mv a4, a2
-4:
+more_positive:
   vsetvli t0, a0, e32, m4, ta, ma
   vle32.v v8, (a1)
   vmsgt.vx v0, v8, zero
@@ -75,7 +76,7 @@ positive:                 # n, x (i32), y -> how many
   vse32.v v16, (a4)
   slli t2, t2, 2
   add a4, a4, t2
-  bnez a0, 4b
+  bnez a0, more_positive
   sub a0, a4, a2
   srli a0, a0, 2
   ret
@@ -90,7 +91,9 @@ def test_kernels_do_the_same_at_any_length(vlen: int) -> None:
     a = np.float32(0.3)
     expected = (x.astype(np.float64) * np.float64(a) + y.astype(np.float64)).astype(np.float32)
     isa.call(program, "axpy", n, int(a.view(np.uint32)), x, y, vlen=vlen)
-    assert np.array_equal(y, expected)  # a product of singles is exact in double; the sum is rounded twice but rarely so
+    assert np.array_equal(
+        y, expected
+    )  # a product of singles is exact in double; the sum is rounded twice but rarely so
     numbers = rng.integers(-(1 << 15), 1 << 15, n, np.int16)
     assert isa.call(program, "total", n, numbers, vlen=vlen, returns="i32").value == int(numbers.sum(dtype=np.int64))
     picture = rng.integers(0, 256, (n, 3), np.uint8)
@@ -108,7 +111,6 @@ f:                        # old registers, mask, out
   vl1re8.v v9, (a0)
   vl1re8.v v10, (a0)
   vl1re8.v v11, (a0)
-  vlm_all:
   vl1re8.v v0, (a1)
   vsetivli t0, 3, e32, m1, {policy}
   vadd.vv v8, v8, v8, v0.t
@@ -169,14 +171,14 @@ def refused(rows: list[dict[str, Any]], count: int) -> list[tuple[str, int, int,
     rng, found = random.Random(4), []
     while len(found) < count:
         row = rng.choice(rows)
-        name, how = row["name"], rv.shape(row["name"])
+        name, how = row["name"], shape(row["name"])
         sew, lmul = rng.choice((8, 16, 32, 64)), rng.randrange(-3, 4)
         if lmul < 0 and sew > 64 >> -lmul:
             continue
         bits = row["match"] | (rng.getrandbits(32) & ~row["mask"] & 0xFFFFFFFF)
         regs = {"vd": bits >> 7 & 31, "vs1": bits >> 15 & 31, "vs2": bits >> 20 & 31}
         masked = bits >> 25 & 1 == 0
-        if not rv.legal(how, sew, lmul, masked, regs):
+        if not legal(how, sew, lmul, masked, regs):
             found.append((name, bits, (sew.bit_length() - 4) << 3 | lmul & 7, rng.randrange(4)))
     return found
 
