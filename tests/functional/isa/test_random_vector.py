@@ -13,8 +13,7 @@ from support import riscv_vector_random as rv
 
 QEMU = shutil.which("qemu-riscv64")
 VLENS = (128, 256, 512, 1024)
-#: qemu 7.2 has no bfloat16 (tests of its own: test_vector_half.py), and ends with an assertion at vector .rtz conversions
-#: (test_vector_convert.py).
+#: qemu 7.2 has no bfloat16, and ends with an assertion at vector .rtz conversions: test_vector_floats.py has them.
 ABSENT = ("bf16", ".rtz")
 #: Seeds of the normal run, 2,500 instructions with two states each for every VLEN; with `-m slow` twelve times as many.
 SEEDS = (1,)
@@ -64,7 +63,9 @@ def test_a_hundred_thousand_random_instructions_equal_qemu(seed: int, vlen: int,
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["vfrec7.v", "vfrsqrt7.v", "vfncvt.rod.f.f.w", "vsmul.vv", "vnclip.wv", "vfwredusum.vs"])
+@pytest.mark.parametrize(
+    "name", ["vfrec7.v", "vfrsqrt7.v", "vfncvt.rod.f.f.w", "vsmul.vv", "vnclip.wv", "vfwredusum.vs"]
+)
 def test_rare_values_equal_qemu(name: str, tmp_path: Path) -> None:
     check(rv.make([row for row in rows() if row["name"] == name], 5, 512, 4000), tmp_path)
 

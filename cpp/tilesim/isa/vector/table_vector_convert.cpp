@@ -35,7 +35,9 @@ void from_integers(Hart& h, Round mode, void* to, const void* from, const void*,
 
 template <class From>
 void to_wider(Hart& h, Round, void* to, const void* from, const void*, unsigned n) {
-  widen<From>(h, static_cast<typename Wider<From>::Bits*>(to), static_cast<const typename From::Bits*>(from), n);
+  typename From::Bits a[float_block];  // widen reads twice, and `to` may lie over `from`
+  std::memcpy(a, from, n * sizeof(a[0]));
+  widen<From>(h, static_cast<typename Wider<From>::Bits*>(to), a, n);
 }
 
 /// Towards zero; what was inexact gets its last bit.

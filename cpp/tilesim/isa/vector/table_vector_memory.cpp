@@ -5,14 +5,17 @@ namespace tilesim::isa {
 
 namespace vector_memory {
 
-/// `bytes` from or to memory as a whole, if all of them may be accessed.
+/// `bytes` from or to memory as a whole; false: a fault, which is found again element by element.
 template <bool stores>
 bool at_once(Hart& h, unsigned reg, u64 base, u64 bytes) {
-  if (!h.memory->can(base, bytes, stores ? writable : readable)) return false;
-  if constexpr (stores)
-    h.memory->write(base, h.v.at<u8>(reg), bytes);
-  else
-    h.memory->read(base, h.v.at<u8>(reg), bytes);
+  try {
+    if constexpr (stores)
+      h.memory->write(base, h.v.at<u8>(reg), bytes);
+    else
+      h.memory->read(base, h.v.at<u8>(reg), bytes);
+  } catch (const Trap&) {
+    return false;
+  }
   return true;
 }
 
