@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -45,6 +46,18 @@ const char* kind_of(const Stop& stop) {
   return names[stop.kind];
 }
 
+/// State names and cycles, by unit.
+py::dict unit_times(const std::vector<UnitTimes>& units) {
+  py::dict all;
+  for (const UnitTimes& unit : units) {
+    py::dict row;
+    for (std::size_t i = 0; i < states; ++i)
+      row[state_name(static_cast<State>(i))] = static_cast<double>(unit.in[i]) / static_cast<double>(cycle);
+    all[unit.name.c_str()] = row;
+  }
+  return all;
+}
+
 /// One program at a time; a call from another thread meanwhile is an error.
 class Program {
  public:
@@ -69,15 +82,20 @@ class Program {
     return told;
   }
   py::dict run(std::uint64_t limit) {
-    return runs([&] { return process_.run(limit); });
+    return runs([&] { return process_.run(limit, pipeline_.get()); });
   }
   py::dict call(Address function, std::uint64_t limit) {
-    return runs([&] { return process_.call(function, limit); });
+    return runs([&] { return process_.call(function, limit, pipeline_.get()); });
   }
   Process& process() { return process_; }
+  void time(const std::string& core) {
+    pipeline_ = std::make_unique<Pipeline>(InstructionSet::standard(), read_core(Json::parse(core, "core")));
+  }
+  const Pipeline* pipeline() const { return pipeline_.get(); }
 
  private:
   Process process_;
+  std::unique_ptr<Pipeline> pipeline_;  ///< of a timed run
   bool busy_ = false;
 };
 
@@ -113,6 +131,15 @@ void declare_program(py::module_& module) {
            py::arg("image"), py::arg("vlen"), py::arg("root") = "", py::arg("seed") = 0,
            py::arg("pass_through") = false, py::arg("input") = py::bytes())
       .def("start", [](Program& p, const std::vector<std::string>& arguments) { p.process().start(arguments); })
+      .def("time", &Program::time, py::arg("core"))
+      .def_property_readonly("cycles",
+                             [](Program& p) -> std::optional<std::int64_t> {
+                               if (p.pipeline() == nullptr) return std::nullopt;
+                               return p.pipeline()->drain();
+                             })
+      .def_property_readonly(
+          "units",
+          [](Program& p) { return p.pipeline() == nullptr ? py::dict() : unit_times(p.pipeline()->units()); })
       .def("make_bare", [](Program& p, Address tohost) { p.process().make_bare(tohost); })
       .def("run", &Program::run, py::arg("limit"))
       .def("call", &Program::call, py::arg("function"), py::arg("limit"))
@@ -145,18 +172,6 @@ py::dict described(const InstructionInfo& info) {
   row["compressed"] = info.is(is_compressed);
   row["description"] = info.description;
   return row;
-}
-
-/// State names and cycles, by unit.
-py::dict unit_times(const std::vector<UnitTimes>& units) {
-  py::dict all;
-  for (const UnitTimes& unit : units) {
-    py::dict row;
-    for (std::size_t i = 0; i < states; ++i)
-      row[state_name(static_cast<State>(i))] = static_cast<double>(unit.in[i]) / static_cast<double>(cycle);
-    all[unit.name.c_str()] = row;
-  }
-  return all;
 }
 
 py::list run_loops(const std::string& core, const std::vector<std::tuple<std::string, unsigned, int, bool>>& cases,

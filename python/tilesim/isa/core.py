@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import Any
 
@@ -15,6 +16,11 @@ from ..machine.machine import Machine
 __all__ = ["Core", "core_of"]
 
 _WIDTHS = tuple(1 << power for power in range(7, 17))
+
+
+def _generic() -> dict[str, Any]:
+    path = str(configs_dir() / "cores" / "generic.json")
+    return dict(parse_json(read_text(path), path))
 
 
 def vlen_of(value: Any, place: str) -> int:
@@ -33,17 +39,19 @@ def vlen_of(value: Any, place: str) -> int:
 class Core:
     """A RISC-V core: its name and what software sees of it."""
 
-    def __init__(self, name: str = "generic", vlen: int = 256) -> None:
+    def __init__(self, name: str = "generic", vlen: int = 256, timing: dict[str, Any] | None = None) -> None:
         """A core by its numbers; usually `load` or `from_machine` makes it.
 
         Args:
             name: for results.
             vlen: bits of a vector register, a power of two from 128 to 65,536.
+            timing: content of a `tilesim.core` file, for timed runs; none: those of `generic`.
 
         Raises:
             UserError: for another vlen.
         """
         self.name, self.vlen = name, vlen_of(vlen, "vlen")
+        self._timing = timing
 
     @classmethod
     def load(cls, name: str | os.PathLike[str] = "generic") -> Core:
@@ -62,7 +70,7 @@ class Core:
         data = parse_json(read_text(path), str(path))
         if not isinstance(data, dict) or data.get("schema") != "tilesim.core" or data.get("version") != 1:
             raise user_error("this is no core", place=str(path), allowed='"schema": "tilesim.core", "version": 1')
-        return cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"))
+        return cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"), data)
 
     @classmethod
     def from_machine(cls, machine: str | Machine) -> Core:
@@ -80,7 +88,15 @@ class Core:
         loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
         vector = loaded.to_dict()["core"]["vector"]
         bits = 32 * int(vector["lanes"]) * int(vector["sublanes"])
-        return cls(loaded.name, vlen_of(bits, f"{loaded.name}: 32 × core.vector.lanes × core.vector.sublanes"))
+        vlen = vlen_of(bits, f"{loaded.name}: 32 × core.vector.lanes × core.vector.sublanes")
+        timing = {**_generic(), "name": loaded.name, "dlen": 32 * int(vector["lanes"]), "issue": int(vector.get("issue", 1))}
+        timing["port_bytes"] = timing["dlen"] // 8
+        return cls(loaded.name, vlen, timing)
+
+    @property
+    def timing(self) -> str:
+        """What a timed run is told of the core: a `tilesim.core` file as text."""
+        return json.dumps({**(self._timing or _generic()), "name": self.name, "vlen": self.vlen})
 
     @staticmethod
     def names() -> list[str]:
@@ -104,4 +120,4 @@ def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine |
         found = Core.from_machine(machine)
     else:
         found = core if isinstance(core, Core) else Core.load("generic" if core is None else core)
-    return found if vlen is None else Core(found.name, vlen_of(vlen, "vlen"))
+    return found if vlen is None else Core(found.name, vlen_of(vlen, "vlen"), found._timing)

@@ -68,6 +68,11 @@ class IsaResult:
         """Cycles of a timed run; none: it was functional."""
         return self.data["cycles"]
 
+    @property
+    def stalls(self) -> dict[str, dict[str, float]]:
+        """Cycles of each unit by state, of a timed run; a unit's states add up to `cycles`."""
+        return {unit: dict(states) for unit, states in self.data["units"].items()}
+
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, `tilesim.isa_run` version 1.
 
@@ -126,8 +131,8 @@ def _result(program: Any, told: dict[str, Any], elf: Elf, core: Core, value: Any
         "instructions": program.instructions,
         "vector_instructions": program.vector_instructions,
         "element_operations": program.element_operations,
-        "cycles": None,
-        "units": {},
+        "cycles": program.cycles,
+        "units": program.units,
         "functions": [],
     }
     return IsaResult(data, value, program.output, program.errors)
@@ -147,6 +152,7 @@ def run(
     pass_through: bool = False,
     agnostic: str = "undisturbed",
     bare: bool = False,
+    timed: bool = False,
 ) -> IsaResult:
     """Runs a static RV64GCV Linux program; it is deterministic.
 
@@ -164,6 +170,7 @@ def run(
         agnostic: "undisturbed" (tails and masked-off elements stay) or "ones" (a test mode).
         bare: no Linux: the program begins in machine mode, traps go through mtvec, a store of status * 2 + 1 to the
             symbol `tohost` ends it.
+        timed: the core's pipeline is timed beside: `cycles`, `stalls`.
 
     Returns:
         Exit status, trap, counts, output.
@@ -177,6 +184,8 @@ def run(
     program.start([name, *args])
     if bare:
         program.make_bare(image.address("tohost", 0))
+    if timed:
+        program.time(target.timing)
     told = program.run(_limit(max_instructions))
     return _result(program, told, image, target)
 
@@ -287,6 +296,7 @@ def call(
     returns: str | None = None,
     max_instructions: int | None = None,
     agnostic: str = "undisturbed",
+    timed: bool = False,
 ) -> IsaResult:
     """Calls one function of a program or object file by the C ABI; start-up code does not run.
 
@@ -301,6 +311,7 @@ def call(
         returns: what the function returns: "i8" to "u64", "f16", "f32", "f64"; none: nothing.
         max_instructions: ends the run after so many; none: no limit.
         agnostic: "undisturbed" or "ones", as in `run`.
+        timed: as in `run`.
 
     Returns:
         The value, trap, counts. Arrays are only copied back if the function returned.
@@ -317,6 +328,8 @@ def call(
     for index, value in enumerate(args):
         arguments.add(index, value)
     arguments.place_stack()
+    if timed:
+        program.time(target.timing)
     told = program.call(function, _limit(max_instructions))
     value = None
     if told["kind"] == "returned":

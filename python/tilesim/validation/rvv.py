@@ -97,7 +97,7 @@ def _predict(name: str, rows: list[_Row]) -> None:
 
 
 def _near(rows: list[_Row]) -> dict[str, float]:
-    """Share of rows within 10 %, and the mean of errors that count as 50 % at most; rows that are not ok count whole."""
+    """Share of rows within 10 %, and the mean of errors capped at 50 %, which rows that are not ok count."""
     errors = [abs(row["error"]) if row["status"] == "ok" else 1.0 for row in rows]
     n = max(len(errors), 1)
     capped = sum(min(error, _CAP) for error in errors) / n
