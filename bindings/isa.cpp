@@ -138,8 +138,7 @@ void declare_program(py::module_& module) {
                                return p.pipeline()->drain();
                              })
       .def_property_readonly(
-          "units",
-          [](Program& p) { return p.pipeline() == nullptr ? py::dict() : unit_times(p.pipeline()->units()); })
+          "units", [](Program& p) { return p.pipeline() == nullptr ? py::dict() : unit_times(p.pipeline()->units()); })
       .def("make_bare", [](Program& p, Address tohost) { p.process().make_bare(tohost); })
       .def("run", &Program::run, py::arg("limit"))
       .def("call", &Program::call, py::arg("function"), py::arg("limit"))

@@ -89,7 +89,12 @@ class Core:
         vector = loaded.to_dict()["core"]["vector"]
         bits = 32 * int(vector["lanes"]) * int(vector["sublanes"])
         vlen = vlen_of(bits, f"{loaded.name}: 32 × core.vector.lanes × core.vector.sublanes")
-        timing = {**_generic(), "name": loaded.name, "dlen": 32 * int(vector["lanes"]), "issue": int(vector.get("issue", 1))}
+        timing = {
+            **_generic(),
+            "name": loaded.name,
+            "dlen": 32 * int(vector["lanes"]),
+            "issue": int(vector.get("issue", 1)),
+        }
         timing["port_bytes"] = timing["dlen"] // 8
         return cls(loaded.name, vlen, timing)
 

@@ -74,7 +74,10 @@ void Pipeline::issue(const Op& op, const VectorState& v) {
   for (unsigned i = 0; i < fixed.sources; ++i)
     needed = std::max(needed, ready_[fixed.bases[i] + source_of(op, fixed.slots[i])]);
   const bool writes = fixed.destination != 255 && op.rd < 33;
-  if (writes) needed = std::max(needed, ready_[fixed.destination + op.rd]);
+  // results come in order; a vector unit's answer is waited for before the next one to the same register is asked for
+  if (writes)
+    needed =
+        std::max(needed, ready_[fixed.destination + op.rd] - (fixed.kind == StaticTiming::vector ? 0 : fixed.latency));
   if (needed > now_) wait(needed, State::operands);
   if (fixed.kind == StaticTiming::vector) return vector(op, fixed, v);
   take_slot();

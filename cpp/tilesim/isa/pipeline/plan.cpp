@@ -76,7 +76,7 @@ class Planner {
     const bool memory = fixed_.loads || fixed_.stores;
     const auto sew = static_cast<std::size_t>(v_.type.sew - 3) & 3;
     Ticks beat = class_.cost[sew] + class_.bits * (std::int64_t{1} << v_.type.sew);
-    if (memory) beat = std::max(beat, core_.port_beat);
+    if (memory && class_.element == 0) beat = std::max(beat, core_.port_beat);
     const Ticks tree = class_.tree * log2_of(std::min(per_beat, tree_elements()));
     const Ticks extra = class_.start + class_.element * elements_ * info_.groups.fields +
                         class_.square * registers * registers + tree + class_.fold * log2_of(beats_);
