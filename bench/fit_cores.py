@@ -31,7 +31,10 @@ def stem(text: str) -> str:
 def errors(core: dict[str, Any], rows: list[dict[str, Any]]) -> list[float]:
     """Capped errors of rows."""
     told = _core.isa_loops(json.dumps(core), [row["case"] for row in rows])
-    return [min(0.5, abs(t / row["measured"] - 1)) if isinstance(t, float) else 0.5 for t, row in zip(told, rows, strict=True)]
+    return [
+        min(0.5, abs(t / row["measured"] - 1)) if isinstance(t, float) else 0.5
+        for t, row in zip(told, rows, strict=True)
+    ]
 
 
 def numbers(values: dict[str, Any]) -> Iterator[tuple[str, int | None, float]]:
