@@ -37,6 +37,7 @@ def run(
     root: Annotated[str | None, typer.Option(help="Directory whose files the program may open.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of random bytes.")] = 0,
     bare: Annotated[bool, typer.Option("--bare", help="No Linux: machine mode, ended by a store to tohost.")] = False,
+    timed: Annotated[bool, typer.Option("--timed", help="Also cycles and waits, in --json.")] = False,
     json_: Annotated[
         str | None, typer.Option("--json", help="Write counts and trap; - for standard output.", rich_help_panel=OUTPUT)
     ] = None,
@@ -57,6 +58,7 @@ def run(
         seed=seed,
         pass_through=passes,
         bare=bare,
+        timed=timed,
     )
     if not passes:
         sys.stdout.write(result.output.decode("utf-8", "replace"))
