@@ -1,6 +1,7 @@
 """Rates of the instruction level, in seconds of processor time.
 
-Goals on one core of about 2.6 GHz: scalar instructions >= 150 M/s; timed ones >= 10 M/s; Ctrl-C answered within 0.2 s. `--fast` is a smoke
+Goals on one core of about 2.6 GHz: scalar instructions >= 150 M/s; timed ones >= 10 M/s; Ctrl-C answered
+within 0.2 s. `--fast` is a smoke
 run; `--json FILE` writes the figures. A rate is of the best of several runs: a shared machine only ever slows one down.
 """
 

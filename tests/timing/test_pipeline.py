@@ -85,7 +85,7 @@ def test_chaining_over_kinds_of_pipes(length: int) -> None:
 
 
 def test_a_slow_producer_is_not_overtaken() -> None:
-    """A producer of two cycles a beat, a consumer of one: the consumer ends one latency after the producer's last beat."""
+    """A producer of two cycles a beat, a consumer of one, which ends one latency after the producer's last beat."""
     slow = core(issue=2, classes={"multiply": {"cost": 2, "latency": 3}})
     last = 1 + 2 * (BEATS - 1) + 3  # the producer's last beat is there
     assert run("vmul.vv v8, v16, v24\nvadd.vv v9, v8, v24", of=slow)["cycles"] == last + 2
@@ -106,7 +106,7 @@ def test_write_after_read_and_write_after_write() -> None:
 
 @pytest.mark.parametrize("depth", [1, 2, 3, 4, 6])
 def test_queue(depth: int) -> None:
-    """A load behind `n` sums in one queue in program order: it is dispatched when all but `depth` of them have begun."""
+    """Sums on one pipe: each is dispatched when the one `depth` places before it has begun."""
     sums, of = 6, core(queue=depth, issue=1, decoupled=False)
     text = "\n".join(f"vfadd.vv v{8 + i}, v16, v24" for i in range(sums)) + "\naddi a1, a1, 1\nmul a2, a1, a1"
     front = run(text, of=of)["units"]["front"]
