@@ -22,6 +22,7 @@ TABLES = {
     "conv": ("t4_conv_latency.csv", (), 40),
     "vector": ("t4_vector_latency.csv", ("op",), 6),
     "sparse": ("sparse_cycles.csv", ("source",), 24),
+    "rvv": ("rvv_cycles.csv", ("core",), 60),
     "network": ("gpu_network_latency.csv", ("device", "mode", "engine"), 4),
 }
 

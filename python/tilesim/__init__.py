@@ -6,7 +6,7 @@ from .base.lazy import lazy, listed
 TYPE_CHECKING = False  # as of typing, which takes time to import
 
 if TYPE_CHECKING:
-    from . import executors, mapping, memory, models, network, views, workloads
+    from . import executors, isa, mapping, memory, models, network, views, workloads
     from ._core import __version__
     from .analytic.best import best_schemes
     from .analytic.calibrate import calibrate
@@ -93,6 +93,7 @@ __all__ = [
     "from_transformers",
     "fusion_rules",
     "gradient",
+    "isa",
     "lower_bound",
     "machines",
     "mapping",
@@ -165,6 +166,7 @@ _PACKAGES = (
     "executors",
     "frontends",
     "graph",
+    "isa",
     "loading",
     "lowering",
     "machine",

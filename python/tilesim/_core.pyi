@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_disassemble', 'isa_instructions', 'isa_loops', 'isa_time', 'isa_timing_classes', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -615,6 +615,61 @@ class Program:
         ...
     @property
     def notes(self) -> list[str]:
+        ...
+class IsaProgram:
+    """
+    A program in the memory of a hart.
+    """
+    def __init__(self, image: dict, vlen: typing.SupportsInt | typing.SupportsIndex, root: str = '', seed: typing.SupportsInt | typing.SupportsIndex = 0, pass_through: bool = False, input: bytes = b'') -> None:
+        ...
+    def allocate(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> int:
+        ...
+    def call(self, function: typing.SupportsInt | typing.SupportsIndex, limit: typing.SupportsInt | typing.SupportsIndex) -> dict:
+        ...
+    def f(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> int:
+        ...
+    def make_bare(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def place(self, address: typing.SupportsInt | typing.SupportsIndex, bytes: bytes) -> None:
+        ...
+    def read(self, address: typing.SupportsInt | typing.SupportsIndex, count: typing.SupportsInt | typing.SupportsIndex) -> bytes:
+        ...
+    def run(self, limit: typing.SupportsInt | typing.SupportsIndex) -> dict:
+        ...
+    def set_f(self, arg0: typing.SupportsInt | typing.SupportsIndex, arg1: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def set_ones(self, arg0: bool) -> None:
+        ...
+    def set_stack(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def set_x(self, arg0: typing.SupportsInt | typing.SupportsIndex, arg1: typing.SupportsInt | typing.SupportsIndex) -> None:
+        ...
+    def start(self, arg0: collections.abc.Sequence[str]) -> None:
+        ...
+    def time(self, core: str) -> None:
+        ...
+    def x(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> int:
+        ...
+    @property
+    def cycles(self) -> int | None:
+        ...
+    @property
+    def element_operations(self) -> int:
+        ...
+    @property
+    def errors(self) -> bytes:
+        ...
+    @property
+    def instructions(self) -> int:
+        ...
+    @property
+    def output(self) -> bytes:
+        ...
+    @property
+    def units(self) -> dict:
+        ...
+    @property
+    def vector_instructions(self) -> int:
         ...
 class GemmModel:
     """
@@ -1236,6 +1291,30 @@ def has_lowering(kind: str) -> bool:
 def hash_text(text: str) -> str:
     """
     64-bit FNV-1a as 16 hex digits.
+    """
+def isa_assemble(text: str, address: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple[bytes, dict[str, int]]:
+    """
+    Machine code of assembly text, and its labels.
+    """
+def isa_disassemble(bits: typing.SupportsInt | typing.SupportsIndex, address: typing.SupportsInt | typing.SupportsIndex = 0) -> str:
+    """
+    Text of one instruction; '.word' where there is none.
+    """
+def isa_instructions() -> list:
+    """
+    All instructions of the standard table.
+    """
+def isa_loops(core: str, cases: collections.abc.Sequence[tuple[str, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, bool]], every_trip: bool = False) -> list:
+    """
+    Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.
+    """
+def isa_time(core: str, text: str, sew: typing.SupportsInt | typing.SupportsIndex = 32, lmul: typing.SupportsInt | typing.SupportsIndex = 0, avl: typing.SupportsInt | typing.SupportsIndex = 18446744073709551615, times: typing.SupportsInt | typing.SupportsIndex = 1) -> dict:
+    """
+    Cycles of a list of instructions, none of which is carried out, and where its units' time went.
+    """
+def isa_timing_classes() -> dict:
+    """
+    The timing class of each vector instruction.
     """
 def kinds() -> list:
     """

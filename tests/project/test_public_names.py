@@ -12,7 +12,7 @@ import pytest
 import tilesim as ts
 
 LIST = Path(__file__).with_name("public_names.txt")
-MODULES = ("mapping", "memory", "models", "network", "views", "workloads", "mapping_import")
+MODULES = ("isa", "mapping", "memory", "models", "network", "views", "workloads", "mapping_import")
 #: Modules that stay importable besides those.
 IMPORTABLE = ("analytic", "frontends", "graph", "machine", "frontends.torch_backend")
 

@@ -25,7 +25,13 @@ from tilesim.models._listing import KINDS
 
 WIDTHS = (60, 80, 120, 200)
 MEASURES = ("measure cpu", "measure cuda")  # what runs as long as the hardware takes, or needs a GPU
+#: A program that writes four letters.
+ECHO = "_start: li a0, 1; la a1, t; li a2, 5; li a7, 64; ecall; li a0, 0; li a7, 93; ecall; t: .asciz \"done\\n\""
 LINES = (
+    "isa run k.elf",
+    "isa asm k.s",
+    "isa dis k.elf",
+    "isa list Zbb",
     "run bert-base",
     "run resnet18 --no-advice --explain bounds,memory,fusion",
     "run matmul:256,256,256 --lowering both",
@@ -67,6 +73,7 @@ LINES = (
     "validate conv",
     "validate vector",
     "validate sparse",
+    "validate rvv",
     "validate network --cases network.csv",
 )
 QUICK = 3  # examples of a command that tests run, at most
@@ -81,6 +88,8 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     header, *rows = sample("gemm").read_text(encoding="utf-8").splitlines()
     own = "\n".join([header, *(row for row in rows if row.startswith("H100"))])
     Path("measurements.csv").write_text(own + "\n", encoding="utf-8")
+    Path("k.s").write_text(ECHO, encoding="utf-8")
+    Path("k.elf").write_bytes(ts.isa.assemble(ECHO))
     for name in ("old", "new"):
         ts.run("mlp").save(f"{name}.json")
     for table in ("noc", "network"):  # the first rows of what takes long

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from support.reference import table
 from tilesim.base.paths import sample
 from tilesim.cli.main import app, validate_app
-from tilesim.validation import analytic, noc, sparse, tables
+from tilesim.validation import analytic, noc, rvv, sparse, tables
 
 #: Largest mean and single error of a sample: what the README states of the whole table, with room for the smaller
 #: number of rows, but below any error that would make the statement untrue.
@@ -62,6 +62,15 @@ def test_sample_of_sparse_units() -> None:
     assert groups["STONNE|sigma"]["max_abs_error"] == 0  # the wiring is the reference's: equal, not near
     assert groups["DSTC|dstc"]["mean_abs_error"] <= 0.05
     assert groups["Eyeriss v2 PE"]["mean_abs_error"] <= 0.03
+
+
+def test_sample_of_vector_cores() -> None:
+    report = rvv.rvv(sample("rvv"))
+    assert report["n"] == 240
+    assert report["n_unsupported"] == 0
+    for group in report["groups"].values():
+        assert group["within_10_percent"] >= 0.93
+        assert group["mean_capped_error"] <= 0.05
 
 
 @pytest.mark.parametrize("name", [command.name for command in validate_app.registered_commands])

@@ -36,6 +36,7 @@ MODULES = (
     "analytic",
     "frontends",
     "graph",
+    "isa",
     "machine",
     "memory",
     "models",

@@ -162,3 +162,8 @@ def a_mlir() -> str:
         "func.func public @main(%arg0: tensor<4xf32>) -> tensor<4xf32> {\n"
         "  %0 = stablehlo.add %arg0, %arg0 : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n"
     )
+
+
+def a_riscv() -> bytes:
+    """A program for `ts.isa`, with a function `f`."""
+    return ts.isa.assemble("_start: li a0, 0\nli a7, 93\necall\nf: ret")

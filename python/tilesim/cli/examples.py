@@ -5,6 +5,10 @@ from __future__ import annotations
 __all__ = ["EXAMPLES", "epilog"]
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "isa run": ("tilesim isa run k.elf -- 1000", "tilesim isa run k.elf --vlen 512 --json run.json"),
+    "isa asm": ("tilesim isa asm k.s -o k.elf",),
+    "isa dis": ("tilesim isa dis k.elf", "tilesim isa dis 00a585b3"),
+    "isa list": ("tilesim isa list Zbb",),
     "run": (
         "tilesim run resnet18",
         "tilesim run bert-base --machine tpu-v4 --batch 8",
@@ -65,6 +69,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "validate conv": ("tilesim validate conv",),
     "validate vector": ("tilesim validate vector",),
     "validate sparse": ("tilesim validate sparse",),
+    "validate rvv": ("tilesim validate rvv", "tilesim validate rvv --cases rvv_cycles.csv --json report.json"),
     "validate network": ("tilesim validate network",),
 }
 

@@ -23,6 +23,7 @@ from . import validate as cli_validate
 from . import why as cli_why
 from .complete import App
 from .examples import epilog
+from .isa import isa_app
 from .machines import machine_app, model_app
 from .screen import plain, say, wrapped
 
@@ -31,6 +32,7 @@ validate_app = App(no_args_is_help=True, help="Comparison with measured tables."
 app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
+app.add_typer(isa_app, name="isa")
 
 cli_run.register(app)
 cli_why.register(app)

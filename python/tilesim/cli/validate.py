@@ -11,6 +11,7 @@ from ..base.figures import count
 from ..base.files import writing
 from ..base.paths import sample, whole_rows
 from ..validation import noc as noc_table
+from ..validation import rvv as rvv_table
 from ..validation import sparse as sparse_table
 from ..validation import tables
 from .analytic import DeviceName, ProfileFile
@@ -145,6 +146,31 @@ def validate_sparse(
         return
     _said("sparse", cases, report["n"])
     _groups(report, 2)
+    _summary(report)
+    _reasons(report)
+
+
+def validate_rvv(
+    cases: Annotated[
+        str | None,
+        typer.Option(help="CSV: core, instruction, sew, lmul, vl, cycles; the shipped sample if none."),
+    ] = None,
+    json_: Json = None,
+) -> None:
+    """Compare with measured cycles of vector instructions on four RISC-V cores."""
+    with step("running every row's loop"):
+        report = rvv_table.rvv(cases_of("rvv", cases))
+    if json_:
+        write(report, json_)
+    if json_ == "-":
+        return
+    _said("rvv", cases, report["n"])
+    columns = [name("core"), number("rows"), number("within 10 %, %"), number("mean, capped at 50 %, %", 1)]
+    cells = [
+        [key, f"{row['n']:,}", f"{100 * row['within_10_percent']:.1f}", f"{100 * row['mean_capped_error']:.2f}"]
+        for key, row in {**report["groups"], "all": report}.items()
+    ]
+    say(layout(columns, cells))
     _summary(report)
     _reasons(report)
 
@@ -312,5 +338,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "conv": validate_conv,
     "vector": validate_vector,
     "sparse": validate_sparse,
+    "rvv": validate_rvv,
     "network": validate_network,
 }

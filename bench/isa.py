@@ -1,0 +1,124 @@
+"""Rates of the instruction level, in seconds of processor time.
+
+Goals on one core of about 2.6 GHz: scalar instructions >= 150 M/s; timed ones >= 10 M/s; Ctrl-C answered
+within 0.2 s. `--fast` is a smoke
+run; `--json FILE` writes the figures. A rate is of the best of several runs: a shared machine only ever slows one down.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import threading
+import time
+from typing import Any
+
+import tilesim.isa as isa
+
+#: Name, what is done once, one trip of the loop; lines are parted by "|".
+LOOPS = {
+    "integer": (
+        "nop",
+        "addi a1, a1, 3|xor a2, a2, a1|slli a3, a2, 5|add a4, a4, a3|srli a5, a4, 7|sub a2, a5, a1",
+    ),
+    "loads and stores": (
+        "la t0, data",
+        "ld a1, 0(t0)|ld a2, 8(t0)|add a3, a1, a2|sd a3, 16(t0)|lw a4, 20(t0)|sw a4, 24(t0)",
+    ),
+    "branches": (
+        "nop",
+        "andi a1, a0, 1|beqz a1, one|addi a2, a2, 1|one: andi a1, a0, 2|bnez a1, two|addi a3, a3, 1|two: nop",
+    ),
+    "multiply, divide": (
+        "li a1, 12345678901|li a2, 97",
+        "mul a3, a1, a2|mulhu a4, a1, a3|divu a5, a3, a2|add a1, a1, a0",
+    ),
+    "calls": ("nop", "call f|call f|call f"),
+    "f64 fused": (
+        "fcvt.d.l fa0, a0|li a1, 3|fcvt.d.l fa1, a1",
+        "fmadd.d fa2, fa0, fa1, fa2|fmadd.d fa3, fa0, fa1, fa3|fadd.d fa4, fa4, fa0",
+    ),
+    "f32 sums": ("fcvt.s.l fa0, a0", "fadd.s fa1, fa1, fa0|fmul.s fa2, fa1, fa0|fsub.s fa3, fa2, fa1"),
+}
+
+#: Loops of timed runs, on the core `generic`.
+TIMED = {
+    "integer": LOOPS["integer"],
+    "loads and stores": LOOPS["loads and stores"],
+    "vector sums": (
+        "li t0, 8|vsetvli t1, t0, e32, m1, ta, ma",
+        "vadd.vv v8, v16, v24|vmul.vv v9, v16, v25|vadd.vv v10, v9, v8|vsub.vx v11, v8, a0",
+    ),
+    "axpy of 64": (
+        "la t2, data|li t0, 64|vsetvli t1, t0, e32, m8, ta, ma",
+        "vle32.v v8, (t2)|vle32.v v16, (t2)|vfmacc.vf v16, fa0, v8|vse32.v v16, (t2)|addi t3, t3, 64",
+    ),
+}
+
+
+def program(prepare: str, body: str, trips: int) -> bytes:
+    """A loop as an ELF file."""
+    text = f"_start: li a0, {trips}|{prepare}|loop: {body}|addi a0, a0, -1|bnez a0, loop\n".replace("|", "\n")
+    text += " li a0, 0\n li a7, 93\n ecall\nf: addi a1, a1, 1\n ret\n .balign 8\ndata: .zero 256\n"
+    return isa.assemble(text)
+
+
+def rate(elf: bytes, runs: int, timed: bool = False) -> tuple[int, float]:
+    """Instructions, and the least seconds."""
+    best, count = float("inf"), 0
+    for _ in range(runs):
+        start = time.process_time()
+        result = isa.run(elf, timed=timed)
+        best, count = min(best, time.process_time() - start), result.instructions
+        if result.exit_status != 0:
+            raise SystemExit(f"the program failed: {result}")
+    return count, best
+
+
+def interrupted() -> float:
+    """Seconds between a signal and the exception."""
+    sent = [0.0]
+
+    def send() -> None:
+        sent[0] = time.perf_counter()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(0.2, send)
+    timer.start()
+    try:
+        isa.run(isa.assemble("x: addi a0, a0, 1\n j x"))
+    except KeyboardInterrupt:
+        return time.perf_counter() - sent[0]
+    raise SystemExit("the loop ended")
+
+
+def main() -> None:
+    """Prints one line per loop."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--fast", action="store_true")
+    parser.add_argument("--json")
+    options = parser.parse_args()
+    rows: list[dict[str, Any]] = []
+    for name, (prepare, body) in LOOPS.items():
+        trips = 100_000 if options.fast else 10_000_000
+        count, seconds = rate(program(prepare, body, trips), 1 if options.fast else 3)
+        rows.append({"name": name, "instructions": count, "seconds": seconds, "instructions_per_s": count / seconds})
+        print(f"{name:<24} {count / seconds / 1e6:8.0f} M instructions/s")
+    for name, (prepare, body) in TIMED.items():
+        trips = 20_000 if options.fast else 2_000_000
+        count, seconds = rate(program(prepare, body, trips), 1 if options.fast else 3, timed=True)
+        row = {"name": f"timed: {name}", "instructions": count, "seconds": seconds}
+        rows.append({**row, "instructions_per_s": count / seconds})
+        print(f"{'timed: ' + name:<24} {count / seconds / 1e6:8.1f} M instructions/s")
+    seconds = interrupted()
+    rows.append({"name": "Ctrl-C", "seconds": seconds})
+    print(f"{'Ctrl-C':<24} {seconds:8.3f} s until it is answered")
+    if options.json:
+        with open(options.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

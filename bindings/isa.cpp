@@ -1,0 +1,251 @@
+// Instructions, assembler, and programs of a RISC-V hart.
+#include "tilesim/isa/run/process.hpp"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "cancel.hpp"
+#include "tilesim/isa/pipeline/protocol.hpp"
+#include "tilesim/isa/table/instruction_set.hpp"
+#include "tilesim/isa/text/assemble.hpp"
+#include "tilesim/isa/text/disassemble.hpp"
+
+namespace py = pybind11;
+using namespace tilesim;
+using namespace tilesim::isa;
+
+namespace {
+
+Image image_from(const py::dict& from) {
+  Image image;
+  for (const py::handle item : from["segments"]) {
+    const auto part = py::reinterpret_borrow<py::tuple>(item);
+    image.segments.push_back({part[0].cast<Address>(), part[1].cast<std::string>(), part[2].cast<std::uint64_t>(),
+                              part[3].cast<std::uint8_t>()});
+  }
+  image.entry = from["entry"].cast<Address>();
+  image.headers = from["headers"].cast<Address>();
+  image.header_bytes = from["header_bytes"].cast<std::uint64_t>();
+  image.header_count = from["header_count"].cast<std::uint64_t>();
+  image.global_pointer = from["global_pointer"].cast<Address>();
+  image.thread_data = from["thread_data"].cast<std::string>();
+  image.thread_bytes = from["thread_bytes"].cast<std::uint64_t>();
+  return image;
+}
+
+const char* kind_of(const Stop& stop) {
+  static const char* const names[] = {"exited", "trapped", "limit", "returned"};
+  return names[stop.kind];
+}
+
+/// State names and cycles, by unit.
+py::dict unit_times(const std::vector<UnitTimes>& units) {
+  py::dict all;
+  for (const UnitTimes& unit : units) {
+    py::dict row;
+    for (std::size_t i = 0; i < states; ++i)
+      row[state_name(static_cast<State>(i))] = static_cast<double>(unit.in[i]) / static_cast<double>(cycle);
+    all[unit.name.c_str()] = row;
+  }
+  return all;
+}
+
+/// One program at a time; a call from another thread meanwhile is an error.
+class Program {
+ public:
+  Program(const py::dict& image, std::uint32_t vlen, const LinuxOptions& options)
+      : process_(InstructionSet::standard(), vlen, image_from(image), options) {}
+
+  template <class Call>
+  py::dict runs(Call&& call) {
+    const bindings::Exclusive alone(busy_, "this program");
+    const Stop stop = bindings::cancellable(std::forward<Call>(call));
+    py::dict told;
+    told["kind"] = kind_of(stop);
+    told["status"] = stop.status;
+    told["pc"] = stop.pc;
+    if (stop.kind == Stop::trapped) {
+      told["cause"] = cause_text(stop.trap.cause);
+      told["detail"] = stop.trap.text;
+      told["value"] = stop.trap.value;
+      told["instruction"] = stop.instruction;
+      told["text"] = stop.instruction != 0 ? disassemble(process_.hart.set(), stop.instruction, stop.pc) : "";
+    }
+    return told;
+  }
+  py::dict run(std::uint64_t limit) {
+    return runs([&] { return process_.run(limit, pipeline_.get()); });
+  }
+  py::dict call(Address function, std::uint64_t limit) {
+    return runs([&] { return process_.call(function, limit, pipeline_.get()); });
+  }
+  Process& process() { return process_; }
+  void time(const std::string& core) {
+    pipeline_ = std::make_unique<Pipeline>(InstructionSet::standard(), read_core(Json::parse(core, "core")));
+  }
+  const Pipeline* pipeline() const { return pipeline_.get(); }
+
+ private:
+  Process process_;
+  std::unique_ptr<Pipeline> pipeline_;  ///< of a timed run
+  bool busy_ = false;
+};
+
+py::bytes bytes_at(Program& program, Address address, std::uint64_t count) {
+  std::string bytes(count, '\0');
+  for (std::uint64_t done = 0; done < count;) {
+    const std::uint64_t part = std::min(count - done, page_bytes - (address + done) % page_bytes);
+    try {
+      program.process().memory.read(address + done, bytes.data() + done, part);
+    } catch (const Trap&) {
+      throw UserError({"nothing can be read there", {}, std::to_string(address + done), "addresses in use", {}});
+    }
+    done += part;
+  }
+  return bytes;
+}
+
+void place(Program& program, Address address, const py::bytes& given) {
+  const std::string bytes = given;
+  try {
+    program.process().memory.place(address, bytes.data(), bytes.size());
+  } catch (const Trap&) {
+    throw UserError({"nothing can be written there", {}, std::to_string(address), "addresses in use", {}});
+  }
+}
+
+void declare_program(py::module_& module) {
+  py::class_<Program>(module, "IsaProgram", "A program in the memory of a hart.")
+      .def(py::init([](const py::dict& image, std::uint32_t vlen, const std::string& root, std::uint64_t seed,
+                       bool pass_through, const py::bytes& input) {
+             return std::make_unique<Program>(image, vlen, LinuxOptions{root, seed, pass_through, std::string(input)});
+           }),
+           py::arg("image"), py::arg("vlen"), py::arg("root") = "", py::arg("seed") = 0,
+           py::arg("pass_through") = false, py::arg("input") = py::bytes())
+      .def("start", [](Program& p, const std::vector<std::string>& arguments) { p.process().start(arguments); })
+      .def("time", &Program::time, py::arg("core"))
+      .def_property_readonly("cycles",
+                             [](Program& p) -> std::optional<std::int64_t> {
+                               if (p.pipeline() == nullptr) return std::nullopt;
+                               return p.pipeline()->drain();
+                             })
+      .def_property_readonly(
+          "units", [](Program& p) { return p.pipeline() == nullptr ? py::dict() : unit_times(p.pipeline()->units()); })
+      .def("make_bare", [](Program& p, Address tohost) { p.process().make_bare(tohost); })
+      .def("run", &Program::run, py::arg("limit"))
+      .def("call", &Program::call, py::arg("function"), py::arg("limit"))
+      .def("allocate", [](Program& p, std::uint64_t bytes) { return p.process().allocate(bytes); })
+      .def("read", bytes_at, py::arg("address"), py::arg("count"))
+      .def("place", place, py::arg("address"), py::arg("bytes"))
+      .def("x", [](Program& p, unsigned number) { return p.process().hart.x.at(number); })
+      .def("f", [](Program& p, unsigned number) { return p.process().hart.f.at(number); })
+      .def("set_x", [](Program& p, unsigned number, std::uint64_t value) { p.process().hart.x.at(number) = value; })
+      .def("set_f", [](Program& p, unsigned number, std::uint64_t value) { p.process().hart.f.at(number) = value; })
+      .def("set_stack",
+           [](Program& p, std::uint64_t bytes) { p.process().hart.x[2] = (stack_top - 64 - bytes) & ~Address{15}; })
+      .def("set_ones", [](Program& p, bool ones) { set_ones(p.process().hart.v, ones); })
+      .def_property_readonly("output", [](Program& p) { return py::bytes(p.process().system().output); })
+      .def_property_readonly("errors", [](Program& p) { return py::bytes(p.process().system().errors); })
+      .def_property_readonly("instructions", [](Program& p) { return p.process().hart.instret; })
+      .def_property_readonly("vector_instructions", [](Program& p) { return p.process().hart.vector_instructions; })
+      .def_property_readonly("element_operations", [](Program& p) { return p.process().hart.element_operations; });
+}
+
+py::dict described(const InstructionInfo& info) {
+  py::dict row;
+  row["name"] = info.name;
+  row["operands"] = info.operands;
+  row["match"] = info.encoding.match;
+  row["mask"] = info.encoding.mask;
+  row["extension"] = info.extension;
+  row["unit"] = unit_name(info.unit);
+  row["timing"] = info.timing;
+  row["compressed"] = info.is(is_compressed);
+  row["description"] = info.description;
+  return row;
+}
+
+py::list run_loops(const std::string& core, const std::vector<std::tuple<std::string, unsigned, int, bool>>& cases,
+                   bool every_trip) {
+  const CoreTiming timing = read_core(Json::parse(core, "core"));
+  struct Outcome {
+    double cycles = 0;
+    std::string problem;
+  };
+  std::vector<Outcome> outcomes;
+  bindings::cancellable([&] {
+    for (const auto& [text, sew, lmul, one] : cases) {
+      try {
+        outcomes.push_back(
+            {run_loop(InstructionSet::standard(), timing, {text, sew, lmul, one}, every_trip).cycles, {}});
+      } catch (const UserError& error) {
+        outcomes.push_back({0, error.what()});
+      }
+    }
+  });
+  py::list told;
+  for (const Outcome& one : outcomes)
+    told.append(one.problem.empty() ? py::object(py::float_(one.cycles)) : py::object(py::str(one.problem)));
+  return told;
+}
+
+/// Times a list of instructions that nothing carries out, `times` over.
+py::dict time_stream(const std::string& core, const std::string& text, unsigned sew, int lmul, std::uint64_t avl,
+                     unsigned times) {
+  const CoreTiming timing = read_core(Json::parse(core, "core"));
+  Pipeline pipeline(InstructionSet::standard(), timing);
+  bindings::cancellable([&] { time_list(pipeline, text, {{}, sew, lmul, false}, avl, times); });
+  py::dict told;
+  told["cycles"] = pipeline.drain();
+  told["instructions"] = pipeline.instructions();
+  told["units"] = unit_times(pipeline.units());
+  return told;
+}
+
+}  // namespace
+
+void init_isa(py::module_& module) {
+  declare_program(module);
+  module.def(
+      "isa_instructions",
+      [] {
+        py::list rows;
+        for (const InstructionInfo& info : InstructionSet::standard()->all()) rows.append(described(info));
+        return rows;
+      },
+      "All instructions of the standard table.");
+  module.def(
+      "isa_assemble",
+      [](const std::string& text, std::uint64_t address) {
+        const Assembled made = assemble(*InstructionSet::standard(), text, address);
+        return std::make_pair(py::bytes(made.bytes), made.labels);
+      },
+      py::arg("text"), py::arg("address") = 0, "Machine code of assembly text, and its labels.");
+  module.def(
+      "isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
+      "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.");
+  module.def("isa_time", time_stream, py::arg("core"), py::arg("text"), py::arg("sew") = 32, py::arg("lmul") = 0,
+             py::arg("avl") = ~std::uint64_t{0}, py::arg("times") = 1,
+             "Cycles of a list of instructions, none of which is carried out, and where its units' time went.");
+  module.def(
+      "isa_timing_classes",
+      [] {
+        py::dict found;
+        for (const InstructionInfo& info : InstructionSet::standard()->all())
+          if (info.is(is_vector) && !info.is(sets_vl)) found[info.name.c_str()] = class_name(class_of(info));
+        return found;
+      },
+      "The timing class of each vector instruction.");
+  module.def(
+      "isa_disassemble",
+      [](std::uint32_t bits, std::uint64_t address) { return disassemble(*InstructionSet::standard(), bits, address); },
+      py::arg("bits"), py::arg("address") = 0, "Text of one instruction; '.word' where there is none.");
+}

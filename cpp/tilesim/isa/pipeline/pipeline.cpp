@@ -1,0 +1,244 @@
+#include "tilesim/isa/pipeline/pipeline.hpp"
+
+#include <algorithm>
+
+namespace tilesim::isa {
+
+namespace {
+
+constexpr std::size_t cached_plans = 1024;
+constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers",
+                                                "order", "queue",   "port",     "branch"};
+
+constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
+constexpr std::size_t at(PipeKind k) { return static_cast<std::size_t>(k); }
+constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
+
+unsigned register_of(const Footprint& f, const Op& op) {
+  switch (f.field) {
+    case Field::rd:
+      return op.rd;
+    case Field::rs1:
+      return op.rs1;
+    case Field::rs2:
+      return op.rs2;
+    case Field::mask:
+      return 0;
+  }
+  return 0;
+}
+
+std::uint8_t source_of(const Op& op, unsigned slot) { return slot == 1 ? op.rs1 : slot == 2 ? op.rs2 : op.rs3; }
+
+}  // namespace
+
+const char* state_name(State state) { return names[at(state)]; }
+
+Pipeline::Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core)
+    : set_(std::move(set)), core_(std::move(core)), static_(static_timings(*set_, core_)), plans_(cached_plans) {
+  for (std::size_t i = 0; i < pipe_kinds; ++i) pipes_[i].resize(core_.pipes[i]);
+}
+
+/// The front end stands still until then.
+void Pipeline::wait(Ticks until, State why) {
+  until = whole(until);
+  if (until <= now_) return;
+  const Ticks issuing = used_ != 0 ? cycle : 0;
+  front_[at(State::busy)] += issuing;
+  front_[at(why)] += until - now_ - issuing;
+  now_ = until, used_ = 0, dispatched_ = 0, accesses_ = 0;
+}
+
+void Pipeline::take_slot() {
+  if (used_ == core_.width) wait(now_ + cycle, State::order);
+  ++used_;
+}
+
+void Pipeline::follow(const Op& op) {
+  control_ = false;
+  const bool taken = op.pc != after_;
+  const bool wrong = conditional_ && taken != backward_;
+  if (taken && core_.bubble != 0)
+    for (auto& kind : pipes_)
+      for (Pipe& pipe : kind)
+        if (pipe.free > now_) pipe.free += core_.bubble, pipe.in[at(State::branch)] += core_.bubble;
+  const Ticks cost = wrong ? core_.scalar.mispredicted : taken ? core_.scalar.taken : 0;
+  if (taken || wrong) wait(now_ + cost, State::branch);
+}
+
+void Pipeline::issue(const Op& op, const VectorState& v) {
+  if (control_) follow(op);
+  ++instructions_;
+  const StaticTiming& fixed = static_[op.id];
+  Ticks needed = 0;
+  for (unsigned i = 0; i < fixed.sources; ++i)
+    needed = std::max(needed, ready_[fixed.bases[i] + source_of(op, fixed.slots[i])]);
+  const bool writes = fixed.destination != 255 && op.rd < 33;
+  // results come in order; a vector unit's answer is waited for before the next one to the same register is asked for
+  if (writes)
+    needed =
+        std::max(needed, ready_[fixed.destination + op.rd] - (fixed.kind == StaticTiming::vector ? 0 : fixed.latency));
+  if (needed > now_) wait(needed, State::operands);
+  if (fixed.kind == StaticTiming::vector) return vector(op, fixed, v);
+  take_slot();
+  if (fixed.loads || fixed.stores) {
+    if (accesses_ == core_.memory_ports) wait(now_ + cycle, State::port), used_ = 1;
+    ++accesses_;
+  }
+  const Ticks done = now_ + fixed.latency;
+  if (writes && !(fixed.destination == 0 && op.rd == no_register)) ready_[fixed.destination + op.rd] = done;
+  end_ = std::max(end_, done);
+  if (fixed.kind == StaticTiming::scalar) return;
+  if (fixed.kind == StaticTiming::vset) {
+    vset_ready_ = now_ + core_.scalar.vset;
+    return;
+  }
+  control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0,
+  after_ = op.pc + op.length;
+}
+
+const Plan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v) {
+  const std::uint64_t key = (std::uint64_t{op.id} << 48) ^ (std::uint64_t{op.rm == 0} << 47) ^
+                            (v.key & 0x3FFF) * (std::uint64_t{1} << 32) ^ (v.vl + 1);
+  Plan& plan = plans_[(key ^ key >> 32 ^ key >> 45) % cached_plans];
+  if (plan.key != key) [[unlikely]] {
+    plan = make_plan(core_, set_->info(op.id), fixed, op, v);
+    plan.key = key;
+  }
+  return plan;
+}
+
+Pipeline::Bounds Pipeline::bounds(const Plan& plan, const Op& op) const {
+  Bounds found;
+  for (unsigned i = 0; i < plan.footprints; ++i) {
+    const Footprint& f = plan.footprint[i];
+    const unsigned base = register_of(f, op);
+    Ticks offset = 0;
+    for (unsigned k = 0; k < f.registers; ++k, offset += f.each) {
+      const Register& r = registers_[(base + k) & 31];
+      const Ticks last = offset + (k + 1U == f.registers ? f.last_within : f.within);
+      const Ticks value = std::max(r.first - offset, r.last - last);
+      if (f.reads) found.operands = std::max(found.operands, value);
+      if (!f.writes) continue;
+      if (core_.write_order == WriteOrder::waits)
+        found.registers = std::max(found.registers, value);
+      else
+        found.registers = std::max({found.registers, value - f.written});
+      found.registers = std::max({found.registers, r.read_first - f.written - offset, r.read_last - f.written - last});
+    }
+  }
+  return found;
+}
+
+void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
+  for (unsigned i = 0; i < plan.footprints; ++i) {
+    const Footprint& f = plan.footprint[i];
+    const unsigned base = register_of(f, op);
+    Ticks offset = start;
+    for (unsigned k = 0; k < f.registers; ++k, offset += f.each) {
+      Register& r = registers_[(base + k) & 31];
+      const Ticks within = k + 1U == f.registers ? f.last_within : f.within;
+      if (f.writes) {
+        r.first = offset + f.written, r.last = r.first + within;
+      } else {
+        r.read_first = std::max(r.read_first, offset), r.read_last = std::max(r.read_last, offset + within);
+      }
+    }
+  }
+}
+
+Pipeline::Pipe& Pipeline::choose(PipeKind kind, unsigned allowed) {
+  std::vector<Pipe>& all = pipes_[at(kind)];
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < all.size() && i < allowed; ++i)
+    if (all[i].free < all[best].free) best = i;
+  return all[best];
+}
+
+void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState& v) {
+  const Plan& plan = plan_for(op, fixed, v);
+  Queue& queue = queues_[core_.decoupled ? at(fixed.pipe) : 0];
+  if (vset_ready_ > now_) wait(vset_ready_, State::operands);
+  if (queue.starts[queue.next] > now_) wait(queue.starts[queue.next], State::queue);
+  if (dispatched_ == core_.dispatch) wait(now_ + cycle, State::order);
+  take_slot();
+  ++dispatched_;
+
+  Pipe& pipe = choose(fixed.pipe, plan.pipes);
+  const Bounds bound = bounds(plan, op);
+  const Ticks arrived = now_ + core_.delay;
+  Ticks start = pipe.free;
+  const auto until = [&](Ticks then, State why) {
+    if (then > start) pipe.in[at(why)] += then - start, start = then;
+  };
+  until(arrived, State::starved);
+  until(queue.last, State::order);
+  until(bound.operands, State::operands);
+  until(bound.registers, State::registers);
+  pipe.in[at(State::busy)] += plan.held;
+  pipe.free = start + plan.held;
+  queue.starts[queue.next] = start, queue.last = start;
+  if (++queue.next == core_.queue) queue.next = 0;
+  record(plan, op, start);
+  const Ticks done = start + plan.result;
+  if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
+  end_ = std::max({end_, done, pipe.free});
+}
+
+std::int64_t Pipeline::drain() const { return whole(std::max(end_, now_ + (used_ != 0 ? cycle : 0))) / cycle; }
+
+std::vector<UnitTimes> Pipeline::units() const {
+  const Ticks end = drain() * cycle;
+  std::vector<UnitTimes> all;
+  const auto add = [&](std::string name, std::array<Ticks, states> in, State rest) {
+    Ticks sum = 0;
+    for (const Ticks t : in) sum += t;
+    in[at(rest)] += end - sum;
+    all.push_back({std::move(name), in});
+  };
+  std::array<Ticks, states> front = front_;
+  if (used_ != 0) front[at(State::busy)] += cycle;
+  add("front", front, State::operands);
+  for (std::size_t kind = 0; kind < pipe_kinds; ++kind)
+    for (std::size_t i = 0; i < pipes_[kind].size(); ++i)
+      add(std::string(pipe_name(static_cast<PipeKind>(kind))) + (pipes_[kind].size() > 1 ? std::to_string(i) : ""),
+          pipes_[kind][i].in, State::starved);
+  return all;
+}
+
+void Pipeline::state(std::vector<Ticks>& to) const {
+  to.clear();
+  const auto from_now = [&](Ticks t) { to.push_back(std::max<Ticks>(t - now_, 0)); };
+  to.insert(to.end(), {used_, dispatched_, accesses_, control_, conditional_, backward_});
+  for (const Ticks t : ready_) from_now(t);
+  from_now(vset_ready_);
+  for (const Register& r : registers_)
+    from_now(r.first), from_now(r.last), from_now(r.read_first), from_now(r.read_last);
+  for (const auto& kind : pipes_)
+    for (const Pipe& pipe : kind) from_now(pipe.free);
+  for (const Queue& q : queues_) {
+    from_now(q.last);
+    for (unsigned i = 0; i < core_.queue; ++i) from_now(q.starts[(q.next + i) % core_.queue]);
+  }
+}
+
+void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
+  const Ticks shift = (now_ - before.now_) * times;
+  for (std::size_t i = 0; i < states; ++i) front_[i] += (front_[i] - before.front_[i]) * times;
+  for (std::size_t kind = 0; kind < pipe_kinds; ++kind)
+    for (std::size_t p = 0; p < pipes_[kind].size(); ++p) {
+      Pipe& pipe = pipes_[kind][p];
+      for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - before.pipes_[kind][p].in[i]) * times;
+      pipe.free += shift;
+    }
+  now_ += shift, end_ += shift, vset_ready_ += shift;
+  for (Ticks& t : ready_) t += shift;
+  for (Register& r : registers_) r.first += shift, r.last += shift, r.read_first += shift, r.read_last += shift;
+  for (Queue& q : queues_) {
+    q.last += shift;
+    for (Ticks& t : q.starts) t += shift;
+  }
+  instructions_ += (instructions_ - before.instructions_) * static_cast<std::uint64_t>(times);
+}
+
+}  // namespace tilesim::isa

@@ -1,0 +1,196 @@
+#include "tilesim/isa/pipeline/plan.hpp"
+
+#include <algorithm>
+#include <bit>
+
+namespace tilesim::isa {
+
+namespace {
+
+std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+Ticks log2_of(std::int64_t n) { return n <= 1 ? 0 : std::bit_width(static_cast<std::uint64_t>(n - 1)); }
+
+/// Bits of an operand's element, and how many elements it has; `whole` counts registers instead.
+struct Extent { std::int64_t bits = 0, elements = 0; };
+
+Extent extent_of(const Group& group, const VectorState& v, std::int64_t elements, unsigned fields) {
+  const std::int64_t sew = std::int64_t{1} << v.type.sew;
+  switch (group.kind) {
+    case Group::none:
+      return {};
+    case Group::group:
+      return {group.scale >= 0 ? sew << group.scale : std::max<std::int64_t>(1, sew >> -group.scale),
+              elements * fields};
+    case Group::fixed:
+      return {std::int64_t{1} << group.scale, elements * fields};
+    case Group::mask:
+      return {1, elements};
+    case Group::element:
+      return {group.scale >= 0 ? sew << group.scale : sew, 1};
+    case Group::whole:
+      return {8, (std::int64_t{v.vlen} / 8) << group.scale};
+  }
+  return {};
+}
+
+class Planner {
+ public:
+  Planner(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
+          const VectorState& v)
+      : core_(core), info_(info), class_(core.of(fixed.timing_class)), fixed_(fixed), masked_(op.rm == 0), v_(v) {
+    const bool by_vl = core.by_vl && class_.by_vl;
+    elements_ = static_cast<std::int64_t>(by_vl ? v.vl : v.vlmax);
+  }
+
+  Plan make() {
+    const GroupRule& rule = info_.groups;
+    const bool ignores = info_.is(ignores_vtype);
+    if (ignores) masked_ = false;
+    const unsigned fields = rule.fields;
+    Extent d = extent_of(rule.vd, v_, elements_, fields), a = extent_of(rule.vs2, v_, elements_, 1),
+           b = extent_of(rule.vs1, v_, elements_, 1);
+    // a reduction counts elements as wide as its sum
+    const std::int64_t wide = rule.vd.kind == Group::element ? std::max(d.bits, a.bits) : a.bits;
+    // indices of a width of their own do not set the pace
+    const bool indices = rule.vs1.kind == Group::fixed && !fixed_.loads && !fixed_.stores;
+    beats_ = std::max({beats(d), beats({wide, a.elements}), indices ? 0 : beats(b), std::int64_t{1}});
+    bits_ = std::max({d.bits > 1 ? d.bits : 0, wide > 1 ? wide : 0, std::int64_t{1}});
+    hold();
+    const bool stores = info_.is(is_store);
+    // what vslideup leaves of vd is not written, rather than read
+    const bool keeps = info_.is(reads_vd) && fixed_.timing_class != TimingClass::slide_up;
+    add(Field::rd, d, stores || keeps || class_.merges, !stores);
+    add(Field::rs2, a, true, false), add(Field::rs1, b, true, false);
+    if (masked_) add(Field::mask, {1, elements_}, true, false);
+    if (plan_.at_end || d.elements == 0) plan_.result = plan_.held + class_.latency;
+    pipes();
+    return plan_;
+  }
+
+ private:
+  std::int64_t beats(const Extent& e) const { return e.elements == 0 ? 0 : up(e.bits * e.elements, core_.dlen); }
+
+  void hold() {
+    const std::int64_t per_beat = std::max<std::int64_t>(1, core_.dlen / bits_);
+    const std::int64_t registers = std::max<std::int64_t>(1, up(beats_ * core_.dlen, core_.vlen));
+    const bool memory = fixed_.loads || fixed_.stores;
+    const auto sew = static_cast<std::size_t>(v_.type.sew - 3) & 3;
+    Ticks beat = class_.cost[sew] + class_.bits * (std::int64_t{1} << v_.type.sew);
+    if (memory && class_.element == 0) beat = std::max(beat, core_.port_beat);
+    const Ticks tree = class_.tree * log2_of(std::min(per_beat, tree_elements()));
+    const Ticks extra = class_.start + class_.element * elements_ * info_.groups.fields +
+                        class_.square * registers * registers + tree + class_.fold * log2_of(beats_);
+    plan_.held = std::max({class_.minimum, beat * beats_ + extra, cycle / 4});
+    plan_.at_end = class_.at_end || !core_.chaining;
+    const bool plain = class_.element == 0 && class_.square == 0 && !class_.at_end;
+    step_ = plain && beat > 0 ? beat : plan_.held / beats_;
+  }
+
+  /// How many elements the tree of a reduction joins.
+  std::int64_t tree_elements() const { return class_.fold != 0 ? std::max<std::int64_t>(elements_, 1) : INT64_MAX; }
+
+  void add(Field field, const Extent& e, bool reads, bool writes) {
+    if (e.elements == 0) return;
+    Footprint f{field, reads, writes, 0, 0, 0, 0, 0};
+    const std::int64_t total = e.bits * e.elements, count = std::max<std::int64_t>(1, beats(e));
+    f.registers = static_cast<std::uint8_t>(std::clamp<std::int64_t>(up(total, v_.vlen), 1, 8));
+    const Ticks latency = class_.latency + (fixed_.loads ? core_.load_latency : 0);
+    const Ticks each = beats_ * step_ / count;  // between beats of this operand
+    if (writes && plan_.at_end) {
+      f.written = plan_.held + latency;
+      if (!class_.at_end) f.written = (beats_ - 1) * step_ + latency;
+    } else if (field != Field::rd || !info_.is(scalar_destination)) {
+      const std::int64_t in_one = std::max<std::int64_t>(1, v_.vlen / core_.dlen);
+      f.each = each * v_.vlen / core_.dlen;
+      f.within = (std::min(in_one, count) - 1) * each;
+      f.last_within = (count - 1) * each - (f.registers - 1) * f.each;
+      f.last_within = std::max<Ticks>(0, f.last_within);
+      f.written = latency + std::max<Ticks>(0, each - step_);
+    } else {
+      f.written = latency;
+    }
+    if (writes) plan_.result = f.written + (f.registers - 1) * f.each + f.last_within;
+    plan_.footprint[plan_.footprints++] = f;
+  }
+
+  void pipes() {
+    unsigned count = class_.pipes;
+    const bool mask = masked_ || info_.groups.vd.kind == Group::mask;
+    if (mask && up(elements_, core_.dlen) <= 1) count = std::min(count, core_.mask_pipes);
+    plan_.pipes = static_cast<std::uint8_t>(std::clamp(count, 1U, 255U));
+  }
+
+  const CoreTiming& core_;
+  const InstructionInfo& info_;
+  const ClassTiming& class_;
+  const StaticTiming& fixed_;
+  bool masked_;
+  const VectorState& v_;
+  std::int64_t elements_ = 0, beats_ = 1, bits_ = 8;
+  Ticks step_ = cycle;
+  Plan plan_;
+};
+
+void scalar_registers(const InstructionSet& set, std::uint16_t id, bool vector, StaticTiming& to) {
+  for (const OperandPart& part : set.parts(id)) {
+    if (part.word == nullptr) continue;
+    const Sort sort = part.word->sort;
+    const bool x = sort == Sort::x || (sort == Sort::fixed && !vector), f = sort == Sort::f;
+    if (!x && !f) continue;
+    const std::uint8_t base = f ? 33 : 0, slots = part.word->slots;
+    for (std::uint8_t i = 0; i < 3; ++i)
+      if ((slots & (slot_rs1 << i)) != 0 && to.sources < 3)
+        to.slots[to.sources] = static_cast<std::uint8_t>(i + 1), to.bases[to.sources++] = base;
+    if ((slots & slot_rd) != 0) to.destination = base;
+  }
+}
+
+PipeKind pipe_of(Unit unit) {
+  switch (unit) {
+    case Unit::load:
+      return PipeKind::load;
+    case Unit::store:
+      return PipeKind::store;
+    case Unit::special:
+      return PipeKind::special;
+    case Unit::cross_lane:
+      return PipeKind::cross_lane;
+    case Unit::matrix:
+      return PipeKind::matrix;
+    default:
+      return PipeKind::arithmetic;
+  }
+}
+
+}  // namespace
+
+std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTiming& core) {
+  std::vector<StaticTiming> all;
+  for (const InstructionInfo& info : set.all()) {
+    StaticTiming one;
+    const bool vector = info.is(is_vector) && !info.is(sets_vl);
+    scalar_registers(set, set.id(info), vector, one);
+    one.kind = vector               ? StaticTiming::vector
+               : info.is(sets_vl)   ? StaticTiming::vset
+               : info.is(is_branch) ? StaticTiming::branch
+               : info.is(is_jump)   ? StaticTiming::jump
+                                    : StaticTiming::scalar;
+    one.loads = info.is(is_load), one.stores = info.is(is_store);
+    if (vector) {
+      one.timing_class = class_of(info);
+      one.pipe = pipe_of(info.unit);
+      if (core.pipes[static_cast<std::size_t>(one.pipe)] == 0) one.pipe = PipeKind::arithmetic;
+    } else {
+      one.latency = core.scalar.latency[scalar_class(info.timing)];
+    }
+    all.push_back(one);
+  }
+  return all;
+}
+
+Plan make_plan(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
+               const VectorState& v) {
+  return Planner(core, info, fixed, op, v).make();
+}
+
+}  // namespace tilesim::isa

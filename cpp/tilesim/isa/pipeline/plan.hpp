@@ -1,0 +1,55 @@
+// What one vector instruction does to pipe and registers: found once for each (instruction, vtype, vl), in closed form.
+#pragma once
+
+#include <array>
+#include <vector>
+
+#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/state/hart.hpp"
+#include "tilesim/isa/table/instruction_set.hpp"
+
+namespace tilesim::isa {
+
+enum class Field : std::uint8_t { rd, rs1, rs2, mask };
+
+/// Registers that an instruction reads or writes: those of number k in the group are read (written) from `first` +
+/// k · `each` after its start, to `within` later.
+struct Footprint {
+  Field field = Field::rd;
+  bool reads = false, writes = false;
+  std::uint8_t registers = 0;
+  Ticks each = 0, within = 0, last_within = 0;
+  Ticks written = 0;  ///< of the first beat; read times begin at 0
+};
+
+struct Plan {
+  std::uint64_t key = 0;
+  Ticks held = cycle;    ///< how long it holds its pipe
+  Ticks result = cycle;  ///< from its start to the last result: scalar ones, and the end of the run
+  std::uint8_t pipes = 1;
+  std::uint8_t footprints = 0;
+  bool at_end = false;
+  std::array<Footprint, 4> footprint;
+};
+
+/// What does not depend on vtype, by instruction.
+struct StaticTiming {
+  enum Kind : std::uint8_t { scalar, branch, jump, vset, vector };
+  Kind kind = scalar;
+  TimingClass timing_class = TimingClass::vector;
+  PipeKind pipe = PipeKind::arithmetic;
+  bool loads = false, stores = false;
+  std::uint8_t sources = 0;             ///< number of scalar registers read
+  std::array<std::uint8_t, 3> slots{};  ///< which fields of the Op (1, 2, 3: rs1, rs2, rs3)
+  std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f
+  std::uint8_t destination = 255;       ///< base of rd; 255: none
+  Ticks latency = cycle;
+};
+
+/// Of all instructions of a set, by id.
+std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTiming& core);
+
+Plan make_plan(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
+               const VectorState& v);
+
+}  // namespace tilesim::isa

@@ -1,0 +1,39 @@
+// The loop that cores are measured with: eight copies of an instruction on rotated registers, addi, bnez; 512 trips.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tilesim/isa/pipeline/pipeline.hpp"
+
+namespace tilesim::isa {
+
+struct LoopCase {
+  std::string instruction;  ///< copy 0: "vadd.vv v8,v16,v24,v0.t"
+  unsigned sew = 8;         ///< bits
+  int lmul = 0;             ///< log2, −3 … 3
+  bool one = false;         ///< vl = 1; else VLMAX
+};
+
+struct LoopResult {
+  double cycles = 0;  ///< per instruction
+  std::vector<UnitTimes> units;
+};
+
+inline constexpr unsigned loop_copies = 8, loop_trips = 512;
+
+/// The eight copies, one a line. Registers rotate by the group: the wide one where it widens or narrows, by two where
+/// masks are combined.
+std::string rotated(const LoopCase& of);
+
+/// Runs the loop. Once it goes on as it did before, the rest of its trips passes at once, unless `every_trip`: the
+/// result is the same. UserError for an instruction that is not there, Unsupported where vtype does not exist.
+LoopResult run_loop(const std::shared_ptr<const InstructionSet>& set, const CoreTiming& core, const LoopCase& of,
+                    bool every_trip = false);
+
+/// Issues the instructions of an assembly text, `times` over, with the case's SEW and LMUL and min(avl, VLMAX)
+/// elements; none is carried out.
+void time_list(Pipeline& pipeline, const std::string& text, const LoopCase& type, std::uint64_t avl, unsigned times);
+
+}  // namespace tilesim::isa

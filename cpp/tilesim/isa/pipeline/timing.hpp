@@ -1,0 +1,83 @@
+// The numbers of a core's pipeline, as its file states them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tilesim/base/json/json.hpp"
+#include "tilesim/isa/pipeline/classes.hpp"
+
+namespace tilesim::isa {
+
+/// Time inside the pipeline: 1/256 cycle, so that an observer does no floating point.
+using Ticks = std::int64_t;
+inline constexpr Ticks cycle = 256;
+/// Cycles as a file states them, to the nearest tick.
+Ticks ticks(double cycles);
+
+/// What an instruction of a class costs. It holds its pipe for
+///   max(minimum, start + cost·beats + bits·beats·SEW + element·elements + square·registers² + tree·log2(elements of a
+///   beat) + fold·log2(beats));
+/// beats are those of the widest operand.
+struct ClassTiming {
+  std::array<Ticks, 4> cost{cycle, cycle, cycle, cycle};  ///< a beat, by SEW 8, 16, 32, 64
+  Ticks bits = 0;
+  Ticks start = 0;
+  Ticks minimum = cycle;
+  Ticks element = 0;
+  Ticks square = 0;
+  Ticks tree = 0;
+  Ticks fold = 0;
+  Ticks latency = cycle;     ///< from a beat's start until a consumer may start on its result; at_end: after the whole
+  bool at_end = false;       ///< results appear when all of it is over
+  bool merges = false;       ///< depends on the destination's old bits
+  bool by_vl = true;         ///< as the core; false: always the whole group
+  std::uint8_t pipes = 255;  ///< how many of its kind's pipes can do it
+};
+
+/// When a younger instruction may write a register that an older one writes.
+enum class WriteOrder : std::uint8_t {
+  ordered,  ///< after it, beat by beat
+  waits,    ///< it starts only when the older result is there, beat by beat
+};
+
+/// Kinds of pipes; each has a queue.
+enum class PipeKind : std::uint8_t { arithmetic, load, store, special, cross_lane, matrix, count };
+inline constexpr std::size_t pipe_kinds = static_cast<std::size_t>(PipeKind::count);
+const char* pipe_name(PipeKind kind);
+
+/// Scalar instructions by their timing word.
+struct ScalarTiming {
+  std::array<Ticks, 32> latency{};  ///< by `scalar_class`
+  Ticks taken = 0;                  ///< after a taken branch
+  Ticks mispredicted = 0;           ///< after one that static prediction (backward: taken) had wrong; returns
+  Ticks vset = 0;                   ///< a vector instruction after a change of vl or vtype
+};
+std::uint8_t scalar_class(const std::string& timing);
+
+struct CoreTiming {
+  std::string name;
+  std::uint32_t vlen = 256, dlen = 128;
+  unsigned width = 1, dispatch = 1, queue = 8;
+  std::array<std::uint8_t, pipe_kinds> pipes{1, 1, 1, 0, 0, 0};  ///< 0: its work goes to the arithmetic ones
+  bool decoupled = true;  ///< a queue for each kind of pipe; else one in program order
+  bool chaining = true, by_vl = true;
+  WriteOrder write_order = WriteOrder::ordered;
+  unsigned mask_pipes = 255;  ///< arithmetic pipes that take a mask or make one, while it fits one beat
+  Ticks delay = cycle;        ///< from dispatch to the earliest start
+  Ticks bubble = 0;           ///< what a taken branch costs a busy vector unit
+  Ticks load_latency = 0;     ///< of vector loads, to their first beat
+  Ticks port_beat = cycle;    ///< a beat at a memory port
+  unsigned port_bytes = 16, memory_ports = 1;
+  ScalarTiming scalar;
+  std::array<ClassTiming, timing_classes> classes;
+
+  const ClassTiming& of(TimingClass c) const { return classes[static_cast<std::size_t>(c)]; }
+};
+
+/// Reads schema `tilesim.core`, version 1; UserError with the place, and the nearest name for a key that is not there.
+CoreTiming read_core(const Json& file);
+
+}  // namespace tilesim::isa

@@ -1,0 +1,82 @@
+// The Linux calls that a static program makes, deterministic: the clock counts instructions, random bytes have a seed.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tilesim/isa/state/hart.hpp"
+
+namespace tilesim::isa {
+
+/// Where the parts of a process lie.
+inline constexpr Address stack_top = 0x40'0000'0000, stack_bytes = 8 << 20, mmap_from = 0x20'0000'0000;
+
+struct LinuxOptions {
+  std::string root;           ///< files below it may be opened; empty: none
+  std::uint64_t seed = 0;     ///< of getrandom
+  bool pass_through = false;  ///< standard streams are the process's own; otherwise they are kept
+  std::string input;          ///< standard input where they are kept
+};
+
+class Linux : public Environment {
+ public:
+  Linux(LinuxOptions options, Address heap) : options_(std::move(options)), heap_(heap), brk_(heap), heap_end_(heap) {}
+  ~Linux() override;
+
+  void call(Hart& hart, const Op& op) override;
+  std::uint64_t random();
+
+  std::string output, errors;  ///< what was written to the standard streams, where they are kept
+
+ private:
+  using Call = std::int64_t (Linux::*)(Hart&, const std::uint64_t*);
+  struct Entry {
+    int number;
+    const char* name;
+    Call call;
+  };
+  static const std::vector<Entry>& table();
+
+  std::int64_t exit(Hart&, const std::uint64_t*);
+  std::int64_t read(Hart&, const std::uint64_t*);
+  std::int64_t write(Hart&, const std::uint64_t*);
+  std::int64_t readv(Hart&, const std::uint64_t*);
+  std::int64_t writev(Hart&, const std::uint64_t*);
+  std::int64_t openat(Hart&, const std::uint64_t*);
+  std::int64_t close(Hart&, const std::uint64_t*);
+  std::int64_t lseek(Hart&, const std::uint64_t*);
+  std::int64_t fstat(Hart&, const std::uint64_t*);
+  std::int64_t newfstatat(Hart&, const std::uint64_t*);
+  std::int64_t ioctl(Hart&, const std::uint64_t*);
+  std::int64_t readlinkat(Hart&, const std::uint64_t*);
+  std::int64_t brk(Hart&, const std::uint64_t*);
+  std::int64_t mmap(Hart&, const std::uint64_t*);
+  std::int64_t munmap(Hart&, const std::uint64_t*);
+  std::int64_t mprotect(Hart&, const std::uint64_t*);
+  std::int64_t clock_gettime(Hart&, const std::uint64_t*);
+  std::int64_t gettimeofday(Hart&, const std::uint64_t*);
+  std::int64_t getrandom(Hart&, const std::uint64_t*);
+  std::int64_t futex(Hart&, const std::uint64_t*);
+  std::int64_t prlimit(Hart&, const std::uint64_t*);
+  std::int64_t uname(Hart&, const std::uint64_t*);
+  std::int64_t sysinfo(Hart&, const std::uint64_t*);
+  std::int64_t hwprobe(Hart&, const std::uint64_t*);
+  std::int64_t own_id(Hart&, const std::uint64_t*);
+  std::int64_t nothing(Hart&, const std::uint64_t*);
+  std::int64_t signal(Hart&, const std::uint64_t*);
+
+  std::int64_t read_bytes(Hart& hart, std::uint64_t file, Address to, std::uint64_t bytes);
+  std::int64_t write_bytes(Hart& hart, std::uint64_t file, Address from, std::uint64_t bytes);
+  std::int64_t put_status(Hart& hart, Address to, int host_file);
+  std::int64_t host_path(Hart& hart, std::uint64_t directory, Address path, std::string& found) const;
+
+  LinuxOptions options_;
+  Address heap_, brk_, heap_end_;
+  std::size_t read_ = 0;  ///< of the input
+  std::uint64_t drawn_ = 0;
+  std::map<std::uint64_t, int> files_;  ///< descriptors from 3 on
+};
+
+}  // namespace tilesim::isa

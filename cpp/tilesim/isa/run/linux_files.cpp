@@ -1,0 +1,192 @@
+// Linux calls on files: the standard streams, and what lies below the root that the user named.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "tilesim/isa/run/linux.hpp"
+
+namespace tilesim::isa {
+
+namespace {
+
+constexpr std::uint64_t piece = 1 << 16;  ///< bytes moved at a time
+
+std::int64_t error_or(std::int64_t result) { return result < 0 ? -static_cast<std::int64_t>(errno) : result; }
+
+/// Open flags of RISC-V Linux (asm-generic/fcntl.h) as the host has them.
+int host_flags(std::uint64_t flags) {
+  int host = (flags & 3) == 0 ? O_RDONLY : (flags & 3) == 1 ? O_WRONLY : O_RDWR;
+  if ((flags & 0100) != 0) host |= O_CREAT;
+  if ((flags & 0200) != 0) host |= O_EXCL;
+  if ((flags & 01000) != 0) host |= O_TRUNC;
+  if ((flags & 02000) != 0) host |= O_APPEND;
+  return host | O_CLOEXEC;
+}
+
+std::string text_at(Hart& hart, Address address) {
+  std::string text;
+  for (char c = 0; text.size() < 4096; text += c)
+    if ((c = static_cast<char>(hart.memory->load<std::uint8_t>(address + text.size()))) == 0) break;
+  return text;
+}
+
+}  // namespace
+
+Linux::~Linux() {
+  for (const auto& [number, file] : files_) ::close(file);
+}
+
+std::int64_t Linux::read_bytes(Hart& hart, std::uint64_t file, Address to, std::uint64_t bytes) {
+  std::array<char, piece> buffer;  // not initialised: what is written to memory was read
+  bytes = std::min(bytes, piece);
+  std::int64_t got = 0;
+  if (file == 0 && !options_.pass_through) {
+    const std::uint64_t part = std::min<std::uint64_t>(bytes, options_.input.size() - read_);
+    std::memcpy(buffer.data(), options_.input.data() + read_, part);
+    got = static_cast<std::int64_t>(part), read_ += part;
+  } else {
+    const auto open = files_.find(file);
+    if (file != 0 && open == files_.end()) return -EBADF;
+    got = error_or(::read(file == 0 ? 0 : open->second, buffer.data(), bytes));
+  }
+  if (got > 0) hart.memory->write(to, buffer.data(), static_cast<std::uint64_t>(got));
+  return got;
+}
+
+std::int64_t Linux::write_bytes(Hart& hart, std::uint64_t file, Address from, std::uint64_t bytes) {
+  std::array<char, piece> buffer;
+  bytes = std::min(bytes, piece);
+  hart.memory->read(from, buffer.data(), bytes);
+  if ((file == 1 || file == 2) && !options_.pass_through) {
+    (file == 1 ? output : errors).append(buffer.data(), bytes);
+    return static_cast<std::int64_t>(bytes);
+  }
+  const auto open = files_.find(file);
+  if (file != 1 && file != 2 && open == files_.end()) return -EBADF;
+  return error_or(::write(file <= 2 ? static_cast<int>(file) : open->second, buffer.data(), bytes));
+}
+
+std::int64_t Linux::read(Hart& hart, const std::uint64_t* a) { return read_bytes(hart, a[0], a[1], a[2]); }
+std::int64_t Linux::write(Hart& hart, const std::uint64_t* a) { return write_bytes(hart, a[0], a[1], a[2]); }
+
+std::int64_t Linux::readv(Hart& hart, const std::uint64_t* a) {
+  std::int64_t sum = 0;
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(a[2], 1024); ++i) {
+    const auto base = hart.memory->load<std::uint64_t>(a[1] + 16 * i),
+               bytes = hart.memory->load<std::uint64_t>(a[1] + 16 * i + 8);
+    const std::int64_t got = bytes == 0 ? 0 : read_bytes(hart, a[0], base, bytes);
+    if (got < 0) return sum > 0 ? sum : got;
+    sum += got;
+    if (static_cast<std::uint64_t>(got) < bytes) break;
+  }
+  return sum;
+}
+
+std::int64_t Linux::writev(Hart& hart, const std::uint64_t* a) {
+  std::int64_t sum = 0;
+  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(a[2], 1024); ++i) {
+    const auto base = hart.memory->load<std::uint64_t>(a[1] + 16 * i),
+               bytes = hart.memory->load<std::uint64_t>(a[1] + 16 * i + 8);
+    const std::int64_t put = bytes == 0 ? 0 : write_bytes(hart, a[0], base, bytes);
+    if (put < 0) return sum > 0 ? sum : put;
+    sum += put;
+    if (static_cast<std::uint64_t>(put) < bytes) break;
+  }
+  return sum;
+}
+
+std::int64_t Linux::host_path(Hart& hart, std::uint64_t directory, Address path, std::string& found) const {
+  const std::string text = text_at(hart, path);
+  if (options_.root.empty()) return -ENOENT;
+  if (static_cast<std::int32_t>(directory) != -100 && !text.starts_with('/')) return -ENOENT;  // AT_FDCWD alone
+  std::error_code error;
+  const auto root = std::filesystem::weakly_canonical(options_.root, error);
+  const auto whole = std::filesystem::weakly_canonical(root / std::filesystem::path(text).relative_path(), error);
+  if (error) return -ENOENT;
+  const auto inside = whole.lexically_relative(root);
+  if (inside.empty() || *inside.begin() == "..") return -EACCES;
+  found = whole.string();
+  return 0;
+}
+
+std::int64_t Linux::openat(Hart& hart, const std::uint64_t* a) {
+  std::string path;
+  if (const std::int64_t error = host_path(hart, a[0], a[1], path); error != 0) return error;
+  const int file = ::open(path.c_str(), host_flags(a[2]) | O_NOFOLLOW, static_cast<mode_t>(a[3] & 0777));
+  if (file < 0) return -static_cast<std::int64_t>(errno);
+  std::uint64_t number = 3;
+  while (files_.contains(number)) ++number;
+  files_[number] = file;
+  return static_cast<std::int64_t>(number);
+}
+
+std::int64_t Linux::close(Hart&, const std::uint64_t* a) {
+  const auto open = files_.find(a[0]);
+  if (open == files_.end()) return a[0] <= 2 ? 0 : -EBADF;
+  const std::int64_t result = error_or(::close(open->second));
+  files_.erase(open);
+  return result;
+}
+
+std::int64_t Linux::lseek(Hart&, const std::uint64_t* a) {
+  const auto open = files_.find(a[0]);
+  if (open == files_.end()) return a[0] <= 2 ? -ESPIPE : -EBADF;
+  if (a[2] > 2) return -EINVAL;
+  return error_or(::lseek(open->second, static_cast<off_t>(a[1]), static_cast<int>(a[2])));
+}
+
+/// struct stat of asm-generic/stat.h, 128 bytes; host_file −1: a standard stream, which is a pipe.
+std::int64_t Linux::put_status(Hart& hart, Address to, int host_file) {
+  std::uint32_t mode = 0010600;
+  std::int64_t size = 0;
+  if (host_file >= 0) {
+    struct stat status{};
+    if (::fstat(host_file, &status) != 0) return -static_cast<std::int64_t>(errno);
+    mode = status.st_mode, size = status.st_size;
+  }
+  std::array<std::uint8_t, 128> raw{};
+  const std::uint32_t links = 1, block = 4096;
+  const std::int64_t blocks = (size + 511) / 512;
+  std::memcpy(raw.data() + 16, &mode, 4);
+  std::memcpy(raw.data() + 20, &links, 4);
+  std::memcpy(raw.data() + 48, &size, 8);
+  std::memcpy(raw.data() + 56, &block, 4);
+  std::memcpy(raw.data() + 64, &blocks, 8);
+  hart.memory->write(to, raw.data(), raw.size());
+  return 0;
+}
+
+std::int64_t Linux::fstat(Hart& hart, const std::uint64_t* a) {
+  if (a[0] <= 2) return put_status(hart, a[1], -1);
+  const auto open = files_.find(a[0]);
+  return open == files_.end() ? -EBADF : put_status(hart, a[1], open->second);
+}
+
+std::int64_t Linux::newfstatat(Hart& hart, const std::uint64_t* a) {
+  constexpr std::uint64_t empty_path = 0x1000;
+  if ((a[3] & empty_path) != 0 && hart.memory->load<std::uint8_t>(a[1]) == 0) {
+    const std::uint64_t args[2] = {a[0], a[2]};
+    return fstat(hart, args);
+  }
+  std::string path;
+  if (const std::int64_t error = host_path(hart, a[0], a[1], path); error != 0) return error;
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (file < 0) return -static_cast<std::int64_t>(errno);
+  const std::int64_t result = put_status(hart, a[2], file);
+  ::close(file);
+  return result;
+}
+
+std::int64_t Linux::ioctl(Hart&, const std::uint64_t* a) {
+  return a[0] <= 2 || files_.contains(a[0]) ? -ENOTTY : -EBADF;
+}
+
+std::int64_t Linux::readlinkat(Hart&, const std::uint64_t*) { return -EINVAL; }  // nothing is a link
+
+}  // namespace tilesim::isa

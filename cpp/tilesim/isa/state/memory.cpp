@@ -1,0 +1,182 @@
+#include "tilesim/isa/state/memory.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim::isa {
+
+namespace {
+
+std::string hex(Address address) {
+  static const char digits[] = "0123456789abcdef";
+  std::string text;
+  do text.insert(text.begin(), digits[address & 15]);
+  while ((address >>= 4) != 0);
+  return "0x" + text;
+}
+
+const char* access_text(std::uint8_t access) {
+  return access == executable ? "fetched" : access == writable ? "written" : "read";
+}
+
+}  // namespace
+
+Region* Memory::owner(Address address) {
+  auto after = std::upper_bound(regions_.begin(), regions_.end(), address,
+                                [](Address a, const Region& region) { return a < region.begin; });
+  if (after == regions_.begin()) return nullptr;
+  Region& region = *std::prev(after);
+  return address < region.end ? &region : nullptr;
+}
+
+const Region* Memory::find(Address address) const { return const_cast<Memory*>(this)->owner(address); }
+
+void Memory::forget() {
+  // no page has this number
+  reads_.fill({~Address{0}, nullptr});
+  writes_.fill({~Address{0}, nullptr});
+}
+
+void Memory::add(Address begin, Address end, std::uint8_t access, std::string name) {
+  require(begin % page_bytes == 0 && end % page_bytes == 0 && begin < end, "a region is made of whole pages");
+  const auto at = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.end > begin; });
+  if (at != regions_.end() && at->begin < end)
+    throw UserError({"'" + name + "' and '" + at->name + "' lie over each other in memory",
+                     {},
+                     hex(begin) + " to " + hex(end),
+                     "addresses outside " + hex(at->begin) + " to " + hex(at->end),
+                     {}});
+  Region region{begin, end, access, std::move(name), {}};
+  region.pages.resize((end - begin) >> page_bits);
+  regions_.insert(at, std::move(region));
+  if ((access & executable) != 0) ++version_;
+}
+
+void Memory::grow(Address begin, Address end) {
+  Region* region = owner(begin);
+  require(region != nullptr && end % page_bytes == 0 && end > region->end, "a region grows by whole pages");
+  region->pages.resize((end - region->begin) >> page_bits);
+  region->end = end;
+}
+
+std::size_t Memory::cut(Address at) {
+  const auto found = std::find_if(regions_.begin(), regions_.end(), [&](const Region& r) { return r.end > at; });
+  const auto index = static_cast<std::size_t>(found - regions_.begin());
+  if (found == regions_.end() || found->begin >= at) return index;
+  Region upper{at, found->end, found->access, found->name, {}};
+  const auto keep = (at - found->begin) >> page_bits;
+  const auto middle = found->pages.begin() + static_cast<std::ptrdiff_t>(keep);
+  upper.pages.assign(std::make_move_iterator(middle), std::make_move_iterator(found->pages.end()));
+  found->pages.resize(keep);
+  found->end = at;
+  regions_.insert(std::next(found), std::move(upper));
+  return index + 1;
+}
+
+void Memory::remove(Address begin, Address end) {
+  const std::size_t first = cut(begin), last = cut(end);
+  for (std::size_t i = first; i < last; ++i)
+    if ((regions_[i].access & executable) != 0) ++version_;
+  regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(first),
+                 regions_.begin() + static_cast<std::ptrdiff_t>(last));
+  forget();
+}
+
+void Memory::protect(Address begin, Address end, std::uint8_t access) {
+  const std::size_t first = cut(begin), last = cut(end);
+  for (std::size_t i = first; i < last; ++i) {
+    if (((regions_[i].access | access) & executable) != 0) ++version_;
+    regions_[i].access = access;
+  }
+  forget();
+}
+
+Address Memory::gap(Address from, Address below, std::uint64_t bytes) const {
+  Address at = from;
+  for (const Region& region : regions_) {
+    if (region.end <= at) continue;
+    if (region.begin >= at && region.begin - at >= bytes) break;
+    at = region.end;
+  }
+  return at <= below && below - at >= bytes ? at : 0;
+}
+
+std::uint8_t* Memory::page(Address address, std::uint8_t access, Cause cause) {
+  Region* region = owner(address);
+  if (region == nullptr) throw Trap{cause, address, "nothing lies there"};
+  if ((region->access & access) != access)
+    throw Trap{cause, address, "'" + region->name + "' may not be " + access_text(access)};
+  std::unique_ptr<std::uint8_t[]>& bytes = region->pages[(address - region->begin) >> page_bits];
+  if (bytes == nullptr) bytes = std::make_unique<std::uint8_t[]>(page_bytes);
+  return bytes.get();
+}
+
+std::uint8_t* Memory::for_reading(Address address) {
+  Entry& entry = reads_[address >> page_bits & mask];
+  if (entry.page != address >> page_bits) {
+    std::uint8_t* bytes = page(address, readable, Cause::load_fault);
+    entry = {address >> page_bits, bytes};
+  }
+  return entry.bytes + (address & (page_bytes - 1));
+}
+
+std::uint8_t* Memory::for_writing(Address address) {
+  Entry& entry = writes_[address >> page_bits & mask];
+  if (entry.page == address >> page_bits) return entry.bytes + (address & (page_bytes - 1));
+  std::uint8_t* bytes = page(address, writable, Cause::store_fault);
+  // the page that is watched is never cached
+  if (watched_ == 0 || address >> page_bits != watched_ >> page_bits) entry = {address >> page_bits, bytes};
+  return bytes + (address & (page_bytes - 1));
+}
+
+void Memory::read(Address address, void* to, std::uint64_t bytes) {
+  auto* out = static_cast<std::uint8_t*>(to);
+  while (bytes != 0) {
+    const std::uint64_t part = std::min(bytes, page_bytes - (address & (page_bytes - 1)));
+    std::memcpy(out, for_reading(address), part);
+    address += part, out += part, bytes -= part;
+  }
+}
+
+void Memory::write(Address address, const void* from, std::uint64_t bytes) {
+  const auto* in = static_cast<const std::uint8_t*>(from);
+  for (Address at = address; bytes != 0 && at - address < bytes; at = (at | (page_bytes - 1)) + 1) for_writing(at);
+  const bool ends = watched_ != 0 && address <= watched_ && watched_ - address < bytes;
+  while (bytes != 0) {
+    const std::uint64_t part = std::min(bytes, page_bytes - (address & (page_bytes - 1)));
+    std::memcpy(for_writing(address), in, part);
+    address += part, in += part, bytes -= part;
+  }
+  if (!ends) return;
+  std::uint64_t value = 0;
+  read(watched_, &value, sizeof(value));
+  if ((value & 1) != 0) throw Exit{static_cast<std::int64_t>(value >> 1)};
+}
+
+void Memory::place(Address address, const void* from, std::uint64_t bytes) {
+  const auto* in = static_cast<const std::uint8_t*>(from);
+  while (bytes != 0) {
+    const std::uint64_t part = std::min(bytes, page_bytes - (address & (page_bytes - 1)));
+    std::memcpy(page(address, 0, Cause::store_fault) + (address & (page_bytes - 1)), in, part);
+    address += part, in += part, bytes -= part;
+  }
+}
+
+std::uint16_t Memory::fetch(Address address) {
+  std::uint16_t half = 0;
+  std::memcpy(&half, page(address, executable, Cause::fetch_fault) + (address & (page_bytes - 1)), 2);
+  return half;
+}
+
+bool Memory::can(Address address, std::uint64_t bytes, std::uint8_t access) const {
+  while (bytes != 0) {
+    const Region* region = find(address);
+    if (region == nullptr || (region->access & access) != access) return false;
+    const std::uint64_t part = std::min(bytes, region->end - address);
+    address += part, bytes -= part;
+  }
+  return true;
+}
+
+}  // namespace tilesim::isa

@@ -1,0 +1,103 @@
+// The memory of a run: regions of pages that appear on first use; anything else is a trap.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tilesim/isa/state/op.hpp"
+
+namespace tilesim::isa {
+
+using Address = std::uint64_t;
+
+inline constexpr unsigned page_bits = 12;
+inline constexpr Address page_bytes = Address{1} << page_bits;
+
+enum Access : std::uint8_t { readable = 1, writable = 2, executable = 4 };
+
+/// Addresses [begin, end), multiples of a page, that may be used as `access` says.
+struct Region {
+  Address begin = 0, end = 0;
+  std::uint8_t access = readable | writable;
+  std::string name;                                    ///< "text", "heap", "stack"...
+  std::vector<std::unique_ptr<std::uint8_t[]>> pages;  ///< null: not used yet, reads as zeros
+};
+
+/// Little-endian, byte-addressed. One thread at a time. Pointers to pages stay valid until their region goes.
+class Memory {
+ public:
+  Memory() { forget(); }
+  Memory(const Memory&) = delete;
+  Memory& operator=(const Memory&) = delete;
+
+  /// Adds a region; an overlap with another is the user's mistake.
+  void add(Address begin, Address end, std::uint8_t access, std::string name);
+  void remove(Address begin, Address end);                        ///< what lies between, regions are cut
+  void protect(Address begin, Address end, std::uint8_t access);  ///< regions are cut
+  void grow(Address begin, Address end);                          ///< the region that holds `begin`, to a later end
+  const Region* find(Address address) const;                      ///< null: none
+  const std::vector<Region>& regions() const { return regions_; }
+  /// The lowest free range of `bytes` at or above `from`, below `below`; 0: none.
+  Address gap(Address from, Address below, std::uint64_t bytes) const;
+  /// Changes whenever code may no longer be what was read: decoded blocks of another version are not run.
+  std::uint64_t version() const { return version_; }
+  void code_changed() { ++version_; }
+
+  template <class T>
+  T load(Address address) {
+    const Entry& entry = reads_[address >> page_bits & mask];
+    if (entry.page == address >> page_bits && (address & (page_bytes - 1)) <= page_bytes - sizeof(T)) [[likely]] {
+      T value;
+      std::memcpy(&value, entry.bytes + (address & (page_bytes - 1)), sizeof(T));
+      return value;
+    }
+    T value;
+    read(address, &value, sizeof(T));
+    return value;
+  }
+
+  template <class T>
+  void store(Address address, T value) {
+    const Entry& entry = writes_[address >> page_bits & mask];
+    if (entry.page == address >> page_bits && (address & (page_bytes - 1)) <= page_bytes - sizeof(T)) [[likely]] {
+      std::memcpy(entry.bytes + (address & (page_bytes - 1)), &value, sizeof(T));
+      return;
+    }
+    write(address, &value, sizeof(T));
+  }
+
+  void read(Address address, void* to, std::uint64_t bytes);           ///< throws Trap, load fault
+  void write(Address address, const void* from, std::uint64_t bytes);  ///< throws Trap, store fault; nothing written
+  /// As `write`, whatever the region allows: for loaders and arguments.
+  void place(Address address, const void* from, std::uint64_t bytes);
+  std::uint16_t fetch(Address address);  ///< throws Trap, fetch fault
+  /// Bytes from `address` to the end of its page, for loops over long rows; throws Trap.
+  std::uint8_t* for_reading(Address address);
+  std::uint8_t* for_writing(Address address);
+  bool can(Address address, std::uint64_t bytes, std::uint8_t access) const;
+  /// A store of an odd number n to this double word throws Exit with n / 2: `tohost` of bare programs. 0: none.
+  void watch(Address address) { watched_ = address, forget(); }
+
+ private:
+  struct Entry {
+    Address page = 0;
+    std::uint8_t* bytes = nullptr;
+  };
+  static constexpr Address mask = 1023;
+
+  Region* owner(Address address);
+  std::uint8_t* page(Address address, std::uint8_t access, Cause cause);
+  std::size_t cut(Address at);  ///< index of the first region at or above `at`, none crosses it
+  void forget();                ///< what is cached of pages
+
+  std::vector<Region> regions_;  ///< by address
+  std::array<Entry, mask + 1> reads_, writes_;
+  std::uint64_t version_ = 1;
+  Address watched_ = 0;
+};
+
+}  // namespace tilesim::isa

@@ -1,0 +1,67 @@
+// All instructions of a hart: built once, checked, then only read.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilesim/isa/table/instruction.hpp"
+#include "tilesim/isa/table/operands.hpp"
+
+namespace tilesim::isa {
+
+/// A value that is never changed: `extend` makes another. Reading is safe from any thread.
+class InstructionSet {
+ public:
+  /// The standard table: RV64IMAFDC, Zicsr, Zifencei, Zba, Zbb, Zbs, Zfh, V and what its tables declare.
+  static std::shared_ptr<const InstructionSet> standard();
+  /// Throws UserError where two encodings overlap (naming both), a name stands twice, or operands and code share bits.
+  explicit InstructionSet(std::vector<InstructionInfo> entries);
+
+  std::shared_ptr<const InstructionSet> extend(InstructionInfo added) const;
+
+  /// Null: no instruction has these bits. The low 16 suffice where they are a compressed one.
+  const InstructionInfo* find(std::uint32_t bits) const;
+  /// Decodes; an Op whose `run` traps as illegal where `find` gives null.
+  Op decode(std::uint32_t bits, std::uint64_t pc) const;
+
+  const InstructionInfo* named(std::string_view name) const;
+  const InstructionInfo& info(std::uint16_t id) const { return entries_[id]; }
+  const std::vector<OperandPart>& parts(std::uint16_t id) const { return parts_[id]; }
+  std::uint16_t id(const InstructionInfo& info) const { return static_cast<std::uint16_t>(&info - entries_.data()); }
+  std::span<const InstructionInfo> all() const { return entries_; }
+
+ private:
+  void check(std::uint16_t id) const;
+  void index();
+
+  std::vector<InstructionInfo> entries_;
+  std::vector<std::vector<OperandPart>> parts_;
+  std::map<std::string, std::uint16_t, std::less<>> names_;
+  std::vector<std::vector<std::uint16_t>> buckets_;  ///< 32-bit ones by opcode, funct3 and funct6
+  std::vector<std::uint16_t> compressed_;            ///< by the 16 bits; 0xFFFF: none
+};
+
+/// The tables, one for each file `table_*.cpp`.
+void declare_base(Declarations& table);
+void declare_multiply(Declarations& table);
+void declare_atomic(Declarations& table);
+void declare_float(Declarations& table);
+void declare_compressed(Declarations& table);
+void declare_bits(Declarations& table);
+void declare_system(Declarations& table);
+/// All the tables of vector/.
+void declare_vector(Declarations& table);
+
+/// Carries out an instruction that no table knows: traps.
+void run_illegal(Hart& hart, const Op& op);
+/// Carries out a vector instruction of the table: checks once for each vtype, then `by_width` (vector/check.cpp).
+void run_vector(Hart& hart, const Op& op);
+/// Carries out one whose meaning came from outside.
+void run_meaning(Hart& hart, const Op& op);
+
+}  // namespace tilesim::isa

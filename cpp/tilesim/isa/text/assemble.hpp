@@ -1,0 +1,30 @@
+// Assembly text into machine code.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilesim/isa/table/instruction_set.hpp"
+
+namespace tilesim::isa {
+
+struct Assembled {
+  std::string bytes;
+  std::map<std::string, std::uint64_t> labels;
+};
+
+/// One instruction or directive a line (or more, between ';'), labels, comments by '#' or "//". Instructions of the
+/// set, the usual pseudo-instructions, .byte .half .word .dword .string .asciz .zero .align .balign; .text, .globl,
+/// .option and .type are read over. Throws UserError with line and column, and the nearest mnemonic.
+Assembled assemble(const InstructionSet& set, const std::string& text, std::uint64_t address = 0);
+
+/// A pseudo-instruction as instructions with $0, $1… for its operands; empty: it is none with so many operands.
+std::vector<std::string> expand_pseudo(std::string_view name, const std::vector<std::string>& operands);
+
+/// Instructions that put a constant into a register.
+std::vector<std::string> load_constant(const std::string& reg, std::int64_t value);
+
+}  // namespace tilesim::isa

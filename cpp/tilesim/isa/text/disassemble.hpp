@@ -1,0 +1,19 @@
+// Instructions as text that the assembler reads back.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "tilesim/isa/table/instruction_set.hpp"
+
+namespace tilesim::isa {
+
+/// "addi a0, a1, -3"; offsets of branches relative to the instruction; ".word 0x..." (or .half) where it is none.
+std::string disassemble(const InstructionSet& set, std::uint32_t bits, std::uint64_t address = 0);
+
+/// "e32, m1, ta, ma", or a number where vtype is reserved.
+std::string vtype_text(std::uint64_t value);
+
+const char* rounding_name(unsigned mode);  ///< "rne"... "dyn"; null: reserved
+
+}  // namespace tilesim::isa

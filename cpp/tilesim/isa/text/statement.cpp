@@ -1,0 +1,209 @@
+#include "tilesim/isa/text/statement.hpp"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/isa/state/csr.hpp"
+#include "tilesim/isa/text/disassemble.hpp"
+
+namespace tilesim::isa {
+
+void wrong(Place place, const std::string& what, const std::string& value, const std::string& allowed,
+           const std::string& suggestion) {
+  throw UserError({what, "line " + std::to_string(place.line) + ", column " + std::to_string(place.column), value,
+                   allowed, suggestion});
+}
+
+std::string near(const std::string& word, const std::vector<std::string>& names) {
+  return word.size() <= 64 ? nearest(word, names) : std::string();
+}
+
+std::string trimmed(const std::string& text) {
+  const auto blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
+  auto begin = std::find_if_not(text.begin(), text.end(), blank);
+  auto end = std::find_if_not(text.rbegin(), std::make_reverse_iterator(begin), blank).base();
+  return {begin, end};
+}
+
+std::optional<std::int64_t> number_of(std::string text) {
+  if (text.size() == 3 && text.front() == '\'' && text.back() == '\'') return text[1];
+  bool negative = false;
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) negative = text[0] == '-', text.erase(0, 1);
+  int base = 10;
+  if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
+    base = 16, text.erase(0, 2);
+  else if (text.size() > 2 && text[0] == '0' && (text[1] == 'b' || text[1] == 'B'))
+    base = 2, text.erase(0, 2);
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
+  return static_cast<std::int64_t>(negative ? 0 - value : value);
+}
+
+std::int64_t expression(const Labels& labels, const std::string& text, Place place, std::uint64_t address,
+                        bool relative) {
+  if (const auto number = number_of(text)) return *number;
+  for (const auto& [start, high] : {std::pair{"%pcrel_hi(", true}, {"%pcrel_lo(", false}})
+    if (text.starts_with(start) && text.ends_with(")")) {
+      const std::string label = text.substr(10, text.size() - 11);
+      const std::int64_t distance = expression(labels, label, place, address, true);
+      const std::int64_t low = static_cast<std::int64_t>(static_cast<std::uint64_t>(distance) << 52) >> 52;
+      return high ? (distance - low) >> 12 & 0xFFFFF : low;
+    }
+  std::size_t cut = text.find_last_of("+-");
+  std::int64_t plus = 0;
+  std::string label = text;
+  if (cut != std::string::npos && cut > 0)
+    if (const auto number = number_of(trimmed(text.substr(cut + 1)))) {
+      plus = text[cut] == '-' ? -*number : *number;
+      label = trimmed(text.substr(0, cut));
+    }
+  if (label == ".") return relative ? plus : static_cast<std::int64_t>(address) + plus;
+  const auto found = labels.find(label);
+  if (found == labels.end()) {
+    std::vector<std::string> names;
+    for (const auto& [name, where] : labels) names.push_back(name);
+    wrong(place, "this is neither a number nor a label", text, {}, near(label, names));
+  }
+  return static_cast<std::int64_t>(found->second - (relative ? address : 0)) + plus;
+}
+
+namespace {
+
+void check_range(const OperandWord& word, std::int64_t value, const std::string& text, Place place) {
+  unsigned step = 63;
+  for (const Piece& piece : word.pieces) step = std::min<unsigned>(step, piece.from);
+  const std::int64_t multiple = std::int64_t{1} << (word.pieces.empty() ? 0 : step);
+  if (value >= word.lowest && value <= word.highest && value % multiple == 0 &&
+      (word.refused < 0 || value != word.refused))
+    return;
+  std::string allowed = std::to_string(word.lowest) + " to " + std::to_string(word.highest);
+  if (multiple > 1) allowed += ", multiples of " + std::to_string(multiple);
+  if (word.refused >= 0) allowed += ", not " + std::to_string(word.refused);
+  wrong(place, "this operand is out of range", text, allowed);
+}
+
+std::int64_t register_of(const OperandWord& word, const std::string& text, Place place) {
+  const int number = register_number(word.sort, text);
+  if (number < 0)
+    wrong(place, "this is no register of the right sort", text,
+          word.sort == Sort::x   ? "x0 to x31"
+          : word.sort == Sort::f ? "f0 to f31"
+                                 : "v0 to v31");
+  if (number < word.lowest || number > word.highest || number == word.refused)
+    wrong(place, "this register is not allowed here", text);
+  return number;
+}
+
+std::int64_t fence_of(const std::string& text, Place place) {
+  std::int64_t value = 0;
+  for (const char c : text) {
+    const std::size_t bit = std::string_view("wroi").find(c);
+    if (bit == std::string_view::npos && text != "0") wrong(place, "a fence orders i, o, r and w", text);
+    if (bit != std::string_view::npos) value |= std::int64_t{1} << bit;
+  }
+  return value;
+}
+
+std::int64_t rounding_of(const std::string& text, Place place) {
+  for (unsigned mode = 0; mode < 8; ++mode)
+    if (rounding_name(mode) != nullptr && text == rounding_name(mode)) return mode;
+  wrong(place, "no rounding mode is called so", text, "rne, rtz, rdn, rup, rmm, dyn");
+}
+
+std::int64_t value_of(const Labels& labels, const OperandWord& word, const std::string& text, Place place,
+                      std::uint64_t address) {
+  switch (word.sort) {
+    case Sort::x:
+    case Sort::f:
+    case Sort::v:
+      return register_of(word, text, place);
+    case Sort::fixed:
+      if (register_number(word.word == "v0" ? Sort::v : Sort::x, text) != word.lowest)
+        wrong(place, "this register is not allowed here", text, std::string(word.word.substr(0, 2)));
+      return word.lowest;
+    case Sort::csr:
+      if (const int number = csr_number(text); number >= 0) return number;
+      break;
+    case Sort::rounding:
+      return rounding_of(text, place);
+    case Sort::fence:
+      return fence_of(text, place);
+    case Sort::masked:
+      if (text != "v0.t") wrong(place, "a mask is v0.t", text);
+      return 0;
+    default:
+      break;
+  }
+  std::int64_t value = expression(labels, text, place, address, word.sort == Sort::offset);
+  if (word.sort == Sort::upper && word.negative && value >= 0xFFFE0 && value <= 0xFFFFF) value -= 0x100000;
+  check_range(word, value, text, place);
+  return value;
+}
+
+/// "e32, m1, ta, ma" in up to four operands from `at` on.
+std::int64_t vtype_of(const Statement& statement, std::size_t& at) {
+  if (const auto number = number_of(statement.operands[at])) {
+    ++at;
+    if (*number < 0 || *number > 1023)
+      wrong(statement.places[at - 1], "this is no vtype", statement.operands[at - 1], "0 to 1023");
+    return *number;
+  }
+  std::string text;
+  const std::size_t first = at;
+  while (at < statement.operands.size()) text += (text.empty() ? "" : ", ") + statement.operands[at++];
+  if (std::count(text.begin(), text.end(), ',') == 1) text += ", tu, mu";
+  for (std::int64_t value = 0; value < 256; ++value)
+    if (vtype_text(static_cast<std::uint64_t>(value)) == text) return value;
+  wrong(statement.places[first], "this is no vtype", text, "such as e32, m1, ta, ma");
+}
+
+/// "4(a0)" as offset and register; both places are the operand's.
+struct MemoryText { std::string offset, base; };
+
+MemoryText memory_of(const std::string& text, Place place, const InstructionInfo& info) {
+  const std::size_t open = text.rfind('(');
+  if (open == std::string::npos || text.back() != ')')
+    wrong(place, "an address in parentheses stands here", text, info.operands);
+  return {trimmed(text.substr(0, open)), trimmed(text.substr(open + 1, text.size() - open - 2))};
+}
+
+}  // namespace
+
+std::uint32_t encode(const InstructionSet& set, const InstructionInfo& info, const Statement& s, const Labels& labels) {
+  std::uint32_t bits = info.encoding.match;
+  std::size_t at = 0;
+  const auto put = [&](const OperandWord& word, const std::string& text) {
+    bits |= operand_bits(word, value_of(labels, word, text, s.places[at], s.address));
+  };
+  const auto& wanted = set.parts(set.id(info));
+  for (std::size_t i = 0; i < wanted.size();) {
+    const bool plain = wanted[i].literal == '(';
+    const bool offset = !plain && i + 1 < wanted.size() && wanted[i + 1].literal == '(' && !wanted[i + 1].comma;
+    const OperandWord& word = *wanted[plain ? i + 1 : i].word;
+    if (at >= s.operands.size()) {
+      if (word.standard < 0) wrong(s.place, "'" + info.name + "' takes more operands", s.name, info.operands);
+      bits |= operand_bits(word, word.standard);
+      ++i;
+    } else if (plain || offset) {
+      const MemoryText text = memory_of(s.operands[at], s.places[at], info);
+      if (plain && !text.offset.empty() && text.offset != "0")
+        wrong(s.places[at], "no offset is taken here", text.offset, info.operands);
+      if (offset) put(word, text.offset.empty() ? "0" : text.offset);
+      put(*wanted[plain ? i + 1 : i + 2].word, text.base);
+      i += plain ? 3 : 4, ++at;
+    } else if (word.sort == Sort::vtype) {
+      bits |= operand_bits(word, vtype_of(s, at)), ++i;
+    } else {
+      put(word, s.operands[at]);
+      ++i, ++at;
+    }
+  }
+  if (at < s.operands.size())
+    wrong(s.places[at], "'" + info.name + "' takes fewer operands", s.operands[at], info.operands);
+  return bits;
+}
+
+}  // namespace tilesim::isa

@@ -1,0 +1,151 @@
+"""`tilesim isa`: RISC-V programs, the assembler and the table of instructions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from ..base.errors import user_error
+from ..base.figures import count
+from ..base.files import read_text, writing
+from ..isa import assemble, disassemble, instructions
+from ..isa import run as run_elf
+from ..isa.elf import read_elf
+from ..isa.running import trap_text
+from .examples import epilog
+from .load import write
+from .options import MACHINE, OUTPUT
+from .screen import say, wrapped
+from .tables import layout, name, text
+
+isa_app = typer.Typer(no_args_is_help=True, help="RISC-V programs at instruction level.")
+
+_Elf = Annotated[str, typer.Argument(help="A static RISC-V ELF file, or an object file.")]
+
+
+@isa_app.command("run", epilog=epilog("isa run"))
+def run(
+    elf: _Elf,
+    args: Annotated[list[str] | None, typer.Argument(help="Arguments of the program, after --.")] = None,
+    core: Annotated[str | None, typer.Option(help="A core, or a file.", rich_help_panel=MACHINE)] = None,
+    machine: Annotated[str | None, typer.Option(help="The core of a machine.", rich_help_panel=MACHINE)] = None,
+    vlen: Annotated[int | None, typer.Option(help="Bits of a vector register.", rich_help_panel=MACHINE)] = None,
+    max_instructions: Annotated[int | None, typer.Option(min=0, help="Ends the run after so many.")] = None,
+    root: Annotated[str | None, typer.Option(help="Directory whose files the program may open.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Of random bytes.")] = 0,
+    bare: Annotated[bool, typer.Option("--bare", help="No Linux: machine mode, ended by a store to tohost.")] = False,
+    timed: Annotated[bool, typer.Option("--timed", help="Also cycles and waits, in --json.")] = False,
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write counts and trap; - for standard output.", rich_help_panel=OUTPUT)
+    ] = None,
+) -> None:
+    """Run a program; its standard streams are this command's.
+
+    Exit codes: 0, the program ended with 0; 1, it ended otherwise or trapped; 2, a mistake in the command.
+    """
+    passes = _own_streams()
+    result = run_elf(
+        elf,
+        *(args or ()),
+        core=core,
+        machine=machine,
+        vlen=vlen,
+        max_instructions=max_instructions,
+        root=root,
+        seed=seed,
+        pass_through=passes,
+        bare=bare,
+        timed=timed,
+    )
+    if not passes:
+        sys.stdout.write(result.output.decode("utf-8", "replace"))
+        sys.stderr.write(result.errors.decode("utf-8", "replace"))
+    if json_ is not None:
+        write(result.to_dict(), json_)
+    if result.trap is not None:
+        say(wrapped(f"tilesim: {trap_text(result.trap)}", hang="  "), err=True)
+    elif result.exit_status:
+        ended = f"tilesim: the program ended with {result.exit_status}, after {count(result.instructions)} instructions"
+        say(wrapped(ended, hang="  "), err=True)
+    if result.exit_status != 0:
+        raise typer.Exit(1)
+
+
+def _own_streams() -> bool:
+    """Whether what is written here goes where the process writes; not so in a notebook or under a test."""
+    try:
+        return sys.stdin.fileno() == 0 and sys.stdout.fileno() == 1 and sys.stderr.fileno() == 2
+    except (AttributeError, OSError, ValueError):
+        return False
+
+
+@isa_app.command("asm", epilog=epilog("isa asm"))
+def asm(
+    source: Annotated[str, typer.Argument(help="Assembly text.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="The ELF file.", rich_help_panel=OUTPUT)] = "a.elf",
+) -> None:
+    """Assemble a file into a static program."""
+    code = assemble(read_text(source, 1 << 28))
+    with writing(output, "wb") as file:
+        file.write(code)
+    os.chmod(output, 0o755)
+    say(wrapped(f"{output}: {count(len(code))} bytes", hang="  "))
+
+
+@isa_app.command("dis", epilog=epilog("isa dis"))
+def dis(
+    what: Annotated[list[str], typer.Argument(help="An ELF file, or instructions as hexadecimal numbers.")],
+) -> None:
+    """Disassemble a program's code, or single instructions."""
+    if len(what) > 1 or not os.path.exists(what[0]):
+        for word in what:
+            say([disassemble(_bits(word))])
+        return
+    elf = read_elf(what[0])
+    for address, data, _, access in elf.image["segments"]:
+        if not access & 4:
+            continue
+        at = 0
+        while at + 2 <= len(data):
+            here = address + at
+            symbol = elf.symbol(here)
+            if symbol and "+" not in symbol:
+                say([f"{here:x} <{symbol}>:"])
+            bits = int.from_bytes(data[at : at + 4], "little")
+            length = 4 if bits & 3 == 3 else 2
+            bits &= (1 << 8 * length) - 1
+            say([f"{here:10x}:  {bits:0{2 * length}x}{'' if length == 4 else '    '}  {disassemble(bits, here)}"])
+            at += length
+
+
+def _bits(word: str) -> int:
+    try:
+        bits = int(word, 16)
+    except ValueError:
+        bits = -1
+    if not 0 <= bits < 1 << 32:
+        raise user_error("this is neither a file nor an instruction", value=word, allowed="up to 8 hexadecimal digits")
+    return bits
+
+
+@isa_app.command("list", epilog=epilog("isa list"))
+def list_(
+    extension: Annotated[str | None, typer.Argument(help="Such as I, M, Zbb, V; all if none.")] = None,
+    json_: Annotated[
+        str | None, typer.Option("--json", help="Write the rows; - for standard output.", rich_help_panel=OUTPUT)
+    ] = None,
+) -> None:
+    """The table of instructions."""
+    rows = instructions(extension)
+    if not len(rows):
+        known = sorted({row["extension"] for row in instructions()})
+        raise user_error("no instruction is of this extension", value=extension or "", allowed=", ".join(known))
+    if json_ is not None:
+        write([dict(row) for row in rows], json_)
+        return
+    columns = [text("extension", 2, 8), name("name"), text("operands", 0, 12), text("unit", 1, 8), text("meaning")]
+    cells = [[row[key] for key in ("extension", "name", "operands", "unit", "description")] for row in rows]
+    say([f"{len(rows)} instructions", "", *layout(columns, cells)])

@@ -1,0 +1,12 @@
+"""Instruction level: RISC-V programs (RV64GCV) run, called, assembled and read.
+
+r = ts.isa.run("k.elf", "an argument")            # any static RV64GC Linux program
+r = ts.isa.call("k.elf", "softmax", x, y, 1000)   # a C function on numpy arrays
+ts.isa.disassemble(0x00A585B3)                    # 'add a1, a1, a0'
+"""
+
+from .assembly import assemble, disassemble, instructions
+from .core import Core
+from .running import IsaResult, call, run
+
+__all__ = ["Core", "IsaResult", "assemble", "call", "disassemble", "instructions", "run"]

@@ -1,0 +1,88 @@
+"""Instructions as text: the table, assembler, disassembler."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from .. import _core
+from ..base.arguments import whole
+from ..base.checked import checked
+from ..results.result import Table
+
+__all__ = ["assemble", "disassemble", "instructions"]
+
+_BASE = 0x10000
+
+
+@checked()
+def instructions(extension: str | None = None) -> Table:
+    """The instruction table.
+
+    Args:
+        extension: only this one ("I", "M", "A", "F", "D", "C", "Zba", "V", ...); none: all.
+
+    Returns:
+        Rows with name, operands, match, mask, extension, unit, timing, compressed, description.
+    """
+    rows: list[dict[str, Any]] = _core.isa_instructions()
+    return Table([row for row in rows if extension is None or row["extension"].lower() == extension.lower()])
+
+
+@checked()
+def disassemble(bits: int, address: int = 0) -> str:
+    """Text of one instruction, which `assemble` reads back.
+
+    Args:
+        bits: as in memory; the low 16 are a compressed instruction where bits 1 and 0 are not both set.
+        address: where it lies.
+
+    Returns:
+        Such as "addi a0, a1, -3"; ".word 0x..." (".half") where it is no instruction.
+    """
+    return _core.isa_disassemble(whole("bits", bits, 0, 2**32 - 1), whole("address", address, 0))
+
+
+@checked()
+def assemble(text: str) -> bytes:
+    """A program from assembly text.
+
+    Args:
+        text: instructions, pseudo-instructions, labels, data directives. It begins at `_start`, or with its first line.
+
+    Returns:
+        A static ELF file with a symbol for each label; one segment holds code and data and may be written.
+
+    Raises:
+        UserError: with line and column, and the nearest mnemonic.
+    """
+    code, labels = _core.isa_assemble(text, _BASE)
+    return _elf(code, labels, labels.get("_start", _BASE))
+
+
+def _elf(code: bytes, labels: dict[str, int], entry: int) -> bytes:
+    """A file of one segment, with sections for the symbols (ELF-64 object file format, version 1.5)."""
+    names = b"\0" + b"".join(label.encode() + b"\0" for label in labels)
+    symbols, at = bytes(24), 1
+    for label, address in labels.items():
+        symbols += struct.pack("<IBBHQQ", at, 0x12, 0, 1, address, 0)
+        at += len(label.encode()) + 1
+    titles = b"\0.text\0.symtab\0.strtab\0.shstrtab\0"
+    offset = 0x1000
+    parts = [code, symbols, names, titles]
+    offsets = []
+    for part in parts:
+        offsets.append(offset)
+        offset += len(part) + -len(part) % 8
+    section = struct.Struct("<IIQQQQIIQQ")
+    table = bytes(64)
+    table += section.pack(1, 1, 7, _BASE, offsets[0], len(code), 0, 0, 4, 0)
+    table += section.pack(7, 2, 0, 0, offsets[1], len(symbols), 3, 1, 8, 24)
+    table += section.pack(15, 3, 0, 0, offsets[2], len(names), 0, 0, 1, 0)
+    table += section.pack(23, 3, 0, 0, offsets[3], len(titles), 0, 0, 1, 0)
+    # flags: compressed instructions, floats of 64 bits in registers
+    head = b"\x7fELF\x02\x01\x01" + bytes(9)
+    head += struct.pack("<HHIQQQIHHHHHH", 2, 243, 1, entry, 64, offset, 5, 64, 56, 1, 64, 5, 4)
+    head += struct.pack("<IIQQQQQQ", 1, 7, 0x1000, _BASE, _BASE, len(code), len(code), 0x1000)
+    body = b"".join(part + bytes(-len(part) % 8) for part in parts)
+    return head + bytes(0x1000 - len(head)) + body + table

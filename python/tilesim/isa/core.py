@@ -1,0 +1,128 @@
+"""The core that instructions run on."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ..base.checked import checked_class
+from ..base.errors import user_error
+from ..base.files import parse_json, read_text
+from ..base.paths import configs_dir
+from ..base.presets import preset_file
+from ..machine.machine import Machine
+
+__all__ = ["Core", "core_of"]
+
+_WIDTHS = tuple(1 << power for power in range(7, 17))
+
+
+def _generic() -> dict[str, Any]:
+    path = str(configs_dir() / "cores" / "generic.json")
+    return dict(parse_json(read_text(path), path))
+
+
+def vlen_of(value: Any, place: str) -> int:
+    """A length of vector registers; a `UserError` where it is none."""
+    if isinstance(value, bool) or not isinstance(value, int) or value not in _WIDTHS:
+        raise user_error(
+            "the bits of a vector register are a power of two",
+            place=place,
+            value=str(value),
+            allowed=", ".join(map(str, _WIDTHS)),
+        )
+    return value
+
+
+@checked_class()
+class Core:
+    """A RISC-V core: its name and what software sees of it."""
+
+    def __init__(self, name: str = "generic", vlen: int = 256, timing: dict[str, Any] | None = None) -> None:
+        """A core by its numbers; usually `load` or `from_machine` makes it.
+
+        Args:
+            name: for results.
+            vlen: bits of a vector register, a power of two from 128 to 65,536.
+            timing: content of a `tilesim.core` file, for timed runs; none: those of `generic`.
+
+        Raises:
+            UserError: for another vlen.
+        """
+        self.name, self.vlen = name, vlen_of(vlen, "vlen")
+        self._timing = timing
+
+    @classmethod
+    def load(cls, name: str | os.PathLike[str] = "generic") -> Core:
+        """A shipped core or a file.
+
+        Args:
+            name: of a shipped core, or a path of a `tilesim.core` file.
+
+        Returns:
+            The core.
+
+        Raises:
+            UserError: for an unknown name, with the nearest; for a file that is none.
+        """
+        path = preset_file(name, "cores", "core", cls.names())
+        data = parse_json(read_text(path), str(path))
+        if not isinstance(data, dict) or data.get("schema") != "tilesim.core" or data.get("version") != 1:
+            raise user_error("this is no core", place=str(path), allowed='"schema": "tilesim.core", "version": 1')
+        return cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"), data)
+
+    @classmethod
+    def from_machine(cls, machine: str | Machine) -> Core:
+        """The core of a machine: a register holds 32 bits for each lane and sublane.
+
+        Args:
+            machine: a preset's name, a file, or a Machine.
+
+        Returns:
+            The core.
+
+        Raises:
+            UserError: where that is no power of two from 128 to 65,536.
+        """
+        loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
+        vector = loaded.to_dict()["core"]["vector"]
+        bits = 32 * int(vector["lanes"]) * int(vector["sublanes"])
+        vlen = vlen_of(bits, f"{loaded.name}: 32 × core.vector.lanes × core.vector.sublanes")
+        timing = {
+            **_generic(),
+            "name": loaded.name,
+            "dlen": 32 * int(vector["lanes"]),
+            "issue": int(vector.get("issue", 1)),
+        }
+        timing["port_bytes"] = timing["dlen"] // 8
+        return cls(loaded.name, vlen, timing)
+
+    @property
+    def timing(self) -> str:
+        """What a timed run is told of the core: a `tilesim.core` file as text."""
+        return json.dumps({**(self._timing or _generic()), "name": self.name, "vlen": self.vlen})
+
+    @staticmethod
+    def names() -> list[str]:
+        """The shipped cores.
+
+        Returns:
+            Names, sorted.
+        """
+        return sorted(path.stem for path in (configs_dir() / "cores").glob("*.json"))
+
+    def __repr__(self) -> str:
+        """Name and vector length."""
+        return f"<core {self.name}: VLEN {self.vlen:,}>"
+
+
+def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine | None, vlen: int | None) -> Core:
+    """The core that a call means: one or a machine's or the generic one, with another vlen if asked."""
+    if core is not None and machine is not None:
+        raise user_error("a core or a machine, not both", place="core, machine")
+    if machine is not None:
+        found = Core.from_machine(machine)
+    else:
+        found = core if isinstance(core, Core) else Core.load("generic" if core is None else core)
+    return found if vlen is None else Core(found.name, vlen_of(vlen, "vlen"), found._timing)

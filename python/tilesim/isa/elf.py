@@ -1,0 +1,251 @@
+"""Programs from ELF files (pyelftools): segments, symbols, lines of source."""
+
+from __future__ import annotations
+
+import bisect
+import io
+import os
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+from ..base.errors import Error, path_text, user_error
+from ..base.extras import need
+from ..base.files import read_bytes
+
+__all__ = ["Elf", "read_elf"]
+
+_LARGEST = 1 << 32  # bytes of a program in memory
+
+
+class Elf:
+    """What a program is made of: segments for the core, symbols and source lines for people."""
+
+    def __init__(
+        self, name: str, image: dict[str, Any], symbols: Callable[[], list[tuple[int, int, str]]], source: Any = None
+    ) -> None:
+        """Made by `read_elf`.
+
+        Args:
+            name: of the file, for messages.
+            image: segments, entry and the rest as the core takes them.
+            symbols: gives address, bytes and name of each function or object.
+            source: gives DWARF information of pyelftools, or none.
+        """
+        self.name, self.image = name, image
+        self._read_symbols, self._source = symbols, source
+        self._lines: tuple[list[int], list[str | None]] | None = None
+
+    @cached_property
+    def _symbols(self) -> list[tuple[int, int, str]]:
+        try:
+            return sorted(self._read_symbols())
+        except Exception:  # a damaged table: a program runs without it
+            return []
+
+    def address(self, symbol: str, missing: int | None = None) -> int:
+        """Where a symbol lies.
+
+        Args:
+            symbol: its name.
+            missing: what is returned where there is none; none: an error.
+
+        Returns:
+            An address.
+
+        Raises:
+            UserError: where there is none, with the nearest name.
+        """
+        from ..base.errors import listed, nearest
+
+        for at, _, name in self._symbols:
+            if name == symbol:
+                return at
+        if missing is not None:
+            return missing
+        names = sorted({name for _, _, name in self._symbols})
+        raise user_error(
+            "the program has no such symbol",
+            place=self.name,
+            value=symbol,
+            allowed=listed(names),
+            suggestion=nearest(symbol, names),
+        )
+
+    def symbol(self, address: int) -> str:
+        """The function or object at an address.
+
+        Args:
+            address: of an instruction or of data.
+
+        Returns:
+            "name" or "name+12"; empty where none is known.
+        """
+        index = bisect.bisect_right(self._symbols, (address, 1 << 64, "")) - 1
+        while index >= 0:
+            at, size, name = self._symbols[index]
+            if address == at or address < at + size or size == 0:
+                return name if address == at else f"{name}+{address - at}"
+            if at + _LARGEST < address:
+                break
+            index -= 1
+        return ""
+
+    def line(self, address: int) -> str:
+        """The source line of an instruction.
+
+        Args:
+            address: of the instruction.
+
+        Returns:
+            "file.c:12"; empty where the program does not say.
+        """
+        if self._lines is None:
+            self._lines = _source_lines(self._source)
+        addresses, lines = self._lines
+        index = bisect.bisect_right(addresses, address) - 1
+        return (lines[index] or "") if index >= 0 else ""
+
+
+def _source_lines(source: Any) -> tuple[list[int], list[str | None]]:
+    """Addresses, ascending, and the line from each on; None: from there on no line is known."""
+    found: list[tuple[int, str | None]] = []
+    try:
+        dwarf: Any = source() if source is not None else None
+        for unit in dwarf.iter_CUs() if dwarf is not None else ():
+            program = dwarf.line_program_for_CU(unit)
+            if program is None:
+                continue
+            files, first = program["file_entry"], 0 if program["version"] >= 5 else 1
+            for entry in program.get_entries():
+                state = entry.state
+                if state is None:
+                    continue
+                index = state.file - first
+                name = files[index].name.decode("utf-8", "replace") if 0 <= index < len(files) else "?"
+                found.append((state.address, None if state.end_sequence else f"{os.path.basename(name)}:{state.line}"))
+    except Exception:  # damaged debugging information: a program runs without it
+        found = []
+    found.sort(key=lambda pair: (pair[0], pair[1] is not None))
+    return [address for address, _ in found], [line for _, line in found]
+
+
+def _refuse(what: str, name: str, value: str = "", allowed: str = "") -> Exception:
+    return user_error(what, place=name, value=value, allowed=allowed)
+
+
+def _check_head(data: bytes, name: str) -> None:
+    """What pyelftools would read, though it is not ours to run."""
+    if data[:4] != b"\x7fELF":
+        raise _refuse("this is no ELF file", name, data[:4].hex(), "a static RISC-V program")
+    if len(data) < 64:
+        raise _refuse("this ELF file is cut off", name, f"{len(data)} bytes", "at least 64 bytes")
+    if data[4] != 2:
+        raise _refuse("this program is not of 64 bits", name, "a 32-bit ELF file", "64-bit ELF files")
+    if data[5] != 1:
+        raise _refuse("this program is big-endian", name, "", "little-endian ELF files")
+
+
+def read_elf(source: str | os.PathLike[str] | bytes) -> Elf:
+    """Reads a static RISC-V program, or links one object file.
+
+    Args:
+        source: path, or the file's bytes.
+
+    Returns:
+        Segments, entry, symbols.
+
+    Raises:
+        UserError: for what is no static 64-bit little-endian RISC-V program, with what it is instead.
+    """
+    need("elftools", "isa")
+    if isinstance(source, (bytes, bytearray)):
+        data, name = bytes(source), "program"
+    else:
+        name = path_text(source)
+        data = read_bytes(source)
+    _check_head(data, name)
+    try:
+        return _read(data, name)
+    except Error:
+        raise
+    except Exception as error:  # pyelftools raises whatever damaged numbers lead to
+        raise _refuse("this ELF file is damaged", name, f"{type(error).__name__}: {error}") from None
+
+
+def _read(data: bytes, name: str) -> Elf:
+    from elftools.elf.elffile import ELFFile
+
+    elf = ELFFile(io.BytesIO(data))
+    if elf["e_machine"] != "EM_RISCV":
+        raise _refuse("this program is for another processor", name, str(elf["e_machine"]), "EM_RISCV")
+    if elf["e_type"] == "ET_REL":
+        from .link import link
+
+        linked, symbols = link(elf, name)
+        return Elf(name, linked, lambda: symbols)
+    if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
+        raise _refuse("this ELF file is no program", name, str(elf["e_type"]), "ET_EXEC, ET_REL")
+    headers = list(elf.iter_segments())
+    if any(part["p_type"] == "PT_INTERP" for part in headers):
+        raise _refuse("this program is linked dynamically", name, "", "static programs (-static)")
+    image = _image(data, elf, headers, name)
+    base = image.pop("base")
+
+    def lines() -> Any:
+        return elf.get_dwarf_info() if elf.has_dwarf_info() else None
+
+    return Elf(name, image, lambda: _symbols(elf, base), lines)
+
+
+def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, Any]:
+    loads = [part for part in headers if part["p_type"] == "PT_LOAD" and part["p_memsz"] > 0]
+    if not loads:
+        raise _refuse("this program has nothing to load", name)
+    base = 0x10000 if elf["e_type"] == "ET_DYN" and min(part["p_vaddr"] for part in loads) < 0x10000 else 0
+    segments, headers_at = [], 0
+    for part in loads:
+        offset, size, memory = part["p_offset"], part["p_filesz"], part["p_memsz"]
+        if offset + size > len(data):
+            raise _refuse("this ELF file is cut off", name, f"{len(data)} bytes", f"at least {offset + size} bytes")
+        if memory > _LARGEST or size > memory:
+            raise _refuse("a segment has an impossible size", name, f"{size} of {memory} bytes", f"at most {_LARGEST}")
+        flags = part["p_flags"]
+        access = (flags >> 2 & 1) | (flags & 2) | (flags & 1) << 2
+        segments.append((part["p_vaddr"] + base, data[offset : offset + size], memory, access))
+        if offset <= elf["e_phoff"] < offset + size:
+            headers_at = part["p_vaddr"] + base + elf["e_phoff"] - offset
+    entry = elf["e_entry"]
+    inside = any(at <= entry + base < at + memory and access & 4 for at, _, memory, access in segments)
+    if entry == 0 or not inside:
+        raise _refuse("the program does not say where it begins", name, hex(entry), "an entry in executable memory")
+    local = next((part for part in headers if part["p_type"] == "PT_TLS"), None)
+    if local is not None and (local["p_memsz"] > 1 << 24 or local["p_filesz"] > local["p_memsz"]):
+        raise _refuse("the thread-local data has an impossible size", name, str(local["p_memsz"]))
+    start = local["p_offset"] if local is not None else 0
+    return {
+        "segments": segments,
+        "entry": entry + base,
+        "headers": headers_at,
+        "header_bytes": elf["e_phentsize"],
+        "header_count": elf["e_phnum"],
+        "global_pointer": 0,
+        "thread_data": data[start : start + local["p_filesz"]] if local is not None else b"",
+        "thread_bytes": local["p_memsz"] if local is not None else 0,
+        "base": base,
+    }
+
+
+def _symbols(elf: Any, base: int) -> list[tuple[int, int, str]]:
+    table = elf.get_section_by_name(".symtab")
+    if table is None:
+        return []
+    wanted = ("STT_FUNC", "STT_OBJECT", "STT_NOTYPE")
+    return [
+        (symbol["st_value"] + base, symbol["st_size"], symbol.name)
+        for symbol in table.iter_symbols()
+        if symbol["st_info"]["type"] in wanted
+        and symbol["st_shndx"] != "SHN_UNDEF"
+        and symbol.name
+        and not symbol.name.startswith(("$", ".L"))
+    ]

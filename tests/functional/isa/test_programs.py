@@ -1,0 +1,214 @@
+"""C programs from stock compilers do here what they do under qemu-user."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+import tilesim.isa as isa
+from support import riscv_tools
+
+LIBRARY = r"""
+#include <ctype.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct node { struct node *left, *right; int key; char name[12]; };
+
+static struct node *insert(struct node *n, int key) {
+  if (!n) { n = calloc(1, sizeof *n); n->key = key; snprintf(n->name, sizeof n->name, "n%d", key); return n; }
+  if (key < n->key) n->left = insert(n->left, key); else n->right = insert(n->right, key);
+  return n;
+}
+static unsigned walk(struct node *n, unsigned h) {
+  if (!n) return h;
+  h = walk(n->left, h);
+  for (char *c = n->name; *c; ++c) h = h * 31 + (unsigned char)*c;
+  return walk(n->right, h);
+}
+static int by_value(const void *a, const void *b) {
+  double x = *(double *)a, y = *(double *)b; return (x > y) - (x < y);
+}
+
+int main(int argc, char **argv) {
+  printf("%d arguments:", argc - 1);
+  for (int i = 1; i < argc; ++i) printf(" <%s>", argv[i]);
+  printf("\n");
+  double values[257], sum = 0;
+  uint64_t state = 88172645463325252u;
+  for (int i = 0; i < 257; ++i) {
+    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+    values[i] = ldexp((double)(int64_t)state, -40) * sin(i) + sqrt(i) / cbrt(i + 1.0);
+  }
+  qsort(values, 257, sizeof *values, by_value);
+  for (int i = 0; i < 257; ++i) sum += values[i] * pow(0.99, i) + exp(-i / 20.0) * log1p(i) - atan2(i, 3);
+  printf("%.17g %a %.3e %g\n", sum, values[13], values[250], fmod(sum, 3));
+  float f = 1;
+  for (int i = 1; i < 40; ++i) f = f * 1.37f + fmaf(f, 0.25f, -(float)i) / 3;
+  printf("%.9g %d %u %lld %llu\n", f, (int)f, (unsigned)fabsf(f), (long long)(f * 1e9), (unsigned long long)fabsf(f));
+  struct node *tree = NULL;
+  for (int i = 0; i < 500; ++i) tree = insert(tree, (int)(i * 7919u % 1009));
+  printf("%u\n", walk(tree, 17));
+  char text[200] = "the quick brown fox", *word = strtok(text, " ");
+  for (; word; word = strtok(NULL, " ")) { word[0] = (char)toupper(word[0]); printf("%s/%zu ", word, strlen(word)); }
+  int64_t a = -1234567890123456789, b = 987654321;
+  printf("\n%lld %lld %llu %d\n", (long long)(a / b), (long long)(a % b), (unsigned long long)a / 12345u,
+         (int)(a >> 33));
+  char *line = NULL; size_t room = 0; long got;
+  while ((got = getline(&line, &room, stdin)) > 0) printf("%ld:%s", got, line);
+  void *big = malloc(50 << 20);
+  memset(big, 1, 50 << 20);
+  unsigned check = 0;
+  for (int i = 0; i < 50 << 20; i += 4099) check += ((unsigned char *)big)[i];
+  printf("%u\n", check);
+  free(big);
+  fprintf(stderr, "done\n");
+  return argc * 3;
+}
+"""
+
+
+def under_qemu(file: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    qemu = shutil.which("qemu-riscv64")
+    if qemu is None:
+        pytest.skip("qemu-riscv64 is not installed (Debian: qemu-user)")
+    command = [qemu, str(file), *arguments]
+    return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False)
+
+
+@pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])
+def test_a_program_with_its_library(level: str, tmp_path: Path) -> None:
+    file = riscv_tools.linux_gcc(tmp_path, LIBRARY, level)
+    given = b"one\ntwo words\n\nlast"
+    theirs = under_qemu(file, "x", "a b", "", given=given)
+    ours = isa.run(file, "x", "a b", "", input=given)
+    assert ours.trap is None, ours
+    assert (ours.exit_status, ours.output, ours.errors) == (theirs.returncode, theirs.stdout, theirs.stderr)
+    assert theirs.returncode == 12 and b"last" in theirs.stdout
+
+
+def test_two_runs_are_the_same_to_the_instruction(tmp_path: Path) -> None:
+    text = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+int main(void) {
+  unsigned char r[5]; struct timespec t;
+  getrandom(r, 5, 0); clock_gettime(CLOCK_MONOTONIC, &t);
+  printf("%d %d %d %ld %ld %p\\n", r[0], r[1], r[4], (long)t.tv_sec, (long)t.tv_nsec, malloc(10));
+}
+"""
+    file = riscv_tools.linux_gcc(tmp_path, text, "-O1")
+    first, second, other = isa.run(file), isa.run(file), isa.run(file, seed=1)
+    assert first.to_dict() == second.to_dict() and first.output == second.output
+    assert other.output != first.output
+
+
+def test_files_below_the_root_alone(tmp_path: Path) -> None:
+    text = """
+#include <stdio.h>
+int main(int n, char **names) {
+  for (int i = 1; i < n; ++i) {
+    FILE *f = fopen(names[i], "r"); char line[99] = "none";
+    if (f) { fgets(line, 99, f); fclose(f); }
+    puts(line);
+  }
+  FILE *f = fopen("/new.txt", "w"); if (f) fputs("made", f), fclose(f);
+}
+"""
+    file = riscv_tools.linux_gcc(tmp_path, text, "-O1")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "in.txt").write_text("inside")
+    (tmp_path / "out.txt").write_text("outside")
+    (root / "link.txt").symlink_to(tmp_path / "out.txt")
+    names = ("in.txt", "/in.txt", "../out.txt", "/etc/passwd", "link.txt")
+    assert isa.run(file, *names, root=root).output.split() == [b"inside", b"inside", b"none", b"none", b"none"]
+    assert (root / "new.txt").read_text() == "made"
+    assert isa.run(file, *names).output.split() == [b"none"] * 5
+
+
+KERNELS = """
+#include <stddef.h>
+#include <stdint.h>
+static const float table[4] = {1.0f, 2.0f, 4.0f, 8.0f};
+int64_t counter;
+void axpy(size_t n, float a, const float *x, float *y) { for (size_t i = 0; i < n; ++i) y[i] += a * x[i]; }
+double mixed(int8_t a, uint16_t b, double c, float d, int64_t e) { return a + b * c - d * (double)e; }
+float pick(int i) { counter += 3; return table[i & 3] * (float)counter; }
+long many(long a, long b, long c, long d, long e, long f, long g, long h, long i, long j) {
+  return a + 2*b + 3*c + 4*d + 5*e + 6*f + 7*g + 8*h + 9*i + 10*j;
+}
+uint8_t narrow(uint8_t x) { return x * 3; }
+int32_t factorial(int32_t n) { return n < 2 ? 1 : n * factorial(n - 1); }
+"""
+
+
+@pytest.fixture(scope="module")
+def kernels(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kernels")
+    (folder / "k.c").write_text(KERNELS)
+    plain = ("-ffp-contract=off", "-fno-vectorize", "-fno-sanitize=all")
+    riscv_tools.clang(folder, "-O1", *plain, "-c", "k.c", "-o", "k.o")
+    return folder / "k.o"
+
+
+def test_functions_on_arrays(kernels: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal(1000).astype(np.float32), rng.standard_normal(1000).astype(np.float32)
+    want = np.float32(2.5) * x + y
+    result = isa.call(kernels, "axpy", 1000, np.float32(2.5), x, y)
+    np.testing.assert_allclose(y, want, rtol=1e-6)
+    assert result.trap is None and result.instructions > 4000
+    strided = np.zeros((10, 3), np.float32)[:, 1]
+    isa.call(kernels, "axpy", 10, np.float32(1), x[:10].copy(), strided)
+    np.testing.assert_array_equal(strided, x[:10])
+
+
+def test_values_by_register_and_stack(kernels: Path) -> None:
+    assert isa.call(kernels, "mixed", -3, 7, 1.5, np.float32(0.25), 100, returns="f64").value == -3 + 7 * 1.5 - 25
+    assert isa.call(kernels, "pick", 2, returns="f32").value == 12.0
+    assert isa.call(kernels, "many", *range(1, 11), returns="i64").value == sum(n * n for n in range(1, 11))
+    assert isa.call(kernels, "narrow", 200, returns="u8").value == 600 % 256
+    assert isa.call(kernels, "factorial", 10, returns="i32").value == 3628800
+    assert isa.call(kernels, "factorial", 17, returns="i32").value == np.array(355687428096000).astype(np.int32)
+
+
+def test_a_read_only_array_stays(kernels: Path) -> None:
+    x, y = np.ones(4, np.float32), np.ones(4, np.float32)
+    y.flags.writeable = False
+    isa.call(kernels, "axpy", 4, np.float32(1), x, y)
+    assert y.tolist() == [1, 1, 1, 1]
+
+
+def test_unknown_symbols_and_arguments(kernels: Path) -> None:
+    with pytest.raises(ts.UserError, match="axpy"):
+        isa.call(kernels, "axpi", 1)
+    with pytest.raises(ts.UserError, match="argument 1"):
+        isa.call(kernels, "axpy", 1, "text")
+    with pytest.raises(ts.UserError, match="returns"):
+        isa.call(kernels, "axpy", returns="float")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    program = '_start: li a0, 1\nla a1, t\nli a2, 3\nli a7, 64\necall\nli a0, {}\nli a7, 93\necall\nt: .ascii "abc"'
+    for status in (0, 5):
+        (tmp_path / "p.s").write_text(program.format(status))
+        base = [sys.executable, "-m", "tilesim", "isa"]
+        subprocess.run([*base, "asm", "p.s", "-o", "p.elf"], cwd=tmp_path, check=True, timeout=120)
+        command = [*base, "run", "p.elf", "--json", "r.json", "--", "-x"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
+        assert (done.returncode, done.stdout) == (1 if status else 0, b"abc")
+        assert f'"exit_status": {status}' in (tmp_path / "r.json").read_text()
+    gone = subprocess.run([*base, "run", "none.elf"], cwd=tmp_path, capture_output=True, timeout=120, check=False)
+    assert gone.returncode == 2 and b"none.elf" in gone.stderr
