@@ -90,6 +90,7 @@ def test_damaged_files_end_in_words(seed: int) -> None:
         ("f: addi sp, sp, -16\nsd ra, 0(sp)\ncall f", "store to a bad address", "sd ra, 0(sp)", None),
         ("li a7, 220\necall", "unknown system call", "ecall", None),
         ("ebreak", "breakpoint", "ebreak", None),
+        ("c.ebreak", "breakpoint", "c.ebreak", None),
         ("csrw 0x7c0, a0", "illegal instruction", "csrrw zero, 0x7c0, a0", None),
         ("csrw cycle, a0", "illegal instruction", "csrrw zero, cycle, a0", None),
         ("csrwi frm, 5\nfadd.s fa0, fa1, fa2", "illegal instruction", "fadd.s fa0, fa1, fa2", None),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Annotated
 
 import typer
@@ -44,6 +45,7 @@ def run(
 
     Exit codes: 0, the program ended with 0; 1, it ended otherwise or trapped; 2, a mistake in the command.
     """
+    passes = _own_streams()
     result = run_elf(
         elf,
         *(args or ()),
@@ -53,9 +55,12 @@ def run(
         max_instructions=max_instructions,
         root=root,
         seed=seed,
-        pass_through=True,
+        pass_through=passes,
         bare=bare,
     )
+    if not passes:
+        sys.stdout.write(result.output.decode("utf-8", "replace"))
+        sys.stderr.write(result.errors.decode("utf-8", "replace"))
     if json_ is not None:
         write(result.to_dict(), json_)
     if result.trap is not None:
@@ -65,6 +70,14 @@ def run(
         say(wrapped(ended, hang="  "), err=True)
     if result.exit_status != 0:
         raise typer.Exit(1)
+
+
+def _own_streams() -> bool:
+    """Whether what is written here goes where the process writes; not so in a notebook or under a test."""
+    try:
+        return sys.stdin.fileno() == 0 and sys.stdout.fileno() == 1 and sys.stderr.fileno() == 2
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 @isa_app.command("asm", epilog=epilog("isa asm"))

@@ -11,10 +11,10 @@ from typing import Any
 
 from ..base.errors import Error, path_text, user_error
 from ..base.extras import need
+from ..base.files import read_bytes
 
 __all__ = ["Elf", "read_elf"]
 
-_ABSOLUTE = ("EM_RISCV", "RISC-V")
 _LARGEST = 1 << 32  # bytes of a program in memory
 
 
@@ -163,8 +163,7 @@ def read_elf(source: str | os.PathLike[str] | bytes) -> Elf:
         data, name = bytes(source), "program"
     else:
         name = path_text(source)
-        with open(source, "rb") as file:
-            data = file.read()
+        data = read_bytes(source)
     _check_head(data, name)
     try:
         return _read(data, name)

@@ -10,7 +10,7 @@ import numpy as np
 from .. import _core
 from ..base.arguments import whole
 from ..base.checked import checked, checked_class
-from ..base.errors import shown, user_error
+from ..base.errors import path_text, shown, user_error
 from ..machine.machine import Machine
 from .core import Core, core_of
 from .elf import Elf, read_elf
@@ -191,7 +191,7 @@ def _program(
     if agnostic not in ("undisturbed", "ones"):
         raise user_error("unknown policy", place="agnostic", value=agnostic, allowed="undisturbed, ones")
     image = read_elf(elf)
-    folder = "" if root is None else os.fspath(root)
+    folder = "" if root is None else path_text(root)
     if folder and not os.path.isdir(folder):
         raise user_error("there is no such directory", place="root", value=folder)
     seed = whole("seed", seed, 0, 2**64 - 1)

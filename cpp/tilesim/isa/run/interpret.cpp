@@ -106,6 +106,7 @@ Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
         return stopped_by(trap, op, at);
       block = nullptr;
     } catch (const Exit& exit) {
+      if (op != nullptr) instret -= static_cast<std::uint64_t>(end - op) - 1;
       return {Stop::exited, exit.status, {}, op != nullptr ? op->pc : pc, 0};
     }
   }

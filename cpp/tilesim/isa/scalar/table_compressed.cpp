@@ -1,4 +1,5 @@
 // C: each instruction is carried out as the one that it expands to.
+#include "tilesim/base/error.hpp"
 #include "tilesim/isa/table/means.hpp"
 
 namespace tilesim::isa {
@@ -18,6 +19,7 @@ void form(Declarations& d, const char* name, const char* operands, Encoding enco
     d.entries.push_back(std::move(made));
     return;
   }
+  throw InternalError(std::string(name) + " expands to what no table before it declares");
 }
 
 void memory(Declarations& d) {

@@ -76,17 +76,20 @@ std::size_t Memory::cut(Address at) {
 
 void Memory::remove(Address begin, Address end) {
   const std::size_t first = cut(begin), last = cut(end);
+  for (std::size_t i = first; i < last; ++i)
+    if ((regions_[i].access & executable) != 0) ++version_;
   regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(first),
                  regions_.begin() + static_cast<std::ptrdiff_t>(last));
   forget();
-  ++version_;
 }
 
 void Memory::protect(Address begin, Address end, std::uint8_t access) {
   const std::size_t first = cut(begin), last = cut(end);
-  for (std::size_t i = first; i < last; ++i) regions_[i].access = access;
+  for (std::size_t i = first; i < last; ++i) {
+    if (((regions_[i].access | access) & executable) != 0) ++version_;
+    regions_[i].access = access;
+  }
   forget();
-  ++version_;
 }
 
 Address Memory::gap(Address from, Address below, std::uint64_t bytes) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cfenv>
 #include <cstdio>
 
 #include "tilesim/base/error.hpp"
@@ -132,8 +133,8 @@ std::shared_ptr<const InstructionSet> InstructionSet::standard() {
   static const std::shared_ptr<const InstructionSet> set = [] {
     Declarations table;
     for (const auto declare :
-         {declare_base, declare_multiply, declare_atomic, declare_float, declare_compressed, declare_bits,
-          declare_system, declare_vector})
+         {declare_base, declare_multiply, declare_atomic, declare_float, declare_system, declare_compressed,
+          declare_bits, declare_vector})
       declare(table);
     return std::make_shared<const InstructionSet>(std::move(table.entries));
   }();
@@ -148,6 +149,12 @@ const char* unit_name(Unit unit) {
 
 void run_illegal(Hart&, const Op& op) { illegal(op, "no such instruction"); }
 
-void run_meaning(Hart& hart, const Op& op) { (*hart.set().info(op.id).meaning)(hart, op); }
+void run_meaning(Hart& hart, const Op& op) {
+  hart.flags();
+  std::fesetround(FE_TONEAREST);  // what is called may compute in floats of its own
+  (*hart.set().info(op.id).meaning)(hart, op);
+  std::feclearexcept(FE_ALL_EXCEPT);
+  hart.set_rounding(static_cast<unsigned>(hart.frm));
+}
 
 }  // namespace tilesim::isa

@@ -158,7 +158,7 @@ void Assembler::add(Statement statement) {
 void Assembler::unknown(const Statement& statement) const {
   std::vector<std::string> names;
   for (const InstructionInfo& info : set_.all()) names.push_back(info.name);
-  wrong(statement.place, "no instruction is called so", statement.name, {}, nearest(statement.name, names));
+  wrong(statement.place, "no instruction is called so", statement.name, {}, near(statement.name, names));
 }
 
 void Assembler::emit(const Statement& statement) {

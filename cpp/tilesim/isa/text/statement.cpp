@@ -16,6 +16,10 @@ void wrong(Place place, const std::string& what, const std::string& value, const
                    allowed, suggestion});
 }
 
+std::string near(const std::string& word, const std::vector<std::string>& names) {
+  return word.size() <= 64 ? nearest(word, names) : std::string();
+}
+
 std::string trimmed(const std::string& text) {
   const auto blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
   auto begin = std::find_if_not(text.begin(), text.end(), blank);
@@ -61,7 +65,7 @@ std::int64_t expression(const Labels& labels, const std::string& text, Place pla
   if (found == labels.end()) {
     std::vector<std::string> names;
     for (const auto& [name, where] : labels) names.push_back(name);
-    wrong(place, "this is neither a number nor a label", text, {}, nearest(label, names));
+    wrong(place, "this is neither a number nor a label", text, {}, near(label, names));
   }
   return static_cast<std::int64_t>(found->second - (relative ? address : 0)) + plus;
 }

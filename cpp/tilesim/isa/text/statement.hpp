@@ -27,6 +27,9 @@ using Labels = std::map<std::string, std::uint64_t>;
 [[noreturn]] void wrong(Place place, const std::string& what, const std::string& value, const std::string& allowed = {},
                         const std::string& suggestion = {});
 
+/// The nearest of the names; nothing for a word so long that it is none of them misspelt.
+std::string near(const std::string& word, const std::vector<std::string>& names);
+
 std::string trimmed(const std::string& text);
 
 /// A whole number as C writes it; none for anything else.
