@@ -8,7 +8,8 @@ namespace vector_reduce {
 struct Sum {
   template <class T>
   static T of(T a, T b) {
-    return static_cast<T>(a + b);
+    using U = std::make_unsigned_t<T>;  // sums go round
+    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
   }
 };
 struct And {
