@@ -26,7 +26,7 @@ from tilesim.models._listing import KINDS
 WIDTHS = (60, 80, 120, 200)
 MEASURES = ("measure cpu", "measure cuda")  # what runs as long as the hardware takes, or needs a GPU
 #: A program that writes four letters.
-ECHO = "_start: li a0, 1; la a1, t; li a2, 5; li a7, 64; ecall; li a0, 0; li a7, 93; ecall; t: .asciz \"done\\n\""
+ECHO = '_start: li a0, 1; la a1, t; li a2, 5; li a7, 64; ecall; li a0, 0; li a7, 93; ecall; t: .asciz "done\\n"'
 LINES = (
     "isa run k.elf",
     "isa asm k.s",

@@ -11,7 +11,11 @@ from pathlib import Path
 
 import pytest
 
-TARGET = ("-target", "riscv64-freestanding-none", "-mcpu=generic_rv64+m+a+f+d+c+v+zba+zbb+zbs+zfh+zvfh")
+TARGET = (
+    "-target",
+    "riscv64-freestanding-none",
+    "-mcpu=generic_rv64+m+a+f+d+c+v+zba+zbb+zbs+zfh+zvfh+zvfbfmin+zvfbfwma",
+)
 
 
 def clang(folder: Path, *arguments: str) -> None:

@@ -108,6 +108,33 @@ estimate:
     assert not np.any(bits[normal] & bits.dtype.type((1 << fraction - 7) - 1))
 
 
+PRODUCTS = """
+f:                        # x, y, out, frm
+  fsrm a3
+  vsetvli t0, zero, e32, m8, ta, ma
+  vle32.v v8, (a0)
+  vle32.v v16, (a1)
+  vfmul.vv v24, v8, v16
+  vse32.v v24, (a2)
+  frflags a0
+  ret
+"""
+
+
+@pytest.mark.parametrize("mode", range(5))
+def test_products_around_half_the_smallest_number(mode: int) -> None:
+    rng = np.random.default_rng(4)
+    x = rng.integers(1, 1 << 23, 256, np.uint32) | rng.integers(0, 2, 256, np.uint32) << 31
+    y = np.uint32(127 - 22) << 23 | rng.integers(0, 1 << 23, 256, np.uint32)
+    y -= rng.integers(0, 5, 256, np.uint32) << 23
+    out = np.zeros(256, np.uint32)
+    flags = isa.call(isa.assemble(PRODUCTS), "f", x, y, out, mode, vlen=1024, returns="u32").value
+    told = [ef.multiply(ef.F32, a, b, mode) for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    assert out.tolist() == [bits for bits, _ in told]
+    assert flags == np.bitwise_or.reduce([found for _, found in told])
+    assert len(set(out.tolist())) > 2
+
+
 def test_a_wrong_flag_is_seen() -> None:
     program = rv.make([row for row in rows(True) if row["name"] == "vfadd.vv"], 1, 128, 3, half=True)
     output = bytearray(isa.run(program.file, vlen=128).output)

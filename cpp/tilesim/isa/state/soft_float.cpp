@@ -85,8 +85,8 @@ Rounded drop_bits(u128 value, bool sticky, int drop, Round mode, bool negative) 
   }
   const u128 kept = drop > 127 ? 0 : value >> drop;
   const u128 rest = drop > 127 ? value : value & ((u128{1} << drop) - 1);
-  const u128 half = drop > 127 ? 0 : u128{1} << (drop - 1);
-  const int order = drop > 127 || rest < half ? -1 : rest > half || sticky ? 1 : 0;
+  const u128 half = drop > 128 ? 0 : u128{1} << (drop - 1);  // of a product, 128 bits may be dropped
+  const int order = drop > 128 || rest < half ? -1 : rest > half || sticky ? 1 : 0;
   const bool exact = rest == 0 && !sticky;
   return {kept + (rounds_up(mode, negative, (kept & 1) != 0, order, exact) ? 1 : 0), !exact};
 }

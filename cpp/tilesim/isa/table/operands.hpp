@@ -53,6 +53,8 @@ std::uint32_t operand_mask(const OperandWord& word);  ///< bits that the operand
 void fill_operands(std::span<const OperandPart> parts, std::uint32_t bits, Op& op);
 
 const char* register_name(Sort sort, unsigned number);  ///< "a0", "ft3", "v8"
+/// The register of a `Sort::fixed` word: "sp", "v0".
+constexpr std::string_view fixed_name(const OperandWord& word) { return word.word.substr(0, 2); }
 int register_number(Sort sort, std::string_view name);  ///< −1: no such
 
 }  // namespace tilesim::isa

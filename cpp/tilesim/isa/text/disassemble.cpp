@@ -48,7 +48,7 @@ std::string operand_text(const OperandWord& word, std::int64_t value) {
     case Sort::upper:
       return std::to_string(number & 0xFFFFF);
     case Sort::fixed:
-      return "sp";
+      return std::string(fixed_name(word));
     default:
       return word.standard >= 0 && value == word.standard ? "" : std::to_string(value);
   }

@@ -121,8 +121,8 @@ std::int64_t value_of(const Labels& labels, const OperandWord& word, const std::
     case Sort::v:
       return register_of(word, text, place);
     case Sort::fixed:
-      if (register_number(word.word == "v0" ? Sort::v : Sort::x, text) != word.lowest)
-        wrong(place, "this register is not allowed here", text, std::string(word.word.substr(0, 2)));
+      if (text != fixed_name(word) && (fixed_name(word) != "sp" || register_number(Sort::x, text) != word.lowest))
+        wrong(place, "this register is not allowed here", text, std::string(fixed_name(word)));
       return word.lowest;
     case Sort::csr:
       if (const int number = csr_number(text); number >= 0) return number;

@@ -63,7 +63,8 @@ void check_overlaps(const Op& o, const InstructionInfo& info, const Taken& d, co
   const bool masked = o.rm == 0;
   for (const Taken& s : {a, b}) {
     if (!s) continue;
-    if (d && !info.is(is_store) && d.overlaps(s) && (info.is(overlap_never) || (!may_overlap(d, s) && !info.is(scalar_destination))))
+    if (d && !info.is(is_store) && d.overlaps(s) &&
+        (info.is(overlap_never) || (!may_overlap(d, s) && !info.is(scalar_destination))))
       illegal(o, "the destination overlaps a source");
     if (masked && s.width != 0 && s.overlaps(mask)) illegal(o, "v0 is read as a mask and as elements");
   }

@@ -75,16 +75,46 @@ const T* source(Hart& h, const Op& o, unsigned reg, unsigned place) {
 
 template <std::size_t bytes, bool is_signed>
 struct IntegerOf;
-template <> struct IntegerOf<1, false> { using Type = u8; };
-template <> struct IntegerOf<1, true> { using Type = s8; };
-template <> struct IntegerOf<2, false> { using Type = u16; };
-template <> struct IntegerOf<2, true> { using Type = s16; };
-template <> struct IntegerOf<4, false> { using Type = u32; };
-template <> struct IntegerOf<4, true> { using Type = s32; };
-template <> struct IntegerOf<8, false> { using Type = u64; };
-template <> struct IntegerOf<8, true> { using Type = s64; };
-template <> struct IntegerOf<16, false> { using Type = u128; };
-template <> struct IntegerOf<16, true> { using Type = s128; };
+template <>
+struct IntegerOf<1, false> {
+  using Type = u8;
+};
+template <>
+struct IntegerOf<1, true> {
+  using Type = s8;
+};
+template <>
+struct IntegerOf<2, false> {
+  using Type = u16;
+};
+template <>
+struct IntegerOf<2, true> {
+  using Type = s16;
+};
+template <>
+struct IntegerOf<4, false> {
+  using Type = u32;
+};
+template <>
+struct IntegerOf<4, true> {
+  using Type = s32;
+};
+template <>
+struct IntegerOf<8, false> {
+  using Type = u64;
+};
+template <>
+struct IntegerOf<8, true> {
+  using Type = s64;
+};
+template <>
+struct IntegerOf<16, false> {
+  using Type = u128;
+};
+template <>
+struct IntegerOf<16, true> {
+  using Type = s128;
+};
 /// The integer of twice the bits.
 template <class T>
 using Twice = typename IntegerOf<2 * sizeof(T), std::is_signed_v<T>>::Type;
@@ -130,26 +160,34 @@ constexpr GroupRule rule(Group vd, Group vs2, Group vs1 = no_group, u8 fields = 
 
 /// Shapes: what stands behind an element type T of SEW bits; `exists`: at which SEW.
 struct Same {
-  template <class T> static constexpr bool exists = true;
-  template <class F, class T> using Loop = Elements<F, T, T, T>;
+  template <class T>
+  static constexpr bool exists = true;
+  template <class F, class T>
+  using Loop = Elements<F, T, T, T>;
   static constexpr GroupRule groups = rule(one_group, one_group, one_group);
   static constexpr char letter = 'v';
 };
 struct Widening {
-  template <class T> static constexpr bool exists = sizeof(T) < 8;
-  template <class F, class T> using Loop = Elements<F, Twice<T>, T, T>;
+  template <class T>
+  static constexpr bool exists = sizeof(T) < 8;
+  template <class F, class T>
+  using Loop = Elements<F, Twice<T>, T, T>;
   static constexpr GroupRule groups = rule(wide_group, one_group, one_group);
   static constexpr char letter = 'v';
 };
 struct WideFirst {
-  template <class T> static constexpr bool exists = sizeof(T) < 8;
-  template <class F, class T> using Loop = Elements<F, Twice<T>, Twice<T>, T>;
+  template <class T>
+  static constexpr bool exists = sizeof(T) < 8;
+  template <class F, class T>
+  using Loop = Elements<F, Twice<T>, Twice<T>, T>;
   static constexpr GroupRule groups = rule(wide_group, wide_group, one_group);
   static constexpr char letter = 'w';
 };
 struct Narrowing {
-  template <class T> static constexpr bool exists = sizeof(T) < 8;
-  template <class F, class T> using Loop = Elements<F, T, Twice<T>, T>;
+  template <class T>
+  static constexpr bool exists = sizeof(T) < 8;
+  template <class F, class T>
+  using Loop = Elements<F, T, Twice<T>, T>;
   static constexpr GroupRule groups = rule(one_group, wide_group, one_group);
   static constexpr char letter = 'w';
 };
@@ -191,12 +229,16 @@ struct Family {
 template <class F, class Types, class Shape = Same>
 void family(Declarations& d, const Family& line) {
   constexpr auto vv = by_widths<Types>([]<class T>() -> Execute {
-    if constexpr (Shape::template exists<T>) return &Shape::template Loop<F, T>::vv;
-    else return nullptr;
+    if constexpr (Shape::template exists<T>)
+      return &Shape::template Loop<F, T>::vv;
+    else
+      return nullptr;
   });
   constexpr auto vx = by_widths<Types>([]<class T>() -> Execute {
-    if constexpr (Shape::template exists<T>) return &Shape::template Loop<F, T>::vx;
-    else return nullptr;
+    if constexpr (Shape::template exists<T>)
+      return &Shape::template Loop<F, T>::vx;
+    else
+      return nullptr;
   });
   const bool swapped = (d.traits & reads_vd) != 0;  // as multiply-adds are written
   const std::string name = std::string(line.name) + "." + Shape::letter;

@@ -1,6 +1,6 @@
-// How vector instructions on floats are carried out: kernels on blocks of up to 64 elements, which know nothing of masks
-// and registers, and the loop that feeds them. A kernel computes on the processor where its rounding mode is that of the
-// hart, otherwise by soft_float.hpp; inactive elements never reach one, so that they raise no flags.
+// How vector instructions on floats are carried out: kernels on blocks of up to 64 elements, which know nothing of
+// masks and registers, and the loop that feeds them. A kernel computes on the processor where its rounding mode is that
+// of the hart, otherwise by soft_float.hpp; inactive elements never reach one, so that they raise no flags.
 #pragma once
 
 #include "tilesim/isa/table/float.hpp"
@@ -10,8 +10,8 @@ namespace tilesim::isa {
 
 inline constexpr unsigned float_block = 64;
 
-/// `d` holds the old elements of vd, then the results; `a` those of vs2, `b` those of vs1, or the scalar n times. `d` may
-/// lie in the same registers as `a` and `b`, where the order of the elements keeps what is still to be read.
+/// `d` holds the old elements of vd, then the results; `a` those of vs2, `b` those of vs1, or the scalar n times. `d`
+/// may lie in the same registers as `a` and `b`, where the order of the elements keeps what is still to be read.
 using FloatKernel = void (*)(Hart& h, Round mode, void* d, const void* a, const void* b, unsigned n);
 
 /// `body(k)` for k below n, in any order; whole blocks by a loop of their own.
@@ -93,8 +93,14 @@ typename F::Value value_of(typename F::Bits bits) {
 /// The format of twice the width.
 template <class F>
 struct WiderThan;
-template <> struct WiderThan<Half> { using Format = Single; };
-template <> struct WiderThan<Single> { using Format = Double; };
+template <>
+struct WiderThan<Half> {
+  using Format = Single;
+};
+template <>
+struct WiderThan<Single> {
+  using Format = Double;
+};
 template <class F>
 using Wider = typename WiderThan<F>::Format;
 
@@ -103,7 +109,10 @@ struct Brain {
   using Bits = u16;
   static constexpr soft::Format format = soft::bf16;
 };
-template <> struct WiderThan<Brain> { using Format = Single; };
+template <>
+struct WiderThan<Brain> {
+  using Format = Single;
+};
 
 /// Exact; a NaN becomes canonical, a signalling one is told of.
 template <class F>

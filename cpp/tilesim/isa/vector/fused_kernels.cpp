@@ -32,17 +32,15 @@ template <class Bits, class Value, class Fused>
 TILESIM_FOR_PROCESSORS
 bool fused_block(u32* to, const u32* a, const u32* b, const u32* c, u32 product, u32 sum, unsigned n) {
   return block<u32, float>(to, a, b, c, product, sum, 0x7FC00000U, n,
-                           [](float x, float y, float z) __attribute__((always_inline)) {
-                             return __builtin_fmaf(x, y, z);
-                           });
+                           [](float x, float y, float z)
+                               __attribute__((always_inline)) { return __builtin_fmaf(x, y, z); });
 }
 
 TILESIM_FOR_PROCESSORS
 bool fused_block(u64* to, const u64* a, const u64* b, const u64* c, u64 product, u64 sum, unsigned n) {
   return block<u64, double>(to, a, b, c, product, sum, 0x7FF8000000000000U, n,
-                            [](double x, double y, double z) __attribute__((always_inline)) {
-                              return __builtin_fma(x, y, z);
-                            });
+                            [](double x, double y, double z)
+                                __attribute__((always_inline)) { return __builtin_fma(x, y, z); });
 }
 
 TILESIM_FOR_PROCESSORS

@@ -51,8 +51,10 @@ struct Compare {
 
 /// A mask from two sources of the same width.
 struct ToMask {
-  template <class T> static constexpr bool exists = true;
-  template <class F, class T> using Loop = Compare<F, T>;
+  template <class T>
+  static constexpr bool exists = true;
+  template <class F, class T>
+  using Loop = Compare<F, T>;
   static constexpr GroupRule groups = rule(mask_group, one_group, one_group);
   static constexpr char letter = 'v';
 };

@@ -7,11 +7,34 @@ namespace vector_convert {
 
 enum class Mode : u8 { dynamic, zero, odd };
 
+/// Singles that surely fit are converted by the processor, which sets the same flags; false: one does not.
+inline bool small_singles(s32* d, const u32* a, unsigned n, bool truncate) {
+  u32 large = 0;
+  for (unsigned k = 0; k < n; ++k)
+    large |= static_cast<u32>((a[k] & 0x7FFFFFFFU) >= (truncate ? 0x4F000000U : 0x4A800000U));
+  if (large != 0) return false;
+  if (truncate) {
+#pragma GCC ivdep
+    for (unsigned k = 0; k < n; ++k) d[k] = static_cast<s32>(std::bit_cast<float>(a[k]));
+    return true;
+  }
+#pragma GCC ivdep
+  for (unsigned k = 0; k < n; ++k) {  // a number below 2^22 is rounded by adding what has no room for its fraction
+    const float value = std::bit_cast<float>(a[k]);
+    const float sum = value + 12582912.0F;
+    d[k] = static_cast<s32>(std::bit_cast<u32>(sum) - 0x4B400000U);
+  }
+  return true;
+}
+
 template <class F, class T, Mode mode>
 void to_integers(Hart& h, Round dynamic, void* to, const void* from, const void*, unsigned n) {
   const Round by = mode == Mode::zero ? Round::zero : dynamic;
   auto* d = static_cast<T*>(to);
   const auto* a = static_cast<const typename F::Bits*>(from);
+  if constexpr (std::is_same_v<F, Single> && std::is_signed_v<T> && sizeof(T) == 4)
+    if (by == Round::zero || (by == Round::nearest_even && by == h.host))
+      if (small_singles(d, a, n, by == Round::zero)) return;
   for (unsigned k = 0; k < n; ++k)
     d[k] = static_cast<T>(soft::to_integer(F::format, a[k], 8 * sizeof(T), std::is_signed_v<T>, by, h.fflags));
 }
@@ -49,6 +72,20 @@ u64 to_odd(Hart& h, u64 bits) {
   return (flags & inexact) != 0 ? result | 1 : result;
 }
 
+/// Normal numbers and zeros that stay such, to nearest; false: there are others.
+inline bool ordinary_to_brain(Hart& h, u16* d, const u32* a, unsigned n) {
+  u32 others = 0, rest = 0;
+  for (unsigned k = 0; k < n; ++k) {
+    const u32 magnitude = a[k] & 0x7FFFFFFFU;
+    others |= static_cast<u32>(magnitude != 0 && magnitude - 0x00800000U >= 0x7F7F0000U - 0x00800000U);
+    rest |= a[k] & 0xFFFFU;
+  }
+  if (others != 0) return false;
+  for (unsigned k = 0; k < n; ++k) d[k] = static_cast<u16>((a[k] + 0x7FFFU + (a[k] >> 16 & 1)) >> 16);
+  if (rest != 0) h.fflags |= inexact;
+  return true;
+}
+
 template <class To, Mode mode>
 void to_narrower(Hart& h, Round dynamic, void* to, const void* from, const void*, unsigned n) {
   using From = Wider<To>;
@@ -60,10 +97,12 @@ void to_narrower(Hart& h, Round dynamic, void* to, const void* from, const void*
       for (unsigned k = 0; k < n; ++k) d[k] = canonical<To>(static_cast<float>(value_of<From>(a[k])));
       return;
     }
+  if constexpr (std::is_same_v<To, Brain>)
+    if (dynamic == Round::nearest_even && ordinary_to_brain(h, d, a, n)) return;
   for (unsigned k = 0; k < n; ++k)
-    d[k] = static_cast<typename To::Bits>(
-        mode == Mode::odd ? to_odd<From, To>(h, a[k])
-                          : soft::convert(From::format, To::format, a[k], dynamic, h.fflags));
+    d[k] = static_cast<typename To::Bits>(mode == Mode::odd
+                                              ? to_odd<From, To>(h, a[k])
+                                              : soft::convert(From::format, To::format, a[k], dynamic, h.fflags));
 }
 
 template <class D, class A, FloatKernel kernel>
@@ -126,9 +165,8 @@ void declare_from_integer(Declarations& d, u32 low_code) {
 
 template <Mode mode>
 constexpr auto narrowed() {
-  return by_narrow_formats([]<class F>() -> Execute {
-    return unary<typename F::Bits, typename Wider<F>::Bits, &to_narrower<F, mode>>;
-  });
+  return by_narrow_formats(
+      []<class F>() -> Execute { return unary<typename F::Bits, typename Wider<F>::Bits, &to_narrower<F, mode>>; });
 }
 
 }  // namespace vector_convert

@@ -125,10 +125,12 @@ struct Fixed {
 };
 
 struct SameFixed : Same {
-  template <class F, class T> using Loop = Fixed<F, T, T>;
+  template <class F, class T>
+  using Loop = Fixed<F, T, T>;
 };
 struct NarrowingFixed : Narrowing {
-  template <class F, class T> using Loop = Fixed<F, T, Twice<T>>;
+  template <class F, class T>
+  using Loop = Fixed<F, T, Twice<T>>;
 };
 
 }  // namespace vector_fixed
@@ -159,8 +161,8 @@ void declare_vector_fixed(Declarations& d) {
   family<AverageDifference, unsigned_types, SameFixed>(
       d, average("vasubu", 0x0A, "Half the differences, rounded, unsigned."));
   family<AverageDifference, signed_types, SameFixed>(d, average("vasub", 0x0B, "Half the differences, rounded."));
-  family<Scale, unsigned_types, SameFixed>(d, {"vssrl", 0x2A, all, "fixed", "Shifts right, rounded, unsigned.",
-                                               "zimm5"});
+  family<Scale, unsigned_types, SameFixed>(d,
+                                           {"vssrl", 0x2A, all, "fixed", "Shifts right, rounded, unsigned.", "zimm5"});
   family<Scale, signed_types, SameFixed>(d, {"vssra", 0x2B, all, "fixed", "Shifts right, rounded.", "zimm5"});
   d.traits = 0;
 }

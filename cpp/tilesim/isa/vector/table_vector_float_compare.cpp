@@ -117,11 +117,26 @@ void declare_simple(Declarations& d, const char* name, u32 funct6, const char* d
                          return &float_instruction<B, B, B, Kernel<F>::run, Second::scalar>;
                        }));
 }
-template <class F> struct SignOf { static constexpr FloatKernel run = &with_sign<F, 0>; };
-template <class F> struct OppositeSign { static constexpr FloatKernel run = &with_sign<F, 1>; };
-template <class F> struct SignsDiffer { static constexpr FloatKernel run = &with_sign<F, 2>; };
-template <class F> struct Smallest { static constexpr FloatKernel run = &extreme<F, false>; };
-template <class F> struct Largest { static constexpr FloatKernel run = &extreme<F, true>; };
+template <class F>
+struct SignOf {
+  static constexpr FloatKernel run = &with_sign<F, 0>;
+};
+template <class F>
+struct OppositeSign {
+  static constexpr FloatKernel run = &with_sign<F, 1>;
+};
+template <class F>
+struct SignsDiffer {
+  static constexpr FloatKernel run = &with_sign<F, 2>;
+};
+template <class F>
+struct Smallest {
+  static constexpr FloatKernel run = &extreme<F, false>;
+};
+template <class F>
+struct Largest {
+  static constexpr FloatKernel run = &extreme<F, true>;
+};
 
 /// vfmerge, and vfmv.v.f where not masked.
 template <class F>

@@ -33,7 +33,8 @@ void fused(Hart& h, Round mode, typename F::Bits* d, const typename F::Bits* a, 
   std::memcpy(d, results, n * sizeof(Bits));
 }
 
-/// How the three operands are used: bit 0: the product is negated, bit 1: the sum's other term is; bit 2: vd is a factor.
+/// How the three operands are used: bit 0: the product is negated, bit 1: the sum's other term is; bit 2: vd is a
+/// factor.
 enum Kind : u8 { plain = 0, negative_product = 1, negative_sum = 2, vd_times = 4 };
 
 template <class F, unsigned kind>
@@ -108,8 +109,8 @@ void declare_vector_fused(Declarations& d) {
   declare_wide<negative_sum>(d, "vfwmsac", 0x3E, "Products less vd of twice the width.");
   declare_wide<negative_product>(d, "vfwnmsac", 0x3F, "Takes products from vd of twice the width.");
   d.extension = "Zvfbfwma";
-  declare_float_family(d, {"vfwmaccbf16", 0x3B, "float-fused-widening", "Adds products of bfloat16 to vd.",
-                           wide_groups},
+  declare_float_family(d,
+                       {"vfwmaccbf16", 0x3B, "float-fused-widening", "Adds products of bfloat16 to vd.", wide_groups},
                        brain<Second::vector>(), brain<Second::scalar>());
   d.extension = "V", d.traits = 0;
 }

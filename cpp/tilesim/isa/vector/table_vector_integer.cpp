@@ -8,19 +8,19 @@ namespace tilesim::isa {
 namespace vector_integer {
 
 // NAME.of(vs2 element, vs1 element or scalar[, old vd element])
-#define ELEMENT(name, ...)                                                                       \
-  struct name {                                                                                  \
-    template <class T>                                                                           \
-    static constexpr T of(T a, T b) {                                                            \
-      return static_cast<T>(__VA_ARGS__);                                                        \
-    }                                                                                            \
+#define ELEMENT(name, ...)                \
+  struct name {                           \
+    template <class T>                    \
+    static constexpr T of(T a, T b) {     \
+      return static_cast<T>(__VA_ARGS__); \
+    }                                     \
   }
-#define ELEMENT3(name, ...)                                                                      \
-  struct name {                                                                                  \
-    template <class T>                                                                           \
-    static constexpr T of(T a, T b, T d) {                                                       \
-      return static_cast<T>(__VA_ARGS__);                                                        \
-    }                                                                                            \
+#define ELEMENT3(name, ...)                \
+  struct name {                            \
+    template <class T>                     \
+    static constexpr T of(T a, T b, T d) { \
+      return static_cast<T>(__VA_ARGS__);  \
+    }                                      \
   }
 
 /// The low bits of a shift amount.
@@ -89,8 +89,7 @@ void declare_plain(Declarations& d) {
   constexpr unsigned all = form_vv | form_vx | form_vi, scalars = form_vx | form_vi, no_constant = form_vv | form_vx;
   family<Add, unsigned_types>(d, {"vadd", 0x00, all, "integer", "Sums."});
   family<Subtract, unsigned_types>(d, {"vsub", 0x02, no_constant, "integer", "Differences."});
-  family<ReverseSubtract, unsigned_types>(d,
-                                          {"vrsub", 0x03, scalars, "integer", "Differences, the scalar first."});
+  family<ReverseSubtract, unsigned_types>(d, {"vrsub", 0x03, scalars, "integer", "Differences, the scalar first."});
   family<Least, unsigned_types>(d, {"vminu", 0x04, no_constant, "integer", "The smaller, unsigned."});
   family<Least, signed_types>(d, {"vmin", 0x05, no_constant, "integer", "The smaller."});
   family<Most, unsigned_types>(d, {"vmaxu", 0x06, no_constant, "integer", "The larger, unsigned."});

@@ -35,7 +35,8 @@ void to_first_fault(Hart& h, const Op& o) {
   const u64 base = h.x[o.rs1], bytes = fields_of(o) * sizeof(T), vl = h.v.vl;
   if (base % sizeof(T) == 0 && !h.memory->can(base, vl * bytes, readable)) {
     u64 reached = h.v.vstart;
-    while (reached < vl && ((o.rm == 0 && !h.v.bit(0, reached)) || h.memory->can(base + reached * bytes, bytes, readable)))
+    while (reached < vl &&
+           ((o.rm == 0 && !h.v.bit(0, reached)) || h.memory->can(base + reached * bytes, bytes, readable)))
       ++reached;
     if (reached != 0) h.v.vl = reached;
   }
@@ -90,9 +91,8 @@ void declare_width(Declarations& d) {
                 : stores   ? "Elements to memory, one after the other."
                            : "Elements from memory, one after the other.");
     if constexpr (!stores)
-      vector_line(d, name + "ff.v", "vd, (rs1), vm", code | field(24, 20, 0x10), timing,
-                  any_width(&to_first_fault<T>), groups,
-                  "Elements from memory, as far as they can be read; vl says how many.");
+      vector_line(d, name + "ff.v", "vd, (rs1), vm", code | field(24, 20, 0x10), timing, any_width(&to_first_fault<T>),
+                  groups, "Elements from memory, as far as they can be read; vl says how many.");
   }
 }
 

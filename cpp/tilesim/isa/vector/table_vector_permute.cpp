@@ -193,6 +193,7 @@ void declare_vector_permute(Declarations& d) {
   declare_scalar_moves(d);
   declare_slides(d);
   declare_gathers(d);
+  d.unit = Unit::arithmetic;
   declare_whole<1>(d);
   declare_whole<2>(d);
   declare_whole<4>(d);

@@ -8,7 +8,8 @@ namespace vector_reduce {
 struct Sum {
   template <class T>
   static T of(T a, T b) {
-    return static_cast<T>(a + b);
+    using U = std::make_unsigned_t<T>;  // sums go round
+    return static_cast<T>(static_cast<U>(a) + static_cast<U>(b));
   }
 };
 struct And {
@@ -96,8 +97,24 @@ typename F::Bits add_all(Hart& h, Round mode, typename F::Bits total, const type
 
 template <class F, bool largest>
 typename F::Bits extreme_of(Hart& h, Round, typename F::Bits total, const typename F::Bits* a, unsigned n) {
+  using Bits = typename F::Bits;
+  using Key = std::make_signed_t<Bits>;
+  constexpr Bits magnitude = static_cast<Bits>(F::format.sign() - 1),
+                 infinity = static_cast<Bits>(F::format.infinity());
+  // numbers in their order, −0 just below +0; its own inverse
+  const auto key = [](Bits x) {
+    const auto negative = static_cast<Bits>(static_cast<Key>(x) >> (8 * sizeof(Bits) - 1));
+    return static_cast<Key>(x ^ static_cast<Bits>(negative & magnitude));
+  };
+  Bits nan = static_cast<Bits>((total & magnitude) > infinity);
+  Key best = key(total);
+  for (unsigned k = 0; k < n; ++k) {
+    nan |= static_cast<Bits>((a[k] & magnitude) > infinity);
+    best = largest ? std::max(best, key(a[k])) : std::min(best, key(a[k]));
+  }
+  if (nan == 0) return static_cast<Bits>(key(static_cast<Bits>(best)));
   for (unsigned k = 0; k < n; ++k)
-    total = static_cast<typename F::Bits>((largest ? soft::larger : soft::smaller)(F::format, total, a[k], h.fflags));
+    total = static_cast<Bits>((largest ? soft::larger : soft::smaller)(F::format, total, a[k], h.fflags));
   return total;
 }
 
@@ -142,10 +159,12 @@ void declare_floats(Declarations& d) {
   float_line(d, "vfwredosum.vs", 0x33, wide, wide_element, "Sum of twice the width, in order.");
   d.entries.back().timing = "float-reduction-ordered";
   d.traits = scalar_destination | sets_flags;
-  float_line(d, "vfredmin.vs", 0x05, by_formats([]<class F>() -> Execute { return &floats<F, F, &extreme_of<F, false>>; }),
-             one_element, "The smallest element.");
-  float_line(d, "vfredmax.vs", 0x07, by_formats([]<class F>() -> Execute { return &floats<F, F, &extreme_of<F, true>>; }),
-             one_element, "The largest element.");
+  float_line(d, "vfredmin.vs", 0x05,
+             by_formats([]<class F>() -> Execute { return &floats<F, F, &extreme_of<F, false>>; }), one_element,
+             "The smallest element.");
+  float_line(d, "vfredmax.vs", 0x07,
+             by_formats([]<class F>() -> Execute { return &floats<F, F, &extreme_of<F, true>>; }), one_element,
+             "The largest element.");
 }
 
 }  // namespace vector_reduce

@@ -8,13 +8,15 @@ namespace vector_widen {
 struct Add {
   template <class D, class A, class B>
   static D of(A a, B b) {
-    return static_cast<D>(D{a} + D{b});
+    using U = std::make_unsigned_t<D>;  // sums go round
+    return static_cast<D>(static_cast<U>(D{a}) + static_cast<U>(D{b}));
   }
 };
 struct Subtract {
   template <class D, class A, class B>
   static D of(A a, B b) {
-    return static_cast<D>(D{a} - D{b});
+    using U = std::make_unsigned_t<D>;  // sums go round
+    return static_cast<D>(static_cast<U>(D{a}) - static_cast<U>(D{b}));
   }
 };
 
