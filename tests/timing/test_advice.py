@@ -81,7 +81,7 @@ def test_narrower_numbers_are_told_where_arrays_multiply_them(monkeypatch: pytes
     graph = ts.workloads.matmul(512, 512, 512, dtype="f32")
     machine = ts.Machine.load("edge-8").replace({"core.array.rates": {"f32": 1, "bf16": 1, "i8": 4}})
     found = [item for item in ts.run(graph, machine=machine).explain() if item.kind == "quantize"]
-    assert asked == ["i8", "w4a16"]
+    assert asked == ["bf16", "i8", "w4a16"]
     assert found[0].change == {"quantize": "i8"} and "changes the numbers" in repr(found[0])
     narrow = ts.run(ts.workloads.matmul(512, 512, 512, dtype="i8"), machine=machine)
     assert found[0].cycles == narrow.cycles

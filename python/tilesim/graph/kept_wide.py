@@ -54,6 +54,12 @@ class KeptWide:
         signatures = {name: graph.core.signature(name) for name in graph.functions}
         self.inputs = {name: [str(one["name"]) for one in both[0]] for name, both in signatures.items()}
         self.outputs = {name: [str(one["name"]) for one in both[1]] for name, both in signatures.items()}
+        self.copied: dict[Value, Value] = {
+            (name, str(row["results"][0]["name"])): (name, str(row["operands"][0]["name"]))
+            for name, rows in self.rows.items()
+            for row in rows
+            if row["kind"] == "copy"
+        }
         self.networks: set[Value] = set()  # values that the network's floats go into
         self.counted: set[Value] = set()  # values that come from integers
         self.needed: set[Value] = set()  # values that are read as they were
@@ -129,6 +135,12 @@ class KeptWide:
                 if x is not None and x["dtype"] in self.cast:
                     yield (callee, output), (name, str(x["name"]))
 
+    def _same(self, back: Value | None, value: Value) -> bool:
+        """Whether a loop hands on what it was given."""
+        while back in self.copied:
+            back = self.copied[back]
+        return back == value
+
     def _spread(self, found: set[Value], name: str, row: Row) -> None:
         """From operands to inputs of functions, and from their outputs to results."""
         for given, value, back in self.passed(name, row):
@@ -172,7 +184,7 @@ class KeptWide:
             self._spread(self.counted, name, row)
             if row["kind"] == "while":  # a counter in floats
                 for _, value, back in self.passed(name, row):
-                    if back not in (None, value) and value not in self.networks:
+                    if back and not self._same(back, value) and value not in self.networks:
                         self.counted.add(value)
             self.counted -= self.networks
             return
@@ -203,16 +215,14 @@ class KeptWide:
 
     def _needed_by_bodies(self, name: str, row: Row) -> None:
         loop = row["kind"] == "while"
-        invariant = {value for _, value, back in self.passed(name, row) if back == value}
+        invariant = {value for _, value, back in self.passed(name, row) if self._same(back, value)}
         for given, value, back in self.passed(name, row):
-            if value in self.counted:
+            if value in self.counted or (value in self.needed and (not loop or value in invariant)):
                 self.needed |= {given, back} if back else {given}
-            elif value in self.needed and (not loop or value in invariant):
-                self.needed.add(given)
         if loop:
             for result, condition, body in self._states(name, row):
                 if body in invariant and self.needed & {result, condition, body}:
-                    self.needed |= {result, condition, body}
+                    self.needed |= {result, condition, body}  # and what comes back, in the next pass
                 elif body not in invariant and body not in self.counted:
                     self.needed -= {condition, body}
         for output, result in self.returned(name, row):
