@@ -63,7 +63,7 @@ class KeptWide:
         self.networks: set[Value] = set()  # values that the network's floats go into
         self.counted: set[Value] = set()  # values that come from integers
         self.needed: set[Value] = set()  # values that are read as they were
-        self.stays: set[Value] = set()  # operations, by name, that compute as they did
+        self.stays: set[Value] = set()  # operations, by their first result, that compute as they did
         self._until_settled(self._forward, lambda: len(self.networks), False)
         self._until_settled(self._sources, lambda: len(self.counted), False)
         self._until_settled(self._backward, lambda: len(self.needed) + len(self.stays), True)
@@ -88,6 +88,18 @@ class KeptWide:
             for row in rows
             if row["kind"] == "constant" and (name, row["results"][0]["name"]) in self.needed
         }
+
+    def keeps(self, function: str, row: Row) -> bool:
+        """Whether an operation computes as it did.
+
+        Args:
+            function: that it stands in.
+            row: the operation.
+
+        Returns:
+            True if its operands are wanted in their own dtypes.
+        """
+        return _place(function, row) in self.stays
 
     def _until_settled(self, step: Callable[[str, Row], None], size: Callable[[], int], reverse: bool) -> None:
         before = -1
@@ -210,7 +222,7 @@ class KeptWide:
         counted = any(x in self.counted for x in results) or self._from_integers(name, row)
         constants = row["kind"] != "constant" and wanted and not any(x in self.networks for x in results)
         if counted or constants or is_exact(row) or (wanted and row["kind"] in _MOVES):
-            self.stays.add((name, str(row["name"])))
+            self.stays.add(_place(name, row))
             self.needed.update(self._floats(name, row))
 
     def _needed_by_bodies(self, name: str, row: Row) -> None:
@@ -236,9 +248,13 @@ class KeptWide:
                 for given, inner, _ in self.passed(self.main, row):
                     if given == (self.main, value) and inner not in self.needed:
                         return False
-            elif (self.main, value) in self._floats(self.main, row) and (self.main, str(row["name"])) not in self.stays:
+            elif (self.main, value) in self._floats(self.main, row) and _place(self.main, row) not in self.stays:
                 return False
         return value not in self.outputs[self.main]
+
+
+def _place(function: str, row: Row) -> Value:
+    return function, next((str(x["name"]) for x in row["results"] if x is not None), "")
 
 
 def _is_outer(row: Row) -> bool:
