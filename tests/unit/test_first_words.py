@@ -294,7 +294,7 @@ def test_a_page_without_advice_has_none(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "missing"),
     [(lambda: ts.compare(), "a"), (lambda: ts.run(), "model"), (lambda: ts.sweep("mlp"), "machine"),
-     (lambda: ts.Machine.load(), "source"), (lambda: ts.GraphBuilder(), "name")],
+     (lambda: ts.Machine.load(), "source"), (lambda: ts.Graph.load(), "path")],
 )  # fmt: skip
 def test_a_missing_argument_is_named(call: Any, missing: str) -> None:
     with pytest.raises(ts.UserError, match=f": {missing}: an argument is missing") as caught:
@@ -304,9 +304,19 @@ def test_a_missing_argument_is_named(call: Any, missing: str) -> None:
 
 @pytest.mark.parametrize(
     ("word", "meant"),
-    [("nope", ""), ("xyz", ""), ("rnu", "run"), ("urn", "run"), ("opne", "open"), ("opens", "open"), ("comapre", "compare"),
-     ("oofline", "roofline"), ("un", "run")],
-)  # fmt: skip
+    [
+        *(
+            ("nope", ""),
+            ("xyz", ""),
+            ("rnu", "run"),
+            ("urn", "run"),
+            ("un", "run"),
+            ("opne", "open"),
+            ("opens", "open"),
+        ),
+        *(("comapre", "compare"), ("oofline", "roofline")),
+    ],
+)
 def test_commands_that_are_near_are_named(word: str, meant: str) -> None:
     told = tilesim(word).stderr
     assert (f"Did you mean '{meant}'" in told) if meant else "Did you mean" not in told

@@ -79,7 +79,8 @@ def own_sources(entries: dict[str, Any]) -> dict[str, str]:
     for path, source in sources.items():
         having = [name for name in order if _preset_sources(name).get(path) == source]
         bases = {name: (_preset(name) or {}).get(path) for name in having}
-        if not having or path not in own or own[path] in bases.values():
+        counted = path == "core.count" and entries.get("cores")  # the sum of its sorts
+        if not having or path not in own or own[path] in bases.values() or counted:
             continue
         value = _said(path, bases[having[0]])
         told = f"{value} ({source})" if not source.startswith(value) else source

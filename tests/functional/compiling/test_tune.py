@@ -160,7 +160,10 @@ def test_interrupted_and_resumed(tmp_path: Path, counted: list[int]) -> None:
     counted.clear()
     tuning._measure.limit = 28
     study = ts.tune(graph, "edge-8", budget=24, jobs=1, store=path)
-    assert study.interrupted and study.result is not None and study.baseline is not None
+    assert study.interrupted and "whole graph not yet simulated" in repr(study) and "interrupted" in repr(study)
+    assert f"{sum(row['cycles'] is not None for row in study.rows)} candidates simulated" in repr(study)
+    assert study.result is not None and study.baseline is not None
+    assert "not yet" not in repr(study) and f"{study.gain:.3f} times as fast" in repr(study)
     assert study.best.entries and study.result.cycles <= study.baseline.cycles
     done = len(counted)
     assert 0 < done < all_of_them
