@@ -129,7 +129,7 @@ class Cast(Rewriter):
         attributes = row["attributes"]
         if is_exact(row):
             return self._exact(function, row, operands)
-        if (function.name, row["name"]) in self.wide.stays:
+        if self.wide.keeps(function.name, row):
             self.counts += row["kind"] in ("convert", "elementwise", "reduce", "contract", "iota")
             return self.plain(function, row, operands)
         x = operands[0] if row["kind"] == "convert" else None
@@ -144,7 +144,7 @@ class Cast(Rewriter):
 
     def plain(self, function: Function, row: Row, operands: list[Tensor | None]) -> list[Tensor]:
         """The operation on operands in the dtypes that it, or what it runs, takes."""
-        stays = is_exact(row) or (function.name, row["name"]) in self.wide.stays
+        stays = is_exact(row) or self.wide.keeps(function.name, row)
         given: list[Tensor | None] = []
         for at, x in enumerate(operands):
             value = row["operands"][at] if at < len(row["operands"]) else None

@@ -54,10 +54,16 @@ class KeptWide:
         signatures = {name: graph.core.signature(name) for name in graph.functions}
         self.inputs = {name: [str(one["name"]) for one in both[0]] for name, both in signatures.items()}
         self.outputs = {name: [str(one["name"]) for one in both[1]] for name, both in signatures.items()}
+        self.copied: dict[Value, Value] = {
+            (name, str(row["results"][0]["name"])): (name, str(row["operands"][0]["name"]))
+            for name, rows in self.rows.items()
+            for row in rows
+            if row["kind"] == "copy"
+        }
         self.networks: set[Value] = set()  # values that the network's floats go into
         self.counted: set[Value] = set()  # values that come from integers
         self.needed: set[Value] = set()  # values that are read as they were
-        self.stays: set[Value] = set()  # operations, by name, that compute as they did
+        self.stays: set[Value] = set()  # operations, by their first result, that compute as they did
         self._until_settled(self._forward, lambda: len(self.networks), False)
         self._until_settled(self._sources, lambda: len(self.counted), False)
         self._until_settled(self._backward, lambda: len(self.needed) + len(self.stays), True)
@@ -82,6 +88,18 @@ class KeptWide:
             for row in rows
             if row["kind"] == "constant" and (name, row["results"][0]["name"]) in self.needed
         }
+
+    def keeps(self, function: str, row: Row) -> bool:
+        """Whether an operation computes as it did.
+
+        Args:
+            function: that it stands in.
+            row: the operation.
+
+        Returns:
+            True if its operands are wanted in their own dtypes.
+        """
+        return _place(function, row) in self.stays
 
     def _until_settled(self, step: Callable[[str, Row], None], size: Callable[[], int], reverse: bool) -> None:
         before = -1
@@ -129,6 +147,12 @@ class KeptWide:
                 if x is not None and x["dtype"] in self.cast:
                     yield (callee, output), (name, str(x["name"]))
 
+    def _same(self, back: Value | None, value: Value) -> bool:
+        """Whether a loop hands on what it was given."""
+        while back in self.copied:
+            back = self.copied[back]
+        return back == value
+
     def _spread(self, found: set[Value], name: str, row: Row) -> None:
         """From operands to inputs of functions, and from their outputs to results."""
         for given, value, back in self.passed(name, row):
@@ -172,7 +196,7 @@ class KeptWide:
             self._spread(self.counted, name, row)
             if row["kind"] == "while":  # a counter in floats
                 for _, value, back in self.passed(name, row):
-                    if back not in (None, value) and value not in self.networks:
+                    if back and not self._same(back, value) and value not in self.networks:
                         self.counted.add(value)
             self.counted -= self.networks
             return
@@ -198,21 +222,19 @@ class KeptWide:
         counted = any(x in self.counted for x in results) or self._from_integers(name, row)
         constants = row["kind"] != "constant" and wanted and not any(x in self.networks for x in results)
         if counted or constants or is_exact(row) or (wanted and row["kind"] in _MOVES):
-            self.stays.add((name, str(row["name"])))
+            self.stays.add(_place(name, row))
             self.needed.update(self._floats(name, row))
 
     def _needed_by_bodies(self, name: str, row: Row) -> None:
         loop = row["kind"] == "while"
-        invariant = {value for _, value, back in self.passed(name, row) if back == value}
+        invariant = {value for _, value, back in self.passed(name, row) if self._same(back, value)}
         for given, value, back in self.passed(name, row):
-            if value in self.counted:
+            if value in self.counted or (value in self.needed and (not loop or value in invariant)):
                 self.needed |= {given, back} if back else {given}
-            elif value in self.needed and (not loop or value in invariant):
-                self.needed.add(given)
         if loop:
             for result, condition, body in self._states(name, row):
                 if body in invariant and self.needed & {result, condition, body}:
-                    self.needed |= {result, condition, body}
+                    self.needed |= {result, condition, body}  # and what comes back, in the next pass
                 elif body not in invariant and body not in self.counted:
                     self.needed -= {condition, body}
         for output, result in self.returned(name, row):
@@ -226,9 +248,13 @@ class KeptWide:
                 for given, inner, _ in self.passed(self.main, row):
                     if given == (self.main, value) and inner not in self.needed:
                         return False
-            elif (self.main, value) in self._floats(self.main, row) and (self.main, str(row["name"])) not in self.stays:
+            elif (self.main, value) in self._floats(self.main, row) and _place(self.main, row) not in self.stays:
                 return False
         return value not in self.outputs[self.main]
+
+
+def _place(function: str, row: Row) -> Value:
+    return function, next((str(x["name"]) for x in row["results"] if x is not None), "")
 
 
 def _is_outer(row: Row) -> bool:

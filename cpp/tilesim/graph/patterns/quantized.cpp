@@ -89,7 +89,7 @@ double farthest(const Reader& reader, const Side& side) {
 }
 
 /// Terms of sums that i32 holds, whatever the codes are.
-std::int64_t most_terms(const Reader& reader, const Side& a, const Side& b) {
+std::int64_t longest_sum(const Reader& reader, const Side& a, const Side& b) {
   constexpr double largest = std::numeric_limits<std::int32_t>::max();
   return static_cast<std::int64_t>(largest / (farthest(reader, a) * farthest(reader, b)));
 }
@@ -367,7 +367,7 @@ std::optional<IntegerProduct> integer_product(const Reader& reader, const Op& op
 std::optional<LongSums> long_integer_sums(const Reader& reader, const Op& op) {
   const std::optional<IntegerProduct> product = integer_product(reader, op);
   if (!product) return std::nullopt;
-  const LongSums sums{product->depth, most_terms(reader, product->a, product->b)};
+  const LongSums sums{product->depth, longest_sum(reader, product->a, product->b)};
   return sums.terms > sums.most ? std::optional(sums) : std::nullopt;
 }
 
@@ -380,7 +380,7 @@ std::vector<Candidate> match_integer_product(const Reader& reader, const Op& op)
   const auto summed = [](const Side& side, const Integers& places) {
     return side.axis >= 0 && places[at(side.axis)] < 0;
   };
-  if (product.depth > most_terms(reader, *a, *b) || summed(*a, product.a_places) || summed(*b, product.b_places))
+  if (product.depth > longest_sum(reader, *a, *b) || summed(*a, product.a_places) || summed(*b, product.b_places))
     return {};
   const bool biased = op.operands.size() > 2 && op.operands[2] != no_value;
   const bool integer_bias = !biased || reader.type(op.operands[2]).dtype == DType::i32;

@@ -8,12 +8,12 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
+#include "tilesim/base/shape.hpp"
 
 namespace tilesim::sparse {
 
 namespace {
 
-std::int64_t divided_up(std::int64_t value, std::int64_t by) { return (value + by - 1) / by; }
 std::size_t at_index(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 /// Tiles of one operand, turned as the core wants them.
@@ -24,8 +24,8 @@ class Tiles {
         high_(high),
         wide_(wide),
         turned_(turned),
-        down_(divided_up(whole.rows, high)),
-        across_(divided_up(whole.columns, wide)) {
+        down_(ceil_div(whole.rows, high)),
+        across_(ceil_div(whole.columns, wide)) {
     const bool alike = whole.row_stride == 0 && whole.column_stride == 0 && whole.rows * whole.columns > 0;
     if (alike && *whole.data) return;
     for (std::int64_t row = 0; row < down_; ++row)
