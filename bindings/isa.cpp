@@ -12,15 +12,16 @@
 #include <tuple>
 #include <vector>
 
-#include "cancel.hpp"
+#include "base/cancel.hpp"
 #include "tilesim/isa/pipeline/protocol.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 #include "tilesim/isa/text/assemble.hpp"
 #include "tilesim/isa/text/disassemble.hpp"
 
 namespace py = pybind11;
+namespace tilesim::isa::bound {
+
 using namespace tilesim;
-using namespace tilesim::isa;
 
 namespace {
 
@@ -212,7 +213,7 @@ py::dict time_stream(const std::string& core, const std::string& text, unsigned 
 
 }  // namespace
 
-void init_isa(py::module_& module) {
+void init(py::module_& module) {
   declare_program(module);
   module.def(
       "isa_instructions",
@@ -249,3 +250,7 @@ void init_isa(py::module_& module) {
       [](std::uint32_t bits, std::uint64_t address) { return disassemble(*InstructionSet::standard(), bits, address); },
       py::arg("bits"), py::arg("address") = 0, "Text of one instruction; '.word' where there is none.");
 }
+
+}  // namespace tilesim::isa::bound
+
+void init_isa(py::module_& module) { tilesim::isa::bound::init(module); }

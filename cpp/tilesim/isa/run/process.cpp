@@ -10,15 +10,15 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr Address down(Address a) { return a & ~(page_bytes - 1); }
-constexpr Address up(Address a) { return down(a + page_bytes - 1); }
+constexpr Address lower_edge(Address a) { return a & ~(page_bytes - 1); }
+constexpr Address upper_edge(Address a) { return lower_edge(a + page_bytes - 1); }
 constexpr Address highest_segment = mmap_from;
 constexpr Address returned_to = stack_top + page_bytes;  ///< ra of a call: nothing lies there
 constexpr std::uint64_t thread_room = 1 << 16;           ///< around tp: the C library keeps its own data below it
 
 Address heap_of(const Image& image) {
   Address end = page_bytes;
-  for (const Segment& segment : image.segments) end = std::max(end, up(segment.address + segment.size));
+  for (const Segment& segment : image.segments) end = std::max(end, upper_edge(segment.address + segment.size));
   return end;
 }
 
@@ -70,14 +70,14 @@ void Process::load(const Image& image) {
                        std::to_string(segment->address),
                        "addresses from " + std::to_string(end) + " on",
                        {}});
-    Address begin = down(segment->address);
+    Address begin = lower_edge(segment->address);
     if (const Region* before = memory.find(begin); before != nullptr) {  // they share a page
       memory.protect(begin, begin + page_bytes, before->access | segment->access);
       begin += page_bytes;
     }
     end = segment->address + segment->size;
-    if (up(end) > begin)
-      memory.add(begin, up(end), segment->access, (segment->access & executable) != 0 ? "text" : "data");
+    if (upper_edge(end) > begin)
+      memory.add(begin, upper_edge(end), segment->access, (segment->access & executable) != 0 ? "text" : "data");
     memory.place(segment->address, segment->bytes.data(), segment->bytes.size());
   }
 }
@@ -122,7 +122,8 @@ Stop Process::finished(Stop stop) const {
 Stop Process::run(std::uint64_t limit, Observer* observer) { return finished(hart.run(memory, limit, observer)); }
 
 Address Process::allocate(std::uint64_t bytes) {
-  const std::uint64_t room = up(std::max<std::uint64_t>(bytes, 1)) + page_bytes;  // a page between them stays empty
+  const std::uint64_t room =
+      upper_edge(std::max<std::uint64_t>(bytes, 1)) + page_bytes;  // a page between them stays empty
   const Address at = memory.gap(mmap_from, stack_top - 2 * stack_bytes, room);
   if (at == 0) throw UserError("the arguments of the call do not fit into memory");
   memory.add(at, at + room - page_bytes, readable | writable, "argument");

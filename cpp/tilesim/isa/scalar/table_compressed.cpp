@@ -22,7 +22,7 @@ void form(Declarations& d, const char* name, const char* operands, Encoding enco
   throw InternalError(std::string(name) + " expands to what no table before it declares");
 }
 
-void memory(Declarations& d) {
+void short_memory(Declarations& d) {
   form(d, "c.addi4spn", "rd', sp, c.u10", quadrant(0, 0), "addi");
   form(d, "c.fld", "fd', c.u8(rs1')", quadrant(0, 1), "fld");
   form(d, "c.lw", "rd', c.u7(rs1')", quadrant(0, 2), "lw");
@@ -59,7 +59,7 @@ void arithmetic(Declarations& d) {
   form(d, "c.add", "rd=rs1, rs2c!0", quadrant(2, 4) | field(12, 12, 1), "add");
 }
 
-void jumps(Declarations& d) {
+void short_jumps(Declarations& d) {
   form(d, "c.j", "c.j12", quadrant(1, 5), "jal");
   form(d, "c.beqz", "rs1', c.b9", quadrant(1, 6), "beq");
   form(d, "c.bnez", "rs1', c.b9", quadrant(1, 7), "bne");
@@ -72,9 +72,9 @@ void jumps(Declarations& d) {
 }  // namespace
 
 void declare_compressed(Declarations& d) {
-  memory(d);
+  short_memory(d);
   arithmetic(d);
-  jumps(d);
+  short_jumps(d);
 }
 
 }  // namespace tilesim::isa

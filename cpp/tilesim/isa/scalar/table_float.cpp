@@ -7,7 +7,7 @@ void declare_conversions(Declarations& d);
 
 namespace {
 
-struct Sum {
+struct FloatSum {
   template <class T>
   static T host(T a, T b) {
     return a + b;
@@ -118,7 +118,7 @@ template <class F>
 void arithmetic(Declarations& d, const std::string& dot) {
   d.traits = sets_flags | reads_rounding;
   const char *two = "fd, fs1, fs2, rm", *three = "fd, fs1, fs2, fs3, rm";
-  d("fadd" + dot, two, code(0, F::code), "float-add", binary<F, Sum>, "Sum.");
+  d("fadd" + dot, two, code(0, F::code), "float-add", binary<F, FloatSum>, "FloatSum.");
   d("fsub" + dot, two, code(1, F::code), "float-add", binary<F, Difference>, "Difference.");
   d("fmul" + dot, two, code(2, F::code), "float-multiply", binary<F, Product>, "Product.");
   d("fdiv" + dot, two, code(3, F::code), "float-divide", binary<F, Quotient>, "Quotient.");
