@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import tempfile
+import webbrowser
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -186,6 +189,28 @@ def _say(found: Comparison, rows: list[dict[str, Any]], tolerance: str, result: 
         say(wrapped(f"Note: {note}", hang="  "))
 
 
+def open_command(
+    result: Annotated[str, typer.Argument(help="File that --json wrote, or Result.save.")],
+    browser: Annotated[bool, typer.Option(help="Open the page; else only write it.")] = True,
+    baseline: Annotated[str | None, typer.Option(help="Another saved result to compare with.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="Where the page is written; a temporary file if not given.")
+    ] = None,
+) -> None:
+    """Make the page of a saved result, and open it."""
+    if output is not None:
+        check_writable(output)
+    with step(f"reading {result}"):
+        found = Result.load(result)
+        other = Result.load(baseline) if baseline is not None else None
+    target = output or os.path.join(tempfile.mkdtemp(prefix="tilesim-"), f"{Path(result).stem}.html")
+    with step("writing the page"):
+        found.report(target, baseline=other)
+    typer.echo(target)
+    if browser and not webbrowser.open(Path(target).resolve().as_uri()):
+        typer.echo("No browser was found: open that file in one.", err=True)
+
+
 def register(app: typer.Typer) -> None:
     """Adds the commands.
 
@@ -194,3 +219,4 @@ def register(app: typer.Typer) -> None:
     """
     app.command("compare", epilog=epilog("compare"))(compare_command)
     app.command("check", epilog=epilog("check"))(check_command)
+    app.command("open", epilog=epilog("open"))(open_command)

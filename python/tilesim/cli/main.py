@@ -16,7 +16,6 @@ from ..machine.machine import Machine
 from . import analytic as analytic_cli
 from . import compare as cli_compare
 from . import mapping as cli_mapping
-from . import pages as cli_pages
 from . import report as cli_report
 from . import run as cli_run
 from . import validate as cli_validate
@@ -38,7 +37,6 @@ cli_run.register(app)
 cli_why.register(app)
 cli_report.register(app)
 cli_compare.register(app)
-cli_pages.register(app)
 cli_mapping.register(app)
 analytic_cli.register(app)
 cli_validate.register(validate_app)

@@ -132,9 +132,8 @@ const InstructionInfo* InstructionSet::named(std::string_view name) const {
 std::shared_ptr<const InstructionSet> InstructionSet::standard() {
   static const std::shared_ptr<const InstructionSet> set = [] {
     Declarations table;
-    for (const auto declare :
-          {declare_base, declare_multiply, declare_atomic, declare_float, declare_system, declare_compressed,
-           declare_bits, declare_vector})
+    for (const auto declare : {declare_base, declare_multiply, declare_atomic, declare_float, declare_system,
+                               declare_compressed, declare_bits, declare_vector})
       declare(table);
     return std::make_shared<const InstructionSet>(std::move(table.entries));
   }();
