@@ -109,6 +109,12 @@ def _checked(graph: Graph, tensors: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _of_arrays(op: Mapping[str, Any]) -> bool:
+    """Whether the arrays alone multiply it: depthwise convolutions and bodies of loops also have the vector units."""
+    groups = int(op["attributes"].get("groups", 1))
+    return bool(op["flops"]["matrix"] > 0 and not op["functions"] and op["kind"] != "scan" and groups == 1)
+
+
 @checked_class()
 class Roofline:
     """A bound that no run undercuts, and where each operation lies below it."""
@@ -132,7 +138,7 @@ class Roofline:
         self.memory_seconds = graph.core.compulsory_bytes() / device.memory.bytes_per_second
         self.operations = [op for op in of_data(flat_operations(graph)) if sum(op["flops"].values()) * op["bytes"] > 0]
         for op in self.operations:
-            if op["flops"]["matrix"] > 0 and not self._rate(_dtype(op), True) > 0:
+            if _of_arrays(op) and not self._rate(_dtype(op), True) > 0:
                 multiplied = [name for name, one in device.matrix.items() if one.flops_per_second > 0]
                 raise unsupported(f"{device.name} does not multiply this type", place=f"operation {op['name']}",
                                   value=_dtype(op), allowed=", ".join(multiplied),

@@ -276,4 +276,5 @@ class Result(Measured):
 
 def _no_result(name: str) -> Exception:
     remedy = "Of a graph or a program: ts.Graph.load, ts.Program.load; tilesim run simulates it"
-    return user_error("this is no result", place=name, allowed="a .json that Result.save wrote", suggestion=remedy)
+    allowed = "a .json that Result.save wrote, of schema tilesim.result"
+    return user_error("this is no result", place=name, allowed=allowed, suggestion=remedy)
