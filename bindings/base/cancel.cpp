@@ -4,6 +4,8 @@
 #include <pybind11/eval.h>
 #include <pybind11/gil_safe_call_once.h>
 
+#include <chrono>
+#include <thread>
 #include <vector>
 
 namespace py = pybind11;
@@ -26,6 +28,15 @@ void Stop::leave() {
 }
 
 Stop::Flag Stop::of_this_thread() { return entered().empty() ? nullptr : entered().back(); }
+
+void pause_where_python_ends() {
+#if PY_VERSION_HEX >= 0x030d0000
+  const auto ending = [] { return Py_IsFinalizing() != 0; };
+#else
+  const auto ending = [] { return _Py_IsFinalizing() != 0; };
+#endif
+  while (ending()) std::this_thread::sleep_for(std::chrono::hours(1));
+}
 
 void raise_pending() {
   if (PyErr_CheckSignals() != 0) throw py::error_already_set();

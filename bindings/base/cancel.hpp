@@ -31,6 +31,10 @@ class Stop {
   std::shared_ptr<std::atomic<bool>> requested_ = std::make_shared<std::atomic<bool>>(false);
 };
 
+/// Does not return in a thread that outlives the interpreter: one that asks for the GIL then is ended by it, and its
+/// stack unwound through frames that allow no exception. CPython 3.14 does the same for all threads. No GIL held.
+void pause_where_python_ends();
+
 /// Raises what is pending: signals in the main thread; in others what was sent by PyThreadState_SetAsyncExc. GIL held.
 void raise_pending();
 
@@ -46,6 +50,7 @@ auto cancellable(Call&& call, const pybind11::object& progress = pybind11::none(
   const Stop::Flag stop = Stop::of_this_thread();
   std::exception_ptr raised;
   const auto guarded = [&](auto&& action) {
+    pause_where_python_ends();
     const pybind11::gil_scoped_acquire gil;
     const CancelScope none(nullptr);  // of what a handler calls, only calls with tokens of their own can be cancelled
     try {

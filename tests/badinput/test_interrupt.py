@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -92,25 +92,33 @@ def test_an_interrupted_session_goes_on(timer: None) -> None:
     assert session.result().timing_hash() == whole.timing_hash()
 
 
-def endless() -> None:
-    _core.simulate(loop(2**40, fill()), ts.Machine.load("edge-8").core)
+def endless(begun: Callable[[], None] = lambda: None) -> None:
+    program, machine = loop(2**40, fill()), ts.Machine.load("edge-8").core
+    begun()
+    _core.simulate(program, machine)
+
+
+class Sent(BaseException):
+    """Sent to a thread; that no code catches on its way, as a sort of OSError would be."""
 
 
 def test_a_call_in_another_thread_ends_where_an_exception_is_sent_to_it() -> None:
     raised: list[BaseException] = []
+    begun = threading.Event()
 
     def work() -> None:
         try:
-            endless()
+            endless(begun.set)
         except BaseException as error:
             raised.append(error)
 
     worker = threading.Thread(target=work, daemon=True)
     worker.start()
+    begun.wait()
     sent = ctypes.pythonapi.PyThreadState_SetAsyncExc
-    assert sent(ctypes.c_ulong(worker.ident or 0), ctypes.py_object(TimeoutError)) == 1
+    assert sent(ctypes.c_ulong(worker.ident or 0), ctypes.py_object(Sent)) == 1
     worker.join(60)
-    assert not worker.is_alive() and isinstance(raised[0], TimeoutError)
+    assert not worker.is_alive() and isinstance(raised[0], Sent)
 
 
 def interrupted(executor: Any) -> list[Any]:
@@ -166,3 +174,24 @@ def test_an_exception_of_a_signal_handler_passes_through() -> None:
     with pytest.raises(LookupError, match="mine"):
         endless()
     signal.signal(signal.SIGPROF, before)
+
+
+def test_a_thread_that_still_computes_does_not_disturb_the_end_of_python() -> None:
+    """Daemon threads outlive the interpreter; one that asked for its lock then ended the process with an abort."""
+    script = """
+import threading, time
+from support.interrupted import fill, loop
+import tilesim as ts
+from tilesim import _core
+program, machine = loop(2**40, fill()), ts.Machine.load("edge-8").core
+for _ in range(4):
+    threading.Thread(target=_core.simulate, args=(program, machine), daemon=True).start()
+time.sleep(0.2)
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

@@ -103,13 +103,18 @@ def seconds(call: Callable[[], Any]) -> float:
     return min(spent)
 
 
+def grows_in_proportion(large: Callable[[], Any], small: Callable[[], Any], beside: float = 0.05) -> bool:
+    """Whether four times the work takes less than eight times as long, in one of three tries: others work beside it."""
+    return any(seconds(large) < 8 * seconds(small) + beside for _ in range(3))
+
+
 @pytest.mark.parametrize(
     ("make", "few"),
     [(chain, 1500), (products, 100), (rows, 300), (views, 1500), (star, 400), (sums, 400), (equals, 3000)],
 )
 def test_compile_grows_with_the_operations(make: Callable[[int], ts.Graph], few: int) -> None:
     small, large = make(few), make(4 * few)
-    assert seconds(lambda: ts.compile(large, "edge-8")) < 8 * seconds(lambda: ts.compile(small, "edge-8")) + 0.05
+    assert grows_in_proportion(lambda: ts.compile(large, "edge-8"), lambda: ts.compile(small, "edge-8"))
 
 
 @pytest.mark.parametrize("what", ["save", "load", "coverage", "report", "count"])
@@ -127,7 +132,7 @@ def test_what_is_done_with_programs_grows_with_them(what: str, tmp_path: Path) -
         }
         return calls[what]
 
-    assert seconds(work(400)) < 8 * seconds(work(100)) + 0.05
+    assert grows_in_proportion(work(400), work(100))
 
 
 def test_recognition_grows_with_the_pairs_that_are_their_inputs() -> None:
@@ -141,7 +146,7 @@ def test_recognition_grows_with_the_pairs_that_are_their_inputs() -> None:
 
         return call
 
-    assert seconds(recognised(800)) < 8 * seconds(recognised(200)) + 0.05
+    assert grows_in_proportion(recognised(800), recognised(200))
 
 
 def test_equal_halves_of_a_reduction_are_no_tree() -> None:
@@ -174,7 +179,7 @@ def test_an_extent_costs_no_time(machine: str, place: int) -> None:
         graph = ts.workloads.matmul(*extents)
         return lambda: ts.compile(graph, machine)
 
-    assert seconds(compiled(2**34 + 3)) < 8 * seconds(compiled(2**17 + 3)) + 0.5  # in proportion: 131,072 times
+    assert grows_in_proportion(compiled(2**34 + 3), compiled(2**17 + 3), 0.5)  # in proportion: 131,072 times
 
 
 @pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "chiplet-2"])
@@ -191,4 +196,4 @@ def test_an_extent_of_a_convolution_costs_no_time(machine: str, place: int, stri
         graph = ts.workloads.conv2d(*extents, stride=stride)
         return lambda: ts.compile(graph, machine)
 
-    assert seconds(compiled(2**40)) < 8 * seconds(compiled(2**14)) + 0.5  # in proportion: 67,108,864 times
+    assert grows_in_proportion(compiled(2**40), compiled(2**14), 0.5)  # in proportion: 67,108,864 times

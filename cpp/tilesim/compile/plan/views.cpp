@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 
 #include "tilesim/base/index.hpp"
 
@@ -101,15 +102,14 @@ bool whole_layout_tiles(const GraphFunction& function, const Op& concat, const S
   });
 }
 
-/// Whether the maker of a concat's operand may store it in the concat's result: it has a kernel that computes, and
-/// every reader takes a part of a tensor.
+/// Whether the maker of what a concat reads once may store it in the concat's result: it has a kernel that computes,
+/// and every reader takes a part of a tensor.
 bool may_join(const GraphFunction& function, const Uses& uses, const Views& views, const std::vector<bool>& needs_own,
               const Op& concat, ValueId x) {
   const int producer = uses.producer[at(x)];
   if (producer < 0 || uses.is_output[at(x)] || needs_own[at(x)] || views.joined[at(x)] >= 0) return false;
   const Op& maker = function.ops[at(producer)];
   if (!is_vector_kind(maker.kind) && maker.kind != Kind::contract && maker.kind != Kind::convolution) return false;
-  if (std::count(concat.operands.begin(), concat.operands.end(), x) != 1) return false;
   return std::ranges::all_of(uses.consumers[at(x)], [&](int reader) {
     const Op& op = function.ops[at(reader)];
     return &op == &concat || op.kind == Kind::slice || !(info(op.kind).movement || runs_functions(op.kind));
@@ -205,8 +205,10 @@ class ViewFinder {
   }
 
   void join_parts(std::size_t i) {
+    std::unordered_map<ValueId, int> times;
+    for (const ValueId part : function_.ops[i].operands) ++times[part];
     for (const ValueId part : function_.ops[i].operands)
-      if (may_join(function_, uses_, views_, needs_own_, function_.ops[i], part)) {
+      if (times[part] == 1 && may_join(function_, uses_, views_, needs_own_, function_.ops[i], part)) {
         views_.joined[at(part)] = static_cast<int>(i);
         views_.identity[at(part)] = false;
       }
