@@ -21,7 +21,7 @@ from tilesim.base.figures import count, percent
 from tilesim.base.palette import SERIES
 from tilesim.base.paths import sample, whole_rows
 from tilesim.base.validation import statistics
-from tilesim.validation import analytic, network, noc, sparse, tables
+from tilesim.validation import analytic, network, noc, rvv, sparse, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, PICTURES, WHOLE = (
@@ -110,6 +110,15 @@ TABLES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str, str, str
         "BookSim 2, a model, run for this project; three seeds",
         "nothing",
     ),
+    "rvv": (
+        "rvv_cycles.csv",
+        lambda cases: rvv.rvv(cases),
+        "cycles",
+        "RISC-V vector instructions",
+        "cycles of one instruction in a loop: Saturn in RTL simulation, SiFive X280 and XuanTie C908 on silicon, Andes "
+        "AX45MPV from the vendor's model; camel-cdr/rvv-bench-results",
+        "36 to 57 numbers of each core, by class of instruction ([instruction level](isa.md) leaves instructions out)",
+    ),
 }
 #: whole tables without a sample: name, file, how it is run
 FURTHER = {"gemm, T4": ("t4_gemm_latency.csv", _closed("gemm"))}
@@ -169,7 +178,8 @@ def grouped(report: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
             key = f"{row['device']}, {row['mode']}"
         else:
             parts = [
-                row.get(name) for name in ("device", "dtype", "phase", "attn_dtype", "kv_cache_dtype", "part", "unit")
+                row.get(name)
+                for name in ("core", "device", "dtype", "phase", "attn_dtype", "kv_cache_dtype", "part", "unit")
             ]
             key = ", ".join(str(part) for part in parts if part)
         found.setdefault(key or report["table"], []).append(row)

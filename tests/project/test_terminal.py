@@ -78,7 +78,16 @@ LINES = (
 )
 QUICK = 3  # examples of a command that tests run, at most
 #: examples that take long, or read a file that the reader has
-NOT_RUN = ("llama-3-8b", "measure", "measured.csv", "suite llm", "validate noc", "validate network", "run.json")
+NOT_RUN = (
+    "llama-3-8b",
+    "measure",
+    "measured.csv",
+    "suite llm",
+    "validate noc",
+    "validate network",
+    "rvv_cycles.csv",
+    "run.json",
+)
 
 
 @pytest.fixture
