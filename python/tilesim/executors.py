@@ -163,6 +163,18 @@ def processes(n: int | None = None) -> Workers:
     return Workers(start)
 
 
+def _local_cluster(distributed: Any) -> Any:
+    """Its class of clusters on this computer, whose list of workers may lack one that ends soon after it was restarted:
+    the error of the look-up would be kept and raised by `close`, which then leaves threads behind."""
+
+    class LocalCluster(distributed.LocalCluster):
+        def _update_worker_status(self, op: str, msg: Any) -> None:
+            with contextlib.suppress(KeyError):
+                super()._update_worker_status(op, msg)
+
+    return LocalCluster
+
+
 @checked()
 def dask(address: str | None = None, workers: int | None = None) -> Workers:
     """Workers of Dask: of a running scheduler, or processes of this computer.
@@ -183,7 +195,7 @@ def dask(address: str | None = None, workers: int | None = None) -> Workers:
     def start() -> tuple[Callable[..., Any], Callable[[], list[int]], Callable[[], None]]:
         own = None
         if address is None:
-            own = distributed.LocalCluster(n_workers=count, threads_per_worker=1, dashboard_address=None)
+            own = _local_cluster(distributed)(n_workers=count, threads_per_worker=1, dashboard_address=None)
         client = distributed.Client(address if own is None else own)
         executor = client.get_executor(pure=False)
 

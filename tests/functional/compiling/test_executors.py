@@ -230,6 +230,26 @@ def test_dask() -> None:
         assert cluster.workers  # what was there before goes on
 
 
+@pytest.mark.filterwarnings("ignore")
+def test_dask_closes_though_it_lost_count_of_a_worker(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install distributed")
+    lost = []
+
+    def look_up(self: Any, op: str, msg: Any) -> None:
+        if op == "remove":
+            lost.append(msg)
+            raise KeyError(msg)
+
+    monkeypatch.setattr(distributed.SpecCluster, "_update_worker_status", look_up)
+    with ts.executors.dask(workers=1) as executor:
+        pids = executor.worker_pids()
+        os.kill(pids[0], signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while not lost and time.monotonic() < deadline:
+            time.sleep(0.05)
+    assert lost and gone(pids)
+
+
 @pytest.mark.ray
 @pytest.mark.filterwarnings("ignore")
 def test_ray() -> None:
