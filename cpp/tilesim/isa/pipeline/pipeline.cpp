@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t cached_plans = 1024;
 constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers",
-                                                "order", "queue",   "port",     "branch"};
+                                                "order", "queue",   "port",     "branch", "array"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
 constexpr std::size_t at(PipeKind k) { return static_cast<std::size_t>(k); }
@@ -37,6 +37,7 @@ const char* state_name(State state) { return names[at(state)]; }
 Pipeline::Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core)
     : set_(std::move(set)), core_(std::move(core)), static_(static_timings(*set_, core_)), plans_(cached_plans) {
   for (std::size_t i = 0; i < pipe_kinds; ++i) pipes_[i].resize(core_.pipes[i]);
+  arrays_.assign(core_.pipes[at(PipeKind::matrix)], ArrayClock(core_.array));
 }
 
 /// The front end stands still until then.
@@ -88,6 +89,7 @@ void Pipeline::issue(const Op& op, const VectorState& v) {
   const Ticks done = now_ + fixed.latency;
   if (writes && !(fixed.destination == 0 && op.rd == no_register)) ready_[fixed.destination + op.rd] = done;
   end_ = std::max(end_, done);
+  if (fixed.work == ArrayWork::target && op.rs3 < arrays_.size()) arrays_[op.rs3].keeps_results(op.rs1 != 0);
   if (fixed.kind == StaticTiming::scalar) return;
   if (fixed.kind == StaticTiming::vset) {
     vset_ready_ = now_ + core_.scalar.vset;
@@ -164,7 +166,9 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
   take_slot();
   ++dispatched_;
 
-  Pipe& pipe = choose(fixed.pipe, plan.pipes);
+  if (fixed.work != ArrayWork::none && op.rs3 >= arrays_.size())
+    throw UserError({"the core has no such array", {}, std::to_string(op.rs3), "", {}});
+  Pipe& pipe = fixed.work == ArrayWork::none ? choose(fixed.pipe, plan.pipes) : pipes_[at(fixed.pipe)][op.rs3];
   const Bounds bound = bounds(plan, op);
   const Ticks arrived = now_ + core_.delay;
   Ticks start = pipe.free;
@@ -175,6 +179,14 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
   until(queue.last, State::order);
   until(bound.operands, State::operands);
   until(bound.registers, State::registers);
+  if (fixed.work != ArrayWork::none) {
+    ArrayClock& array = arrays_[op.rs3];
+    const std::int64_t rows = array_rows(fixed.work, v);
+    const auto dtype = static_cast<unsigned>(op.imm);
+    until(array.earliest(fixed.work, rows, plan.held, dtype), State::array);
+    array.start(fixed.work, rows, start, plan.held, dtype);
+    end_ = std::max(end_, array.over());
+  }
   pipe.in[at(State::busy)] += plan.held;
   pipe.free = start + plan.held;
   queue.starts[queue.next] = start, queue.last = start;
@@ -183,6 +195,12 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
   const Ticks done = start + plan.result;
   if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
   end_ = std::max({end_, done, pipe.free});
+}
+
+/// How many rows an instruction sends or takes: what is missing of the last counts.
+std::int64_t Pipeline::array_rows(ArrayWork work, const VectorState& v) const {
+  const std::int64_t width = work == ArrayWork::push ? core_.array.rows : core_.array.columns;
+  return (static_cast<std::int64_t>(v.vl) + width - 1) / width;
 }
 
 std::int64_t Pipeline::drain() const { return whole(std::max(end_, now_ + (used_ != 0 ? cycle : 0))) / cycle; }
@@ -203,6 +221,11 @@ std::vector<UnitTimes> Pipeline::units() const {
     for (std::size_t i = 0; i < pipes_[kind].size(); ++i)
       add(std::string(pipe_name(static_cast<PipeKind>(kind))) + (pipes_[kind].size() > 1 ? std::to_string(i) : ""),
           pipes_[kind][i].in, State::starved);
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    std::array<Ticks, states> in{};
+    in[at(State::busy)] = arrays_[i].busy();
+    add("array" + std::to_string(i), in, State::starved);
+  }
   return all;
 }
 
@@ -220,6 +243,7 @@ void Pipeline::state(std::vector<Ticks>& to) const {
     from_now(q.last);
     for (unsigned i = 0; i < core_.queue; ++i) from_now(q.starts[(q.next + i) % core_.queue]);
   }
+  for (const ArrayClock& array : arrays_) array.state(now_, to);
 }
 
 void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
@@ -231,6 +255,7 @@ void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
       for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - before.pipes_[kind][p].in[i]) * times;
       pipe.free += shift;
     }
+  for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i].repeat(shift, before.arrays_[i].busy(), times);
   now_ += shift, end_ += shift, vset_ready_ += shift;
   for (Ticks& t : ready_) t += shift;
   for (Register& r : registers_) r.first += shift, r.last += shift, r.read_first += shift, r.read_last += shift;

@@ -22,6 +22,7 @@ enum class State : std::uint8_t {
   queue,      ///< the front end: no place in a vector queue
   port,       ///< the front end: another access was at the memory port
   branch,     ///< after branches
+  array,      ///< waited for an array: a place in its queue, or its results
   count
 };
 inline constexpr std::size_t states = static_cast<std::size_t>(State::count);
@@ -46,6 +47,7 @@ class Pipeline final : public Observer {
   std::uint64_t instructions() const { return instructions_; }
   const CoreTiming& core() const { return core_; }
   const InstructionSet& set() const { return *set_; }
+  const std::vector<ArrayClock>& arrays() const { return arrays_; }
 
   Ticks now() const { return now_; }
   /// All that later instructions can notice, as times from now: equal ones go on alike.
@@ -68,6 +70,7 @@ class Pipeline final : public Observer {
   void wait(Ticks until, State why);
   void take_slot();
   void vector(const Op& op, const StaticTiming& fixed, const VectorState& v);
+  std::int64_t array_rows(ArrayWork work, const VectorState& v) const;
   const Plan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
   Bounds bounds(const Plan& plan, const Op& op) const;
   void record(const Plan& plan, const Op& op, Ticks start);
@@ -85,6 +88,7 @@ class Pipeline final : public Observer {
   Ticks vset_ready_ = 0;
   std::array<Register, 32> registers_{};
   std::array<std::vector<Pipe>, pipe_kinds> pipes_;
+  std::vector<ArrayClock> arrays_;
   struct Queue {
     std::array<Ticks, 64> starts{};
     unsigned next = 0;

@@ -162,6 +162,14 @@ PipeKind pipe_of(Unit unit) {
   }
 }
 
+ArrayWork work_of(const InstructionInfo& info) {
+  return info.timing == "array-push"      ? ArrayWork::push
+         : info.timing == "array-weights" ? ArrayWork::weights
+         : info.timing == "array-pop"     ? ArrayWork::pop
+         : info.timing == "array-target"  ? ArrayWork::target
+                                          : ArrayWork::none;
+}
+
 }  // namespace
 
 std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTiming& core) {
@@ -179,8 +187,14 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
     if (vector) {
       one.timing_class = class_of(info);
       one.pipe = pipe_of(info.unit);
+      one.work = work_of(info);
+      if (one.work == ArrayWork::pop) one.pipe = PipeKind::results;
+      if (core.reduces_across && one.timing_class >= TimingClass::reduction &&
+          one.timing_class <= TimingClass::float_sum_ordered_widening)
+        one.pipe = PipeKind::cross_lane;
       if (core.pipes[static_cast<std::size_t>(one.pipe)] == 0) one.pipe = PipeKind::arithmetic;
     } else {
+      one.work = work_of(info);
       one.latency = core.scalar.latency[scalar_class(info.timing)];
     }
     all.push_back(one);

@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/pipeline/arrays.hpp"
 #include "tilesim/isa/state/hart.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 
@@ -39,6 +39,7 @@ struct StaticTiming {
   TimingClass timing_class = TimingClass::vector;
   PipeKind pipe = PipeKind::arithmetic;
   bool loads = false, stores = false;
+  ArrayWork work = ArrayWork::none;
   std::uint8_t sources = 0;             ///< number of scalar registers read
   std::array<std::uint8_t, 3> slots{};  ///< which fields of the Op (1, 2, 3: rs1, rs2, rs3)
   std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f

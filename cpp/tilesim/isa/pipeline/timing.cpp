@@ -6,8 +6,8 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr std::array<const char*, pipe_kinds> kind_names{"arithmetic", "load",       "store",
-                                                         "special",    "cross_lane", "matrix"};
+constexpr std::array<const char*, pipe_kinds> kind_names{"arithmetic", "load",   "store",  "special",
+                                                         "cross_lane", "matrix", "results"};
 constexpr std::array<const char*, 18> scalar_names{
     "integer",      "multiply",      "divide",        "load",           "store",       "branch",
     "jump",         "bits",          "float-add",     "float-multiply", "float-fused", "float-divide",

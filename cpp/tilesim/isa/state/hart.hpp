@@ -14,6 +14,7 @@ namespace tilesim::isa {
 
 class InstructionSet;
 class Blocks;
+struct Npu;
 struct Block;
 
 /// How rounding is named in frm and in instructions.
@@ -80,6 +81,7 @@ struct Hart {
   std::uint64_t reserved = 0;         ///< what it read there
   Memory* memory = nullptr;           ///< while it runs
   Environment* environment = nullptr;
+  Npu* npu = nullptr;  ///< arrays of an NPU core; null: there are none
   const InstructionSet& set() const { return *set_; }
 
   std::uint8_t flags();  ///< fflags with the processor's, which are cleared

@@ -36,6 +36,7 @@ enum Trait : std::uint32_t {
   ignores_vtype = 1 << 13,  ///< whole registers: no vtype is asked for
   overlap_never = 1 << 14,  ///< vd overlaps no source at all: vrgather, vslideup, viota, vcompress
   is_compressed = 1 << 15,
+  never_masked = 1 << 17,        ///< the bit of `vm` means something else: VCIX
   scalar_destination = 1 << 16,  ///< element 0 of vd alone: reductions, vmv.s.x
 };
 
