@@ -130,10 +130,10 @@ const TileLatency* LatencyBook::find(const std::string& compute) {
   return entry == entries_.end() ? nullptr : &entry->second;
 }
 
-TileLatency BookedLatency::latency(const Descriptor& descriptor, const History& history) {
+TileLatency BookedLatency::latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) {
   const std::string compute = compute_text(descriptor, history);
   if (const TileLatency* found = book_.find(compute)) return *found;
-  const TileLatency latency = model_.latency(descriptor, history);
+  const TileLatency latency = model_.latency(descriptor, history, source);
   if (book_.source() == model_.name()) book_.put(compute, latency, latency.limit);
   return latency;
 }

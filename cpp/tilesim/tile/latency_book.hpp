@@ -41,7 +41,8 @@ class LatencyBook {
 class BookedLatency final : public LatencyModel {
  public:
   BookedLatency(LatencyBook& book, LatencyModel& model) : book_(book), model_(model) {}
-  TileLatency latency(const Descriptor& descriptor, const History& history) override;
+  using LatencyModel::latency;
+  TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return book_.source(); }
 
  private:

@@ -38,7 +38,8 @@ BOOST_AUTO_TEST_CASE(text_reads_back) {
 BOOST_AUTO_TEST_CASE(asks_the_model_once) {
   class Counting final : public LatencyModel {
    public:
-    TileLatency latency(const Descriptor& d, const History&) override {
+    using LatencyModel::latency;
+    TileLatency latency(const Descriptor& d, const History&, const ComputeSource&) override {
       ++asked;
       return {d.m, d.m, d.m, d.m, d.m + 1, "rows"};
     }
