@@ -186,13 +186,17 @@ void MmaWriter::step(std::int64_t g) {
     code_.set_vl(rows_of(g) * core_.array.rows, static_cast<unsigned>(width(form_.moving_type)), moving_group_);
     code_.op("mx.push", {reg, array_, static_cast<int>(form_.moving_type)});
     load_moving(g + turns_ - 1);
-    // the next set, spread over the steps of this one
+    // the next set, spread over the steps of this one; its last rows come behind the last push, which else would take it
     const std::int64_t each = core_.array.rows / weight_rows_, in_tile = g % per_tile();
-    const std::int64_t due = (tile_of(g) + 1) * each + ceil_div(each * (in_tile + 1), per_tile());
+    const bool last = in_tile + 1 == per_tile();
+    const std::int64_t due =
+        (tile_of(g) + 1) * each + (last ? each : std::min(each - 1, ceil_div(each * (in_tile + 1), per_tile())));
     if (!form_.resident) load_weights(due - weights_loaded_);
   }
   if (in_array) return;
-  load_sums(g - lag_ + 1);
+  // a tile of one step reads what the step before wrote
+  if (per_tile() > 1) load_sums(g - lag_ + 1);
+  if (per_tile() == 1) load_sums(g - lag_);
   take(g - lag_);
 }
 

@@ -112,4 +112,18 @@ CoreTiming core_of(const Machine& machine) {
   return core;
 }
 
+NpuSpec npu_spec(const Machine& machine, const CoreTiming& core) {
+  NpuSpec spec;
+  spec.lanes = static_cast<unsigned>(machine.core.vector.lanes);
+  spec.arrays = core.pipes[static_cast<std::size_t>(PipeKind::matrix)];
+  spec.rows = static_cast<unsigned>(core.array.rows), spec.columns = static_cast<unsigned>(core.array.columns);
+  spec.scratchpad_bytes = static_cast<std::uint64_t>(machine.core.scratchpad.bytes);
+  spec.numerics = machine.core.array.numerics;
+  Ticks fastest = cycle;
+  for (const Ticks row : core.array.row)
+    if (row > 0) fastest = std::min(fastest, row);
+  spec.result_rows = static_cast<unsigned>(core.array.under_way(fastest));
+  return spec;
+}
+
 }  // namespace tilesim::isa

@@ -9,6 +9,7 @@
 
 #include "tilesim/base/json/json.hpp"
 #include "tilesim/isa/pipeline/classes.hpp"
+#include "tilesim/isa/state/npu.hpp"
 #include "tilesim/machine/machine.hpp"
 
 namespace tilesim::isa {
@@ -95,6 +96,9 @@ struct CoreTiming {
 
 /// The core of a machine, from its units and `core.isa`; UserError where its registers have no legal length.
 CoreTiming core_of(const Machine& machine);
+
+/// What its hart has beside a standard one.
+NpuSpec npu_spec(const Machine& machine, const CoreTiming& core);
 
 /// Reads schema `tilesim.core`, version 1; UserError with the place, and the nearest name for a key that is not there.
 CoreTiming read_core(const Json& file);
