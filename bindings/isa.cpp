@@ -88,6 +88,11 @@ class Program {
   py::dict call(Address function, std::uint64_t limit) {
     return runs([&] { return process_.call(function, limit, pipeline_.get()); });
   }
+  /// Arrays as the machine has them.
+  void be(const Machine& machine) {
+    npu_ = std::make_unique<Npu>(npu_spec(machine, core_of(machine)));
+    process_.hart.npu = npu_.get();
+  }
   Process& process() { return process_; }
   void time(const std::string& core) {
     pipeline_ = std::make_unique<Pipeline>(InstructionSet::standard(), read_core(Json::parse(core, "core")));
@@ -96,6 +101,7 @@ class Program {
 
  private:
   Process process_;
+  std::unique_ptr<Npu> npu_;
   std::unique_ptr<Pipeline> pipeline_;  ///< of a timed run
   bool busy_ = false;
 };
@@ -133,6 +139,7 @@ void declare_program(py::module_& module) {
            py::arg("pass_through") = false, py::arg("input") = py::bytes())
       .def("start", [](Program& p, const std::vector<std::string>& arguments) { p.process().start(arguments); })
       .def("time", &Program::time, py::arg("core"))
+      .def("be", &Program::be, py::arg("machine"))
       .def_property_readonly("cycles",
                              [](Program& p) -> std::optional<std::int64_t> {
                                if (p.pipeline() == nullptr) return std::nullopt;
@@ -253,4 +260,9 @@ void init(py::module_& module) {
 
 }  // namespace tilesim::isa::bound
 
-void init_isa(py::module_& module) { tilesim::isa::bound::init(module); }
+void init_isa_kernels(py::module_& module);
+
+void init_isa(py::module_& module) {
+  tilesim::isa::bound::init(module);
+  init_isa_kernels(module);
+}

@@ -41,19 +41,20 @@ Setting accumulates() {
 }  // namespace
 
 std::vector<Setting> isa_settings() {
-  return {isa_count("vlen", 0, 65536, "bits of a vector register; 0: 32 × lanes × sublanes", &IsaSpec::vlen),
-          isa_count("width", 1, 16, "instructions issued per cycle", &IsaSpec::width),
-          isa_count("dispatch", 1, 16, "vector instructions among them", &IsaSpec::dispatch),
-          isa_count("queue", 1, 64, "instructions that wait before each kind of pipe", &IsaSpec::queue),
-          isa_count("loads", 1, 8, "ports of the scratchpad for loads", &IsaSpec::loads),
-          isa_count("stores", 1, 8, "ports of the scratchpad for stores", &IsaSpec::stores),
-          isa_count("port_bytes", 0, 65536, "bytes of such a port and cycle; 0: a vector register", &IsaSpec::port_bytes),
-          isa_count("load_latency", 0, 10000, "cycles to the first beat of a vector load", &IsaSpec::load_latency),
-          isa_count("input_rows", 0, 1 << 20, "rows that wait before an array; 0: 2 × (rows + columns)",
-                    &IsaSpec::input_rows),
-          isa_count("result_rows", 0, 1 << 20, "rows of results that wait behind an array; 0: 2 × (rows + columns)",
-                    &IsaSpec::result_rows),
-          accumulates()};
+  return {
+      isa_count("vlen", 0, 65536, "bits of a vector register; 0: 32 × lanes × sublanes", &IsaSpec::vlen),
+      isa_count("width", 1, 16, "instructions issued per cycle", &IsaSpec::width),
+      isa_count("dispatch", 1, 16, "vector instructions among them", &IsaSpec::dispatch),
+      isa_count("queue", 1, 64, "instructions that wait before each kind of pipe", &IsaSpec::queue),
+      isa_count("loads", 1, 8, "ports of the scratchpad for loads", &IsaSpec::loads),
+      isa_count("stores", 1, 8, "ports of the scratchpad for stores", &IsaSpec::stores),
+      isa_count("port_bytes", 0, 65536, "bytes of such a port and cycle; 0: a vector register", &IsaSpec::port_bytes),
+      isa_count("load_latency", 0, 10000, "cycles to the first beat of a vector load", &IsaSpec::load_latency),
+      isa_count("input_rows", 0, 1 << 20, "rows that wait before an array; 0: 2 × (rows + columns)",
+                &IsaSpec::input_rows),
+      isa_count("result_rows", 0, 1 << 20, "rows of results that wait behind an array; 0: 2 × (rows + columns)",
+                &IsaSpec::result_rows),
+      accumulates()};
 }
 
 }  // namespace tilesim

@@ -11,7 +11,7 @@ import typer
 from ..base.errors import user_error
 from ..base.figures import count
 from ..base.files import read_text, writing
-from ..isa import assemble, disassemble, instructions
+from ..isa import assemble, disassemble, instructions, kernel, kernel_text
 from ..isa import run as run_elf
 from ..isa.elf import read_elf
 from ..isa.running import trap_text
@@ -119,6 +119,25 @@ def dis(
             bits &= (1 << 8 * length) - 1
             say([f"{here:10x}:  {bits:0{2 * length}x}{'' if length == 4 else '    '}  {disassemble(bits, here)}"])
             at += length
+
+
+@isa_app.command("kernel", epilog=epilog("isa kernel"))
+def kernel_(
+    compute: Annotated[str, typer.Argument(help='A product, such as "mma bf16 bf16 b1 m128 n128 k256 ko1".')],
+    machine: Annotated[str, typer.Option(help="Whose core.", rich_help_panel=MACHINE)] = "tpu-v3",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="An ELF file; none: a listing.", rich_help_panel=OUTPUT)
+    ] = None,
+) -> None:
+    """The kernel of a tile compute, as a program or as text."""
+    if output is None:
+        say(kernel_text(compute, machine).splitlines())
+        return
+    code = kernel(compute, machine)
+    with writing(output, "wb") as file:
+        file.write(code)
+    os.chmod(output, 0o755)
+    say(wrapped(f"{output}: {count(len(code))} bytes", hang="  "))
 
 
 def _bits(word: str) -> int:

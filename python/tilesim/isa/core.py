@@ -52,6 +52,7 @@ class Core:
         """
         self.name, self.vlen = name, vlen_of(vlen, "vlen")
         self._timing = timing
+        self.machine: Machine | None = None  #: whose core it is
 
     @classmethod
     def load(cls, name: str | os.PathLike[str] = "generic") -> Core:
@@ -86,17 +87,14 @@ class Core:
             UserError: where that is no power of two from 128 to 65,536.
         """
         loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
-        vector = loaded.to_dict()["core"]["vector"]
-        bits = 32 * int(vector["lanes"]) * int(vector["sublanes"])
-        vlen = vlen_of(bits, f"{loaded.name}: 32 × core.vector.lanes × core.vector.sublanes")
-        timing = {
-            **_generic(),
-            "name": loaded.name,
-            "dlen": 32 * int(vector["lanes"]),
-            "issue": int(vector.get("issue", 1)),
-        }
-        timing["port_bytes"] = timing["dlen"] // 8
-        return cls(loaded.name, vlen, timing)
+        settings = loaded.to_dict()
+        vector, stated = settings["core"]["vector"], int(settings["core"].get("isa", {}).get("vlen", 0))
+        bits = stated or 32 * int(vector["lanes"]) * int(vector["sublanes"])
+        place = "core.isa.vlen" if stated else "32 × core.vector.lanes × core.vector.sublanes"
+        vlen = vlen_of(bits, f"{loaded.name}: {place}")
+        core = cls(loaded.name, vlen, {"schema": "tilesim.core", "version": 1, "machine": settings})
+        core.machine = loaded
+        return core
 
     @property
     def timing(self) -> str:
@@ -125,4 +123,14 @@ def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine |
         found = Core.from_machine(machine)
     else:
         found = core if isinstance(core, Core) else Core.load("generic" if core is None else core)
-    return found if vlen is None else Core(found.name, vlen_of(vlen, "vlen"), found._timing)
+    if vlen is None:
+        return found
+    if found.machine is not None:
+        raise user_error(
+            "a machine's core has the length of its units",
+            place="vlen",
+            value=str(vlen),
+            allowed=str(found.vlen),
+            suggestion="set core.isa.vlen of the machine",
+        )
+    return Core(found.name, vlen_of(vlen, "vlen"), found._timing)

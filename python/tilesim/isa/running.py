@@ -206,6 +206,8 @@ def _program(
     seed = whole("seed", seed, 0, 2**64 - 1)
     program = _core.IsaProgram(image.image, core.vlen, folder, seed, pass_through, given)
     program.set_ones(agnostic == "ones")
+    if core.machine is not None:
+        program.be(core.machine.core)
     return program, image
 
 

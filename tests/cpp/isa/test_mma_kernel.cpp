@@ -1,10 +1,13 @@
 // Kernels of products: what they write, and how long they take beside closed forms by hand.
 #include <boost/test/unit_test.hpp>
+#include <algorithm>
+#include <array>
 #include <random>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/isa/kernel/mma_kernel.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
+#include "tilesim/isa/latency/executor.hpp"
 #include "tilesim/isa/state/npu.hpp"
 
 using namespace tilesim;
@@ -12,9 +15,7 @@ using namespace tilesim::isa;
 
 namespace {
 
-struct Product {
-  std::int64_t batch, taps, moving, depth, across;
-};
+struct Product { std::int64_t batch, taps, moving, depth, across; };
 
 Machine machine_of(std::int64_t rows, std::int64_t columns, std::int64_t lanes, std::int64_t sublanes) {
   Machine machine;
@@ -38,7 +39,15 @@ void place(Memory& memory, Address at, const std::vector<float>& values, DType d
   memory.place(at, bytes.data(), bytes.size());
 }
 
-/// 
+///
+/// Equal numbers: a sum that begins with 0 has no −0.
+bool same(const std::vector<std::byte>& a, const std::vector<std::byte>& b, DType dtype) {
+  std::vector<double> left(a.size() / 4), right(left.size());
+  convert(a.data(), dtype, left.data(), DType::f64, static_cast<std::int64_t>(left.size()));
+  convert(b.data(), dtype, right.data(), DType::f64, static_cast<std::int64_t>(right.size()));
+  return left == right;
+}
+
 struct Run {
   Run(const Machine& of, const Product& shape, DType dtype, bool accumulate) : machine(of), core(core_of(of)) {
     form.batch = shape.batch, form.taps = shape.taps, form.depth = shape.depth, form.across = shape.across;
@@ -104,8 +113,8 @@ BOOST_AUTO_TEST_SUITE(mma_kernel)
 
 BOOST_AUTO_TEST_CASE(sums_equal_those_of_a_loop) {
   const Machine machines[] = {machine_of(8, 8, 8, 4), machine_of(16, 8, 16, 2), machine_of(4, 16, 16, 1)};
-  const Product shapes[] = {{1, 1, 1, 1, 1},  {1, 1, 7, 8, 8},   {1, 2, 33, 19, 24}, {3, 1, 5, 9, 20},
-                          {2, 3, 40, 8, 8}, {1, 1, 64, 64, 96}, {1, 1, 200, 8, 8},  {5, 1, 3, 8, 8}};
+  const Product shapes[] = {{1, 1, 1, 1, 1},  {1, 1, 7, 8, 8},    {1, 2, 33, 19, 24}, {3, 1, 5, 9, 20},
+                            {2, 3, 40, 8, 8}, {1, 1, 64, 64, 96}, {1, 1, 200, 8, 8},  {5, 1, 3, 8, 8}};
   std::uint32_t seed = 1;
   for (const Machine& machine : machines)
     for (const Product& shape : shapes)
@@ -142,6 +151,61 @@ BOOST_AUTO_TEST_CASE(no_faster_than_array_and_ports_slower_by_little) {
       BOOST_TEST(cycles <= 1.06 * std::max(array, port) + 40);
       BOOST_TEST_MESSAGE(name(dtype) << " " << cycles << " array " << array << " port " << port);
     }
+}
+
+BOOST_AUTO_TEST_CASE(computes_of_any_strides_equal_their_meaning) {
+  std::mt19937 random(7);
+  const auto up_to = [&](int most) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(most)) + 1; };
+  const Machine machines[] = {machine_of(8, 8, 8, 4), machine_of(16, 8, 16, 2)};
+  std::int64_t kernels = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    Machine machine = machines[random() % 2];
+    machine.core.isa.array_accumulates = random() % 4 == 0;
+    Mma mma;
+    mma.batch_dims = static_cast<int>(random() % 2), mma.m_dims = static_cast<int>(random() % 2) + 1;
+    mma.n_dims = 1, mma.k_dims = static_cast<int>(random() % 3) + 1;
+    mma.packed = 1 + static_cast<int>(random() % static_cast<unsigned>(mma.k_dims));
+    mma.accumulate = random() % 2 == 0, mma.stationary_a = random() % 2 == 0;
+    const DType dtype = std::array{DType::f32, DType::bf16, DType::i8}[random() % 3];
+    std::vector<std::int64_t> batch, m, n, k;
+    for (int i = 0; i < mma.batch_dims; ++i) batch.push_back(up_to(3));
+    for (int i = 0; i < mma.m_dims; ++i) m.push_back(up_to(i == 0 ? 20 : 4));
+    for (int i = 0; i < mma.n_dims; ++i) n.push_back(up_to(30));
+    for (int i = 0; i < mma.k_dims; ++i) k.push_back(up_to(i + 1 == mma.k_dims ? 20 : 3));
+    std::vector<std::vector<std::byte>> memories;
+    // dims in a random order in memory, with gaps
+    const auto view = [&](DType of, const std::vector<std::vector<std::int64_t>>& groups) {
+      TileView made;
+      made.dtype = of;
+      for (const auto& group : groups)
+        for (const std::int64_t extent : group) made.dims.push_back({extent, 0});
+      std::vector<std::size_t> order(made.dims.size());
+      for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+      std::shuffle(order.begin(), order.end(), random);
+      std::int64_t stride = 1;
+      for (const std::size_t i : order) made.dims[i].stride = stride, stride *= made.dims[i].extent + random() % 2;
+      const std::vector<float> values = numbers(static_cast<std::size_t>(stride), random);
+      memories.emplace_back(values.size() * static_cast<std::size_t>(host_bytes(of)));
+      convert(values.data(), DType::f32, memories.back().data(), of, stride);
+      return made;
+    };
+    mma.a = view(dtype, {batch, m, k}), mma.b = view(dtype, {batch, k, n});
+    mma.c = view(is_float(dtype) ? DType::f32 : DType::i32, {batch, m, n});
+    mma.a.data = memories[0].data(), mma.b.data = memories[1].data(), mma.c.data = memories[2].data();
+    std::vector<std::byte> before = memories[2];
+    execute(mma);
+    std::swap(before, memories[2]);
+    mma.c.data = memories[2].data();
+    KernelExecutor executor(machine);
+    executor.run(mma);
+    kernels += executor.by_kernel();
+    BOOST_TEST_CONTEXT("trial " << trial << " " << name(dtype) << " accumulate " << mma.accumulate << " in array "
+                                << machine.core.isa.array_accumulates << " a kept " << mma.stationary_a << " m "
+                                << m.front() << " n " << n.front() << " k " << k.back() << " of " << k.size()
+                                << " packed " << mma.packed << " rows " << machine.core.array.rows)
+    BOOST_TEST(same(before, memories[2], mma.c.dtype));
+  }
+  BOOST_TEST(kernels == 300);
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -56,6 +56,23 @@ class Code {
 };
 
 /// x registers by their numbers.
-enum X : std::uint8_t { zero = 0, ra = 1, t0 = 5, t1 = 6, t2 = 7, a0 = 10, a1, a2, a3, a4, a5, a6, a7, s2 = 18, t3 = 28, t6 = 31 };
+enum X : std::uint8_t {
+  zero = 0,
+  ra = 1,
+  t0 = 5,
+  t1 = 6,
+  t2 = 7,
+  a0 = 10,
+  a1,
+  a2,
+  a3,
+  a4,
+  a5,
+  a6,
+  a7,
+  s2 = 18,
+  t3 = 28,
+  t6 = 31
+};
 
 }  // namespace tilesim::isa

@@ -13,7 +13,8 @@ namespace {
 
 /// log2 of the registers that hold so many bits, at least one.
 int group_of(std::int64_t bits, std::int64_t vlen) {
-  return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(ceil_div(bits, vlen), 1) - 1)));
+  return static_cast<int>(
+      std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(ceil_div(bits, vlen), 1) - 1)));
 }
 
 void refuse(const char* what, std::string value, const char* allowed) {
@@ -186,7 +187,8 @@ void MmaWriter::step(std::int64_t g) {
     code_.set_vl(rows_of(g) * core_.array.rows, static_cast<unsigned>(width(form_.moving_type)), moving_group_);
     code_.op("mx.push", {reg, array_, static_cast<int>(form_.moving_type)});
     load_moving(g + turns_ - 1);
-    // the next set, spread over the steps of this one; its last rows come behind the last push, which else would take it
+    // the next set, spread over the steps of this one; its last rows come behind the last push, which else would take
+    // it
     const std::int64_t each = core_.array.rows / weight_rows_, in_tile = g % per_tile();
     const bool last = in_tile + 1 == per_tile();
     const std::int64_t due =

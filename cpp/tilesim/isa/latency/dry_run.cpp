@@ -2,8 +2,8 @@
 
 #include <memory>
 
-#include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/interrupt.hpp"
 
 namespace tilesim::isa {
 
@@ -15,8 +15,8 @@ constexpr std::uint64_t few_trips = 6;
 
 }  // namespace
 
-/// The trips of one entry into a loop: states of the pipeline, until one comes again; then one period is run from a copy
-/// on, and the rest follows from it.
+/// The trips of one entry into a loop: states of the pipeline, until one comes again; then one period is run from a
+/// copy on, and the rest follows from it.
 struct DryRun::Trips {
   std::vector<std::vector<Ticks>> states;
   std::size_t trip = 0, period = 0, since = 0;

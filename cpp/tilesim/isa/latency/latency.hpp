@@ -15,8 +15,8 @@ inline constexpr int generator_version = 1;
 /// What an array is given of a product. Unsupported where no kernel does it.
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& descriptor);
 
-/// Kernel on an otherwise idle core: `done` is its time alone, `busy` what a second one right behind it adds. Unsupported
-/// for a compute without kernel.
+/// Kernel on an otherwise idle core: `done` is its time alone, `busy` what a second one right behind it adds.
+/// Unsupported for a compute without kernel.
 class InstructionLatency final : public LatencyModel {
  public:
   explicit InstructionLatency(const Machine& machine);

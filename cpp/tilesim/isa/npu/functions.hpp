@@ -8,10 +8,10 @@
 namespace tilesim::isa {
 
 inline constexpr std::array<Function, 24> special_functions{
-    Function::exp,  Function::exp2,  Function::expm1,    Function::log,       Function::log2, Function::log1p,
-    Function::rsqrt, Function::cbrt, Function::sin,      Function::cos,       Function::tan,  Function::asin,
-    Function::acos, Function::atan,  Function::sinh,     Function::cosh,      Function::tanh, Function::erf,
-    Function::erfc, Function::sigmoid, Function::gelu_erf, Function::gelu_tanh, Function::silu, Function::softplus};
+    Function::exp,   Function::exp2,    Function::expm1,    Function::log,       Function::log2, Function::log1p,
+    Function::rsqrt, Function::cbrt,    Function::sin,      Function::cos,       Function::tan,  Function::asin,
+    Function::acos,  Function::atan,    Function::sinh,     Function::cosh,      Function::tanh, Function::erf,
+    Function::erfc,  Function::sigmoid, Function::gelu_erf, Function::gelu_tanh, Function::silu, Function::softplus};
 
 /// −1: no special function.
 constexpr int special_number(Function function) {

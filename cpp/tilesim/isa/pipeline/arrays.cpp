@@ -11,7 +11,8 @@ namespace {
 Ticks row_time(const ArrayTiming& timing, unsigned dtype) {
   const Ticks each = dtype < timing.row.size() ? timing.row[dtype] : 0;
   if (each == 0)
-    throw Unsupported({"the core's arrays do not multiply this type", {}, "element type " + std::to_string(dtype), {}, {}});
+    throw Unsupported(
+        {"the core's arrays do not multiply this type", {}, "element type " + std::to_string(dtype), {}, {}});
   return each;
 }
 

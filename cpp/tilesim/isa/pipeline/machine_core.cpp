@@ -16,10 +16,10 @@ std::uint32_t register_bits(const Machine& machine) {
   const VectorSpec& vector = machine.core.vector;
   const std::int64_t stated = machine.core.isa.vlen, bits = stated > 0 ? stated : 32 * vector.lanes * vector.sublanes;
   if (bits < 128 || bits > 65536 || !std::has_single_bit(static_cast<std::uint64_t>(bits)))
-    throw UserError({"the bits of a vector register are a power of two",
-                     machine.name + ": " +
-                         (stated > 0 ? "core.isa.vlen" : "32 × core.vector.lanes × core.vector.sublanes"),
-                     std::to_string(bits), "128 to 65,536", "set core.isa.vlen"});
+    throw UserError(
+        {"the bits of a vector register are a power of two",
+         machine.name + ": " + (stated > 0 ? "core.isa.vlen" : "32 × core.vector.lanes × core.vector.sublanes"),
+         std::to_string(bits), "128 to 65,536", "set core.isa.vlen"});
   return static_cast<std::uint32_t>(bits);
 }
 

@@ -7,8 +7,8 @@ namespace tilesim::isa {
 namespace {
 
 constexpr std::size_t cached_plans = 1024;
-constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers",
-                                                "order", "queue",   "port",     "branch", "array"};
+constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers", "order",
+                                                "queue", "port",    "branch",   "array"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
 constexpr std::size_t at(PipeKind k) { return static_cast<std::size_t>(k); }

@@ -146,6 +146,7 @@ CoreTiming read_core(const Json& file) {
   ObjectReader reader(file);
   if (reader.string("schema") != "tilesim.core") file.at("schema").fail("this is no core", "tilesim.core");
   reader.integer("version", 1, 1);
+  if (const Json* machine = file.find("machine")) return core_of(Machine::from_json(*machine));
   core.name = reader.string("name");
   core.vlen = power_of_two(reader, "vlen", 256, 128, 65536);
   core.dlen = power_of_two(reader, "dlen", core.vlen, 32, 65536);

@@ -63,13 +63,15 @@ std::uint8_t scalar_class(const std::string& timing);
 /// The arrays of a core, all alike; no standard core has any.
 struct ArrayTiming {
   std::int64_t rows = 0, columns = 0;
-  std::array<Ticks, 32> row{};      ///< a row of operands, by the number of their type; 0: not multiplied
-  Ticks weight_row = cycle;         ///< a row of weights
-  bool double_buffer = true;        ///< weights load while others are in use
-  bool accumulates = false;         ///< sums are added in the array's own memory, by `mx.add`
+  std::array<Ticks, 32> row{};                   ///< a row of operands, by the number of their type; 0: not multiplied
+  Ticks weight_row = cycle;                      ///< a row of weights
+  bool double_buffer = true;                     ///< weights load while others are in use
+  bool accumulates = false;                      ///< sums are added in the array's own memory, by `mx.add`
   std::int64_t input_rows = 0, result_rows = 0;  ///< places in the queues before and behind an array
   /// Rows between the first and the last cell, and results that wait, where a row takes so long.
-  std::int64_t under_way(Ticks each) const { return result_rows + (rows + columns - 2) * cycle / std::max<Ticks>(each, 1); }
+  std::int64_t under_way(Ticks each) const {
+    return result_rows + (rows + columns - 2) * cycle / std::max<Ticks>(each, 1);
+  }
 };
 
 struct CoreTiming {

@@ -9,9 +9,11 @@
 
 namespace tilesim::isa {
 
+inline constexpr std::uint64_t scratchpad_base = 0x8'0000'0000, accumulator_base = 0xC'0000'0000;
+
 /// Counts of a core, as its machine states them.
 struct NpuSpec {
-  unsigned lanes = 0, arrays = 0, rows = 0, columns = 0;
+  unsigned lanes = 0, arrays = 0, rows = 0, columns = 0, core = 0, sequencer = 0;
   std::uint64_t scratchpad_bytes = 0;
   unsigned result_rows = 0;  ///< that wait for `mx.pop`
   Numerics numerics;

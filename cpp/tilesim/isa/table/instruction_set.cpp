@@ -116,7 +116,8 @@ Op InstructionSet::decode(std::uint32_t bits, std::uint64_t pc) const {
   if (const InstructionInfo* found = find(bits); found != nullptr) {
     op.id = id(*found);
     fill_operands(parts_[op.id], op.bits, op);
-    if (found->is(is_vector)) op.rm = found->is(never_masked) ? 1 : op.bits >> 25 & 1;  // where `vm` is part of the code, too
+    if (found->is(is_vector))
+      op.rm = found->is(never_masked) ? 1 : op.bits >> 25 & 1;  // where `vm` is part of the code, too
     op.run = found->meaning                                      ? run_meaning
              : found->is(is_vector) && found->execute == nullptr ? run_vector
                                                                  : found->execute;
