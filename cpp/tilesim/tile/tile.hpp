@@ -168,8 +168,8 @@ struct TileLatency {
 };
 
 /// 64 bits of everything that a kernel depends on and closed forms ignore: extents, classes of strides, dtypes and
-/// memories of all views, DAG, numerics, packing; no addresses, no data, no values of scalars. Never 0. Equal in all
-/// builds: it is kept in files.
+/// memories of all views, which of them share bytes, DAG, numerics, packing; no addresses, data, values of scalars.
+/// Never 0. Equal in all builds: it is kept in files.
 std::uint64_t signature_of(const TileCompute& compute);
 
 /// Makes the compute behind a descriptor where a model wants to see it: views without data, at addresses that differ.
