@@ -30,6 +30,7 @@ class Signature {
     add(views.size());
     for (const TileView& view : views) add(view);
   }
+  void add_overlaps();  ///< of all views so far
   std::uint64_t value() const {
     std::uint64_t z = hash_;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ULL;
@@ -40,6 +41,7 @@ class Signature {
 
  private:
   std::uint64_t hash_ = 0xCBF29CE484222325ULL;
+  std::vector<const TileView*> views_;
 };
 
 enum class StrideClass : std::uint8_t { zero, unit, constant, other, backwards };
@@ -52,7 +54,31 @@ StrideClass class_of(const ViewDim& dim, std::int64_t run) {
   return dim.stride == run ? StrideClass::constant : StrideClass::other;
 }
 
+/// Bytes from the first to behind the last one of a view; empty without an address.
+std::pair<std::int64_t, std::int64_t> range_of(const TileView& view) {
+  std::int64_t low = 0, high = 0;
+  for (const ViewDim& dim : view.dims) {
+    if (dim.extent <= 0) return {0, 0};
+    (dim.stride < 0 ? low : high) += dim.stride * (dim.extent - 1);
+  }
+  if (view.address < 0) return {0, 0};
+  return {view.address + low * bits(view.dtype) / 8, view.address + packed_bytes(view.dtype, high + 1)};
+}
+
+/// A kernel may not write where it has yet to read: which views share bytes, and whether from the same one on.
+void Signature::add_overlaps() {
+  for (std::size_t i = 0; i < views_.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j) {
+      const auto a = range_of(*views_[i]), b = range_of(*views_[j]);
+      if (views_[i]->memory != views_[j]->memory || a.first >= b.second || b.first >= a.second) continue;
+      add(i);
+      add(j);
+      add(views_[i]->address == views_[j]->address);
+    }
+}
+
 void Signature::add(const TileView& view) {
+  views_.push_back(&view);
   add(view.dtype);
   add(view.memory);
   add(view.dims.size());
@@ -163,6 +189,7 @@ std::uint64_t signature_of(const TileCompute& compute) {
   Signature own;
   own.add(compute.index());
   std::visit([&](const auto& one) { sign(own, one); }, compute);
+  own.add_overlaps();
   return own.value();
 }
 

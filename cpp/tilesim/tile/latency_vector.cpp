@@ -168,11 +168,21 @@ TileLatency LatencyStore::latency(const Descriptor& descriptor, const History& h
   if (entry.used && entry.descriptor == descriptor && entry.history.weights_resident == history.weights_resident &&
       entry.history.pipelined == history.pipelined) {
     ++hits_;
+    ++entry.asked;
     return entry.latency;
   }
   ++misses_;
-  entry = {descriptor, history, model_.latency(descriptor, history, source), true};
-  return entry.latency;
+  const TileLatency latency = model_.latency(descriptor, history, source);
+  if (counted_ && entry.asked > 0) counted_(entry.descriptor, entry.history, entry.asked);
+  entry = {descriptor, history, latency, true, 1};
+  return latency;
+}
+
+void LatencyStore::tell_counts() {
+  for (Entry& entry : table_) {
+    if (counted_ && entry.asked > 0) counted_(entry.descriptor, entry.history, entry.asked);
+    entry.asked = 0;
+  }
 }
 
 }  // namespace tilesim

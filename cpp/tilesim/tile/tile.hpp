@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -168,8 +169,8 @@ struct TileLatency {
 };
 
 /// 64 bits of everything that a kernel depends on and closed forms ignore: extents, classes of strides, dtypes and
-/// memories of all views, DAG, numerics, packing; no addresses, no data, no values of scalars. Never 0. Equal in all
-/// builds: it is kept in files.
+/// memories of all views, which of them share bytes, DAG, numerics, packing; no addresses, data, values of scalars.
+/// Never 0. Equal in all builds: it is kept in files.
 std::uint64_t signature_of(const TileCompute& compute);
 
 /// Makes the compute behind a descriptor where a model wants to see it: views without data, at addresses that differ.
@@ -208,12 +209,15 @@ class ClosedForm final : public LatencyModel {
 /// Memoizes another model; a small open-addressing table keyed by descriptor and history.
 class LatencyStore final : public LatencyModel {
  public:
-  explicit LatencyStore(LatencyModel& model) : model_(model) {}
+  /// Told how often a compute was asked for, in parts.
+  using Counted = std::function<void(const Descriptor&, const History&, std::int64_t)>;
+  explicit LatencyStore(LatencyModel& model, Counted counted = {}) : model_(model), counted_(std::move(counted)) {}
   using LatencyModel::latency;
   TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return model_.name(); }
   std::int64_t hits() const { return hits_; }
   std::int64_t misses() const { return misses_; }
+  void tell_counts();  ///< those that have not been told yet
 
  private:
   struct Entry {
@@ -221,8 +225,10 @@ class LatencyStore final : public LatencyModel {
     History history;
     TileLatency latency;
     bool used = false;
+    std::int64_t asked = 0;
   };
   LatencyModel& model_;
+  Counted counted_;
   std::vector<Entry> table_;
   std::int64_t hits_ = 0, misses_ = 0;
 };
