@@ -1,5 +1,7 @@
 #include "tilesim/isa/kernel/code.hpp"
 
+#include <algorithm>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/text/disassemble.hpp"
 
@@ -95,6 +97,57 @@ void Code::end_loop() {
   }
   loop.end = words_.size() - 1;
   forget_vl();
+}
+
+void Code::begin_piece() {
+  outside_.swap(words_);
+  words_.clear();
+  forget_vl();
+}
+
+void Code::end_piece() {
+  pieces_.push_back(std::move(words_));
+  words_.swap(outside_);
+  outside_.clear();
+  forget_vl();
+}
+
+void Code::put(const Repeated& run) {
+  const std::vector<std::uint32_t>& piece = pieces_[run.piece];
+  if (run.times < 3) {
+    for (std::int64_t i = 0; i < run.times; ++i) words_.insert(words_.end(), piece.begin(), piece.end());
+    return;
+  }
+  begin_loop(a4, run.times);
+  words_.insert(words_.end(), piece.begin(), piece.end());
+  end_loop();
+}
+
+void Code::join(const std::vector<std::size_t>& order) {
+  std::vector<Repeated> runs;
+  for (const std::size_t piece : order) {
+    if (!runs.empty() && runs.back().piece == piece)
+      ++runs.back().times;
+    else
+      runs.push_back({piece, 1});
+  }
+  constexpr std::size_t longest = 16;
+  for (std::size_t i = 0; i < runs.size();) {
+    std::size_t best = 1, times = 1;
+    for (std::size_t length = 2; length <= longest && i + length <= runs.size(); ++length) {
+      std::size_t count = 1;
+      while (i + (count + 1) * length <= runs.size() &&
+             std::equal(runs.begin() + static_cast<std::ptrdiff_t>(i),
+                        runs.begin() + static_cast<std::ptrdiff_t>(i + length),
+                        runs.begin() + static_cast<std::ptrdiff_t>(i + count * length)))
+        ++count;
+      if (count >= 3 && count * length > best * times) best = length, times = count;
+    }
+    if (times > 1) begin_loop(a5, static_cast<std::int64_t>(times));
+    for (std::size_t k = 0; k < best; ++k) put(runs[i + k]);
+    if (times > 1) end_loop();
+    i += best * times;
+  }
 }
 
 Kernel Code::finish() {

@@ -40,15 +40,29 @@ class Code {
   void forget_vl() { vl_ = -1; }
   void begin_loop(unsigned counter, std::int64_t trips);
   void end_loop();
+  /// A stretch of code that stands apart until `join` says where, how often; it finds no vl set.
+  void begin_piece();
+  void end_piece();
+  std::size_t pieces() const { return pieces_.size(); }
+  /// Pieces in this order; what repeats becomes a loop, a sequence of loops that repeats a loop around them.
+  void join(const std::vector<std::size_t>& order);
   /// Loads of the constants that `advance` took, then all that was written, then `ret`.
   Kernel finish();
   std::size_t size() const { return words_.size(); }
 
  private:
+  struct Repeated {
+    std::size_t piece = 0;
+    std::int64_t times = 1;
+    friend bool operator==(const Repeated&, const Repeated&) = default;
+  };
+  void put(const Repeated& run);
   std::uint32_t encode(std::string_view name, std::initializer_list<std::int64_t> operands) const;
 
   const InstructionSet& set_;
   std::vector<std::uint32_t> words_;
+  std::vector<std::uint32_t> outside_;
+  std::vector<std::vector<std::uint32_t>> pieces_;
   std::vector<KernelLoop> loops_;
   std::vector<std::size_t> open_;
   std::map<std::int64_t, unsigned> constants_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
 
 #include "tilesim/base/error.hpp"
@@ -50,9 +51,9 @@ class MmaWriter {
   void load_sums(std::int64_t p);
   void take(std::int64_t p);
   bool adds(std::int64_t p) const { return form_.accumulate || tile_of(p) % tiles_ != 0; }
-  void steps(std::int64_t from, std::int64_t to) {
-    for (std::int64_t g = from; g < to; ++g) step(g);
-  }
+  void write_steps();
+  std::vector<bool> form_of_stretch(std::int64_t from, std::int64_t to) const;
+  std::int64_t weights_each() const { return core_.array.rows / weight_rows_; }  ///< groups of rows of a set
 
   std::int64_t per_tile() const { return static_cast<std::int64_t>(chunks_.size()); }
   std::int64_t tile_of(std::int64_t g) const { return g / per_tile(); }
@@ -140,11 +141,11 @@ void MmaWriter::load_moving(std::int64_t g) {
 
 /// The next so many groups of weight rows.
 void MmaWriter::load_weights(std::int64_t count) {
-  const std::int64_t each = core_.array.rows / weight_rows_, sets = form_.batch * blocks_ * tiles_;
+  const std::int64_t each = weights_each(), sets = form_.batch * blocks_ * tiles_;
   static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
   for (; count > 0 && weights_loaded_ < sets * each; --count, ++weights_loaded_) {
     code_.set_vl(weight_rows_ * core_.array.columns, static_cast<unsigned>(width(form_.kept_type)), weights_group_);
-    const unsigned reg = weights_at_ + (static_cast<unsigned>(weights_loaded_ % turns_) << weights_group_);
+    const unsigned reg = weights_at_ + (static_cast<unsigned>(weights_loaded_ % each % turns_) << weights_group_);
     code_.op(loads[std::bit_width(static_cast<unsigned>(width(form_.kept_type))) - 4], {reg, a1});
     code_.op("mx.weights", {reg, array_, static_cast<int>(form_.kept_type)});
     code_.advance(a1, weight_rows_ * core_.array.columns * width(form_.kept_type) / 8);
@@ -189,7 +190,7 @@ void MmaWriter::step(std::int64_t g) {
     load_moving(g + turns_ - 1);
     // the next set, spread over the steps of this one; its last rows come behind the last push, which else would take
     // it
-    const std::int64_t each = core_.array.rows / weight_rows_, in_tile = g % per_tile();
+    const std::int64_t each = weights_each(), in_tile = g % per_tile();
     const bool last = in_tile + 1 == per_tile();
     const std::int64_t due =
         (tile_of(g) + 1) * each + (last ? each : std::min(each - 1, ceil_div(each * (in_tile + 1), per_tile())));
@@ -200,6 +201,43 @@ void MmaWriter::step(std::int64_t g) {
   if (per_tile() > 1) load_sums(g - lag_ + 1);
   if (per_tile() == 1) load_sums(g - lag_);
   take(g - lag_);
+}
+
+/// What the steps of a stretch depend on beside their place in it: of each tile that they touch, whether its sums are
+/// added, where rows and sums go on, and what is left. Stretches of one form are the same instructions.
+std::vector<bool> MmaWriter::form_of_stretch(std::int64_t from, std::int64_t to) const {
+  std::vector<bool> form;
+  const std::int64_t first = std::max<std::int64_t>(from - lag_, -1), last = to + turns_;
+  form.push_back(from >= lag_), form.push_back(last < total()), form.push_back(to <= total());
+  form.push_back(from == 0);
+  const std::int64_t tiles = total() / per_tile();
+  for (std::int64_t t = std::max<std::int64_t>(first, 0) / per_tile(); t <= last / per_tile(); ++t) {
+    form.push_back(t % tiles_ == 0), form.push_back((t + 1) % tiles_ == 0);
+    form.push_back((t + 1) % (tiles_ * blocks_) == 0), form.push_back(t + 1 < tiles);
+  }
+  return form;
+}
+
+/// Stretches of whole tiles, after so many of which registers come round; those alike become loops.
+void MmaWriter::write_steps() {
+  const std::int64_t stretch = per_tile() * (turns_ / std::gcd<std::int64_t>(turns_, per_tile()));
+  std::map<std::vector<bool>, std::size_t> known;
+  std::vector<std::size_t> order;
+  for (std::int64_t from = 0; from < total() + lag_; from += stretch) {
+    const std::int64_t to = std::min(from + stretch, total() + lag_);
+    // the last stretch may be shorter
+    std::vector<bool> form = form_of_stretch(from, to);
+    form.push_back(to - from == stretch);
+    const auto [found, fresh] = known.try_emplace(std::move(form), code_.pieces());
+    if (fresh) {
+      code_.begin_piece();
+      weights_loaded_ = std::min(from / per_tile() + 1, total() / per_tile()) * weights_each();
+      for (std::int64_t g = from; g < to; ++g) step(g);
+      code_.end_piece();
+    }
+    order.push_back(found->second);
+  }
+  code_.join(order);
 }
 
 Kernel MmaWriter::write() {
@@ -214,28 +252,9 @@ Kernel MmaWriter::write() {
   code_.load_constant(a1, static_cast<std::int64_t>(at_.kept));
   code_.load_constant(a2, static_cast<std::int64_t>(at_.sums));
   code_.load_constant(a3, static_cast<std::int64_t>(at_.sums));
-  if (form_.resident)
-    weights_loaded_ = form_.batch * blocks_ * tiles_ * core_.array.rows;
-  else
-    load_weights(core_.array.rows / weight_rows_);
+  if (!form_.resident) load_weights(weights_each());
   for (std::int64_t g = 0; g + 1 < turns_; ++g) load_moving(g);
-  if (!core_.array.accumulates) load_sums(-lag_);
-  // What repeats: a block of columns, or a batch of them; so often that registers come round.
-  const std::int64_t unit = tiles_ * per_tile() * (form_.batch > 1 ? blocks_ : 1);
-  const std::int64_t body = unit * (turns_ / std::gcd<std::int64_t>(turns_, unit));
-  const std::int64_t before = ceil_div(lag_ + turns_, body) * body, end = total() + lag_;
-  // its end differs: nothing is loaded ahead, and in the last block rows are not used again
-  const std::int64_t trips = before + 2 * body < total() ? (total() - before) / body - 1 : 0;
-  steps(0, before < end ? std::min(before, end) : end);
-  if (before >= end) return code_.finish();
-  if (trips > 1) {
-    const std::int64_t weights_each = body / per_tile() * (core_.array.rows / weight_rows_);
-    code_.begin_loop(a4, trips);
-    steps(before, before + body);
-    code_.end_loop();
-    if (!form_.resident) weights_loaded_ += weights_each * (trips - 1);
-  }
-  steps(before + (trips > 1 ? trips * body : 0), end);
+  write_steps();
   return code_.finish();
 }
 

@@ -11,7 +11,7 @@ namespace {
 
 constexpr Address code_at = 0x10000;
 constexpr std::size_t remembered = 12, most_trips = 96;
-constexpr std::uint64_t few_trips = 6;
+constexpr std::uint64_t few_trips = 4;
 
 }  // namespace
 
