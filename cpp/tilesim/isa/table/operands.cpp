@@ -86,6 +86,7 @@ void add_numbers(std::vector<OperandWord>& words) {
   words.push_back({"array20", Sort::number, slot_rs3, {{20, 0, 3}}, false, 0, 7, 0, -1, -1});
   words.push_back(number("dtype", {{15, 0, 5}}, 0, 31));
   words.push_back(number("fnid", {{15, 0, 5}}, 0, 31));
+  words.push_back(number("xlid", {{15, 0, 4}}, 0, 15));
 }
 
 void add_compressed(std::vector<OperandWord>& words) {
