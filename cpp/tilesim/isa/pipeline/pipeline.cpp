@@ -66,7 +66,7 @@ void Pipeline::follow(const Op& op) {
   if (taken || wrong) wait(now_ + cost, State::branch);
 }
 
-void Pipeline::issue(const Op& op, const VectorState& v) {
+void Pipeline::time(const Op& op, const VectorState& v) {
   if (control_) follow(op);
   ++instructions_;
   const StaticTiming& fixed = static_[op.id];
@@ -85,7 +85,7 @@ void Pipeline::issue(const Op& op, const VectorState& v) {
     if (accesses_ == core_.memory_ports) wait(now_ + cycle, State::port), used_ = 1;
     ++accesses_;
   }
-  const Ticks done = now_ + fixed.latency;
+  const Ticks done = done_ = now_ + fixed.latency;
   if (writes && !(fixed.destination == 0 && op.rd == no_register)) ready_[fixed.destination + op.rd] = done;
   end_ = std::max(end_, done);
   if (fixed.kind == StaticTiming::scalar) return;
@@ -95,6 +95,19 @@ void Pipeline::issue(const Op& op, const VectorState& v) {
   }
   control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0,
   after_ = op.pc + op.length;
+}
+
+void Pipeline::recorded(const Op& op, const VectorState& v) {
+  const StateTimes was = front_;
+  const Ticks before = now_;
+  plan_ = nullptr;
+  time(op, v);
+  const Issue what{op, v, static_[op.id], plan_, times_, was, front_, before, now_, done_, over()};
+  for (Recorder* recorder : recorders_) recorder->issued(what);
+}
+
+void Pipeline::trapped(const Op& op) {
+  for (Recorder* recorder : recorders_) recorder->trapped(op);
 }
 
 const Plan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v) {
@@ -166,13 +179,14 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
 
   Pipe& pipe = choose(fixed.pipe, plan.pipes);
   const Bounds bound = bounds(plan, op);
-  const Ticks arrived = now_ + core_.delay;
-  Ticks start = pipe.free;
+  const Ticks arrived = now_ + core_.delay, free = pipe.free;
+  Ticks start = free;
   const auto until = [&](Ticks then, State why) {
     if (then > start) pipe.in[at(why)] += then - start, start = then;
   };
   until(arrived, State::starved);
-  until(queue.last, State::order);
+  const Ticks order = queue.last;
+  until(order, State::order);
   until(bound.operands, State::operands);
   until(bound.registers, State::registers);
   pipe.in[at(State::busy)] += plan.held;
@@ -181,22 +195,28 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
   if (++queue.next == core_.queue) queue.next = 0;
   record(plan, op, start);
   const Ticks done = start + plan.result;
+  if (!recorders_.empty()) [[unlikely]] {
+    const auto place = static_cast<std::uint8_t>(&pipe - pipes_[at(fixed.pipe)].data());
+    const auto kind = static_cast<std::uint8_t>(fixed.pipe);
+    plan_ = &plan, done_ = done;
+    times_ = {kind, place, free, arrived, order, bound.operands, bound.registers, start, pipe.free};
+  }
   if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
   end_ = std::max({end_, done, pipe.free});
 }
 
-std::int64_t Pipeline::drain() const { return whole(std::max(end_, now_ + (used_ != 0 ? cycle : 0))) / cycle; }
+std::int64_t Pipeline::drain() const { return whole(over()) / cycle; }
 
 std::vector<UnitTimes> Pipeline::units() const {
   const Ticks end = drain() * cycle;
   std::vector<UnitTimes> all;
-  const auto add = [&](std::string name, std::array<Ticks, states> in, State rest) {
+  const auto add = [&](std::string name, StateTimes in, State rest) {
     Ticks sum = 0;
     for (const Ticks t : in) sum += t;
     in[at(rest)] += end - sum;
     all.push_back({std::move(name), in});
   };
-  std::array<Ticks, states> front = front_;
+  StateTimes front = front_;
   if (used_ != 0) front[at(State::busy)] += cycle;
   add("front", front, State::operands);
   for (std::size_t kind = 0; kind < pipe_kinds; ++kind)

@@ -2,6 +2,7 @@
 // ports. An instruction is looked at once, when it issues; no cycle is stepped.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -9,27 +10,13 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/plan.hpp"
+#include "tilesim/isa/pipeline/recorder.hpp"
 
 namespace tilesim::isa {
 
-/// Where a unit's time went; the states add up to the run.
-enum class State : std::uint8_t {
-  busy,       ///< the front end: issued something
-  starved,    ///< pipes: nothing was dispatched to them
-  operands,   ///< waited for a value
-  registers,  ///< waited to write where an older instruction reads or writes
-  order,      ///< waited for an older instruction of its queue to start
-  queue,      ///< the front end: no place in a vector queue
-  port,       ///< the front end: another access was at the memory port
-  branch,     ///< after branches
-  count
-};
-inline constexpr std::size_t states = static_cast<std::size_t>(State::count);
-const char* state_name(State state);
-
 struct UnitTimes {
   std::string name;
-  std::array<Ticks, states> in{};
+  StateTimes in{};
 };
 
 /// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions.
@@ -38,7 +25,14 @@ class Pipeline final : public Observer {
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
 
   void issue(const Op& op, const Hart& before) override { issue(op, before.v); }
-  void issue(const Op& op, const VectorState& v);
+  void issue(const Op& op, const VectorState& v) {
+    if (recorders_.empty()) [[likely]]
+      return time(op, v);
+    recorded(op, v);
+  }
+  void trapped(const Op& op) override;
+  /// From here on it is told of every instruction; it outlives the pipeline's use.
+  void watch(Recorder& recorder) { recorders_.push_back(&recorder); }
   /// Cycles until all that was issued is over.
   std::int64_t drain() const;
   /// Front end and pipes, until `drain()`.
@@ -60,10 +54,13 @@ class Pipeline final : public Observer {
   };
   struct Pipe {
     Ticks free = 0;
-    std::array<Ticks, states> in{};
+    StateTimes in{};
   };
   struct Bounds { Ticks operands = 0, registers = 0; };
 
+  void time(const Op& op, const VectorState& v);
+  void recorded(const Op& op, const VectorState& v);
+  Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }
   void follow(const Op& op);  ///< what the branch before turned out to be
   void wait(Ticks until, State why);
   void take_slot();
@@ -80,7 +77,7 @@ class Pipeline final : public Observer {
 
   Ticks now_ = 0;  ///< the front end's cycle
   unsigned used_ = 0, dispatched_ = 0, accesses_ = 0;
-  std::array<Ticks, states> front_{};
+  StateTimes front_{};
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
   std::array<Register, 32> registers_{};
@@ -96,6 +93,11 @@ class Pipeline final : public Observer {
   // the control instruction before
   bool control_ = false, conditional_ = false, backward_ = false;
   std::uint64_t after_ = 0;
+  // for recorders
+  std::vector<Recorder*> recorders_;
+  const Plan* plan_ = nullptr;
+  PipeTimes times_;
+  Ticks done_ = 0;
 };
 
 }  // namespace tilesim::isa

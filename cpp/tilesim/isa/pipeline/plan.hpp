@@ -24,8 +24,10 @@ struct Footprint {
 
 struct Plan {
   std::uint64_t key = 0;
-  Ticks held = cycle;    ///< how long it holds its pipe
-  Ticks result = cycle;  ///< from its start to the last result: scalar ones, and the end of the run
+  Ticks held = cycle;            ///< how long it holds its pipe
+  Ticks result = cycle;          ///< from its start to the last result: scalar ones, and the end of the run
+  std::uint32_t operations = 0;  ///< of arithmetic on elements, two of a multiply-add; masked-off ones count
+  std::uint32_t bytes = 0;       ///< read or written in memory
   std::uint8_t pipes = 1;
   std::uint8_t footprints = 0;
   bool at_end = false;
@@ -44,6 +46,8 @@ struct StaticTiming {
   std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f
   std::uint8_t destination = 255;       ///< base of rd; 255: none
   Ticks latency = cycle;
+  std::uint8_t operations = 0;  ///< an element's, or of a scalar float instruction; two of a multiply-add
+  std::uint8_t width = 0;       ///< scalar floats and scalar accesses: log2 of the bytes
 };
 
 /// Of all instructions of a set, by id.
