@@ -7,6 +7,7 @@ ts.isa.disassemble(0x00A585B3)                    # 'add a1, a1, a0'
 
 from .assembly import assemble, disassemble, instructions
 from .core import Core
-from .running import IsaResult, call, run
+from .result import IsaResult
+from .running import call, run
 
 __all__ = ["Core", "IsaResult", "assemble", "call", "disassemble", "instructions", "run"]
