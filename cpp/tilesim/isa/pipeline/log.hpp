@@ -23,6 +23,7 @@ class Log final : public Recorder {
 
   explicit Log(std::size_t limit) : limit_(limit) {}
   void issued(const Issue& what) override;
+  bool wants_waits() const override { return true; }
 
   const std::vector<Entry>& entries() const { return entries_; }
   std::uint64_t seen() const { return seen_; }  ///< kept or not

@@ -98,11 +98,12 @@ void Pipeline::time(const Op& op, const VectorState& v) {
 }
 
 void Pipeline::recorded(const Op& op, const VectorState& v) {
-  const StateTimes was = front_;
+  if (waits_) [[unlikely]]
+    was_ = front_;
   const Ticks before = now_;
   plan_ = nullptr;
   time(op, v);
-  const Issue what{op, v, static_[op.id], plan_, times_, was, front_, before, now_, done_, over()};
+  const Issue what{op, v, static_[op.id], plan_, times_, was_, front_, before, now_, done_, over()};
   for (Recorder* recorder : recorders_) recorder->issued(what);
 }
 
@@ -121,24 +122,29 @@ const Plan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const Ve
   return plan;
 }
 
+/// The latest of a group's registers by lane, less what each may be later than the first.
+inline Lanes Pipeline::latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const {
+  Lanes found, less = first;
+  for (unsigned k = 0; k + 1U < f.registers; ++k) {
+    found.raise(registers_[(base + k) & 31], less);
+    for (Ticks& lane : less.in) lane += f.each;
+  }
+  found.raise(registers_[(base + f.registers - 1U) & 31], last);
+  return found;
+}
+
 Pipeline::Bounds Pipeline::bounds(const Plan& plan, const Op& op) const {
   Bounds found;
   for (unsigned i = 0; i < plan.footprints; ++i) {
     const Footprint& f = plan.footprint[i];
     const unsigned base = register_of(f, op);
-    Ticks offset = 0;
-    for (unsigned k = 0; k < f.registers; ++k, offset += f.each) {
-      const Register& r = registers_[(base + k) & 31];
-      const Ticks last = offset + (k + 1U == f.registers ? f.last_within : f.within);
-      const Ticks value = std::max(r.first - offset, r.last - last);
-      if (f.reads) found.operands = std::max(found.operands, value);
-      if (!f.writes) continue;
-      if (core_.write_order == WriteOrder::waits)
-        found.registers = std::max(found.registers, value);
-      else
-        found.registers = std::max({found.registers, value - f.written});
-      found.registers = std::max({found.registers, r.read_first - f.written - offset, r.read_last - f.written - last});
+    if (f.reads) {
+      const Lanes read = latest(base, f, f.read, f.read_last);
+      found.operands = std::max({found.operands, read.in[0], read.in[1]});
     }
+    if (!f.writes) continue;
+    const Lanes write = latest(base, f, f.write, f.write_last);
+    found.registers = std::max({found.registers, write.in[0], write.in[1], write.in[2], write.in[3]});
   }
   return found;
 }
@@ -149,12 +155,12 @@ void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
     const unsigned base = register_of(f, op);
     Ticks offset = start;
     for (unsigned k = 0; k < f.registers; ++k, offset += f.each) {
-      Register& r = registers_[(base + k) & 31];
+      std::array<Ticks, 4>& r = registers_[(base + k) & 31].in;
       const Ticks within = k + 1U == f.registers ? f.last_within : f.within;
       if (f.writes) {
-        r.first = offset + f.written, r.last = r.first + within;
+        r[0] = offset + f.written, r[1] = r[0] + within;
       } else {
-        r.read_first = std::max(r.read_first, offset), r.read_last = std::max(r.read_last, offset + within);
+        r[2] = std::max(r[2], offset), r[3] = std::max(r[3], offset + within);
       }
     }
   }
@@ -232,8 +238,8 @@ void Pipeline::state(std::vector<Ticks>& to) const {
   to.insert(to.end(), {used_, dispatched_, accesses_, control_, conditional_, backward_});
   for (const Ticks t : ready_) from_now(t);
   from_now(vset_ready_);
-  for (const Register& r : registers_)
-    from_now(r.first), from_now(r.last), from_now(r.read_first), from_now(r.read_last);
+  for (const Lanes& r : registers_)
+    for (const Ticks t : r.in) from_now(t);
   for (const auto& kind : pipes_)
     for (const Pipe& pipe : kind) from_now(pipe.free);
   for (const Queue& q : queues_) {
@@ -253,7 +259,8 @@ void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
     }
   now_ += shift, end_ += shift, vset_ready_ += shift;
   for (Ticks& t : ready_) t += shift;
-  for (Register& r : registers_) r.first += shift, r.last += shift, r.read_first += shift, r.read_last += shift;
+  for (Lanes& r : registers_)
+    for (Ticks& t : r.in) t += shift;
   for (Queue& q : queues_) {
     q.last += shift;
     for (Ticks& t : q.starts) t += shift;

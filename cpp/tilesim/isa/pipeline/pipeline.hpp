@@ -32,7 +32,10 @@ class Pipeline final : public Observer {
   }
   void trapped(const Op& op) override;
   /// From here on it is told of every instruction; it outlives the pipeline's use.
-  void watch(Recorder& recorder) { recorders_.push_back(&recorder); }
+  void watch(Recorder& recorder) {
+    recorders_.push_back(&recorder);
+    waits_ |= recorder.wants_waits();
+  }
   /// Cycles until all that was issued is over.
   std::int64_t drain() const;
   /// Front end and pipes, until `drain()`.
@@ -48,10 +51,6 @@ class Pipeline final : public Observer {
   void repeat(const Pipeline& before, std::int64_t times);
 
  private:
-  struct Register {
-    Ticks first = 0, last = 0;            ///< its result is there, first and last beat
-    Ticks read_first = 0, read_last = 0;  ///< it is read no more
-  };
   struct Pipe {
     Ticks free = 0;
     StateTimes in{};
@@ -66,6 +65,7 @@ class Pipeline final : public Observer {
   void take_slot();
   void vector(const Op& op, const StaticTiming& fixed, const VectorState& v);
   const Plan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
+  Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
   Bounds bounds(const Plan& plan, const Op& op) const;
   void record(const Plan& plan, const Op& op, Ticks start);
   Pipe& choose(PipeKind kind, unsigned allowed);
@@ -80,7 +80,7 @@ class Pipeline final : public Observer {
   StateTimes front_{};
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
-  std::array<Register, 32> registers_{};
+  std::array<Lanes, 32> registers_{};
   std::array<std::vector<Pipe>, pipe_kinds> pipes_;
   struct Queue {
     std::array<Ticks, 64> starts{};
@@ -95,6 +95,8 @@ class Pipeline final : public Observer {
   std::uint64_t after_ = 0;
   // for recorders
   std::vector<Recorder*> recorders_;
+  bool waits_ = false;
+  StateTimes was_{};
   const Plan* plan_ = nullptr;
   PipeTimes times_;
   Ticks done_ = 0;

@@ -92,7 +92,8 @@ class Planner {
 
   void add(Field field, const Extent& e, bool reads, bool writes) {
     if (e.elements == 0) return;
-    Footprint f{field, reads, writes, 0, 0, 0, 0, 0};
+    Footprint f;
+    f.field = field, f.reads = reads, f.writes = writes;
     const std::int64_t total = e.bits * e.elements, count = std::max<std::int64_t>(1, beats(e));
     f.registers = static_cast<std::uint8_t>(std::clamp<std::int64_t>(up(total, v_.vlen), 1, 8));
     const Ticks latency = class_.latency + (fixed_.loads ? core_.load_latency : 0);
@@ -111,7 +112,19 @@ class Planner {
       f.written = latency;
     }
     if (writes) plan_.result = f.written + (f.registers - 1) * f.each + f.last_within;
+    lanes(f);
     plan_.footprint[plan_.footprints++] = f;
+  }
+
+  /// A value is read beat by beat; a younger write comes after reads, and after the older write or its end.
+  void lanes(Footprint& f) const {
+    const Ticks older = core_.write_order == WriteOrder::waits ? 0 : f.written;
+    const auto at = [&](Ticks offset, Ticks within, Lanes& read, Lanes& write) {
+      read.in = {offset, offset + within, 0, 0};
+      write.in = {offset + older, offset + within + older, offset + f.written, offset + within + f.written};
+    };
+    at(0, f.within, f.read, f.write);
+    at((f.registers - 1) * f.each, f.last_within, f.read_last, f.write_last);
   }
 
   void pipes() {

@@ -41,7 +41,7 @@ struct Issue {
   const StaticTiming& fixed;
   const Plan* plan;               ///< null: no vector instruction
   const PipeTimes& at_pipe;       ///< of a vector instruction
-  const StateTimes &was, &front;  ///< the front end's time by state, before and after
+  const StateTimes &was, &front;  ///< the front end's time by state, before (see `wants_waits`) and after
   Ticks before, at;               ///< the front end's cycle, before and at issue
   Ticks done;                     ///< its result is there
   Ticks over;                     ///< all that has issued so far is over
@@ -52,7 +52,8 @@ class Recorder {
  public:
   virtual ~Recorder() = default;
   virtual void issued(const Issue& what) = 0;
-  virtual void trapped(const Op&) {}  ///< the last one was not carried out
+  virtual void trapped(const Op&) {}                  ///< the last one was not carried out
+  virtual bool wants_waits() const { return false; }  ///< whether it looks at Issue::was
 };
 
 }  // namespace tilesim::isa

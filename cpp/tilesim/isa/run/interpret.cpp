@@ -44,7 +44,7 @@ Stop stopped_by(const Trap& trap, const Op* op, Address pc) {
 }  // namespace
 
 Hart::Hart(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen)
-    : v(vlen), set_(std::move(set)), blocks_(std::make_unique<Blocks>()) {}
+    : v(vlen), set_(std::move(set)), blocks_(std::make_unique<Blocks>(vlen)) {}
 
 Hart::~Hart() = default;
 
