@@ -8,6 +8,7 @@ ts.isa.disassemble(0x00A585B3)                    # 'add a1, a1, a0'
 from .assembly import assemble, disassemble, instructions
 from .core import Core
 from .kernel import kernel, kernel_text
-from .running import IsaResult, call, run
+from .result import IsaResult
+from .running import call, run
 
 __all__ = ["Core", "IsaResult", "assemble", "call", "disassemble", "instructions", "kernel", "kernel_text", "run"]

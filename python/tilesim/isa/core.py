@@ -13,7 +13,7 @@ from ..base.paths import configs_dir
 from ..base.presets import preset_file
 from ..machine.machine import Machine
 
-__all__ = ["Core", "core_of"]
+__all__ = ["Core", "core_of", "time_on"]
 
 _WIDTHS = tuple(1 << power for power in range(7, 17))
 
@@ -51,7 +51,8 @@ class Core:
             UserError: for another vlen.
         """
         self.name, self.vlen = name, vlen_of(vlen, "vlen")
-        self._timing = timing
+        self._timing, self._file = timing, "core"
+        self._text: str | None = None  # of the file, so that errors name its lines
         self.machine: Machine | None = None  #: whose core it is
 
     @classmethod
@@ -68,10 +69,13 @@ class Core:
             UserError: for an unknown name, with the nearest; for a file that is none.
         """
         path = preset_file(name, "cores", "core", cls.names())
-        data = parse_json(read_text(path), str(path))
+        text = read_text(path)
+        data = parse_json(text, str(path))
         if not isinstance(data, dict) or data.get("schema") != "tilesim.core" or data.get("version") != 1:
             raise user_error("this is no core", place=str(path), allowed='"schema": "tilesim.core", "version": 1')
-        return cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"), data)
+        loaded = cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"), data)
+        loaded._file, loaded._text = str(path), text
+        return loaded
 
     @classmethod
     def from_machine(cls, machine: str | Machine) -> Core:
@@ -100,6 +104,11 @@ class Core:
     def timing(self) -> str:
         """What a timed run is told of the core: a `tilesim.core` file as text."""
         return json.dumps({**(self._timing or _generic()), "name": self.name, "vlen": self.vlen})
+
+    def _with_vlen(self, vlen: int) -> Core:
+        other = Core(self.name, vlen, self._timing)
+        other._file = self._file
+        return other
 
     @staticmethod
     def names() -> list[str]:
@@ -133,4 +142,10 @@ def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine |
             allowed=str(found.vlen),
             suggestion="set core.isa.vlen of the machine",
         )
-    return Core(found.name, vlen_of(vlen, "vlen"), found._timing)
+    return found._with_vlen(vlen)
+
+
+def time_on(core: Core, program: Any) -> None:
+    """Lets a core's pipeline time a program of the core; a `UserError` names file and line of a number that must not
+    be there."""
+    program.time(core._text if core._text is not None else core.timing, core._file)

@@ -2,6 +2,7 @@
 // ports. An instruction is looked at once, when it issues; no cycle is stepped.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -9,28 +10,13 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/plan.hpp"
+#include "tilesim/isa/pipeline/recorder.hpp"
 
 namespace tilesim::isa {
 
-/// Where a unit's time went; the states add up to the run.
-enum class State : std::uint8_t {
-  busy,       ///< the front end: issued something
-  starved,    ///< pipes: nothing was dispatched to them
-  operands,   ///< waited for a value
-  registers,  ///< waited to write where an older instruction reads or writes
-  order,      ///< waited for an older instruction of its queue to start
-  queue,      ///< the front end: no place in a vector queue
-  port,       ///< the front end: another access was at the memory port
-  branch,     ///< after branches
-  array,      ///< waited for an array: a place in its queue, or its results
-  count
-};
-inline constexpr std::size_t states = static_cast<std::size_t>(State::count);
-const char* state_name(State state);
-
 struct UnitTimes {
   std::string name;
-  std::array<Ticks, states> in{};
+  StateTimes in{};
 };
 
 /// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions.
@@ -39,7 +25,17 @@ class Pipeline final : public Observer {
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
 
   void issue(const Op& op, const Hart& before) override { issue(op, before.v); }
-  void issue(const Op& op, const VectorState& v);
+  void issue(const Op& op, const VectorState& v) {
+    if (recorders_.empty()) [[likely]]
+      return time(op, v);
+    recorded(op, v);
+  }
+  void trapped(const Op& op) override;
+  /// From here on it is told of every instruction; it outlives the pipeline's use.
+  void watch(Recorder& recorder) {
+    recorders_.push_back(&recorder);
+    waits_ |= recorder.wants_waits();
+  }
   /// Cycles until all that was issued is over.
   std::int64_t drain() const;
   /// Front end and pipes, until `drain()`.
@@ -56,22 +52,22 @@ class Pipeline final : public Observer {
   void repeat(const Pipeline& before, std::int64_t times);
 
  private:
-  struct Register {
-    Ticks first = 0, last = 0;            ///< its result is there, first and last beat
-    Ticks read_first = 0, read_last = 0;  ///< it is read no more
-  };
   struct Pipe {
     Ticks free = 0;
-    std::array<Ticks, states> in{};
+    StateTimes in{};
   };
   struct Bounds { Ticks operands = 0, registers = 0; };
 
+  void time(const Op& op, const VectorState& v);
+  void recorded(const Op& op, const VectorState& v);
+  Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }
   void follow(const Op& op);  ///< what the branch before turned out to be
   void wait(Ticks until, State why);
   void take_slot();
   void vector(const Op& op, const StaticTiming& fixed, const VectorState& v);
   std::int64_t array_rows(ArrayWork work, const VectorState& v) const;
   const Plan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
+  Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
   Bounds bounds(const Plan& plan, const Op& op) const;
   void record(const Plan& plan, const Op& op, Ticks start);
   Pipe& choose(PipeKind kind, unsigned allowed);
@@ -83,10 +79,10 @@ class Pipeline final : public Observer {
 
   Ticks now_ = 0;  ///< the front end's cycle
   unsigned used_ = 0, dispatched_ = 0, accesses_ = 0;
-  std::array<Ticks, states> front_{};
+  StateTimes front_{};
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
-  std::array<Register, 32> registers_{};
+  std::array<Lanes, 32> registers_{};
   std::array<std::vector<Pipe>, pipe_kinds> pipes_;
   std::vector<ArrayClock> arrays_;
   struct Queue {
@@ -100,6 +96,13 @@ class Pipeline final : public Observer {
   // the control instruction before
   bool control_ = false, conditional_ = false, backward_ = false;
   std::uint64_t after_ = 0;
+  // for recorders
+  std::vector<Recorder*> recorders_;
+  bool waits_ = false;
+  StateTimes was_{};
+  const Plan* plan_ = nullptr;
+  PipeTimes times_;
+  Ticks done_ = 0;
 };
 
 }  // namespace tilesim::isa
