@@ -67,6 +67,18 @@ py::dict kernel_of(const Machine& machine, const std::string& compute, isa::Addr
 }  // namespace
 
 void init_isa_kernels(py::module_& module) {
+  module.def(
+      "isa_version",
+      [] {
+        std::uint64_t hash = 0xCBF29CE484222325ULL;
+        const auto add = [&](const std::string& text) {
+          for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001B3ULL;
+        };
+        for (const isa::InstructionInfo& info : isa::InstructionSet::standard()->all())
+          add(info.name), add(info.operands), add(info.timing), add(std::to_string(info.encoding.match));
+        return std::to_string(isa::generator_version) + "-" + std::to_string(hash);
+      },
+      "The version of kernels: of their generator, and of the instructions.");
   module.def("isa_latency", &kernel_latency, py::arg("machine"), py::arg("compute"),
              "What the kernel of a product takes on a machine's core, in cycles.");
   module.def("isa_kernel", &kernel_of, py::arg("machine"), py::arg("compute"), py::arg("moving"), py::arg("kept"),

@@ -69,6 +69,7 @@ void Pipeline::follow(const Op& op) {
 
 void Pipeline::time(const Op& op, const VectorState& v) {
   if (control_) follow(op);
+  if (op.id >= static_.size()) return;  // no instruction: it traps
   ++instructions_;
   const StaticTiming& fixed = static_[op.id];
   Ticks needed = 0;
