@@ -152,7 +152,7 @@ class TileLatencies:
                 self.update(machine, fresh)
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
-        self.last_counts = dict(book.counts)
+            self.last_counts = dict(book.counts)
             self.refused = dict(book.refused)
         return {"source": self.source, **counts, "added": len(fresh)}
 
