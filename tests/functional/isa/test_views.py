@@ -237,3 +237,9 @@ def test_errors_of_core_files_name_the_file(tmp_path: Path) -> None:
     path.write_text(json.dumps(data, indent=1))
     with pytest.raises(ts.UserError, match=r"mine\.json"):
         isa.run(isa.assemble(LOOP), core=path, timed=True)
+
+
+def test_bits_that_are_no_instruction_trap_in_a_timed_run() -> None:
+    result = isa.run(isa.assemble("_start: nop\n.word 0xffffffff"), timed=True, pipeline=10, timeline=True)
+    assert result.trap is not None and result.trap["cause"] == "illegal instruction"
+    assert sum(row["instructions"] for row in result.functions) == result.instructions == 1
