@@ -111,6 +111,7 @@ void Pipeline::recorded(const Op& op, const VectorState& v) {
 }
 
 void Pipeline::trapped(const Op& op) {
+  if (op.id >= static_.size()) return;
   for (Recorder* recorder : recorders_) recorder->trapped(op);
 }
 

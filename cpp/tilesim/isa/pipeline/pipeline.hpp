@@ -26,6 +26,8 @@ class Pipeline final : public Observer {
 
   void issue(const Op& op, const Hart& before) override { issue(op, before.v); }
   void issue(const Op& op, const VectorState& v) {
+    if (op.id >= static_.size()) [[unlikely]]
+      return;  // bits that are no instruction: it traps
     if (recorders_.empty()) [[likely]]
       return time(op, v);
     recorded(op, v);
