@@ -61,7 +61,7 @@ def assemble(text: str) -> bytes:
 
 
 def elf_of(code: bytes, labels: dict[str, int], entry: int, zeros: int = 0) -> bytes:
-    """A file of one segment, behind which so many bytes of zeros follow in memory, with sections for the symbols (ELF-64 object file format, version 1.5)."""
+    """A file of one segment, so many zeros behind it, with sections for the symbols (ELF-64 object file format 1.5)."""
     names = b"\0" + b"".join(label.encode() + b"\0" for label in labels)
     symbols, at = bytes(24), 1
     for label, address in labels.items():

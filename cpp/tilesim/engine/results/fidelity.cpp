@@ -80,7 +80,7 @@ void say_computes(const Chip& chip, Said& said) {
   bool kernels = false;
   std::map<std::string, std::pair<std::string, std::int64_t>> reasons;
   for (const std::unique_ptr<CoreKind>& kind : chip.kinds()) {
-    kernels |= kind->signs();
+    kernels |= kind->asks_kernels();
     if (kind->book())
       for (const auto& [compute, why] : kind->book()->refused)
         ++reasons.try_emplace(why, compute, 0).first->second.second;
