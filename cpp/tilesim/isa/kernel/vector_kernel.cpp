@@ -339,28 +339,32 @@ Kernel VectorKernelWriter::write() {
 
 }  // namespace
 
-VectorKernel vector_kernel(const InstructionSet& set, const CoreTiming& core, const VectorCompute& compute,
-                           std::int64_t lanes, const VectorAddresses& at) {
+std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTiming& core,
+                                         const VectorCompute& compute, std::int64_t lanes, const VectorAddresses& at) {
   const std::int64_t sublanes = std::max<std::int64_t>(1, core.vlen / 32 / lanes);
-  // long groups of registers, several of them side by side, as far as registers reach
-  static constexpr std::array<std::pair<int, unsigned>, 12> shapes{
-      {{2, 2}, {1, 4}, {0, 8}, {1, 3}, {0, 6}, {1, 2}, {0, 4}, {2, 1}, {0, 3}, {0, 2}, {1, 1}, {0, 1}}};
+  static constexpr std::array<std::pair<int, unsigned>, 9> shapes{
+      {{2, 2}, {2, 1}, {1, 4}, {1, 2}, {1, 1}, {0, 8}, {0, 4}, {0, 2}, {0, 1}}};
+  std::vector<VectorKernel> found;
   for (const auto& [lmul, copies] : shapes) {
     const VectorForm form(compute, lanes, sublanes << lmul);
-    if (lmul > 0 && form.groups * form.steps < 2 * static_cast<std::int64_t>(copies)) continue;
+    // more side by side than there are, or longer registers than rows
+    if (copies > 1 && form.groups * form.steps < copies) continue;
+    if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;
     try {
       VectorKernelWriter writer(set, compute, form, at, lmul, copies);
       Kernel kernel = writer.write();
-      return {std::move(kernel), form, writer.inexact()};
+      found.push_back({std::move(kernel), form, writer.inexact()});
     } catch (const VectorKernelWriter::OutOfRegisters&) {
       continue;
     }
   }
-  throw Unsupported({"the kernel needs more vector registers than there are",
-                     {},
-                     std::to_string(compute.nodes.size()) + " nodes",
-                     {},
-                     {}});
+  if (found.empty())
+    throw Unsupported({"the kernel needs more vector registers than there are",
+                       {},
+                       std::to_string(compute.nodes.size()) + " nodes",
+                       {},
+                       {}});
+  return found;
 }
 
 }  // namespace tilesim::isa

@@ -26,8 +26,9 @@ struct VectorKernel {
       inexact;  ///< why its values may differ from the compute's meaning; empty: they do not, but for float sums
 };
 
+/// Kernels that differ in the length of registers and in how many values stand side by side; at least one.
 /// Unsupported where no kernel does it. `lanes`: elements of a row.
-VectorKernel vector_kernel(const InstructionSet& set, const CoreTiming& core, const VectorCompute& compute,
-                           std::int64_t lanes, const VectorAddresses& at);
+std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTiming& core,
+                                         const VectorCompute& compute, std::int64_t lanes, const VectorAddresses& at);
 
 }  // namespace tilesim::isa

@@ -140,8 +140,7 @@ void NodeWriter::combine(Combiner combiner, Held held, unsigned to, unsigned wit
       return code_.op(is_floating ? "vfmul.vv" : "vmul.vv", {to, to, with});
     case Combiner::maximum:
     case Combiner::minimum:
-      extreme(combiner == Combiner::maximum, held, scratch, to, with, scratch);
-      return code_.op("vmv.v.v", {to, scratch});
+      return extreme(combiner == Combiner::maximum, held, to, to, with, scratch);
     default:
       no_kernel("no kernel combines so", name(combiner));
   }
@@ -155,10 +154,7 @@ void NodeWriter::from_mask(unsigned to) {
 /// The larger or smaller; NaN where one is.
 void NodeWriter::extreme(bool largest, Held held, unsigned to, unsigned x, unsigned y, unsigned) {
   if (held == Held::integer) return code_.op(largest ? "vmax.vv" : "vmin.vv", {to, x, y});
-  code_.op("vmflt.vv", {0, largest ? x : y, largest ? y : x});
-  code_.op("vmerge.vvm", {to, x, y});
-  code_.op("vmfne.vv", {0, y, y});
-  code_.op("vmerge.vvm", {to, to, y});
+  code_.op(largest ? "xf.max" : "xf.min", {to, x, y});
 }
 
 void NodeWriter::compare(const char* name, bool swapped, Held held, unsigned to, unsigned x, unsigned y) {
@@ -184,8 +180,7 @@ void NodeWriter::unary(Function f, Held held, unsigned to, unsigned x, unsigned 
     case F::relu:
       if (!is_floating) return code_.op("vmax.vx", {to, x, zero});
       code_.op("vmv.v.i", {scratch, 0});
-      code_.op("vmflt.vv", {0, x, scratch});
-      return code_.op("vmerge.vvm", {to, x, scratch});
+      return code_.op("xf.max", {to, x, scratch});
     case F::sqrt:
       if (is_floating) return code_.op("vfsqrt.v", {to, x});
       break;

@@ -80,7 +80,10 @@ void KernelExecutor::vector(const VectorCompute& compute) {
   VectorAddresses at;
   at.inputs.resize(compute.inputs.size()), at.outputs.resize(compute.outputs.size());
   at.counts.resize(compute.nodes.size());
-  const VectorKernel shape = vector_kernel(*set_, core_, compute, machine_.core.vector.lanes, at);
+  const auto shapes = vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at);
+  const std::size_t chosen =
+      static_cast<std::size_t>(by_kernel_) % shapes.size();  // all are the same; each has its turn
+  const VectorKernel& shape = shapes[chosen];
   if (!shape.inexact.empty()) throw Unsupported({shape.inexact, {}, {}, {}, {}});
   const Form& form = shape.form;
   Memory memory;
@@ -122,7 +125,7 @@ void KernelExecutor::vector(const VectorCompute& compute) {
     if (output.accumulate) bytes = laid_out(compute, form, output.view, reach_of(output));
     at.outputs[o] = place(bytes.data(), bytes.size());
   }
-  run_code(vector_kernel(*set_, core_, compute, machine_.core.vector.lanes, at).kernel, memory);
+  run_code(vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at)[chosen].kernel, memory);
   for (std::size_t o = 0; o < compute.outputs.size(); ++o) {
     const VectorOutput& output = compute.outputs[o];
     const std::int64_t bytes = host_bytes(output.view.dtype);

@@ -110,15 +110,19 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
   for (std::size_t i = 0; i < compute.outputs.size(); ++i) at.outputs.push_back(next());
   for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
   at.valid = next();
-  const Kernel kernel = vector_kernel(*set_, core_, compute, machine_.core.vector.lanes, at).kernel;
-  DryRun run(set_, core_, every_trip_);
-  run.run(kernel);
+  const auto all = vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at);
   TileLatency latency;
-  latency.done = run.pipeline().drain();
-  latency.limit = busiest(run.pipeline());
-  // a second one right behind
-  run.run(kernel);
-  latency.busy = std::clamp<std::int64_t>(run.pipeline().drain() - latency.done, 1, latency.done);
+  for (const VectorKernel& kernel : all) {
+    DryRun run(set_, core_, every_trip_);
+    run.run(kernel.kernel);
+    const std::int64_t done = run.pipeline().drain();
+    const char* const limit = busiest(run.pipeline());
+    // a second one right behind
+    run.run(kernel.kernel);
+    const std::int64_t busy = std::clamp<std::int64_t>(run.pipeline().drain() - done, 1, done);
+    if (latency.done != 0 && busy + done >= latency.busy + latency.done) continue;
+    latency.done = done, latency.busy = busy, latency.limit = limit;
+  }
   latency.consumed = latency.weights_consumed = latency.busy;
   const TileLatency closed = vector_latency(machine_, d);
   latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);
