@@ -13,7 +13,6 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-import tilesim as ts
 import tilesim.isa as isa
 from support import riscv_tools
 
