@@ -70,8 +70,9 @@ def test_products_take_no_less_than_the_array_and_little_more(machine: str, dtyp
     assert rows
     for row in rows:
         check_bounds(row, machine, dtype)
-    if (machine, dtype) != PORT_BOUND:
-        assert abs(cold.cycles / tile.cycles - 1) <= 0.03
+    products_alone = {compute.split()[0] for compute in store.last_counts} == {"mma"}
+    if (machine, dtype) != PORT_BOUND:  # what converts results to bf16 may be a kernel too, of its own loads and stores
+        assert abs(cold.cycles / tile.cycles - 1) <= (0.03 if products_alone else 0.1)
     warm = ts.simulate(program, level="instruction", latencies=store)
     assert warm.cycles == cold.cycles and warm.data["tile_latencies"]["added"] == 0
     assert cold.data["tile_latencies"]["added"] == len(store)
@@ -103,23 +104,38 @@ def test_kernels_that_the_port_bounds() -> None:
 
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8", "mesh-16"])
 def test_networks(machine: str) -> None:
-    """Relu and biases keep their closed forms, which the result says."""
+    """What has no kernel keeps its closed form, and the result says so."""
     store = instruction()
     program = ts.compile(ts.models.mlp(batch=64, sizes=(96, 160, 64), dtype="bf16"), machine)
     tile, cold = ts.simulate(program), ts.simulate(program, level="instruction", latencies=store)
-    assert abs(cold.cycles / tile.cycles - 1) <= (0.15 if machine == "mesh-16" else 0.03)
-    kinds = {row["compute"].split()[0] for row in store.table(machine)}
-    assert kinds == {"mma"}  # nothing else has a kernel
-    for row in store.table(machine):
+    assert 0.9 <= cold.cycles / tile.cycles <= 1.5
+    products = [row for row in store.table(machine) if row["compute"].startswith("mma")]
+    for row in products:
         check_bounds(row, machine, "bf16")
-    assert any("kernels, each timed on a core" in text for text in cold.approximations)
+    assert products and any("kernels, each timed on a core" in text for text in cold.approximations)
     told = [text for text in cold.approximations if "closed forms for" in text]
-    assert told and all("no kernel is written for" in text for text in told)
-    assert any("'vector" in text for text in told)
-    assert all(text.split()[0] != "mma" for text in store.refused) and store.refused
+    assert bool(told) == bool(store.refused)
+    assert all("no kernel is written for" in text for text in told)
+    assert not any(compute.startswith("mma") for compute in store.refused)
     assert not any("kernels, each" in text for text in tile.approximations)
-    assert sum(store.last_counts.values()) > 0
+    done = {compute.split()[0]: 0 for compute in store.last_counts}
+    assert {"mma", "vector"} <= done.keys() and min(store.last_counts.values()) > 0
     assert ts.simulate(program, level="instruction", latencies=store).cycles == cold.cycles
+    both = ts.levels(program)
+    assert both.cycles == {"tile": tile.cycles, "instruction": cold.cycles}
+
+
+def test_computes_without_kernel_are_named() -> None:
+    """Sorting has none: both levels take the same cycles, and the result gives one of the computes and the reason."""
+    b = ts.GraphBuilder("sorted", dtype="f32")
+    b.output(b.op("sort", b.input("x", (16, 32)), dim=1), "y")
+    program, store = ts.compile(b.build(), "edge-8"), instruction()
+    result = ts.simulate(program, level="instruction", latencies=store)
+    assert result.cycles == ts.simulate(program).cycles
+    assert {compute.split()[0] for compute in store.refused} == {"sort"}
+    (told,) = (text for text in result.approximations if "without a kernel" in text)
+    assert "'sort f32" in told and "no kernel is written for" in told
+    assert ts.verify(program, level="instruction").ok
 
 
 def test_stores_on_disk(tmp_path: Path) -> None:
