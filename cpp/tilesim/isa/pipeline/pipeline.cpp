@@ -11,7 +11,6 @@ constexpr std::array<const char*, states> names{"busy",  "starved", "operands", 
                                                 "order", "queue",   "port",     "branch"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
-constexpr std::size_t at(PipeKind k) { return static_cast<std::size_t>(k); }
 constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
 
 unsigned register_of(const Footprint& f, const Op& op) {
@@ -36,7 +35,8 @@ const char* state_name(State state) { return names[at(state)]; }
 
 Pipeline::Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core)
     : set_(std::move(set)), core_(std::move(core)), static_(static_timings(*set_, core_)), plans_(cached_plans) {
-  for (std::size_t i = 0; i < pipe_kinds; ++i) pipes_[i].resize(core_.pipes[i]);
+  for (const std::uint8_t pipes : core_.pipes) pipes_.emplace_back(pipes), queues_.emplace_back().entries = core_.queue;
+  for (const OwnUnit& unit : core_.units) pipes_.emplace_back(unit.pipes), queues_.emplace_back().entries = unit.queue;
 }
 
 /// The front end stands still until then.
@@ -147,8 +147,8 @@ void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
   }
 }
 
-Pipeline::Pipe& Pipeline::choose(PipeKind kind, unsigned allowed) {
-  std::vector<Pipe>& all = pipes_[at(kind)];
+Pipeline::Pipe& Pipeline::choose(unsigned unit, unsigned allowed) {
+  std::vector<Pipe>& all = pipes_[unit];
   std::size_t best = 0;
   for (std::size_t i = 1; i < all.size() && i < allowed; ++i)
     if (all[i].free < all[best].free) best = i;
@@ -157,7 +157,7 @@ Pipeline::Pipe& Pipeline::choose(PipeKind kind, unsigned allowed) {
 
 void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState& v) {
   const Plan& plan = plan_for(op, fixed, v);
-  Queue& queue = queues_[core_.decoupled ? at(fixed.pipe) : 0];
+  Queue& queue = queues_[core_.decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
   if (vset_ready_ > now_) wait(vset_ready_, State::operands);
   if (queue.starts[queue.next] > now_) wait(queue.starts[queue.next], State::queue);
   if (dispatched_ == core_.dispatch) wait(now_ + cycle, State::order);
@@ -178,7 +178,7 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
   pipe.in[at(State::busy)] += plan.held;
   pipe.free = start + plan.held;
   queue.starts[queue.next] = start, queue.last = start;
-  if (++queue.next == core_.queue) queue.next = 0;
+  if (++queue.next == queue.entries) queue.next = 0;
   record(plan, op, start);
   const Ticks done = start + plan.result;
   if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
@@ -186,6 +186,10 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
 }
 
 std::int64_t Pipeline::drain() const { return whole(std::max(end_, now_ + (used_ != 0 ? cycle : 0))) / cycle; }
+
+std::string Pipeline::unit_called(std::size_t unit) const {
+  return unit < pipe_kinds ? pipe_name(static_cast<PipeKind>(unit)) : core_.units[unit - pipe_kinds].name;
+}
 
 std::vector<UnitTimes> Pipeline::units() const {
   const Ticks end = drain() * cycle;
@@ -199,10 +203,9 @@ std::vector<UnitTimes> Pipeline::units() const {
   std::array<Ticks, states> front = front_;
   if (used_ != 0) front[at(State::busy)] += cycle;
   add("front", front, State::operands);
-  for (std::size_t kind = 0; kind < pipe_kinds; ++kind)
+  for (std::size_t kind = 0; kind < pipes_.size(); ++kind)
     for (std::size_t i = 0; i < pipes_[kind].size(); ++i)
-      add(std::string(pipe_name(static_cast<PipeKind>(kind))) + (pipes_[kind].size() > 1 ? std::to_string(i) : ""),
-          pipes_[kind][i].in, State::starved);
+      add(unit_called(kind) + (pipes_[kind].size() > 1 ? std::to_string(i) : ""), pipes_[kind][i].in, State::starved);
   return all;
 }
 
@@ -218,14 +221,14 @@ void Pipeline::state(std::vector<Ticks>& to) const {
     for (const Pipe& pipe : kind) from_now(pipe.free);
   for (const Queue& q : queues_) {
     from_now(q.last);
-    for (unsigned i = 0; i < core_.queue; ++i) from_now(q.starts[(q.next + i) % core_.queue]);
+    for (unsigned i = 0; i < q.entries; ++i) from_now(q.starts[(q.next + i) % q.entries]);
   }
 }
 
 void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
   const Ticks shift = (now_ - before.now_) * times;
   for (std::size_t i = 0; i < states; ++i) front_[i] += (front_[i] - before.front_[i]) * times;
-  for (std::size_t kind = 0; kind < pipe_kinds; ++kind)
+  for (std::size_t kind = 0; kind < pipes_.size(); ++kind)
     for (std::size_t p = 0; p < pipes_[kind].size(); ++p) {
       Pipe& pipe = pipes_[kind][p];
       for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - before.pipes_[kind][p].in[i]) * times;

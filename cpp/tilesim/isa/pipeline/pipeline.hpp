@@ -71,7 +71,8 @@ class Pipeline final : public Observer {
   const Plan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
   Bounds bounds(const Plan& plan, const Op& op) const;
   void record(const Plan& plan, const Op& op, Ticks start);
-  Pipe& choose(PipeKind kind, unsigned allowed);
+  Pipe& choose(unsigned unit, unsigned allowed);
+  std::string unit_called(std::size_t unit) const;
 
   std::shared_ptr<const InstructionSet> set_;
   CoreTiming core_;
@@ -84,13 +85,13 @@ class Pipeline final : public Observer {
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
   std::array<Register, 32> registers_{};
-  std::array<std::vector<Pipe>, pipe_kinds> pipes_;
+  std::vector<std::vector<Pipe>> pipes_;  ///< by PipeKind, then the core's own units
   struct Queue {
     std::array<Ticks, 64> starts{};
-    unsigned next = 0;
+    unsigned entries = 8, next = 0;
     Ticks last = 0;
   };
-  std::array<Queue, pipe_kinds> queues_;
+  std::vector<Queue> queues_;  ///< as `pipes_`
   Ticks end_ = 0;
   std::uint64_t instructions_ = 0;
   // the control instruction before

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "tilesim/isa/pipeline/timing.hpp"
@@ -37,13 +38,14 @@ struct StaticTiming {
   enum Kind : std::uint8_t { scalar, branch, jump, vset, vector };
   Kind kind = scalar;
   TimingClass timing_class = TimingClass::vector;
-  PipeKind pipe = PipeKind::arithmetic;
+  std::uint8_t pipe = 0;  ///< a PipeKind, or behind those a unit of the core's own
   bool loads = false, stores = false;
   std::uint8_t sources = 0;             ///< number of scalar registers read
   std::array<std::uint8_t, 3> slots{};  ///< which fields of the Op (1, 2, 3: rs1, rs2, rs3)
   std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f
   std::uint8_t destination = 255;       ///< base of rd; 255: none
   Ticks latency = cycle;
+  std::shared_ptr<const ClassTiming> own;  ///< instead of that of the class
 };
 
 /// Of all instructions of a set, by id.

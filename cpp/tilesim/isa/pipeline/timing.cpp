@@ -123,6 +123,20 @@ void read_pipes(const Json* object, CoreTiming& core) {
   reader.finish();
 }
 
+void read_units(const Json* list, CoreTiming& core) {
+  if (list == nullptr) return;
+  for (const Json& item : list->items()) {
+    ObjectReader reader(item);
+    OwnUnit unit{reader.string("name"), static_cast<unsigned>(reader.integer_or("queue", 4, 1, 64)),
+                 static_cast<unsigned>(reader.integer_or("pipes", 1, 1, 8))};
+    reader.finish();
+    for (const OwnUnit& other : core.units)
+      if (other.name == unit.name) item.fail("two units are called the same", "one of each name");
+    core.units.push_back(std::move(unit));
+  }
+  if (core.units.size() > 64) list->fail("too many units", "at most 64");
+}
+
 std::uint32_t power_of_two(ObjectReader& reader, const char* key, std::uint32_t fallback, std::uint32_t low,
                            std::uint32_t high) {
   const auto value = static_cast<std::uint32_t>(reader.integer_or(key, fallback, low, high));
@@ -156,6 +170,7 @@ CoreTiming read_core(const Json& file) {
   core.pipes[1] = static_cast<std::uint8_t>(reader.integer_or("loads", 1, 1, 8));
   core.pipes[2] = static_cast<std::uint8_t>(reader.integer_or("stores", 1, 1, 8));
   read_pipes(reader.optional("pipes"), core);
+  read_units(reader.optional("units"), core);
   core.decoupled = reader.boolean_or("decoupled", true);
   core.chaining = reader.boolean_or("chaining", true);
   core.by_vl = reader.boolean_or("by_vl", true);
