@@ -13,6 +13,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/pipeline/plan.hpp"
 #include "tilesim/isa/state/hart.hpp"
+#include "tilesim/isa/text/assemble.hpp"
 
 namespace py = pybind11;
 namespace tilesim::isa::bound {
@@ -174,6 +175,14 @@ py::list fields_of(const InstructionSet& set, std::uint16_t id) {
   return fields;
 }
 
+/// The assembler would never reach an instruction whose name it takes for something else.
+void refuse_pseudo(const std::string& name) {
+  bool taken = name == "li";
+  for (std::size_t count = 0; count < 4; ++count)
+    taken = taken || !expand_pseudo(name, std::vector<std::string>(count, "a0")).empty();
+  if (taken) throw UserError({"a pseudo-instruction is called so", {}, name, "another name", {}});
+}
+
 /// All that writers of headers need.
 py::list coded(const HeldSet& held) {
   py::list rows;
@@ -207,7 +216,9 @@ void init_instructions(py::module_& module) {
       .def(
           "extend",
           [](const HeldSet& held, const py::dict& declared, const py::object& function) {
-            return HeldSet{held.set->extend(from_python(declared, function))};
+            InstructionInfo info = from_python(declared, function);
+            refuse_pseudo(info.name);
+            return HeldSet{held.set->extend(std::move(info))};
           },
           py::arg("declared"), py::arg("function"), "A set with one more instruction.")
       .def("coded", coded, "The instructions of opcodes custom-0 to custom-3, with the fields of their operands.")

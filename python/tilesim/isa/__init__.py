@@ -7,6 +7,19 @@ ts.isa.disassemble(0x00A585B3)                    # 'add a1, a1, a0'
 
 from .assembly import assemble, disassemble, instructions
 from .core import Core
+from .custom import Instruction, Unit, define, unit
 from .running import IsaResult, call, run
 
-__all__ = ["Core", "IsaResult", "assemble", "call", "disassemble", "instructions", "run"]
+__all__ = [
+    "Core",
+    "Instruction",
+    "IsaResult",
+    "Unit",
+    "assemble",
+    "call",
+    "define",
+    "disassemble",
+    "instructions",
+    "run",
+    "unit",
+]

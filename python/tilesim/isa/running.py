@@ -204,7 +204,7 @@ def _program(
     if folder and not os.path.isdir(folder):
         raise user_error("there is no such directory", place="root", value=folder)
     seed = whole("seed", seed, 0, 2**64 - 1)
-    program = _core.IsaProgram(image.image, core.vlen, folder, seed, pass_through, given)
+    program = _core.IsaProgram(image.image, core.vlen, folder, seed, pass_through, given, core._held)
     program.set_ones(agnostic == "ones")
     return program, image
 

@@ -186,6 +186,13 @@ std::shared_ptr<const ClassTiming> own_timing(const OwnTiming& stated, const Cla
   return std::make_shared<const ClassTiming>(own);
 }
 
+/// A unit that stands in for pipes which the core lacks; without one, the arithmetic ones.
+std::uint8_t instead_of(const CoreTiming& core, Unit kind) {
+  for (std::size_t i = 0; i < core.units.size(); ++i)
+    if (core.units[i].name == unit_name(kind)) return static_cast<std::uint8_t>(pipe_kinds + i);
+  return static_cast<std::uint8_t>(PipeKind::arithmetic);
+}
+
 /// Its place behind the kinds of pipes that every core has.
 std::uint8_t own_unit(const CoreTiming& core, const InstructionInfo& info) {
   for (std::size_t i = 0; i < core.units.size(); ++i)
@@ -218,7 +225,7 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
     if (vector) {
       one.timing_class = class_of(info);
       one.pipe = static_cast<std::uint8_t>(pipe_of(info.unit));
-      if (core.pipes[one.pipe] == 0) one.pipe = static_cast<std::uint8_t>(PipeKind::arithmetic);
+      if (core.pipes[one.pipe] == 0) one.pipe = instead_of(core, info.unit);
       if (info.own) one.own = own_timing(*info.own, core.of(one.timing_class));
       if (info.own && !info.own->unit.empty()) one.pipe = own_unit(core, info);
     } else {
