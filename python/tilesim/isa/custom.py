@@ -134,7 +134,10 @@ def _read(text: str) -> tuple[str, tuple[str, ...]]:
     if found is None or (found.end() < len(text) and not text[found.end()].isspace()):
         at = start if found is None else found.end()
         raise user_error(
-            "a mnemonic stands here", place=_at(at), value=shown(text[at : at + 1]), allowed='such as "my.vexp2 vd, vs2"'
+            "a mnemonic stands here",
+            place=_at(at),
+            value=shown(text[at : at + 1]),
+            allowed='such as "my.vexp2 vd, vs2"',
         )
     words: list[str] = []
     at = found.end()
@@ -199,7 +202,10 @@ def _code(words: tuple[str, ...], opcode: Any, funct3: int, funct7: int | None, 
         raise user_error("funct6 or funct7, not both", place="funct6, funct7")
     if vector and funct7 is not None:
         raise user_error(
-            "a vector instruction has a funct6, and the bit of its mask", place="funct7", value=shown(funct7), allowed="funct6="
+            "a vector instruction has a funct6, and the bit of its mask",
+            place="funct7",
+            value=shown(funct7),
+            allowed="funct6=",
         )
     if vector and "i12" in words:
         raise user_error("a vector instruction has no room for it", place="text", value="i12", allowed="simm5, zimm5")
@@ -283,7 +289,9 @@ def define(
             nearest), a text that is none (with the column).
     """
     if semantics is None or not callable(semantics):
-        raise user_error("a meaning is a function", place="semantics", value=shown(semantics), allowed="such as np.exp2")
+        raise user_error(
+            "a meaning is a function", place="semantics", value=shown(semantics), allowed="such as np.exp2"
+        )
     name, operands = _read(text)
     words = tuple(word.rstrip("+") for word in operands)
     match, mask = _code(words, opcode, funct3, funct7, funct6)
@@ -300,7 +308,9 @@ def define(
     if per_register is not None and not vector:
         raise user_error("a scalar instruction has no vector registers", place="cycles_per_register", allowed="cycles=")
     if held is not None and runs_on == "scalar":
-        raise user_error("the front end holds no pipe", place="cycles", value=shown(cycles), allowed="latency=, or unit=")
+        raise user_error(
+            "the front end holds no pipe", place="cycles", value=shown(cycles), allowed="latency=, or unit="
+        )
     made = Instruction(
         text, name, operands, match, mask, semantics, element, runs_on, per_register, held, after, description
     )
@@ -314,7 +324,10 @@ def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
     for index, one in enumerate(instructions):
         if not isinstance(one, Instruction):
             raise user_error(
-                "this is no instruction", place=f"instructions[{index}]", value=shown(one), allowed="what ts.isa.define makes"
+                "this is no instruction",
+                place=f"instructions[{index}]",
+                value=shown(one),
+                allowed="what ts.isa.define makes",
             )
         held = held.extend(one.declared, Semantics(one))
     return held

@@ -79,7 +79,9 @@ class Semantics:
         if word.startswith("rs") or word == "rd":
             # OP-V: a scalar operand is as wide as an element
             if self.kind is not None and not _is_float(self.kind):
-                return int(np.frombuffer((value & (1 << 64) - 1).to_bytes(8, "little")[: self.kind.itemsize], self.kind)[0])
+                return int(
+                    np.frombuffer((value & (1 << 64) - 1).to_bytes(8, "little")[: self.kind.itemsize], self.kind)[0]
+                )
         return value
 
     def _register(self) -> np.dtype[Any]:
