@@ -73,7 +73,7 @@ class Instruction:
 
     @property
     def declared(self) -> dict[str, Any]:
-        """All that is declared, but for the meaning, as plain values; what is stored by it changes with each of them."""
+        """All that is declared but the meaning, as plain values."""
         own = self.unit if isinstance(self.unit, Unit) else None
         return {
             "name": self.name,

@@ -76,12 +76,10 @@ class Semantics:
             if not boxed:
                 return float("nan")
             return float(np.frombuffer(value.to_bytes(8, "little")[: kind.itemsize], kind)[0])
-        if word.startswith("rs") or word == "rd":
-            # OP-V: a scalar operand is as wide as an element
-            if self.kind is not None and not _is_float(self.kind):
-                return int(
-                    np.frombuffer((value & (1 << 64) - 1).to_bytes(8, "little")[: self.kind.itemsize], self.kind)[0]
-                )
+        # OP-V: a scalar operand is as wide as an element
+        if word in ("rs1", "rs2", "rd") and self.kind is not None and not _is_float(self.kind):
+            low = (value & (1 << 64) - 1).to_bytes(8, "little")[: self.kind.itemsize]
+            return int(np.frombuffer(low, self.kind)[0])
         return value
 
     def _register(self) -> np.dtype[Any]:
