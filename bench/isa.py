@@ -9,13 +9,16 @@ a shared machine only ever slows one down.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
+import random
 import signal
 import threading
 import time
 from typing import Any
 
+import tilesim as ts
 import tilesim.isa as isa
 
 #: Name, what is done once, one trip of the loop; lines are parted by "|".
@@ -52,8 +55,12 @@ TIMED = {
         "li t0, 8|vsetvli t1, t0, e32, m1, ta, ma",
         "vadd.vv v8, v16, v24|vmul.vv v9, v16, v25|vadd.vv v10, v9, v8|vsub.vx v11, v8, a0",
     ),
-    "axpy of 64": (
-        "la t2, data|li t0, 64|vsetvli t1, t0, e32, m8, ta, ma",
+    "axpy, m1": (
+        "la t2, data|li t0, 8|vsetvli t1, t0, e32, m1, ta, ma|li t3, 1|fcvt.s.l fa0, t3",
+        "vle32.v v8, (t2)|vle32.v v16, (t2)|vfmacc.vf v16, fa0, v8|vse32.v v16, (t2)|addi t3, t3, 8",
+    ),
+    "axpy, m8": (
+        "la t2, data|li t0, 64|vsetvli t1, t0, e32, m8, ta, ma|li t3, 1|fcvt.s.l fa0, t3",
         "vle32.v v8, (t2)|vle32.v v16, (t2)|vfmacc.vf v16, fa0, v8|vse32.v v16, (t2)|addi t3, t3, 64",
     ),
 }
@@ -104,6 +111,29 @@ def vector_rate(body: str, trips: int, runs: int) -> tuple[int, float]:
     return count, best
 
 
+def fuzzed(texts: int, files: int) -> tuple[float, float]:
+    """Damaged assembly texts and damaged ELF files, a second each; all end in a result or in words."""
+    rng = random.Random(1)
+    lines = [f"{row['name']} {row['operands']}" for row in isa.instructions()]
+    start = time.process_time()
+    for _ in range(texts):
+        text = list("_start: li a0, 0\n" + rng.choice(lines) + "\nla a1, _start\nvadd.vv v1, v2, v3\n")
+        for _ in range(rng.randrange(4)):
+            text[rng.randrange(len(text))] = chr(rng.randrange(32, 127))
+        with contextlib.suppress(ts.Error):
+            isa.assemble("".join(text))
+    assembled = texts / (time.process_time() - start)
+    good = isa.assemble("_start: li a0, 0\nli a7, 93\necall")
+    start = time.process_time()
+    for _ in range(files):
+        data = bytearray(good)
+        for _ in range(rng.randrange(1, 6)):
+            data[rng.choice((rng.randrange(176), rng.randrange(4096, len(data))))] = rng.randrange(256)
+        with contextlib.suppress(ts.Error):
+            isa.run(bytes(data), max_instructions=1000)
+    return assembled, files / (time.process_time() - start)
+
+
 def interrupted() -> float:
     """Seconds between a signal and the exception."""
     sent = [0.0]
@@ -143,6 +173,11 @@ def main() -> None:
         row = {"name": f"timed: {name}", "instructions": count, "seconds": seconds}
         rows.append({**row, "instructions_per_s": count / seconds})
         print(f"{'timed: ' + name:<24} {count / seconds / 1e6:8.1f} M instructions/s")
+    for name, per_second in zip(
+        ("texts", "ELF files"), fuzzed(200 if options.fast else 20_000, 20 if options.fast else 2_000), strict=True
+    ):
+        rows.append({"name": f"damaged {name}", "per_s": per_second})
+        print(f"{'damaged ' + name:<24} {per_second:8,.0f} a second")
     seconds = interrupted()
     rows.append({"name": "Ctrl-C", "seconds": seconds})
     print(f"{'Ctrl-C':<24} {seconds:8.3f} s until it is answered")

@@ -14,6 +14,8 @@
 
 #include "base/cancel.hpp"
 #include "isa/instructions.hpp"
+#include "tilesim/isa/pipeline/log.hpp"
+#include "tilesim/isa/pipeline/profile.hpp"
 #include "tilesim/isa/pipeline/protocol.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 #include "tilesim/isa/text/assemble.hpp"
@@ -89,15 +91,46 @@ class Program {
   py::dict call(Address function, std::uint64_t limit) {
     return runs([&] { return process_.call(function, limit, pipeline_.get()); });
   }
+  /// Arrays as the machine has them.
+  void be(const Machine& machine) {
+    npu_ = std::make_unique<Npu>(npu_spec(machine, core_of(machine)));
+    process_.hart.npu = npu_.get();
+  }
   Process& process() { return process_; }
-  void time(const std::string& core) {
-    pipeline_ = std::make_unique<Pipeline>(set_, read_core(Json::parse(core, "core")));
+  void time(const std::string& core, const std::string& file) {
+    pipeline_ = std::make_unique<Pipeline>(set_, read_core(Json::parse(core, file)));
+    profile_ = std::make_unique<Profile>();
+    pipeline_->watch(*profile_);
+  }
+  void keep_log(std::size_t limit) { watched(log_, limit); }
+  void keep_intervals(std::size_t limit, std::vector<Address> functions) {
+    watched(intervals_, limit, std::move(functions));
   }
   const Pipeline* pipeline() const { return pipeline_.get(); }
+  const Profile& profile() const { return kept(profile_); }
+  const Log& log() const { return kept(log_); }
+  const Intervals& intervals() const { return kept(intervals_); }
 
  private:
   std::shared_ptr<const InstructionSet> set_;
   Process process_;
+  template <class Watcher, class... Arguments>
+  void watched(std::unique_ptr<Watcher>& to, Arguments&&... arguments) {
+    if (!pipeline_) throw UserError("only timed runs are recorded");
+    if (to) throw UserError("this is recorded already");
+    to = std::make_unique<Watcher>(std::forward<Arguments>(arguments)...);
+    pipeline_->watch(*to);
+  }
+  template <class Watcher>
+  static const Watcher& kept(const std::unique_ptr<Watcher>& what) {
+    if (!what) throw UserError("this was not recorded");
+    return *what;
+  }
+
+  std::unique_ptr<Profile> profile_;
+  std::unique_ptr<Log> log_;
+  std::unique_ptr<Intervals> intervals_;
+  std::unique_ptr<Npu> npu_;
   std::unique_ptr<Pipeline> pipeline_;  ///< of a timed run
   bool busy_ = false;
 };
@@ -125,6 +158,65 @@ void place(Program& program, Address address, const py::bytes& given) {
   }
 }
 
+double in_cycles(Ticks t) { return static_cast<double>(t) / static_cast<double>(cycle); }
+
+/// "arithmetic", or "arithmetic0" where there are several; `Log::none`: the front end.
+std::string unit_of(const Pipeline& pipeline, std::uint8_t kind, std::uint8_t pipe) {
+  return kind == Log::none ? "front" : pipeline.unit_called(kind, pipe);
+}
+
+py::list profile_rows(const Program& program) {
+  py::list rows;
+  for (const Profile::Row& row : program.profile().rows())
+    rows.append(py::make_tuple(row.address, row.instructions, row.cycles));
+  return rows;
+}
+
+/// Operations by bytes of an element, bytes, and the most of both in a cycle.
+py::dict work_of(const Program& program) {
+  const Profile::Work& work = program.profile().work();
+  const Peaks most = peaks(program.pipeline()->set(), program.pipeline()->core());
+  py::dict told;
+  told["operations"] = work.operations;
+  told["bytes_loaded"] = work.loaded;
+  told["bytes_stored"] = work.stored;
+  told["peak_operations"] = most.operations;
+  told["peak_bytes"] = most.bytes;
+  return told;
+}
+
+py::dict logged(const Program& program) {
+  py::list rows;
+  for (const Log::Entry& e : program.log().entries()) {
+    const bool at_pipe = e.pipe_wait > e.front_wait;
+    const State why = at_pipe ? e.at_pipe : e.front;
+    const Ticks wait = at_pipe ? e.pipe_wait : e.front_wait;
+    rows.append(py::make_tuple(e.address, e.bits, unit_of(*program.pipeline(), e.kind, e.pipe), in_cycles(e.issue),
+                               in_cycles(e.dispatch), in_cycles(e.start), in_cycles(e.end), in_cycles(e.done),
+                               wait > 0 ? state_name(why) : "", in_cycles(wait)));
+  }
+  py::dict told;
+  told["rows"] = rows;
+  told["left_out"] = program.log().seen() - program.log().entries().size();
+  return told;
+}
+
+py::dict traced(const Program& program) {
+  const Pipeline& pipeline = *program.pipeline();
+  py::list intervals, visits;
+  for (const Intervals::Interval& i : program.intervals().intervals())
+    intervals.append(py::make_tuple(unit_of(pipeline, i.kind, i.pipe),
+                                    i.kind == Log::none ? "issue" : pipeline.set().info(i.id).name, in_cycles(i.start),
+                                    in_cycles(i.end)));
+  for (const Intervals::Visit& v : program.intervals().visits())
+    visits.append(py::make_tuple(v.function, in_cycles(v.start), in_cycles(v.end)));
+  py::dict told;
+  told["intervals"] = intervals;
+  told["visits"] = visits;
+  told["left_out"] = program.intervals().left_out();
+  return told;
+}
+
 void declare_program(py::module_& module) {
   py::class_<Program>(module, "IsaProgram", "A program in the memory of a hart.")
       .def(py::init([](const py::dict& image, std::uint32_t vlen, const std::string& root, std::uint64_t seed,
@@ -135,7 +227,14 @@ void declare_program(py::module_& module) {
            py::arg("image"), py::arg("vlen"), py::arg("root") = "", py::arg("seed") = 0,
            py::arg("pass_through") = false, py::arg("input") = py::bytes(), py::arg("set") = py::none())
       .def("start", [](Program& p, const std::vector<std::string>& arguments) { p.process().start(arguments); })
-      .def("time", &Program::time, py::arg("core"))
+      .def("time", &Program::time, py::arg("core"), py::arg("file") = "core")
+      .def("keep_log", &Program::keep_log, py::arg("limit"))
+      .def("keep_intervals", &Program::keep_intervals, py::arg("limit"), py::arg("functions"))
+      .def_property_readonly("profile", profile_rows)
+      .def_property_readonly("work", work_of)
+      .def_property_readonly("log", logged)
+      .def_property_readonly("intervals", traced)
+      .def("be", &Program::be, py::arg("machine"))
       .def_property_readonly("cycles",
                              [](Program& p) -> std::optional<std::int64_t> {
                                if (p.pipeline() == nullptr) return std::nullopt;
@@ -178,8 +277,8 @@ py::dict described(const InstructionInfo& info) {
 }
 
 py::list run_loops(const std::string& core, const std::vector<std::tuple<std::string, unsigned, int, bool>>& cases,
-                   bool every_trip) {
-  const CoreTiming timing = read_core(Json::parse(core, "core"));
+                   bool every_trip, const std::string& file) {
+  const CoreTiming timing = read_core(Json::parse(core, file));
   struct Outcome {
     double cycles = 0;
     std::string problem;
@@ -237,6 +336,7 @@ void init(py::module_& module) {
       "Machine code of assembly text, and its labels.");
   module.def(
       "isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
+      py::arg("file") = "core",
       "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.");
   module.def("isa_time", time_stream, py::arg("core"), py::arg("text"), py::arg("sew") = 32, py::arg("lmul") = 0,
              py::arg("avl") = ~std::uint64_t{0}, py::arg("times") = 1, py::arg("set") = py::none(),
@@ -261,4 +361,9 @@ void init(py::module_& module) {
 
 }  // namespace tilesim::isa::bound
 
-void init_isa(py::module_& module) { tilesim::isa::bound::init(module); }
+void init_isa_kernels(py::module_& module);
+
+void init_isa(py::module_& module) {
+  tilesim::isa::bound::init(module);
+  init_isa_kernels(module);
+}

@@ -9,6 +9,7 @@
 #include "graph/graph.hpp"
 #include "tilesim/base/json/tree.hpp"
 #include "tilesim/graph/file.hpp"
+#include "tilesim/isa/latency/executor.hpp"
 #include "tilesim/program/count.hpp"
 #include "tilesim/program/data_steps.hpp"
 #include "tilesim/program/flat/cursor.hpp"
@@ -71,7 +72,7 @@ py::tuple memory_plan(const Program& program, std::int64_t granule) {
 }
 
 py::dict execute_program(const Program& program, const py::dict& inputs, const std::string& order, std::int64_t seed,
-                         bool find_races, bool planned) {
+                         bool find_races, bool planned, const std::optional<Machine>& kernels) {
   program::ExecuteOptions options;
   const std::map<std::string, program::Order> orders{
       {"text", program::Order::text}, {"early_loads", program::Order::early_loads}, {"random", program::Order::random}};
@@ -87,6 +88,9 @@ py::dict execute_program(const Program& program, const py::dict& inputs, const s
     arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
   const auto results = bindings::cancellable([&](CancelToken& token) {
     options.cancel = &token;
+    std::unique_ptr<isa::KernelExecutor> executor;
+    if (kernels) executor = std::make_unique<isa::KernelExecutor>(*kernels);
+    options.executor = executor.get();
     return program::execute(program, arrays, options);
   });
   py::dict outputs;
@@ -155,6 +159,7 @@ void init_program(py::module_& module) {
       .def_readonly("cores", &Program::cores);
   module.def("execute", &execute_program, py::arg("program"), py::arg("inputs"), py::arg("order") = "text",
              py::arg("seed") = 0, py::arg("find_races") = false, py::arg("planned") = false,
+             py::arg("kernels") = py::none(),
              "Runs a program on arrays by tensor name; returns outputs and final state.");
   module.def(
       "mutants",

@@ -7,6 +7,7 @@
 #include "base/arrays.hpp"
 #include "base/cancel.hpp"
 #include "engine/dram.hpp"
+#include "tilesim/isa/latency/latency.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -40,6 +41,7 @@ class Books {
       given->misses += own->misses;
       given->memory_hits = own->memory_hits;
       given->memory_misses = own->memory_misses;
+      given->refused = own->refused, given->counts = own->counts;
     }
   }
 
@@ -55,7 +57,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::shared_ptr<LatencyBook>>& latencies,
                         const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident,
                         const std::map<std::string, std::shared_ptr<LatencyBook>>& sort_latencies,
-                        const std::optional<std::int64_t>& replay_beyond, const py::object& counted) {
+                        const std::optional<std::int64_t>& replay_beyond, const py::object& counted, bool kernels) {
   SimulateOptions options;
   Books books;  // the engine's own copies: others may read and fill the given ones meanwhile
   if (latencies && *latencies) options.latencies = books.opened(*latencies);
@@ -70,6 +72,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.shuffle_seed = shuffle_seed;
   options.extra_statistic = extra_statistic;
   options.replay_beyond = replay_beyond;
+  if (kernels) options.kernels = [](const Machine& of) { return std::make_unique<isa::InstructionLatency>(of); };
   options.tensors = arrays_of(tensors);
   Result result = bindings::cancellable(
       [&](CancelToken& token) {
@@ -150,7 +153,7 @@ void init_engine(py::module_& module) {
              py::arg("latencies") = py::none(), py::arg("cores") = std::vector<std::int64_t>{},
              py::arg("resident") = std::vector<std::string>{},
              py::arg("sort_latencies") = std::map<std::string, std::shared_ptr<LatencyBook>>{},
-             py::arg("replay_beyond") = py::none(), py::arg("counted") = py::none(),
+             py::arg("replay_beyond") = py::none(), py::arg("counted") = py::none(), py::arg("kernels") = false,
              "Runs a program in simulated time, on the first cores or those given; with more tile operations than "
              "`replay_beyond`, from its steady loops. `counted` is called with the tile operations done and all, at "
              "most 20 times a second.");

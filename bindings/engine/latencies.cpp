@@ -65,6 +65,8 @@ void init_latencies(py::module_& module) {
           "All latencies by compute.")
       .def_readonly("hits", &LatencyBook::hits, "Lookups that found an entry.")
       .def_readonly("misses", &LatencyBook::misses, "Lookups that found none.")
+      .def_readonly("refused", &LatencyBook::refused, "Computes without a kernel, and why.")
+      .def_readonly("counts", &LatencyBook::counts, "Executions by compute, of source instruction.")
       .def_readonly("memory_hits", &LatencyBook::memory_hits, "Answers of the engine's own table in the last run.")
       .def_readonly("memory_misses", &LatencyBook::memory_misses, "What that table had to ask for in the last run.");
   module.def("describe_compute", &describe, py::arg("compute"), "The parts of a tile compute's text.");

@@ -137,7 +137,8 @@ InstructionInfo from_python(const py::dict& given, const py::object& function) {
   info.description = given["description"].cast<std::string>();
   info.unit = unit_of(given["unit"].cast<std::string>());
   info.own = OwnTiming{number_or_none(given, "cycles_per_register"), number_or_none(given, "cycles"),
-                       number_or_none(given, "latency"), given["own_unit"].cast<std::string>()};
+                       number_or_none(given, "latency"), given["own_unit"].cast<std::string>(),
+                       given["width"].cast<unsigned>()};
   const bool reads_old = given["reads_old"].cast<bool>();
   std::vector<Passed> takes;
   std::optional<Passed> writes;

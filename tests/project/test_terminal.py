@@ -30,6 +30,7 @@ ECHO = '_start: li a0, 1; la a1, t; li a2, 5; li a7, 64; ecall; li a0, 0; li a7,
 LINES = (
     "isa run k.elf",
     "isa asm k.s",
+    'isa kernel "mma i8 i8 b1 m4 n8 k8 ko1" --machine edge-8',
     "isa dis k.elf",
     "isa list Zbb",
     "run bert-base",

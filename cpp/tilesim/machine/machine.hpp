@@ -81,6 +81,19 @@ struct CrossLaneSpec {
   std::int64_t latency = 16;
 };
 
+/// The core as instructions see it, where `level` is "instruction"; 0: as the units have it.
+struct IsaSpec {
+  std::int64_t vlen = 0;                         ///< bits of a vector register; 0: 32 × lanes × sublanes
+  std::int64_t width = 8;                        ///< instructions per cycle
+  std::int64_t dispatch = 8;                     ///< of them vector instructions
+  std::int64_t queue = 16;                       ///< entries before each kind of pipe
+  std::int64_t loads = 1, stores = 1;            ///< ports of the scratchpad
+  std::int64_t port_bytes = 0;                   ///< of a port and cycle; 0: a register
+  std::int64_t load_latency = 4;                 ///< cycles to the first beat of a vector load
+  std::int64_t input_rows = 0, result_rows = 0;  ///< places before and behind an array; 0: 2 × (rows + columns)
+  bool array_accumulates = false;                ///< else partial sums pass the vector unit
+};
+
 struct ScratchpadSpec {
   std::int64_t bytes = 16 << 20;
   std::int64_t accumulator_bytes = 0;  ///< 0: partial sums live in the scratchpad
@@ -108,6 +121,7 @@ struct CoreSpec {
   DmaSpec dma;
   std::int64_t kernel_launch_cycles = 0;  ///< fixed cost of starting a kernel
   bool kernel_barrier = false;            ///< a kernel starts only when all operations of the previous one are complete
+  IsaSpec isa;
 };
 
 /// Cores of one sort among several that share network and memory: settings are those of the machine's `core`, but for

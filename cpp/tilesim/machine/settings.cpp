@@ -349,6 +349,7 @@ std::vector<Setting> make_settings() {
   network_settings(all);
   off_chip_settings(all);
   for (Setting& setting : region_settings()) all.push_back(std::move(setting));
+  for (Setting& setting : isa_settings()) all.push_back(std::move(setting));
   for (Setting& setting : cache_settings()) all.push_back(std::move(setting));
   for (Setting& setting : address_settings()) all.push_back(std::move(setting));
   all.push_back(whole("energy.mac", U::energy, 0, 1e12, "per multiply-add; 0 pJ: not known", AT(energy.mac)));

@@ -35,6 +35,8 @@ void check_memory(const Machine& machine);
 std::vector<Setting> sparse_settings();
 /// What contradicts among them; UserError with the place.
 void check_sparse(const Machine& machine, const std::string& place);
+/// Settings of the core as instructions see it.
+std::vector<Setting> isa_settings();
 /// Settings of the cache before the memory channels.
 std::vector<Setting> cache_settings();
 /// What contradicts within the cache's settings, with the place; nothing without a cache.

@@ -138,15 +138,16 @@ MatrixForm form_named(const Json& text) {
   text.fail("unknown form of a matrix", join(known), nearest(given, known));
 }
 
-void perform_sparse(const CompiledProgram& program, const Operation& op, const BufferOf& buffer) {
+void perform_sparse(const CompiledProgram& program, const Operation& op, const BufferOf& buffer,
+                    TileExecutor& executor) {
   const SparseProduct& product = *std::get<OpaqueOp>(op.instruction->statement->action).product;
   const SlotView& result = op.views.back();
   const std::int64_t m = result.dims[0].extent, n = result.dims[1].extent, k = op.extents[0];
   if (m <= 0 || n <= 0) return;
   Stored a(program, op.views.data(), product.a, buffer);
   Stored b(program, op.views.data() + views_of(product.a), product.b, buffer);
-  execute(Mma{0, 1, 1, 1, a.laid_out(m, k), b.laid_out(k, n), tile_view(program, result, buffer(result)),
-              op.accumulates[0] != 0, product.numerics});
+  executor.run(Mma{0, 1, 1, 1, a.laid_out(m, k), b.laid_out(k, n), tile_view(program, result, buffer(result)),
+                   op.accumulates[0] != 0, product.numerics});
 }
 
 }  // namespace tilesim::program

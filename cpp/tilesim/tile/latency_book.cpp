@@ -27,6 +27,23 @@ std::int64_t number(const std::string& text, const std::string& word, std::size_
   return value;
 }
 
+constexpr int hex_digits = 16;
+
+std::string hex(std::uint64_t value) {
+  std::string digits(hex_digits, '0');
+  for (int i = hex_digits - 1; i >= 0; --i, value >>= 4)
+    digits[static_cast<std::size_t>(i)] = "0123456789abcdef"[value & 15];
+  return digits;
+}
+
+std::uint64_t signature(const std::string& text, const std::string& word) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(word.data() + 1, word.data() + word.size(), value, 16);
+  if (error != std::errc{} || end != word.data() + word.size() || word != "g" + hex(value))
+    refuse(text, "'" + word + "'");
+  return value;
+}
+
 }  // namespace
 
 std::string compute_text(const Descriptor& d, const History& history) {
@@ -51,6 +68,7 @@ std::string compute_text(const Descriptor& d, const History& history) {
   }
   if (history.weights_resident) text += " resident";
   if (history.pipelined) text += " pipelined";
+  if (d.signature != 0) text += " g" + hex(d.signature);
   return text;
 }
 
@@ -74,6 +92,8 @@ std::pair<Descriptor, History> parse_compute(const std::string& text) {
       history.pipelined = true;
     else if (word == "stationary_a")
       d.stationary_a = true;
+    else if (word[0] == 'g')
+      d.signature = signature(text, word);
     else if (word.rfind("ko", 0) == 0)
       d.k_outer = number(text, word, 2);
     else if (word[0] == 'b')
@@ -130,11 +150,22 @@ const TileLatency* LatencyBook::find(const std::string& compute) {
   return entry == entries_.end() ? nullptr : &entry->second;
 }
 
-TileLatency BookedLatency::latency(const Descriptor& descriptor, const History& history) {
-  const std::string compute = compute_text(descriptor, history);
+TileLatency BookedLatency::latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) {
+  Descriptor key = descriptor;
+  if (book_.source() != instruction_source) key.signature = 0;
+  const std::string compute = compute_text(key, history);
   if (const TileLatency* found = book_.find(compute)) return *found;
-  const TileLatency latency = model_.latency(descriptor, history);
-  if (book_.source() == model_.name()) book_.put(compute, latency, latency.limit);
+  if (own_ && !book_.refused.contains(compute)) {
+    try {
+      const TileLatency latency = own_->latency(descriptor, history, source);
+      book_.put(compute, latency, latency.limit);
+      return book_.entries().at(compute);
+    } catch (const Unsupported& error) {
+      book_.refused[compute] = error.parts().what;
+    }
+  }
+  const TileLatency latency = closed_form_.latency(descriptor, history, source);
+  if (book_.source() == closed_form_.name()) book_.put(compute, latency, latency.limit);
   return latency;
 }
 

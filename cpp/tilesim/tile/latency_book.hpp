@@ -12,8 +12,12 @@
 
 namespace tilesim {
 
-/// "mma bf16 bf16 b1 m128 n128 k256 ko1", "vector f32 e4096 l128 f3,1,0,1 r1"; then "resident", "pipelined" where so.
-/// Everything that a latency depends on besides the machine's units.
+/// The source whose latencies are those of kernels: its computes are told apart by their signatures too.
+inline constexpr std::string_view instruction_source = "instruction";
+
+/// "mma bf16 bf16 b1 m128 n128 k256 ko1", "vector f32 e4096 l128 f3,1,0,1 r1"; then "resident", "pipelined" where so;
+/// last "g0123456789abcdef", the signature, where there is one. Everything that a latency depends on besides the
+/// machine's units.
 std::string compute_text(const Descriptor& descriptor, const History& history);
 /// Reads compute_text; UserError for anything else.
 std::pair<Descriptor, History> parse_compute(const std::string& text);
@@ -29,6 +33,8 @@ class LatencyBook {
 
   std::int64_t hits = 0, misses = 0;                ///< of lookups here
   std::int64_t memory_hits = 0, memory_misses = 0;  ///< of the engine's own table, which asks here for what it lacks
+  std::map<std::string, std::string> refused;       ///< computes for which the source has no latency, and why
+  std::map<std::string, std::int64_t> counts;       ///< executions by compute; of source "instruction" alone
 
  private:
   std::string source_;
@@ -36,17 +42,21 @@ class LatencyBook {
   std::set<std::string> limits_;  ///< what the entries' `limit` points to
 };
 
-/// A book in front of another model. What the book lacks is asked there, and written into the book if it is the book's
-/// own source.
+/// A book in front of closed forms. What the book lacks is asked of `own`, the model of the book's source, and written
+/// into the book; where there is none, or it throws Unsupported (noted in the book), the closed form answers, whose
+/// latencies are written into a book of their own source alone.
 class BookedLatency final : public LatencyModel {
  public:
-  BookedLatency(LatencyBook& book, LatencyModel& model) : book_(book), model_(model) {}
-  TileLatency latency(const Descriptor& descriptor, const History& history) override;
+  BookedLatency(LatencyBook& book, LatencyModel& closed_form, LatencyModel* own = nullptr)
+      : book_(book), closed_form_(closed_form), own_(own) {}
+  using LatencyModel::latency;
+  TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return book_.source(); }
 
  private:
   LatencyBook& book_;
-  LatencyModel& model_;
+  LatencyModel& closed_form_;
+  LatencyModel* own_;
 };
 
 }  // namespace tilesim

@@ -115,7 +115,7 @@ std::int64_t compare_exchanges(std::int64_t extent, std::int64_t kept) {
   return std::min(whole, few * (few + 1) / 2 + 2 + few);
 }
 
-TileLatency ClosedForm::latency(const Descriptor& descriptor, const History& history) {
+TileLatency ClosedForm::latency(const Descriptor& descriptor, const History& history, const ComputeSource&) {
   Descriptor d = descriptor;
   switch (d.kind) {
     case ComputeKind::mma:
@@ -153,6 +153,7 @@ std::size_t hash_of(const Descriptor& d, const History& h) {
                              d.lane_scans, d.duration, std::int64_t{d.stationary_a}})
     hash = mix(hash, value);
   for (std::int32_t count : d.functions) hash = mix(hash, count);
+  if (d.signature != 0) hash = mix(hash, static_cast<std::int64_t>(d.signature));
   return mix(hash, (h.weights_resident ? 1 : 0) + (h.pipelined ? 2 : 0) + 4 * static_cast<int>(d.second));
 }
 
@@ -161,17 +162,27 @@ constexpr std::size_t table_size = 4096;
 }  // namespace
 
 /// Direct-mapped: a collision recomputes, it never answers wrongly.
-TileLatency LatencyStore::latency(const Descriptor& descriptor, const History& history) {
+TileLatency LatencyStore::latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) {
   if (table_.empty()) table_.resize(table_size);
   Entry& entry = table_[hash_of(descriptor, history) % table_size];
   if (entry.used && entry.descriptor == descriptor && entry.history.weights_resident == history.weights_resident &&
       entry.history.pipelined == history.pipelined) {
     ++hits_;
+    ++entry.asked;
     return entry.latency;
   }
   ++misses_;
-  entry = {descriptor, history, model_.latency(descriptor, history), true};
-  return entry.latency;
+  const TileLatency latency = model_.latency(descriptor, history, source);
+  if (counted_ && entry.asked > 0) counted_(entry.descriptor, entry.history, entry.asked);
+  entry = {descriptor, history, latency, true, 1};
+  return latency;
+}
+
+void LatencyStore::tell_counts() {
+  for (Entry& entry : table_) {
+    if (counted_ && entry.asked > 0) counted_(entry.descriptor, entry.history, entry.asked);
+    entry.asked = 0;
+  }
 }
 
 }  // namespace tilesim

@@ -3,10 +3,13 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "tilesim/base/dtype.hpp"
@@ -24,11 +27,16 @@ std::string_view name(ComputeKind kind);
 
 struct ViewDim { std::int64_t extent = 1, stride = 0; };  ///< stride in elements; 0 repeats
 
-/// A strided view of scratchpad elements.
+/// Memories of a core that views lie in.
+enum class TileMemory : std::uint8_t { scratchpad, accumulator };
+
+/// A strided view of elements in one of a core's memories.
 struct TileView {
-  std::byte* data = nullptr;  ///< first element of the view (offset already applied)
+  std::byte* data = nullptr;  ///< first element of the view (offset already applied); null where only time matters
   DType dtype = DType::f32;
   std::vector<ViewDim> dims;
+  std::int64_t address = -1;  ///< of the first element, in bytes of `memory`; -1: not known, it lies somewhere else
+  TileMemory memory = TileMemory::scratchpad;
 };
 
 /// c[batch, m, n] (+)= a[batch, m, k] * b[batch, k, n]; each group of dims is a product of view dims:
@@ -39,6 +47,8 @@ struct Mma {
   TileView a, b, c;
   bool accumulate = false;
   Numerics numerics;
+  bool stationary_a = false;  ///< which operand stays in the array (weight stationary: b unless set)
+  int packed = 1;  ///< innermost k dims that lie over the array's rows together: neighbours in `a`, without gaps
 };
 void execute(const Mma& mma);
 
@@ -69,6 +79,7 @@ struct VectorCompute {
   std::vector<TileView> inputs;  ///< dims as extents
   std::vector<VectorNode> nodes;
   std::vector<VectorOutput> outputs;
+  int lane = -1;  ///< dim that lies over the lanes; -1: the innermost one
 };
 void execute(const VectorCompute& compute);
 
@@ -92,6 +103,31 @@ struct Sort {
 };
 void execute(const Sort& sort);
 
+/// What only its target knows: no meaning here, a declared duration.
+struct Opaque {
+  std::string target;
+  std::vector<TileView> reads, writes;
+  std::int64_t cycles = 0;
+};
+
+/// In the order of ComputeKind.
+using TileCompute = std::variant<Mma, VectorCompute, Permute, Indexed, Sort, Opaque>;
+/// Unsupported for an opaque one.
+void execute(const TileCompute& compute);
+
+/// Carries out tile computes: what every level implements.
+class TileExecutor {
+ public:
+  virtual ~TileExecutor() = default;
+  virtual void run(const TileCompute& compute) = 0;
+};
+
+/// By `execute`.
+class DirectExecutor final : public TileExecutor {
+ public:
+  void run(const TileCompute& compute) override { execute(compute); }
+};
+
 // ---- Latency
 // ---------------------------------------------------------------------------------------------------------------------
 
@@ -112,6 +148,7 @@ struct Descriptor {
   std::int64_t lane_reductions = 0;         ///< vector: outputs reduced over the lane dim
   std::int64_t lane_scans = 0;              ///< vector: running sums along the lane dim
   std::int64_t duration = 0;                ///< opaque: declared cycles
+  std::uint64_t signature = 0;              ///< of the compute's kernel, for levels that run one; else 0
   friend bool operator==(const Descriptor&, const Descriptor&) = default;
 };
 
@@ -131,11 +168,29 @@ struct TileLatency {
   const char* limit = "";             ///< "rows", "weights", "lanes", "transcendental", ...
 };
 
-/// Source of tile latencies: closed form here, instruction level later.
+/// 64 bits of everything that a kernel depends on and closed forms ignore: extents, classes of strides, dtypes and
+/// memories of all views, which of them share bytes, DAG, numerics, packing; no addresses, data, values of scalars.
+/// Never 0. Equal in all builds: it is kept in files.
+std::uint64_t signature_of(const TileCompute& compute);
+
+/// Makes the compute behind a descriptor where a model wants to see it: views without data, at addresses that differ.
+class ComputeSource {
+ public:
+  virtual ~ComputeSource() = default;
+  virtual TileCompute compute() const = 0;
+};
+/// For models that need none; `compute` is an InternalError.
+const ComputeSource& no_source();
+
+/// Source of tile latencies: closed form here, instruction level elsewhere. A model that has none for a compute throws
+/// Unsupported.
 class LatencyModel {
  public:
   virtual ~LatencyModel() = default;
-  virtual TileLatency latency(const Descriptor& descriptor, const History& history) = 0;
+  virtual TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) = 0;
+  TileLatency latency(const Descriptor& descriptor, const History& history) {
+    return latency(descriptor, history, no_source());
+  }
   virtual std::string_view name() const = 0;
 };
 
@@ -143,7 +198,8 @@ class LatencyModel {
 class ClosedForm final : public LatencyModel {
  public:
   explicit ClosedForm(const Share& machine) : machine_(machine) {}
-  TileLatency latency(const Descriptor& descriptor, const History& history) override;
+  using LatencyModel::latency;
+  TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return "closed form"; }
 
  private:
@@ -153,11 +209,15 @@ class ClosedForm final : public LatencyModel {
 /// Memoizes another model; a small open-addressing table keyed by descriptor and history.
 class LatencyStore final : public LatencyModel {
  public:
-  explicit LatencyStore(LatencyModel& model) : model_(model) {}
-  TileLatency latency(const Descriptor& descriptor, const History& history) override;
+  /// Told how often a compute was asked for, in parts.
+  using Counted = std::function<void(const Descriptor&, const History&, std::int64_t)>;
+  explicit LatencyStore(LatencyModel& model, Counted counted = {}) : model_(model), counted_(std::move(counted)) {}
+  using LatencyModel::latency;
+  TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return model_.name(); }
   std::int64_t hits() const { return hits_; }
   std::int64_t misses() const { return misses_; }
+  void tell_counts();  ///< those that have not been told yet
 
  private:
   struct Entry {
@@ -165,8 +225,10 @@ class LatencyStore final : public LatencyModel {
     History history;
     TileLatency latency;
     bool used = false;
+    std::int64_t asked = 0;
   };
   LatencyModel& model_;
+  Counted counted_;
   std::vector<Entry> table_;
   std::int64_t hits_ = 0, misses_ = 0;
 };

@@ -359,9 +359,9 @@ class Verifier {
 };
 
 std::vector<Comparison> compared(const program::Program& program, const std::map<std::string, Array>& inputs,
-                                 Verifier verifier, CancelToken* cancel) {
+                                 Verifier verifier, CancelToken* cancel, TileExecutor* executor) {
   program::ExecuteOptions options;
-  options.cancel = cancel;
+  options.cancel = cancel, options.executor = executor;
   options.observe = [&](program::Observed& kernel) { verifier.observe(kernel); };
   verifier.finish(program::execute(program, inputs, options));
   return std::move(verifier).rows();
@@ -370,19 +370,20 @@ std::vector<Comparison> compared(const program::Program& program, const std::map
 }  // namespace
 
 std::vector<Comparison> verify(const Graph& lowered, const program::Program& program, const Machine& machine,
-                               const std::map<std::string, Array>& inputs, bool exact, CancelToken* cancel) {
+                               const std::map<std::string, Array>& inputs, bool exact, CancelToken* cancel,
+                               TileExecutor* executor) {
   const PlainWeights plain(lowered);
   const Graph& prepared = plain.graph();
   Exact second;
   if (exact) second.patterns = patterns_of(prepared, names_of(program));
   Exact* const kept = exact ? &second : nullptr;
-  std::vector<Comparison> rows =
-      compared(program, inputs, Verifier(prepared, program, machine, inputs, plain, kept, false, cancel), cancel);
+  std::vector<Comparison> rows = compared(
+      program, inputs, Verifier(prepared, program, machine, inputs, plain, kept, false, cancel), cancel, executor);
   for (Comparison& row : rows) row.rounds.clear();
   if (!exact) return rows;
   const std::map<std::string, Array> values = drawn_inputs(prepared, program, second.patterns, inputs);
-  const std::vector<Comparison> again =
-      compared(program, values, Verifier(prepared, program, machine, values, plain, kept, true, cancel), cancel);
+  const std::vector<Comparison> again = compared(
+      program, values, Verifier(prepared, program, machine, values, plain, kept, true, cancel), cancel, executor);
   // Integers are the same in both runs, so the same kernels run.
   require(again.size() == rows.size(), "verify: the second run has other kernels than the first");
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -36,10 +36,11 @@ struct Comparison {
 /// operation that makes it. Tensors local to called functions are compared through the call's results. Throws UserError
 /// as `execute` does.
 ///
+/// `executor`: carries out tile computes; null: their meaning.
 /// `exact`: everything once more on values of exact_values.hpp, drawn anew for every stored tensor: where no operation
 /// of the kernel rounds, the bits must be the same, and no sum is so long that a lost part of it lies within a bound.
 std::vector<Comparison> verify(const Graph& prepared, const program::Program& program, const Machine& machine,
                                const std::map<std::string, Array>& inputs, bool exact = true,
-                               CancelToken* cancel = nullptr);
+                               CancelToken* cancel = nullptr, TileExecutor* executor = nullptr);
 
 }  // namespace tilesim::validate

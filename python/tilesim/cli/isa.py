@@ -10,11 +10,13 @@ import typer
 
 from ..base.errors import user_error
 from ..base.figures import count
-from ..base.files import read_text, writing
-from ..isa import assemble, disassemble, instructions
+from ..base.files import check_writable, read_text, writing
+from ..isa import assemble, disassemble, instructions, kernel, kernel_text
 from ..isa import run as run_elf
 from ..isa.elf import read_elf
-from ..isa.running import trap_text
+from ..isa.result import IsaResult, trap_text
+from ..isa.views import table_lines
+from ..results.perfetto import check_ending
 from .examples import epilog
 from .load import write
 from .options import MACHINE, OUTPUT
@@ -37,15 +39,32 @@ def run(
     root: Annotated[str | None, typer.Option(help="Directory whose files the program may open.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of random bytes.")] = 0,
     bare: Annotated[bool, typer.Option("--bare", help="No Linux: machine mode, ended by a store to tohost.")] = False,
-    timed: Annotated[bool, typer.Option("--timed", help="Also cycles and waits, in --json.")] = False,
+    timed: Annotated[bool, typer.Option("--timed", help="Also cycles, by function and line.")] = False,
     json_: Annotated[
         str | None, typer.Option("--json", help="Write counts and trap; - for standard output.", rich_help_panel=OUTPUT)
     ] = None,
+    pipeline: Annotated[
+        str | None,
+        typer.Option(
+            help="Write when each instruction issued, started, ended: text, or .kanata for Konata. Timed.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
+    pipeline_limit: Annotated[
+        int, typer.Option(min=1, max=100_000_000, help="Instructions of --pipeline.", rich_help_panel=OUTPUT)
+    ] = 10_000,
+    trace: Annotated[
+        str | None,
+        typer.Option(
+            help="Write a trace for Perfetto, a track per unit: .pftrace or .json. Timed.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
 ) -> None:
-    """Run a program; its standard streams are this command's.
+    """Run a program; its standard streams are this command's, the profile of a timed run goes to standard error.
 
     Exit codes: 0, the program ended with 0; 1, it ended otherwise or trapped; 2, a mistake in the command.
     """
+    _check_outputs(json_, pipeline, trace)
     passes = _own_streams()
     result = run_elf(
         elf,
@@ -58,13 +77,16 @@ def run(
         seed=seed,
         pass_through=passes,
         bare=bare,
-        timed=timed,
+        timed=timed or pipeline is not None or trace is not None,
+        pipeline=0 if pipeline is None else pipeline_limit,
+        timeline=trace is not None,
     )
     if not passes:
         sys.stdout.write(result.output.decode("utf-8", "replace"))
         sys.stderr.write(result.errors.decode("utf-8", "replace"))
     if json_ is not None:
         write(result.to_dict(), json_)
+    _views(result, pipeline, trace)
     if result.trap is not None:
         say(wrapped(f"tilesim: {trap_text(result.trap)}", hang="  "), err=True)
     elif result.exit_status:
@@ -72,6 +94,39 @@ def run(
         say(wrapped(ended, hang="  "), err=True)
     if result.exit_status != 0:
         raise typer.Exit(1)
+
+
+def _check_outputs(json_: str | None, pipeline: str | None, trace: str | None) -> None:
+    """Before any work: files that cannot be written, and two outputs in one file."""
+    if trace is not None:
+        check_ending(trace)
+    paths = [path for path in (json_, pipeline, trace) if path is not None and path != "-"]
+    for path in paths:
+        check_writable(path)
+    if len({os.path.realpath(path) for path in paths}) < len(paths):
+        where = "--json, --pipeline, --trace"
+        raise user_error("one file is to be written twice", place=where, value=", ".join(paths), allowed="a file each")
+
+
+def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
+    """What a timed run shows beside the program's own output."""
+    if result.cycles is None:
+        return
+    roofline = result.roofline()
+    told = f"tilesim: {count(result.cycles)} cycles, {count(result.instructions)} instructions"
+    if roofline["operations"]:
+        done, most = roofline["operations_per_cycle"], roofline["roof_operations_per_cycle"]
+        told += f", {done:.3g} operations per cycle of at most {most:.3g} ({roofline['bound']})"
+    say(wrapped(told, hang="  "), err=True)
+    for by in ("function", "line"):
+        table = result.table(by)
+        if len(table):
+            say(["", *table_lines(table, 20)], err=True)
+    kept = [("--pipeline", result.write_pipeline(pipeline) if pipeline is not None else 0)]
+    kept.append(("--trace", result.timeline(trace) if trace is not None else 0))
+    for option, left in kept:
+        if left:
+            say(wrapped(f"tilesim: {option}: {count(left)} instructions are left out", hang="  "), err=True)
 
 
 def _own_streams() -> bool:
@@ -119,6 +174,25 @@ def dis(
             bits &= (1 << 8 * length) - 1
             say([f"{here:10x}:  {bits:0{2 * length}x}{'' if length == 4 else '    '}  {disassemble(bits, here)}"])
             at += length
+
+
+@isa_app.command("kernel", epilog=epilog("isa kernel"))
+def kernel_(
+    compute: Annotated[str, typer.Argument(help='A product, such as "mma bf16 bf16 b1 m128 n128 k256 ko1".')],
+    machine: Annotated[str, typer.Option(help="Whose core.", rich_help_panel=MACHINE)] = "tpu-v3",
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="An ELF file; none: a listing.", rich_help_panel=OUTPUT)
+    ] = None,
+) -> None:
+    """The kernel of a tile compute, as a program or as text."""
+    if output is None:
+        say(kernel_text(compute, machine).splitlines())
+        return
+    code = kernel(compute, machine)
+    with writing(output, "wb") as file:
+        file.write(code)
+    os.chmod(output, 0o755)
+    say(wrapped(f"{output}: {count(len(code))} bytes", hang="  "))
 
 
 def _bits(word: str) -> int:

@@ -8,7 +8,9 @@ ts.isa.disassemble(0x00A585B3)                    # 'add a1, a1, a0'
 from .assembly import assemble, disassemble, instructions
 from .core import Core
 from .custom import Instruction, Unit, define, unit
-from .running import IsaResult, call, run
+from .kernel import kernel, kernel_text
+from .result import IsaResult
+from .running import call, run
 
 __all__ = [
     "Core",
@@ -20,6 +22,8 @@ __all__ = [
     "define",
     "disassemble",
     "instructions",
+    "kernel",
+    "kernel_text",
     "run",
     "unit",
 ]

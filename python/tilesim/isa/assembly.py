@@ -14,7 +14,7 @@ from .custom import Instruction, set_of
 
 __all__ = ["assemble", "disassemble", "instructions"]
 
-_BASE = 0x10000
+BASE = 0x10000
 
 
 @checked()
@@ -60,12 +60,12 @@ def assemble(text: str, instructions: Iterable[Instruction] = ()) -> bytes:
     Raises:
         UserError: with line and column, and the nearest mnemonic.
     """
-    code, labels = _core.isa_assemble(text, _BASE, set_of(instructions))
-    return _elf(code, labels, labels.get("_start", _BASE))
+    code, labels = _core.isa_assemble(text, BASE, set_of(instructions))
+    return elf_of(code, labels, labels.get("_start", BASE))
 
 
-def _elf(code: bytes, labels: dict[str, int], entry: int) -> bytes:
-    """A file of one segment, with sections for the symbols (ELF-64 object file format, version 1.5)."""
+def elf_of(code: bytes, labels: dict[str, int], entry: int, zeros: int = 0) -> bytes:
+    """A file of one segment, so many zeros behind it, with sections for the symbols (ELF-64 object file format 1.5)."""
     names = b"\0" + b"".join(label.encode() + b"\0" for label in labels)
     symbols, at = bytes(24), 1
     for label, address in labels.items():
@@ -80,13 +80,13 @@ def _elf(code: bytes, labels: dict[str, int], entry: int) -> bytes:
         offset += len(part) + -len(part) % 8
     section = struct.Struct("<IIQQQQIIQQ")
     table = bytes(64)
-    table += section.pack(1, 1, 7, _BASE, offsets[0], len(code), 0, 0, 4, 0)
+    table += section.pack(1, 1, 7, BASE, offsets[0], len(code), 0, 0, 4, 0)
     table += section.pack(7, 2, 0, 0, offsets[1], len(symbols), 3, 1, 8, 24)
     table += section.pack(15, 3, 0, 0, offsets[2], len(names), 0, 0, 1, 0)
     table += section.pack(23, 3, 0, 0, offsets[3], len(titles), 0, 0, 1, 0)
     # flags: compressed instructions, floats of 64 bits in registers
     head = b"\x7fELF\x02\x01\x01" + bytes(9)
     head += struct.pack("<HHIQQQIHHHHHH", 2, 243, 1, entry, 64, offset, 5, 64, 56, 1, 64, 5, 4)
-    head += struct.pack("<IIQQQQQQ", 1, 7, 0x1000, _BASE, _BASE, len(code), len(code), 0x1000)
+    head += struct.pack("<IIQQQQQQ", 1, 7, 0x1000, BASE, BASE, len(code), len(code) + zeros, 0x1000)
     body = b"".join(part + bytes(-len(part) % 8) for part in parts)
     return head + bytes(0x1000 - len(head)) + body + table

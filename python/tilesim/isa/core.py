@@ -15,7 +15,7 @@ from ..base.presets import preset_file
 from ..machine.machine import Machine
 from .custom import Instruction, Unit, set_of
 
-__all__ = ["Core", "core_of"]
+__all__ = ["Core", "core_of", "time_on"]
 
 _WIDTHS = tuple(1 << power for power in range(7, 17))
 
@@ -53,10 +53,12 @@ class Core:
             UserError: for another vlen.
         """
         self.name, self.vlen = name, vlen_of(vlen, "vlen")
-        self._timing = timing
+        self._timing, self._file = timing, "core"
+        self._text: str | None = None  # of the file, so that errors name its lines
         self._instructions: tuple[Instruction, ...] = ()
         self._units: tuple[Unit, ...] = ()
         self._held: Any = None
+        self.machine: Machine | None = None  #: whose core it is
 
     @classmethod
     def load(cls, name: str | os.PathLike[str] = "generic") -> Core:
@@ -72,10 +74,13 @@ class Core:
             UserError: for an unknown name, with the nearest; for a file that is none.
         """
         path = preset_file(name, "cores", "core", cls.names())
-        data = parse_json(read_text(path), str(path))
+        text = read_text(path)
+        data = parse_json(text, str(path))
         if not isinstance(data, dict) or data.get("schema") != "tilesim.core" or data.get("version") != 1:
             raise user_error("this is no core", place=str(path), allowed='"schema": "tilesim.core", "version": 1')
-        return cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"), data)
+        loaded = cls(str(data.get("name", name)), vlen_of(data.get("vlen"), f"{path}: vlen"), data)
+        loaded._file, loaded._text = str(path), text
+        return loaded
 
     @classmethod
     def from_machine(cls, machine: str | Machine) -> Core:
@@ -91,17 +96,14 @@ class Core:
             UserError: where that is no power of two from 128 to 65,536.
         """
         loaded = machine if isinstance(machine, Machine) else Machine.load(machine)
-        vector = loaded.to_dict()["core"]["vector"]
-        bits = 32 * int(vector["lanes"]) * int(vector["sublanes"])
-        vlen = vlen_of(bits, f"{loaded.name}: 32 × core.vector.lanes × core.vector.sublanes")
-        timing = {
-            **_generic(),
-            "name": loaded.name,
-            "dlen": 32 * int(vector["lanes"]),
-            "issue": int(vector.get("issue", 1)),
-        }
-        timing["port_bytes"] = timing["dlen"] // 8
-        return cls(loaded.name, vlen, timing)
+        settings = loaded.to_dict()
+        vector, stated = settings["core"]["vector"], int(settings["core"].get("isa", {}).get("vlen", 0))
+        bits = stated or 32 * int(vector["lanes"]) * int(vector["sublanes"])
+        place = "core.isa.vlen" if stated else "32 × core.vector.lanes × core.vector.sublanes"
+        vlen = vlen_of(bits, f"{loaded.name}: {place}")
+        core = cls(loaded.name, vlen, {"schema": "tilesim.core", "version": 1, "machine": settings})
+        core.machine = loaded
+        return core
 
     def extend(self, *added: Instruction | Unit) -> Core:
         """A core that also has these instructions and units; this one stays as it is.
@@ -184,6 +186,8 @@ class Core:
 def _copy(core: Core, vlen: int) -> Core:
     made = Core(core.name, vlen, core._timing)
     made._instructions, made._units, made._held = core._instructions, core._units, core._held
+    made._file, made.machine = core._file, core.machine
+    made._text = core._text if vlen == core.vlen else None
     return made
 
 
@@ -195,4 +199,21 @@ def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine |
         found = Core.from_machine(machine)
     else:
         found = core if isinstance(core, Core) else Core.load("generic" if core is None else core)
-    return found if vlen is None else _copy(found, vlen_of(vlen, "vlen"))
+    if vlen is None:
+        return found
+    if found.machine is not None:
+        raise user_error(
+            "a machine's core has the length of its units",
+            place="vlen",
+            value=str(vlen),
+            allowed=str(found.vlen),
+            suggestion="set core.isa.vlen of the machine",
+        )
+    return _copy(found, vlen_of(vlen, "vlen"))
+
+
+def time_on(core: Core, program: Any) -> None:
+    """Lets a core's pipeline time a program of the core; a `UserError` names file and line of a number that must not
+    be there."""
+    as_in_file = core._text is not None and not core.units
+    program.time(core._text if as_in_file else core.timing, core._file)

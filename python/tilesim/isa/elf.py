@@ -72,6 +72,18 @@ class Elf:
             suggestion=nearest(symbol, names),
         )
 
+    def _at(self, address: int) -> tuple[str, int]:
+        """Name and offset of what lies at an address; an empty name where none is known."""
+        index = bisect.bisect_right(self._symbols, (address, 1 << 64, "")) - 1
+        while index >= 0:
+            at, size, name = self._symbols[index]
+            if address == at or address < at + size or size == 0:
+                return name, address - at
+            if at + _LARGEST < address:
+                break
+            index -= 1
+        return "", 0
+
     def symbol(self, address: int) -> str:
         """The function or object at an address.
 
@@ -81,15 +93,23 @@ class Elf:
         Returns:
             "name" or "name+12"; empty where none is known.
         """
-        index = bisect.bisect_right(self._symbols, (address, 1 << 64, "")) - 1
-        while index >= 0:
-            at, size, name = self._symbols[index]
-            if address == at or address < at + size or size == 0:
-                return name if address == at else f"{name}+{address - at}"
-            if at + _LARGEST < address:
-                break
-            index -= 1
-        return ""
+        name, offset = self._at(address)
+        return f"{name}+{offset}" if offset else name
+
+    def function(self, address: int) -> str:
+        """The function or object at an address, without an offset.
+
+        Args:
+            address: of an instruction or of data.
+
+        Returns:
+            Its name; empty where none is known.
+        """
+        return self._at(address)[0]
+
+    def starts(self) -> list[int]:
+        """Where functions and objects begin, ascending, each once."""
+        return sorted({at for at, _, _ in self._symbols})
 
     def line(self, address: int) -> str:
         """The source line of an instruction.

@@ -9,95 +9,20 @@ import numpy as np
 
 from .. import _core
 from ..base.arguments import whole
-from ..base.checked import checked, checked_class
+from ..base.checked import checked
 from ..base.errors import path_text, shown, user_error
 from ..machine.machine import Machine
-from .core import Core, core_of
+from .core import Core, core_of, time_on
 from .elf import Elf, read_elf
+from .result import IsaResult
+from .views import INTERVALS, functions_of, log_of, roofline_of, trace_of
 
-__all__ = ["IsaResult", "call", "run"]
+__all__ = ["call", "run"]
 
 ElfLike = str | os.PathLike[str] | bytes
 _MOST = 2**63 - 1
 _FLOATS = {"f16": 16, "f32": 32, "f64": 64}
 _INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)}
-
-
-@checked_class()
-class IsaResult:
-    """What a run of instructions did."""
-
-    def __init__(self, data: dict[str, Any], value: Any = None, output: bytes = b"", errors: bytes = b"") -> None:
-        """Made by `run` and `call`.
-
-        Args:
-            data: the JSON form.
-            value: what a called function returned.
-            output: bytes written to standard output.
-            errors: bytes written to standard error.
-        """
-        self.data, self.value, self.output, self.errors = data, value, output, errors
-
-    @property
-    def exit_status(self) -> int | None:
-        """A number from 0 to 255, the program's; none where it trapped or reached the limit."""
-        return self.data["exit_status"]
-
-    @property
-    def trap(self) -> dict[str, Any] | None:
-        """Cause, detail, pc, address, instruction, symbol and line; none where it ended by itself."""
-        return self.data["trap"]
-
-    @property
-    def instructions(self) -> int:
-        """Number of instructions carried out."""
-        return int(self.data["instructions"])
-
-    @property
-    def vector_instructions(self) -> int:
-        """Number of those among them that work on vector registers."""
-        return int(self.data["vector_instructions"])
-
-    @property
-    def element_operations(self) -> int:
-        """Number of elements (vl) of all vector instructions."""
-        return int(self.data["element_operations"])
-
-    @property
-    def cycles(self) -> int | None:
-        """Cycles of a timed run; none: it was functional."""
-        return self.data["cycles"]
-
-    @property
-    def stalls(self) -> dict[str, dict[str, float]]:
-        """Cycles of each unit by state, of a timed run; a unit's states add up to `cycles`."""
-        return {unit: dict(states) for unit, states in self.data["units"].items()}
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON form, `tilesim.isa_run` version 1.
-
-        Returns:
-            A dict of plain values.
-        """
-        return dict(self.data)
-
-    def __repr__(self) -> str:
-        """The headline."""
-        if self.trap is not None:
-            return f"<{trap_text(self.trap)}, after {self.instructions:,} instructions>"
-        ended = f"exit {self.exit_status}" if self.value is None else f"value {self.value!r}"
-        return f"<{ended}, {self.instructions:,} instructions, {self.vector_instructions:,} of them vector>"
-
-
-def trap_text(trap: dict[str, Any]) -> str:
-    """A trap in one line: cause, why, address, instruction, place."""
-    text = trap["cause"] + (f": {trap['detail']}" if trap["detail"] else "")
-    if trap["address"] is not None:
-        text += f", address {trap['address']:#x}"
-    text += f" at {trap['pc']:#x}"
-    place = ", ".join(part for part in (trap["symbol"], trap["line"]) if part)
-    text += f" ({place})" if place else ""
-    return text + (f", in '{trap['instruction']}'" if trap["instruction"] else "")
 
 
 def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
@@ -120,7 +45,36 @@ def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
     return trap
 
 
-def _result(program: Any, told: dict[str, Any], elf: Elf, core: Core, value: Any = None) -> IsaResult:
+class _Views:
+    """What a timed run records beside its cycles."""
+
+    def __init__(self, program: Any, elf: Elf, core: Core, timed: bool, pipeline: int, timeline: bool) -> None:
+        self.program, self.elf, self.timed, self.held = program, elf, timed, core._held
+        self.pipeline = whole("pipeline", pipeline, 0, 100_000_000)
+        self.starts = elf.starts() if timeline else None
+        if not timed:
+            if pipeline or timeline:
+                raise user_error("only timed runs are recorded", place="pipeline, timeline", allowed="timed=True")
+            return
+        time_on(core, program)
+        if self.pipeline:
+            program.keep_log(self.pipeline)
+        if self.starts is not None:
+            program.keep_intervals(INTERVALS, self.starts)
+
+    def functions(self) -> list[dict[str, Any]]:
+        return functions_of(self.program, self.elf) if self.timed else []
+
+    def recorded(self) -> dict[str, Any]:
+        found = {}
+        if self.pipeline:
+            found["log"] = log_of(self.program, self.elf, self.held)
+        if self.starts is not None:
+            found["trace"] = trace_of(self.program, self.elf, self.starts)
+        return found
+
+
+def _result(program: Any, told: dict[str, Any], elf: Elf, core: Core, views: _Views, value: Any = None) -> IsaResult:
     data = {
         "schema": "tilesim.isa_run",
         "version": 1,
@@ -133,9 +87,10 @@ def _result(program: Any, told: dict[str, Any], elf: Elf, core: Core, value: Any
         "element_operations": program.element_operations,
         "cycles": program.cycles,
         "units": program.units,
-        "functions": [],
+        "functions": views.functions(),
+        "roofline": roofline_of(program) if views.timed else None,
     }
-    return IsaResult(data, value, program.output, program.errors)
+    return IsaResult(data, value, program.output, program.errors, views.recorded())
 
 
 @checked("elf")
@@ -153,6 +108,8 @@ def run(
     agnostic: str = "undisturbed",
     bare: bool = False,
     timed: bool = False,
+    pipeline: int = 0,
+    timeline: bool = False,
 ) -> IsaResult:
     """Runs a static RV64GCV Linux program; it is deterministic.
 
@@ -170,7 +127,9 @@ def run(
         agnostic: "undisturbed" (tails and masked-off elements stay) or "ones" (a test mode).
         bare: no Linux: the program begins in machine mode, traps go through mtvec, a store of status * 2 + 1 to the
             symbol `tohost` ends it.
-        timed: the core's pipeline is timed beside: `cycles`, `stalls`.
+        timed: the core's pipeline is timed beside: `cycles`, `stalls`, `functions`, `roofline`.
+        pipeline: of a timed run, how many instructions are kept for `pipeline` and `write_pipeline`.
+        timeline: of a timed run, whether intervals are kept for `timeline`.
 
     Returns:
         Exit status, trap, counts, output.
@@ -184,10 +143,9 @@ def run(
     program.start([name, *args])
     if bare:
         program.make_bare(image.address("tohost", 0))
-    if timed:
-        program.time(target.timing)
+    views = _Views(program, image, target, timed, pipeline, timeline)
     told = program.run(_limit(max_instructions))
-    return _result(program, told, image, target)
+    return _result(program, told, image, target, views)
 
 
 def _limit(instructions: int | None) -> int:
@@ -206,6 +164,8 @@ def _program(
     seed = whole("seed", seed, 0, 2**64 - 1)
     program = _core.IsaProgram(image.image, core.vlen, folder, seed, pass_through, given, core._held)
     program.set_ones(agnostic == "ones")
+    if core.machine is not None:
+        program.be(core.machine.core)
     return program, image
 
 
@@ -297,6 +257,8 @@ def call(
     max_instructions: int | None = None,
     agnostic: str = "undisturbed",
     timed: bool = False,
+    pipeline: int = 0,
+    timeline: bool = False,
 ) -> IsaResult:
     """Calls one function of a program or object file by the C ABI; start-up code does not run.
 
@@ -312,6 +274,8 @@ def call(
         max_instructions: ends the run after so many; none: no limit.
         agnostic: "undisturbed" or "ones", as in `run`.
         timed: as in `run`.
+        pipeline: as in `run`.
+        timeline: as in `run`.
 
     Returns:
         The value, trap, counts. Arrays are only copied back if the function returned.
@@ -328,11 +292,10 @@ def call(
     for index, value in enumerate(args):
         arguments.add(index, value)
     arguments.place_stack()
-    if timed:
-        program.time(target.timing)
+    views = _Views(program, image, target, timed, pipeline, timeline)
     told = program.call(function, _limit(max_instructions))
     value = None
     if told["kind"] == "returned":
         arguments.take_back()
         value = _value(program, returns)
-    return _result(program, told, image, target, value)
+    return _result(program, told, image, target, views, value)

@@ -21,6 +21,7 @@ from ..program.program import Program
 from ..results.printed import printed_tensors, verified_lines
 from ..results.result import Table
 from .against_source import source_rows
+from .level import checked_level
 from .mixed_run import execute_parts, verify_parts
 
 __all__ = ["Verification", "execute", "reference", "verify"]
@@ -104,6 +105,15 @@ def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
     return compile(program.workload, program.machine, **{**program.options, "trips": needed})
 
 
+def _kernels(program: Program, level: str) -> Any:
+    """Whose kernels carry out computes; none: their meaning."""
+    if checked_level(level) != "instruction":
+        return None
+    if program.target is None:
+        raise user_error("a program that names no machine has no kernels", place="level", allowed="tile")
+    return program.target.core
+
+
 @checked()
 def execute(
     program: Program,
@@ -114,6 +124,7 @@ def execute(
     find_races: bool = False,
     order: str = "text",
     poison: bool = False,
+    level: str = "tile",
 ) -> dict[str, Any]:
     """Runs the tiled program on real tensors.
 
@@ -127,6 +138,8 @@ def execute(
             order). Without races all give the same bits.
         poison: tensors share bytes as `Program.memory_plan` says, all of them NaN or large integers before the first
             kernel: a tensor that is read when its bytes are another's shows.
+        level: "tile": tile computes by their meaning; "instruction": products by their kernels on the machine's core,
+            computes without a kernel by their meaning.
 
     Returns:
         Outputs (numpy arrays) by name, in the graph's order.
@@ -136,6 +149,7 @@ def execute(
     """
     seed = whole("seed", seed, -LARGEST)
     one_of("unknown numerics", "numerics", numerics, "machine", "exact")
+    core = _kernels(program, level)
     program = _for_inputs(program, inputs, seed)
     if numerics == "exact":
         program = _exact(program)
@@ -143,10 +157,12 @@ def execute(
 
         def on_machine(part: Turn, given: list[Any]) -> dict[str, Any]:
             assert part.program is not None
-            return execute(part.program, given, seed=seed, find_races=find_races, order=order, poison=poison)
+            return execute(
+                part.program, given, seed=seed, find_races=find_races, order=order, poison=poison, level=level
+            )
 
         return execute_parts(program, _whole_inputs(program, inputs, seed), on_machine)
-    found = dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races, poison))
+    found = dict(_core.execute(program.core, _arrays(program, inputs, seed), order, seed, find_races, poison, core))
     names = [row["name"] for row in program.graph.core.outputs] if program.graph is not None else []
     return {name: found[name] for name in [*(name for name in names if name in found), *found]}
 
@@ -229,7 +245,13 @@ class Verification:
 
 @checked()
 def verify(
-    program: Program, inputs: Any = None, *, seed: int = 0, against: str = "reference", exact: bool = True
+    program: Program,
+    inputs: Any = None,
+    *,
+    seed: int = 0,
+    against: str = "reference",
+    exact: bool = True,
+    level: str = "tile",
 ) -> Verification:
     """Compares the tiled program with the reference kernels, operation by operation, each on the reference's operands.
 
@@ -257,6 +279,7 @@ def verify(
         seed: of random inputs.
         against: "reference", or "source": also the graph as it was imported.
         exact: also run on values whose products and sums are exact, whatever the inputs are.
+        level: as for `execute`.
 
     Returns:
         The comparison.
@@ -270,7 +293,7 @@ def verify(
         raise user_error("a second run is made or not", place="exact", value=shown(exact), allowed="True, False")
     exact = bool(exact)
     if against == "source":
-        found = verify(program, inputs, seed=seed, exact=exact)
+        found = verify(program, inputs, seed=seed, exact=exact, level=level)
         graph = program.workload
         assert graph is not None
         return Verification(found.rows + source_rows(graph, inputs_of(graph, inputs, seed)))
@@ -280,10 +303,10 @@ def verify(
 
         def part_rows(part: Turn, given: list[Any]) -> list[dict[str, Any]]:
             assert part.program is not None
-            return verify(part.program, given, exact=exact).rows
+            return verify(part.program, given, exact=exact, level=level).rows
 
         return Verification(verify_parts(program, _whole_inputs(program, inputs, seed), part_rows))
     if program.graph is None or program.target is None:
         raise user_error("a program without its graph cannot be verified")
-    arrays = _arrays(program, inputs, seed)
-    return Verification(_core.verify(program.prepared, program.core, program.target.core, arrays, exact))
+    arrays, kernels = _arrays(program, inputs, seed), _kernels(program, level) is not None
+    return Verification(_core.verify(program.prepared, program.core, program.target.core, arrays, exact, kernels))

@@ -19,6 +19,7 @@ from ..results.result import Table
 __all__ = ["TileLatencies", "scale_sim_latency"]
 
 CLOSED_FORM = "closed form"
+INSTRUCTION = "instruction"
 FORMAT = 1  # of the text of computes: latencies from elsewhere are kept across versions of Tilesim
 UNITS = ("array", "vector", "cross_lane")
 CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
@@ -33,11 +34,12 @@ def _is_latency(value: Any) -> bool:
 class TileLatencies:
     """How long tile computes take on a core's units: by what is computed, for one source.
 
-    `tilesim.simulate(program, latencies=...)` asks it before the closed forms. Of the source "closed form" it learns
-    what it lacks; a store of any other source ("rtl", "measured", ...) holds only what it was given, and a result says
-    for how many computes the closed forms had to do. Latencies are kept by everything that they depend on: units of the
-    core, source, and version (of Tilesim for closed forms, of the format for others). On disk they lie in a `Store`,
-    which several processes may share.
+    `tilesim.simulate(program, latencies=...)` asks it before the closed forms. Of the sources "closed form" and
+    "instruction" (kernels on the machine's core: `level="instruction"`) it learns what it lacks; a store of any other
+    source ("rtl", "measured", ...) holds only what it was given, and a result says for how many computes the closed
+    forms had to do. Latencies are kept by everything that they depend on: units of the core, source, and version (of
+    Tilesim for closed forms, of kernels and instructions for those, of the format for others). On disk they lie in a
+    `Store`, which several processes may share.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, source: str = CLOSED_FORM) -> None:
@@ -55,11 +57,16 @@ class TileLatencies:
         self._books: dict[str, dict[str, dict[str, Any]]] = {}  # each replaced as a whole: readers take no lock
         self._lock = Lock()
         self.hits = self.misses = self.memory_hits = self.memory_misses = 0
+        #: of the last run at instruction level: executions by compute, and why computes have no kernel
+        self.last_counts: dict[str, int] = {}
+        self.refused: dict[str, str] = {}
 
     def _prefix(self, machine: Machine) -> str:
         core = json.loads(machine.core.to_json())["core"]
         units = {unit: core.get(unit) for unit in UNITS}
         version = _core.__version__ if self.source == CLOSED_FORM else f"format {FORMAT}"
+        if self.source == INSTRUCTION:
+            units["isa"], version = core.get("isa"), f"{version}, kernels {_core.isa_version()}"
         return "latency:" + Store.key_of({"units": units, "source": self.source, "version": version}) + ":"
 
     def _book(self, machine: Machine) -> dict[str, dict[str, Any]]:
@@ -146,6 +153,8 @@ class TileLatencies:
                 self.update(machine, fresh)
             for name, count in counts.items():
                 setattr(self, name, getattr(self, name) + count)
+            self.last_counts = dict(book.counts)
+            self.refused = dict(book.refused)
         return {"source": self.source, **counts, "added": len(fresh)}
 
     def books(self, machine: MachineLike) -> dict[str, _core.LatencyBook]:

@@ -28,6 +28,7 @@ class SimulateOptions:
     placement: Mapping[str, str | int] = field(default_factory=dict)
     latencies: TileLatencies | None = None
     resident: tuple[str, ...] | str = ()
+    level: str = "tile"
 
     def again(self) -> SimulateOptions:
         """The options of a run that is compared with this one: all of them, without recording.

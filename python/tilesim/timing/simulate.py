@@ -39,6 +39,7 @@ from .estimated import estimated
 from .execution import inputs_of
 from .execution import verify as verify_program
 from .latencies import TileLatencies
+from .level import kernel_latencies
 from .mixed_run import simulate_parts
 from .options import SimulateOptions, divided, said
 from .quantize import quantize as quantized
@@ -93,6 +94,7 @@ def simulate(
     placement: Mapping[str, str | int] | None = None,
     latencies: TileLatencies | None = None,
     resident: Iterable[str] | str = (),
+    level: str = "tile",
 ) -> Result:
     """Runs a program in simulated time.
 
@@ -124,6 +126,9 @@ def simulate(
         resident: machines with a cache (settings memory.cache.*): names of the program's tensors that stay in it, all
             others pass by; "auto": what `ts.residency` proposes. None given: a cache that hardware manages keeps what
             was used last, one that software manages keeps nothing.
+        level: "tile": tile computes take what closed forms say; "instruction": what their kernels take on the machine's
+            core, once for each distinct compute, kept in `latencies` (of source "instruction"; none: in memory, for
+            all calls of this process). Computes without a kernel keep their closed form; the result says which.
 
     Returns:
         The result.
@@ -143,8 +148,9 @@ def simulate(
         whole("seed", seed, 0),
         replay,
         dict(placement or {}),
-        latencies,
+        kernel_latencies(level, latencies),
         names,
+        level,
     )
     if isinstance(program, (list, tuple, Iterator)):
         return _simulate_jobs(list(program), machine, options)
@@ -203,6 +209,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 
     parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
     parts |= {"resident": names, "latencies": books.get(""), "placement": places}
+    parts["kernels"] = options.level == "instruction"
     parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
     parts["replay_beyond"] = LIMIT if options.replay else None
     if (heard := counter("tile operations, at most")) is not None:
@@ -232,7 +239,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         data["setting"] = program.graph.setting
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
-        if latencies.source != "closed form":
+        if latencies.source not in ("closed form", "instruction"):
             looked = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
             lacking = f"; {counts['misses']} found nothing there: closed forms instead" if counts["misses"] else ""
             data["approximations"].append(looked + lacking)

@@ -61,20 +61,21 @@ def _names() -> list[str]:
     return sorted(path.stem for path in (configs_dir() / "cores").glob("*.json"))
 
 
-def _core_text(name: str) -> str:
+def _core_text(name: str) -> tuple[str, str]:
     names = _names()
     if name not in names:
         suggestion = nearest(name, names)
         what = "no core of this name is shipped"
         raise user_error(what, value=shown(name), allowed=", ".join(names), suggestion=suggestion)
-    return read_text(str(configs_dir() / "cores" / f"{name}.json"))
+    path = str(configs_dir() / "cores" / f"{name}.json")
+    return read_text(path), path
 
 
 def _predict(name: str, rows: list[_Row]) -> None:
     """Fills in the rows of one core, a few hundred in a call."""
     ready: list[tuple[_Row, tuple[str, int, int, bool]]] = []
     try:
-        core = _core_text(name)
+        core, path = _core_text(name)
     except UserError as error:
         for row in rows:
             row.update(status="unsupported", reason=str(error))
@@ -87,7 +88,7 @@ def _predict(name: str, rows: list[_Row]) -> None:
             row.update(status="invalid", reason=str(error), measured_cycles=None)
     parts = [ready[start : start + _TOGETHER] for start in range(0, len(ready), _TOGETHER)]
     for part in followed(parts):
-        told = _core.isa_loops(core, [case for _, case in part])
+        told = _core.isa_loops(core, [case for _, case in part], file=path)
         for (row, _), cycles in zip(part, told, strict=True):
             if isinstance(cycles, str):
                 row.update(status="unsupported", reason=cycles)

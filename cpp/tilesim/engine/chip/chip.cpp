@@ -39,7 +39,7 @@ Chip::Chip(const Machine& given, SimulateOptions asked)
                      "'" + machine.network.kind + "'",
                      "simple, or a topology beside the machine",
                      {}});
-  kinds_ = core_kinds(machine, options.latencies.get(), options.sort_latencies, of_core_);
+  kinds_ = core_kinds(machine, options, of_core_);
 }
 
 std::int64_t Chip::signal_cycles(std::int64_t from, std::int64_t to) const {

@@ -14,17 +14,26 @@ constexpr std::int64_t least_chunk = 16384, most_under_way = 64;
 /// What is told of cores to those who only see one sort.
 Machine only(const Machine& machine, const CoreSort* sort) { return sort ? machine.only(sort->name) : machine; }
 
+LatencyStore::Counted counting(LatencyBook& book) {
+  return [&book](const Descriptor& descriptor, const History& history, std::int64_t times) {
+    book.counts[compute_text(descriptor, history)] += times;
+  };
+}
+
 }  // namespace
 
-CoreKind::CoreKind(const Machine& whole, const CoreSort* sort, LatencyBook* book)
+CoreKind::CoreKind(const Machine& whole, const CoreSort* sort, LatencyBook* book, const SimulateOptions& options)
     : name(sort ? sort->name : ""),
       machine(only(whole, sort)),
       core(machine.core),
       base_(whole.core.clock),
       same_clock_(machine.core.clock.hertz == base_.hertz),
+      book_(book),
+      signs_(book && book->source() == instruction_source),
       closed_form_(this->machine),
-      booked_(book ? std::make_unique<BookedLatency>(*book, closed_form_) : nullptr),
-      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_) {
+      kernels_(signs_ && options.kernels ? options.kernels(this->machine) : nullptr),
+      booked_(book ? std::make_unique<BookedLatency>(*book, closed_form_, kernels_.get()) : nullptr),
+      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_, signs_ ? counting(*book) : nullptr) {
   chunk_bytes = std::max(least_chunk, machine.memory.interleave_bytes * machine.memory.channels);
   chunk_bytes = std::max<std::int64_t>(1, std::min(chunk_bytes, core.dma.outstanding_bytes));
   window = std::clamp<std::int64_t>(core.dma.outstanding_bytes / chunk_bytes, 1, most_under_way);
@@ -36,19 +45,20 @@ std::int64_t CoreKind::after_own(std::int64_t now, std::int64_t cycles) const {
   return std::max(now, cycles_at_or_after({edge + cycles, core.clock.hertz}, base_));
 }
 
-std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, LatencyBook* book,
-                                                  const std::map<std::string, std::shared_ptr<LatencyBook>>& of_sorts,
+std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, const SimulateOptions& options,
                                                   std::vector<CoreKind*>& of_core) {
   std::vector<std::unique_ptr<CoreKind>> kinds;
+  LatencyBook* const book = options.latencies.get();
   if (machine.sorts.empty()) {
-    kinds.push_back(std::make_unique<CoreKind>(machine, nullptr, book));
+    kinds.push_back(std::make_unique<CoreKind>(machine, nullptr, book, options));
     of_core.assign(static_cast<std::size_t>(machine.core.count), kinds.back().get());
     return kinds;
   }
   require(book == nullptr, "a chip of several sorts has a book of latencies for each");
   for (const CoreSort& sort : machine.sorts) {
-    const auto own = of_sorts.find(sort.name);
-    kinds.push_back(std::make_unique<CoreKind>(machine, &sort, own == of_sorts.end() ? nullptr : own->second.get()));
+    const auto own = options.sort_latencies.find(sort.name);
+    LatencyBook* const of_sort = own == options.sort_latencies.end() ? nullptr : own->second.get();
+    kinds.push_back(std::make_unique<CoreKind>(machine, &sort, of_sort, options));
     of_core.insert(of_core.end(), static_cast<std::size_t>(sort.core.count), kinds.back().get());
   }
   return kinds;

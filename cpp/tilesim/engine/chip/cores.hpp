@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tilesim/base/units.hpp"
+#include "tilesim/engine/chip/options.hpp"
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/tile/latency_book.hpp"
@@ -17,7 +18,7 @@ namespace tilesim::engine {
 
 class CoreKind {
  public:
-  CoreKind(const Machine& machine, const CoreSort* sort, LatencyBook* book);
+  CoreKind(const Machine& machine, const CoreSort* sort, LatencyBook* book, const SimulateOptions& options);
 
   const std::string name;    ///< of the sort; empty where all cores are alike
   const Machine machine;     ///< with cores of this sort alone
@@ -30,6 +31,10 @@ class CoreKind {
   std::int64_t after(std::int64_t now, std::int64_t cycles) const {
     return same_clock_ || cycles == 0 ? now + cycles : after_own(now, cycles);
   }
+  /// Whether latencies depend on kernels: computes come with their signatures.
+  bool signs() const { return signs_; }
+  bool asks_kernels() const { return kernels_ != nullptr; }  ///< a model of kernels is there
+  const LatencyBook* book() const { return book_; }          ///< null: closed forms alone
   LatencyStore& latencies() { return latencies_; }
   const LatencyStore& latencies() const { return latencies_; }
 
@@ -38,14 +43,16 @@ class CoreKind {
 
   Clock base_;
   bool same_clock_;
+  LatencyBook* book_;
+  bool signs_;
   ClosedForm closed_form_;
+  std::unique_ptr<LatencyModel> kernels_;
   std::unique_ptr<BookedLatency> booked_;
   LatencyStore latencies_;
 };
 
 /// One for each sort; `of_core` gets the kind of every core.
-std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, LatencyBook* book,
-                                                  const std::map<std::string, std::shared_ptr<LatencyBook>>& of_sorts,
+std::vector<std::unique_ptr<CoreKind>> core_kinds(const Machine& machine, const SimulateOptions& options,
                                                   std::vector<CoreKind*>& of_core);
 
 /// Contexts of a core divide its memories: a program that stays within the share of its own leaves the others to

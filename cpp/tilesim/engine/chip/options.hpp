@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -35,6 +36,9 @@ struct SimulateOptions {
   std::vector<std::string> resident;
   std::shared_ptr<LatencyBook> latencies;  ///< of tile computes, asked before the closed forms
   std::map<std::string, std::shared_ptr<LatencyBook>> sort_latencies;  ///< instead, by sort, where there are sorts
+  /// Makes the model of kernels for cores of a machine, which is asked for what a book of source "instruction" lacks;
+  /// null: closed forms are.
+  std::function<std::unique_ptr<LatencyModel>(const Machine&)> kernels;
   std::shared_ptr<engine::ComputePort> computes;  ///< times computes of the units that it takes; null: none
   /// Tile operations beyond which a program is replayed; none: every operation is simulated. Never with a timeline.
   std::optional<std::int64_t> replay_beyond;

@@ -59,6 +59,19 @@ void Dispatch::end_scope(Stream& stream, const program::Instruction& instruction
   stream.job->kernels.settle(stream.kernels, stream.leads(), agenda_.now(), stream.job->streams.size());
 }
 
+namespace {
+
+bool is_compute(Opcode opcode) { return opcode >= Opcode::mma && opcode <= Opcode::opaque; }
+
+/// What a model of kernels sees of a compute.
+void sign(Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const SignedCompute& own = stream.job->loaded->computes.find(stream.cursor, stream.virtual_core, instruction);
+  entry.descriptor.signature = own.signature;
+  entry.source = &own;
+}
+
+}  // namespace
+
 void Dispatch::receive(Stream& stream, const program::Instruction& instruction) {
   const Woken woken = stream.slots.receive(instruction.slot, stream.cursor.version(instruction.slot, 0));
   wake_senders(agenda_, stream.job->streams, woken.senders);
@@ -86,7 +99,9 @@ bool Dispatch::hand_out(Stream& stream, const program::Instruction& instruction)
   for (const std::int32_t queue : queues) {
     Queue& target = stream.queues[at(queue)];
     const bool idle = target.entries.empty();
-    resolve(stream, instruction, target.entries.push());
+    Entry& entry = target.entries.push();
+    resolve(stream, instruction, entry);
+    if (stream.kind->signs() && is_compute(instruction.opcode)) sign(stream, instruction, entry);
     ++stream.entries_in_queues;
     if (idle) wake(agenda_, stream, queue, agenda_.now());
   }

@@ -24,7 +24,11 @@ std::vector<StaticCost> costs_of(const program::CompiledProgram& program) {
 
 LoadedProgram::LoadedProgram(std::shared_ptr<const program::CompiledProgram> of, const Chip& chip, Units& units,
                              Timeline& timeline)
-    : program(std::move(of)), tensors(*program, chip), costs(costs_of(*program)), slots_of(program->scopes.size()) {
+    : program(std::move(of)),
+      tensors(*program, chip),
+      costs(costs_of(*program)),
+      computes(*program),
+      slots_of(program->scopes.size()) {
   constexpr auto most = static_cast<std::size_t>(Agenda::most_ports);
   require(program->slots.size() < most && program->counters.size() < most, "a program has too many slots or counters");
   for (const std::string& queue : program->queues) sorts.push_back(units.sort(queue));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tilesim/engine/chip/off_chip.hpp"
+#include "tilesim/engine/jobs/signed.hpp"
 #include "tilesim/engine/jobs/values.hpp"
 #include "tilesim/engine/kernels/kernels.hpp"
 #include "tilesim/engine/streams/stream.hpp"
@@ -31,6 +32,7 @@ struct LoadedProgram {
   TensorPlan tensors;
   std::vector<std::int32_t> sorts;                  ///< of units, per queue
   std::vector<StaticCost> costs;                    ///< per instruction
+  SignedComputes computes;                          ///< where latencies depend on kernels
   std::vector<std::vector<std::int32_t>> slots_of;  ///< per scope
   std::vector<std::int32_t> labels;                 ///< per scope, of the timeline
   std::int32_t no_label = 0;

@@ -1,6 +1,9 @@
 // What a Result says of how parts were modelled.
 #include "tilesim/engine/results/results.hpp"
 
+#include <map>
+#include <utility>
+
 namespace tilesim::engine {
 
 namespace {
@@ -71,6 +74,34 @@ void say_network(const Parts& parts, const std::string& network, Said& said) {
         "are looked up");
 }
 
+/// Nothing is refused in silence: how many, and the first of each reason.
+void say_computes(const Chip& chip, Said& said) {
+  constexpr std::size_t most_reasons = 8;
+  bool kernels = false;
+  std::map<std::string, std::pair<std::string, std::int64_t>> reasons;
+  for (const std::unique_ptr<CoreKind>& kind : chip.kinds()) {
+    kernels |= kind->asks_kernels();
+    if (kind->book())
+      for (const auto& [compute, why] : kind->book()->refused)
+        ++reasons.try_emplace(why, compute, 0).first->second.second;
+  }
+  if (!kernels) {
+    said.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
+    return;
+  }
+  said.emplace_back("tile computes: kernels, each timed on a core that does nothing else");
+  std::size_t left = most_reasons;
+  for (const auto& [why, found] : reasons) {
+    if (left-- == 0) {
+      said.emplace_back("tile computes: " + std::to_string(reasons.size() - most_reasons) +
+                        " further reasons for closed forms");
+      break;
+    }
+    said.emplace_back("tile computes: closed forms for " + std::to_string(found.second) + " without a kernel, as '" +
+                      found.first + "': " + why);
+  }
+}
+
 }  // namespace
 
 void add_fidelity(const Parts& parts, Result& result) {
@@ -90,7 +121,7 @@ void add_fidelity(const Parts& parts, Result& result) {
     said.emplace_back(
         "cores of several sorts: cycles are those of core.clock; crossing from one core's clock to another takes no "
         "further time");
-  said.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
+  say_computes(chip, said);
   said.emplace_back("handing statements to queues takes no time");
 }
 

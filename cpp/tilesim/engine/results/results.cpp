@@ -63,6 +63,7 @@ void tell_books(const Chip& chip) {
     const auto found = chip.options.sort_latencies.find(kind->name);
     LatencyBook* book = found != chip.options.sort_latencies.end() ? found->second.get() : chip.options.latencies.get();
     if (book == nullptr) continue;
+    kind->latencies().tell_counts();
     book->memory_hits = kind->latencies().hits();
     book->memory_misses = kind->latencies().misses();
   }

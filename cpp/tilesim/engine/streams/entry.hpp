@@ -27,8 +27,9 @@ struct Entry {
   std::int64_t kernel = -1;   ///< number of the stream's kernel that it belongs to
   std::int64_t epoch = 0;     ///< acquire: scopes that ended before it in text order
   std::int64_t address = 0, bytes = 0, index_bytes = 0, padding_bytes = 0;
-  Descriptor descriptor;  ///< computes
-  bool on_chip = false;   ///< load, store: of a tensor in scratchpads
+  Descriptor descriptor;                  ///< computes
+  const ComputeSource* source = nullptr;  ///< computes whose latency depends on their kernel
+  bool on_chip = false;                   ///< load, store: of a tensor in scratchpads
   /// Of these bytes, those that other cores hold: virtual core, bytes. Null: none.
   std::shared_ptr<const std::vector<std::pair<std::int64_t, std::int64_t>>> held;
   std::int64_t weights = -1;  ///< mma: identifies the stationary operand

@@ -101,7 +101,8 @@ bool Heads::compute(Stream& stream, int queue, const Entry& entry) {
   }
   CoreKind& kind = *stream.kind;
   history.pipelined = mma && q.busy_end == now && now > 0;
-  const TileLatency latency = kind.latencies().latency(entry.descriptor, history);
+  const TileLatency latency = entry.source ? kind.latencies().latency(entry.descriptor, history, *entry.source)
+                                           : kind.latencies().latency(entry.descriptor, history);
   if (mma) q.last_weights = entry.weights;
   accounts_.compute(
       stream, q, entry,

@@ -106,6 +106,9 @@ constexpr Stem stems[] = {
     {"vmerge", T::carry},
     {"vfmerge", T::carry},
     {"vmv", T::register_move},
+    // rows of lanes
+    {"xl.spread", T::permutation},
+    {"xl.reduce", T::reduction},
     // masks
     {"vcpop", T::mask_to_scalar},
     {"vfirst", T::mask_to_scalar},

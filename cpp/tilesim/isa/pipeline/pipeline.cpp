@@ -7,8 +7,8 @@ namespace tilesim::isa {
 namespace {
 
 constexpr std::size_t cached_plans = 1024;
-constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers",
-                                                "order", "queue",   "port",     "branch"};
+constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers", "order",
+                                                "queue", "port",    "branch",   "array"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
 constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
@@ -37,6 +37,7 @@ Pipeline::Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core)
     : set_(std::move(set)), core_(std::move(core)), static_(static_timings(*set_, core_)), plans_(cached_plans) {
   for (const std::uint8_t pipes : core_.pipes) pipes_.emplace_back(pipes), queues_.emplace_back().entries = core_.queue;
   for (const OwnUnit& unit : core_.units) pipes_.emplace_back(unit.pipes), queues_.emplace_back().entries = unit.queue;
+  arrays_.assign(core_.pipes[static_cast<std::size_t>(PipeKind::matrix)], ArrayClock(core_.array));
 }
 
 /// The front end stands still until then.
@@ -66,8 +67,9 @@ void Pipeline::follow(const Op& op) {
   if (taken || wrong) wait(now_ + cost, State::branch);
 }
 
-void Pipeline::issue(const Op& op, const VectorState& v) {
+void Pipeline::time(const Op& op, const VectorState& v) {
   if (control_) follow(op);
+  if (op.id >= static_.size()) return;  // no instruction: it traps
   ++instructions_;
   const StaticTiming& fixed = static_[op.id];
   Ticks needed = 0;
@@ -85,9 +87,10 @@ void Pipeline::issue(const Op& op, const VectorState& v) {
     if (accesses_ == core_.memory_ports) wait(now_ + cycle, State::port), used_ = 1;
     ++accesses_;
   }
-  const Ticks done = now_ + fixed.latency;
+  const Ticks done = done_ = now_ + fixed.latency;
   if (writes && !(fixed.destination == 0 && op.rd == no_register)) ready_[fixed.destination + op.rd] = done;
   end_ = std::max(end_, done);
+  if (fixed.work == ArrayWork::target && op.rs3 < arrays_.size()) arrays_[op.rs3].keeps_results(op.rs1 != 0);
   if (fixed.kind == StaticTiming::scalar) return;
   if (fixed.kind == StaticTiming::vset) {
     vset_ready_ = now_ + core_.scalar.vset;
@@ -95,6 +98,21 @@ void Pipeline::issue(const Op& op, const VectorState& v) {
   }
   control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0,
   after_ = op.pc + op.length;
+}
+
+void Pipeline::recorded(const Op& op, const VectorState& v) {
+  if (waits_) [[unlikely]]
+    was_ = front_;
+  const Ticks before = now_;
+  plan_ = nullptr;
+  time(op, v);
+  const Issue what{op, v, static_[op.id], plan_, times_, was_, front_, before, now_, done_, over()};
+  for (Recorder* recorder : recorders_) recorder->issued(what);
+}
+
+void Pipeline::trapped(const Op& op) {
+  if (op.id >= static_.size()) return;
+  for (Recorder* recorder : recorders_) recorder->trapped(op);
 }
 
 const Plan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v) {
@@ -108,24 +126,29 @@ const Plan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const Ve
   return plan;
 }
 
+/// The latest of a group's registers by lane, less what each may be later than the first.
+inline Lanes Pipeline::latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const {
+  Lanes found, less = first;
+  for (unsigned k = 0; k + 1U < f.registers; ++k) {
+    found.raise(registers_[(base + k) & 31], less);
+    for (Ticks& lane : less.in) lane += f.each;
+  }
+  found.raise(registers_[(base + f.registers - 1U) & 31], last);
+  return found;
+}
+
 Pipeline::Bounds Pipeline::bounds(const Plan& plan, const Op& op) const {
   Bounds found;
   for (unsigned i = 0; i < plan.footprints; ++i) {
     const Footprint& f = plan.footprint[i];
     const unsigned base = register_of(f, op);
-    Ticks offset = 0;
-    for (unsigned k = 0; k < f.registers; ++k, offset += f.each) {
-      const Register& r = registers_[(base + k) & 31];
-      const Ticks last = offset + (k + 1U == f.registers ? f.last_within : f.within);
-      const Ticks value = std::max(r.first - offset, r.last - last);
-      if (f.reads) found.operands = std::max(found.operands, value);
-      if (!f.writes) continue;
-      if (core_.write_order == WriteOrder::waits)
-        found.registers = std::max(found.registers, value);
-      else
-        found.registers = std::max({found.registers, value - f.written});
-      found.registers = std::max({found.registers, r.read_first - f.written - offset, r.read_last - f.written - last});
+    if (f.reads) {
+      const Lanes read = latest(base, f, f.read, f.read_last);
+      found.operands = std::max({found.operands, read.in[0], read.in[1]});
     }
+    if (!f.writes) continue;
+    const Lanes write = latest(base, f, f.write, f.write_last);
+    found.registers = std::max({found.registers, write.in[0], write.in[1], write.in[2], write.in[3]});
   }
   return found;
 }
@@ -136,12 +159,12 @@ void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
     const unsigned base = register_of(f, op);
     Ticks offset = start;
     for (unsigned k = 0; k < f.registers; ++k, offset += f.each) {
-      Register& r = registers_[(base + k) & 31];
+      std::array<Ticks, 4>& r = registers_[(base + k) & 31].in;
       const Ticks within = k + 1U == f.registers ? f.last_within : f.within;
       if (f.writes) {
-        r.first = offset + f.written, r.last = r.first + within;
+        r[0] = offset + f.written, r[1] = r[0] + within;
       } else {
-        r.read_first = std::max(r.read_first, offset), r.read_last = std::max(r.read_last, offset + within);
+        r[2] = std::max(r[2], offset), r[3] = std::max(r[3], offset + within);
       }
     }
   }
@@ -164,48 +187,76 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
   take_slot();
   ++dispatched_;
 
-  Pipe& pipe = choose(fixed.pipe, plan.pipes);
+  if (fixed.work != ArrayWork::none && op.rs3 >= arrays_.size())
+    throw UserError({"the core has no such array", {}, std::to_string(op.rs3), "", {}});
+  Pipe& pipe = fixed.work == ArrayWork::none ? choose(fixed.pipe, plan.pipes) : pipes_[fixed.pipe][op.rs3];
   const Bounds bound = bounds(plan, op);
-  const Ticks arrived = now_ + core_.delay;
-  Ticks start = pipe.free;
+  const Ticks arrived = now_ + core_.delay, free = pipe.free;
+  Ticks start = free;
   const auto until = [&](Ticks then, State why) {
     if (then > start) pipe.in[at(why)] += then - start, start = then;
   };
   until(arrived, State::starved);
-  until(queue.last, State::order);
+  const Ticks order = queue.last;
+  until(order, State::order);
   until(bound.operands, State::operands);
   until(bound.registers, State::registers);
+  if (fixed.work != ArrayWork::none) {
+    ArrayClock& array = arrays_[op.rs3];
+    const std::int64_t rows = array_rows(fixed.work, v);
+    const auto dtype = static_cast<unsigned>(op.imm);
+    until(array.earliest(fixed.work, rows, plan.held, dtype), State::array);
+    array.start(fixed.work, rows, start, plan.held, dtype);
+    end_ = std::max(end_, array.over());
+  }
   pipe.in[at(State::busy)] += plan.held;
   pipe.free = start + plan.held;
   queue.starts[queue.next] = start, queue.last = start;
   if (++queue.next == queue.entries) queue.next = 0;
   record(plan, op, start);
   const Ticks done = start + plan.result;
+  if (!recorders_.empty()) [[unlikely]] {
+    const auto place = static_cast<std::uint8_t>(&pipe - pipes_[fixed.pipe].data());
+    plan_ = &plan, done_ = done;
+    times_ = {fixed.pipe, place, free, arrived, order, bound.operands, bound.registers, start, pipe.free};
+  }
   if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
   end_ = std::max({end_, done, pipe.free});
 }
 
-std::int64_t Pipeline::drain() const { return whole(std::max(end_, now_ + (used_ != 0 ? cycle : 0))) / cycle; }
+/// How many rows an instruction sends or takes: what is missing of the last counts.
+std::int64_t Pipeline::array_rows(ArrayWork work, const VectorState& v) const {
+  const std::int64_t width = work == ArrayWork::push ? core_.array.rows : core_.array.columns;
+  return (static_cast<std::int64_t>(v.vl) + width - 1) / width;
+}
 
-std::string Pipeline::unit_called(std::size_t unit) const {
-  return unit < pipe_kinds ? pipe_name(static_cast<PipeKind>(unit)) : core_.units[unit - pipe_kinds].name;
+std::int64_t Pipeline::drain() const { return whole(over()) / cycle; }
+
+std::string Pipeline::unit_called(std::size_t unit, std::size_t pipe) const {
+  const std::string name =
+      unit < pipe_kinds ? pipe_name(static_cast<PipeKind>(unit)) : core_.units[unit - pipe_kinds].name;
+  return pipes_[unit].size() > 1 ? name + std::to_string(pipe) : name;
 }
 
 std::vector<UnitTimes> Pipeline::units() const {
   const Ticks end = drain() * cycle;
   std::vector<UnitTimes> all;
-  const auto add = [&](std::string name, std::array<Ticks, states> in, State rest) {
+  const auto add = [&](std::string name, StateTimes in, State rest) {
     Ticks sum = 0;
     for (const Ticks t : in) sum += t;
     in[at(rest)] += end - sum;
     all.push_back({std::move(name), in});
   };
-  std::array<Ticks, states> front = front_;
+  StateTimes front = front_;
   if (used_ != 0) front[at(State::busy)] += cycle;
   add("front", front, State::operands);
   for (std::size_t kind = 0; kind < pipes_.size(); ++kind)
-    for (std::size_t i = 0; i < pipes_[kind].size(); ++i)
-      add(unit_called(kind) + (pipes_[kind].size() > 1 ? std::to_string(i) : ""), pipes_[kind][i].in, State::starved);
+    for (std::size_t i = 0; i < pipes_[kind].size(); ++i) add(unit_called(kind, i), pipes_[kind][i].in, State::starved);
+  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+    StateTimes in{};
+    in[at(State::busy)] = arrays_[i].busy();
+    add("array" + std::to_string(i), in, State::starved);
+  }
   return all;
 }
 
@@ -215,14 +266,15 @@ void Pipeline::state(std::vector<Ticks>& to) const {
   to.insert(to.end(), {used_, dispatched_, accesses_, control_, conditional_, backward_});
   for (const Ticks t : ready_) from_now(t);
   from_now(vset_ready_);
-  for (const Register& r : registers_)
-    from_now(r.first), from_now(r.last), from_now(r.read_first), from_now(r.read_last);
+  for (const Lanes& r : registers_)
+    for (const Ticks t : r.in) from_now(t);
   for (const auto& kind : pipes_)
     for (const Pipe& pipe : kind) from_now(pipe.free);
   for (const Queue& q : queues_) {
     from_now(q.last);
     for (unsigned i = 0; i < q.entries; ++i) from_now(q.starts[(q.next + i) % q.entries]);
   }
+  for (const ArrayClock& array : arrays_) array.state(now_, to);
 }
 
 void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
@@ -234,9 +286,11 @@ void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
       for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - before.pipes_[kind][p].in[i]) * times;
       pipe.free += shift;
     }
+  for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i].repeat(shift, before.arrays_[i].busy(), times);
   now_ += shift, end_ += shift, vset_ready_ += shift;
   for (Ticks& t : ready_) t += shift;
-  for (Register& r : registers_) r.first += shift, r.last += shift, r.read_first += shift, r.read_last += shift;
+  for (Lanes& r : registers_)
+    for (Ticks& t : r.in) t += shift;
   for (Queue& q : queues_) {
     q.last += shift;
     for (Ticks& t : q.starts) t += shift;

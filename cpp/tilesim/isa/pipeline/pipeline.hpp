@@ -2,6 +2,7 @@
 // ports. An instruction is looked at once, when it issues; no cycle is stepped.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>
@@ -9,27 +10,13 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/plan.hpp"
+#include "tilesim/isa/pipeline/recorder.hpp"
 
 namespace tilesim::isa {
 
-/// Where a unit's time went; the states add up to the run.
-enum class State : std::uint8_t {
-  busy,       ///< the front end: issued something
-  starved,    ///< pipes: nothing was dispatched to them
-  operands,   ///< waited for a value
-  registers,  ///< waited to write where an older instruction reads or writes
-  order,      ///< waited for an older instruction of its queue to start
-  queue,      ///< the front end: no place in a vector queue
-  port,       ///< the front end: another access was at the memory port
-  branch,     ///< after branches
-  count
-};
-inline constexpr std::size_t states = static_cast<std::size_t>(State::count);
-const char* state_name(State state);
-
 struct UnitTimes {
   std::string name;
-  std::array<Ticks, states> in{};
+  StateTimes in{};
 };
 
 /// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions.
@@ -38,7 +25,19 @@ class Pipeline final : public Observer {
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
 
   void issue(const Op& op, const Hart& before) override { issue(op, before.v); }
-  void issue(const Op& op, const VectorState& v);
+  void issue(const Op& op, const VectorState& v) {
+    if (op.id >= static_.size()) [[unlikely]]
+      return;  // bits that are no instruction: it traps
+    if (recorders_.empty()) [[likely]]
+      return time(op, v);
+    recorded(op, v);
+  }
+  void trapped(const Op& op) override;
+  /// From here on it is told of every instruction; it outlives the pipeline's use.
+  void watch(Recorder& recorder) {
+    recorders_.push_back(&recorder);
+    waits_ |= recorder.wants_waits();
+  }
   /// Cycles until all that was issued is over.
   std::int64_t drain() const;
   /// Front end and pipes, until `drain()`.
@@ -46,6 +45,9 @@ class Pipeline final : public Observer {
   std::uint64_t instructions() const { return instructions_; }
   const CoreTiming& core() const { return core_; }
   const InstructionSet& set() const { return *set_; }
+  const std::vector<ArrayClock>& arrays() const { return arrays_; }
+  /// "arithmetic", or "arithmetic0" where there are several: of a PipeKind, or behind those a unit of the core's own.
+  std::string unit_called(std::size_t unit, std::size_t pipe) const;
 
   Ticks now() const { return now_; }
   /// All that later instructions can notice, as times from now: equal ones go on alike.
@@ -54,25 +56,25 @@ class Pipeline final : public Observer {
   void repeat(const Pipeline& before, std::int64_t times);
 
  private:
-  struct Register {
-    Ticks first = 0, last = 0;            ///< its result is there, first and last beat
-    Ticks read_first = 0, read_last = 0;  ///< it is read no more
-  };
   struct Pipe {
     Ticks free = 0;
-    std::array<Ticks, states> in{};
+    StateTimes in{};
   };
   struct Bounds { Ticks operands = 0, registers = 0; };
 
+  void time(const Op& op, const VectorState& v);
+  void recorded(const Op& op, const VectorState& v);
+  Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }
   void follow(const Op& op);  ///< what the branch before turned out to be
   void wait(Ticks until, State why);
   void take_slot();
   void vector(const Op& op, const StaticTiming& fixed, const VectorState& v);
+  std::int64_t array_rows(ArrayWork work, const VectorState& v) const;
   const Plan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
+  Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
   Bounds bounds(const Plan& plan, const Op& op) const;
   void record(const Plan& plan, const Op& op, Ticks start);
   Pipe& choose(unsigned unit, unsigned allowed);
-  std::string unit_called(std::size_t unit) const;
 
   std::shared_ptr<const InstructionSet> set_;
   CoreTiming core_;
@@ -81,11 +83,12 @@ class Pipeline final : public Observer {
 
   Ticks now_ = 0;  ///< the front end's cycle
   unsigned used_ = 0, dispatched_ = 0, accesses_ = 0;
-  std::array<Ticks, states> front_{};
+  StateTimes front_{};
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
-  std::array<Register, 32> registers_{};
+  std::array<Lanes, 32> registers_{};
   std::vector<std::vector<Pipe>> pipes_;  ///< by PipeKind, then the core's own units
+  std::vector<ArrayClock> arrays_;
   struct Queue {
     std::array<Ticks, 64> starts{};
     unsigned entries = 8, next = 0;
@@ -97,6 +100,13 @@ class Pipeline final : public Observer {
   // the control instruction before
   bool control_ = false, conditional_ = false, backward_ = false;
   std::uint64_t after_ = 0;
+  // for recorders
+  std::vector<Recorder*> recorders_;
+  bool waits_ = false;
+  StateTimes was_{};
+  const Plan* plan_ = nullptr;
+  PipeTimes times_;
+  Ticks done_ = 0;
 };
 
 }  // namespace tilesim::isa

@@ -73,6 +73,7 @@ class Planner {
     const bool stated = info_.own && info_.own->latency && !class_.at_end;
     if (plan_.at_end || d.elements == 0) plan_.result = plan_.held - (stated ? step_ : 0) + class_.latency;
     pipes();
+    work();
     return plan_;
   }
 
@@ -101,7 +102,8 @@ class Planner {
 
   void add(Field field, const Extent& e, bool reads, bool writes) {
     if (e.elements == 0) return;
-    Footprint f{field, reads, writes, 0, 0, 0, 0, 0};
+    Footprint f;
+    f.field = field, f.reads = reads, f.writes = writes;
     const std::int64_t total = e.bits * e.elements, count = std::max<std::int64_t>(1, beats(e));
     f.registers = static_cast<std::uint8_t>(std::clamp<std::int64_t>(up(total, v_.vlen), 1, 8));
     const Ticks latency = class_.latency + (fixed_.loads ? core_.load_latency : 0);
@@ -120,7 +122,19 @@ class Planner {
       f.written = latency;
     }
     if (writes) plan_.result = f.written + (f.registers - 1) * f.each + f.last_within;
+    lanes(f);
     plan_.footprint[plan_.footprints++] = f;
+  }
+
+  /// A value is read beat by beat; a younger write comes after reads, and after the older write or its end.
+  void lanes(Footprint& f) const {
+    const Ticks older = core_.write_order == WriteOrder::waits ? 0 : f.written;
+    const auto at = [&](Ticks offset, Ticks within, Lanes& read, Lanes& write) {
+      read.in = {offset, offset + within, 0, 0};
+      write.in = {offset + older, offset + within + older, offset + f.written, offset + within + f.written};
+    };
+    at(0, f.within, f.read, f.write);
+    at((f.registers - 1) * f.each, f.last_within, f.read_last, f.write_last);
   }
 
   void pipes() {
@@ -128,6 +142,14 @@ class Planner {
     const bool mask = masked_ || info_.groups.vd.kind == Group::mask;
     if (mask && up(elements_, core_.dlen) <= 1) count = std::min(count, core_.mask_pipes);
     plan_.pipes = static_cast<std::uint8_t>(std::clamp(count, 1U, 255U));
+  }
+
+  void work() {
+    const auto vl = static_cast<std::int64_t>(v_.vl);
+    plan_.operations = static_cast<std::uint32_t>(vl * fixed_.operations);
+    if (!fixed_.loads && !fixed_.stores) return;
+    const Extent data = extent_of(info_.groups.vd, v_, vl, info_.groups.fields);
+    plan_.bytes = static_cast<std::uint32_t>(up(data.bits * data.elements, 8));
   }
 
   const CoreTiming& core_;
@@ -153,6 +175,44 @@ void scalar_registers(const InstructionSet& set, std::uint16_t id, bool vector, 
         to.slots[to.sources] = static_cast<std::uint8_t>(i + 1), to.bases[to.sources++] = base;
     if ((slots & slot_rd) != 0) to.destination = base;
   }
+}
+
+bool descends(TimingClass c, TimingClass from) {
+  for (; c != from; c = class_parent(c))
+    if (class_parent(c) == c) return false;
+  return true;
+}
+
+/// Of an element: none where elements are only moved.
+std::uint8_t vector_operations(TimingClass c) {
+  for (const TimingClass moves : {TimingClass::memory, TimingClass::move, TimingClass::permutation,
+                                  TimingClass::mask_logic, TimingClass::to_scalar, TimingClass::from_scalar})
+    if (descends(c, moves)) return 0;
+  const bool two = c == TimingClass::multiply_add || c == TimingClass::widening_multiply_add ||
+                   c == TimingClass::float_fused || c == TimingClass::float_widening_fused;
+  return two ? 2 : 1;
+}
+
+/// What the last letters of a scalar mnemonic say: c.ldsp, flh, amoadd.w, fadd.s.
+std::uint8_t width_of(const std::string& name) {
+  std::string word = name.starts_with("c.") ? name.substr(2) : name;
+  if (word.ends_with("sp")) word.resize(word.size() - 2);
+  if (word.ends_with("u")) word.pop_back();
+  switch (word.back()) {
+    case 'b':
+      return 0;
+    case 'h':
+      return 1;
+    case 'd':
+      return 3;
+    default:
+      return 2;
+  }
+}
+
+std::uint8_t scalar_operations(const std::string& timing) {
+  if (timing == "float-fused") return 2;
+  return timing == "float-add" || timing == "float-multiply" || timing == "float-divide" ? 1 : 0;
 }
 
 PipeKind pipe_of(Unit unit) {
@@ -206,6 +266,14 @@ std::uint8_t own_unit(const CoreTiming& core, const InstructionInfo& info) {
                    nearest(info.own->unit, known)});
 }
 
+ArrayWork work_of(const InstructionInfo& info) {
+  return info.timing == "array-push"      ? ArrayWork::push
+         : info.timing == "array-weights" ? ArrayWork::weights
+         : info.timing == "array-pop"     ? ArrayWork::pop
+         : info.timing == "array-target"  ? ArrayWork::target
+                                          : ArrayWork::none;
+}
+
 }  // namespace
 
 std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTiming& core) {
@@ -224,13 +292,22 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
     one.loads = info.is(is_load), one.stores = info.is(is_store);
     if (vector) {
       one.timing_class = class_of(info);
+      one.operations = info.is(is_vector) ? vector_operations(one.timing_class) : 0;
       one.pipe = static_cast<std::uint8_t>(pipe_of(info.unit));
+      one.work = work_of(info);
+      if (one.work == ArrayWork::pop) one.pipe = static_cast<std::uint8_t>(PipeKind::results);
+      if (core.reduces_across && one.timing_class >= TimingClass::reduction &&
+          one.timing_class <= TimingClass::float_sum_ordered_widening)
+        one.pipe = static_cast<std::uint8_t>(PipeKind::cross_lane);
       if (core.pipes[one.pipe] == 0) one.pipe = instead_of(core, info.unit);
       if (info.own) one.own = own_timing(*info.own, core.of(one.timing_class));
       if (info.own && !info.own->unit.empty()) one.pipe = own_unit(core, info);
     } else {
+      one.work = work_of(info);
       one.latency = core.scalar.latency[scalar_class(info.timing)];
       if (info.own && info.own->latency) one.latency = ticks(*info.own->latency);
+      one.operations = scalar_operations(info.timing);
+      one.width = width_of(info.name);
     }
     all.push_back(one);
   }

@@ -1,17 +1,28 @@
 // What one vector instruction does to pipe and registers: found once for each (instruction, vtype, vl), in closed form.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/pipeline/arrays.hpp"
 #include "tilesim/isa/state/hart.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 
 namespace tilesim::isa {
 
 enum class Field : std::uint8_t { rd, rs1, rs2, mask };
+
+/// Times of a register: its result is there, first and last beat; it is read no more, first and last beat. One vector
+/// register of the processor.
+struct alignas(32) Lanes {
+  std::array<Ticks, 4> in{};
+
+  void raise(const Lanes& to, const Lanes& less) {
+    for (unsigned j = 0; j < 4; ++j) in[j] = std::max(in[j], to.in[j] - less.in[j]);
+  }
+};
 
 /// Registers that an instruction reads or writes: those of number k in the group are read (written) from `first` +
 /// k · `each` after its start, to `within` later.
@@ -21,12 +32,16 @@ struct Footprint {
   std::uint8_t registers = 0;
   Ticks each = 0, within = 0, last_within = 0;
   Ticks written = 0;  ///< of the first beat; read times begin at 0
+  /// How long after the start the first register is read; what is written must wait for. The last register's differ.
+  Lanes read, read_last, write, write_last;
 };
 
 struct Plan {
   std::uint64_t key = 0;
-  Ticks held = cycle;    ///< how long it holds its pipe
-  Ticks result = cycle;  ///< from its start to the last result: scalar ones, and the end of the run
+  Ticks held = cycle;            ///< how long it holds its pipe
+  Ticks result = cycle;          ///< from its start to the last result: scalar ones, and the end of the run
+  std::uint32_t operations = 0;  ///< of arithmetic on elements, two of a multiply-add; masked-off ones count
+  std::uint32_t bytes = 0;       ///< read or written in memory
   std::uint8_t pipes = 1;
   std::uint8_t footprints = 0;
   bool at_end = false;
@@ -40,12 +55,15 @@ struct StaticTiming {
   TimingClass timing_class = TimingClass::vector;
   std::uint8_t pipe = 0;  ///< a PipeKind, or behind those a unit of the core's own
   bool loads = false, stores = false;
+  ArrayWork work = ArrayWork::none;
   std::uint8_t sources = 0;             ///< number of scalar registers read
   std::array<std::uint8_t, 3> slots{};  ///< which fields of the Op (1, 2, 3: rs1, rs2, rs3)
   std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f
   std::uint8_t destination = 255;       ///< base of rd; 255: none
   Ticks latency = cycle;
   std::shared_ptr<const ClassTiming> own;  ///< instead of that of the class
+  std::uint8_t operations = 0;             ///< an element's, or of a scalar float instruction; two of a multiply-add
+  std::uint8_t width = 0;                  ///< scalar floats and scalar accesses: log2 of the bytes
 };
 
 /// Of all instructions of a set, by id.

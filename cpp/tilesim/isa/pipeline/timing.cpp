@@ -6,8 +6,8 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr std::array<const char*, pipe_kinds> kind_names{"arithmetic", "load",       "store",
-                                                         "special",    "cross_lane", "matrix"};
+constexpr std::array<const char*, pipe_kinds> kind_names{"arithmetic", "load",   "store",  "special",
+                                                         "cross_lane", "matrix", "results"};
 constexpr std::array<const char*, 18> scalar_names{
     "integer",      "multiply",      "divide",        "load",           "store",       "branch",
     "jump",         "bits",          "float-add",     "float-multiply", "float-fused", "float-divide",
@@ -125,6 +125,7 @@ void read_pipes(const Json* object, CoreTiming& core) {
 
 void read_units(const Json* list, CoreTiming& core) {
   if (list == nullptr) return;
+  constexpr auto cross = static_cast<std::size_t>(PipeKind::cross_lane);
   for (const Json& item : list->items()) {
     ObjectReader reader(item);
     OwnUnit unit{reader.string("name"), static_cast<unsigned>(reader.integer_or("queue", 4, 1, 64)),
@@ -132,6 +133,10 @@ void read_units(const Json* list, CoreTiming& core) {
     reader.finish();
     for (const OwnUnit& other : core.units)
       if (other.name == unit.name) item.fail("two units are called the same", "one of each name");
+    for (std::size_t i = 0; i < pipe_kinds; ++i)
+      if (core.pipes[i] != 0 &&
+          (unit.name == kind_names[i] || (i == cross && unit.name == unit_name(Unit::cross_lane))))
+        item.fail("the core has such a unit", "another name");
     core.units.push_back(std::move(unit));
   }
   if (core.units.size() > 64) list->fail("too many units", "at most 64");
@@ -160,6 +165,11 @@ CoreTiming read_core(const Json& file) {
   ObjectReader reader(file);
   if (reader.string("schema") != "tilesim.core") file.at("schema").fail("this is no core", "tilesim.core");
   reader.integer("version", 1, 1);
+  if (const Json* machine = file.find("machine")) {
+    core = core_of(Machine::from_json(*machine));
+    read_units(reader.optional("units"), core);
+    return core;
+  }
   core.name = reader.string("name");
   core.vlen = power_of_two(reader, "vlen", 256, 128, 65536);
   core.dlen = power_of_two(reader, "dlen", core.vlen, 32, 65536);

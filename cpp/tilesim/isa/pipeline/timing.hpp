@@ -1,6 +1,7 @@
 // The numbers of a core's pipeline, as its file states them.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -8,6 +9,8 @@
 
 #include "tilesim/base/json/json.hpp"
 #include "tilesim/isa/pipeline/classes.hpp"
+#include "tilesim/isa/state/npu.hpp"
+#include "tilesim/machine/machine.hpp"
 
 namespace tilesim::isa {
 
@@ -45,7 +48,7 @@ enum class WriteOrder : std::uint8_t {
 };
 
 /// Kinds of pipes; each has a queue.
-enum class PipeKind : std::uint8_t { arithmetic, load, store, special, cross_lane, matrix, count };
+enum class PipeKind : std::uint8_t { arithmetic, load, store, special, cross_lane, matrix, results, count };
 inline constexpr std::size_t pipe_kinds = static_cast<std::size_t>(PipeKind::count);
 const char* pipe_name(PipeKind kind);
 
@@ -64,11 +67,25 @@ struct ScalarTiming {
 };
 std::uint8_t scalar_class(const std::string& timing);
 
+/// The arrays of a core, all alike; no standard core has any.
+struct ArrayTiming {
+  std::int64_t rows = 0, columns = 0;
+  std::array<Ticks, 32> row{};                   ///< a row of operands, by the number of their type; 0: not multiplied
+  Ticks weight_row = cycle;                      ///< a row of weights
+  bool double_buffer = true;                     ///< weights load while others are in use
+  bool accumulates = false;                      ///< sums are added in the array's own memory, by `mx.add`
+  std::int64_t input_rows = 0, result_rows = 0;  ///< places in the queues before and behind an array
+  /// Rows between the first and the last cell, and results that wait, where a row takes so long.
+  std::int64_t under_way(Ticks each) const {
+    return result_rows + (rows + columns - 2) * cycle / std::max<Ticks>(each, 1);
+  }
+};
+
 struct CoreTiming {
   std::string name;
   std::uint32_t vlen = 256, dlen = 128;
   unsigned width = 1, dispatch = 1, queue = 8;
-  std::array<std::uint8_t, pipe_kinds> pipes{1, 1, 1, 0, 0, 0};  ///< 0: its work goes to the arithmetic ones
+  std::array<std::uint8_t, pipe_kinds> pipes{1, 1, 1, 0, 0, 0, 0};  ///< 0: its work goes to the arithmetic ones
   bool decoupled = true;  ///< a queue for each kind of pipe; else one in program order
   bool chaining = true, by_vl = true;
   WriteOrder write_order = WriteOrder::ordered;
@@ -78,12 +95,20 @@ struct CoreTiming {
   Ticks load_latency = 0;     ///< of vector loads, to their first beat
   Ticks port_beat = cycle;    ///< a beat at a memory port
   unsigned port_bytes = 16, memory_ports = 1;
+  bool reduces_across = false;  ///< reductions take the cross-lane pipe, not an arithmetic one
+  ArrayTiming array;
   ScalarTiming scalar;
   std::vector<OwnUnit> units;
   std::array<ClassTiming, timing_classes> classes;
 
   const ClassTiming& of(TimingClass c) const { return classes[static_cast<std::size_t>(c)]; }
 };
+
+/// The core of a machine, from its units and `core.isa`; UserError where its registers have no legal length.
+CoreTiming core_of(const Machine& machine);
+
+/// What its hart has beside a standard one.
+NpuSpec npu_spec(const Machine& machine, const CoreTiming& core);
 
 /// Reads schema `tilesim.core`, version 1; UserError with the place, and the nearest name for a key that is not there.
 CoreTiming read_core(const Json& file);

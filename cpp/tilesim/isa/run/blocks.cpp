@@ -43,7 +43,7 @@ Block* Blocks::decode(const InstructionSet& set, Memory& memory, Address pc) {
     block->ops.push_back(op);
     block->end += op.length;
     const InstructionInfo* info = op.id == 0xFFFF ? nullptr : &set.info(op.id);
-    block->work += info != nullptr && info->is(is_vector) ? 64 : 1;
+    block->work += info != nullptr && info->is(is_vector) ? vector_work_ : 1;
     if (info == nullptr || info->is(ends_block)) break;
   }
   Block* made = block.get();

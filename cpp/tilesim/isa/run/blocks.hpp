@@ -1,6 +1,7 @@
 // Decoded code: straight runs of instructions by address, and which follow each other.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
@@ -22,6 +23,7 @@ struct Block {
 
 class Blocks {
  public:
+  explicit Blocks(std::uint32_t vlen) : vector_work_(std::max<std::uint64_t>(64, vlen / 16)) {}
   /// The block at `pc`, decoded if it was not. Throws Trap where nothing can be fetched: then at its first instruction.
   Block* at(const InstructionSet& set, Memory& memory, Address pc);
   void clear();
@@ -32,6 +34,7 @@ class Blocks {
   std::unordered_map<Address, std::unique_ptr<Block>> blocks_;
   std::uint64_t version_ = 0;
   const Memory* memory_ = nullptr;
+  std::uint64_t vector_work_;  ///< of a vector instruction; long registers take longer
 };
 
 }  // namespace tilesim::isa

@@ -32,14 +32,6 @@ class FloatEnvironment {
 
 constexpr std::uint64_t poll_after = 1 << 16;  ///< units of work
 
-/// What polls call back must find the usual floating-point environment.
-void poll(Hart& hart, std::uint64_t work) {
-  hart.flags();
-  std::fesetround(FE_TONEAREST);
-  worked(static_cast<std::int64_t>(work));
-  hart.set_rounding(static_cast<unsigned>(hart.frm));
-}
-
 Stop stopped_by(const Trap& trap, const Op* op, Address pc) {
   Stop stop;
   stop.kind = Stop::trapped;
@@ -52,9 +44,16 @@ Stop stopped_by(const Trap& trap, const Op* op, Address pc) {
 }  // namespace
 
 Hart::Hart(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen)
-    : v(vlen), set_(std::move(set)), blocks_(std::make_unique<Blocks>()) {}
+    : v(vlen), set_(std::move(set)), blocks_(std::make_unique<Blocks>(vlen)) {}
 
 Hart::~Hart() = default;
+
+void Hart::poll(std::uint64_t work) {
+  flags();
+  std::fesetround(FE_TONEAREST);
+  worked(static_cast<std::int64_t>(work));
+  set_rounding(static_cast<unsigned>(frm));
+}
 
 /// The block at the hart's pc, which most often followed `block` (null: none was before) lately.
 inline Block* Hart::following(Block* block) {
@@ -87,7 +86,7 @@ Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
           if (last == instret) return {Stop::limit, 0, {}, pc, 0};
           count = last - instret;
         }
-        if ((work += block->work) >= poll_after) poll(*this, std::exchange(work, 0));
+        if ((work += block->work) >= poll_after) poll(std::exchange(work, 0));
         op = block->ops.data(), end = op + count;
         pc = count == block->ops.size() ? block->end : end->pc;
         instret += count;
@@ -98,7 +97,10 @@ Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
       }
     } catch (const Trap& trap) {
       const Address at = op != nullptr ? op->pc : pc;
-      if (op != nullptr) instret -= static_cast<std::uint64_t>(end - op);
+      if (op != nullptr) {
+        instret -= static_cast<std::uint64_t>(end - op);
+        if constexpr (observed) observer->trapped(*op);
+      }
       pc = at;
       // a handler that only traps itself would never end
       trapped_again = trapped_at == instret ? trapped_again + 1 : 0, trapped_at = instret;

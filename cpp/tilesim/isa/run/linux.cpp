@@ -14,6 +14,7 @@ namespace {
 
 constexpr Address down(Address a) { return a & ~(page_bytes - 1); }
 constexpr Address up(Address a) { return down(a + page_bytes - 1); }
+constexpr std::uint64_t call_work = 1 << 10;                  ///< of a call, for polls: it may move many bytes
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 36;  ///< of one mapping
 
 std::uint8_t access_of(std::uint64_t protection) {
@@ -115,6 +116,7 @@ const std::vector<Linux::Entry>& Linux::table() {
 
 void Linux::call(Hart& hart, const Op&) {
   const std::uint64_t number = hart.x[17];
+  hart.poll(call_work);
   for (const Entry& entry : table()) {
     if (static_cast<std::uint64_t>(entry.number) != number) continue;
     const std::array<std::uint64_t, 6> args{hart.x[10], hart.x[11], hart.x[12], hart.x[13], hart.x[14], hart.x[15]};

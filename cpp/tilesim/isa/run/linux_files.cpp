@@ -1,5 +1,6 @@
 // Linux calls on files: the standard streams, and what lies below the root that the user named.
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +19,16 @@ namespace {
 constexpr std::uint64_t piece = 1 << 16;  ///< bytes moved at a time
 
 std::int64_t error_or(std::int64_t result) { return result < 0 ? -static_cast<std::int64_t>(errno) : result; }
+
+/// Waits until something can be read (written), and answers Ctrl-C meanwhile.
+void wait_for(Hart& hart, int file, short events) {
+  pollfd one{file, events, 0};
+  while (true) {
+    const int ready = ::poll(&one, 1, 100);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return;
+    hart.poll(1 << 18);
+  }
+}
 
 /// Open flags of RISC-V Linux (asm-generic/fcntl.h) as the host has them.
 int host_flags(std::uint64_t flags) {
@@ -53,7 +64,9 @@ std::int64_t Linux::read_bytes(Hart& hart, std::uint64_t file, Address to, std::
   } else {
     const auto open = files_.find(file);
     if (file != 0 && open == files_.end()) return -EBADF;
-    got = error_or(::read(file == 0 ? 0 : open->second, buffer.data(), bytes));
+    const int host = file == 0 ? 0 : open->second;
+    wait_for(hart, host, POLLIN);
+    got = error_or(::read(host, buffer.data(), bytes));
   }
   if (got > 0) hart.memory->write(to, buffer.data(), static_cast<std::uint64_t>(got));
   return got;
@@ -69,7 +82,9 @@ std::int64_t Linux::write_bytes(Hart& hart, std::uint64_t file, Address from, st
   }
   const auto open = files_.find(file);
   if (file != 1 && file != 2 && open == files_.end()) return -EBADF;
-  return error_or(::write(file <= 2 ? static_cast<int>(file) : open->second, buffer.data(), bytes));
+  const int host = file <= 2 ? static_cast<int>(file) : open->second;
+  wait_for(hart, host, POLLOUT);
+  return error_or(::write(host, buffer.data(), bytes));
 }
 
 std::int64_t Linux::read(Hart& hart, const std::uint64_t* a) { return read_bytes(hart, a[0], a[1], a[2]); }

@@ -14,6 +14,7 @@ namespace tilesim::isa {
 
 class InstructionSet;
 class Blocks;
+struct Npu;
 struct Block;
 
 /// How rounding is named in frm and in instructions.
@@ -44,6 +45,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void issue(const Op& op, const Hart& before) = 0;
+  virtual void trapped(const Op&) {}  ///< the last one was not carried out
 };
 
 /// Why a run came to its end.
@@ -80,11 +82,15 @@ struct Hart {
   std::uint64_t reserved = 0;         ///< what it read there
   Memory* memory = nullptr;           ///< while it runs
   Environment* environment = nullptr;
+  Npu* npu = nullptr;  ///< arrays of an NPU core; null: there are none
   const InstructionSet& set() const { return *set_; }
 
   std::uint8_t flags();  ///< fflags with the processor's, which are cleared
   void set_flags(std::uint8_t flags);
   void set_rounding(unsigned mode);  ///< frm, and the processor where it can
+  /// Polls the call's token after so many units of work (see `worked`); what it calls back finds the usual environment
+  /// of floating point.
+  void poll(std::uint64_t work);
 
  private:
   template <bool observed>

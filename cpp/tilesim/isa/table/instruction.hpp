@@ -37,6 +37,7 @@ enum Trait : std::uint32_t {
   ignores_vtype = 1 << 13,  ///< whole registers: no vtype is asked for
   overlap_never = 1 << 14,  ///< vd overlaps no source at all: vrgather, vslideup, viota, vcompress
   is_compressed = 1 << 15,
+  never_masked = 1 << 17,        ///< the bit of `vm` means something else: VCIX
   scalar_destination = 1 << 16,  ///< element 0 of vd alone: reductions, vmv.s.x
 };
 
@@ -68,7 +69,8 @@ struct OwnTiming {
   std::optional<double> per_register;  ///< it holds its pipe so long for each register of the group; or
   std::optional<double> whole;         ///< so long, whatever the group
   std::optional<double> latency;       ///< from a beat's start until a consumer may start on its result
-  std::string unit;  ///< a unit of the core's own (`CoreTiming::units`); empty: `InstructionInfo::unit`
+  std::string unit;    ///< a unit of the core's own (`CoreTiming::units`); empty: `InstructionInfo::unit`
+  unsigned width = 0;  ///< bits of an element, where only that is legal
 };
 
 struct InstructionInfo {

@@ -119,7 +119,8 @@ Op InstructionSet::decode(std::uint32_t bits, std::uint64_t pc) const {
   if (const InstructionInfo* found = find(bits); found != nullptr) {
     op.id = id(*found);
     fill_operands(parts_[op.id], op.bits, op);
-    if (found->is(is_vector)) op.rm = op.bits >> 25 & 1;  // where `vm` is part of the code, too
+    if (found->is(is_vector))
+      op.rm = found->is(never_masked) ? 1 : op.bits >> 25 & 1;  // where `vm` is part of the code, too
     op.run = found->is(is_vector) && found->execute == nullptr ? run_vector
              : found->meaning                                  ? run_meaning
                                                                : found->execute;
@@ -136,7 +137,7 @@ std::shared_ptr<const InstructionSet> InstructionSet::standard() {
   static const std::shared_ptr<const InstructionSet> set = [] {
     Declarations table;
     for (const auto declare : {declare_base, declare_multiply, declare_atomic, declare_float, declare_system,
-                               declare_compressed, declare_bits, declare_vector})
+                               declare_compressed, declare_bits, declare_vector, declare_npu})
       declare(table);
     return std::make_shared<const InstructionSet>(std::move(table.entries));
   }();

@@ -58,6 +58,9 @@ void declare_system(Declarations& table);
 /// All the tables of vector/.
 void declare_vector(Declarations& table);
 
+/// Arrays, special functions and moves of an NPU core: npu/.
+void declare_npu(Declarations& table);
+
 /// Carries out an instruction that no table knows: traps.
 void run_illegal(Hart& hart, const Op& op);
 /// Carries out a vector instruction of the table: checks once for each vtype, then `by_width` (vector/check.cpp).

@@ -5,6 +5,11 @@
 
 namespace tilesim::program {
 
+TileExecutor& executor_of(const ExecuteOptions* options) {
+  static DirectExecutor direct;
+  return options && options->executor ? *options->executor : direct;
+}
+
 std::map<std::string, Array> execute(const Program& program, const std::map<std::string, Array>& inputs,
                                      const ExecuteOptions& options) {
   const CompiledProgram compiled(program);

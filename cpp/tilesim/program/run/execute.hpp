@@ -36,6 +36,7 @@ struct ExecuteOptions {
   bool poison = true;  ///< NaN / extreme integers in fresh and released buffers
   bool planned = false;  ///< tensors share memory as the memory plan says
   CancelToken* cancel = nullptr;
+  TileExecutor* executor = nullptr;  ///< carries out tile computes; null: `execute` of the tile room
   /// Called in text order after each kernel with the tensors that it stored to (per-operation comparison). The arrays
   /// share the program's memory: what is written to them is what later kernels read.
   std::function<void(Observed& kernel)> observe;
@@ -46,6 +47,9 @@ class RaceError : public UserError {
  public:
   using UserError::UserError;
 };
+
+/// What the options name.
+TileExecutor& executor_of(const ExecuteOptions* options);
 
 /// Runs the program. `inputs`: arrays by tensor name for roles input, weight and state; temporaries start poisoned.
 /// Returns outputs and final state by name. Throws UserError on missing or wrong inputs, RaceError as above.

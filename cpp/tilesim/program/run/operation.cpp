@@ -243,42 +243,8 @@ void read_rows(const Tensors& tensors, Operation& op) {
   }
 }
 
-TileView tile_view(const CompiledProgram& program, const SlotView& view, std::byte* buffer) {
-  const DType dtype = program.slots[static_cast<std::size_t>(view.slot)].dtype;
-  return {buffer + view.offset * host_bytes(dtype), dtype, view.dims};
-}
-
-namespace {
-
-void perform_vector(const CompiledProgram& program, const Operation& op, const BufferOf& buffer) {
-  const auto& spec = std::get<VectorOp>(op.instruction->statement->action);
-  VectorCompute compute;
-  compute.extents = op.extents;
-  const std::size_t inputs = spec.inputs.size();
-  for (std::size_t i = 0; i < inputs; ++i) {
-    compute.inputs.push_back(tile_view(program, op.views[i], buffer(op.views[i])));
-  }
-  std::size_t scalar = 0;
-  for (const VectorNodeSpec& node : spec.nodes) {
-    compute.nodes.push_back(node.node);
-    if (node.node.op == VectorNode::Op::scalar) {
-      compute.nodes.back().number = static_cast<double>(op.scalars[scalar++]);
-    }
-  }
-  for (std::size_t o = 0; o < spec.outputs.size(); ++o) {
-    const VectorOutputSpec& output = spec.outputs[o];
-    const SlotView& view = op.views[inputs + o];
-    compute.outputs.push_back(
-        {output.node, tile_view(program, view, buffer(view)), output.reduce, output.combiner, op.accumulates[o] != 0});
-  }
-  execute(compute);
-}
-
-}  // namespace
-
-void perform(const CompiledProgram& program, Operation& op, Tensors& tensors, const BufferOf& buffer) {
-  const Action& action = op.instruction->statement->action;
-  const auto view = [&](std::size_t i) { return tile_view(program, op.views[i], buffer(op.views[i])); };
+void perform(const CompiledProgram& program, Operation& op, Tensors& tensors, const BufferOf& buffer,
+             TileExecutor& executor) {
   switch (op.opcode) {
     case Opcode::load:
       read_rows(tensors, op);
@@ -288,25 +254,12 @@ void perform(const CompiledProgram& program, Operation& op, Tensors& tensors, co
       read_rows(tensors, op);
       op.transfer.tensor = tensors.writable(op.tensor);
       return store_block(op.transfer, buffer(op.views[0]));
-    case Opcode::mma: {
-      const auto& mma = std::get<MmaOp>(action);
-      return execute(Mma{mma.batch_dims, mma.m_dims, mma.n_dims, mma.k_dims, view(0), view(1), view(2), op.accumulate,
-                         mma.numerics});
-    }
-    case Opcode::vector:
-      return perform_vector(program, op, buffer);
-    case Opcode::permute:
-      return execute(Permute{view(0), view(1)});
-    case Opcode::indexed: {
-      const auto& indexed = std::get<IndexedOp>(action);
-      return execute(Indexed{view(0), view(1), view(2), indexed.scatter, indexed.combiner});
-    }
-    case Opcode::sort:
-      return execute(Sort{view(0), view(1), view(2), std::get<SortOp>(action).descending});
+    case Opcode::opaque:
+      if (std::get<OpaqueOp>(op.instruction->statement->action).product)
+        return perform_sparse(program, op, buffer, executor);
+      [[fallthrough]];
     default:
-      if (std::get<OpaqueOp>(action).product) return perform_sparse(program, op, buffer);
-      throw Unsupported(
-          {"An opaque operation has no meaning here.", {}, "'" + std::get<OpaqueOp>(action).target + "'", {}, {}});
+      return executor.run(tile_compute(program, op, buffer));
   }
 }
 

@@ -51,14 +51,30 @@ void check_shapes(const CompiledProgram& program, const Operation& operation);
 /// Reads the row indices of indirect dims.
 void read_rows(const Tensors& tensors, Operation& operation);
 
-/// Carries out a load, store or compute. `buffer(view)` is the first byte of the view's version.
+/// The first byte of a view's version.
 using BufferOf = std::function<std::byte*(const SlotView&)>;
-void perform(const CompiledProgram& program, Operation& operation, Tensors& tensors, const BufferOf& buffer);
 
-/// A sparse product: matrices are laid out dense, then multiplied. UserError for a mask or pointers that do not fit.
-void perform_sparse(const CompiledProgram& program, const Operation& operation, const BufferOf& buffer);
+// ---- tile_computes.cpp
 
 TileView tile_view(const CompiledProgram& program, const SlotView& view, std::byte* buffer);
+
+/// What a compute is on its buffers, at its slots' addresses.
+TileCompute tile_compute(const CompiledProgram& program, const Operation& operation, const BufferOf& buffer);
+
+/// What the cursor's current instruction computes, without data. Its versions lie one behind the other, wherever their
+/// slots are: equal computes of different slots and trips of a loop are equal.
+TileCompute tile_compute(const CompiledProgram& program, const Cursor& cursor, std::int64_t core,
+                         const Instruction& instruction);
+
+// ---- operation.cpp
+
+/// Carries out a load, store or compute.
+void perform(const CompiledProgram& program, Operation& operation, Tensors& tensors, const BufferOf& buffer,
+             TileExecutor& executor);
+
+/// A sparse product: matrices are laid out dense, then multiplied. UserError for a mask or pointers that do not fit.
+void perform_sparse(const CompiledProgram& program, const Operation& operation, const BufferOf& buffer,
+                    TileExecutor& executor);
 
 /// "core 1 in layer/attention, queue load0, load of x into a[3]", for messages.
 std::string describe(const CompiledProgram& program, const Cursor& cursor, std::int64_t core,

@@ -16,6 +16,7 @@ Schedule::Schedule(const CompiledProgram& program, Tensors& tensors, const Execu
     : program_(program),
       tensors_(tensors),
       options_(options),
+      executor_(executor_of(&options)),
       residents_(program, at(program.program().cores * program.program().contexts), true),
       random_(static_cast<std::uint64_t>(options.seed)),
       furthest_back_(furthest_back(program)) {

@@ -120,6 +120,7 @@ class Schedule {
   const CompiledProgram& program_;
   Tensors& tensors_;
   const ExecuteOptions& options_;
+  TileExecutor& executor_;
   Residents residents_;
   std::vector<std::unique_ptr<Stream>> streams_;
   std::vector<std::unique_ptr<Node>> nodes_;

@@ -131,11 +131,12 @@ void Schedule::consume(Node& node) {
     if (!op.views[i].written) continue;
     if (copies.try_emplace(node.versions[i], i).second) node.staged[i] = node.versions[i]->bytes;
   }
-  perform(program_, op, tensors_, [&](const SlotView& view) {
+  const auto buffer = [&](const SlotView& view) {
     const auto i = static_cast<std::size_t>(&view - op.views.data());
     const auto copy = copies.find(node.versions[i]);
     return copy == copies.end() ? node.versions[i]->bytes.data() : node.staged[copy->second].data();
-  });
+  };
+  perform(program_, op, tensors_, buffer, executor_);
   for (std::size_t i = 0; i < op.views.size(); ++i) {
     if (op.views[i].written) node.staged[i] = node.staged[copies[node.versions[i]]];
   }

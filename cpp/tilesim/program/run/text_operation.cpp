@@ -24,8 +24,9 @@ void TextRun::operation(Stream& stream) {
   if (op.opcode == Opcode::load && options_.execute && options_.execute->observe && !stream.touched.empty())
     stream.touched.back().loaded.insert(op.tensor);
   if (!options_.tensors) return;
-  perform(program_, op, *options_.tensors,
-          [&](const SlotView& view) { return buffer(stream, view.slot, view.version).bytes.data(); });
+  perform(
+      program_, op, *options_.tensors,
+      [&](const SlotView& view) { return buffer(stream, view.slot, view.version).bytes.data(); }, executor_);
 }
 
 /// A value that stays in the scratchpad must not lie where a slot is.

@@ -8,6 +8,7 @@ namespace tilesim::program {
 TextRun::TextRun(const CompiledProgram& program, const TextOptions& options)
     : program_(program),
       options_(options),
+      executor_(executor_of(options.execute)),
       residents_(program, at(program.program().cores * program.program().contexts), options.tensors != nullptr) {
   const Program& source = program.program();
   for (const auto& [name, size] : program.counters) counters_.emplace_back(at(size * source.cores), 0);

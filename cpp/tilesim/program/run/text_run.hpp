@@ -100,6 +100,7 @@ class TextRun final : public CompiledExpr::TensorReader {
 
   const CompiledProgram& program_;
   TextOptions options_;
+  TileExecutor& executor_;
   std::vector<std::vector<std::int64_t>> counters_;
   std::vector<std::unique_ptr<Stream>> streams_;
   mutable Stream* walking_ = nullptr;

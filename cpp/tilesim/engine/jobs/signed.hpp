@@ -1,0 +1,42 @@
+// Computes of a program as a model of kernels sees them.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "tilesim/program/flat/cursor.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::engine {
+
+struct SignedCompute final : ComputeSource {
+  explicit SignedCompute(TileCompute of) : value(std::move(of)), signature(signature_of(value)) {}
+  TileCompute compute() const override { return value; }
+
+  TileCompute value;
+  std::uint64_t signature;
+};
+
+/// Made once for each statement and what differs in its views.
+class SignedComputes {
+ public:
+  explicit SignedComputes(const program::CompiledProgram& program) : program_(program) {}
+  /// Of the cursor's current instruction; stays where it is.
+  const SignedCompute& find(const program::Cursor& cursor, std::int64_t core, const program::Instruction& instruction);
+
+ private:
+  using Key = std::vector<std::int64_t>;  ///< all numbers that the compute depends on
+  struct OfInstruction {
+    std::map<Key, SignedCompute> known;
+    const std::pair<const Key, SignedCompute>* last = nullptr;
+  };
+  void describe(const program::Cursor& cursor, const program::Instruction& instruction);
+
+  const program::CompiledProgram& program_;
+  std::vector<OfInstruction> of_;  ///< per instruction, from the first use on
+  Key key_;                        ///< of the one that is looked for
+};
+
+}  // namespace tilesim::engine

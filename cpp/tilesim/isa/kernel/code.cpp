@@ -1,0 +1,173 @@
+#include "tilesim/isa/kernel/code.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/isa/text/disassemble.hpp"
+
+namespace tilesim::isa {
+
+namespace {
+
+constexpr std::int64_t branch_words = 1000;
+bool small(std::int64_t value) { return value >= -2048 && value <= 2047; }
+
+/// vtype of tail- and mask-agnostic elements.
+std::int64_t vtype_of(unsigned sew, int lmul) {
+  const unsigned width = sew == 8 ? 0U : sew == 16 ? 1U : sew == 32 ? 2U : 3U;
+  return 0xC0 | width << 3 | (static_cast<unsigned>(lmul) & 7);
+}
+
+}  // namespace
+
+std::uint32_t Code::encode(std::string_view name, std::initializer_list<std::int64_t> operands) const {
+  const InstructionInfo* info = set_.named(name);
+  if (info == nullptr) throw InternalError("a kernel asks for an unknown instruction: " + std::string(name));
+  std::uint32_t word = info->encoding.match;
+  const std::int64_t* next = operands.begin();
+  for (const OperandPart& part : set_.parts(set_.id(*info))) {
+    if (part.word == nullptr || part.word->pieces.empty()) continue;
+    const bool given = next != operands.end();
+    require(given || part.word->standard >= 0, "an operand of a kernel's instruction is missing");
+    word |= operand_bits(*part.word, given ? *next++ : part.word->standard);
+  }
+  require(next == operands.end(), "a kernel's instruction has too many operands");
+  return word;
+}
+
+void Code::op(std::string_view name, std::initializer_list<std::int64_t> operands) {
+  words_.push_back(encode(name, operands));
+}
+
+/// lui and addiw, then twelve bits at a time.
+void Code::load_constant(unsigned x, std::int64_t value) {
+  if (small(value)) return op("addi", {x, zero, value});
+  if (value >= INT32_MIN && value <= INT32_MAX) {
+    const std::int64_t low = (value << 52) >> 52;
+    op("lui", {x, (value - low) >> 12 & 0xFFFFF});
+    if (low != 0) op("addiw", {x, x, low});
+    return;
+  }
+  const std::int64_t low = (value << 52) >> 52;
+  load_constant(x, (value - low) >> 12);
+  op("slli", {x, x, 12});
+  if (low != 0) op("addi", {x, x, low});
+}
+
+void Code::advance(unsigned reg, std::int64_t by) {
+  if (by == 0) return;
+  if (small(by)) return op("addi", {reg, reg, by});
+  constexpr std::size_t most = 10;  // s2 to s11
+  if (!constants_.contains(by) && constants_.size() < most)
+    constants_.emplace(by, static_cast<unsigned>(s2 + constants_.size()));
+  if (const auto kept = constants_.find(by); kept != constants_.end()) return op("add", {reg, reg, kept->second});
+  load_constant(t1, by);
+  op("add", {reg, reg, t1});
+}
+
+void Code::set_vl(std::int64_t elements, unsigned sew, int lmul) {
+  const std::int64_t type = vtype_of(sew, lmul);
+  if (vl_ == elements && type_ == type) return;
+  vl_ = elements, type_ = type;
+  if (elements < 32) return op("vsetivli", {zero, elements, type});
+  load_constant(t2, elements);
+  op("vsetvli", {zero, t2, type});
+}
+
+void Code::begin_loop(unsigned counter, std::int64_t trips) {
+  load_constant(counter, trips);
+  forget_vl();
+  open_.push_back(loops_.size());
+  loops_.push_back({words_.size(), 0, static_cast<std::uint8_t>(counter)});
+}
+
+/// Bodies out of a branch's reach jump.
+void Code::end_loop() {
+  KernelLoop& loop = loops_[open_.back()];
+  open_.pop_back();
+  op("addi", {loop.counter, loop.counter, -1});
+  const std::int64_t back = 4 * (static_cast<std::int64_t>(loop.begin) - static_cast<std::int64_t>(words_.size()));
+  if (-back < 4 * branch_words) {
+    op("bne", {loop.counter, zero, back});
+  } else {
+    op("beq", {loop.counter, zero, 8});
+    if (4 - back > 1 << 20)
+      throw Unsupported({"the kernel's loop is too long for a jump", {}, std::to_string(-back) + " bytes", {}, {}});
+    op("jal", {zero, back - 4});
+  }
+  loop.end = words_.size() - 1;
+  forget_vl();
+}
+
+void Code::begin_piece() {
+  outside_.swap(words_);
+  words_.clear();
+  forget_vl();
+}
+
+void Code::end_piece() {
+  pieces_.push_back(std::move(words_));
+  words_.swap(outside_);
+  outside_.clear();
+  forget_vl();
+}
+
+void Code::put(const Repeated& run) {
+  const std::vector<std::uint32_t>& piece = pieces_[run.piece];
+  if (run.times < 3) {
+    for (std::int64_t i = 0; i < run.times; ++i) words_.insert(words_.end(), piece.begin(), piece.end());
+    return;
+  }
+  begin_loop(a4, run.times);
+  words_.insert(words_.end(), piece.begin(), piece.end());
+  end_loop();
+}
+
+void Code::join(const std::vector<std::size_t>& order) {
+  std::vector<Repeated> runs;
+  for (const std::size_t piece : order) {
+    if (!runs.empty() && runs.back().piece == piece)
+      ++runs.back().times;
+    else
+      runs.push_back({piece, 1});
+  }
+  constexpr std::size_t longest = 16;
+  for (std::size_t i = 0; i < runs.size();) {
+    std::size_t best = 1, times = 1;
+    for (std::size_t length = 2; length <= longest && i + length <= runs.size(); ++length) {
+      std::size_t count = 1;
+      while (i + (count + 1) * length <= runs.size() &&
+             std::equal(runs.begin() + static_cast<std::ptrdiff_t>(i),
+                        runs.begin() + static_cast<std::ptrdiff_t>(i + length),
+                        runs.begin() + static_cast<std::ptrdiff_t>(i + count * length)))
+        ++count;
+      if (count >= 3 && count * length > best * times) best = length, times = count;
+    }
+    if (times > 1) begin_loop(a5, static_cast<std::int64_t>(times));
+    for (std::size_t k = 0; k < best; ++k) put(runs[i + k]);
+    if (times > 1) end_loop();
+    i += best * times;
+  }
+}
+
+Kernel Code::finish() {
+  op("jalr", {zero, 0, ra});
+  std::vector<std::uint32_t> body;
+  body.swap(words_);
+  for (const auto& [value, x] : constants_) load_constant(x, value);
+  for (KernelLoop& loop : loops_) loop.begin += words_.size(), loop.end += words_.size();
+  words_.insert(words_.end(), body.begin(), body.end());
+  return {std::move(words_), std::move(loops_)};
+}
+
+std::string Kernel::text(const InstructionSet& set) const {
+  std::string all;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    for (const KernelLoop& loop : loops)
+      if (loop.begin == i) all += "loop_" + std::to_string(i) + ":\n";
+    all += "  " + disassemble(set, words[i], 4 * i) + "\n";
+  }
+  return all;
+}
+
+}  // namespace tilesim::isa

@@ -1,0 +1,92 @@
+// Machine code as kernels are written: instruction by instruction, with loops that know their counters.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilesim/isa/table/instruction_set.hpp"
+
+namespace tilesim::isa {
+
+/// A loop of a kernel: its counter goes down to 0 (or below 1 with the last, shorter trip).
+struct KernelLoop {
+  std::size_t begin = 0, end = 0;  ///< words: the first of the body, the jump back
+  std::uint8_t counter = 0;        ///< x register
+};
+
+/// A function without arguments that returns by `ret`: addresses of operands are constants in it.
+struct Kernel {
+  std::vector<std::uint32_t> words;
+  std::vector<KernelLoop> loops;
+
+  std::string text(const InstructionSet& set) const;  ///< an assembly listing
+};
+
+class Code {
+ public:
+  explicit Code(const InstructionSet& set) : set_(set) {}
+
+  /// Operands in the order of the assembler's text; one that is left out takes its standard value.
+  void op(std::string_view name, std::initializer_list<std::int64_t> operands);
+  void load_constant(unsigned x, std::int64_t value);
+  /// x[reg] += by; a large constant is kept in a register from `constants()` on where one is left.
+  void advance(unsigned reg, std::int64_t by);
+  void set_vl(std::int64_t elements, unsigned sew, int lmul);  ///< nothing where it is so already
+  void forget_vl() { vl_ = -1; }
+  void begin_loop(unsigned counter, std::int64_t trips);
+  void end_loop();
+  /// A stretch of code that stands apart until `join` says where, how often; it finds no vl set.
+  void begin_piece();
+  void end_piece();
+  std::size_t pieces() const { return pieces_.size(); }
+  /// Pieces in this order; what repeats becomes a loop, a sequence of loops that repeats a loop around them.
+  void join(const std::vector<std::size_t>& order);
+  /// Loads of the constants that `advance` took, then all that was written, then `ret`.
+  Kernel finish();
+  std::size_t size() const { return words_.size(); }
+
+ private:
+  struct Repeated {
+    std::size_t piece = 0;
+    std::int64_t times = 1;
+    friend bool operator==(const Repeated&, const Repeated&) = default;
+  };
+  void put(const Repeated& run);
+  std::uint32_t encode(std::string_view name, std::initializer_list<std::int64_t> operands) const;
+
+  const InstructionSet& set_;
+  std::vector<std::uint32_t> words_;
+  std::vector<std::uint32_t> outside_;
+  std::vector<std::vector<std::uint32_t>> pieces_;
+  std::vector<KernelLoop> loops_;
+  std::vector<std::size_t> open_;
+  std::map<std::int64_t, unsigned> constants_;
+  std::int64_t vl_ = -1, type_ = -1;
+};
+
+/// x registers by their numbers.
+enum X : std::uint8_t {
+  zero = 0,
+  ra = 1,
+  t0 = 5,
+  t1 = 6,
+  t2 = 7,
+  a0 = 10,
+  a1,
+  a2,
+  a3,
+  a4,
+  a5,
+  a6,
+  a7,
+  s2 = 18,
+  t3 = 28,
+  t6 = 31
+};
+
+}  // namespace tilesim::isa

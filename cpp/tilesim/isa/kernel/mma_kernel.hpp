@@ -1,0 +1,37 @@
+// Products on a systolic array: weights loaded ahead, rows pushed, results taken when they have passed the array.
+//
+// Operands lie as an array takes them, which is how DMA writes them: blocks of `rows` (of weights: rows × columns)
+// elements, ragged ones filled up with zeros:
+//   moving  [batch][taps][blocks of depth][moving rows][rows]
+//   kept    [batch][blocks across][taps][blocks of depth][rows][columns]
+//   sums    [batch][blocks across][moving rows][columns], 32 bits each
+#pragma once
+
+#include "tilesim/base/dtype.hpp"
+#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/state/memory.hpp"
+
+namespace tilesim::isa {
+
+/// A product as an array sees it: which operand moves and which is kept.
+struct MmaForm {
+  std::int64_t batch = 1, taps = 1, depth = 1, across = 1;
+  std::int64_t moving = 1;  ///< rows
+  std::int64_t run = 1;     ///< of them lie one behind the other: windows break rows apart
+  DType moving_type = DType::f32, kept_type = DType::f32;
+  bool accumulate = false;
+  bool resident = false;  ///< the only set of weights is in the array already
+};
+
+struct MmaAddresses { Address moving = 0, kept = 0, sums = 0; };
+
+/// Bytes of the three operands as they lie.
+struct MmaBytes { std::int64_t moving = 0, kept = 0, sums = 0; };
+MmaBytes bytes_of(const CoreTiming& core, const MmaForm& form);
+
+/// UserError or Unsupported where the core's arrays or registers cannot.
+Kernel mma_kernel(const InstructionSet& set, const CoreTiming& core, const MmaForm& form, const MmaAddresses& at,
+                  unsigned array = 0);
+
+}  // namespace tilesim::isa

@@ -1,0 +1,28 @@
+// How long a kernel takes: its scalar instructions are carried out, its vector and array instructions only timed, so
+// that no data is needed. Loops that go on as before pass at once.
+#pragma once
+
+#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/pipeline/pipeline.hpp"
+
+namespace tilesim::isa {
+
+class DryRun {
+ public:
+  DryRun(std::shared_ptr<const InstructionSet> set, const CoreTiming& core, bool every_trip = false);
+
+  /// Behind what ran before; instructions that were looked at, passed-over ones not counted.
+  std::uint64_t run(const Kernel& kernel);
+  const Pipeline& pipeline() const { return pipeline_; }
+
+ private:
+  struct Trips;
+  void pass_over(const KernelLoop& loop, Trips& trips);
+
+  std::shared_ptr<const InstructionSet> set_;
+  Pipeline pipeline_;
+  Hart hart_;
+  bool every_trip_;
+};
+
+}  // namespace tilesim::isa

@@ -1,0 +1,34 @@
+// Tile computes carried out by their kernels.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "tilesim/isa/latency/latency.hpp"
+#include "tilesim/isa/state/hart.hpp"
+
+namespace tilesim::isa {
+
+/// Operands are laid out as kernels take them in a memory of the hart, and results are brought back. A compute without
+/// kernel is carried out by its meaning, and counted with the reason. One thread at a time.
+class KernelExecutor final : public TileExecutor {
+ public:
+  explicit KernelExecutor(const Machine& machine);
+  void run(const TileCompute& compute) override;
+
+  std::int64_t by_kernel() const { return by_kernel_; }
+  /// Reason -> how many.
+  const std::map<std::string, std::int64_t>& others() const { return others_; }
+
+ private:
+  void product(const Mma& mma);
+
+  Machine machine_;
+  CoreTiming core_;
+  std::shared_ptr<const InstructionSet> set_;
+  std::int64_t by_kernel_ = 0;
+  std::map<std::string, std::int64_t> others_;
+};
+
+}  // namespace tilesim::isa

@@ -1,0 +1,128 @@
+#include "tilesim/isa/latency/latency.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/isa/latency/dry_run.hpp"
+#include "tilesim/tile/compute.hpp"
+#include "tilesim/tile/latency.hpp"
+
+namespace tilesim::isa {
+
+namespace {
+
+std::int64_t cycles_up(Ticks t) { return (t + cycle - 1) / cycle; }
+
+/// Rows of the moving operand that lie one behind the other: as many as follow each other in steps of a row.
+std::int64_t run_of(const std::vector<ViewDim>& rows, const std::vector<ViewDim>& packed) {
+  std::int64_t depth = 1;
+  for (const ViewDim& dim : packed) depth *= dim.extent;
+  const bool inner = !packed.empty() && packed.back().stride == 1;  // a row's elements are neighbours
+  std::int64_t run = 1, step = 0;
+  for (auto dim = rows.rbegin(); dim != rows.rend(); ++dim) {
+    if (dim->extent == 1) continue;
+    if (step == 0) {
+      if (inner && depth > 0 && dim->stride % depth == 0 && dim->stride > depth) return 1;
+      step = dim->stride;
+    } else if (dim->stride != step * run) {
+      break;
+    }
+    run *= dim->extent;
+  }
+  return run;
+}
+
+/// The unit that most of a kernel's time went to.
+const char* busiest(const Pipeline& pipeline) {
+  static constexpr std::pair<std::string_view, const char*> names[] = {
+      {"array", "array"},     {"load", "load port"},        {"store", "store port"}, {"arithmetic", "arithmetic"},
+      {"special", "special"}, {"cross_lane", "cross-lane"}, {"front", "front end"}};
+  const char* found = "front end";
+  Ticks most = -1;
+  for (const UnitTimes& unit : pipeline.units()) {
+    const Ticks busy = unit.in[static_cast<std::size_t>(State::busy)];
+    for (const auto& [begin, shown] : names)
+      if (unit.name.starts_with(begin) && unit.name != "arithmetic-" && busy > most) most = busy, found = shown;
+  }
+  return found;
+}
+
+std::vector<ViewDim> part(const std::vector<ViewDim>& dims, int first, int count) {
+  return {dims.begin() + first, dims.begin() + first + count};
+}
+
+}  // namespace
+
+MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
+  const int kept = kept_operand(machine.core.array, mma.stationary_a);
+  if (kept < 0)
+    throw Unsupported({"no kernel is written for arrays in which sums stay",
+                       {},
+                       machine.name,
+                       "core.array.dataflow weight_stationary or input_stationary",
+                       {}});
+  MmaForm form;
+  form.batch = d.batch, form.taps = d.k_outer, form.depth = d.k;
+  form.moving = kept == 1 ? d.m : d.n, form.across = kept == 1 ? d.n : d.m;
+  form.moving_type = kept == 1 ? mma.a.dtype : mma.b.dtype, form.kept_type = kept == 1 ? mma.b.dtype : mma.a.dtype;
+  form.accumulate = mma.accumulate;
+  if (bits(mma.c.dtype) != 32)
+    throw Unsupported({"kernels of products sum in 32 bits", {}, std::string(name(mma.c.dtype)), "f32, i32", {}});
+  const int packed = std::clamp(mma.packed, 1, std::max(1, mma.k_dims));
+  if (kept == 1)
+    form.run = run_of(part(mma.a.dims, mma.batch_dims, mma.m_dims),
+                      part(mma.a.dims, mma.batch_dims + mma.m_dims + mma.k_dims - packed, packed));
+  else
+    form.run = run_of(part(mma.b.dims, mma.batch_dims + mma.k_dims, mma.n_dims),
+                      part(mma.b.dims, mma.batch_dims + mma.k_dims - packed, packed));
+  // rows that fill up registers stand behind the last
+  if (form.run > 1 && form.moving % form.run != 0) form.run = form.moving;
+  return form;
+}
+
+InstructionLatency::InstructionLatency(const Machine& machine)
+    : machine_(machine), core_(core_of(machine)), set_(InstructionSet::standard()) {}
+
+TileLatency InstructionLatency::latency(const Descriptor& descriptor, const History& history,
+                                        const ComputeSource& source) {
+  if (descriptor.kind == ComputeKind::mma) {
+    if (descriptor.m <= 0 || descriptor.n <= 0 || descriptor.batch <= 0) return {};
+    const TileCompute compute = source.compute();
+    return product(std::get<Mma>(compute), descriptor, history);
+  }
+  throw Unsupported(
+      {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
+}
+
+TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, const History& history) const {
+  MmaForm form = form_of(machine_, mma, d);
+  const MmaAddresses at{Address{1} << 24, Address{1} << 34, Address{1} << 38};
+  form.resident = history.weights_resident;
+  const auto drained = [](const DryRun& run) { return run.pipeline().drain(); };
+  TileLatency latency;
+  // alone: weights that are there already need no loading
+  DryRun first(set_, core_, every_trip_);
+  first.run(mma_kernel(*set_, core_, form, at));
+  const std::int64_t alone = drained(first), streamed = cycles_up(first.pipeline().arrays()[0].free());
+  latency.limit = busiest(first.pipeline());
+  latency.done = alone, latency.busy = std::min(alone, streamed);
+  const std::int64_t last_set = form.resident ? 0 : cycles_up(first.pipeline().arrays()[0].swapped());
+  std::int64_t consumed = latency.busy - last_set;
+  if (history.pipelined) {
+    // one right behind another, both in one schedule: what twice the work adds
+    MmaForm twice = form;
+    (form.resident ? twice.moving : twice.batch) *= 2;
+    DryRun both(set_, core_, every_trip_);
+    both.run(mma_kernel(*set_, core_, twice, at));
+    latency.busy = std::max<std::int64_t>(1, drained(both) - alone);
+    latency.done = latency.busy + (alone - streamed);
+    consumed = std::min(consumed, latency.busy);
+  }
+  latency.consumed = latency.busy;
+  latency.weights_consumed = latency.busy - consumed;
+  const TileLatency closed = array_latency(machine_, d, history);
+  latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);
+  return latency;
+}
+
+}  // namespace tilesim::isa

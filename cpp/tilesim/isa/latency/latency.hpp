@@ -1,0 +1,40 @@
+// Latencies of tile computes as their kernels take them on a machine's core.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tilesim/isa/kernel/mma_kernel.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::isa {
+
+/// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
+inline constexpr int generator_version = 1;
+
+/// What an array is given of a product. Unsupported where no kernel does it.
+MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& descriptor);
+
+/// Kernel on an otherwise idle core: `done` is its time alone, `busy` what a second one right behind it adds.
+/// Unsupported for a compute without kernel.
+class InstructionLatency final : public LatencyModel {
+ public:
+  explicit InstructionLatency(const Machine& machine);
+  using LatencyModel::latency;
+  TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
+  std::string_view name() const override { return "instruction"; }
+
+  const CoreTiming& core() const { return core_; }
+  /// Every trip of every loop, for tests.
+  void every_trip() { every_trip_ = true; }
+
+ private:
+  TileLatency product(const Mma& mma, const Descriptor& descriptor, const History& history) const;
+
+  Machine machine_;
+  CoreTiming core_;
+  std::shared_ptr<const InstructionSet> set_;
+  bool every_trip_ = false;
+};
+
+}  // namespace tilesim::isa

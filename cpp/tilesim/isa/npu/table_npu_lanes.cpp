@@ -1,0 +1,84 @@
+// Moves and sums within registers: a register is `sublanes` rows of `lanes` elements of 32 bits.
+#include "tilesim/base/functions/functions.hpp"
+#include "tilesim/isa/npu/encoding.hpp"
+#include "tilesim/isa/npu/functions.hpp"
+#include "tilesim/isa/state/npu.hpp"
+#include "tilesim/isa/table/means.hpp"
+
+namespace tilesim::isa {
+
+namespace npu_lanes {
+
+u64 lanes_of(const Hart& h, const Op& o) {
+  if (h.npu == nullptr || h.npu->spec.lanes == 0) illegal(o, "this core has no rows of lanes");
+  return h.npu->spec.lanes;
+}
+
+void spread(Hart& h, const Op& o) {
+  const u64 lanes = lanes_of(h, o);
+  const u32* from = h.v.at<u32>(o.rs2);
+  u32* to = h.v.at<u32>(o.rd);
+  for (u64 row = 0; row < h.v.vl; row += lanes) {
+    const u32 first = from[row];
+    for (u64 i = row; i < std::min(row + lanes, h.v.vl); ++i) to[i] = first;
+  }
+}
+
+template <class T>
+T both(Combiner combiner, T a, T b) {
+  const T values[2] = {a, b};
+  const Function f = combiner == Combiner::add        ? Function::add
+                     : combiner == Combiner::multiply ? Function::multiply
+                     : combiner == Combiner::maximum  ? Function::maximum
+                                                      : Function::minimum;
+  return evaluate(f, values);
+}
+
+/// Bits 0 and 1 of the code: which combiner; 2: integers; 3: over the rows instead of within them.
+template <class T, class Stored>
+void reduce(Hart& h, const Op& o) {
+  const u64 lanes = lanes_of(h, o), vl = h.v.vl;
+  const auto combiner = static_cast<Combiner>(o.imm & 3);
+  const auto* from = h.v.at<Stored>(o.rs2);
+  auto* to = h.v.at<Stored>(o.rd);
+  if ((o.imm & 8) != 0) {
+    for (u64 lane = 0; lane < std::min(lanes, vl); ++lane) {
+      T total = from[lane];
+      for (u64 i = lane + lanes; i < vl; i += lanes) total = both<T>(combiner, total, from[i]);
+      for (u64 i = lane; i < vl; i += lanes) to[i] = static_cast<Stored>(total);
+    }
+    return;
+  }
+  for (u64 row = 0; row < vl; row += lanes) {
+    const u64 end = std::min(row + lanes, vl);
+    T total = from[row];
+    for (u64 i = row + 1; i < end; ++i) total = both<T>(combiner, total, from[i]);
+    for (u64 i = row; i < end; ++i) to[i] = static_cast<Stored>(total);
+  }
+}
+
+void reduce_any(Hart& h, const Op& o) { (o.imm & 4) != 0 ? reduce<s64, s32>(h, o) : reduce<float, float>(h, o); }
+
+}  // namespace npu_lanes
+
+void declare_npu_lanes(Declarations& d) {
+  using namespace npu_lanes;
+  constexpr Group one{Group::group, 0};
+  d.extension = "Xtilesimnpu", d.unit = Unit::cross_lane, d.traits = is_vector | never_masked;
+  const auto line = [&](const char* name, const char* operands, Encoding encoding, const char* timing, Execute run,
+                        const char* description) {
+    InstructionInfo& info = d(name, operands, encoding, timing, nullptr, description);
+    info.by_width = {nullptr, nullptr, run, nullptr};
+    info.groups = {one, {}, one, 1};
+  };
+  const Encoding code = vcix(vcix_xv, 2, false, vcix_i);
+  line("xl.spread", "vd, vs2", code | field(19, 15, 16), "permutation", spread,
+       "The first element of each row of lanes, in all of its lanes.");
+  line("xl.reduce", "vd, vs2, xlid", code | field(19, 19, 0), "reduction", reduce_any,
+       "Sum (0), product (1), maximum (2) or minimum (3) of each row of lanes, in all of them; + 4: of integers; + 8: "
+       "over "
+       "the rows.");
+  d.traits = 0;
+}
+
+}  // namespace tilesim::isa

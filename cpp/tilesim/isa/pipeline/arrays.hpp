@@ -1,0 +1,53 @@
+// When rows stream through a systolic array, when weights are there, when results come out.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "tilesim/isa/pipeline/timing.hpp"
+
+namespace tilesim::isa {
+
+/// What an instruction asks of an array.
+enum class ArrayWork : std::uint8_t { none, weights, push, pop, target };
+
+/// A weight-stationary array behind a queue of input rows and before one of result rows. Its calls come in program
+/// order; rows are counted from the first.
+class ArrayClock {
+ public:
+  explicit ArrayClock(const ArrayTiming& timing) : timing_(&timing) {}
+
+  /// Before this an instruction on `rows` rows cannot start.
+  Ticks earliest(ArrayWork work, std::int64_t rows, Ticks beats, unsigned dtype) const;
+  /// It starts; `held`: how long it reads or writes registers.
+  void start(ArrayWork work, std::int64_t rows, Ticks at, Ticks held, unsigned dtype);
+
+  Ticks free() const { return free_; }        ///< the next row may stream
+  Ticks swapped() const { return swapped_; }  ///< the last set of weights came into use
+  Ticks busy() const { return busy_; }
+  /// Results go to memory by themselves from here on.
+  void keeps_results(bool keeps) { keeps_ = keeps; }
+  Ticks over() const { return keeps_ ? free_ + fill() : 0; }  ///< of results that nothing takes
+  void state(Ticks now, std::vector<Ticks>& to) const;
+  /// All later by `by`, after `times` more of what it was busy with since then.
+  void repeat(Ticks by, Ticks busy_before, std::int64_t times);
+
+ private:
+  /// Rows up to `end`, the last of which does it at `last`, the others `each` apart before it.
+  struct Rows {
+    std::int64_t end = 0, count = 0;
+    Ticks last = 0, each = 0;
+  };
+  static Ticks time_of(const std::deque<Rows>& all, std::int64_t row);
+  void forget(std::deque<Rows>& all) const;
+  Ticks fill() const { return (timing_->rows + timing_->columns - 2) * cycle; }
+
+  const ArrayTiming* timing_;
+  Ticks free_ = 0, weights_free_ = 0, shadow_ready_ = 0, swapped_ = 0, busy_ = 0;
+  bool keeps_ = false;
+  std::int64_t filled_ = 0, pushed_ = 0, popped_ = 0;
+  std::deque<Rows> streamed_, ready_, taken_;
+};
+
+}  // namespace tilesim::isa

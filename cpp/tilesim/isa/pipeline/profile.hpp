@@ -1,0 +1,60 @@
+// Where a run's cycles went, by instruction address, and how much work it did for them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "tilesim/isa/pipeline/recorder.hpp"
+
+namespace tilesim::isa {
+
+/// An instruction is charged the cycles by which it moves the end of all that issued so far, as an in-order core that
+/// retires in program order would: so the rows add up to `Pipeline::drain()`, and what runs beneath a longer
+/// instruction costs nothing.
+class Profile final : public Recorder {
+ public:
+  struct Row {
+    std::uint64_t address = 0, instructions = 0;
+    std::int64_t cycles = 0;
+  };
+  /// Operations as `Plan` counts them, of vector and scalar float instructions, by log2 of the element's bytes.
+  struct Work {
+    std::array<std::uint64_t, 4> operations{};
+    std::uint64_t loaded = 0, stored = 0;  ///< bytes
+  };
+
+  void issued(const Issue& what) override;
+  void trapped(const Op& op) override;
+
+  std::vector<Row> rows() const;  ///< by address, of those that were carried out
+  const Work& work() const { return work_; }
+
+ private:
+  static constexpr unsigned page_bits = 12;
+  struct Counter {
+    std::uint64_t instructions = 0;
+    std::int64_t cycles = 0;
+  };
+  using Page = std::array<Counter, (std::size_t{1} << page_bits) / 2>;
+
+  Counter& counter(std::uint64_t address);
+
+  std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
+  std::uint64_t number_ = ~std::uint64_t{0};  ///< of the page that was used last
+  Page* page_ = nullptr;
+  Ticks over_ = 0;
+  Work work_;
+};
+
+/// What a core's pipes can do at most: the instruction that does most in the time for which it holds its pipe.
+struct Peaks {
+  std::array<double, 4> operations{};  ///< a cycle, by log2 of the element's bytes
+  double bytes = 0;                    ///< a cycle, read and written
+};
+
+Peaks peaks(const InstructionSet& set, const CoreTiming& core);
+
+}  // namespace tilesim::isa

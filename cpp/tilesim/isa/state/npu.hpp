@@ -1,0 +1,40 @@
+// What an NPU core has beside a standard hart: arrays that multiply, and what software may ask about the core.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "tilesim/base/numerics.hpp"
+
+namespace tilesim::isa {
+
+inline constexpr std::uint64_t scratchpad_base = 0x8'0000'0000, accumulator_base = 0xC'0000'0000;
+
+/// Counts of a core, as its machine states them.
+struct NpuSpec {
+  unsigned lanes = 0, arrays = 0, rows = 0, columns = 0, core = 0, sequencer = 0;
+  std::uint64_t scratchpad_bytes = 0;
+  unsigned result_rows = 0;  ///< that wait for `mx.pop`
+  Numerics numerics;
+};
+
+/// One array: a set of weights in use, one that is being filled, and results in the order of their rows.
+template <class T>
+struct ArrayValues {
+  std::vector<T> weights, shadow;  ///< rows × columns
+  std::size_t filled = 0;          ///< elements of the shadow set
+  std::deque<T> results;
+  std::uint64_t target = 0;  ///< where results go instead; 0: they wait to be taken
+  bool adds = false;         ///< to what is there
+};
+
+struct Npu {
+  explicit Npu(const NpuSpec& of) : spec(of), floats(of.arrays), integers(of.arrays) {}
+
+  NpuSpec spec;
+  std::vector<ArrayValues<float>> floats;
+  std::vector<ArrayValues<std::int64_t>> integers;
+};
+
+}  // namespace tilesim::isa

@@ -1,0 +1,60 @@
+// Settings of a core as instructions see it: `core.isa`.
+#include "tilesim/base/error.hpp"
+#include "tilesim/machine/settings.hpp"
+#include "tilesim/machine/settings_text.hpp"
+
+namespace tilesim {
+
+namespace {
+
+Setting isa_count(const char* key, std::int64_t low, std::int64_t high, std::string description,
+                  std::int64_t IsaSpec::* member) {
+  return {std::string("core.isa.") + key,
+          SettingUnit::count,
+          static_cast<double>(low),
+          static_cast<double>(high),
+          std::move(description),
+          {},
+          [member](const Machine& m) { return Json(m.core.isa.*member); },
+          [member, low, high](Machine& m, const Json& json) { m.core.isa.*member = json.as_int(low, high); },
+          true};
+}
+
+Setting accumulates() {
+  const std::vector<std::string> allowed{"vector", "array"};
+  return {"core.isa.accumulate",
+          SettingUnit::text,
+          0,
+          0,
+          "who adds partial sums of products: the vector unit, from and to the scratchpad, or the arrays",
+          allowed,
+          [](const Machine& m) { return Json(m.core.isa.array_accumulates ? "array" : "vector"); },
+          [allowed](Machine& m, const Json& json) {
+            const std::string& text = json.as_string();
+            if (text != allowed[0] && text != allowed[1])
+              json.fail("unknown value", join(allowed), nearest(text, allowed));
+            m.core.isa.array_accumulates = text == allowed[1];
+          },
+          true};
+}
+
+}  // namespace
+
+std::vector<Setting> isa_settings() {
+  return {
+      isa_count("vlen", 0, 65536, "bits of a vector register; 0: 32 × lanes × sublanes", &IsaSpec::vlen),
+      isa_count("width", 1, 16, "instructions issued per cycle", &IsaSpec::width),
+      isa_count("dispatch", 1, 16, "vector instructions among them", &IsaSpec::dispatch),
+      isa_count("queue", 1, 64, "instructions that wait before each kind of pipe", &IsaSpec::queue),
+      isa_count("loads", 1, 8, "ports of the scratchpad for loads", &IsaSpec::loads),
+      isa_count("stores", 1, 8, "ports of the scratchpad for stores", &IsaSpec::stores),
+      isa_count("port_bytes", 0, 65536, "bytes of such a port and cycle; 0: a vector register", &IsaSpec::port_bytes),
+      isa_count("load_latency", 0, 10000, "cycles to the first beat of a vector load", &IsaSpec::load_latency),
+      isa_count("input_rows", 0, 1 << 20, "rows that wait before an array; 0: 2 × (rows + columns)",
+                &IsaSpec::input_rows),
+      isa_count("result_rows", 0, 1 << 20, "rows of results that wait behind an array; 0: 2 × (rows + columns)",
+                &IsaSpec::result_rows),
+      accumulates()};
+}
+
+}  // namespace tilesim

@@ -1,0 +1,193 @@
+"""What a run of instructions did."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from ..base.checked import checked_class
+from ..base.errors import user_error
+from ..base.table import Table
+from .views import table_of, write_pipeline
+
+__all__ = ["IsaResult", "trap_text"]
+
+
+@checked_class()
+class IsaResult:
+    """What a run of instructions did."""
+
+    def __init__(
+        self,
+        data: dict[str, Any],
+        value: Any = None,
+        output: bytes = b"",
+        errors: bytes = b"",
+        recorded: dict[str, Any] | None = None,
+    ) -> None:
+        """Made by `run` and `call`.
+
+        Args:
+            data: the JSON form.
+            value: what a called function returned.
+            output: bytes written to standard output.
+            errors: bytes written to standard error.
+            recorded: "log" and "trace" of a run that kept them.
+        """
+        self.data, self.value, self.output, self.errors = data, value, output, errors
+        self._recorded = recorded or {}
+
+    @property
+    def exit_status(self) -> int | None:
+        """A number from 0 to 255, the program's; none where it trapped or reached the limit."""
+        return self.data["exit_status"]
+
+    @property
+    def trap(self) -> dict[str, Any] | None:
+        """Cause, detail, pc, address, instruction, symbol and line; none where it ended by itself."""
+        return self.data["trap"]
+
+    @property
+    def instructions(self) -> int:
+        """Number of instructions carried out."""
+        return int(self.data["instructions"])
+
+    @property
+    def vector_instructions(self) -> int:
+        """Number of those among them that work on vector registers."""
+        return int(self.data["vector_instructions"])
+
+    @property
+    def element_operations(self) -> int:
+        """Number of elements (vl) of all vector instructions."""
+        return int(self.data["element_operations"])
+
+    @property
+    def cycles(self) -> int | None:
+        """Cycles of a timed run; none: it was functional."""
+        return self.data["cycles"]
+
+    @property
+    def stalls(self) -> dict[str, dict[str, float]]:
+        """Cycles of each unit by state, of a timed run; a unit's states add up to `cycles`."""
+        return {unit: dict(states) for unit, states in self.data["units"].items()}
+
+    @property
+    def functions(self) -> list[dict[str, Any]]:
+        """Function, instructions, cycles and lines of a timed run, most cycles first; cycles add up to `cycles`.
+
+        An instruction is charged the cycles by which it moves the end of all before it.
+        """
+        return list(self.data["functions"])
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """Function, line, instructions and cycles, most cycles first; empty where the program has no line numbers."""
+        rows = [{"function": function["function"], **line} for function in self.functions for line in function["lines"]]
+        return sorted(rows, key=lambda row: -row["cycles"])
+
+    def table(self, by: str = "function") -> Table:
+        """Where the cycles of a timed run went.
+
+        Args:
+            by: "function" or "line".
+
+        Returns:
+            A row each, most cycles first, with its share of the cycles.
+
+        Raises:
+            UserError: for another word.
+        """
+        if by not in ("function", "line"):
+            raise user_error("unknown rows", place="by", value=by, allowed="function, line")
+        return table_of(self.functions if by == "function" else self.lines, self.cycles or 0)
+
+    def roofline(self) -> dict[str, Any]:
+        """Where a timed run lies under the core's roofs.
+
+        Returns:
+            operations (arithmetic on vector elements and scalar floats; a multiply-add is two, moved elements are
+            none, masked-off ones count), bytes_loaded, bytes_stored, operations_per_byte (none without bytes),
+            operations_per_cycle, bytes_per_cycle, peak_operations_per_cycle (on elements of the run's width),
+            peak_bytes_per_cycle, roof_operations_per_cycle, bound ("arithmetic" or "memory").
+
+        Raises:
+            UserError: for a functional run.
+        """
+        found = self.data.get("roofline")
+        if found is None:
+            raise user_error("a functional run has no cycles", suggestion="Run with timed=True")
+        return dict(found)
+
+    @property
+    def pipeline(self) -> Table:
+        """The first instructions of a run with `pipeline=`: when each issued, was dispatched, started, ended.
+
+        Times in cycles; `result` is when its result is there, `waited_for` what held it longest and `waited` how long.
+        """
+        return Table(self._kept("log", "pipeline=10_000")["rows"])
+
+    def write_pipeline(self, path: str | os.PathLike[str]) -> int:
+        """Writes the first instructions one by one, as `pipeline` has them.
+
+        Args:
+            path: file to write: .kanata or .konata for the viewer Konata, else text.
+
+        Returns:
+            How many instructions of the run are left out.
+
+        Raises:
+            UserError: when none were kept (`run(..., pipeline=10_000)`), or the file cannot be written.
+        """
+        log = self._kept("log", "pipeline=10_000")
+        write_pipeline(log, f"{self.data['core']}, VLEN {self.data['vlen']:,}", path)
+        return int(log["left_out"])
+
+    def timeline(self, path: str | os.PathLike[str]) -> int:
+        """Writes a trace for Perfetto: a track for the functions, one for each unit; a nanosecond is a cycle.
+
+        Args:
+            path: file to write: .pftrace, .perfetto-trace, .perfetto, .trace, .pb, no ending, or .json (trace events).
+
+        Returns:
+            How many instructions of the run are left out: a trace holds about a million intervals.
+
+        Raises:
+            UserError: when none were kept (`run(..., timeline=True)`), for another ending.
+        """
+        from ..results.perfetto import write_trace
+
+        trace = self._kept("trace", "timeline=True")
+        write_trace(trace, path)
+        return int(trace["left_out"])
+
+    def _kept(self, what: str, how: str) -> dict[str, Any]:
+        if what not in self._recorded:
+            raise user_error("this was not recorded", suggestion=f"Run with timed=True, {how}")
+        return self._recorded[what]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, `tilesim.isa_run` version 1.
+
+        Returns:
+            A dict of plain values.
+        """
+        return dict(self.data)
+
+    def __repr__(self) -> str:
+        """The headline."""
+        if self.trap is not None:
+            return f"<{trap_text(self.trap)}, after {self.instructions:,} instructions>"
+        ended = f"exit {self.exit_status}" if self.value is None else f"value {self.value!r}"
+        return f"<{ended}, {self.instructions:,} instructions, {self.vector_instructions:,} of them vector>"
+
+
+def trap_text(trap: dict[str, Any]) -> str:
+    """A trap in one line: cause, why, address, instruction, place."""
+    text = trap["cause"] + (f": {trap['detail']}" if trap["detail"] else "")
+    if trap["address"] is not None:
+        text += f", address {trap['address']:#x}"
+    text += f" at {trap['pc']:#x}"
+    place = ", ".join(part for part in (trap["symbol"], trap["line"]) if part)
+    text += f" ({place})" if place else ""
+    return text + (f", in '{trap['instruction']}'" if trap["instruction"] else "")

@@ -1,0 +1,267 @@
+"""Where the cycles of a timed run went: functions and lines, instruction by instruction, units on a time axis."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache, partial
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Any
+
+from .. import _core
+from ..base.columns import layout, number
+from ..base.columns import name as named
+from ..base.files import writing
+from ..base.screen import Lines
+from ..base.table import Table
+from .elf import Elf
+
+__all__ = ["functions_of", "log_of", "roofline_of", "table_lines", "table_of", "trace_of", "write_pipeline"]
+
+INTERVALS = 1_000_000
+"""How many intervals a trace holds; what follows is left out, and said."""
+
+_KONATA = (".kanata", ".konata")
+
+
+def functions_of(program: Any, elf: Elf) -> list[dict[str, Any]]:
+    """The profile of a timed run.
+
+    Args:
+        program: of the core, after its run.
+        elf: what names its functions and lines.
+
+    Returns:
+        Function, instructions, cycles and the same by line of each, most cycles first; cycles add up to the run's.
+    """
+    found: dict[str, dict[str, list[int]]] = {}
+    for address, instructions, cycles in program.profile:
+        sums = found.setdefault(elf.function(address), {}).setdefault(elf.line(address), [0, 0])
+        sums[0] += instructions
+        sums[1] += cycles
+    rows = []
+    for function, lines in found.items():
+        whole = {"instructions": sum(n for n, _ in lines.values()), "cycles": sum(c for _, c in lines.values())}
+        by_line = (
+            [{"line": line, "instructions": n, "cycles": c} for line, (n, c) in lines.items()] if any(lines) else []
+        )
+        rows.append({"function": function, **whole, "lines": sorted(by_line, key=_most)})
+    return sorted(rows, key=_most)
+
+
+def _most(row: dict[str, Any]) -> tuple[int, int, str]:
+    return -row["cycles"], -row["instructions"], row.get("line", row.get("function", ""))
+
+
+def table_of(rows: list[dict[str, Any]], cycles: int) -> Table:
+    """A profile as a table.
+
+    Args:
+        rows: of functions or lines, with instructions and cycles.
+        cycles: of the run.
+
+    Returns:
+        The rows with their share of the cycles, printed with cycles per instruction.
+    """
+    kept = [key for key in ("function", "line", "instructions", "cycles") if rows and key in rows[0]]
+    shares = [{**{key: row[key] for key in kept}, "share": row["cycles"] / max(cycles, 1)} for row in rows]
+    return Table(shares, _printed, "(no rows: the run was not timed, or the program has no line numbers)")
+
+
+def _printed(rows: list[dict[str, Any]]) -> Lines:
+    keys = [key for key in ("function", "line") if key in rows[0]]
+    columns = [named(key) for key in keys] + [number("cycles"), number("share, %", 2)]
+    columns += [number("instructions", 1), number("cycles per instruction", 3)]
+    cells = [
+        [
+            *(row[key] or "–" for key in keys),
+            f"{row['cycles']:,}",
+            f"{100 * row['share']:.1f}",
+            f"{row['instructions']:,}",
+            f"{row['cycles'] / max(row['instructions'], 1):.2f}",
+        ]
+        for row in rows
+    ]
+    return layout(columns, cells)
+
+
+def table_lines(table: Table, most: int) -> Lines:
+    """The first rows of a profile, and what is left out.
+
+    Args:
+        table: of `table_of`.
+        most: rows.
+
+    Returns:
+        Lines.
+    """
+    rows = list(table)
+    lines = _printed(rows[:most])
+    rest = rows[most:]
+    if rest:
+        share = sum(row["share"] for row in rest)
+        lines = [*lines, [(f"and {len(rest):,} more with {100 * share:.1f} % of the cycles", "")]]
+    return lines
+
+
+def roofline_of(program: Any) -> dict[str, Any]:
+    """Where a run lies under the core's roofs.
+
+    Args:
+        program: of the core, after a timed run.
+
+    Returns:
+        Arithmetic on elements and on scalar floats (a multiply-add is two), bytes read and written, both per cycle, and
+        the most that the core could do of them: of operations on elements as wide as the run's were.
+    """
+    work, cycles = program.work, max(program.cycles, 1)
+    operations, bytes_ = sum(work["operations"]), work["bytes_loaded"] + work["bytes_stored"]
+    peaks = work["peak_operations"]
+    # as long as each width takes at its own peak
+    least = sum(count / peak for count, peak in zip(work["operations"], peaks, strict=True) if count)
+    peak = operations / least if least else peaks[2]
+    intensity = operations / bytes_ if bytes_ else None
+    slope = None if intensity is None else intensity * work["peak_bytes"]
+    roof = peak if slope is None else min(peak, slope)
+    return {
+        "operations": operations,
+        "bytes_loaded": work["bytes_loaded"],
+        "bytes_stored": work["bytes_stored"],
+        "operations_per_byte": intensity,
+        "operations_per_cycle": operations / cycles,
+        "bytes_per_cycle": bytes_ / cycles,
+        "peak_operations_per_cycle": peak,
+        "peak_bytes_per_cycle": work["peak_bytes"],
+        "roof_operations_per_cycle": roof,
+        "bound": "arithmetic" if roof == peak else "memory",
+    }
+
+
+def log_of(program: Any, elf: Elf, held: Any = None) -> dict[str, Any]:
+    """The first instructions of a run.
+
+    Args:
+        program: of the core, after a run that kept them.
+        elf: what names its functions.
+        held: its instructions, as the core holds them; None: the standard table.
+
+    Returns:
+        Rows, and how many instructions followed.
+    """
+    text, place = cache(partial(_core.isa_disassemble, set=held)), cache(elf.symbol)
+    told = program.log
+    keys = ("address", "bits", "unit", "issue", "dispatch", "start", "end", "result", "waited_for", "waited")
+    rows = []
+    for row in told["rows"]:
+        one = dict(zip(keys, row, strict=True))
+        bits = one.pop("bits")
+        rows.append({**one, "instruction": text(bits, one["address"]), "symbol": place(one["address"])})
+    return {"rows": rows, "left_out": told["left_out"]}
+
+
+def trace_of(program: Any, elf: Elf, starts: list[int]) -> dict[str, Any]:
+    """Busy intervals of a run, as `write_trace` takes them.
+
+    Args:
+        program: of the core, after a run that kept them.
+        elf: what names its functions.
+        starts: where its functions start, as the core was told.
+
+    Returns:
+        Units, labels and intervals in cycles, shown as nanoseconds; how many instructions are not in it.
+    """
+    told = program.intervals
+    units = ["function", *program.units]
+    labels: dict[str, int] = {}
+    number_of = {unit: index for index, unit in enumerate(units)}
+    intervals = []
+    for index, start, end in told["visits"]:
+        label = elf.function(starts[index - 1]) if index else "?"
+        intervals.append((0, labels.setdefault(label, len(labels)), start, end))
+    for unit, label, start, end in told["intervals"]:
+        intervals.append((number_of[unit], labels.setdefault(label, len(labels)), start, end))
+    return {
+        "hertz": 1e9,
+        "units": [{"unit": unit} for unit in units],
+        "labels": list(labels),
+        "intervals": intervals,
+        "left_out": told["left_out"],
+    }
+
+
+def write_pipeline(log: dict[str, Any], head: str, path: str | os.PathLike[str]) -> None:
+    """Writes the instructions of a run one by one.
+
+    Args:
+        log: of `log_of`.
+        head: the first line.
+        path: file to write: .kanata or .konata for the viewer Konata, else text.
+
+    Raises:
+        UserError: when the file cannot be written.
+    """
+    konata = os.path.splitext(os.fspath(path))[1].lower() in _KONATA
+    with writing(path) as file:
+        for line in _konata(log["rows"]) if konata else _text(log, head):
+            file.write(line + "\n")
+
+
+def _text(log: dict[str, Any], head: str) -> Iterator[str]:
+    yield f"# {head}; times in cycles"
+    yield "# issue: leaves the front end; dispatch: its queue; start, end: holds its unit; result: is there"
+    titles = f"{'issue':>9}  {'dispatch':>9}  {'start':>9}  {'end':>9}  {'result':>9}  {'unit':<12}  {'waited for':<16}"
+    yield f"{'number':>8}  {titles}  {'address':>10}  {'instruction':<32}  symbol"
+    for index, row in enumerate(log["rows"], 1):
+        waited = f"{row['waited_for']} {_cycles(row['waited'])}" if row["waited_for"] else ""
+        times = "  ".join(f"{_cycles(row[key]):>9}" for key in ("issue", "dispatch", "start", "end", "result"))
+        line = f"{index:>8}  {times}  {row['unit']:<12}  {waited:<16}  {row['address']:>10x}  {row['instruction']:<32}"
+        yield f"{line}  {row['symbol']}".rstrip()
+    if log["left_out"]:
+        yield f"# {log['left_out']:,} more instructions are left out"
+
+
+def _cycles(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
+
+
+def _stages(row: dict[str, Any]) -> Iterator[tuple[int, str]]:
+    """When each stage begins, in whole cycles; at the end "" when all is over. Those that take no time are left out."""
+    parts = [(row["issue"], "Is")]
+    if row["unit"] != "front":
+        parts += [(row["dispatch"], "Qu"), (row["start"], "Ex"), (row["end"], "Wb")]
+        last = max(row["end"], row["result"])
+    else:
+        last = row["result"]
+    begins = [(int(start), stage) for start, stage in parts] + [(max(int(last), int(row["issue"]) + 1), "")]
+    for (start, stage), (after, _) in pairwise(begins):
+        if after > start:
+            yield start, stage
+    yield begins[-1]
+
+
+def _konata(rows: list[dict[str, Any]]) -> Iterator[str]:
+    """Kanata 0004: commands in order of cycles (documented with the viewer, github.com/shioyadan/Konata)."""
+    events: list[tuple[int, int, int, str]] = []
+    for index, row in enumerate(rows):
+        stages = list(_stages(row))
+        before = ""
+        for order, (at, stage) in enumerate(stages):
+            lines = []
+            if order == 0:
+                lines += [f"I\t{index}\t{index}\t0", f"L\t{index}\t0\t{row['address']:x}: {row['instruction']}"]
+                waited = f", waited {_cycles(row['waited'])} for {row['waited_for']}" if row["waited_for"] else ""
+                lines.append(f"L\t{index}\t1\t{row['unit']}{waited}; {row['symbol']}")
+            if before:
+                lines.append(f"E\t{index}\t0\t{before}")
+            lines.append(f"S\t{index}\t0\t{stage}" if stage else f"R\t{index}\t{index}\t0")
+            events.append((at, index, order, "\n".join(lines)))
+            before = stage
+    events.sort()
+    yield "Kanata\t0004"
+    now = None
+    for at, group in groupby(events, itemgetter(0)):
+        yield f"C=\t{at}" if now is None else f"C\t{at - now}"
+        now = at
+        for event in group:
+            yield event[3]

@@ -1,0 +1,60 @@
+"""The level at which tile computes are carried out and timed."""
+
+from __future__ import annotations
+
+from ..base.arguments import one_of
+from ..base.errors import unsupported, user_error
+from .latencies import INSTRUCTION, TileLatencies
+
+__all__ = ["LEVELS", "checked_level", "kernel_latencies"]
+
+LEVELS = ("tile", "instruction", "live")
+
+_shared: dict[str, TileLatencies] = {}
+
+
+def checked_level(level: str) -> str:
+    """A level that can be run.
+
+    Args:
+        level: as the call was given it.
+
+    Returns:
+        The level.
+
+    Raises:
+        UserError: for another word.
+        Unsupported: for "live".
+    """
+    one_of("unknown level", "level", level, *LEVELS)
+    if level == "live":
+        what = "kernels that run in the engine beside each other"
+        raise unsupported(what, place="level", suggestion="level='instruction' times each kernel on an idle core")
+    return level
+
+
+def kernel_latencies(level: str, latencies: TileLatencies | None) -> TileLatencies | None:
+    """The store that a simulation at a level asks.
+
+    Args:
+        level: "tile" or "instruction".
+        latencies: as the call was given it.
+
+    Returns:
+        It; at instruction level without one, a store in memory that all calls of this process share.
+
+    Raises:
+        UserError: for a store of another source at instruction level.
+    """
+    if checked_level(level) != "instruction":
+        return latencies
+    if latencies is None:
+        return _shared.setdefault("", TileLatencies(source=INSTRUCTION))
+    if latencies.source != INSTRUCTION:
+        raise user_error(
+            "latencies of another source at instruction level",
+            place="latencies",
+            value=latencies.source,
+            allowed=f"ts.TileLatencies(source='{INSTRUCTION}')",
+        )
+    return latencies
