@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .timing.accuracy import accuracy
     from .timing.execution import execute, reference, verify
     from .timing.latencies import TileLatencies
+    from .timing.levels import Levels, levels
     from .timing.quantize import quantize
     from .timing.residency import Residency, residency
     from .timing.simulate import compile, run, simulate
@@ -59,6 +60,7 @@ __all__ = [
     "InternalError",
     "Job",
     "Level",
+    "Levels",
     "Machine",
     "MappingTable",
     "OperationTimes",
@@ -94,6 +96,7 @@ __all__ = [
     "fusion_rules",
     "gradient",
     "isa",
+    "levels",
     "lower_bound",
     "machines",
     "mapping",
@@ -143,6 +146,7 @@ _NAMES = {
     ".timing.accuracy": ("accuracy",),
     ".timing.execution": ("execute", "reference", "verify"),
     ".timing.latencies": ("TileLatencies",),
+    ".timing.levels": ("Levels", "levels"),
     ".timing.quantize": ("quantize",),
     ".timing.residency": ("Residency", "residency"),
     ".timing.simulate": ("compile", "run", "simulate"),

@@ -28,6 +28,7 @@ MEASURES = ("measure cpu", "measure cuda")  # what runs as long as the hardware 
 #: A program that writes four letters.
 ECHO = '_start: li a0, 1; la a1, t; li a2, 5; li a7, 64; ecall; li a0, 0; li a7, 93; ecall; t: .asciz "done\\n"'
 LINES = (
+    "levels mlp",
     "isa run k.elf",
     "isa asm k.s",
     'isa kernel "mma i8 i8 b1 m4 n8 k8 ko1" --machine edge-8',

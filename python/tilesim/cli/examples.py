@@ -5,6 +5,7 @@ from __future__ import annotations
 __all__ = ["EXAMPLES", "epilog"]
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
+    "levels": ("tilesim levels resnet18", "tilesim levels bert-base --machine edge-8 --json levels.json"),
     "isa run": ("tilesim isa run k.elf -- 1000", "tilesim isa run k.elf --vlen 512 --json run.json"),
     "isa asm": ("tilesim isa asm k.s -o k.elf",),
     "isa dis": ("tilesim isa dis k.elf", "tilesim isa dis 00a585b3"),

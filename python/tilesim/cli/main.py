@@ -15,6 +15,7 @@ from ..machine.device import Device
 from ..machine.machine import Machine
 from . import analytic as analytic_cli
 from . import compare as cli_compare
+from . import levels as cli_levels
 from . import mapping as cli_mapping
 from . import report as cli_report
 from . import run as cli_run
@@ -37,6 +38,7 @@ cli_run.register(app)
 cli_why.register(app)
 cli_report.register(app)
 cli_compare.register(app)
+cli_levels.register(app)
 cli_mapping.register(app)
 analytic_cli.register(app)
 cli_validate.register(validate_app)

@@ -194,6 +194,10 @@ def run(
     memory: Annotated[
         str | None, typer.Option(help="ideal, simple or bank; the machine's if none is given.", rich_help_panel=MACHINE)
     ] = None,
+    level: Annotated[
+        str,
+        typer.Option(help="tile (closed forms), or instruction: kernels of products, timed.", rich_help_panel=MACHINE),
+    ] = "tile",
     network: Annotated[
         str | None,
         typer.Option(
@@ -330,6 +334,8 @@ def run(
     own = loaded.machine if isinstance(loaded, Program) else None
     named = load_target(machine or own or "tpu-v3")
     out = Output(json_, report, quiet, advice, everything, baseline_of(baseline, report))
+    if isinstance(named, Device) and level != "tile":
+        raise user_error("a device has closed forms alone", place="--level", value=level, allowed="tile")
     if isinstance(named, Device):
         run_estimate(given, wide, named, out, quantize_)
         return
@@ -349,7 +355,7 @@ def run(
         raise user_error("there is nothing to compare", place="--against", value=against, suggestion="Add --verify")
     if verify_:
         with step("executing and comparing"):
-            outcome = verify(program, seed=seed, against=against)
+            outcome = verify(program, seed=seed, against=against, level=level)
         say(verified(outcome, everything), err=json_ == "-")
         if not outcome.ok:
             raise typer.Exit(1)
@@ -366,7 +372,7 @@ def run(
     with step(f"simulating {target.name}"):
         stays = "auto" if resident == ["auto"] else resident or []
         with_options: dict[str, Any] = {"memory": memory, "network": network, "timeline": timeline is not None}
-        with_options |= {"resident": stays, "tensors": _arrays(tensors or []), "seed": seed}
+        with_options |= {"level": level, "resident": stays, "tensors": _arrays(tensors or []), "seed": seed}
         result = simulate(program, target, **with_options)
         second = simulate(other, target, **with_options) if other is not None else None
         if errors is not None:

@@ -49,7 +49,7 @@ void ArrayClock::start(ArrayWork work, std::int64_t rows, Ticks at, Ticks held, 
       // one set: it is loaded when the rows before have left the array
       const Ticks place = timing_->double_buffer ? swapped_ : free_ + (pushed_ > 0 ? fill() : 0);
       weights_free_ = std::max({weights_free_, at + cycle, place}) + rows * timing_->weight_row;
-      filled_ += rows;
+      filled_ += rows, loading_ += rows * timing_->weight_row;
       if (filled_ >= timing_->rows) shadow_ready_ = weights_free_;
       return;
     }
@@ -103,8 +103,8 @@ void ArrayClock::state(Ticks now, std::vector<Ticks>& to) const {
   list(streamed_, pushed_), list(ready_, popped_), list(taken_, popped_);
 }
 
-void ArrayClock::repeat(Ticks by, Ticks busy_before, std::int64_t times) {
-  busy_ += (busy_ - busy_before) * times;
+void ArrayClock::repeat(const ArrayClock& before, Ticks by, std::int64_t times) {
+  busy_ += (busy_ - before.busy_) * times, loading_ += (loading_ - before.loading_) * times;
   free_ += by, weights_free_ += by, shadow_ready_ += by, swapped_ += by;
   for (std::deque<Rows>* all : {&streamed_, &ready_, &taken_})
     for (Rows& rows : *all) rows.last += by;

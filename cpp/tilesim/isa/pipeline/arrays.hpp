@@ -26,12 +26,13 @@ class ArrayClock {
   Ticks free() const { return free_; }        ///< the next row may stream
   Ticks swapped() const { return swapped_; }  ///< the last set of weights came into use
   Ticks busy() const { return busy_; }
+  Ticks loading() const { return loading_; }  ///< weights
   /// Results go to memory by themselves from here on.
   void keeps_results(bool keeps) { keeps_ = keeps; }
   Ticks over() const { return keeps_ ? free_ + fill() : 0; }  ///< of results that nothing takes
   void state(Ticks now, std::vector<Ticks>& to) const;
   /// All later by `by`, after `times` more of what it was busy with since then.
-  void repeat(Ticks by, Ticks busy_before, std::int64_t times);
+  void repeat(const ArrayClock& before, Ticks by, std::int64_t times);
 
  private:
   /// Rows up to `end`, the last of which does it at `last`, the others `each` apart before it.
@@ -44,7 +45,7 @@ class ArrayClock {
   Ticks fill() const { return (timing_->rows + timing_->columns - 2) * cycle; }
 
   const ArrayTiming* timing_;
-  Ticks free_ = 0, weights_free_ = 0, shadow_ready_ = 0, swapped_ = 0, busy_ = 0;
+  Ticks free_ = 0, weights_free_ = 0, shadow_ready_ = 0, swapped_ = 0, busy_ = 0, loading_ = 0;
   bool keeps_ = false;
   std::int64_t filled_ = 0, pushed_ = 0, popped_ = 0;
   std::deque<Rows> streamed_, ready_, taken_;

@@ -286,7 +286,7 @@ void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
       for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - before.pipes_[kind][p].in[i]) * times;
       pipe.free += shift;
     }
-  for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i].repeat(shift, before.arrays_[i].busy(), times);
+  for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i].repeat(before.arrays_[i], shift, times);
   now_ += shift, end_ += shift, vset_ready_ += shift;
   for (Ticks& t : ready_) t += shift;
   for (Lanes& r : registers_)

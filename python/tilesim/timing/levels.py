@@ -1,0 +1,159 @@
+"""One program at tile and instruction level, side by side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _core
+from ..base.checked import checked
+from ..base.errors import unsupported
+from ..loading import GraphLike
+from ..machine.machine import Machine, MachineLike
+from ..program.mixed import MixedProgram
+from ..program.program import Program
+from ..results.result import Result, Table
+from .latencies import INSTRUCTION, TileLatencies
+from .simulate import compile, simulate
+
+__all__ = ["Levels", "levels"]
+
+
+class Levels:
+    """What a program takes at each level, and which computes make the difference."""
+
+    def __init__(self, results: dict[str, Result], computes: list[dict[str, Any]], notes: list[str]) -> None:
+        """Made by `levels`.
+
+        Args:
+            results: by level.
+            computes: as the property says.
+            notes: what was not done by kernels.
+        """
+        self.results, self.computes, self.notes = results, computes, notes
+
+    @property
+    def cycles(self) -> dict[str, int]:
+        """Cycles of the program by level."""
+        return {level: result.cycles for level, result in self.results.items()}
+
+    @property
+    def difference(self) -> float:
+        """Share by which the instruction level is above the tile level; below 0: under it."""
+        cycles = self.cycles
+        return cycles["instruction"] / cycles["tile"] - 1 if cycles["tile"] else 0.0
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """Per operation: cycles at each level in which it ran alone or first of several, and their difference."""
+        by_level = {level: _cycles_of(result) for level, result in self.results.items()}
+        rows = []
+        for name, tile in by_level["tile"].items():
+            other = by_level["instruction"].get(name, tile)
+            rows.append(
+                {"operation": name, "tile": tile, "instruction": other, "difference": other / tile - 1 if tile else 0.0}
+            )
+        return rows
+
+    @property
+    def equal(self) -> bool:
+        """Whether both levels take the same cycles."""
+        return len(set(self.cycles.values())) == 1
+
+    def table(self) -> Table:
+        """The distinct computes.
+
+        Returns:
+            Rows as `computes`: text, executions, cycles by closed form and by kernel (`busy`), difference, and the unit
+            that most of the kernel's time went to, or why there is none.
+        """
+        return Table(self.computes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form.
+
+        Returns:
+            Cycles, rows, computes, notes.
+        """
+        return {
+            "schema": "tilesim.levels",
+            "version": 1,
+            "cycles": self.cycles,
+            "difference": self.difference,
+            "rows": self.rows,
+            "computes": self.computes,
+            "notes": self.notes,
+        }
+
+    def __repr__(self) -> str:
+        """The headline."""
+        cycles = self.cycles
+        return (
+            f"<levels: tile {cycles['tile']:,}, instruction {cycles['instruction']:,} cycles "
+            f"({100 * self.difference:+.2f} %), {len(self.computes)} distinct computes>"
+        )
+
+
+def _cycles_of(result: Result) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for row in result.data["operations"]:
+        name = row["name"]
+        found[name] = found.get(name, 0) + int(row["exclusive"])
+    return found
+
+
+def _computes(store: TileLatencies, machine: Machine) -> list[dict[str, Any]]:
+    """What ran, with both latencies; the largest part of the difference first."""
+    known = {row["compute"]: row for row in store.table(machine)}
+    rows: list[dict[str, Any]] = []
+    for compute, count in store.last_counts.items():
+        own = known.get(compute)
+        form = int(_core.closed_form_latency(machine.core, compute)["busy"])
+        row: dict[str, Any] = {"compute": compute, "count": count, "closed_form": form}
+        row["instruction"] = own["busy"] if own else None
+        row["difference"] = own["busy"] / form - 1 if own and form else None
+        row["limit"] = own["limit"] if own else "closed form: " + store.refused.get(compute, "no kernel")
+        rows.append(row)
+
+    def weight(row: dict[str, Any]) -> float:
+        return abs((row["instruction"] or row["closed_form"]) - row["closed_form"]) * float(row["count"])
+
+    return sorted(rows, key=lambda row: (-weight(row), row["compute"]))
+
+
+@checked()
+def levels(
+    program: Program | GraphLike, machine: MachineLike | None = None, *, live: bool = False, **options: Any
+) -> Levels:
+    """Compares what closed forms and kernels say of the same program.
+
+    Args:
+        program: a compiled program, a graph, or what names one.
+        machine: as for `simulate`.
+        live: also with kernels that run in the engine beside each other.
+        options: of `simulate` (memory, network, tensors, latencies of source "instruction", ...).
+
+    Returns:
+        Cycles by level, per operation and per distinct compute.
+
+    Raises:
+        UserError: as `simulate`.
+        Unsupported: for `live`; for a program of several parts or sorts of cores.
+    """
+    if live:
+        what = "kernels that run in the engine beside each other"
+        raise unsupported(what, place="live", suggestion="leave out live: each kernel is timed on an idle core")
+    store = options.pop("latencies", None) or TileLatencies(source=INSTRUCTION)
+    if not isinstance(program, Program):
+        program = compile(program, machine or "tpu-v3")
+    target = program.machine if machine is None else Machine.load(machine)
+    if isinstance(program, MixedProgram) or target is None or target.sorts:
+        raise unsupported(
+            "levels of a program without a machine, of several parts, or of cores of several sorts",
+            place="program",
+            suggestion="simulate(..., level='instruction') says what its computes take",
+        )
+    with_options = {"replay": False, **options}
+    tile = simulate(program, target, **with_options)
+    found = simulate(program, target, level="instruction", latencies=store, **with_options)
+    notes = [line for line in found.data["approximations"] if line.startswith("tile computes")]
+    return Levels({"tile": tile, "instruction": found}, _computes(store, target), notes)
