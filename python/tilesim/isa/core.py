@@ -7,6 +7,7 @@ import json
 import os
 from typing import Any
 
+from .. import _core
 from ..base.checked import checked_class
 from ..base.errors import shown, user_error
 from ..base.files import parse_json, read_text
@@ -139,6 +140,7 @@ class Core:
         if any(one.name == added.name for one in self._units) or pipes.get(added.name.replace("-", "_"), 0):
             raise user_error("the core has such a unit", place=f"core '{self.name}'", value=added.name)
         self._units += (added,)
+        _core.IsaSet().check(self.timing)  # a machine's units are known there
 
     def _has_unit(self, of: Instruction) -> None:
         if isinstance(of.unit, Unit) and of.unit not in self._units:

@@ -109,3 +109,74 @@ def test_units() -> None:
     result = isa.call(isa.assemble(LOOP, [one]), "f", x, x, 8, core=core, timed=True)
     assert sum(result.stalls["lookup0"].values()) == result.cycles
     assert result.stalls["lookup0"]["busy"] + result.stalls["lookup1"]["busy"] > 0
+
+
+MASKED = """
+f:      vsetvli t0, a3, e32, m2, ta, mu
+        vle32.v v8, (a0)
+        vle32.v v16, (a1)
+        vand.vi v0, v8, 1
+        vmsne.vi v0, v0, 0
+        my.mix v16, v8, {scalar}, v0.t
+        vse32.v v16, (a1)
+        ret
+"""
+
+
+@pytest.mark.parametrize(("word", "scalar", "value"), [("rs1", "a2", 77), ("simm5", "-3", -3), ("zimm5", "29", 29)])
+@pytest.mark.parametrize("count", [0, 1, 7, 16])
+def test_masked_with_old_value_and_scalar(word: str, scalar: str, value: int, count: int) -> None:
+    """Only active elements reach the function; the others keep what they had, tails too."""
+    seen: list[int] = []
+
+    def mix(old: Any, a: Any, b: Any) -> Any:
+        seen.append(a.size)
+        return old * 3 + a + a.dtype.type(b)
+
+    one = isa.define(f"my.mix vd+, vs2, {word}, vm", "custom-0", funct3=2, funct6=5, semantics=mix, element="i32")
+    rng = np.random.default_rng(count)
+    a, old = (rng.integers(-(10**6), 10**6, 16).astype(np.int32) for _ in range(2))
+    made = old.copy()
+    core = isa.Core("c", 256).extend(one)
+    result = isa.call(isa.assemble(MASKED.format(scalar=scalar), [one]), "f", a, made, 77, count, core=core)
+    assert result.trap is None
+    active = (np.arange(16) < count) & (a & 1 == 1)
+    np.testing.assert_array_equal(made, np.where(active, old * 3 + a + value, old))
+    assert seen == ([int(active.sum())] if active.any() else [])
+
+
+def test_floats_and_immediates_of_scalars() -> None:
+    scale = isa.define(
+        "my.scale fd+, fs1", "custom-0", funct3=3, funct7=1, element="f32", semantics=lambda old, by: old + 2 * by
+    )
+    add = isa.define("my.add12 rd, rs1, i12", "custom-0", funct3=4, semantics=lambda a, b: a + b)
+    code = isa.assemble("f: my.scale fa0, fa1\nret\ng: my.add12 a0, a0, -2048\nret", [scale, add])
+    core = isa.Core().extend(scale, add)
+    assert isa.call(code, "f", np.float32(1.5), np.float32(0.25), core=core, returns="f32").value == 2.0
+    assert isa.call(code, "g", 40, core=core, returns="i64").value == -2008
+    bits = scale.match | 10 << 7 | 11 << 15
+    assert isa.disassemble(bits, instructions=[scale]) == "my.scale fa0, fa1"
+    assert isa.disassemble(bits).startswith(".word")
+
+
+@pytest.mark.parametrize("machine", [None, "tpu-v3"])
+def test_recorded_by_name_and_unit(machine: str | None) -> None:
+    """Views of a timed run name the instruction and its unit, on a core and on a machine's."""
+    lookup = isa.unit("lookup", pipes=2)
+    one = exp2(unit=lookup, cycles_per_register=2)
+    base = isa.Core.load("generic") if machine is None else isa.Core.from_machine(machine)
+    core = base.extend(lookup, one)
+    x = np.linspace(-1, 1, 8).astype(np.float32)
+    y = np.zeros_like(x)
+    result = isa.call(isa.assemble(LOOP, [one]), "f", x, y, 8, core=core, timed=True, pipeline=100, timeline=True)
+    assert result.trap is None
+    np.testing.assert_array_equal(y, np.exp2(x))
+    mine = [row for row in result.pipeline if row["instruction"].startswith("my.vexp2")]
+    assert [row["unit"] for row in mine] == ["lookup0"] * len(mine) and mine
+    busy = sum(row["end"] - row["start"] for row in mine)
+    assert busy == result.stalls["lookup0"]["busy"]
+
+
+def test_a_machine_has_its_units_once() -> None:
+    with pytest.raises(ts.UserError, match="has such a unit"):
+        isa.Core.from_machine("tpu-v3").extend(isa.unit("matrix"))

@@ -35,8 +35,8 @@ std::int64_t run_of(const std::vector<ViewDim>& rows, const std::vector<ViewDim>
 /// The unit that most of a kernel's time went to; the front end only where it was hardly ever free.
 const char* busiest(const Pipeline& pipeline) {
   static constexpr std::pair<std::string_view, const char*> names[] = {
-      {"array", "array"},     {"load", "load port"},       {"store", "store port"}, {"arithmetic", "vector"},
-      {"special", "special"}, {"cross_lane", "cross-lane"}};
+      {"array", "array"},       {"load", "load port"},  {"store", "store port"},
+      {"arithmetic", "vector"}, {"special", "special"}, {"cross_lane", "cross-lane"}};
   const char* found = "latency";
   const Ticks all = pipeline.drain() * cycle;
   Ticks most = all / 4, front = 0;
