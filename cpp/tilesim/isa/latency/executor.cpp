@@ -115,11 +115,30 @@ void KernelExecutor::run(const TileCompute& compute) {
       ++by_kernel_;
       return;
     }
+    if (const auto* of_vectors = std::get_if<VectorCompute>(&compute)) {
+      vector(*of_vectors);
+      ++by_kernel_;
+      return;
+    }
     throw Unsupported({"no kernel is written for this kind of compute", {}, {}, {}, {}});
   } catch (const Unsupported& error) {
     ++others_[error.parts().what + (error.parts().value.empty() ? "" : ": " + error.parts().value)];
   }
   execute(compute);
+}
+
+void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
+  constexpr Address text = 0x10000, back = 0x8000;
+  const std::size_t bytes = 4 * kernel.words.size();
+  memory.add(text, text + static_cast<Address>(round_up(static_cast<std::int64_t>(bytes), 4096)), readable | executable,
+             "text");
+  memory.place(text, kernel.words.data(), bytes);
+  Npu npu(npu_spec(machine_, core_));
+  Hart hart(set_, core_.vlen);
+  hart.npu = &npu, hart.pc = text, hart.x[ra] = back;
+  const Stop stop = hart.run(memory, ~std::uint64_t{0} >> 1, nullptr, back);
+  if (stop.kind != Stop::returned)
+    throw InternalError("a kernel ended with: " + std::string(cause_text(stop.trap.cause)) + " " + stop.trap.text);
 }
 
 void KernelExecutor::product(const Mma& mma) {
@@ -153,16 +172,7 @@ void KernelExecutor::product(const Mma& mma) {
              [&](std::byte* view, std::int64_t i) { std::memcpy(&sums[static_cast<std::size_t>(i)], view, 4); });
   memory.place(at.sums, sums.data(), sums.size() * 4);
 
-  constexpr Address text = 0x10000, back = 0x8000;
-  memory.add(text, text + page(static_cast<std::int64_t>(4 * kernel.words.size())), readable | executable, "text");
-  memory.place(text, kernel.words.data(), 4 * kernel.words.size());
-  Npu npu(npu_spec(machine_, core_));
-  Hart hart(set_, core_.vlen);
-  hart.npu = &npu, hart.pc = text, hart.x[ra] = back;
-  const Stop stop = hart.run(memory, ~std::uint64_t{0} >> 1, nullptr, back);
-  if (stop.kind != Stop::returned)
-    throw InternalError("a kernel of a product ended with: " + std::string(cause_text(stop.trap.cause)) + " " +
-                        stop.trap.text);
+  run_code(kernel, memory);
   memory.read(at.sums, sums.data(), sums.size() * 4);
   each_sum(mma, kept, core_.array.columns,
            [&](std::byte* view, std::int64_t i) { std::memcpy(view, &sums[static_cast<std::size_t>(i)], 4); });

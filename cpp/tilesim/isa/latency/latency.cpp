@@ -94,8 +94,35 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     const TileCompute compute = source.compute();
     return product(std::get<Mma>(compute), descriptor, history);
   }
+  if (descriptor.kind == ComputeKind::vector) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return vector(std::get<VectorCompute>(compute), descriptor);
+  }
   throw Unsupported(
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
+}
+
+TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descriptor& d) const {
+  VectorAddresses at;
+  auto next = [place = Address{1} << 24]() mutable { return place += Address{1} << 24; };
+  for (std::size_t i = 0; i < compute.inputs.size(); ++i) at.inputs.push_back(next());
+  for (std::size_t i = 0; i < compute.outputs.size(); ++i) at.outputs.push_back(next());
+  for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
+  at.valid = next();
+  const Kernel kernel = vector_kernel(*set_, core_, compute, machine_.core.vector.lanes, at).kernel;
+  DryRun run(set_, core_, every_trip_);
+  run.run(kernel);
+  TileLatency latency;
+  latency.done = run.pipeline().drain();
+  latency.limit = busiest(run.pipeline());
+  // a second one right behind
+  run.run(kernel);
+  latency.busy = std::clamp<std::int64_t>(run.pipeline().drain() - latency.done, 1, latency.done);
+  latency.consumed = latency.weights_consumed = latency.busy;
+  const TileLatency closed = vector_latency(machine_, d);
+  latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);
+  return latency;
 }
 
 TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, const History& history) const {
