@@ -87,9 +87,7 @@ void declare_npu_lanes(Declarations& d) {
   line("xl.spread", "vd, vs2", code | field(19, 15, 16), "permutation", spread,
        "The first element of each row of lanes, in all of its lanes.");
   line("xl.reduce", "vd, vs2, xlid", code | field(19, 19, 0), "reduction", reduce_any,
-       "Sum (0), product (1), maximum (2) or minimum (3) of each row of lanes, in all of them; + 4: of integers; + 8: "
-       "over "
-       "the rows.");
+       "Sum (0), product (1), maximum (2) or minimum (3) of each row of lanes; + 4: of integers; + 8: over the rows.");
   d.unit = Unit::arithmetic;
   const auto pair = [&](const char* name, std::uint32_t op, Execute run, const char* description) {
     InstructionInfo& info =
