@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/cancel.hpp"
+#include "isa/instructions.hpp"
 #include "tilesim/isa/pipeline/log.hpp"
 #include "tilesim/isa/pipeline/profile.hpp"
 #include "tilesim/isa/pipeline/protocol.hpp"
@@ -64,8 +65,8 @@ py::dict unit_times(const std::vector<UnitTimes>& units) {
 /// One program at a time; a call from another thread meanwhile is an error.
 class Program {
  public:
-  Program(const py::dict& image, std::uint32_t vlen, const LinuxOptions& options)
-      : process_(InstructionSet::standard(), vlen, image_from(image), options) {}
+  Program(const py::dict& image, std::uint32_t vlen, const LinuxOptions& options, const HeldSet& held)
+      : set_(held.set), process_(set_, vlen, image_from(image), options) {}
 
   template <class Call>
   py::dict runs(Call&& call) {
@@ -97,7 +98,7 @@ class Program {
   }
   Process& process() { return process_; }
   void time(const std::string& core, const std::string& file) {
-    pipeline_ = std::make_unique<Pipeline>(InstructionSet::standard(), read_core(Json::parse(core, file)));
+    pipeline_ = std::make_unique<Pipeline>(set_, read_core(Json::parse(core, file)));
     profile_ = std::make_unique<Profile>();
     pipeline_->watch(*profile_);
   }
@@ -111,6 +112,7 @@ class Program {
   const Intervals& intervals() const { return kept(intervals_); }
 
  private:
+  std::shared_ptr<const InstructionSet> set_;
   Process process_;
   template <class Watcher, class... Arguments>
   void watched(std::unique_ptr<Watcher>& to, Arguments&&... arguments) {
@@ -160,9 +162,7 @@ double in_cycles(Ticks t) { return static_cast<double>(t) / static_cast<double>(
 
 /// "arithmetic", or "arithmetic0" where there are several; `Log::none`: the front end.
 std::string unit_of(const Pipeline& pipeline, std::uint8_t kind, std::uint8_t pipe) {
-  if (kind == Log::none) return "front";
-  const std::string name = pipe_name(static_cast<PipeKind>(kind));
-  return pipeline.core().pipes[kind] > 1 ? name + std::to_string(pipe) : name;
+  return kind == Log::none ? "front" : pipeline.unit_called(kind, pipe);
 }
 
 py::list profile_rows(const Program& program) {
@@ -220,11 +220,12 @@ py::dict traced(const Program& program) {
 void declare_program(py::module_& module) {
   py::class_<Program>(module, "IsaProgram", "A program in the memory of a hart.")
       .def(py::init([](const py::dict& image, std::uint32_t vlen, const std::string& root, std::uint64_t seed,
-                       bool pass_through, const py::bytes& input) {
-             return std::make_unique<Program>(image, vlen, LinuxOptions{root, seed, pass_through, std::string(input)});
+                       bool pass_through, const py::bytes& input, const std::optional<HeldSet>& set) {
+             return std::make_unique<Program>(image, vlen, LinuxOptions{root, seed, pass_through, std::string(input)},
+                                              set.value_or(HeldSet()));
            }),
            py::arg("image"), py::arg("vlen"), py::arg("root") = "", py::arg("seed") = 0,
-           py::arg("pass_through") = false, py::arg("input") = py::bytes())
+           py::arg("pass_through") = false, py::arg("input") = py::bytes(), py::arg("set") = py::none())
       .def("start", [](Program& p, const std::vector<std::string>& arguments) { p.process().start(arguments); })
       .def("time", &Program::time, py::arg("core"), py::arg("file") = "core")
       .def("keep_log", &Program::keep_log, py::arg("limit"))
@@ -301,9 +302,9 @@ py::list run_loops(const std::string& core, const std::vector<std::tuple<std::st
 
 /// Times a list of instructions that nothing carries out, `times` over.
 py::dict time_stream(const std::string& core, const std::string& text, unsigned sew, int lmul, std::uint64_t avl,
-                     unsigned times) {
+                     unsigned times, const std::optional<HeldSet>& set) {
   const CoreTiming timing = read_core(Json::parse(core, "core"));
-  Pipeline pipeline(InstructionSet::standard(), timing);
+  Pipeline pipeline(set.value_or(HeldSet()).set, timing);
   bindings::cancellable([&] { time_list(pipeline, text, {{}, sew, lmul, false}, avl, times); });
   py::dict told;
   told["cycles"] = pipeline.drain();
@@ -315,28 +316,30 @@ py::dict time_stream(const std::string& core, const std::string& text, unsigned 
 }  // namespace
 
 void init(py::module_& module) {
+  init_instructions(module);
   declare_program(module);
   module.def(
       "isa_instructions",
-      [] {
+      [](const std::optional<HeldSet>& set) {
         py::list rows;
-        for (const InstructionInfo& info : InstructionSet::standard()->all()) rows.append(described(info));
+        for (const InstructionInfo& info : set.value_or(HeldSet()).set->all()) rows.append(described(info));
         return rows;
       },
-      "All instructions of the standard table.");
+      py::arg("set") = py::none(), "All instructions of the standard table, or of a set.");
   module.def(
       "isa_assemble",
-      [](const std::string& text, std::uint64_t address) {
-        const Assembled made = assemble(*InstructionSet::standard(), text, address);
+      [](const std::string& text, std::uint64_t address, const std::optional<HeldSet>& set) {
+        const Assembled made = assemble(*set.value_or(HeldSet()).set, text, address);
         return std::make_pair(py::bytes(made.bytes), made.labels);
       },
-      py::arg("text"), py::arg("address") = 0, "Machine code of assembly text, and its labels.");
+      py::arg("text"), py::arg("address") = 0, py::arg("set") = py::none(),
+      "Machine code of assembly text, and its labels.");
   module.def(
       "isa_loops", run_loops, py::arg("core"), py::arg("cases"), py::arg("every_trip") = false,
       py::arg("file") = "core",
       "Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.");
   module.def("isa_time", time_stream, py::arg("core"), py::arg("text"), py::arg("sew") = 32, py::arg("lmul") = 0,
-             py::arg("avl") = ~std::uint64_t{0}, py::arg("times") = 1,
+             py::arg("avl") = ~std::uint64_t{0}, py::arg("times") = 1, py::arg("set") = py::none(),
              "Cycles of a list of instructions, none of which is carried out, and where its units' time went.");
   module.def(
       "isa_timing_classes",
@@ -349,8 +352,11 @@ void init(py::module_& module) {
       "The timing class of each vector instruction.");
   module.def(
       "isa_disassemble",
-      [](std::uint32_t bits, std::uint64_t address) { return disassemble(*InstructionSet::standard(), bits, address); },
-      py::arg("bits"), py::arg("address") = 0, "Text of one instruction; '.word' where there is none.");
+      [](std::uint32_t bits, std::uint64_t address, const std::optional<HeldSet>& set) {
+        return disassemble(*set.value_or(HeldSet()).set, bits, address);
+      },
+      py::arg("bits"), py::arg("address") = 0, py::arg("set") = py::none(),
+      "Text of one instruction; '.word' where there is none.");
 }
 
 }  // namespace tilesim::isa::bound

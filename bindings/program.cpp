@@ -9,11 +9,11 @@
 #include "graph/graph.hpp"
 #include "tilesim/base/json/tree.hpp"
 #include "tilesim/graph/file.hpp"
+#include "tilesim/isa/latency/executor.hpp"
 #include "tilesim/program/count.hpp"
 #include "tilesim/program/data_steps.hpp"
 #include "tilesim/program/flat/cursor.hpp"
 #include "tilesim/program/memory_plan.hpp"
-#include "tilesim/isa/latency/executor.hpp"
 #include "tilesim/program/run/execute.hpp"
 
 namespace py = pybind11;
@@ -158,7 +158,8 @@ void init_program(py::module_& module) {
       .def_readonly("notes", &Program::notes)
       .def_readonly("cores", &Program::cores);
   module.def("execute", &execute_program, py::arg("program"), py::arg("inputs"), py::arg("order") = "text",
-             py::arg("seed") = 0, py::arg("find_races") = false, py::arg("planned") = false, py::arg("kernels") = py::none(),
+             py::arg("seed") = 0, py::arg("find_races") = false, py::arg("planned") = false,
+             py::arg("kernels") = py::none(),
              "Runs a program on arrays by tensor name; returns outputs and final state.");
   module.def(
       "mutants",

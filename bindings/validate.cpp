@@ -18,12 +18,11 @@ py::list verify_program(const bindings::GraphValue& prepared, const program::Pro
   std::map<std::string, Array> arrays;
   for (const auto& [key, value] : inputs)
     arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
-  const auto rows = bindings::cancellable(
-      [&](CancelToken& token) {
-        std::unique_ptr<isa::KernelExecutor> executor;
-        if (kernels) executor = std::make_unique<isa::KernelExecutor>(machine);
-        return validate::verify(*prepared, program, machine, arrays, exact, &token, executor.get());
-      });
+  const auto rows = bindings::cancellable([&](CancelToken& token) {
+    std::unique_ptr<isa::KernelExecutor> executor;
+    if (kernels) executor = std::make_unique<isa::KernelExecutor>(machine);
+    return validate::verify(*prepared, program, machine, arrays, exact, &token, executor.get());
+  });
   py::list list;
   for (const validate::Comparison& row : rows) {
     py::dict entry;

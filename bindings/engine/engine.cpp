@@ -72,8 +72,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.shuffle_seed = shuffle_seed;
   options.extra_statistic = extra_statistic;
   options.replay_beyond = replay_beyond;
-  if (kernels)
-    options.kernels = [](const Machine& of) { return std::make_unique<isa::InstructionLatency>(of); };
+  if (kernels) options.kernels = [](const Machine& of) { return std::make_unique<isa::InstructionLatency>(of); };
   options.tensors = arrays_of(tensors);
   Result result = bindings::cancellable(
       [&](CancelToken& token) {

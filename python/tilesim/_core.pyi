@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_disassemble', 'isa_instructions', 'isa_loops', 'isa_time', 'isa_timing_classes', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_disassemble', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_time', 'isa_timing_classes', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -616,13 +616,33 @@ class Program:
     @property
     def notes(self) -> list[str]:
         ...
+class IsaSet:
+    """
+    Instructions that a hart knows: a value.
+    """
+    def __init__(self) -> None:
+        ...
+    def check(self, core: str) -> None:
+        """
+        Refuses instructions whose unit the core does not have.
+        """
+    def coded(self) -> list:
+        """
+        The instructions of opcodes custom-0 to custom-3, with the fields of their operands.
+        """
+    def extend(self, declared: dict, function: typing.Any) -> IsaSet:
+        """
+        A set with one more instruction.
+        """
 class IsaProgram:
     """
     A program in the memory of a hart.
     """
-    def __init__(self, image: dict, vlen: typing.SupportsInt | typing.SupportsIndex, root: str = '', seed: typing.SupportsInt | typing.SupportsIndex = 0, pass_through: bool = False, input: bytes = b'') -> None:
+    def __init__(self, image: dict, vlen: typing.SupportsInt | typing.SupportsIndex, root: str = '', seed: typing.SupportsInt | typing.SupportsIndex = 0, pass_through: bool = False, input: bytes = b'', set: IsaSet | None = None) -> None:
         ...
     def allocate(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> int:
+        ...
+    def be(self, machine: Machine) -> None:
         ...
     def call(self, function: typing.SupportsInt | typing.SupportsIndex, limit: typing.SupportsInt | typing.SupportsIndex) -> dict:
         ...
@@ -1112,6 +1132,11 @@ class LatencyBook:
         Adds or replaces the latency of a compute, in cycles.
         """
     @property
+    def counts(self) -> dict[str, int]:
+        """
+        Executions by compute, of source instruction.
+        """
+    @property
     def hits(self) -> int:
         """
         Lookups that found an entry.
@@ -1130,6 +1155,11 @@ class LatencyBook:
     def misses(self) -> int:
         """
         Lookups that found none.
+        """
+    @property
+    def refused(self) -> dict[str, str]:
+        """
+        Computes without a kernel, and why.
         """
     @property
     def source(self) -> str:
@@ -1252,7 +1282,7 @@ def evaluate_op(kind: str, operands: collections.abc.Iterable, attributes: dict 
     """
     Results of one operation on arrays (None: absent operand) by its reference kernel, as a list of arrays.
     """
-def execute(program: Program, inputs: dict, order: str = 'text', seed: typing.SupportsInt | typing.SupportsIndex = 0, find_races: bool = False, planned: bool = False) -> dict:
+def execute(program: Program, inputs: dict, order: str = 'text', seed: typing.SupportsInt | typing.SupportsIndex = 0, find_races: bool = False, planned: bool = False, kernels: Machine | None = None) -> dict:
     """
     Runs a program on arrays by tensor name; returns outputs and final state.
     """
@@ -1308,29 +1338,41 @@ def hash_text(text: str) -> str:
     """
     64-bit FNV-1a as 16 hex digits.
     """
-def isa_assemble(text: str, address: typing.SupportsInt | typing.SupportsIndex = 0) -> tuple[bytes, dict[str, int]]:
+def isa_assemble(text: str, address: typing.SupportsInt | typing.SupportsIndex = 0, set: IsaSet | None = None) -> tuple[bytes, dict[str, int]]:
     """
     Machine code of assembly text, and its labels.
     """
-def isa_disassemble(bits: typing.SupportsInt | typing.SupportsIndex, address: typing.SupportsInt | typing.SupportsIndex = 0) -> str:
+def isa_disassemble(bits: typing.SupportsInt | typing.SupportsIndex, address: typing.SupportsInt | typing.SupportsIndex = 0, set: IsaSet | None = None) -> str:
     """
     Text of one instruction; '.word' where there is none.
     """
-def isa_instructions() -> list:
+def isa_instructions(set: IsaSet | None = None) -> list:
     """
-    All instructions of the standard table.
+    All instructions of the standard table, or of a set.
+    """
+def isa_kernel(machine: Machine, compute: str, moving: typing.SupportsInt | typing.SupportsIndex, kept: typing.SupportsInt | typing.SupportsIndex, sums: typing.SupportsInt | typing.SupportsIndex) -> dict:
+    """
+    Code and listing of the kernel of a product, and the bytes of its operands as they lie.
+    """
+def isa_latency(machine: Machine, compute: str) -> dict:
+    """
+    What the kernel of a product takes on a machine's core, in cycles.
     """
 def isa_loops(core: str, cases: collections.abc.Sequence[tuple[str, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, bool]], every_trip: bool = False, file: str = 'core') -> list:
     """
     Cycles per instruction of the measuring loop: for (text, SEW, log2 LMUL, vl is 1) each, or why there are none.
     """
-def isa_time(core: str, text: str, sew: typing.SupportsInt | typing.SupportsIndex = 32, lmul: typing.SupportsInt | typing.SupportsIndex = 0, avl: typing.SupportsInt | typing.SupportsIndex = 18446744073709551615, times: typing.SupportsInt | typing.SupportsIndex = 1) -> dict:
+def isa_time(core: str, text: str, sew: typing.SupportsInt | typing.SupportsIndex = 32, lmul: typing.SupportsInt | typing.SupportsIndex = 0, avl: typing.SupportsInt | typing.SupportsIndex = 18446744073709551615, times: typing.SupportsInt | typing.SupportsIndex = 1, set: IsaSet | None = None) -> dict:
     """
     Cycles of a list of instructions, none of which is carried out, and where its units' time went.
     """
 def isa_timing_classes() -> dict:
     """
     The timing class of each vector instruction.
+    """
+def isa_version() -> str:
+    """
+    The version of kernels: of their generator, and of the instructions.
     """
 def kinds() -> list:
     """
@@ -1489,7 +1531,7 @@ def simple_network(topology: NetworkTopology, router: NetworkRouter, simple: Sim
     """
     Latencies of the empty network, bandwidth of the nodes' ports, finite buffers; no contention inside.
     """
-def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}, replay_beyond: typing.SupportsInt | typing.SupportsIndex | None = None, counted: typing.Any = None) -> Result:
+def simulate(program: Program, machine: Machine, memory: str | None = None, timeline: bool = False, tensors: dict = {}, shuffle_seed: typing.SupportsInt | typing.SupportsIndex = 0, extra_statistic: bool = False, dram: DramPart | None = None, network: str | None = None, topology: NetworkTopology | None = None, placement: collections.abc.Mapping[str, str] = {}, latencies: LatencyBook | None = None, cores: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex] = [], resident: collections.abc.Sequence[str] = [], sort_latencies: collections.abc.Mapping[str, LatencyBook] = {}, replay_beyond: typing.SupportsInt | typing.SupportsIndex | None = None, counted: typing.Any = None, kernels: bool = False) -> Result:
     """
     Runs a program in simulated time, on the first cores or those given; with more tile operations than `replay_beyond`, from its steady loops. `counted` is called with the tile operations done and all, at most 20 times a second.
     """
@@ -1522,7 +1564,7 @@ def usual_attention_data(graph: Graph) -> dict:
     """
     Lengths and page tables that timing takes where none are given, by name.
     """
-def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict, exact: bool = True) -> list:
+def verify(prepared: Graph, program: Program, machine: Machine, inputs: dict, exact: bool = True, kernels: bool = False) -> list:
     """
     Runs a program and compares every tensor that a kernel stores with the reference on the reference's
     operands; `exact`: also on values whose products and sums are exact. Rows: operation, tensor, elements,

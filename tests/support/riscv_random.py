@@ -126,7 +126,9 @@ class Generator:
 
     def __init__(self, rows: list[dict[str, Any]], seed: int, only: set[str] | None = None) -> None:
         self.rng = random.Random(seed)
-        self.rows = [row for row in rows if row["extension"][:2] not in ("V", "Zv") and row["name"] not in _SKIPPED]
+        self.rows = [
+            row for row in rows if row["extension"][:2] not in ("V", "Zv", "Xt") and row["name"] not in _SKIPPED
+        ]
         self.rows = [row for row in self.rows if only is None or row["name"] in only]
 
     def register(self, low: int = 0) -> int:

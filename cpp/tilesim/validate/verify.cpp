@@ -377,13 +377,13 @@ std::vector<Comparison> verify(const Graph& lowered, const program::Program& pro
   Exact second;
   if (exact) second.patterns = patterns_of(prepared, names_of(program));
   Exact* const kept = exact ? &second : nullptr;
-  std::vector<Comparison> rows =
-      compared(program, inputs, Verifier(prepared, program, machine, inputs, plain, kept, false, cancel), cancel, executor);
+  std::vector<Comparison> rows = compared(
+      program, inputs, Verifier(prepared, program, machine, inputs, plain, kept, false, cancel), cancel, executor);
   for (Comparison& row : rows) row.rounds.clear();
   if (!exact) return rows;
   const std::map<std::string, Array> values = drawn_inputs(prepared, program, second.patterns, inputs);
-  const std::vector<Comparison> again =
-      compared(program, values, Verifier(prepared, program, machine, values, plain, kept, true, cancel), cancel, executor);
+  const std::vector<Comparison> again = compared(
+      program, values, Verifier(prepared, program, machine, values, plain, kept, true, cancel), cancel, executor);
   // Integers are the same in both runs, so the same kernels run.
   require(again.size() == rows.size(), "verify: the second run has other kernels than the first");
   for (std::size_t i = 0; i < rows.size(); ++i) {

@@ -7,8 +7,23 @@ ts.isa.disassemble(0x00A585B3)                    # 'add a1, a1, a0'
 
 from .assembly import assemble, disassemble, instructions
 from .core import Core
+from .custom import Instruction, Unit, define, unit
 from .kernel import kernel, kernel_text
 from .result import IsaResult
 from .running import call, run
 
-__all__ = ["Core", "IsaResult", "assemble", "call", "disassemble", "instructions", "kernel", "kernel_text", "run"]
+__all__ = [
+    "Core",
+    "Instruction",
+    "IsaResult",
+    "Unit",
+    "assemble",
+    "call",
+    "define",
+    "disassemble",
+    "instructions",
+    "kernel",
+    "kernel_text",
+    "run",
+    "unit",
+]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 from .. import _core
 from ..base.arguments import whole
 from ..base.checked import checked
 from ..results.result import Table
+from .custom import Instruction, set_of
 
 __all__ = ["assemble", "disassemble", "instructions"]
 
@@ -30,25 +32,27 @@ def instructions(extension: str | None = None) -> Table:
 
 
 @checked()
-def disassemble(bits: int, address: int = 0) -> str:
+def disassemble(bits: int, address: int = 0, instructions: Iterable[Instruction] = ()) -> str:
     """Text of one instruction, which `assemble` reads back.
 
     Args:
         bits: as in memory; the low 16 are a compressed instruction where bits 1 and 0 are not both set.
         address: where it lies.
+        instructions: of one's own, beside the table's: what `define` made.
 
     Returns:
         Such as "addi a0, a1, -3"; ".word 0x..." (".half") where it is no instruction.
     """
-    return _core.isa_disassemble(whole("bits", bits, 0, 2**32 - 1), whole("address", address, 0))
+    return _core.isa_disassemble(whole("bits", bits, 0, 2**32 - 1), whole("address", address, 0), set_of(instructions))
 
 
 @checked()
-def assemble(text: str) -> bytes:
+def assemble(text: str, instructions: Iterable[Instruction] = ()) -> bytes:
     """A program from assembly text.
 
     Args:
         text: instructions, pseudo-instructions, labels, data directives. It begins at `_start`, or with its first line.
+        instructions: of one's own, beside the table's: what `define` made.
 
     Returns:
         A static ELF file with a symbol for each label; one segment holds code and data and may be written.
@@ -56,7 +60,7 @@ def assemble(text: str) -> bytes:
     Raises:
         UserError: with line and column, and the nearest mnemonic.
     """
-    code, labels = _core.isa_assemble(text, BASE)
+    code, labels = _core.isa_assemble(text, BASE, set_of(instructions))
     return elf_of(code, labels, labels.get("_start", BASE))
 
 

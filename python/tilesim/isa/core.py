@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from typing import Any
 
+from .. import _core
 from ..base.checked import checked_class
-from ..base.errors import user_error
+from ..base.errors import shown, user_error
 from ..base.files import parse_json, read_text
 from ..base.paths import configs_dir
 from ..base.presets import preset_file
 from ..machine.machine import Machine
+from .custom import Instruction, Unit, set_of
 
 __all__ = ["Core", "core_of", "time_on"]
 
@@ -53,6 +56,9 @@ class Core:
         self.name, self.vlen = name, vlen_of(vlen, "vlen")
         self._timing, self._file = timing, "core"
         self._text: str | None = None  # of the file, so that errors name its lines
+        self._instructions: tuple[Instruction, ...] = ()
+        self._units: tuple[Unit, ...] = ()
+        self._held: Any = None
         self.machine: Machine | None = None  #: whose core it is
 
     @classmethod
@@ -100,15 +106,70 @@ class Core:
         core.machine = loaded
         return core
 
+    def extend(self, *added: Instruction | Unit) -> Core:
+        """A core that also has these instructions and units; this one stays as it is.
+
+        Args:
+            added: what `ts.isa.define` and `ts.isa.unit` made; a unit comes before the instructions that run on it.
+
+        Returns:
+            Another core.
+
+        Raises:
+            UserError: for an encoding or a name that is in use (by whom), a unit that the core lacks.
+        """
+        wider = _copy(self, self.vlen)
+        for one in added:
+            if isinstance(one, Unit):
+                wider._add_unit(one)
+            elif isinstance(one, Instruction):
+                wider._held = set_of((one,), wider._held)
+                wider._instructions += (one,)
+                wider._has_unit(one)
+            else:
+                raise user_error(
+                    "a core is extended by instructions and units",
+                    place="added",
+                    value=shown(one),
+                    allowed="what ts.isa.define and ts.isa.unit make",
+                )
+        return wider
+
+    def _add_unit(self, added: Unit) -> None:
+        pipes = json.loads(self.timing).get("pipes", {})
+        if any(one.name == added.name for one in self._units) or pipes.get(added.name.replace("-", "_"), 0):
+            raise user_error("the core has such a unit", place=f"core '{self.name}'", value=added.name)
+        self._units += (added,)
+        _core.IsaSet().check(self.timing)  # a machine's units are known there
+
+    def _has_unit(self, of: Instruction) -> None:
+        if isinstance(of.unit, Unit) and of.unit not in self._units:
+            known = [one.name for one in self._units]
+            raise user_error(
+                f"'{of.name}' runs on a unit that the core does not have",
+                place=f"core '{self.name}'",
+                value=of.unit.name,
+                allowed=", ".join(known) if known else "no unit of its own",
+                suggestion="Extend the core by the unit first: core.extend(unit, instruction).",
+            )
+
+    @property
+    def instructions(self) -> tuple[Instruction, ...]:
+        """What the core was extended by, beside the standard table."""
+        return self._instructions
+
+    @property
+    def units(self) -> tuple[Unit, ...]:
+        """Units that the core was extended by."""
+        return self._units
+
     @property
     def timing(self) -> str:
         """What a timed run is told of the core: a `tilesim.core` file as text."""
-        return json.dumps({**(self._timing or _generic()), "name": self.name, "vlen": self.vlen})
-
-    def _with_vlen(self, vlen: int) -> Core:
-        other = Core(self.name, vlen, self._timing)
-        other._file = self._file
-        return other
+        data = {**(self._timing or _generic()), "name": self.name, "vlen": self.vlen}
+        if self._units:
+            data["units"] = [*data.get("units", []), *map(dataclasses.asdict, self._units)]
+        return json.dumps(data)
 
     @staticmethod
     def names() -> list[str]:
@@ -122,6 +183,14 @@ class Core:
     def __repr__(self) -> str:
         """Name and vector length."""
         return f"<core {self.name}: VLEN {self.vlen:,}>"
+
+
+def _copy(core: Core, vlen: int) -> Core:
+    made = Core(core.name, vlen, core._timing)
+    made._instructions, made._units, made._held = core._instructions, core._units, core._held
+    made._file, made.machine = core._file, core.machine
+    made._text = core._text if vlen == core.vlen else None
+    return made
 
 
 def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine | None, vlen: int | None) -> Core:
@@ -142,10 +211,11 @@ def core_of(core: str | os.PathLike[str] | Core | None, machine: str | Machine |
             allowed=str(found.vlen),
             suggestion="set core.isa.vlen of the machine",
         )
-    return found._with_vlen(vlen)
+    return _copy(found, vlen_of(vlen, "vlen"))
 
 
 def time_on(core: Core, program: Any) -> None:
     """Lets a core's pipeline time a program of the core; a `UserError` names file and line of a number that must not
     be there."""
-    program.time(core._text if core._text is not None else core.timing, core._file)
+    as_in_file = core._text is not None and not core.units
+    program.time(core._text if as_in_file else core.timing, core._file)

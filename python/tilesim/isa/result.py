@@ -134,7 +134,7 @@ class IsaResult:
             path: file to write: .kanata or .konata for the viewer Konata, else text.
 
         Returns:
-            How many instructions of the run are left out.
+            The number of instructions of the run that are left out.
 
         Raises:
             UserError: when none were kept (`run(..., pipeline=10_000)`), or the file cannot be written.

@@ -49,7 +49,7 @@ class _Views:
     """What a timed run records beside its cycles."""
 
     def __init__(self, program: Any, elf: Elf, core: Core, timed: bool, pipeline: int, timeline: bool) -> None:
-        self.program, self.elf, self.timed = program, elf, timed
+        self.program, self.elf, self.timed, self.held = program, elf, timed, core._held
         self.pipeline = whole("pipeline", pipeline, 0, 100_000_000)
         self.starts = elf.starts() if timeline else None
         if not timed:
@@ -68,7 +68,7 @@ class _Views:
     def recorded(self) -> dict[str, Any]:
         found = {}
         if self.pipeline:
-            found["log"] = log_of(self.program, self.elf)
+            found["log"] = log_of(self.program, self.elf, self.held)
         if self.starts is not None:
             found["trace"] = trace_of(self.program, self.elf, self.starts)
         return found
@@ -162,7 +162,7 @@ def _program(
     if folder and not os.path.isdir(folder):
         raise user_error("there is no such directory", place="root", value=folder)
     seed = whole("seed", seed, 0, 2**64 - 1)
-    program = _core.IsaProgram(image.image, core.vlen, folder, seed, pass_through, given)
+    program = _core.IsaProgram(image.image, core.vlen, folder, seed, pass_through, given, core._held)
     program.set_ones(agnostic == "ones")
     if core.machine is not None:
         program.be(core.machine.core)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
@@ -138,17 +138,18 @@ def roofline_of(program: Any) -> dict[str, Any]:
     }
 
 
-def log_of(program: Any, elf: Elf) -> dict[str, Any]:
+def log_of(program: Any, elf: Elf, held: Any = None) -> dict[str, Any]:
     """The first instructions of a run.
 
     Args:
         program: of the core, after a run that kept them.
         elf: what names its functions.
+        held: its instructions, as the core holds them; None: the standard table.
 
     Returns:
         Rows, and how many instructions followed.
     """
-    text, place = cache(_core.isa_disassemble), cache(elf.symbol)
+    text, place = cache(partial(_core.isa_disassemble, set=held)), cache(elf.symbol)
     told = program.log
     keys = ("address", "bits", "unit", "issue", "dispatch", "start", "end", "result", "waited_for", "waited")
     rows = []

@@ -38,7 +38,7 @@ class Levels:
 
     @property
     def difference(self) -> float:
-        """Share by which the instruction level is above the tile level; below 0: under it."""
+        """The fraction by which the instruction level is above the tile level; below 0: under it."""
         cycles = self.cycles
         return cycles["instruction"] / cycles["tile"] - 1 if cycles["tile"] else 0.0
 

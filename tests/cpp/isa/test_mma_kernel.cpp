@@ -1,7 +1,7 @@
 // Kernels of products: what they write, and how long they take beside closed forms by hand.
-#include <boost/test/unit_test.hpp>
 #include <algorithm>
 #include <array>
+#include <boost/test/unit_test.hpp>
 #include <random>
 
 #include "tilesim/base/shape.hpp"

@@ -74,8 +74,10 @@ def texts(rows: list[dict[str, Any]], count: int, seed: int) -> list[tuple[int, 
 
 
 def test_every_instruction_is_assembled_as_by_clang(tmp_path: Path) -> None:
-    cases = texts(list(isa.instructions()), 4, seed=5)
-    missing = {row["name"] for row in isa.instructions()} - {text.split()[0] for _, _, text in cases}
+    # extensions of the project's own begin with an X; clang does not know them
+    rows = [row for row in isa.instructions() if not row["extension"].startswith("X")]
+    cases = texts(rows, 4, seed=5)
+    missing = {row["name"] for row in rows} - {text.split()[0] for _, _, text in cases}
     assert missing <= LEFT_OUT
     theirs = riscv_tools.clang_bits(tmp_path, [text for _, _, text in cases])
     ours, _ = _core.isa_assemble("\n".join(text for _, _, text in cases))
@@ -86,6 +88,14 @@ def test_every_instruction_is_assembled_as_by_clang(tmp_path: Path) -> None:
             wrong.append(f"{text}: {got[::-1].hex()}, clang {want[::-1].hex()}, drawn {bits:x}")
         at += length
     assert not wrong and len(ours) == len(theirs), "\n".join(wrong[:20])
+
+
+def test_own_instructions_are_read_back() -> None:
+    rows = [row for row in isa.instructions() if row["extension"].startswith("X")]
+    cases = texts(rows, 4, seed=6)
+    assert {text.split()[0] for _, _, text in cases} == {row["name"] for row in rows}
+    for bits, length, text in cases:
+        assert _core.isa_assemble(text)[0] == bits.to_bytes(length, "little"), text
 
 
 PSEUDO = """nop

@@ -34,7 +34,7 @@ class CoreKind {
   /// Whether latencies depend on kernels: computes come with their signatures.
   bool signs() const { return signs_; }
   bool asks_kernels() const { return kernels_ != nullptr; }  ///< a model of kernels is there
-  const LatencyBook* book() const { return book_; }  ///< null: closed forms alone
+  const LatencyBook* book() const { return book_; }          ///< null: closed forms alone
   LatencyStore& latencies() { return latencies_; }
   const LatencyStore& latencies() const { return latencies_; }
 

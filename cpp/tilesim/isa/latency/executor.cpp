@@ -22,24 +22,28 @@ Offsets offsets_of(const TileView& view, int first, int count) {
 }
 
 /// The groups of dims of a product's operands.
-struct Parts {
-  Offsets batch, rows, taps, depth, columns;
-};
+struct Parts { Offsets batch, rows, taps, depth, columns; };
 
 Parts moving_parts(const Mma& mma, int kept, int packed) {
   const TileView& view = kept == 1 ? mma.a : mma.b;
   const int own = kept == 1 ? mma.m_dims : mma.n_dims, k = kept == 1 ? mma.batch_dims + own : mma.batch_dims;
   const int at = kept == 1 ? mma.batch_dims : mma.batch_dims + mma.k_dims;
-  return {offsets_of(view, 0, mma.batch_dims), offsets_of(view, at, own), offsets_of(view, k, mma.k_dims - packed),
-          offsets_of(view, k + mma.k_dims - packed, packed), {}};
+  return {offsets_of(view, 0, mma.batch_dims),
+          offsets_of(view, at, own),
+          offsets_of(view, k, mma.k_dims - packed),
+          offsets_of(view, k + mma.k_dims - packed, packed),
+          {}};
 }
 
 Parts kept_parts(const Mma& mma, int kept, int packed) {
   const TileView& view = kept == 1 ? mma.b : mma.a;
   const int own = kept == 1 ? mma.n_dims : mma.m_dims, k = kept == 1 ? mma.batch_dims : mma.batch_dims + mma.m_dims;
   const int at = kept == 1 ? mma.batch_dims + mma.k_dims : mma.batch_dims;
-  return {offsets_of(view, 0, mma.batch_dims), {}, offsets_of(view, k, mma.k_dims - packed),
-          offsets_of(view, k + mma.k_dims - packed, packed), offsets_of(view, at, own)};
+  return {offsets_of(view, 0, mma.batch_dims),
+          {},
+          offsets_of(view, k, mma.k_dims - packed),
+          offsets_of(view, k + mma.k_dims - packed, packed),
+          offsets_of(view, at, own)};
 }
 
 /// moving[batch][taps][blocks of depth][rows][array rows]
@@ -67,8 +71,8 @@ std::vector<std::byte> pack_kept(const TileView& view, const Parts& of, std::int
   const auto bytes = static_cast<std::size_t>(host_bytes(view.dtype));
   const auto depth = static_cast<std::int64_t>(of.depth.size()), across = static_cast<std::int64_t>(of.columns.size());
   const std::int64_t down = ceil_div(depth, rows), blocks = ceil_div(across, columns);
-  std::vector<std::byte> to(of.batch.size() * of.taps.size() * static_cast<std::size_t>(down * rows * blocks * columns) *
-                            bytes);
+  std::vector<std::byte> to(of.batch.size() * of.taps.size() *
+                            static_cast<std::size_t>(down * rows * blocks * columns) * bytes);
   std::byte* at = to.data();
   for (const std::int64_t batch : of.batch)
     for (std::int64_t block = 0; block < blocks; ++block)
@@ -111,11 +115,30 @@ void KernelExecutor::run(const TileCompute& compute) {
       ++by_kernel_;
       return;
     }
+    if (const auto* of_vectors = std::get_if<VectorCompute>(&compute)) {
+      vector(*of_vectors);
+      ++by_kernel_;
+      return;
+    }
     throw Unsupported({"no kernel is written for this kind of compute", {}, {}, {}, {}});
   } catch (const Unsupported& error) {
     ++others_[error.parts().what + (error.parts().value.empty() ? "" : ": " + error.parts().value)];
   }
   execute(compute);
+}
+
+void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
+  constexpr Address text = 0x10000, back = 0x8000;
+  const std::size_t bytes = 4 * kernel.words.size();
+  memory.add(text, text + static_cast<Address>(round_up(static_cast<std::int64_t>(bytes), 4096)), readable | executable,
+             "text");
+  memory.place(text, kernel.words.data(), bytes);
+  Npu npu(npu_spec(machine_, core_));
+  Hart hart(set_, core_.vlen);
+  hart.npu = &npu, hart.pc = text, hart.x[ra] = back;
+  const Stop stop = hart.run(memory, ~std::uint64_t{0} >> 1, nullptr, back);
+  if (stop.kind != Stop::returned)
+    throw InternalError("a kernel ended with: " + std::string(cause_text(stop.trap.cause)) + " " + stop.trap.text);
 }
 
 void KernelExecutor::product(const Mma& mma) {
@@ -141,8 +164,7 @@ void KernelExecutor::product(const Mma& mma) {
   memory.add(at.moving, at.sums + page(bytes.sums), readable | writable, "scratchpad");
   const std::vector<std::byte> a = pack_moving(kept == 1 ? mma.a : mma.b, moving, core_.array.rows);
   memory.place(at.moving, a.data(), a.size());
-  const std::vector<std::byte> b =
-      pack_kept(kept == 1 ? mma.b : mma.a, held, core_.array.rows, core_.array.columns);
+  const std::vector<std::byte> b = pack_kept(kept == 1 ? mma.b : mma.a, held, core_.array.rows, core_.array.columns);
   memory.place(at.kept, b.data(), b.size());
   std::vector<std::uint32_t> sums(static_cast<std::size_t>(bytes.sums / 4));
   if (mma.accumulate)
@@ -150,16 +172,7 @@ void KernelExecutor::product(const Mma& mma) {
              [&](std::byte* view, std::int64_t i) { std::memcpy(&sums[static_cast<std::size_t>(i)], view, 4); });
   memory.place(at.sums, sums.data(), sums.size() * 4);
 
-  constexpr Address text = 0x10000, back = 0x8000;
-  memory.add(text, text + page(static_cast<std::int64_t>(4 * kernel.words.size())), readable | executable, "text");
-  memory.place(text, kernel.words.data(), 4 * kernel.words.size());
-  Npu npu(npu_spec(machine_, core_));
-  Hart hart(set_, core_.vlen);
-  hart.npu = &npu, hart.pc = text, hart.x[ra] = back;
-  const Stop stop = hart.run(memory, ~std::uint64_t{0} >> 1, nullptr, back);
-  if (stop.kind != Stop::returned)
-    throw InternalError("a kernel of a product ended with: " + std::string(cause_text(stop.trap.cause)) + " " +
-                        stop.trap.text);
+  run_code(kernel, memory);
   memory.read(at.sums, sums.data(), sums.size() * 4);
   each_sum(mma, kept, core_.array.columns,
            [&](std::byte* view, std::int64_t i) { std::memcpy(view, &sums[static_cast<std::size_t>(i)], 4); });

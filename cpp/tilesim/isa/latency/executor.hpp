@@ -23,6 +23,8 @@ class KernelExecutor final : public TileExecutor {
 
  private:
   void product(const Mma& mma);
+  void vector(const VectorCompute& compute);
+  void run_code(const Kernel& kernel, Memory& memory) const;
 
   Machine machine_;
   CoreTiming core_;

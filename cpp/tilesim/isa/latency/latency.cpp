@@ -35,8 +35,8 @@ std::int64_t run_of(const std::vector<ViewDim>& rows, const std::vector<ViewDim>
 /// The unit that most of a kernel's time went to; the front end only where it was hardly ever free.
 const char* busiest(const Pipeline& pipeline) {
   static constexpr std::pair<std::string_view, const char*> names[] = {
-      {"array", "array"},     {"load", "load port"},       {"store", "store port"}, {"arithmetic", "vector"},
-      {"special", "special"}, {"cross_lane", "cross-lane"}};
+      {"array", "array"},       {"load", "load port"},  {"store", "store port"},
+      {"arithmetic", "vector"}, {"special", "special"}, {"cross_lane", "cross-lane"}};
   const char* found = "latency";
   const Ticks all = pipeline.drain() * cycle;
   Ticks most = all / 4, front = 0;
@@ -94,8 +94,39 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     const TileCompute compute = source.compute();
     return product(std::get<Mma>(compute), descriptor, history);
   }
+  if (descriptor.kind == ComputeKind::vector) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return vector(std::get<VectorCompute>(compute), descriptor);
+  }
   throw Unsupported(
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
+}
+
+TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descriptor& d) const {
+  VectorAddresses at;
+  auto next = [place = Address{1} << 24]() mutable { return place += Address{1} << 24; };
+  for (std::size_t i = 0; i < compute.inputs.size(); ++i) at.inputs.push_back(next());
+  for (std::size_t i = 0; i < compute.outputs.size(); ++i) at.outputs.push_back(next());
+  for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
+  at.valid = next();
+  const auto all = vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at);
+  TileLatency latency;
+  for (const VectorKernel& kernel : all) {
+    DryRun run(set_, core_, every_trip_);
+    run.run(kernel.kernel);
+    const std::int64_t done = run.pipeline().drain();
+    const char* const limit = busiest(run.pipeline());
+    // a second one right behind
+    run.run(kernel.kernel);
+    const std::int64_t busy = std::clamp<std::int64_t>(run.pipeline().drain() - done, 1, done);
+    if (latency.done != 0 && busy + done >= latency.busy + latency.done) continue;
+    latency.done = done, latency.busy = busy, latency.limit = limit;
+  }
+  latency.consumed = latency.weights_consumed = latency.busy;
+  const TileLatency closed = vector_latency(machine_, d);
+  latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);
+  return latency;
 }
 
 TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, const History& history) const {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tilesim/isa/kernel/mma_kernel.hpp"
+#include "tilesim/isa/kernel/vector_kernel.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::isa {
@@ -29,6 +30,7 @@ class InstructionLatency final : public LatencyModel {
   void every_trip() { every_trip_ = true; }
 
  private:
+  TileLatency vector(const VectorCompute& compute, const Descriptor& descriptor) const;
   TileLatency product(const Mma& mma, const Descriptor& descriptor, const History& history) const;
 
   Machine machine_;

@@ -57,8 +57,18 @@ void reduce(Hart& h, const Op& o) {
   }
 }
 
-void reduce_any(Hart& h, const Op& o) {
-  (o.imm & 4) != 0 ? reduce<s64, s32>(h, o) : reduce<float, float>(h, o);
+void reduce_any(Hart& h, const Op& o) { (o.imm & 4) != 0 ? reduce<s64, s32>(h, o) : reduce<float, float>(h, o); }
+
+/// The larger or smaller, NaN where one is.
+template <bool largest>
+void extreme(Hart& h, const Op& o) {
+  const float* a = h.v.at<float>(o.rs2);
+  const float* b = h.v.at<float>(o.rs1);
+  float* to = h.v.at<float>(o.rd);
+  for (u64 i = 0; i < h.v.vl; ++i) {
+    const float both[2] = {a[i], b[i]};
+    to[i] = evaluate(largest ? Function::maximum : Function::minimum, both);
+  }
 }
 
 }  // namespace npu_lanes
@@ -77,8 +87,16 @@ void declare_npu_lanes(Declarations& d) {
   line("xl.spread", "vd, vs2", code | field(19, 15, 16), "permutation", spread,
        "The first element of each row of lanes, in all of its lanes.");
   line("xl.reduce", "vd, vs2, xlid", code | field(19, 19, 0), "reduction", reduce_any,
-       "Sum (0), product (1), maximum (2) or minimum (3) of each row of lanes, in all of them; + 4: of integers; + 8: over "
-       "the rows.");
+       "Sum (0), product (1), maximum (2) or minimum (3) of each row of lanes; + 4: of integers; + 8: over the rows.");
+  d.unit = Unit::arithmetic;
+  const auto pair = [&](const char* name, std::uint32_t op, Execute run, const char* description) {
+    InstructionInfo& info =
+        d(name, "vd, vs2, vs1", vcix(vcix_xvv, op, false, vcix_v), "float-simple", nullptr, description);
+    info.by_width = {nullptr, nullptr, run, nullptr};
+    info.groups = {one, one, one, 1};
+  };
+  pair("xf.max", 0, extreme<true>, "The larger of two floats; NaN where one is.");
+  pair("xf.min", 1, extreme<false>, "The smaller of two floats; NaN where one is.");
   d.traits = 0;
 }
 

@@ -109,6 +109,7 @@ constexpr Stem stems[] = {
     // rows of lanes
     {"xl.spread", T::permutation},
     {"xl.reduce", T::reduction},
+    {"xf.m", T::float_extreme},
     // masks
     {"vcpop", T::mask_to_scalar},
     {"vfirst", T::mask_to_scalar},

@@ -45,6 +45,11 @@ void unit_classes(const Machine& machine, CoreTiming& core) {
   for (const TC c : {TC::divide, TC::divide_scalar, TC::float_divide, TC::float_divide_scalar, TC::float_root})
     give(c, vector.divide, latency);
   give(TC::special, vector.transcendental, latency);
+  // their beats are those of the wide operand, which has a lane for each element
+  for (const TC c : {TC::widening, TC::narrowing, TC::extend, TC::float_widening_convert, TC::float_narrowing}) {
+    ClassTiming& timing = core.classes[static_cast<std::size_t>(c)];
+    timing.cost.fill(std::max<Ticks>(1, ticks(vector.simple)));
+  }
   // registers pass the cross-lane unit at its bytes per cycle
   const double pass = static_cast<double>(core.dlen / 8) / static_cast<double>(crossing.bytes_per_cycle);
   for (const TC c : {TC::permutation, TC::iota, TC::slide_up, TC::slide_down, TC::slide_up_one, TC::slide_down_one,

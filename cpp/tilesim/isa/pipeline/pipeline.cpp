@@ -11,7 +11,6 @@ constexpr std::array<const char*, states> names{"busy",  "starved", "operands", 
                                                 "queue", "port",    "branch",   "array"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
-constexpr std::size_t at(PipeKind k) { return static_cast<std::size_t>(k); }
 constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
 
 unsigned register_of(const Footprint& f, const Op& op) {
@@ -36,8 +35,9 @@ const char* state_name(State state) { return names[at(state)]; }
 
 Pipeline::Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core)
     : set_(std::move(set)), core_(std::move(core)), static_(static_timings(*set_, core_)), plans_(cached_plans) {
-  for (std::size_t i = 0; i < pipe_kinds; ++i) pipes_[i].resize(core_.pipes[i]);
-  arrays_.assign(core_.pipes[at(PipeKind::matrix)], ArrayClock(core_.array));
+  for (const std::uint8_t pipes : core_.pipes) pipes_.emplace_back(pipes), queues_.emplace_back().entries = core_.queue;
+  for (const OwnUnit& unit : core_.units) pipes_.emplace_back(unit.pipes), queues_.emplace_back().entries = unit.queue;
+  arrays_.assign(core_.pipes[static_cast<std::size_t>(PipeKind::matrix)], ArrayClock(core_.array));
 }
 
 /// The front end stands still until then.
@@ -170,8 +170,8 @@ void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
   }
 }
 
-Pipeline::Pipe& Pipeline::choose(PipeKind kind, unsigned allowed) {
-  std::vector<Pipe>& all = pipes_[at(kind)];
+Pipeline::Pipe& Pipeline::choose(unsigned unit, unsigned allowed) {
+  std::vector<Pipe>& all = pipes_[unit];
   std::size_t best = 0;
   for (std::size_t i = 1; i < all.size() && i < allowed; ++i)
     if (all[i].free < all[best].free) best = i;
@@ -180,7 +180,7 @@ Pipeline::Pipe& Pipeline::choose(PipeKind kind, unsigned allowed) {
 
 void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState& v) {
   const Plan& plan = plan_for(op, fixed, v);
-  Queue& queue = queues_[core_.decoupled ? at(fixed.pipe) : 0];
+  Queue& queue = queues_[core_.decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
   if (vset_ready_ > now_) wait(vset_ready_, State::operands);
   if (queue.starts[queue.next] > now_) wait(queue.starts[queue.next], State::queue);
   if (dispatched_ == core_.dispatch) wait(now_ + cycle, State::order);
@@ -189,7 +189,7 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
 
   if (fixed.work != ArrayWork::none && op.rs3 >= arrays_.size())
     throw UserError({"the core has no such array", {}, std::to_string(op.rs3), "", {}});
-  Pipe& pipe = fixed.work == ArrayWork::none ? choose(fixed.pipe, plan.pipes) : pipes_[at(fixed.pipe)][op.rs3];
+  Pipe& pipe = fixed.work == ArrayWork::none ? choose(fixed.pipe, plan.pipes) : pipes_[fixed.pipe][op.rs3];
   const Bounds bound = bounds(plan, op);
   const Ticks arrived = now_ + core_.delay, free = pipe.free;
   Ticks start = free;
@@ -212,14 +212,13 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
   pipe.in[at(State::busy)] += plan.held;
   pipe.free = start + plan.held;
   queue.starts[queue.next] = start, queue.last = start;
-  if (++queue.next == core_.queue) queue.next = 0;
+  if (++queue.next == queue.entries) queue.next = 0;
   record(plan, op, start);
   const Ticks done = start + plan.result;
   if (!recorders_.empty()) [[unlikely]] {
-    const auto place = static_cast<std::uint8_t>(&pipe - pipes_[at(fixed.pipe)].data());
-    const auto kind = static_cast<std::uint8_t>(fixed.pipe);
+    const auto place = static_cast<std::uint8_t>(&pipe - pipes_[fixed.pipe].data());
     plan_ = &plan, done_ = done;
-    times_ = {kind, place, free, arrived, order, bound.operands, bound.registers, start, pipe.free};
+    times_ = {fixed.pipe, place, free, arrived, order, bound.operands, bound.registers, start, pipe.free};
   }
   if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
   end_ = std::max({end_, done, pipe.free});
@@ -233,6 +232,12 @@ std::int64_t Pipeline::array_rows(ArrayWork work, const VectorState& v) const {
 
 std::int64_t Pipeline::drain() const { return whole(over()) / cycle; }
 
+std::string Pipeline::unit_called(std::size_t unit, std::size_t pipe) const {
+  const std::string name =
+      unit < pipe_kinds ? pipe_name(static_cast<PipeKind>(unit)) : core_.units[unit - pipe_kinds].name;
+  return pipes_[unit].size() > 1 ? name + std::to_string(pipe) : name;
+}
+
 std::vector<UnitTimes> Pipeline::units() const {
   const Ticks end = drain() * cycle;
   std::vector<UnitTimes> all;
@@ -245,12 +250,10 @@ std::vector<UnitTimes> Pipeline::units() const {
   StateTimes front = front_;
   if (used_ != 0) front[at(State::busy)] += cycle;
   add("front", front, State::operands);
-  for (std::size_t kind = 0; kind < pipe_kinds; ++kind)
-    for (std::size_t i = 0; i < pipes_[kind].size(); ++i)
-      add(std::string(pipe_name(static_cast<PipeKind>(kind))) + (pipes_[kind].size() > 1 ? std::to_string(i) : ""),
-          pipes_[kind][i].in, State::starved);
+  for (std::size_t kind = 0; kind < pipes_.size(); ++kind)
+    for (std::size_t i = 0; i < pipes_[kind].size(); ++i) add(unit_called(kind, i), pipes_[kind][i].in, State::starved);
   for (std::size_t i = 0; i < arrays_.size(); ++i) {
-    std::array<Ticks, states> in{};
+    StateTimes in{};
     in[at(State::busy)] = arrays_[i].busy();
     add("array" + std::to_string(i), in, State::starved);
   }
@@ -269,7 +272,7 @@ void Pipeline::state(std::vector<Ticks>& to) const {
     for (const Pipe& pipe : kind) from_now(pipe.free);
   for (const Queue& q : queues_) {
     from_now(q.last);
-    for (unsigned i = 0; i < core_.queue; ++i) from_now(q.starts[(q.next + i) % core_.queue]);
+    for (unsigned i = 0; i < q.entries; ++i) from_now(q.starts[(q.next + i) % q.entries]);
   }
   for (const ArrayClock& array : arrays_) array.state(now_, to);
 }
@@ -277,7 +280,7 @@ void Pipeline::state(std::vector<Ticks>& to) const {
 void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
   const Ticks shift = (now_ - before.now_) * times;
   for (std::size_t i = 0; i < states; ++i) front_[i] += (front_[i] - before.front_[i]) * times;
-  for (std::size_t kind = 0; kind < pipe_kinds; ++kind)
+  for (std::size_t kind = 0; kind < pipes_.size(); ++kind)
     for (std::size_t p = 0; p < pipes_[kind].size(); ++p) {
       Pipe& pipe = pipes_[kind][p];
       for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - before.pipes_[kind][p].in[i]) * times;

@@ -46,6 +46,8 @@ class Pipeline final : public Observer {
   const CoreTiming& core() const { return core_; }
   const InstructionSet& set() const { return *set_; }
   const std::vector<ArrayClock>& arrays() const { return arrays_; }
+  /// "arithmetic", or "arithmetic0" where there are several: of a PipeKind, or behind those a unit of the core's own.
+  std::string unit_called(std::size_t unit, std::size_t pipe) const;
 
   Ticks now() const { return now_; }
   /// All that later instructions can notice, as times from now: equal ones go on alike.
@@ -72,7 +74,7 @@ class Pipeline final : public Observer {
   Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
   Bounds bounds(const Plan& plan, const Op& op) const;
   void record(const Plan& plan, const Op& op, Ticks start);
-  Pipe& choose(PipeKind kind, unsigned allowed);
+  Pipe& choose(unsigned unit, unsigned allowed);
 
   std::shared_ptr<const InstructionSet> set_;
   CoreTiming core_;
@@ -85,14 +87,14 @@ class Pipeline final : public Observer {
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
   std::array<Lanes, 32> registers_{};
-  std::array<std::vector<Pipe>, pipe_kinds> pipes_;
+  std::vector<std::vector<Pipe>> pipes_;  ///< by PipeKind, then the core's own units
   std::vector<ArrayClock> arrays_;
   struct Queue {
     std::array<Ticks, 64> starts{};
-    unsigned next = 0;
+    unsigned entries = 8, next = 0;
     Ticks last = 0;
   };
-  std::array<Queue, pipe_kinds> queues_;
+  std::vector<Queue> queues_;  ///< as `pipes_`
   Ticks end_ = 0;
   std::uint64_t instructions_ = 0;
   // the control instruction before

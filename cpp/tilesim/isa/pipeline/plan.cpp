@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "tilesim/base/error.hpp"
+
 namespace tilesim::isa {
 
 namespace {
@@ -37,7 +39,12 @@ class Planner {
  public:
   Planner(const CoreTiming& core, const InstructionInfo& info, const StaticTiming& fixed, const Op& op,
           const VectorState& v)
-      : core_(core), info_(info), class_(core.of(fixed.timing_class)), fixed_(fixed), masked_(op.rm == 0), v_(v) {
+      : core_(core),
+        info_(info),
+        class_(fixed.own ? *fixed.own : core.of(fixed.timing_class)),
+        fixed_(fixed),
+        masked_(op.rm == 0 && info.is(is_vector)),
+        v_(v) {
     const bool by_vl = core.by_vl && class_.by_vl;
     elements_ = static_cast<std::int64_t>(by_vl ? v.vl : v.vlmax);
   }
@@ -62,7 +69,9 @@ class Planner {
     add(Field::rd, d, stores || keeps || class_.merges, !stores);
     add(Field::rs2, a, true, false), add(Field::rs1, b, true, false);
     if (masked_) add(Field::mask, {1, elements_}, true, false);
-    if (plan_.at_end || d.elements == 0) plan_.result = plan_.held + class_.latency;
+    // one that states its latency gives a scalar so long after its last beat began
+    const bool stated = info_.own && info_.own->latency && !class_.at_end;
+    if (plan_.at_end || d.elements == 0) plan_.result = plan_.held - (stated ? step_ : 0) + class_.latency;
     pipes();
     work();
     return plan_;
@@ -79,8 +88,9 @@ class Planner {
     Ticks beat = class_.cost[sew] + class_.bits * (std::int64_t{1} << v_.type.sew);
     if (memory && class_.element == 0) beat = std::max(beat, core_.port_beat);
     const Ticks tree = class_.tree * log2_of(std::min(per_beat, tree_elements()));
-    const Ticks extra = class_.start + class_.element * elements_ * info_.groups.fields +
-                        class_.square * registers * registers + tree + class_.fold * log2_of(beats_);
+    const Ticks extra = class_.start + class_.each * beats_ * core_.dlen / core_.vlen +
+                        class_.element * elements_ * info_.groups.fields + class_.square * registers * registers +
+                        tree + class_.fold * log2_of(beats_);
     plan_.held = std::max({class_.minimum, beat * beats_ + extra, cycle / 4});
     plan_.at_end = class_.at_end || !core_.chaining;
     const bool plain = class_.element == 0 && class_.square == 0 && !class_.at_end;
@@ -222,6 +232,40 @@ PipeKind pipe_of(Unit unit) {
   }
 }
 
+/// The numbers that an instruction states, in place of those of its class.
+std::shared_ptr<const ClassTiming> own_timing(const OwnTiming& stated, const ClassTiming& of) {
+  ClassTiming own = of;
+  if (stated.per_register || stated.whole) {
+    own = {};
+    own.cost.fill(0);
+    own.latency = of.latency;
+    if (stated.per_register) own.each = ticks(*stated.per_register);
+    if (stated.whole) own.start = ticks(*stated.whole);
+  }
+  if (stated.latency) own.latency = ticks(*stated.latency);
+  return std::make_shared<const ClassTiming>(own);
+}
+
+/// A unit that stands in for pipes which the core lacks; without one, the arithmetic ones.
+std::uint8_t instead_of(const CoreTiming& core, Unit kind) {
+  for (std::size_t i = 0; i < core.units.size(); ++i)
+    if (core.units[i].name == unit_name(kind)) return static_cast<std::uint8_t>(pipe_kinds + i);
+  return static_cast<std::uint8_t>(PipeKind::arithmetic);
+}
+
+/// Its place behind the kinds of pipes that every core has.
+std::uint8_t own_unit(const CoreTiming& core, const InstructionInfo& info) {
+  for (std::size_t i = 0; i < core.units.size(); ++i)
+    if (core.units[i].name == info.own->unit) return static_cast<std::uint8_t>(pipe_kinds + i);
+  std::vector<std::string> known;
+  for (const OwnUnit& unit : core.units) known.push_back(unit.name);
+  throw UserError({"'" + info.name + "' runs on a unit that the core '" + core.name + "' does not have",
+                   {},
+                   info.own->unit,
+                   known.empty() ? "no unit of its own" : join(known),
+                   nearest(info.own->unit, known)});
+}
+
 ArrayWork work_of(const InstructionInfo& info) {
   return info.timing == "array-push"      ? ArrayWork::push
          : info.timing == "array-weights" ? ArrayWork::weights
@@ -236,7 +280,9 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
   std::vector<StaticTiming> all;
   for (const InstructionInfo& info : set.all()) {
     StaticTiming one;
-    const bool vector = info.is(is_vector) && !info.is(sets_vl);
+    // a scalar one that names a unit waits in its queue, as vector ones do
+    const bool queued = info.own && (info.unit != Unit::scalar || !info.own->unit.empty());
+    const bool vector = (info.is(is_vector) && !info.is(sets_vl)) || queued;
     scalar_registers(set, set.id(info), vector, one);
     one.kind = vector               ? StaticTiming::vector
                : info.is(sets_vl)   ? StaticTiming::vset
@@ -246,17 +292,20 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
     one.loads = info.is(is_load), one.stores = info.is(is_store);
     if (vector) {
       one.timing_class = class_of(info);
-      one.operations = vector_operations(one.timing_class);
-      one.pipe = pipe_of(info.unit);
+      one.operations = info.is(is_vector) ? vector_operations(one.timing_class) : 0;
+      one.pipe = static_cast<std::uint8_t>(pipe_of(info.unit));
       one.work = work_of(info);
-      if (one.work == ArrayWork::pop) one.pipe = PipeKind::results;
+      if (one.work == ArrayWork::pop) one.pipe = static_cast<std::uint8_t>(PipeKind::results);
       if (core.reduces_across && one.timing_class >= TimingClass::reduction &&
           one.timing_class <= TimingClass::float_sum_ordered_widening)
-        one.pipe = PipeKind::cross_lane;
-      if (core.pipes[static_cast<std::size_t>(one.pipe)] == 0) one.pipe = PipeKind::arithmetic;
+        one.pipe = static_cast<std::uint8_t>(PipeKind::cross_lane);
+      if (core.pipes[one.pipe] == 0) one.pipe = instead_of(core, info.unit);
+      if (info.own) one.own = own_timing(*info.own, core.of(one.timing_class));
+      if (info.own && !info.own->unit.empty()) one.pipe = own_unit(core, info);
     } else {
       one.work = work_of(info);
       one.latency = core.scalar.latency[scalar_class(info.timing)];
+      if (info.own && info.own->latency) one.latency = ticks(*info.own->latency);
       one.operations = scalar_operations(info.timing);
       one.width = width_of(info.name);
     }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
 #include <vector>
 
 #include "tilesim/isa/pipeline/arrays.hpp"
@@ -52,7 +53,7 @@ struct StaticTiming {
   enum Kind : std::uint8_t { scalar, branch, jump, vset, vector };
   Kind kind = scalar;
   TimingClass timing_class = TimingClass::vector;
-  PipeKind pipe = PipeKind::arithmetic;
+  std::uint8_t pipe = 0;  ///< a PipeKind, or behind those a unit of the core's own
   bool loads = false, stores = false;
   ArrayWork work = ArrayWork::none;
   std::uint8_t sources = 0;             ///< number of scalar registers read
@@ -60,8 +61,9 @@ struct StaticTiming {
   std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f
   std::uint8_t destination = 255;       ///< base of rd; 255: none
   Ticks latency = cycle;
-  std::uint8_t operations = 0;  ///< an element's, or of a scalar float instruction; two of a multiply-add
-  std::uint8_t width = 0;       ///< scalar floats and scalar accesses: log2 of the bytes
+  std::shared_ptr<const ClassTiming> own;  ///< instead of that of the class
+  std::uint8_t operations = 0;             ///< an element's, or of a scalar float instruction; two of a multiply-add
+  std::uint8_t width = 0;                  ///< scalar floats and scalar accesses: log2 of the bytes
 };
 
 /// Of all instructions of a set, by id.

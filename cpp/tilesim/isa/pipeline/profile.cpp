@@ -64,8 +64,11 @@ class Best {
 
 Peaks peaks(const InstructionSet& set, const CoreTiming& core) {
   const std::vector<StaticTiming> timings = static_timings(set, core);
-  std::array<std::array<Best, pipe_kinds>, 4> operations;
-  std::array<Best, pipe_kinds> bytes;
+  std::vector<unsigned> pipes(core.pipes.begin(), core.pipes.end());
+  for (const OwnUnit& unit : core.units) pipes.push_back(unit.pipes);
+  std::array<std::vector<Best>, 4> operations;
+  for (auto& of_width : operations) of_width.resize(pipes.size());
+  std::vector<Best> bytes(pipes.size());
   VectorState v(core.vlen);
   Op op;
   op.rm = 1;
@@ -74,10 +77,11 @@ Peaks peaks(const InstructionSet& set, const CoreTiming& core) {
       set_vtype(v, lmul | sew << 3, ~std::uint64_t{0});
       for (const InstructionInfo& info : set.all()) {
         const StaticTiming& fixed = timings[set.id(info)];
-        if (fixed.kind != StaticTiming::vector || info.by_width[sew] == nullptr) continue;
+        const bool own = info.own && info.is(is_vector) && (info.own->width == 0 || info.own->width == 8U << sew);
+        if (fixed.kind != StaticTiming::vector || (info.by_width[sew] == nullptr && !own)) continue;
         const Plan plan = make_plan(core, info, fixed, op, v);
         const double held = static_cast<double>(plan.held) / static_cast<double>(cycle);
-        const auto kind = static_cast<std::size_t>(fixed.pipe);
+        const std::size_t kind = fixed.pipe;
         if (fixed.loads || fixed.stores)
           bytes[kind].add(plan.pipes, plan.bytes / held);
         else
@@ -85,9 +89,9 @@ Peaks peaks(const InstructionSet& set, const CoreTiming& core) {
       }
     }
   Peaks found;
-  for (std::size_t kind = 0; kind < pipe_kinds; ++kind) {
-    for (unsigned sew = 0; sew < 4; ++sew) found.operations[sew] += operations[sew][kind].sum(core.pipes[kind]);
-    found.bytes += bytes[kind].sum(core.pipes[kind]);
+  for (std::size_t kind = 0; kind < pipes.size(); ++kind) {
+    for (unsigned sew = 0; sew < 4; ++sew) found.operations[sew] += operations[sew][kind].sum(pipes[kind]);
+    found.bytes += bytes[kind].sum(pipes[kind]);
   }
   return found;
 }

@@ -123,6 +123,25 @@ void read_pipes(const Json* object, CoreTiming& core) {
   reader.finish();
 }
 
+void read_units(const Json* list, CoreTiming& core) {
+  if (list == nullptr) return;
+  constexpr auto cross = static_cast<std::size_t>(PipeKind::cross_lane);
+  for (const Json& item : list->items()) {
+    ObjectReader reader(item);
+    OwnUnit unit{reader.string("name"), static_cast<unsigned>(reader.integer_or("queue", 4, 1, 64)),
+                 static_cast<unsigned>(reader.integer_or("pipes", 1, 1, 8))};
+    reader.finish();
+    for (const OwnUnit& other : core.units)
+      if (other.name == unit.name) item.fail("two units are called the same", "one of each name");
+    for (std::size_t i = 0; i < pipe_kinds; ++i)
+      if (core.pipes[i] != 0 &&
+          (unit.name == kind_names[i] || (i == cross && unit.name == unit_name(Unit::cross_lane))))
+        item.fail("the core has such a unit", "another name");
+    core.units.push_back(std::move(unit));
+  }
+  if (core.units.size() > 64) list->fail("too many units", "at most 64");
+}
+
 std::uint32_t power_of_two(ObjectReader& reader, const char* key, std::uint32_t fallback, std::uint32_t low,
                            std::uint32_t high) {
   const auto value = static_cast<std::uint32_t>(reader.integer_or(key, fallback, low, high));
@@ -146,7 +165,11 @@ CoreTiming read_core(const Json& file) {
   ObjectReader reader(file);
   if (reader.string("schema") != "tilesim.core") file.at("schema").fail("this is no core", "tilesim.core");
   reader.integer("version", 1, 1);
-  if (const Json* machine = file.find("machine")) return core_of(Machine::from_json(*machine));
+  if (const Json* machine = file.find("machine")) {
+    core = core_of(Machine::from_json(*machine));
+    read_units(reader.optional("units"), core);
+    return core;
+  }
   core.name = reader.string("name");
   core.vlen = power_of_two(reader, "vlen", 256, 128, 65536);
   core.dlen = power_of_two(reader, "dlen", core.vlen, 32, 65536);
@@ -157,6 +180,7 @@ CoreTiming read_core(const Json& file) {
   core.pipes[1] = static_cast<std::uint8_t>(reader.integer_or("loads", 1, 1, 8));
   core.pipes[2] = static_cast<std::uint8_t>(reader.integer_or("stores", 1, 1, 8));
   read_pipes(reader.optional("pipes"), core);
+  read_units(reader.optional("units"), core);
   core.decoupled = reader.boolean_or("decoupled", true);
   core.chaining = reader.boolean_or("chaining", true);
   core.by_vl = reader.boolean_or("by_vl", true);

@@ -21,13 +21,14 @@ inline constexpr Ticks cycle = 256;
 Ticks ticks(double cycles);
 
 /// What an instruction of a class costs. It holds its pipe for
-///   max(minimum, start + cost·beats + bits·beats·SEW + element·elements + square·registers² + tree·log2(elements of a
-///   beat) + fold·log2(beats));
+///   max(minimum, start + each·registers + cost·beats + bits·beats·SEW + element·elements + square·registers² +
+///   tree·log2(elements of a beat) + fold·log2(beats));
 /// beats are those of the widest operand.
 struct ClassTiming {
   std::array<Ticks, 4> cost{cycle, cycle, cycle, cycle};  ///< a beat, by SEW 8, 16, 32, 64
   Ticks bits = 0;
   Ticks start = 0;
+  Ticks each = 0;  ///< a register of the group, parts by their beats
   Ticks minimum = cycle;
   Ticks element = 0;
   Ticks square = 0;
@@ -50,6 +51,12 @@ enum class WriteOrder : std::uint8_t {
 enum class PipeKind : std::uint8_t { arithmetic, load, store, special, cross_lane, matrix, results, count };
 inline constexpr std::size_t pipe_kinds = static_cast<std::size_t>(PipeKind::count);
 const char* pipe_name(PipeKind kind);
+
+/// A unit that instructions of the user's name: pipes of one kind behind a queue of their own.
+struct OwnUnit {
+  std::string name;
+  unsigned queue = 4, pipes = 1;
+};
 
 /// Scalar instructions by their timing word.
 struct ScalarTiming {
@@ -91,6 +98,7 @@ struct CoreTiming {
   bool reduces_across = false;  ///< reductions take the cross-lane pipe, not an arithmetic one
   ArrayTiming array;
   ScalarTiming scalar;
+  std::vector<OwnUnit> units;
   std::array<ClassTiming, timing_classes> classes;
 
   const ClassTiming& of(TimingClass c) const { return classes[static_cast<std::size_t>(c)]; }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,15 @@ struct GroupRule {
 /// A meaning from outside the table (Python): called with the hart and the decoded instruction.
 using Meaning = std::function<void(Hart&, const Op&)>;
 
+/// What an instruction of the user's costs, in cycles; what is not stated is as its unit's class on the core.
+struct OwnTiming {
+  std::optional<double> per_register;  ///< it holds its pipe so long for each register of the group; or
+  std::optional<double> whole;         ///< so long, whatever the group
+  std::optional<double> latency;       ///< from a beat's start until a consumer may start on its result
+  std::string unit;    ///< a unit of the core's own (`CoreTiming::units`); empty: `InstructionInfo::unit`
+  unsigned width = 0;  ///< bits of an element, where only that is legal
+};
+
 struct InstructionInfo {
   std::string name;      ///< mnemonic, whole: "vadd.vv"
   std::string operands;  ///< as the assembler reads them: "rd, i12(rs1)"; the words are those of operands.cpp
@@ -77,6 +87,7 @@ struct InstructionInfo {
   std::array<Execute, 4> by_width{};
   std::shared_ptr<const Meaning> meaning;  ///< instead of both: an instruction of the user's
   std::string description;                 ///< one sentence
+  std::optional<OwnTiming> own;            ///< timing by numbers instead of by class
 
   bool is(std::uint32_t trait) const { return (traits & trait) != 0; }
 };
@@ -102,7 +113,8 @@ class Declarations {
                        execute,
                        {},
                        nullptr,
-                       std::move(description)});
+                       std::move(description),
+                       {}});
     return entries.back();
   }
   std::vector<InstructionInfo> entries;

@@ -40,9 +40,11 @@ void refuse_overlap(const InstructionInfo& a, const InstructionInfo& b) {
 
 InstructionSet::InstructionSet(std::vector<InstructionInfo> entries) : entries_(std::move(entries)) {
   require(entries_.size() < 0xFFFF, "an instruction set holds fewer than 65,535 instructions");
+  buckets_.assign(bucket_count, {});
+  compressed_.assign(1 << 16, 0xFFFF);
   for (const InstructionInfo& entry : entries_) parts_.push_back(operand_parts(entry.operands));
   for (std::uint16_t id = 0; id < entries_.size(); ++id) check(id);
-  index();
+  for (std::uint16_t id = 0; id < entries_.size(); ++id) index(id);
 }
 
 void InstructionSet::check(std::uint16_t id) const {
@@ -63,36 +65,37 @@ void InstructionSet::check(std::uint16_t id) const {
   }
 }
 
-void InstructionSet::index() {
-  buckets_.assign(bucket_count, {});
-  compressed_.assign(1 << 16, 0xFFFF);
-  for (std::uint16_t id = 0; id < entries_.size(); ++id) {
-    const InstructionInfo& entry = entries_[id];
-    if (!names_.emplace(entry.name, id).second)
-      throw UserError({"two instructions are called the same", {}, entry.name, "one of each name", {}});
-    if (entry.is(is_compressed)) {
-      for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) {
-        if ((bits & entry.encoding.mask) != entry.encoding.match || !operands_fit(parts_[id], bits)) continue;
-        if (compressed_[bits] != 0xFFFF) refuse_overlap(entry, entries_[compressed_[bits]]);
-        compressed_[bits] = id;
-      }
-      continue;
+void InstructionSet::index(std::uint16_t id) {
+  const InstructionInfo& entry = entries_[id];
+  if (!names_.emplace(entry.name, id).second)
+    throw UserError({"two instructions are called the same", {}, entry.name, "one of each name", {}});
+  if (entry.is(is_compressed)) {
+    for (std::uint32_t bits = 0; bits < 1 << 16; ++bits) {
+      if ((bits & entry.encoding.mask) != entry.encoding.match || !operands_fit(parts_[id], bits)) continue;
+      if (compressed_[bits] != 0xFFFF) refuse_overlap(entry, entries_[compressed_[bits]]);
+      compressed_[bits] = id;
     }
-    const std::uint32_t key = bucket(entry.encoding.match), known = bucket(entry.encoding.mask);
-    const std::uint32_t free = ~known & (bucket_count - 1);
-    for (std::uint32_t part = free;; part = (part - 1) & free) {
-      for (const std::uint16_t other : buckets_[key | part])
-        if (overlap(entry.encoding, entries_[other].encoding)) refuse_overlap(entry, entries_[other]);
-      buckets_[key | part].push_back(id);
-      if (part == 0) break;
-    }
+    return;
+  }
+  const std::uint32_t key = bucket(entry.encoding.match), known = bucket(entry.encoding.mask);
+  const std::uint32_t free = ~known & (bucket_count - 1);
+  for (std::uint32_t part = free;; part = (part - 1) & free) {
+    for (const std::uint16_t other : buckets_[key | part])
+      if (overlap(entry.encoding, entries_[other].encoding)) refuse_overlap(entry, entries_[other]);
+    buckets_[key | part].push_back(id);
+    if (part == 0) break;
   }
 }
 
 std::shared_ptr<const InstructionSet> InstructionSet::extend(InstructionInfo added) const {
-  std::vector<InstructionInfo> entries = entries_;
-  entries.push_back(std::move(added));
-  return std::make_shared<const InstructionSet>(std::move(entries));
+  require(entries_.size() < 0xFFFE, "an instruction set holds fewer than 65,535 instructions");
+  auto wider = std::make_shared<InstructionSet>(*this);
+  const auto id = static_cast<std::uint16_t>(entries_.size());
+  wider->parts_.push_back(operand_parts(added.operands));
+  wider->entries_.push_back(std::move(added));
+  wider->check(id);
+  wider->index(id);
+  return wider;
 }
 
 const InstructionInfo* InstructionSet::find(std::uint32_t bits) const {
@@ -118,9 +121,9 @@ Op InstructionSet::decode(std::uint32_t bits, std::uint64_t pc) const {
     fill_operands(parts_[op.id], op.bits, op);
     if (found->is(is_vector))
       op.rm = found->is(never_masked) ? 1 : op.bits >> 25 & 1;  // where `vm` is part of the code, too
-    op.run = found->meaning                                      ? run_meaning
-             : found->is(is_vector) && found->execute == nullptr ? run_vector
-                                                                 : found->execute;
+    op.run = found->is(is_vector) && found->execute == nullptr ? run_vector
+             : found->meaning                                  ? run_meaning
+                                                               : found->execute;
   }
   return op;
 }

@@ -22,6 +22,7 @@ class InstructionSet {
   /// Throws UserError where two encodings overlap (naming both), a name stands twice, or operands and code share bits.
   explicit InstructionSet(std::vector<InstructionInfo> entries);
 
+  /// Throws as the constructor does.
   std::shared_ptr<const InstructionSet> extend(InstructionInfo added) const;
 
   /// Null: no instruction has these bits. The low 16 suffice where they are a compressed one.
@@ -37,7 +38,7 @@ class InstructionSet {
 
  private:
   void check(std::uint16_t id) const;
-  void index();
+  void index(std::uint16_t id);
 
   std::vector<InstructionInfo> entries_;
   std::vector<std::vector<OperandPart>> parts_;

@@ -82,7 +82,8 @@ void check_overlaps(const Op& o, const InstructionInfo& info, const Taken& d, co
 void resolve(Hart& h, const Op& o) {
   const InstructionInfo& info = h.set().info(o.id);
   if ((h.v.vtype >> 63) != 0 && !info.is(ignores_vtype)) illegal(o, "vtype is not set (vill)");
-  const Execute found = info.by_width[info.is(ignores_vtype) ? 0 : h.v.type.sew - 3U];
+  const Execute found =
+      info.meaning != nullptr ? run_meaning : info.by_width[info.is(ignores_vtype) ? 0 : h.v.type.sew - 3U];
   if (found == nullptr) illegal(o, "elements of this width are reserved");
   const GroupRule& rule = info.groups;
   const Taken d = taken(h, o, rule.vd, o.rd, rule.fields), a = taken(h, o, rule.vs2, o.rs2, 1),

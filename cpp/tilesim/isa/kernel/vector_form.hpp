@@ -1,0 +1,45 @@
+// How the iteration space of a vector compute lies in registers.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::isa {
+
+/// Registers (groups of LMUL) of `rows` rows of `lanes` elements. A compute is `groups` of them, each made of `steps`
+/// that follow each other where results are combined. Operands lie as they are read:
+///   each     [groups][steps][rows][lanes]
+///   by_group [groups][rows][lanes], the same in all steps
+///   by_step  [steps][rows][lanes], the same in all groups
+///   by_row   as by_group, but one element for each row of lanes
+///   one      a single element
+struct VectorForm {
+  enum class Reach : std::uint8_t { each, by_group, by_step, by_row, one };
+
+  VectorForm(const VectorCompute& compute, std::int64_t lanes, std::int64_t rows);
+
+  std::int64_t lanes, rows;
+  std::int64_t groups = 1, steps = 1;
+  std::int64_t last_rows = 0;  ///< of the last group, where no rows are combined
+  bool ragged = false;         ///< places without an element take part in results that are combined
+  bool lane_reduced = false, rows_reduced = false, steps_reduced = false;
+  std::vector<Reach> reach;  ///< of the inputs
+
+  /// Where an element is; `index` has a number for each dim.
+  struct Place { std::int64_t group = 0, step = 0, row = 0, lane = 0; };
+  Place place(const std::vector<std::int64_t>& index) const;
+  Reach reach_of(const TileView& view) const;
+  std::int64_t elements() const { return rows * lanes; }  ///< of a register group
+
+ private:
+  std::vector<std::int64_t> extents_;
+  std::vector<bool> reduced_;  ///< outer dims
+  int lane_dim_ = 0;
+  std::int64_t blocks_ = 1, kept_ = 1, combined_ = 1;
+  bool by_block_ = false;       ///< blocks of lanes are steps of a group, not groups
+  bool over_combined_ = false;  ///< rows of a register are combined ones
+};
+
+}  // namespace tilesim::isa

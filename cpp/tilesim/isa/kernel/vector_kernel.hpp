@@ -1,0 +1,34 @@
+// Kernels of vector computes: registers of rows of lanes, all values in 32 bits.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/kernel/vector_form.hpp"
+#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/state/memory.hpp"
+
+namespace tilesim::isa {
+
+/// Where operands lie, as their reach says; `one` is a register of equal elements.
+struct VectorAddresses {
+  std::vector<Address> inputs,
+      outputs;                  ///< results: [groups][steps][rows][lanes]; combined ones: [groups][rows][lanes]
+  std::vector<Address> counts;  ///< of `iota` nodes, in their order: as `each`, 32-bit integers
+  Address valid = 0;            ///< bits [groups][steps][rows][lanes] of what is there, where the form is ragged
+};
+
+struct VectorKernel {
+  Kernel kernel;
+  VectorForm form;
+  std::string
+      inexact;  ///< why its values may differ from the compute's meaning; empty: they do not, but for float sums
+};
+
+/// Kernels that differ in the length of registers and in how many values stand side by side; at least one.
+/// Unsupported where no kernel does it. `lanes`: elements of a row.
+std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTiming& core,
+                                         const VectorCompute& compute, std::int64_t lanes, const VectorAddresses& at);
+
+}  // namespace tilesim::isa

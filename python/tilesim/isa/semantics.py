@@ -1,0 +1,139 @@
+"""What an instruction of one's own does: a function on numpy arrays between the registers of a hart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..base.errors import Error, nearest, shown, user_error
+
+if TYPE_CHECKING:
+    from .custom import Instruction
+
+_NATIVE = {"f64": "<f8", "f32": "<f4", "f16": "<f2"}
+_NATIVE |= {f"{sign}{bits}": f"<{sign}{bits // 8}" for sign in "iu" for bits in (8, 16, 32, 64)}
+_EXTENDED = {"bf16": "bfloat16", "f8e4m3fn": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
+ELEMENTS = (*_NATIVE, *_EXTENDED)
+
+
+def element_type(element: str) -> np.dtype[Any]:
+    """numpy's dtype of an element; a `UserError` with the nearest name for another word."""
+    if element in _NATIVE:
+        return np.dtype(_NATIVE[element])
+    if element not in _EXTENDED:
+        raise user_error(
+            "elements are never of this sort",
+            place="element",
+            value=shown(element),
+            allowed=", ".join(ELEMENTS),
+            suggestion=nearest(element, ELEMENTS),
+        )
+    import ml_dtypes
+
+    return np.dtype(getattr(ml_dtypes, _EXTENDED[element]))
+
+
+def _is_float(kind: np.dtype[Any]) -> bool:
+    return kind.kind == "f" or kind.name in _EXTENDED.values()
+
+
+class Semantics:
+    """Called by a hart with raw operands; checks what the function returns."""
+
+    def __init__(self, of: Instruction) -> None:
+        self.of = of
+        self.kind = None if of.element is None else element_type(of.element)
+        self.written = next((word for word in of.words if word in ("vd", "rd", "fd")), None)
+        self.taken = [word for word in of.words if word != "vm" and (word != self.written or of.reads_old)]
+
+    def __call__(self, raw: list[Any], count: int, width: int, pc: int) -> Any:
+        """The bytes or the number that is written; none where nothing is."""
+        vector = np.dtype(f"<u{width // 8}") if self.kind is None and width else self.kind
+        given = [self._operand(word, value, vector) for word, value in zip(self.taken, raw, strict=True)]
+        try:
+            with np.errstate(all="ignore"):  # a processor keeps quiet, too
+                made = self.of.semantics(*given)
+        except Error:
+            raise
+        except Exception as error:
+            raise self._wrong(f"the semantics of '{self.of.name}' failed", error, pc) from error
+        if self.written is None:
+            if made is not None:
+                raise self._wrong(f"'{self.of.name}' writes nothing, its semantics return something", made, pc, "None")
+            return None
+        if self.written == "vd":
+            assert vector is not None
+            return self._vector(made, count, vector, pc)
+        return self._whole(made, pc) if self.written == "rd" else self._real(made, pc)
+
+    def _operand(self, word: str, value: Any, vector: np.dtype[Any] | None) -> Any:
+        if word[0] == "v":
+            return np.frombuffer(bytearray(value), vector)
+        if word[0] == "f":
+            kind = self._register()
+            boxed = kind.itemsize == 8 or value >> 8 * kind.itemsize == (1 << 64 - 8 * kind.itemsize) - 1
+            if not boxed:
+                return float("nan")
+            return float(np.frombuffer(value.to_bytes(8, "little")[: kind.itemsize], kind)[0])
+        # OP-V: a scalar operand is as wide as an element
+        if word in ("rs1", "rs2", "rd") and self.kind is not None and not _is_float(self.kind):
+            low = (value & (1 << 64) - 1).to_bytes(8, "little")[: self.kind.itemsize]
+            return int(np.frombuffer(low, self.kind)[0])
+        return value
+
+    def _register(self) -> np.dtype[Any]:
+        return self.kind if self.kind is not None and _is_float(self.kind) else np.dtype("<f8")
+
+    def _wrong(self, what: str, value: Any, pc: int, allowed: str = "") -> Exception:
+        return user_error(what, place=f"'{self.of.text}' at {pc:#x}", value=shown(value), allowed=allowed)
+
+    def _vector(self, made: Any, count: int, vector: np.dtype[Any], pc: int) -> bytes:
+        name = self.of.name
+        if not isinstance(made, np.ndarray):
+            what = f"the semantics of '{name}' return no array"
+            raise self._wrong(what, made, pc, f"{vector.name} of shape ({count},)")
+        if made.shape != (count,):
+            raise self._wrong(f"the semantics of '{name}' return a wrong shape", made.shape, pc, f"({count},)")
+        if made.dtype != vector:
+            what = f"the semantics of '{name}' return a wrong dtype"
+            raise self._wrong(what, made.dtype.name, pc, vector.name)
+        return _canonical(made, vector)
+
+    def _whole(self, made: Any, pc: int) -> int:
+        if isinstance(made, (bool, int, np.integer, np.bool_)) or (
+            isinstance(made, np.ndarray) and made.shape == () and made.dtype.kind in "iub"
+        ):
+            number = int(made)
+            if -(1 << 63) <= number < 1 << 64:
+                return number & (1 << 64) - 1
+        what = f"the semantics of '{self.of.name}' return no number of 64 bits"
+        raise self._wrong(what, made, pc, "a whole number from -2^63 to 2^64 - 1")
+
+    def _real(self, made: Any, pc: int) -> int:
+        kind = self._register()
+        if isinstance(made, np.ndarray) and made.shape == ():
+            made = made[()]
+        if isinstance(made, (bool, str, bytes)) or np.ndim(made) != 0:
+            raise self._wrong(f"the semantics of '{self.of.name}' return no number", made, pc, "a float")
+        try:
+            with np.errstate(all="ignore"):
+                number = np.asarray(float(made)).astype(kind).reshape(1)
+        except (TypeError, ValueError, OverflowError):
+            raise self._wrong(f"the semantics of '{self.of.name}' return no number", made, pc, "a float") from None
+        bits = int.from_bytes(_canonical(number, kind), "little")
+        return bits | (1 << 64) - (1 << 8 * kind.itemsize) if kind.itemsize < 8 else bits
+
+
+def _canonical(values: np.ndarray[Any, Any], kind: np.dtype[Any]) -> bytes:
+    """Bytes, NaN as RISC-V writes it: positive, quiet, no payload."""
+    if not _is_float(kind):
+        return values.tobytes()
+    missing = np.isnan(values)
+    if not missing.any():
+        return values.tobytes()
+    quiet = {"float64": 0x7FF8 << 48, "float32": 0x7FC00000, "float16": 0x7E00, "bfloat16": 0x7FC0}
+    bits = np.ascontiguousarray(values).view(f"<u{kind.itemsize}").copy()
+    if kind.name in quiet:
+        bits[missing] = quiet[kind.name]
+    return bits.tobytes()

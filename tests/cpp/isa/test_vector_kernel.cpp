@@ -1,0 +1,218 @@
+// Kernels of vector computes: equal to what the compute means, and no faster than ports and units.
+#include <algorithm>
+#include <array>
+#include <boost/test/unit_test.hpp>
+#include <cmath>
+#include <random>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/isa/latency/dry_run.hpp"
+#include "tilesim/isa/latency/executor.hpp"
+
+using namespace tilesim;
+using namespace tilesim::isa;
+
+namespace {
+
+Machine vector_machine(std::int64_t lanes, std::int64_t sublanes) {
+  Machine machine;
+  machine.name = "test";
+  machine.core.array.rows = machine.core.array.columns = 8;
+  machine.core.array.rates = {{DType::f32, 1}};
+  machine.core.vector.lanes = lanes, machine.core.vector.sublanes = sublanes;
+  return machine;
+}
+
+/// A compute of random shape, its operands and two sets of memories for its results.
+struct Trial {
+  explicit Trial(std::uint32_t seed) : random(seed) {}
+
+  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); }
+
+  TileView view(DType dtype, const std::vector<bool>& repeats, bool odd) {
+    TileView made;
+    made.dtype = dtype;
+    std::int64_t stride = 1;
+    std::vector<std::size_t> order(extents.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random);
+    made.dims.resize(extents.size());
+    for (const std::size_t i : order) {
+      made.dims[i] = {extents[i], repeats[i] ? 0 : stride};
+      if (!repeats[i]) stride *= extents[i] + below(2);
+    }
+    std::vector<float> values(static_cast<std::size_t>(stride));
+    for (float& value : values) value = static_cast<float>(below(13) - 6);
+    if (odd && is_float(dtype))
+      for (float& value : values) {
+        const std::int64_t which = below(12);
+        if (which == 0) value = NAN;
+        if (which == 1) value = -0.0F;
+        if (which == 2) value = INFINITY;
+        if (which == 3) value = 2.5F;
+      }
+    memories.emplace_back(values.size() * static_cast<std::size_t>(host_bytes(dtype)));
+    convert(values.data(), DType::f32, memories.back().data(), dtype, stride);
+    return made;
+  }
+
+  void shape() {
+    extents.resize(static_cast<std::size_t>(below(4) + 1));
+    for (std::int64_t& extent : extents) extent = below(5) == 0 ? 1 : below(22) + 1;
+    if (below(12) == 0) extents.back() = 70;
+  }
+
+  void make() {
+    shape();
+    compute.extents = extents;
+    if (below(4) == 0) compute.lane = static_cast<int>(below(static_cast<std::int64_t>(extents.size())));
+    const bool sums = below(2) == 0;  // exact values where sums are asked for
+    const std::array<DType, 4> types{DType::f32, DType::bf16, DType::f16, DType::f32};
+    const std::int64_t count = below(3) + 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::vector<bool> repeats(extents.size());
+      for (std::size_t d = 0; d < repeats.size(); ++d) repeats[d] = below(3) == 0;
+      compute.inputs.push_back(view(types[static_cast<std::size_t>(below(4))], repeats, !sums));
+      VectorNode node;
+      node.op = VectorNode::Op::input, node.index = static_cast<int>(i);
+      compute.nodes.push_back(node);
+    }
+    VectorNode constant;
+    constant.op = VectorNode::Op::constant, constant.number = 3;
+    compute.nodes.push_back(constant);
+    const std::vector<Function> exact{Function::add,  Function::subtract, Function::maximum, Function::minimum,
+                                      Function::relu, Function::negate,   Function::abs,     Function::identity};
+    std::vector<Function> all = exact;
+    for (const Function f :
+         {Function::multiply, Function::divide, Function::sqrt, Function::exp, Function::tanh, Function::round_even,
+          Function::trunc, Function::fma, Function::clamp, Function::reciprocal})
+      all.push_back(f);
+    for (std::int64_t i = below(5); i >= 0; --i) {
+      VectorNode node;
+      node.op = VectorNode::Op::function;
+      const std::vector<Function>& from = sums ? exact : all;
+      node.function = from[static_cast<std::size_t>(below(static_cast<std::int64_t>(from.size())))];
+      for (int a = 0; a < info(node.function).arity; ++a)
+        node.arguments[static_cast<std::size_t>(a)] =
+            static_cast<int>(below(static_cast<std::int64_t>(compute.nodes.size())));
+      compute.nodes.push_back(node);
+    }
+    VectorOutput output;
+    output.node = static_cast<int>(compute.nodes.size()) - 1;
+    std::vector<bool> reduced(extents.size());
+    if (sums)
+      for (std::size_t d = 0; d < reduced.size(); ++d)
+        if (below(2) == 0) reduced[d] = true, output.reduce.push_back(static_cast<int>(d));
+    output.combiner =
+        std::array{Combiner::add, Combiner::maximum, Combiner::minimum}[static_cast<std::size_t>(below(3))];
+    output.accumulate = !output.reduce.empty() && below(2) == 0;
+    output.view = view(sums ? DType::f32 : types[static_cast<std::size_t>(below(4))], reduced, false);
+    compute.outputs.push_back(output);
+  }
+
+  std::string text() const {
+    std::string all = " extents";
+    for (const std::int64_t extent : extents) all += " " + std::to_string(extent);
+    all += " lane " + std::to_string(compute.lane) + " reduce";
+    for (const int dim : compute.outputs[0].reduce) all += " " + std::to_string(dim);
+    all += compute.outputs[0].accumulate ? " accumulate" : "";
+    all += " combiner " + std::string(name(compute.outputs[0].combiner));
+    for (const VectorNode& node : compute.nodes)
+      if (node.op == VectorNode::Op::function)
+        all += ", " + std::string(info(node.function).name) + " " + std::to_string(node.arguments[0]) + " " +
+               std::to_string(node.arguments[1]);
+    return all;
+  }
+
+  /// Views point into `memories`.
+  void point() {
+    for (std::size_t i = 0; i < compute.inputs.size(); ++i) compute.inputs[i].data = memories[i].data();
+    compute.outputs[0].view.data = memories.back().data();
+  }
+
+  std::mt19937 random;
+  std::vector<std::int64_t> extents;
+  std::vector<std::vector<std::byte>> memories;
+  VectorCompute compute;
+};
+
+bool same_values(const std::vector<std::byte>& a, const std::vector<std::byte>& b, DType dtype) {
+  const auto count = a.size() / static_cast<std::size_t>(host_bytes(dtype));
+  std::vector<double> left(count), right(count);
+  convert(a.data(), dtype, left.data(), DType::f64, static_cast<std::int64_t>(count));
+  convert(b.data(), dtype, right.data(), DType::f64, static_cast<std::int64_t>(count));
+  for (std::size_t i = 0; i < count; ++i)
+    if (!(left[i] == right[i] || (std::isnan(left[i]) && std::isnan(right[i])))) return false;
+  return true;
+}
+
+}  // namespace
+
+BOOST_AUTO_TEST_SUITE(vector_kernels)
+
+BOOST_AUTO_TEST_CASE(random_computes_equal_their_meaning) {
+  const Machine machines[] = {vector_machine(8, 4), vector_machine(16, 1), vector_machine(4, 8)};
+  std::int64_t kernels = 0;
+  std::map<std::string, std::int64_t> others;
+  for (std::uint32_t trial = 0; trial < 600; ++trial) {
+    Trial made(trial);
+    made.make();
+    std::vector<std::byte> result = made.memories.back();
+    const std::vector<std::byte> before = result;
+    made.point();
+    execute(made.compute);
+    std::swap(result, made.memories.back());
+    made.point();
+    KernelExecutor executor(machines[trial % 3]);
+    // every shape of the kernel in its turn; what was there before is given back
+    for (int turn = 0; turn < 5; ++turn) {
+      std::vector<std::byte> again = before;
+      std::swap(again, made.memories.back());
+      made.point();
+      executor.run(made.compute);
+      BOOST_TEST_CONTEXT("trial " << trial << " shape " << turn << made.text())
+      BOOST_TEST(same_values(result, made.memories.back(), made.compute.outputs[0].view.dtype));
+    }
+    kernels += executor.by_kernel() > 0 ? 1 : 0;
+    for (const auto& [why, count] : executor.others()) others[why] += count;
+  }
+  for (const auto& [why, count] : others) BOOST_TEST_MESSAGE(count << " " << why);
+  BOOST_TEST(kernels >= 500);
+}
+
+BOOST_AUTO_TEST_CASE(no_faster_than_ports_and_units) {
+  const Machine machine = vector_machine(8, 4);
+  for (const std::int64_t rows : {64, 256}) {
+    VectorCompute compute;
+    compute.extents = {rows, 32};
+    for (int i = 0; i < 2; ++i) {
+      compute.inputs.push_back({nullptr, DType::f32, {{rows, 32}, {32, 1}}, -1, {}});
+      VectorNode node;
+      node.op = VectorNode::Op::input, node.index = i;
+      compute.nodes.push_back(node);
+    }
+    VectorNode sum;
+    sum.op = VectorNode::Op::function, sum.function = Function::add, sum.arguments = {0, 1, -1};
+    compute.nodes.push_back(sum);
+    VectorOutput output;
+    output.node = 2, output.view = compute.inputs[0];
+    compute.outputs.push_back(output);
+    struct Source final : ComputeSource {
+      explicit Source(const VectorCompute& of) : value(of) {}
+      TileCompute compute() const override { return value; }
+      VectorCompute value;
+    } const source(compute);
+    Descriptor d;
+    d.kind = ComputeKind::vector, d.elements = rows * 32, d.lane_extent = 32, d.functions = {1, 0, 0, 0};
+    InstructionLatency model(machine), slow(machine);
+    slow.every_trip();
+    const TileLatency latency = model.latency(d, {}, source);
+    // two loads of each register of 32 elements at one port
+    BOOST_TEST(latency.busy >= 2 * rows);
+    BOOST_TEST(latency.busy <= 2 * rows + 40);
+    BOOST_TEST(latency.done == slow.latency(d, {}, source).done);
+    BOOST_TEST(latency.limit == std::string("load port"));
+  }
+}
+
+BOOST_AUTO_TEST_SUITE_END()
