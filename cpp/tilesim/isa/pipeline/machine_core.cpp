@@ -90,7 +90,7 @@ void arrays_of(const Machine& machine, CoreTiming& core) {
   const IsaSpec& isa = machine.core.isa;
   core.array.input_rows = isa.input_rows > 0 ? isa.input_rows : 2 * (array.rows + array.columns);
   core.array.result_rows = isa.result_rows > 0 ? isa.result_rows : 2 * (array.rows + array.columns);
-  const bool weights = array.dataflow == Dataflow::weight_stationary && !array.sparse.present();
+  const bool weights = array.dataflow != Dataflow::output_stationary && !array.sparse.present();
   const auto count = static_cast<std::uint8_t>(weights ? std::min<std::int64_t>(array.count, 8) : 0);
   core.pipes[static_cast<std::size_t>(PipeKind::matrix)] = count;
   core.pipes[static_cast<std::size_t>(PipeKind::results)] = count;
