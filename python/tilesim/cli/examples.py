@@ -10,7 +10,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "isa asm": ("tilesim isa asm k.s -o k.elf",),
     "isa dis": ("tilesim isa dis k.elf", "tilesim isa dis 00a585b3"),
     "isa list": ("tilesim isa list Zbb",),
-    "isa kernel": ('tilesim isa kernel "mma bf16 bf16 b1 m128 n128 k256 ko1" --machine tpu-v3 -o k.elf',),
+    "isa kernel": ('tilesim isa kernel "mma bf16 bf16 b1 m128 n128 k256 ko1" --machine tpu-v3',),
     "run": (
         "tilesim run resnet18",
         "tilesim run bert-base --machine tpu-v4 --batch 8",

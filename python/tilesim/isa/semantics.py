@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
 from ..base.errors import Error, nearest, shown, user_error
-
-if TYPE_CHECKING:
-    from .custom import Instruction
 
 _NATIVE = {"f64": "<f8", "f32": "<f4", "f16": "<f2"}
 _NATIVE |= {f"{sign}{bits}": f"<{sign}{bits // 8}" for sign in "iu" for bits in (8, 16, 32, 64)}
@@ -38,10 +36,27 @@ def _is_float(kind: np.dtype[Any]) -> bool:
     return kind.kind == "f" or kind.name in _EXTENDED.values()
 
 
+class Declared(Protocol):
+    """What is needed of an instruction."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+    @property
+    def element(self) -> str | None: ...
+    @property
+    def semantics(self) -> Callable[..., Any]: ...
+    @property
+    def words(self) -> tuple[str, ...]: ...
+    @property
+    def reads_old(self) -> bool: ...
+
+
 class Semantics:
     """Called by a hart with raw operands; checks what the function returns."""
 
-    def __init__(self, of: Instruction) -> None:
+    def __init__(self, of: Declared) -> None:
         self.of = of
         self.kind = None if of.element is None else element_type(of.element)
         self.written = next((word for word in of.words if word in ("vd", "rd", "fd")), None)
