@@ -15,7 +15,6 @@ from ..machine.device import Device
 from ..machine.machine import Machine
 from . import analytic as analytic_cli
 from . import compare as cli_compare
-from . import levels as cli_levels
 from . import mapping as cli_mapping
 from . import report as cli_report
 from . import run as cli_run
@@ -24,6 +23,7 @@ from . import why as cli_why
 from .complete import App
 from .examples import epilog
 from .isa import isa_app
+from .isa import register as register_levels
 from .machines import machine_app, model_app
 from .screen import plain, say, wrapped
 
@@ -38,7 +38,7 @@ cli_run.register(app)
 cli_why.register(app)
 cli_report.register(app)
 cli_compare.register(app)
-cli_levels.register(app)
+register_levels(app)
 cli_mapping.register(app)
 analytic_cli.register(app)
 cli_validate.register(validate_app)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -36,27 +35,10 @@ def _is_float(kind: np.dtype[Any]) -> bool:
     return kind.kind == "f" or kind.name in _EXTENDED.values()
 
 
-class Declared(Protocol):
-    """What is needed of an instruction."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-    @property
-    def element(self) -> str | None: ...
-    @property
-    def semantics(self) -> Callable[..., Any]: ...
-    @property
-    def words(self) -> tuple[str, ...]: ...
-    @property
-    def reads_old(self) -> bool: ...
-
-
 class Semantics:
     """Called by a hart with raw operands; checks what the function returns."""
 
-    def __init__(self, of: Declared) -> None:
+    def __init__(self, of: Any) -> None:
         self.of = of
         self.kind = None if of.element is None else element_type(of.element)
         self.written = next((word for word in of.words if word in ("vd", "rd", "fd")), None)

@@ -7,7 +7,7 @@
 
 namespace tilesim::isa {
 
-VectorForm::VectorForm(const VectorCompute& compute, std::int64_t of_lanes, std::int64_t of_rows)
+RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, std::int64_t of_rows)
     : lanes(of_lanes), rows(of_rows), extents_(compute.extents), reduced_(compute.extents.size()) {
   if (extents_.empty()) extents_.push_back(1), reduced_.push_back(false);
   lane_dim_ = compute.lane >= 0 ? compute.lane : static_cast<int>(extents_.size()) - 1;
@@ -44,7 +44,7 @@ VectorForm::VectorForm(const VectorCompute& compute, std::int64_t of_lanes, std:
   for (const TileView& input : compute.inputs) reach.push_back(reach_of(input));
 }
 
-VectorForm::Place VectorForm::place(const std::vector<std::int64_t>& index) const {
+RegisterForm::Place RegisterForm::place(const std::vector<std::int64_t>& index) const {
   std::int64_t kept = 0, combined = 0, lane = 0;
   for (std::size_t i = 0; i < extents_.size(); ++i) {
     const std::int64_t at = i < index.size() ? index[i] : 0;
@@ -66,7 +66,7 @@ VectorForm::Place VectorForm::place(const std::vector<std::int64_t>& index) cons
   return found;
 }
 
-VectorForm::Reach VectorForm::reach_of(const TileView& view) const {
+RegisterForm::Reach RegisterForm::reach_of(const TileView& view) const {
   bool of_lane = false, of_kept = false, of_combined = false;
   for (std::size_t i = 0; i < view.dims.size(); ++i) {
     if (extents_[i] <= 1 || view.dims[i].stride == 0) continue;

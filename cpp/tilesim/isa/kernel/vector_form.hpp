@@ -15,10 +15,10 @@ namespace tilesim::isa {
 ///   by_step  [steps][rows][lanes], the same in all groups
 ///   by_row   as by_group, but one element for each row of lanes
 ///   one      a single element
-struct VectorForm {
+struct RegisterForm {
   enum class Reach : std::uint8_t { each, by_group, by_step, by_row, one };
 
-  VectorForm(const VectorCompute& compute, std::int64_t lanes, std::int64_t rows);
+  RegisterForm(const VectorCompute& compute, std::int64_t lanes, std::int64_t rows);
 
   std::int64_t lanes, rows;
   std::int64_t groups = 1, steps = 1;

@@ -12,7 +12,7 @@ namespace tilesim::isa {
 
 namespace {
 
-using Reach = VectorForm::Reach;
+using Reach = RegisterForm::Reach;
 
 constexpr std::array<unsigned, 13> pointer_registers{10, 11, 12, 13, 16, 17, 28, 29, 30, 31, 8, 9, 5};
 
@@ -35,7 +35,7 @@ class Groups {
 
 class VectorKernelWriter {
  public:
-  VectorKernelWriter(const InstructionSet& set, const VectorCompute& compute, const VectorForm& form,
+  VectorKernelWriter(const InstructionSet& set, const VectorCompute& compute, const RegisterForm& form,
                      const VectorAddresses& at, int lmul, unsigned copies)
       : compute_(compute),
         form_(form),
@@ -97,7 +97,7 @@ class VectorKernelWriter {
   void one_group();
 
   const VectorCompute& compute_;
-  const VectorForm& form_;
+  const RegisterForm& form_;
   const VectorAddresses& at_;
   Code code_;
   NodeWriter nodes_;
@@ -346,7 +346,7 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
       {{2, 2}, {2, 1}, {1, 4}, {1, 2}, {1, 1}, {0, 8}, {0, 4}, {0, 2}, {0, 1}}};
   std::vector<VectorKernel> found;
   for (const auto& [lmul, copies] : shapes) {
-    const VectorForm form(compute, lanes, sublanes << lmul);
+    const RegisterForm form(compute, lanes, sublanes << lmul);
     // more side by side than there are, or longer registers than rows
     if (copies > 1 && form.groups * form.steps < copies) continue;
     if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;

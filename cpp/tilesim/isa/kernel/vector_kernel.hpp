@@ -21,7 +21,7 @@ struct VectorAddresses {
 
 struct VectorKernel {
   Kernel kernel;
-  VectorForm form;
+  RegisterForm form;
   std::string
       inexact;  ///< why its values may differ from the compute's meaning; empty: they do not, but for float sums
 };

@@ -10,7 +10,7 @@ namespace tilesim::isa {
 
 namespace {
 
-using Form = VectorForm;
+using Form = RegisterForm;
 
 /// Calls `visit(index)` for all points of the iteration space.
 template <class Visit>

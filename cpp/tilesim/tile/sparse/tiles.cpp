@@ -14,7 +14,7 @@ namespace tilesim::sparse {
 
 namespace {
 
-std::size_t at_index(std::int64_t value) { return static_cast<std::size_t>(value); }
+std::size_t place_of(std::int64_t value) { return static_cast<std::size_t>(value); }
 
 /// Tiles of one operand, turned as the core wants them.
 class Tiles {
@@ -40,11 +40,11 @@ class Tiles {
   /// Tiles of one kind are the same; below `sizes`: nothing in them is zero.
   static constexpr std::int64_t sizes = 4;
   std::int64_t kind(std::int64_t row, std::int64_t column) const {
-    return kinds_.empty() ? kind_of_full(row, column) : kinds_[at_index(row * across_ + column)];
+    return kinds_.empty() ? kind_of_full(row, column) : kinds_[place_of(row * across_ + column)];
   }
   BitMatrix bits(std::int64_t row, std::int64_t column) const {
-    if (found_.empty() || !found_[at_index(row * across_ + column)]) return cut(row, column);
-    return *found_[at_index(row * across_ + column)];
+    if (found_.empty() || !found_[place_of(row * across_ + column)]) return cut(row, column);
+    return *found_[place_of(row * across_ + column)];
   }
   std::int64_t down() const { return down_; }
   std::int64_t across() const { return across_; }
@@ -83,7 +83,7 @@ TileTimes tile_times(const SparseCore& core, const PatternView& a, const Pattern
   if (std::min({sizes.m, sizes.n, sizes.k}) < 1) throw InternalError("a tile of a sparse product has no elements");
   const Tiles of_a(a, sizes.m, sizes.k, hold_b), of_b(b, sizes.k, sizes.n, hold_b);
   TileTimes times{{of_a.down(), of_b.across(), of_a.across()}, {}, {}};
-  const auto all = at_index(times.tiles[0] * times.tiles[1] * times.tiles[2]);
+  const auto all = place_of(times.tiles[0] * times.tiles[1] * times.tiles[2]);
   times.cycles.reserve(all);
   times.products.reserve(all);
   std::map<std::pair<std::int64_t, std::int64_t>, std::pair<std::int64_t, std::int64_t>> known;
