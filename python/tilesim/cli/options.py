@@ -22,6 +22,7 @@ __all__ = [
     "Dtype",
     "Html",
     "Json",
+    "Level",
     "Model",
     "Phase",
     "Preset",
@@ -49,6 +50,10 @@ AnyDevice = Annotated[
 ]
 Json = Annotated[
     str | None, typer.Option("--json", help="Write the rows; - for standard output.", rich_help_panel=OUTPUT)
+]
+Level = Annotated[
+    str,
+    typer.Option(help="tile (closed forms), or instruction: kernels of products, timed.", rich_help_panel=MACHINE),
 ]
 All = Annotated[
     bool, typer.Option("--all", help="Every row by itself: no repeated layers as one.", rich_help_panel=OUTPUT)

@@ -1,17 +1,23 @@
-"""Where the result of a run goes: files, the terminal, advice behind it."""
+"""Where the result of a run goes: files, the terminal, advice behind it; on a device, an estimate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import typer
+
 from ..base.errors import user_error
+from ..graph import Graph
+from ..machine.device import Device
+from ..program.program import Program
 from ..results.result import Result
+from ..timing.estimated import only_simulated, quantized_estimate
 from .load import write
 from .screen import say, wrapped
-from .show import advise, show
+from .show import advise, show, step
 
-__all__ = ["Output", "baseline_of"]
+__all__ = ["TAKEN", "Output", "baseline_of", "run_estimate"]
 
 LONG_WITH_BANKS = 4_000_000_000
 """Bytes moved beyond which changed machines are not simulated unless asked for: some ten seconds each."""
@@ -90,3 +96,51 @@ class Output:
                 result.save(self.json)  # with the advice
             return
         say(["", *wrapped("Changed machines were not simulated, which takes long: --advice does it.")])
+
+
+TAKEN = frozenset(
+    (
+        *("model", "machine", "batch", "context", "phase", "dtype", "passes", "quantize_"),
+        *("json_", "report", "baseline", "quiet", "advice", "everything"),
+    )
+)
+"""Parameters of `run` that mean something without a simulation."""
+
+
+def _refused(context: typer.Context) -> list[str]:
+    """Options on the command line that only a simulation has."""
+    others = [one for one in context.command.params if one.name not in TAKEN]
+    sources = [context.get_parameter_source(str(one.name)) for one in others]
+    return [one.opts[0] for one, source in zip(others, sources, strict=True) if source and source.name == "COMMANDLINE"]
+
+
+def run_estimate(
+    context: typer.Context, loaded: Graph | Program, device: Device, out: Output, quantize: str | None = None
+) -> None:
+    """Estimates and prints.
+
+    Args:
+        context: of the command line.
+        loaded: the workload.
+        device: that was named.
+        out: what is written.
+        quantize: as for `ts.quantize`.
+
+    Raises:
+        UserError: for an option that an estimate does not have, or a compiled program.
+    """
+    if refused := _refused(context):
+        raise only_simulated(device, refused)
+    if isinstance(loaded, Program):
+        what = f"{device.name} is a device, which is estimated from a graph: this is a compiled program"
+        raise user_error(what, value=device.name, suggestion="Take the graph, or a machine")
+    with step(f"estimating {device.name}"):
+        result = quantized_estimate(loaded, device, quantize)
+    out.write(result)
+    if out.json == "-":
+        return
+    if not out.quiet:
+        text = f"{device.name} is a device: estimated in closed form, not simulated (tilesim roofline tells more)."
+        say(wrapped(text, hang="  "))
+    out.show(result)
+    out.advise(result)

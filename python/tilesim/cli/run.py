@@ -24,12 +24,11 @@ from ..timing.execution import verify
 from ..timing.quantize import quantize, sample
 from ..timing.simulate import compile, simulate
 from . import complete
-from .estimated import run_estimate
 from .examples import epilog
 from .explained import asked_for, show_both, show_explained
 from .load import load
-from .options import CHECK, COMPILE, MACHINE, OUTPUT, WORKLOAD, All, Batch, Context, Dtype, Model, Phase
-from .output import Output, baseline_of
+from .options import CHECK, COMPILE, MACHINE, OUTPUT, WORKLOAD, All, Batch, Context, Dtype, Level, Model, Phase
+from .output import Output, baseline_of, run_estimate
 from .screen import say
 from .show import step, verified
 
@@ -194,10 +193,7 @@ def run(
     memory: Annotated[
         str | None, typer.Option(help="ideal, simple or bank; the machine's if none is given.", rich_help_panel=MACHINE)
     ] = None,
-    level: Annotated[
-        str,
-        typer.Option(help="tile (closed forms), or instruction: kernels of products, timed.", rich_help_panel=MACHINE),
-    ] = "tile",
+    level: Level = "tile",
     network: Annotated[
         str | None,
         typer.Option(
