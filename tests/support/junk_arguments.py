@@ -60,6 +60,10 @@ def prepare() -> None:
 
 
 # Constructors and methods work on these.
+def an_instruction() -> ts.isa.Instruction:
+    return ts.isa.define("my.junk rd, rs1", opcode="custom-0", semantics=int)
+
+
 RECEIVERS: dict[str, Callable[[], Any]] = {
     "ts.Coverage": lambda: ts.coverage(a_graph(), "edge-8"),
     "ts.Device": lambda: ts.Device.named("h100"),
@@ -67,6 +71,7 @@ RECEIVERS: dict[str, Callable[[], Any]] = {
     "ts.Estimate": lambda: ts.estimate(ts.workloads.matmul(4, 4, 4), "h100"),
     "ts.Graph": a_graph,
     "ts.GraphBuilder": a_receiver_builder,
+    "ts.Levels": lambda: ts.levels(a_graph(), "edge-8"),
     "ts.Machine": a_sorts,
     "ts.MappingTable": a_table,
     "ts.OperationTimes": lambda: ts.profile(a_graph(), None, "edge-8", runs=1),
@@ -84,7 +89,8 @@ RECEIVERS: dict[str, Callable[[], Any]] = {
     "ts.mapping.VectorKernel": a_kernel,
     "ts.graph.Tensor": a_receiver_tensor,
     "ts.isa.Core": ts.isa.Core,
-    "ts.isa.IsaResult": lambda: ts.isa.run(a_riscv()),
+    "ts.isa.Instruction": an_instruction,
+    "ts.isa.IsaResult": lambda: ts.isa.run(a_riscv(), timed=True, pipeline=10, timeline=True),
     "ts.memory.MemoryResult": a_memory_result,
     "ts.memory.Part": lambda: Part.load("DDR4-2400"),
     "ts.network.NetworkResult": a_network_result,
@@ -288,7 +294,17 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.isa.Core.from_machine": {"machine": lambda: "tpu-v3"},
     "ts.isa.Core.load": {"name": lambda: "generic"},
     "ts.isa.IsaResult": {"data": lambda: ts.isa.run(a_riscv()).to_dict()},
+    "ts.Levels": {"results": dict, "computes": list, "notes": list},
+    "ts.isa.Core.extend": {"added": lambda: [an_instruction()]},
+    "ts.isa.Instruction": {
+        name: lambda name=name: getattr(an_instruction(), name) for name in ts.isa.Instruction.__dataclass_fields__
+    },
+    "ts.isa.Unit": {"name": lambda: "cordic"},
     "ts.isa.assemble": {"text": lambda: "nop"},
+    "ts.isa.define": {"text": lambda: "my.junk rd, rs1", "opcode": lambda: "custom-0", "semantics": lambda: int},
+    "ts.isa.kernel": {"compute": lambda: "mma i8 i8 b1 m4 n8 k8 ko1", "machine": lambda: "edge-8"},
+    "ts.isa.kernel_text": {"compute": lambda: "mma i8 i8 b1 m4 n8 k8 ko1", "machine": lambda: "edge-8"},
+    "ts.isa.unit": {"name": lambda: "cordic"},
     "ts.isa.call": {"elf": a_riscv, "symbol": lambda: "f"},
     "ts.isa.disassemble": {"bits": lambda: 0x13},
     "ts.isa.instructions": {"extension": lambda: "M"},

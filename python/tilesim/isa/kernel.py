@@ -27,9 +27,9 @@ def kernel(compute: str, machine: str | Machine) -> bytes:
 
     Returns:
         A static ELF file: `_start` calls `kernel` and ends with 0. The symbols `moving`, `kept` and `sums` are the
-        operands, zeros at first, in blocks as an array takes them: moving[batch][outer k][blocks of k][rows][array
-        rows], kept[batch][blocks of columns][outer k][blocks of k][array rows][array columns], sums[batch][blocks of
-        columns][rows][array columns] of 32 bits.
+        operands, zeros at first, in blocks as an array takes them: `moving` by batch, outer k, block of k, row; `kept`
+        by batch, block of columns, outer k, block of k, row of the array; `sums` by batch, block of columns, row. A row
+        is as long as the array, a number of `sums` has 32 bits.
 
     Raises:
         UserError: for another text, or a machine whose registers have no legal length.

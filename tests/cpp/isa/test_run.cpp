@@ -15,8 +15,8 @@ using namespace tilesim::isa;
 
 namespace {
 
-struct Machine {
-  explicit Machine(const std::string& text, std::shared_ptr<const InstructionSet> of = InstructionSet::standard())
+struct Loaded {
+  explicit Loaded(const std::string& text, std::shared_ptr<const InstructionSet> of = InstructionSet::standard())
       : set(std::move(of)), hart(set, 128) {
     const Assembled made = assemble(*set, text, base);
     memory.add(base, base + 0x2000, readable | writable | executable, "text");
@@ -52,7 +52,7 @@ const char* loop = "li a0, 3\nloop: addi a0, a0, -1\nbnez a0, loop\nebreak";
 BOOST_AUTO_TEST_SUITE(run)
 
 BOOST_AUTO_TEST_CASE(an_observer_sees_each_instruction_before_it_happens) {
-  Machine m(loop);
+  Loaded m(loop);
   Trace trace(*m.set);
   const Stop stop = m.hart.run(m.memory, 1000, &trace);
   BOOST_TEST(static_cast<int>(stop.trap.cause) == static_cast<int>(Cause::breakpoint));
@@ -63,15 +63,15 @@ BOOST_AUTO_TEST_CASE(an_observer_sees_each_instruction_before_it_happens) {
 }
 
 BOOST_AUTO_TEST_CASE(a_limit_stops_anywhere_and_the_run_goes_on) {
-  Machine whole(loop);
+  Loaded whole(loop);
   whole.hart.run(whole.memory, 1000);
   for (std::uint64_t step = 1; step < 8; ++step) {
-    Machine m(loop);
+    Loaded m(loop);
     Stop stop{};
     do stop = m.hart.run(m.memory, step);
     while (stop.kind == Stop::limit);
     BOOST_TEST(m.hart.instret == whole.hart.instret);
-    BOOST_TEST(stop.pc == Machine::base + 12);
+    BOOST_TEST(stop.pc == Loaded::base + 12);
   }
 }
 
@@ -80,13 +80,13 @@ BOOST_AUTO_TEST_CASE(changed_code_is_seen_after_a_fence) {
   const char* text =
       "la t0, spot\nla t1, other\nlw t2, 0(t1)\ncall f\nsw t2, 0(t0)\nfence.i\ncall f\nebreak\n"
       "f: nop\nspot: addi a0, a0, 1\nret\nother: addi a0, a0, 5";
-  Machine m(text);
+  Loaded m(text);
   m.hart.run(m.memory, 1000);
   BOOST_TEST(m.hart.x[10] == 6U);
 }
 
 BOOST_AUTO_TEST_CASE(the_callers_float_environment_stays) {
-  Machine m(
+  Loaded m(
       "fsrmi: li t0, 1\nfsrm t0\nli t1, 3\nfcvt.d.l fa0, t1\nli t2, 1\nfcvt.d.l fa1, t2\nfdiv.d fa2, fa1, fa0\nebreak");
   volatile double one = 1, three = 3;
   const double before = one / three;
@@ -100,7 +100,7 @@ BOOST_AUTO_TEST_CASE(an_instruction_of_a_user) {
   Declarations table;
   InstructionInfo& mine = table("my.triple", "rd, rs1", with12(0x0B, 1, 0), "integer", nullptr, "Three times.");
   mine.meaning = std::make_shared<const Meaning>([](Hart& h, const Op& o) { h.x[o.rd] = 3 * h.x[o.rs1]; });
-  Machine m("li a1, 14\nmy.triple a0, a1\nmy.triple zero, a1\nebreak", InstructionSet::standard()->extend(mine));
+  Loaded m("li a1, 14\nmy.triple a0, a1\nmy.triple zero, a1\nebreak", InstructionSet::standard()->extend(mine));
   m.hart.run(m.memory, 1000);
   BOOST_TEST(m.hart.x[10] == 42U);
   BOOST_TEST(m.hart.x[0] == 0U);
