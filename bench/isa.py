@@ -137,6 +137,7 @@ def fuzzed(texts: int, files: int) -> tuple[float, float]:
 def interrupted() -> float:
     """Seconds between a signal and the exception."""
     sent = [0.0]
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # in the background of a shell it is ignored
 
     def send() -> None:
         sent[0] = time.perf_counter()

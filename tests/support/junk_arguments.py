@@ -44,8 +44,12 @@ ENTRY_FILES = ("graph.json", "program.json", "result.json", "table.json", "profi
 
 def prepare() -> None:
     """Files of the working directory that calls read."""
+    import contextlib
     import pathlib
 
+    with contextlib.suppress(ImportError):  # takes longer than a call may
+        import torch  # noqa: F401
+        import transformers  # noqa: F401
     pathlib.Path("folder.json").mkdir()
     a_graph().save("graph.json")
     a_program().save("program.json")
