@@ -138,8 +138,8 @@ def execute(
             order). Without races all give the same bits.
         poison: tensors share bytes as `Program.memory_plan` says, all of them NaN or large integers before the first
             kernel: a tensor that is read when its bytes are another's shows.
-        level: "tile": tile computes by their meaning; "instruction": products by their kernels on the machine's core,
-            computes without a kernel by their meaning.
+        level: "tile": tile computes by their meaning; "instruction": by their kernels on the machine's core, those
+            without a kernel by their meaning.
 
     Returns:
         Outputs (numpy arrays) by name, in the graph's order.
