@@ -33,8 +33,18 @@ std::uint8_t source_of(const Op& op, unsigned slot) { return slot == 1 ? op.rs1 
 
 const char* state_name(State state) { return names[at(state)]; }
 
+PipelineTables::PipelineTables(std::shared_ptr<const InstructionSet> of, CoreTiming timing)
+    : set(std::move(of)), core(std::move(timing)), timings(static_timings(*set, core)), plans(cached_plans) {}
+
 Pipeline::Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core)
-    : set_(std::move(set)), core_(std::move(core)), static_(static_timings(*set_, core_)), plans_(cached_plans) {
+    : Pipeline(std::make_shared<PipelineTables>(std::move(set), std::move(core))) {}
+
+Pipeline::Pipeline(std::shared_ptr<PipelineTables> tables)
+    : tables_(std::move(tables)),
+      set_(tables_->set.get()),
+      core_(tables_->core),
+      static_(tables_->timings),
+      plans_(tables_->plans) {
   for (const std::uint8_t pipes : core_.pipes) pipes_.emplace_back(pipes), queues_.emplace_back().entries = core_.queue;
   for (const OwnUnit& unit : core_.units) pipes_.emplace_back(unit.pipes), queues_.emplace_back().entries = unit.queue;
   arrays_.assign(core_.pipes[static_cast<std::size_t>(PipeKind::matrix)], ArrayClock(core_.array));

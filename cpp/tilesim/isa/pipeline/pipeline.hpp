@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,10 +20,21 @@ struct UnitTimes {
   StateTimes in{};
 };
 
+/// What pipelines of one core need and do not change, but for plans found on the way. One thread at a time.
+struct PipelineTables {
+  PipelineTables(std::shared_ptr<const InstructionSet> of, CoreTiming timing);
+
+  std::shared_ptr<const InstructionSet> set;
+  CoreTiming core;
+  std::vector<StaticTiming> timings;  ///< by id
+  std::vector<Plan> plans;
+};
+
 /// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions.
 class Pipeline final : public Observer {
  public:
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
+  explicit Pipeline(std::shared_ptr<PipelineTables> tables);
 
   void issue(const Op& op, const Hart& before) override { issue(op, before.v); }
   void issue(const Op& op, const VectorState& v) {
@@ -76,10 +88,11 @@ class Pipeline final : public Observer {
   void record(const Plan& plan, const Op& op, Ticks start);
   Pipe& choose(unsigned unit, unsigned allowed);
 
-  std::shared_ptr<const InstructionSet> set_;
-  CoreTiming core_;
-  std::vector<StaticTiming> static_;
-  std::vector<Plan> plans_;
+  std::shared_ptr<PipelineTables> tables_;
+  const InstructionSet* set_;
+  const CoreTiming& core_;
+  std::span<const StaticTiming> static_;
+  std::span<Plan> plans_;
 
   Ticks now_ = 0;  ///< the front end's cycle
   unsigned used_ = 0, dispatched_ = 0, accesses_ = 0;
