@@ -30,8 +30,8 @@ struct PipelineTable {
   std::vector<Plan> plans;          ///< by a hash of their keys
 };
 
-/// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions. Front end, registers and
-/// queues are its own; the core's units are too, unless it is one of several sequencers that share them.
+/// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions. Front end, registers
+/// and queues are its own; the core's units are too, unless it is one of several sequencers that share them.
 class Pipeline final : public Observer {
  public:
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
@@ -47,8 +47,8 @@ class Pipeline final : public Observer {
     recorded(op, v);
   }
   void trapped(const Op& op) override;
-  /// In two steps, of a sequencer: `reach` lets the front end come to an instruction and carries it out unless it is one
-  /// for the units; such a one issues at `now()`, by `take`, before anything else is reached.
+  /// In two steps, of a sequencer: `reach` lets the front end come to an instruction and carries it out unless it is
+  /// one for the units; such a one issues at `now()`, by `take`, before anything else is reached.
   bool reach(const Op& op);
   void take(const Op& op, const VectorState& v);
   /// The front end does nothing before.

@@ -10,9 +10,9 @@ namespace tilesim::isa {
 struct CoreUnits {
   struct Held { Ticks start = 0, end = 0; };
   struct Pipe {
-    Ticks free = 0;          ///< its last instruction is over
-    Ticks busy = 0;          ///< in all; of shared ones
-    StateTimes in{};         ///< of one sequencer's own
+    Ticks free = 0;            ///< its last instruction is over
+    Ticks busy = 0;            ///< in all; of shared ones
+    StateTimes in{};           ///< of one sequencer's own
     std::vector<Held> booked;  ///< shared: what it is held for, in order, as far as it can matter
   };
   struct Place {
