@@ -29,8 +29,8 @@ struct DryRun::Trips {
   }
 };
 
-DryRun::DryRun(std::shared_ptr<PipelineTables> tables, bool every_trip)
-    : set_(tables->set), pipeline_(tables), hart_(set_, tables->core.vlen), every_trip_(every_trip) {}
+DryRun::DryRun(std::shared_ptr<PipelineTable> table, bool every_trip)
+    : set_(table->set), pipeline_(table), hart_(set_, table->core.vlen), every_trip_(every_trip) {}
 
 void DryRun::pass_over(const KernelLoop& loop, Trips& trips) {
   const std::uint64_t left = hart_.x[loop.counter];

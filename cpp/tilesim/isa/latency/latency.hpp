@@ -26,7 +26,7 @@ class InstructionLatency final : public LatencyModel {
   TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return "instruction"; }
 
-  const CoreTiming& core() const { return tables_->core; }
+  const CoreTiming& core() const { return table_->core; }
   /// Every trip of every loop, for tests.
   void every_trip() { every_trip_ = true; }
 
@@ -35,7 +35,7 @@ class InstructionLatency final : public LatencyModel {
   TileLatency product(const Mma& mma, const Descriptor& descriptor, const History& history) const;
 
   Machine machine_;
-  std::shared_ptr<PipelineTables> tables_;
+  std::shared_ptr<PipelineTable> table_;
   bool every_trip_ = false;
 };
 
