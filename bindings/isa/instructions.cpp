@@ -10,6 +10,8 @@
 #include "tilesim/isa/npu/functions.hpp"
 #include "tilesim/isa/pipeline/plan.hpp"
 #include "tilesim/isa/state/csr.hpp"
+#include "tilesim/isa/state/npu.hpp"
+#include "tilesim/isa/state/transfer.hpp"
 #include "tilesim/isa/text/assemble.hpp"
 
 namespace py = pybind11;
@@ -73,7 +75,19 @@ py::dict numbers() {
   for (unsigned number = 0xCC0; number <= 0xCC7; ++number) registers[py::str(std::string(csr_name(number)))] = number;
   py::list functions;
   for (const Function function : special_functions) functions.append(std::string(tilesim::info(function).name));
+  const auto fields = [](const auto& all) {
+    py::list rows;
+    for (const DescriptorField& field : all)
+      rows.append(py::make_tuple(std::string(field.type), std::string(field.name), std::string(field.description)));
+    return rows;
+  };
   py::dict told;
+  told["descriptor"] = fields(descriptor_fields), told["dim"] = fields(dim_fields);
+  told["descriptor_bytes"] = sizeof(TransferDescriptor), told["descriptor_dims"] = most_transfer_dims;
+  told["flags"] = py::dict(py::arg("HAS_FILL") = TransferDescriptor::has_fill,
+                           py::arg("WIDE_ROWS") = TransferDescriptor::wide_rows);
+  told["places"] = py::dict(py::arg("SCRATCHPAD") = scratchpad_base, py::arg("ACCUMULATOR") = accumulator_base,
+                            py::arg("OFF_CHIP") = off_chip_base);
   told["dtypes"] = dtypes, told["functions"] = functions, told["registers"] = registers;
   return told;
 }

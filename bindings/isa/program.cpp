@@ -75,14 +75,15 @@ class Program {
   }
   /// Arrays as the machine has them.
   void be(const Machine& machine) {
-    npu_ = std::make_unique<Npu>(npu_spec(machine, core_of(machine)));
-    process_.hart.npu = npu_.get();
+    process_.be(npu_spec(machine, core_of(machine)));
   }
   Process& process() { return process_; }
   void time(const std::string& core, const std::string& file) {
     pipeline_ = std::make_unique<Pipeline>(set_, read_core(Json::parse(core, file)));
     profile_ = std::make_unique<Profile>();
     pipeline_->watch(*profile_);
+    process_.marks.source = profile_.get();
+    if (process_.hart.npu != nullptr) process_.hart.npu->moves.clock = &pipeline_->tickets();
   }
   void keep_log(std::size_t limit) { watched(log_, limit); }
   void keep_intervals(std::size_t limit, std::vector<Address> functions) {
@@ -112,7 +113,6 @@ class Program {
   std::unique_ptr<Profile> profile_;
   std::unique_ptr<Log> log_;
   std::unique_ptr<Intervals> intervals_;
-  std::unique_ptr<Npu> npu_;
   std::unique_ptr<Pipeline> pipeline_;  ///< of a timed run
   bool busy_ = false;
 };
@@ -165,6 +165,24 @@ py::dict work_of(const Program& program) {
   told["peak_operations"] = most.operations;
   told["peak_bytes"] = most.bytes;
   return told;
+}
+
+py::list marked(Program& program) {
+  py::list rows;
+  const bool timed = program.pipeline() != nullptr;
+  const auto of_timed = [&](auto value) { return timed ? py::object(py::cast(value)) : py::object(py::none()); };
+  for (const Marks::Region& region : program.process().marks.regions(program.process().hart)) {
+    const Counters& in = region.in;
+    py::dict row;
+    row["region"] = region.number, row["within"] = region.within, row["times"] = region.times;
+    row["open"] = region.open;
+    row["instructions"] = in.instructions, row["vector_instructions"] = in.vector_instructions;
+    row["element_operations"] = in.element_operations, row["cycles"] = of_timed(in.cycles);
+    row["operations"] = of_timed(in.operations), row["bytes_loaded"] = of_timed(in.bytes_loaded);
+    row["bytes_stored"] = of_timed(in.bytes_stored), row["bytes_moved"] = in.bytes_moved;
+    rows.append(row);
+  }
+  return rows;
 }
 
 py::dict logged(const Program& program) {
@@ -228,6 +246,7 @@ void init_program(py::module_& module) {
       .def("keep_intervals", &Program::keep_intervals, py::arg("limit"), py::arg("functions"))
       .def_property_readonly("profile", profile_rows)
       .def_property_readonly("work", work_of)
+      .def_property_readonly("marks", marked)
       .def_property_readonly("log", logged)
       .def_property_readonly("intervals", traced)
       .def("be", &Program::be, py::arg("machine"))

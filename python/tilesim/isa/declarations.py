@@ -35,7 +35,8 @@ class _Code:
         self.name, self.match, self.keeps = _c(row["name"]), row["match"], row["reads_old"]
         self.fields = {field[0]: field for field in row["fields"] if field[0] != "vm"}
         self.masked = len(self.fields) < len(row["fields"])
-        self.immediate = "i12" in self.fields
+        #: the operand of twelve bits of `.insn i`
+        self.immediate = next((word for word, field in self.fields.items() if field[2][0] == (20, 0, 12)), "")
         #: sort of what is written: "x", "f", "v"; empty: nothing
         self.written = next((word for word, field in self.fields.items() if field[3]), "")
         self.result = self.fields[self.written][1] if self.written else ""
@@ -83,7 +84,7 @@ class _Asm:
         """The instruction; `registers` say how the register operands are written."""
         head = f"{self.code.match & 127:#x}, {self.code.match >> 12 & 7}"
         if self.code.immediate:
-            return f".insn i {head}, {self._slot('rd')}, {self._slot('rs1')}, {self.add('i', 'i12')}"
+            return f".insn i {head}, {self._slot('rd')}, {self._slot('rs1')}, {self.add('i', f'(int)({_c(self.code.immediate)})')}"
         top = funct7 or self._slot("funct7", "")
         return f".insn r {head}, {top}, {self._slot('rd')}, {self._slot('rs1')}, {self._slot('rs2')}"
 

@@ -78,6 +78,36 @@ def _numbers(told: dict[str, Any]) -> Iterable[str]:
         yield "}"
 
 
+def _descriptor(told: dict[str, Any]) -> Iterable[str]:
+    """The descriptor of a transfer, as the core reads it."""
+
+    def fields(rows: list[tuple[str, str, str]]) -> Iterable[str]:
+        for kind, name, description in rows:
+            yield f"  {kind} {name}; /* {description} */"
+
+    yield "/* A step of a dim is at index first + step (row_dim: first + rows[step]), outside_step * index bytes from the"
+    yield " * outside base and inside_step * step bytes from the inside base. Elements whose index lies outside 0 to"
+    yield " * bound - 1 take the fill, a store leaves them out; without TS_HAS_FILL they trap. */"
+    for name, value in told["flags"].items():
+        yield f"#define TS_{name} {value}u"
+    yield "struct ts_transfer_dim {"
+    yield from fields(told["dim"])
+    yield "};"
+    yield "struct ts_transfer {"
+    yield from fields(told["descriptor"])
+    yield f"  struct ts_transfer_dim dim[{told['descriptor_dims']}];"
+    yield "};"
+    yield "#ifdef __cplusplus"
+    yield f'static_assert(sizeof(struct ts_transfer) == {told["descriptor_bytes"]}, "as the core reads it");'
+    yield "#else"
+    yield f'_Static_assert(sizeof(struct ts_transfer) == {told["descriptor_bytes"]}, "as the core reads it");'
+    yield "#endif"
+    yield ""
+    yield "/* where memories lie */"
+    for name, value in told["places"].items():
+        yield f"#define TS_{name}_BASE {value:#x}ull"
+
+
 def _machine(core: Core) -> Iterable[str]:
     """Constants of one machine."""
     machine = core.machine
@@ -90,6 +120,8 @@ def _machine(core: Core) -> Iterable[str]:
         ("ARRAYS", settings["array"]["count"]),
         ("ARRAY_ROWS", settings["array"]["rows"]),
         ("ARRAY_COLUMNS", settings["array"]["columns"]),
+        ("LOAD_QUEUES", settings["dma"]["load_queues"]),
+        ("STORE_QUEUES", settings["dma"]["store_queues"]),
     ):
         yield f"#define TS_{name} {value}"
 
@@ -116,7 +148,7 @@ def header(instructions: Iterable[Instruction] = (), machine: str | Machine | No
     parts = [_START, *_numbers(told), ""]
     if machine is not None:
         parts += [*_machine(Core.from_machine(machine)), ""]
-    parts += [*_types(told["dtypes"]), ""]
+    parts += [*_descriptor(told), "", *_types(told["dtypes"]), ""]
     for row in held.coded():
         of = own.get(row["name"])
         parts += declaration(row) if of is None else declaration({**row, "reads_old": of.reads_old}, of.element)

@@ -8,7 +8,7 @@ from typing import Any
 from ..base.checked import checked_class
 from ..base.errors import user_error
 from ..base.table import Table
-from .views import table_of, write_pipeline
+from .views import marks_table, table_of, write_pipeline
 
 __all__ = ["IsaResult", "trap_text"]
 
@@ -86,20 +86,32 @@ class IsaResult:
         rows = [{"function": function["function"], **line} for function in self.functions for line in function["lines"]]
         return sorted(rows, key=lambda row: -row["cycles"])
 
+    @property
+    def marks(self) -> list[dict[str, Any]]:
+        """Regions between `ts.mark n` and `ts.mark -n`, in the order of their beginnings; one within others is apart.
+
+        Region, path ("1/2": 2 within 1), times, open (it had not ended), instructions, vector_instructions,
+        element_operations, bytes_moved (by DMA); of timed runs cycles, operations, bytes_loaded, bytes_stored, as
+        `functions` and `roofline` count them, else none. Regions within are counted in those around them.
+        """
+        return [dict(row) for row in self.data["marks"]]
+
     def table(self, by: str = "function") -> Table:
         """Where the cycles of a timed run went.
 
         Args:
-            by: "function" or "line".
+            by: "function", "line", or "mark": regions that the program marked, of functional runs too.
 
         Returns:
-            A row each, most cycles first, with its share of the cycles.
+            A row each, most cycles first, with its share of the cycles; of regions what `marks` holds.
 
         Raises:
             UserError: for another word.
         """
-        if by not in ("function", "line"):
-            raise user_error("unknown rows", place="by", value=by, allowed="function, line")
+        if by not in ("function", "line", "mark"):
+            raise user_error("unknown rows", place="by", value=by, allowed="function, line, mark")
+        if by == "mark":
+            return marks_table(self.marks)
         return table_of(self.functions if by == "function" else self.lines, self.cycles or 0)
 
     def roofline(self) -> dict[str, Any]:

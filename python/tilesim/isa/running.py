@@ -15,7 +15,7 @@ from ..machine.machine import Machine
 from .core import Core, core_of, time_on
 from .elf import Elf, read_elf
 from .result import IsaResult
-from .views import INTERVALS, functions_of, log_of, roofline_of, trace_of
+from .views import INTERVALS, functions_of, log_of, marks_of, roofline_of, trace_of
 
 __all__ = ["call", "run"]
 
@@ -88,6 +88,7 @@ def _result(program: Any, told: dict[str, Any], elf: Elf, core: Core, views: _Vi
         "cycles": program.cycles,
         "units": program.units,
         "functions": views.functions(),
+        "marks": marks_of(program),
         "roofline": roofline_of(program) if views.timed else None,
     }
     return IsaResult(data, value, program.output, program.errors, views.recorded())

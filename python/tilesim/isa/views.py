@@ -69,6 +69,36 @@ def table_of(rows: list[dict[str, Any]], cycles: int) -> Table:
     return Table(shares, _printed, "(no rows: the run was not timed, or the program has no line numbers)")
 
 
+def marks_of(program: Any) -> list[dict[str, Any]]:
+    """Regions that a program marked, with what was counted in them; `path` names those around them, too."""
+    rows: list[dict[str, Any]] = []
+    for row in program.marks:
+        within = row.pop("within")
+        path = f"{row['region']}" if within < 0 else f"{rows[within]['path']}/{row['region']}"
+        rows.append({"region": row.pop("region"), "path": path, **row})
+    return rows
+
+
+def marks_table(rows: list[dict[str, Any]]) -> Table:
+    """Regions as a table.
+
+    Args:
+        rows: of `marks_of`.
+
+    Returns:
+        The rows, printed without what nothing was counted of.
+    """
+    return Table(rows, _printed_marks, "(the program marked no regions)")
+
+
+def _printed_marks(rows: list[dict[str, Any]]) -> Lines:
+    names = ("times", "cycles", "instructions", "vector_instructions", "operations", "bytes_loaded", "bytes_stored")
+    keys = [key for key in (*names, "bytes_moved") if any(row[key] for row in rows)]
+    columns = [named("region"), *(number(key.replace("_", " ")) for key in keys)]
+    cells = [[row["path"] + (" (open)" if row["open"] else ""), *(f"{row[key]:,}" for key in keys)] for row in rows]
+    return layout(columns, cells)
+
+
 def _printed(rows: list[dict[str, Any]]) -> Lines:
     keys = [key for key in ("function", "line") if key in rows[0]]
     columns = [named(key) for key in keys] + [number("cycles"), number("share, %", 2)]

@@ -96,6 +96,26 @@ void arrays_of(const Machine& machine, CoreTiming& core) {
   core.pipes[static_cast<std::size_t>(PipeKind::results)] = count;
 }
 
+void moves_of(const Machine& machine, CoreTiming& core) {
+  const DmaSpec& dma = machine.core.dma;
+  const MemorySpec& memory = machine.memory;
+  const auto hertz = static_cast<double>(machine.core.clock.hertz);
+  constexpr double mebi = 1 << 20;
+  MoveTiming& moves = core.moves;
+  moves.load_queues = static_cast<unsigned>(dma.load_queues);
+  moves.store_queues = static_cast<unsigned>(dma.store_queues);
+  moves.entries = dma.queue_entries, moves.bytes_per_cycle = dma.bytes_per_cycle;
+  moves.issue = dma.issue_cycles * cycle, moves.latency = dma.latency_cycles * cycle;
+  if (memory.kind == "ideal") return;
+  const double answer = static_cast<double>(memory.latency_ps) * 1e-12 * hertz +
+                        2 * static_cast<double>(machine.network.latency_cycles) * hertz /
+                            static_cast<double>(machine.network.clock.hertz);
+  moves.round_trip = ticks(std::ceil(answer));
+  if (memory.bytes_per_second > 0)
+    moves.memory = ticks(mebi * hertz / (static_cast<double>(memory.bytes_per_second) * memory.efficiency));
+  moves.in_flight = ticks(mebi * answer / static_cast<double>(dma.outstanding_bytes));
+}
+
 }  // namespace
 
 CoreTiming core_of(const Machine& machine) {
@@ -114,6 +134,7 @@ CoreTiming core_of(const Machine& machine) {
   core.load_latency = isa.load_latency * cycle;
   unit_classes(machine, core);
   arrays_of(machine, core);
+  moves_of(machine, core);
   return core;
 }
 
@@ -123,6 +144,11 @@ NpuSpec npu_spec(const Machine& machine, const CoreTiming& core) {
   spec.arrays = core.pipes[static_cast<std::size_t>(PipeKind::matrix)];
   spec.rows = static_cast<unsigned>(core.array.rows), spec.columns = static_cast<unsigned>(core.array.columns);
   spec.scratchpad_bytes = static_cast<std::uint64_t>(machine.core.scratchpad.bytes);
+  spec.accumulator_bytes = static_cast<std::uint64_t>(machine.core.scratchpad.accumulator_bytes);
+  constexpr std::uint64_t unstated = std::uint64_t{1} << 36;
+  const std::int64_t capacity = machine.memory.capacity_bytes;
+  spec.off_chip_bytes = capacity > 0 ? static_cast<std::uint64_t>(capacity) : unstated;
+  spec.load_queues = core.moves.load_queues, spec.store_queues = core.moves.store_queues;
   spec.numerics = machine.core.array.numerics;
   Ticks fastest = cycle;
   for (const Ticks row : core.array.row)

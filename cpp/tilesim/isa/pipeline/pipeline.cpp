@@ -2,13 +2,15 @@
 
 #include <algorithm>
 
+#include "tilesim/isa/state/transfer.hpp"
+
 namespace tilesim::isa {
 
 namespace {
 
 constexpr std::size_t cached_plans = 1024;
 constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers", "order",
-                                                "queue", "port",    "branch",   "array"};
+                                                "queue", "port",    "branch",   "array",     "transfer"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
 constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
@@ -96,7 +98,9 @@ bool Pipeline::reach(const Op& op) {
         std::max(needed, ready_[fixed.destination + op.rd] - (fixed.kind == StaticTiming::vector ? 0 : fixed.latency));
   if (needed > now_) wait(needed, State::operands);
   if (fixed.kind == StaticTiming::vector) return await_place(fixed), true;
+  if (fixed.move != MoveWork::none) await_transfer(op, fixed);
   take_slot();
+  if (fixed.move == MoveWork::start) transfer(op);
   if (fixed.loads || fixed.stores) {
     if (accesses_ == core().memory_ports) wait(now_ + cycle, State::port), used_ = 1;
     ++accesses_;
@@ -114,6 +118,27 @@ bool Pipeline::reach(const Op& op) {
   control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0,
   after_ = op.pc + op.length;
   return false;
+}
+
+/// The front end waits for a place in a DMA queue, or until a ticket's transfer is over.
+void Pipeline::await_transfer(const Op& op, const StaticTiming& fixed) {
+  if (fixed.move == MoveWork::start) return wait(of_core().moves.place(op.rs3), State::queue);
+  const std::uint64_t ticket = hart_ != nullptr ? hart_->x[op.rs1] : 0;
+  if (fixed.move == MoveWork::wait) wait(tickets_.until(ticket, op.rs3), State::transfer);
+  tickets_.ask(now_);
+}
+
+void Pipeline::transfer(const Op& op) {
+  std::uint64_t bytes = 0;
+  const bool known = hart_ != nullptr && hart_->npu != nullptr;
+  try {
+    if (known) bytes = bytes_in_tensor(*hart_->memory, op, read_descriptor(*hart_->memory, op, hart_->x[op.rs1]));
+  } catch (const Trap&) {
+    return;  // the instruction traps so, too
+  }
+  const Ticks over = of_core().moves.start(op.rs3, now_ + cycle, bytes);
+  tickets_.add(over, op.rs3, known ? hart_->npu->moves.tickets : 0);
+  end_ = std::max(end_, over);
 }
 
 /// The front end waits until a vector instruction can go to its queue.
@@ -281,7 +306,7 @@ std::string Pipeline::unit_called(std::size_t unit, std::size_t pipe) const {
 
 std::vector<UnitTimes> Pipeline::units() const {
   const Ticks end = drain() * cycle;
-  const auto& [pipes, arrays, past] = of_core();
+  const auto& [pipes, arrays, moves, past] = of_core();
   std::vector<UnitTimes> all;
   const auto add = [&](std::string name, StateTimes in, State rest) {
     Ticks sum = 0;
@@ -298,6 +323,12 @@ std::vector<UnitTimes> Pipeline::units() const {
     StateTimes in{};
     in[at(State::busy)] = arrays[i].busy();
     add("array" + std::to_string(i), in, State::starved);
+  }
+  for (std::size_t i = 0; i < moves.queues().size(); ++i) {
+    const MoveQueues::Queue& queue = moves.queues()[i];
+    StateTimes in{};
+    in[at(State::busy)] = queue.busy - queue.port, in[at(State::port)] = queue.port;
+    add("dma" + std::to_string(i), in, State::starved);
   }
   return all;
 }
@@ -317,6 +348,7 @@ void Pipeline::state(std::vector<Ticks>& to) const {
     for (unsigned i = 0; i < q.entries; ++i) from_now(q.starts[(q.next + i) % q.entries]);
   }
   for (const ArrayClock& array : of_core().arrays) array.state(now_, to);
+  of_core().moves.state(now_, to);
 }
 
 void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
@@ -331,6 +363,7 @@ void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
       pipe.free += shift;
     }
   for (std::size_t i = 0; i < own_.arrays.size(); ++i) own_.arrays[i].repeat(before.own_.arrays[i], shift, times);
+  own_.moves.repeat(before.own_.moves, shift, times);
   now_ += shift, end_ += shift, vset_ready_ += shift;
   for (Ticks& t : ready_) t += shift;
   for (Lanes& r : registers_)

@@ -39,7 +39,10 @@ class Pipeline final : public Observer {
   /// `shared` outlives it.
   Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
-  void issue(const Op& op, const Hart& before) override { issue(op, before.v); }
+  void issue(const Op& op, const Hart& before) override {
+    hart_ = &before;
+    issue(op, before.v);
+  }
   void issue(const Op& op, const VectorState& v) {
     if (op.id >= table_->fixed.size()) [[unlikely]]
       return;  // bits that are no instruction: it traps
@@ -67,6 +70,7 @@ class Pipeline final : public Observer {
   const CoreTiming& core() const { return table_->core; }
   const InstructionSet& set() const { return *table_->set; }
   const std::vector<ArrayClock>& arrays() const { return of_core().arrays; }
+  const Tickets& tickets() const { return tickets_; }
   /// "arithmetic", or "arithmetic0" where there are several: of a PipeKind, or behind those a unit of the core's own.
   std::string unit_called(std::size_t unit, std::size_t pipe) const;
 
@@ -97,6 +101,8 @@ class Pipeline final : public Observer {
   void follow(const Op& op);  ///< what the branch before turned out to be
   void wait(Ticks until, State why);
   void take_slot();
+  void await_transfer(const Op& op, const StaticTiming& fixed);
+  void transfer(const Op& op);
   void await_place(const StaticTiming& fixed);
   Queue& queue_of(const StaticTiming& fixed) {
     return queues_[core().decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
@@ -124,6 +130,8 @@ class Pipeline final : public Observer {
   std::vector<Queue> queues_;  ///< as the units' pipes
   Ticks end_ = 0, left_ = 0;
   std::uint64_t instructions_ = 0;
+  const Hart* hart_ = nullptr;  ///< whose registers and memory say what DMA moves; null: nothing does
+  Tickets tickets_;
   // the control instruction before
   bool control_ = false, conditional_ = false, backward_ = false;
   std::uint64_t after_ = 0;

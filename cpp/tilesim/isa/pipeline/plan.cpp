@@ -274,6 +274,13 @@ ArrayWork work_of(const InstructionInfo& info) {
                                           : ArrayWork::none;
 }
 
+MoveWork move_of(const InstructionInfo& info) {
+  return info.timing == "move-start"  ? MoveWork::start
+         : info.timing == "move-wait" ? MoveWork::wait
+         : info.timing == "move-done" ? MoveWork::done
+                                      : MoveWork::none;
+}
+
 }  // namespace
 
 std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTiming& core) {
@@ -303,7 +310,7 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
       if (info.own) one.own = own_timing(*info.own, core.of(one.timing_class));
       if (info.own && !info.own->unit.empty()) one.pipe = own_unit(core, info);
     } else {
-      one.work = work_of(info);
+      one.work = work_of(info), one.move = move_of(info);
       one.latency = core.scalar.latency[scalar_class(info.timing)];
       if (info.own && info.own->latency) one.latency = ticks(*info.own->latency);
       one.operations = scalar_operations(info.timing);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/arrays.hpp"
+#include "tilesim/isa/pipeline/moves.hpp"
 #include "tilesim/isa/state/hart.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 
@@ -56,6 +57,7 @@ struct StaticTiming {
   std::uint8_t pipe = 0;  ///< a PipeKind, or behind those a unit of the core's own
   bool loads = false, stores = false;
   ArrayWork work = ArrayWork::none;
+  MoveWork move = MoveWork::none;
   std::uint8_t sources = 0;             ///< number of scalar registers read
   std::array<std::uint8_t, 3> slots{};  ///< which fields of the Op (1, 2, 3: rs1, rs2, rs3)
   std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f

@@ -18,7 +18,7 @@ void Profile::issued(const Issue& what) {
   Counter& of = counter(what.op.pc);
   ++of.instructions;
   const Ticks over = (what.over + cycle - 1) & ~(cycle - 1);
-  of.cycles += (over - over_) / cycle, over_ = over;
+  of.cycles += (over - over_) / cycle, before_ = over_, over_ = over;
   const StaticTiming& fixed = what.fixed;
   if (what.plan != nullptr) {
     work_.operations[(what.v.type.sew - 3U) & 3] += what.plan->operations;
@@ -28,6 +28,13 @@ void Profile::issued(const Issue& what) {
   work_.operations[fixed.width & 3] += fixed.operations;
   if (fixed.loads) work_.loaded += std::uint64_t{1} << fixed.width;
   if (fixed.stores) work_.stored += std::uint64_t{1} << fixed.width;
+}
+
+void Profile::count(Counters& to, bool last) const {
+  to.cycles = (last ? over_ : before_) / cycle;
+  to.operations = 0;
+  for (const std::uint64_t of_width : work_.operations) to.operations += of_width;
+  to.bytes_loaded = work_.loaded, to.bytes_stored = work_.stored;
 }
 
 void Profile::trapped(const Op& op) { --counter(op.pc).instructions; }

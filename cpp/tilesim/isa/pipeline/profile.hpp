@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/recorder.hpp"
+#include "tilesim/isa/state/marks.hpp"
 
 namespace tilesim::isa {
 
 /// An instruction is charged the cycles by which it moves the end of all that issued so far, as an in-order core that
 /// retires in program order would: so the rows add up to `Pipeline::drain()`, and what runs beneath a longer
 /// instruction costs nothing.
-class Profile final : public Recorder {
+class Profile final : public Recorder, public CounterSource {
  public:
   struct Row {
     std::uint64_t address = 0, instructions = 0;
@@ -31,6 +32,7 @@ class Profile final : public Recorder {
 
   std::vector<Row> rows() const;  ///< by address, of those that were carried out
   const Work& work() const { return work_; }
+  void count(Counters& to, bool last) const override;
 
  private:
   static constexpr unsigned page_bits = 12;
@@ -45,7 +47,7 @@ class Profile final : public Recorder {
   std::unordered_map<std::uint64_t, std::unique_ptr<Page>> pages_;
   std::uint64_t number_ = ~std::uint64_t{0};  ///< of the page that was used last
   Page* page_ = nullptr;
-  Ticks over_ = 0;
+  Ticks over_ = 0, before_ = 0;  ///< all is over that issued so far, but for the last
   Work work_;
 };
 

@@ -11,14 +11,15 @@ namespace tilesim::isa {
 /// Where a unit's time went; the states add up to the run.
 enum class State : std::uint8_t {
   busy,       ///< the front end: issued something
-  starved,    ///< pipes: nothing was dispatched to them
+  starved,    ///< pipes, DMA queues: nothing was given to them
   operands,   ///< waited for a value
   registers,  ///< waited to write where an older instruction reads or writes
   order,      ///< waited for an older instruction of its queue to start
   queue,      ///< the front end: no place in a vector queue
-  port,       ///< the front end: another access was at the memory port
+  port,       ///< the front end: another access was at the memory port; DMA queues: memory was slower
   branch,     ///< after branches
   array,      ///< waited for an array: a place in its queue, or its results
+  transfer,   ///< the front end: waited for DMA transfers
   count
 };
 inline constexpr std::size_t states = static_cast<std::size_t>(State::count);

@@ -81,6 +81,16 @@ struct ArrayTiming {
   }
 };
 
+/// DMA as a machine states it; no standard core has any.
+struct MoveTiming {
+  unsigned load_queues = 0, store_queues = 0;
+  std::int64_t entries = 64;        ///< transfers that wait in a queue
+  std::int64_t bytes_per_cycle = 1;  ///< of a queue
+  Ticks issue = 0, latency = 0;     ///< of a transfer
+  Ticks round_trip = 0;             ///< to memory and back
+  Ticks memory = 0, in_flight = 0;  ///< of a MiB: at memory's rate, and at that of what a queue may have in flight
+};
+
 struct CoreTiming {
   std::string name;
   std::uint32_t vlen = 256, dlen = 128;
@@ -97,6 +107,7 @@ struct CoreTiming {
   unsigned port_bytes = 16, memory_ports = 1;
   bool reduces_across = false;  ///< reductions take the cross-lane pipe, not an arithmetic one
   ArrayTiming array;
+  MoveTiming moves;
   ScalarTiming scalar;
   std::vector<OwnUnit> units;
   std::array<ClassTiming, timing_classes> classes;

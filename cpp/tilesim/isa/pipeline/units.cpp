@@ -26,7 +26,7 @@ Ticks room(Booked& all, Ticks from, Ticks held, Ticks& before) {
 
 }  // namespace
 
-CoreUnits::CoreUnits(const CoreTiming& core) {
+CoreUnits::CoreUnits(const CoreTiming& core) : moves(core.moves) {
   for (const std::uint8_t count : core.pipes) pipes.emplace_back(count);
   for (const OwnUnit& unit : core.units) pipes.emplace_back(unit.pipes);
   arrays.assign(core.pipes[static_cast<std::size_t>(PipeKind::matrix)], ArrayClock(core.array));

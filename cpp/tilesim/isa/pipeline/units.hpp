@@ -30,6 +30,7 @@ struct CoreUnits {
 
   std::vector<std::vector<Pipe>> pipes;  ///< by PipeKind, then the core's own units
   std::vector<ArrayClock> arrays;
+  MoveQueues moves;
   Ticks past = 0;  ///< nothing will start before
 };
 

@@ -48,6 +48,19 @@ Process::Process(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen, 
   memory.add(stack_top - stack_bytes, stack_top, readable | writable, "stack");
   hart.environment = linux_.get();
   hart.memory = &memory;
+  hart.marks = &marks;
+}
+
+void Process::be(const NpuSpec& spec) {
+  npu_ = std::make_unique<Npu>(spec);
+  hart.npu = npu_.get();
+  const auto add = [&](Address begin, std::uint64_t bytes, const char* name) {
+    if (bytes != 0) memory.add(begin, begin + upper_edge(bytes), readable | writable, name);
+  };
+  add(scratchpad_base, spec.scratchpad_bytes, "scratchpad");
+  add(accumulator_base, spec.accumulator_bytes, "accumulator memory");
+  off_chip_ = off_chip_base, off_chip_end_ = off_chip_base + spec.off_chip_bytes;
+  add(off_chip_base, spec.off_chip_bytes, "off-chip memory");
 }
 
 void Process::make_bare(Address tohost) {
@@ -122,6 +135,19 @@ Stop Process::finished(Stop stop) const {
 Stop Process::run(std::uint64_t limit, Observer* observer) { return finished(hart.run(memory, limit, observer)); }
 
 Address Process::allocate(std::uint64_t bytes) {
+  if (off_chip_end_ == 0) return mapped(bytes);
+  if (bytes > off_chip_end_ - off_chip_)
+    throw UserError({"the arguments of the call do not fit into the machine's memory",
+                     {},
+                     std::to_string(bytes) + " bytes more",
+                     std::to_string(off_chip_end_ - off_chip_) + " are left",
+                     {}});
+  const Address at = off_chip_;
+  off_chip_ = std::min(off_chip_end_, upper_edge(at + std::max<std::uint64_t>(bytes, 1)));
+  return at;
+}
+
+Address Process::mapped(std::uint64_t bytes) {
   const std::uint64_t room =
       upper_edge(std::max<std::uint64_t>(bytes, 1)) + page_bytes;  // a page between them stays empty
   const Address at = memory.gap(mmap_from, stack_top - 2 * stack_bytes, room);
@@ -132,7 +158,7 @@ Address Process::allocate(std::uint64_t bytes) {
 
 Stop Process::call(Address function, std::uint64_t limit, Observer* observer) {
   if (thread_ == 0) {
-    thread_ = allocate(thread_room + image_.thread_bytes) + thread_room / 2;
+    thread_ = mapped(thread_room + image_.thread_bytes) + thread_room / 2;
     memory.place(thread_, image_.thread_data.data(), image_.thread_data.size());
   }
   hart.x[1] = returned_to;

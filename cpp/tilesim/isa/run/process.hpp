@@ -9,6 +9,8 @@
 #include "tilesim/isa/run/bare.hpp"
 #include "tilesim/isa/run/linux.hpp"
 #include "tilesim/isa/state/hart.hpp"
+#include "tilesim/isa/state/marks.hpp"
+#include "tilesim/isa/state/npu.hpp"
 
 namespace tilesim::isa {
 
@@ -35,6 +37,9 @@ class Process {
   Process(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen, const Image& image, LinuxOptions options);
   /// From here on no Linux: machine mode, and a store to `tohost` (0: nothing) ends the run.
   void make_bare(Address tohost);
+  /// From here on an NPU core: its arrays and DMA, its scratchpad and accumulator memory, and memory off chip, where
+  /// arguments of calls lie then.
+  void be(const NpuSpec& spec);
 
   /// Stack, argv (the first is the program's name) and auxiliary vector; pc at the entry.
   void start(const std::vector<std::string>& arguments);
@@ -46,16 +51,20 @@ class Process {
 
   Hart hart;
   Memory memory;
+  Marks marks;
   Linux& system() { return *linux_; }
 
  private:
   void load(const Image& image);
+  Address mapped(std::uint64_t bytes);
   Stop finished(Stop stop) const;
 
   Image image_;  ///< without its bytes
   std::unique_ptr<Linux> linux_;
   Bare bare_;
+  std::unique_ptr<Npu> npu_;
   Address thread_ = 0;
+  Address off_chip_ = 0, off_chip_end_ = 0;  ///< free; both 0 without a machine
 };
 
 }  // namespace tilesim::isa

@@ -14,6 +14,7 @@ namespace tilesim::isa {
 
 class InstructionSet;
 class Blocks;
+class Marks;
 struct Npu;
 struct Block;
 
@@ -82,7 +83,8 @@ struct Hart {
   std::uint64_t reserved = 0;         ///< what it read there
   Memory* memory = nullptr;           ///< while it runs
   Environment* environment = nullptr;
-  Npu* npu = nullptr;  ///< arrays of an NPU core; null: there are none
+  Npu* npu = nullptr;      ///< arrays of an NPU core; null: there are none
+  Marks* marks = nullptr;  ///< of regions; null: they are not kept
   const InstructionSet& set() const { return *set_; }
 
   std::uint8_t flags();  ///< fflags with the processor's, which are cleared

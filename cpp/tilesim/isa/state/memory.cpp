@@ -22,6 +22,29 @@ const char* access_text(std::uint8_t access) {
 
 }  // namespace
 
+void Pages::resize(std::uint64_t count) {
+  for (std::uint64_t number = count; number < count_; ++number) {
+    const std::unique_ptr<Block>& block = blocks_[(first_ + number) >> block_bits];
+    if (block != nullptr) (*block)[(first_ + number) & (block_pages - 1)] = nullptr;
+  }
+  count_ = count;
+  blocks_.resize((first_ + count + block_pages - 1) >> block_bits);
+}
+
+Pages Pages::split(std::uint64_t number) {
+  Pages upper;
+  upper.first_ = (first_ + number) & (block_pages - 1);
+  upper.resize(count_ - number);
+  for (std::uint64_t i = number; i < count_; ++i) {
+    const std::unique_ptr<Block>& block = blocks_[(first_ + i) >> block_bits];
+    if (block == nullptr) continue;
+    Bytes& bytes = (*block)[(first_ + i) & (block_pages - 1)];
+    if (bytes != nullptr) upper.at(i - number) = std::move(bytes);
+  }
+  resize(number);
+  return upper;
+}
+
 Region* Memory::owner(Address address) {
   auto after = std::upper_bound(regions_.begin(), regions_.end(), address,
                                 [](Address a, const Region& region) { return a < region.begin; });
@@ -65,10 +88,7 @@ std::size_t Memory::cut(Address at) {
   const auto index = static_cast<std::size_t>(found - regions_.begin());
   if (found == regions_.end() || found->begin >= at) return index;
   Region upper{at, found->end, found->access, found->name, {}};
-  const auto keep = (at - found->begin) >> page_bits;
-  const auto middle = found->pages.begin() + static_cast<std::ptrdiff_t>(keep);
-  upper.pages.assign(std::make_move_iterator(middle), std::make_move_iterator(found->pages.end()));
-  found->pages.resize(keep);
+  upper.pages = found->pages.split((at - found->begin) >> page_bits);
   found->end = at;
   regions_.insert(std::next(found), std::move(upper));
   return index + 1;
@@ -107,7 +127,7 @@ std::uint8_t* Memory::page(Address address, std::uint8_t access, Cause cause) {
   if (region == nullptr) throw Trap{cause, address, "nothing lies there"};
   if ((region->access & access) != access)
     throw Trap{cause, address, "'" + region->name + "' may not be " + access_text(access)};
-  std::unique_ptr<std::uint8_t[]>& bytes = region->pages[(address - region->begin) >> page_bits];
+  Pages::Bytes& bytes = region->pages.at((address - region->begin) >> page_bits);
   if (bytes == nullptr) bytes = std::make_unique<std::uint8_t[]>(page_bytes);
   return bytes.get();
 }

@@ -19,12 +19,35 @@ inline constexpr Address page_bytes = Address{1} << page_bits;
 
 enum Access : std::uint8_t { readable = 1, writable = 2, executable = 4 };
 
+/// Pages of a region by number, in blocks that appear with their first page: regions may be far larger than what is used.
+class Pages {
+ public:
+  using Bytes = std::unique_ptr<std::uint8_t[]>;
+
+  /// Null: not used yet, reads as zeros.
+  Bytes& at(std::uint64_t number) {
+    std::unique_ptr<Block>& block = blocks_[(first_ + number) >> block_bits];
+    if (block == nullptr) block = std::make_unique<Block>();
+    return (*block)[(first_ + number) & (block_pages - 1)];
+  }
+  void resize(std::uint64_t count);
+  /// Takes out those from `number` on, and gives them.
+  Pages split(std::uint64_t number);
+
+ private:
+  static constexpr unsigned block_bits = 9, block_pages = 1 << block_bits;
+  using Block = std::array<Bytes, block_pages>;
+
+  std::vector<std::unique_ptr<Block>> blocks_;
+  std::uint64_t first_ = 0, count_ = 0;  ///< page 0 is number `first_` of the first block
+};
+
 /// Addresses [begin, end), multiples of a page, that may be used as `access` says.
 struct Region {
   Address begin = 0, end = 0;
   std::uint8_t access = readable | writable;
-  std::string name;                                    ///< "text", "heap", "stack"...
-  std::vector<std::unique_ptr<std::uint8_t[]>> pages;  ///< null: not used yet, reads as zeros
+  std::string name;  ///< "text", "heap", "stack"...
+  Pages pages;
 };
 
 /// Little-endian, byte-addressed. One thread at a time. Pointers to pages stay valid until their region goes.

@@ -9,12 +9,14 @@
 
 namespace tilesim::isa {
 
-inline constexpr std::uint64_t scratchpad_base = 0x8'0000'0000, accumulator_base = 0xC'0000'0000;
+inline constexpr std::uint64_t scratchpad_base = 0x8'0000'0000, accumulator_base = 0xC'0000'0000,
+                               off_chip_base = 0x100'0000'0000;
 
 /// Counts of a core, as its machine states them.
 struct NpuSpec {
   unsigned lanes = 0, arrays = 0, rows = 0, columns = 0, core = 0, sequencer = 0;
-  std::uint64_t scratchpad_bytes = 0;
+  std::uint64_t scratchpad_bytes = 0, accumulator_bytes = 0, off_chip_bytes = 0;
+  unsigned load_queues = 0, store_queues = 0;  ///< of DMA
   unsigned result_rows = 0;  ///< that wait for `mx.pop`
   Numerics numerics;
 };
@@ -29,12 +31,32 @@ struct ArrayValues {
   bool adds = false;         ///< to what is there
 };
 
+/// Who times a run knows when transfers are over.
+class MoveClock {
+ public:
+  virtual ~MoveClock() = default;
+  /// Whether the transfer of a ticket is over, or with ticket 0 all of a queue.
+  virtual bool over(std::uint64_t ticket, unsigned queue) const = 0;
+};
+
+/// DMA: queues 0 … load_queues − 1 bring data in, the others out. What a transfer moves is there at once; only a
+/// `clock` says when it is over.
+struct Moves {
+  unsigned load_queues = 0, store_queues = 0;
+  std::uint64_t tickets = 0;  ///< given so far; the first is 1
+  std::uint64_t bytes = 0;    ///< of tensors' elements
+  const MoveClock* clock = nullptr;
+};
+
 struct Npu {
-  explicit Npu(const NpuSpec& of) : spec(of), floats(of.arrays), integers(of.arrays) {}
+  explicit Npu(const NpuSpec& of) : spec(of), floats(of.arrays), integers(of.arrays) {
+    moves.load_queues = of.load_queues, moves.store_queues = of.store_queues;
+  }
 
   NpuSpec spec;
   std::vector<ArrayValues<float>> floats;
   std::vector<ArrayValues<std::int64_t>> integers;
+  Moves moves;
 };
 
 }  // namespace tilesim::isa

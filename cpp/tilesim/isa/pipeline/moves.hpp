@@ -1,0 +1,59 @@
+// When DMA transfers are over: queues that take them in order, and memory that all of them share.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/state/npu.hpp"
+
+namespace tilesim::isa {
+
+/// What an instruction asks of DMA.
+enum class MoveWork : std::uint8_t { none, start, wait, done };
+
+/// The queues of a core, which its sequencers share. A transfer takes its queue for issue cycles and then for its bytes,
+/// at the rate of the queue, of memory, or of what may be in flight; it is over a round trip and the DMA latency later.
+/// One without bytes takes the issue cycles. A plain value.
+class MoveQueues {
+ public:
+  struct Queue {
+    Ticks free = 0, busy = 0, port = 0;  ///< port: of the time it is busy, what it waited for memory
+    std::deque<Ticks> starts;            ///< of the last `entries`
+  };
+
+  MoveQueues() = default;
+  explicit MoveQueues(const MoveTiming& timing) : timing_(timing), queues_(timing.load_queues + timing.store_queues) {}
+
+  /// Before this the queue has no place for another.
+  Ticks place(unsigned queue) const;
+  /// A transfer comes to a queue; when it is over.
+  Ticks start(unsigned queue, Ticks at, std::uint64_t bytes);
+  const std::vector<Queue>& queues() const { return queues_; }
+  void repeat(const MoveQueues& before, Ticks by, std::int64_t times);
+  void state(Ticks now, std::vector<Ticks>& to) const;
+
+ private:
+  MoveTiming timing_;
+  std::vector<Queue> queues_;
+  Ticks memory_free_ = 0;
+};
+
+/// The tickets that one sequencer was given.
+class Tickets final : public MoveClock {
+ public:
+  bool over(std::uint64_t ticket, unsigned queue) const override { return until(ticket, queue) <= asked_; }
+  void ask(Ticks now) { asked_ = now; }
+  /// When the transfer of a ticket (0: all of the queue) is over; 0 for a ticket that there is not.
+  Ticks until(std::uint64_t ticket, unsigned queue) const;
+  /// After `given` others: one that was not carried out is forgotten.
+  void add(Ticks over, unsigned queue, std::uint64_t given);
+
+ private:
+  std::vector<Ticks> over_;
+  std::vector<Ticks> queues_;  ///< the last of each
+  Ticks asked_ = 0;
+};
+
+}  // namespace tilesim::isa
