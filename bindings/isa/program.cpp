@@ -74,9 +74,7 @@ class Program {
     return runs([&] { return process_.call(function, limit, pipeline_.get()); });
   }
   /// Arrays as the machine has them.
-  void be(const Machine& machine) {
-    process_.be(npu_spec(machine, core_of(machine)));
-  }
+  void be(const Machine& machine) { process_.be(npu_spec(machine, core_of(machine))); }
   Process& process() { return process_; }
   void time(const std::string& core, const std::string& file) {
     pipeline_ = std::make_unique<Pipeline>(set_, read_core(Json::parse(core, file)));

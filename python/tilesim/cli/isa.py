@@ -16,7 +16,7 @@ from ..isa import assemble, disassemble, header, instructions, kernel, kernel_te
 from ..isa import run as run_elf
 from ..isa.elf import read_elf
 from ..isa.result import IsaResult, trap_text
-from ..isa.views import table_lines
+from ..isa.views import marks_lines, table_lines
 from ..loading import load
 from ..machine.machine import Machine
 from ..program.program import Program
@@ -118,6 +118,7 @@ def _check_outputs(json_: str | None, pipeline: str | None, trace: str | None) -
 def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
     """What a timed run shows beside the program's own output."""
     if result.cycles is None:
+        _marks(result)
         return
     roofline = result.roofline()
     told = f"tilesim: {count(result.cycles)} cycles, {count(result.instructions)} instructions"
@@ -129,11 +130,18 @@ def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
         table = result.table(by)
         if len(table):
             say(["", *table_lines(table, 20)], err=True)
+    _marks(result)
     kept = [("--pipeline", result.write_pipeline(pipeline) if pipeline is not None else 0)]
     kept.append(("--trace", result.timeline(trace) if trace is not None else 0))
     for option, left in kept:
         if left:
             say(wrapped(f"tilesim: {option}: {count(left)} instructions are left out", hang="  "), err=True)
+
+
+def _marks(result: IsaResult) -> None:
+    lines = marks_lines(result.marks, 20)
+    if lines:
+        say(["", *lines], err=True)
 
 
 def _own_streams() -> bool:

@@ -91,6 +91,14 @@ def marks_table(rows: list[dict[str, Any]]) -> Table:
     return Table(rows, _printed_marks, "(the program marked no regions)")
 
 
+def marks_lines(rows: list[dict[str, Any]], most: int) -> Lines:
+    """The first regions, and how many more there are; none without regions."""
+    if not rows:
+        return []
+    rest = len(rows) - most
+    return [*_printed_marks(rows[:most]), *([[(f"and {rest:,} more regions", "")]] if rest > 0 else [])]
+
+
 def _printed_marks(rows: list[dict[str, Any]]) -> Lines:
     names = ("times", "cycles", "instructions", "vector_instructions", "operations", "bytes_loaded", "bytes_stored")
     keys = [key for key in (*names, "bytes_moved") if any(row[key] for row in rows)]

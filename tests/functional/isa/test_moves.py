@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 
 import tilesim as ts
 import tilesim.isa as isa
+from support.transfers import descriptor
 
 FILL, WIDE = 1, 2
 MOVE = """
@@ -29,16 +29,6 @@ g: ts.move a0, a0, a4, {queue}
 """
 
 
-def descriptor(
-    size: int, dims: list[tuple[int, int, int, int, int]], outside: int = 0, inside: int = 0, **more: int
-) -> np.ndarray[Any, Any]:
-    """As documented: outside, inside, element bytes, dims, fill, flags, row dim, rows, then five numbers for each dim."""
-    head = (outside, inside, size, more.get("count", len(dims)), more.get("fill", 0), more.get("flags", 0))
-    raw = struct.pack("<qqIIQIIQ", *head, more.get("row_dim", 0), more.get("rows", 0))
-    raw += b"".join(struct.pack("<5q", *dim) for dim in dims)
-    return np.frombuffer(raw.ljust(288, b"\0"), np.uint8).copy()
-
-
 def moved(given: Any, outside: Any, inside: Any, rows: Any = None, offset: int = 0, **more: Any) -> isa.IsaResult:
     queue = more.pop("queue", 0)
     rows = np.zeros(1, np.int32) if rows is None else rows
@@ -51,7 +41,10 @@ def random_transfer(rng: np.random.Generator) -> tuple[Any, ...]:
     kind = np.dtype(rng.choice(["u1", "u2", "u4", "u8"]))
     size, count = kind.itemsize, int(rng.integers(0, 7))
     shape = [int(n) for n in rng.integers(1, 6, count)]
-    extents = [int(rng.integers(0, 2)) * int(rng.integers(0, 2)) if rng.random() < 0.03 else int(rng.integers(1, 6)) for _ in shape]
+    extents = [
+        int(rng.integers(0, 2)) * int(rng.integers(0, 2)) if rng.random() < 0.03 else int(rng.integers(1, 6))
+        for _ in shape
+    ]
     firsts = [int(rng.integers(-3, n + 2)) for n in shape]
     order, place = rng.permutation(count), rng.permutation(count)
     steps, step = [0] * count, size
@@ -85,9 +78,7 @@ def test_random_transfers(seed: int) -> None:
         fill = int(rng.integers(0, 2**63)) % 2 ** (8 * size)
         offset = int(rng.integers(0, 3)) * size if far_bytes > 2 * size else 0
         dims = [(*row,) for row in zip(extents, steps, inner, firsts, shape, strict=True)]
-        given = descriptor(
-            size, dims, -offset, fill=fill, flags=flags, row_dim=max(by_rows, 0), rows=int(by_rows >= 0)
-        )
+        given = descriptor(size, dims, -offset, fill=fill, flags=flags, row_dim=max(by_rows, 0), rows=int(by_rows >= 0))
         # numpy: addresses of all elements by broadcasting, those in the tensor by their indices
         far_at, near_at, inside = np.zeros((1,) * count, int), np.zeros((1,) * count, int), np.ones((1,) * count, bool)
         for axis in range(count):

@@ -107,13 +107,16 @@ void moves_of(const Machine& machine, CoreTiming& core) {
   moves.entries = dma.queue_entries, moves.bytes_per_cycle = dma.bytes_per_cycle;
   moves.issue = dma.issue_cycles * cycle, moves.latency = dma.latency_cycles * cycle;
   if (memory.kind == "ideal") return;
-  const double answer = static_cast<double>(memory.latency_ps) * 1e-12 * hertz +
-                        2 * static_cast<double>(machine.network.latency_cycles) * hertz /
-                            static_cast<double>(machine.network.clock.hertz);
-  moves.round_trip = ticks(std::ceil(answer));
+  const double way =
+      static_cast<double>(machine.network.latency_cycles) * hertz / static_cast<double>(machine.network.clock.hertz);
+  const double answer = static_cast<double>(memory.latency_ps) * 1e-12 * hertz;
+  moves.trip[0] = ticks(answer + 2 * way), moves.trip[1] = ticks(answer + way);
+  // as the engine cuts transfers into requests
+  const std::int64_t whole = std::max<std::int64_t>(moves.chunk, memory.interleave_bytes * memory.channels);
+  moves.chunk = std::max<std::int64_t>(1, std::min(whole, dma.outstanding_bytes));
+  moves.window = std::clamp<std::int64_t>(dma.outstanding_bytes / moves.chunk, 1, 64);
   if (memory.bytes_per_second > 0)
     moves.memory = ticks(mebi * hertz / (static_cast<double>(memory.bytes_per_second) * memory.efficiency));
-  moves.in_flight = ticks(mebi * answer / static_cast<double>(dma.outstanding_bytes));
 }
 
 }  // namespace

@@ -31,14 +31,15 @@ Ticks MoveQueues::start(unsigned queue, Ticks at, std::uint64_t bytes) {
   q.free = issued, q.busy += timing_.issue;
   if (bytes == 0) return issued;
   const auto per_cycle = static_cast<std::uint64_t>(timing_.bytes_per_cycle);
-  const Ticks passing = std::max(static_cast<Ticks>((bytes + per_cycle - 1) / per_cycle) * cycle,
-                                 next_cycle(at_rate(bytes, timing_.in_flight)));
-  const Ticks answered = std::max(memory_free_, issued) + at_rate(bytes, timing_.memory);
-  memory_free_ = answered;
-  q.free = issued + passing, q.busy += passing;
-  const Ticks last = next_cycle(answered);
-  if (last > q.free) q.port += last - q.free, q.busy += last - q.free, q.free = last;
-  return q.free + timing_.round_trip + timing_.latency;
+  const Ticks passed = issued + static_cast<Ticks>((bytes + per_cycle - 1) / per_cycle) * cycle;
+  const Ticks streaming = at_rate(bytes, timing_.memory), trip = timing_.trip[queue < timing_.load_queues ? 0 : 1];
+  const Ticks requests = (static_cast<Ticks>(bytes) + timing_.chunk - 1) / timing_.chunk;
+  const Ticks in_turn = (requests * trip + streaming) / timing_.window;  // no more under way than may be
+  memory_free_ = std::max(memory_free_, issued) + streaming;
+  const Ticks last = next_cycle(issued + in_turn / requests * (requests - 1));
+  q.free = std::max(passed, last);
+  q.busy += q.free - issued, q.port += q.free - passed;
+  return next_cycle(std::max({q.free, memory_free_ + trip, issued + in_turn})) + timing_.latency;
 }
 
 void MoveQueues::repeat(const MoveQueues& before, Ticks by, std::int64_t times) {

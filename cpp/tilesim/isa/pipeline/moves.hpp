@@ -13,9 +13,10 @@ namespace tilesim::isa {
 /// What an instruction asks of DMA.
 enum class MoveWork : std::uint8_t { none, start, wait, done };
 
-/// The queues of a core, which its sequencers share. A transfer takes its queue for issue cycles and then for its bytes,
-/// at the rate of the queue, of memory, or of what may be in flight; it is over a round trip and the DMA latency later.
-/// One without bytes takes the issue cycles. A plain value.
+/// The queues of a core, which its sequencers share. A transfer takes its queue for the issue cycles, then until its
+/// last request has left: by the queue's rate, or by how many requests may be under way. It is over when all bytes have
+/// passed the queue and memory has answered, after others' bytes, and the DMA latency later: what the engine's closed
+/// form says of a transfer alone. One without bytes takes the issue cycles. A plain value.
 class MoveQueues {
  public:
   struct Queue {

@@ -84,11 +84,12 @@ struct ArrayTiming {
 /// DMA as a machine states it; no standard core has any.
 struct MoveTiming {
   unsigned load_queues = 0, store_queues = 0;
-  std::int64_t entries = 64;        ///< transfers that wait in a queue
-  std::int64_t bytes_per_cycle = 1;  ///< of a queue
-  Ticks issue = 0, latency = 0;     ///< of a transfer
-  Ticks round_trip = 0;             ///< to memory and back
-  Ticks memory = 0, in_flight = 0;  ///< of a MiB: at memory's rate, and at that of what a queue may have in flight
+  std::int64_t entries = 64;                ///< transfers that wait in a queue
+  std::int64_t bytes_per_cycle = 1;         ///< of a queue
+  Ticks issue = 0, latency = 0;             ///< of a transfer
+  Ticks trip[2] = {};                       ///< of a request: of loads with the way back, of stores without
+  Ticks memory = 0;                         ///< of a MiB at memory's rate
+  std::int64_t chunk = 16384, window = 64;  ///< bytes of a request, and how many of a queue are under way
 };
 
 struct CoreTiming {

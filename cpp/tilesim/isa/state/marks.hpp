@@ -44,7 +44,8 @@ class Marks {
   /// Throw Trap, illegal: too many within each other; an end of a region that is not the last that began.
   void begin(Hart& hart, const Op& op, std::uint16_t number);
   void end(Hart& hart, const Op& op, std::uint16_t number);
-  /// One for each region and the regions around it, in the order of their beginnings; what has not ended counts to here.
+  /// One for each region and the regions around it, in the order of their beginnings; what has not ended counts to
+  /// here.
   std::vector<Region> regions(const Hart& hart) const;
 
  private:

@@ -19,7 +19,8 @@ inline constexpr Address page_bytes = Address{1} << page_bits;
 
 enum Access : std::uint8_t { readable = 1, writable = 2, executable = 4 };
 
-/// Pages of a region by number, in blocks that appear with their first page: regions may be far larger than what is used.
+/// Pages of a region by number, in blocks that appear with their first page: regions may be far larger than what is
+/// used.
 class Pages {
  public:
   using Bytes = std::unique_ptr<std::uint8_t[]>;

@@ -17,7 +17,7 @@ struct NpuSpec {
   unsigned lanes = 0, arrays = 0, rows = 0, columns = 0, core = 0, sequencer = 0;
   std::uint64_t scratchpad_bytes = 0, accumulator_bytes = 0, off_chip_bytes = 0;
   unsigned load_queues = 0, store_queues = 0;  ///< of DMA
-  unsigned result_rows = 0;  ///< that wait for `mx.pop`
+  unsigned result_rows = 0;                    ///< that wait for `mx.pop`
   Numerics numerics;
 };
 

@@ -110,7 +110,7 @@ class Mover {
     const auto single = [&](std::uint64_t d) {
       const Index index = index_at(last, d);
       const Address far = outside + static_cast<std::uint64_t>(index) * out_step, near = inside + d * in_step;
-      in && within(dim, index) ? move(far, near, t_.element_bytes) : fill(far, near);
+      in&& within(dim, index) ? move(far, near, t_.element_bytes) : fill(far, near);
     };
     Steps inner = by_table || !in ? Steps{} : steps_within(dim);
     if (out_step != t_.element_bytes || in_step != t_.element_bytes) inner = {};
