@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/isa/kernel/vector_scan.hpp"
 #include "tilesim/isa/kernel/vector_writer.hpp"
 
 namespace tilesim::isa {
@@ -47,7 +48,7 @@ class VectorKernelWriter {
         last_use_(compute.nodes.size(), 0),
         uses_(compute.nodes.size(), 0) {
     for (std::size_t i = 0; i < compute.nodes.size(); ++i)
-      if (compute.nodes[i].op == VectorNode::Op::function || compute.nodes[i].op == VectorNode::Op::convert)
+      if (takes_arguments(compute.nodes[i]))
         for (const int argument : compute.nodes[i].arguments)
           if (argument >= 0) last_use_[static_cast<std::size_t>(argument)] = i;
     for (const VectorOutput& output : compute.outputs) {
@@ -81,6 +82,14 @@ class VectorKernelWriter {
   bool is_loaded(const VectorNode& node) const {
     return node.op == VectorNode::Op::input || node.op == VectorNode::Op::iota;
   }
+  static bool takes_arguments(const VectorNode& node) {
+    return node.op == VectorNode::Op::function || node.op == VectorNode::Op::convert ||
+           node.op == VectorNode::Op::scan;
+  }
+  ScanWriter scan_of(std::size_t i) { return {code_, nodes_, form_, compute_.nodes[i]}; }
+  bool in_carry(std::size_t i) {
+    return compute_.nodes[i].op == VectorNode::Op::scan && scan_of(i).in_carry();
+  }
   bool combined(const VectorOutput& output) const { return !output.reduce.empty(); }
   DType dtype_of(const VectorNode& node) const {
     return node.op == VectorNode::Op::iota ? DType::i32 : compute_.inputs[static_cast<std::size_t>(node.index)].dtype;
@@ -91,6 +100,9 @@ class VectorKernelWriter {
   void load_group();
   void body(unsigned copies);
   void compute_node(std::size_t i, unsigned copies);
+  void running_sum(std::size_t i, unsigned copies);
+  void free_values(std::size_t i);
+  void free_arguments(std::size_t i);
   void finish(const VectorOutput& output, std::size_t o, const std::vector<unsigned>& totals, unsigned copies);
   void leave_out(const VectorOutput& output, unsigned value, unsigned scratch);
   bool stays(std::size_t i) const;
@@ -108,6 +120,7 @@ class VectorKernelWriter {
   std::size_t pointers_ = 0;
   std::vector<std::vector<unsigned>> values_;  ///< of each node, by copy
   std::vector<unsigned> totals_;               ///< of each combined output
+  std::vector<std::vector<unsigned>> carries_;  ///< of each running sum, where groups have several steps
   std::vector<unsigned> scratch_;
   unsigned valid_ = 0;
   std::int64_t stored_elements_ = 0;
@@ -157,6 +170,10 @@ void VectorKernelWriter::begin() {
   }
   if (form_.steps > 1)
     for (const VectorOutput& output : compute_.outputs) totals_.push_back(combined(output) ? take() : 0);
+  carries_.resize(compute_.nodes.size());
+  for (std::size_t i = 0; form_.steps > 1 && i < compute_.nodes.size(); ++i)
+    for (std::int64_t c = 0; compute_.nodes[i].op == VectorNode::Op::scan && c < form_.side; ++c)
+      carries_[i].push_back(take());
 }
 
 /// Operands that stay for the steps of a group.
@@ -166,10 +183,15 @@ void VectorKernelWriter::load_group() {
     if (!is_loaded(node) || is_hoisted(node)) continue;
     const Reach reach = reach_of(node);
     if (reach != Reach::by_group && reach != Reach::by_row) continue;
-    values_[i].assign(copies_, take());
-    nodes_.load(dtype_of(node), values_[i][0], input_pointers_[i], scratch_[0]);
-    if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {values_[i][0], values_[i][0]});
-    code_.advance(input_pointers_[i], bytes(dtype_of(node)));
+    values_[i].assign(copies_, 0);
+    for (unsigned c = 0; c < copies_; ++c) {
+      unsigned& to = values_[i][c];
+      to = c < form_.side ? take() : values_[i][0];
+      if (c >= form_.side) continue;
+      nodes_.load(dtype_of(node), to, input_pointers_[i], scratch_[c]);
+      if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {to, to});
+      code_.advance(input_pointers_[i], bytes(dtype_of(node)));
+    }
   }
 }
 
@@ -178,9 +200,15 @@ void VectorKernelWriter::compute_node(std::size_t i, unsigned copies) {
   const auto reach = is_loaded(node) ? reach_of(node) : Reach::each;
   if (stays(i)) return;
   values_[i].clear();
-  for (unsigned c = 0; c < copies; ++c) values_[i].push_back(take());
+  if (node.op == VectorNode::Op::scan) {
+    running_sum(i, copies);
+    return free_arguments(i);
+  }
+  const bool shared = is_loaded(node) && form_.side > 1 && reach == Reach::by_step;
+  for (unsigned c = 0; c < copies; ++c) values_[i].push_back(shared && c > 0 ? values_[i][0] : take());
   for (unsigned c = 0; c < copies; ++c) {
     const unsigned to = values_[i][c];
+    if (shared && c > 0) break;
     if (is_loaded(node)) {
       nodes_.load(dtype_of(node), to, input_pointers_[i], scratch_[c]);
       if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {to, to});
@@ -195,13 +223,36 @@ void VectorKernelWriter::compute_node(std::size_t i, unsigned copies) {
     else
       nodes_.function(node, to, arguments, scratch_[c]);
   }
-  for (const int argument : node.arguments) {
-    if (argument < 0 || is_loaded(node)) continue;
+  free_arguments(i);
+}
+
+/// Of values that no later node takes.
+void VectorKernelWriter::free_arguments(std::size_t i) {
+  for (const int argument : compute_.nodes[i].arguments) {
+    if (argument < 0 || is_loaded(compute_.nodes[i])) continue;
     const auto a = static_cast<std::size_t>(argument);
-    if (last_use_[a] != i || stays(a) || values_[a].empty()) continue;
-    for (const unsigned reg : values_[a]) groups_.give(static_cast<int>(reg));
-    values_[a].clear();
+    if (last_use_[a] == i && !stays(a)) free_values(a);
   }
+}
+
+void VectorKernelWriter::free_values(std::size_t i) {
+  if (!in_carry(i))
+    for (const unsigned reg : values_[i]) groups_.give(static_cast<int>(reg));
+  values_[i].clear();
+}
+
+void VectorKernelWriter::running_sum(std::size_t i, unsigned copies) {
+  const auto from = static_cast<std::size_t>(compute_.nodes[i].arguments[0]);
+  ScanWriter scan = scan_of(i);
+  std::vector<ScanWriter::Registers> all;
+  for (unsigned c = 0; c < copies; ++c) {
+    const unsigned to = scan.in_carry() ? carries_[i][c] : take();
+    values_[i].push_back(to);
+    all.push_back({to, values_[from][c], scratch_[c], scan.logical() ? take() : 0});
+  }
+  scan.write(all, carries_[i]);
+  for (const ScanWriter::Registers& one : all)
+    if (scan.logical()) groups_.give(static_cast<int>(one.flags));
 }
 
 /// Values where nothing is count as neutral.
@@ -229,7 +280,7 @@ void VectorKernelWriter::body(unsigned copies) {
       masked = form_.ragged;
       // what stays, or is another's too, is not written over
       std::vector<unsigned> own = values_[node];
-      const bool apart = stays(node) || uses_[node] > 1;
+      const bool apart = stays(node) || uses_[node] > 1 || in_carry(node);
       for (unsigned c = 0; apart && c < copies; ++c) {
         own[c] = take();
         nodes_.set(), code_.op("vmv.v.v", {own[c], values_[node][c]});
@@ -249,9 +300,7 @@ void VectorKernelWriter::body(unsigned copies) {
     }
   }
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
-    if (stays(i) || values_[i].empty()) continue;
-    for (const unsigned reg : values_[i]) groups_.give(static_cast<int>(reg));
-    values_[i].clear();
+    if (!stays(i)) free_values(i);
   }
 }
 
@@ -288,7 +337,9 @@ void VectorKernelWriter::one_group() {
     if (combined(compute_.outputs[o]))
       nodes_.neutral(compute_.outputs[o].combiner, compute_.outputs[o].view.dtype,
                      nodes_.held(compute_.outputs[o].node), totals_[o]);
-  const std::int64_t rounds = form_.steps / copies_;
+  for (std::size_t i = 0; i < compute_.nodes.size(); ++i)
+    for (const unsigned carry : carries_[i]) scan_of(i).begin(carry);
+  const std::int64_t in_round = form_.side > 1 ? 1 : copies_, rounds = form_.steps / in_round;
   if (rounds > 2) {
     code_.begin_loop(a4, rounds);
     body(copies_);
@@ -296,7 +347,7 @@ void VectorKernelWriter::one_group() {
   } else {
     for (std::int64_t i = 0; i < rounds; ++i) body(copies_);
   }
-  for (std::int64_t i = rounds * copies_; i < form_.steps; ++i) body(1);
+  for (std::int64_t i = rounds * in_round; i < form_.steps; ++i) body(1);
   for (std::size_t o = 0; o < compute_.outputs.size(); ++o)
     if (combined(compute_.outputs[o])) finish(compute_.outputs[o], o, {totals_[o]}, 1);
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
@@ -304,9 +355,7 @@ void VectorKernelWriter::one_group() {
     if (!is_loaded(node) || is_hoisted(node)) continue;
     if (reach_of(node) == Reach::by_step) code_.advance(input_pointers_[i], -form_.steps * bytes(dtype_of(node)));
     if (reach_of(node) != Reach::by_group && reach_of(node) != Reach::by_row) continue;
-    if (values_[i].empty()) continue;
-    groups_.give(static_cast<int>(values_[i][0]));
-    values_[i].clear();
+    free_values(i);
   }
 }
 
@@ -345,11 +394,17 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
   static constexpr std::array<std::pair<int, unsigned>, 9> shapes{
       {{2, 2}, {2, 1}, {1, 4}, {1, 2}, {1, 1}, {0, 8}, {0, 4}, {0, 2}, {0, 1}}};
   std::vector<VectorKernel> found;
+  const bool combines = std::any_of(compute.outputs.begin(), compute.outputs.end(),
+                                    [](const VectorOutput& output) { return !output.reduce.empty(); });
   for (const auto& [lmul, copies] : shapes) {
-    const RegisterForm form(compute, lanes, sublanes << lmul);
+    const RegisterForm plain(compute, lanes, sublanes << lmul);
     // more side by side than there are, or longer registers than rows
-    if (copies > 1 && form.groups * form.steps < copies) continue;
-    if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;
+    if (copies > 1 && plain.groups * plain.steps < copies) continue;
+    if (lmul > 0 && plain.groups == 1 && plain.last_rows <= sublanes << (lmul - 1)) continue;
+    // running sums over the steps of a group follow each other: what stands side by side is of other groups
+    const bool beside = plain.steps_scanned && plain.steps > 1 && copies > 1;
+    if (beside && (plain.groups % copies != 0 || combines)) continue;
+    const RegisterForm form = beside ? RegisterForm(compute, lanes, sublanes << lmul, copies) : plain;
     try {
       VectorKernelWriter writer(set, compute, form, at, lmul, copies);
       Kernel kernel = writer.write();
