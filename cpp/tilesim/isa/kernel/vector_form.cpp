@@ -10,8 +10,13 @@ namespace tilesim::isa {
 /// All running sums go along one dim, in one direction; what is combined is combined along it too.
 void RegisterForm::find_scans(const VectorCompute& compute, const std::vector<int>& combined_dims) {
   int along = -1;
+  std::vector<bool> summed;
   for (const VectorNode& node : compute.nodes) {
+    bool of_sums = false;
+    for (const int argument : node.arguments) of_sums |= argument >= 0 && summed[static_cast<std::size_t>(argument)];
+    summed.push_back(of_sums || node.op == VectorNode::Op::scan);
     if (node.op != VectorNode::Op::scan) continue;
+    nested_ |= of_sums;
     if (along >= 0 && (along != node.index || backwards_ != node.reverse))
       throw Unsupported({"no kernel has running sums along several dims or both ways", {}, {}, {}, {}});
     along = node.index, backwards_ = node.reverse;
@@ -22,6 +27,19 @@ void RegisterForm::find_scans(const VectorCompute& compute, const std::vector<in
       throw Unsupported({"no kernel has running sums along one dim and combines another", {}, {}, {}, {}});
   lane_scanned = along == lane_dim_, steps_scanned = !lane_scanned;
   if (steps_scanned) reduced_[static_cast<std::size_t>(along)] = true;
+}
+
+void RegisterForm::cut_rows(bool combines) {
+  const bool scanned = lane_scanned || steps_scanned;
+  if (!scanned || nested_ || steps == 1 || (combines && kept_ > 1)) return;
+  chunks = std::clamp<std::int64_t>(rows / kept_, 1, steps);
+  if (chunks == 1) return;
+  const std::int64_t all = steps;
+  steps = ceil_div(all, chunks);
+  chunks = ceil_div(all, steps);
+  last_rows = kept_ * chunks;
+  rows_reduced = combines;
+  ragged |= combines && all % steps != 0;
 }
 
 RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, std::int64_t of_rows,
@@ -63,6 +81,7 @@ RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, 
   ragged = (lane_reduced && width % lanes != 0) || (over_combined_ && combined_ % rows != 0);
   if (plain && over_combined_)
     throw Unsupported({"no kernel combines rows of a register beside results of each element", {}, {}, {}, {}});
+  cut_rows(!first.empty());
   for (const TileView& input : compute.inputs) reach.push_back(reach_of(input));
 }
 
@@ -89,6 +108,7 @@ RegisterForm::Place RegisterForm::place(const std::vector<std::int64_t>& index) 
                      step = over_combined_ ? combined / rows : combined;
   found.group = by_block_ ? group : group * blocks_ + block;
   found.step = by_block_ ? block * in_step + step : step;
+  if (chunks > 1) found.row += found.step / steps * kept_, found.step %= steps;
   found.beside = found.group % side, found.group /= side;
   return found;
 }

@@ -100,6 +100,7 @@ class VectorKernelWriter {
   void load_group();
   void body(unsigned copies);
   void compute_node(std::size_t i, unsigned copies);
+  void sums_before();
   void running_sum(std::size_t i, unsigned copies);
   void free_values(std::size_t i);
   void free_arguments(std::size_t i);
@@ -138,7 +139,7 @@ bool VectorKernelWriter::is_hoisted(const VectorNode& node) const {
 bool VectorKernelWriter::stays(std::size_t i) const {
   const VectorNode& node = compute_.nodes[i];
   if (is_hoisted(node)) return true;
-  if (form_.steps == 1 || !is_loaded(node)) return false;
+  if (!form_.stepped() || !is_loaded(node)) return false;
   const Reach reach = reach_of(node);
   return reach == Reach::by_group || reach == Reach::by_row;
 }
@@ -168,10 +169,10 @@ void VectorKernelWriter::begin() {
     else
       nodes_.constant(node, values_[i][0]);
   }
-  if (form_.steps > 1)
+  if (form_.stepped())
     for (const VectorOutput& output : compute_.outputs) totals_.push_back(combined(output) ? take() : 0);
   carries_.resize(compute_.nodes.size());
-  for (std::size_t i = 0; form_.steps > 1 && i < compute_.nodes.size(); ++i)
+  for (std::size_t i = 0; form_.stepped() && i < compute_.nodes.size(); ++i)
     for (std::int64_t c = 0; compute_.nodes[i].op == VectorNode::Op::scan && c < form_.side; ++c)
       carries_[i].push_back(take());
 }
@@ -286,7 +287,7 @@ void VectorKernelWriter::body(unsigned copies) {
         nodes_.set(), code_.op("vmv.v.v", {own[c], values_[node][c]});
       }
       for (unsigned c = 0; masked && c < copies; ++c) leave_out(output, own[c], scratch_[c]);
-      if (form_.steps == 1)
+      if (!form_.stepped())
         finish(output, o, own, copies);
       else
         for (unsigned c = 0; c < copies; ++c) nodes_.combine(output.combiner, held, totals_[o], own[c], scratch_[c]);
@@ -330,6 +331,39 @@ void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, const
   }
 }
 
+/// What the parts of rows begin with: all steps are gone through for their totals, then again for the sums.
+void VectorKernelWriter::sums_before() {
+  std::vector<bool> needed(compute_.nodes.size(), false);
+  for (std::size_t i = compute_.nodes.size(); i-- > 0;)
+    if (needed[i] || !carries_[i].empty())
+      for (const int argument : compute_.nodes[i].arguments)
+        if (argument >= 0) needed[static_cast<std::size_t>(argument)] = true;
+  const unsigned other = take();
+  const auto step = [&] {
+    for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
+      if (needed[i]) compute_node(i, 1);
+      if (carries_[i].empty()) continue;
+      scan_of(i).total(carries_[i][0], values_[static_cast<std::size_t>(compute_.nodes[i].arguments[0])][0],
+                       scratch_[0], other);
+    }
+    for (std::size_t i = 0; i < compute_.nodes.size(); ++i)
+      if (!stays(i)) free_values(i);
+  };
+  if (form_.steps > 2) {
+    code_.begin_loop(a4, form_.steps);
+    step();
+    code_.end_loop();
+  } else {
+    for (std::int64_t i = 0; i < form_.steps; ++i) step();
+  }
+  for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
+    if (!carries_[i].empty()) scan_of(i).before(carries_[i][0], scratch_[0], other);
+    if (needed[i] && is_loaded(compute_.nodes[i]) && !stays(i))
+      code_.advance(input_pointers_[i], -form_.steps * bytes(dtype_of(compute_.nodes[i])));
+  }
+  groups_.give(static_cast<int>(other));
+}
+
 /// Steps of a group, `copies_` side by side; operands by step begin again.
 void VectorKernelWriter::one_group() {
   load_group();
@@ -339,6 +373,7 @@ void VectorKernelWriter::one_group() {
                      nodes_.held(compute_.outputs[o].node), totals_[o]);
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i)
     for (const unsigned carry : carries_[i]) scan_of(i).begin(carry);
+  if (form_.chunks > 1) sums_before();
   const std::int64_t in_round = form_.side > 1 ? 1 : copies_, rounds = form_.steps / in_round;
   if (rounds > 2) {
     code_.begin_loop(a4, rounds);
@@ -362,7 +397,7 @@ void VectorKernelWriter::one_group() {
 Kernel VectorKernelWriter::write() {
   begin();
   const std::int64_t full = form_.last_rows < form_.rows ? form_.groups - 1 : form_.groups;
-  if (form_.steps > 1) {
+  if (form_.stepped()) {
     if (full > 2) {
       code_.begin_loop(a5, full);
       one_group();
@@ -402,8 +437,8 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
     if (copies > 1 && plain.groups * plain.steps < copies) continue;
     if (lmul > 0 && plain.groups == 1 && plain.last_rows <= sublanes << (lmul - 1)) continue;
     // running sums over the steps of a group follow each other: what stands side by side is of other groups
-    const bool beside = plain.steps_scanned && plain.steps > 1 && copies > 1;
-    if (beside && (plain.groups % copies != 0 || combines)) continue;
+    const bool beside = plain.steps_scanned && plain.stepped() && copies > 1;
+    if (beside && (plain.groups % copies != 0 || combines || plain.chunks > 1)) continue;
     const RegisterForm form = beside ? RegisterForm(compute, lanes, sublanes << lmul, copies) : plain;
     try {
       VectorKernelWriter writer(set, compute, form, at, lmul, copies);

@@ -71,6 +71,32 @@ void ScanWriter::along_lanes(const std::vector<Registers>& copies, const std::ve
   }
 }
 
+void ScanWriter::total(unsigned total, unsigned from, unsigned scratch, unsigned flags) {
+  if (logical_) nodes_.truth(held_, flags, from, scratch);
+  join(total, total, logical_ ? flags : from, scratch);
+}
+
+void ScanWriter::before(unsigned total, unsigned scratch, unsigned other) {
+  const auto slide = [&](unsigned to, unsigned from, std::int64_t chunks) {
+    begin(to);
+    nodes_.set();
+    code_.load_constant(t1, chunks * form_.chunk_elements());
+    code_.op("vslideup.vx", {to, from, t1});
+  };
+  nodes_.set();
+  unsigned from = total;
+  if (form_.lane_scanned) {
+    code_.op("xl.reduce", {other, total, static_cast<int>(combiner_) + (held_ == Held::integer ? 4 : 0)});
+    from = other;
+  }
+  slide(scratch, from, 1);
+  code_.op("vmv.v.v", {total, scratch});
+  for (std::int64_t by = 1; by < form_.chunks; by *= 2) {
+    slide(scratch, total, by);
+    join(total, total, scratch, other);
+  }
+}
+
 /// What a sum begins with takes part in each: numbers of a narrow type that left it are bounded.
 void ScanWriter::bound(const std::vector<Registers>& copies) {
   const bool extreme = combiner_ == Combiner::maximum || combiner_ == Combiner::minimum;

@@ -18,8 +18,12 @@ class ScanWriter {
   /// What sums begin with, before the first step of a group.
   void begin(unsigned carry);
   bool logical() const { return logical_; }
+  /// Parts of rows: total = total and a value of theirs; `flags` as below.
+  void total(unsigned total, unsigned from, unsigned scratch, unsigned flags);
+  /// Each part's total becomes that of the parts before it, in all of its lanes.
+  void before(unsigned total, unsigned scratch, unsigned other);
   /// The sum is its carry; `to` is not written.
-  bool in_carry() const { return form_.steps_scanned && form_.steps > 1 && !node_.exclusive; }
+  bool in_carry() const { return form_.steps_scanned && form_.stepped() && !node_.exclusive; }
   /// Copies that stand side by side in their order; carries: of the group (lanes) or of each copy (steps); none where a
   /// group has one step.
   void write(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
