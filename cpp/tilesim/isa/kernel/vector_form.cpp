@@ -43,7 +43,7 @@ void RegisterForm::cut_rows(bool combines) {
 }
 
 RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, std::int64_t of_rows,
-                           std::int64_t of_side)
+                           std::int64_t of_side, bool cut)
     : lanes(of_lanes), rows(of_rows), side(of_side), extents_(compute.extents), reduced_(compute.extents.size()) {
   if (extents_.empty()) extents_.push_back(1), reduced_.push_back(false);
   lane_dim_ = compute.lane >= 0 ? compute.lane : static_cast<int>(extents_.size()) - 1;
@@ -81,7 +81,7 @@ RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, 
   ragged = (lane_reduced && width % lanes != 0) || (over_combined_ && combined_ % rows != 0);
   if (plain && over_combined_)
     throw Unsupported({"no kernel combines rows of a register beside results of each element", {}, {}, {}, {}});
-  cut_rows(!first.empty());
+  if (cut) cut_rows(!first.empty());
   for (const TileView& input : compute.inputs) reach.push_back(reach_of(input));
 }
 

@@ -20,7 +20,9 @@ struct RegisterForm {
 
   /// Running sums: their dim is that of the steps, in the order of the sum. Where it does not lie over the lanes,
   /// `side` groups go through the steps together: `each` is [groups][steps][side], `by_group` [groups][side].
-  RegisterForm(const VectorCompute& compute, std::int64_t lanes, std::int64_t rows, std::int64_t side = 1);
+  /// `cut`: rows may be cut into chunks.
+  RegisterForm(const VectorCompute& compute, std::int64_t lanes, std::int64_t rows, std::int64_t side = 1,
+               bool cut = true);
 
   std::int64_t lanes, rows, side = 1;
   std::int64_t groups = 1, steps = 1;

@@ -429,24 +429,31 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
   static constexpr std::array<std::pair<int, unsigned>, 9> shapes{
       {{2, 2}, {2, 1}, {1, 4}, {1, 2}, {1, 1}, {0, 8}, {0, 4}, {0, 2}, {0, 1}}};
   std::vector<VectorKernel> found;
-  const bool combines = std::any_of(compute.outputs.begin(), compute.outputs.end(),
-                                    [](const VectorOutput& output) { return !output.reduce.empty(); });
-  for (const auto& [lmul, copies] : shapes) {
-    const RegisterForm plain(compute, lanes, sublanes << lmul);
-    // more side by side than there are, or longer registers than rows
-    if (copies > 1 && plain.groups * plain.steps < copies) continue;
-    if (lmul > 0 && plain.groups == 1 && plain.last_rows <= sublanes << (lmul - 1)) continue;
-    // running sums over the steps of a group follow each other: what stands side by side is of other groups
-    const bool beside = plain.steps_scanned && plain.stepped() && copies > 1;
-    if (beside && (plain.groups % copies != 0 || combines || plain.chunks > 1)) continue;
-    const RegisterForm form = beside ? RegisterForm(compute, lanes, sublanes << lmul, copies) : plain;
+  const auto write = [&](const RegisterForm& form, int lmul, unsigned copies) {
     try {
       VectorKernelWriter writer(set, compute, form, at, lmul, copies);
       Kernel kernel = writer.write();
       found.push_back({std::move(kernel), form, writer.inexact()});
     } catch (const VectorKernelWriter::OutOfRegisters&) {
-      continue;
+      return;
     }
+  };
+  const bool combines = std::any_of(compute.outputs.begin(), compute.outputs.end(),
+                                    [](const VectorOutput& output) { return !output.reduce.empty(); });
+  for (const auto& [lmul, copies] : shapes) {
+    const std::int64_t rows = sublanes << lmul;
+    const RegisterForm form(compute, lanes, rows, 1, false), cut(compute, lanes, rows);
+    // more side by side than there are, or longer registers than rows
+    const bool few = copies > 1 && form.groups * form.steps < copies;
+    if (few || (lmul > 0 && cut.groups == 1 && cut.last_rows <= sublanes << (lmul - 1))) continue;
+    // running sums over the steps of a group follow each other: what stands side by side is of other groups
+    const bool beside = form.steps_scanned && form.stepped() && copies > 1;
+    if (cut.chunks > 1 && !beside) write(cut, lmul, copies);
+    if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;
+    if (!beside)
+      write(form, lmul, copies);
+    else if (form.groups % copies == 0 && !combines)
+      write({compute, lanes, rows, copies, false}, lmul, copies);
   }
   if (found.empty())
     throw Unsupported({"the kernel needs more vector registers than there are",
