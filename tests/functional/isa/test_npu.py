@@ -449,7 +449,9 @@ def test_encodings_are_clangs(tmp_path: Path) -> None:
         theirs += [f"sf.vc.v.{form} {op}, v7, v12, {reg}" for reg in ("t6", "zero")]
     for number in (4, 5, 31):
         ours += [f"xf.widen v4, v12, {number}", f"xf.narrow v7, v8, {number}"]
-        theirs += [f"sf.vc.v.iv {op}, {to}, {number - 32 * (number > 15)}" for op, to in ((0, "v4, v12"), (1, "v7, v8"))]
+        theirs += [
+            f"sf.vc.v.iv {op}, {to}, {number - 32 * (number > 15)}" for op, to in ((0, "v4, v12"), (1, "v7, v8"))
+        ]
     text = ".option arch, +xsfvcp"
     want = riscv_tools.clang_bits(tmp_path, [text, *theirs])
     for i, (line, other) in enumerate(zip(ours, theirs, strict=True)):

@@ -41,7 +41,7 @@ struct RegisterForm {
   struct Place { std::int64_t group = 0, step = 0, row = 0, lane = 0, beside = 0; };
   Place place(const std::vector<std::int64_t>& index) const;
   Reach reach_of(const TileView& view) const;
-  std::int64_t elements() const { return rows * lanes; }        ///< of a register group
+  std::int64_t elements() const { return rows * lanes; }         ///< of a register group
   std::int64_t chunk_elements() const { return kept_ * lanes; }  ///< from a part of a row to the next
 
  private:

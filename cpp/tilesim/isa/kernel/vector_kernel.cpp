@@ -83,13 +83,10 @@ class VectorKernelWriter {
     return node.op == VectorNode::Op::input || node.op == VectorNode::Op::iota;
   }
   static bool takes_arguments(const VectorNode& node) {
-    return node.op == VectorNode::Op::function || node.op == VectorNode::Op::convert ||
-           node.op == VectorNode::Op::scan;
+    return node.op == VectorNode::Op::function || node.op == VectorNode::Op::convert || node.op == VectorNode::Op::scan;
   }
   ScanWriter scan_of(std::size_t i) { return {code_, nodes_, form_, compute_.nodes[i]}; }
-  bool in_carry(std::size_t i) {
-    return compute_.nodes[i].op == VectorNode::Op::scan && scan_of(i).in_carry();
-  }
+  bool in_carry(std::size_t i) { return compute_.nodes[i].op == VectorNode::Op::scan && scan_of(i).in_carry(); }
   bool combined(const VectorOutput& output) const { return !output.reduce.empty(); }
   DType dtype_of(const VectorNode& node) const {
     return node.op == VectorNode::Op::iota ? DType::i32 : compute_.inputs[static_cast<std::size_t>(node.index)].dtype;
@@ -119,8 +116,8 @@ class VectorKernelWriter {
   std::vector<std::size_t> last_use_, uses_;  ///< by nodes; by results
   std::vector<unsigned> input_pointers_, output_pointers_;
   std::size_t pointers_ = 0;
-  std::vector<std::vector<unsigned>> values_;  ///< of each node, by copy
-  std::vector<unsigned> totals_;               ///< of each combined output
+  std::vector<std::vector<unsigned>> values_;   ///< of each node, by copy
+  std::vector<unsigned> totals_;                ///< of each combined output
   std::vector<std::vector<unsigned>> carries_;  ///< of each running sum, where groups have several steps
   std::vector<unsigned> scratch_;
   unsigned valid_ = 0;

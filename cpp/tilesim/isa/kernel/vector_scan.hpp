@@ -10,7 +10,8 @@ namespace tilesim::isa {
 
 class ScanWriter {
  public:
-  /// A value and its running sum; `to`, `scratch` and `flags` are none of the others. Of logical sums `flags` are taken.
+  /// A value and its running sum; `to`, `scratch` and `flags` are none of the others. Of logical sums `flags` are
+  /// taken.
   struct Registers { unsigned to = 0, from = 0, scratch = 0, flags = 0; };
 
   ScanWriter(Code& code, NodeWriter& nodes, const RegisterForm& form, const VectorNode& node);
@@ -33,9 +34,7 @@ class ScanWriter {
   void along_steps(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
   void bound(const std::vector<Registers>& copies);
   void shift(unsigned to, unsigned from, std::int64_t by);
-  void join(unsigned to, unsigned x, unsigned y, unsigned scratch) {
-    nodes_.join(combiner_, held_, to, x, y, scratch);
-  }
+  void join(unsigned to, unsigned x, unsigned y, unsigned scratch) { nodes_.join(combiner_, held_, to, x, y, scratch); }
 
   Code& code_;
   NodeWriter& nodes_;
