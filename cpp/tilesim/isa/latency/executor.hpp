@@ -24,6 +24,7 @@ class KernelExecutor final : public TileExecutor {
  private:
   void product(const Mma& mma);
   void vector(const VectorCompute& compute);
+  void permute(const Permute& permute);
   void run_code(const Kernel& kernel, Memory& memory) const;
 
   Machine machine_;

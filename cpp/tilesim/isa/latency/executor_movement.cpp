@@ -1,0 +1,18 @@
+// Permutes, gathers and scatters by their kernels: on operands where they lie.
+#include "tilesim/base/error.hpp"
+#include "tilesim/isa/latency/executor.hpp"
+#include "tilesim/isa/latency/scratch_image.hpp"
+
+namespace tilesim::isa {
+
+void KernelExecutor::permute(const Permute& permute) {
+  ScratchImage image({&permute.in, &permute.out}, share_bytes(permute.in, permute.out) ? bytes_aside(permute) : 0);
+  const auto kernels =
+      permute_kernels(*set_, core_, permute, {image.address(0), image.address(1), image.aside()});
+  image.fill();
+  // all are the same; each has its turn
+  run_code(kernels[static_cast<std::size_t>(by_kernel_) % kernels.size()], image.memory());
+  image.take(1);
+}
+
+}  // namespace tilesim::isa
