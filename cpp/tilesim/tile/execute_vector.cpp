@@ -322,13 +322,14 @@ class Evaluation {
     for (std::size_t axis = 0; axis < compute_.extents.size(); ++axis)
       walk.push_back({compute_.extents[axis], target_stride[axis]});
     const T* from = x.data();
-    if (!output.reduce.empty()) for_each_offset(walk.data(), walk.size(), [&](std::int64_t offset) {
-      T& sum = sums[static_cast<std::size_t>(offset)];
-      if (output.combiner == Combiner::add)
-        sum += *from++;
-      else
-        sum = combine(output.combiner, sum, *from++);
-    });
+    if (!output.reduce.empty())
+      for_each_offset(walk.data(), walk.size(), [&](std::int64_t offset) {
+        T& sum = sums[static_cast<std::size_t>(offset)];
+        if (output.combiner == Combiner::add)
+          sum += *from++;
+        else
+          sum = combine(output.combiner, sum, *from++);
+      });
     std::vector<ViewDim> dims;
     for (std::size_t axis = 0; axis < compute_.extents.size(); ++axis)
       if (std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) == output.reduce.end())

@@ -22,8 +22,8 @@ Machine moving_machine(std::int64_t lanes, std::int64_t sublanes) {
   return machine;
 }
 
-constexpr DType moved_types[] = {DType::f32,     DType::bf16, DType::f16,    DType::i8,      DType::f64, DType::i64,
-                                 DType::u16,     DType::c64,  DType::boolean, DType::f8e5m2, DType::u32, DType::i4};
+constexpr DType moved_types[] = {DType::f32, DType::bf16, DType::f16,     DType::i8,     DType::f64, DType::i64,
+                                 DType::u16, DType::c64,  DType::boolean, DType::f8e5m2, DType::u32, DType::i4};
 
 /// A permute of random shape between strides of its own on both sides; the memories hold random bits.
 struct PermuteTrial {
@@ -139,7 +139,8 @@ TileLatency time_of(const Machine& machine, const Permute& permute) {
 BOOST_AUTO_TEST_SUITE(permute_kernels_)
 
 BOOST_AUTO_TEST_CASE(random_permutes_equal_their_meaning) {
-  const Machine machines[] = {moving_machine(8, 4), moving_machine(16, 1), moving_machine(128, 8), moving_machine(4, 1)};
+  const Machine machines[] = {moving_machine(8, 4), moving_machine(16, 1), moving_machine(128, 8),
+                              moving_machine(4, 1)};
   std::int64_t kernels = 0;
   std::map<std::string, std::int64_t> others;
   for (std::uint32_t trial = 0; trial < 400; ++trial) {

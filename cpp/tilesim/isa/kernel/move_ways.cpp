@@ -22,7 +22,7 @@ Passes by_rows(const CoreTiming& core, const Placed& move) {
     pass.elements *= pass.loops.back().extent;
     pass.loops.pop_back();
   }
-  return split(core, pass);
+  return split(pass, most_elements(core, pass.width));
 }
 
 /// The widest power of two of bytes, at most 8, in which all steps and addresses are whole.
@@ -58,7 +58,7 @@ std::vector<Passes> by_pieces(const CoreTiming& core, Placed move) {
     pass.elements = move.dims[i].extent, pass.in = move.dims[i].in, pass.out = move.dims[i].out;
     pass.from = move.from, pass.to = move.to, pass.loops = move.dims;
     pass.loops.erase(pass.loops.begin() + static_cast<std::ptrdiff_t>(i));
-    found.push_back(split(core, pass));
+    found.push_back(split(pass, most_elements(core, pass.width)));
   }
   return found;
 }

@@ -128,12 +128,11 @@ double cycles_of(const CoreTiming& core, const MovePass& pass) {
     if (!unit) return std::max(1.0, static_cast<double>(core.of(apart).element * pass.elements) / cycle);
     return static_cast<double>(ceil_div(pass.elements * pass.width, std::int64_t{core.dlen}) * core.port_beat) / cycle;
   };
-  return static_cast<double>(pass.points()) * std::max(side(pass.unit_in(), TimingClass::load_strided),
-                                                       side(pass.unit_out(), TimingClass::store_strided));
+  return static_cast<double>(pass.points()) *
+         std::max(side(pass.unit_in(), TimingClass::load_strided), side(pass.unit_out(), TimingClass::store_strided));
 }
 
-std::vector<MovePass> split(const CoreTiming& core, const MovePass& pass) {
-  const std::int64_t most = most_elements(core, pass.width);
+std::vector<MovePass> split(const MovePass& pass, std::int64_t most) {
   if (pass.elements <= most) return {pass};
   const std::int64_t whole = pass.elements / most, rest = pass.elements % most;
   std::vector<MovePass> parts{pass};

@@ -32,7 +32,7 @@ std::int64_t most_elements(const CoreTiming& core, unsigned width);
 /// About what a pass takes, in cycles: its ports.
 double cycles_of(const CoreTiming& core, const MovePass& pass);
 /// Elements that are too many for registers follow as loops; a shorter rest as a pass of its own.
-std::vector<MovePass> split(const CoreTiming& core, const MovePass& pass);
+std::vector<MovePass> split(const MovePass& pass, std::int64_t most);
 
 /// One pass; Unsupported for more loops than there are counters.
 void write_pass(Code& code, const CoreTiming& core, const MovePass& pass);

@@ -24,8 +24,8 @@ std::vector<Passes> through_memory(const CoreTiming& core, const Placed& move, A
 }
 
 bool stays(const Placed& move) {
-  return move.from == move.to && std::all_of(move.dims.begin(), move.dims.end(),
-                                             [](const MoveDim& dim) { return dim.in == dim.out; });
+  return move.from == move.to &&
+         std::all_of(move.dims.begin(), move.dims.end(), [](const MoveDim& dim) { return dim.in == dim.out; });
 }
 
 Kernel kernel_of(const InstructionSet& set, const CoreTiming& core, const Passes& passes) {

@@ -25,7 +25,9 @@ class KernelExecutor final : public TileExecutor {
   void product(const Mma& mma);
   void vector(const VectorCompute& compute);
   void permute(const Permute& permute);
-  void run_code(const Kernel& kernel, Memory& memory) const;
+  void indexed(const Indexed& indexed);
+  Stop start_code(const Kernel& kernel, Memory& memory) const;
+  void run_code(const Kernel& kernel, Memory& memory) const;  ///< InternalError unless it returns
 
   Machine machine_;
   CoreTiming core_;

@@ -103,6 +103,11 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     const TileCompute compute = source.compute();
     return permute(std::get<Permute>(compute));
   }
+  if (descriptor.kind == ComputeKind::indexed) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return indexed(std::get<Indexed>(compute));
+  }
   throw Unsupported(
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
 }

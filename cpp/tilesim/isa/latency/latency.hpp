@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "tilesim/isa/kernel/indexed_kernel.hpp"
 #include "tilesim/isa/kernel/mma_kernel.hpp"
 #include "tilesim/isa/kernel/permute_kernel.hpp"
 #include "tilesim/isa/kernel/vector_kernel.hpp"
@@ -37,6 +38,7 @@ class InstructionLatency final : public LatencyModel {
  private:
   TileLatency vector(const VectorCompute& compute, const Descriptor& descriptor) const;
   TileLatency permute(const Permute& compute) const;
+  TileLatency indexed(const Indexed& compute) const;
   TileLatency best(const std::vector<Kernel>& kernels) const;
   TileLatency product(const Mma& mma, const Descriptor& descriptor, const History& history) const;
 

@@ -27,7 +27,8 @@ TileLatency InstructionLatency::best(const std::vector<Kernel>& kernels) const {
     const char* const limit = busiest(run.pipeline());
     // a second one right behind
     run.run(kernel);
-    const std::int64_t busy = std::clamp<std::int64_t>(run.pipeline().drain() - done, 1, std::max<std::int64_t>(1, done));
+    const std::int64_t busy =
+        std::clamp<std::int64_t>(run.pipeline().drain() - done, 1, std::max<std::int64_t>(1, done));
     if (latency.done != 0 && busy + done >= latency.busy + latency.done) continue;
     latency.done = std::max<std::int64_t>(1, done), latency.busy = busy, latency.limit = limit;
   }
@@ -40,6 +41,14 @@ TileLatency InstructionLatency::permute(const Permute& compute) const {
                             Address{1} << 38};
   TileLatency latency = best(permute_kernels(*set_, core_, compute, at));
   latency.first = std::min<std::int64_t>(latency.done, (core_.delay + core_.load_latency) / cycle + 1);
+  return latency;
+}
+
+TileLatency InstructionLatency::indexed(const Indexed& compute) const {
+  const IndexedAddresses at{place_of(compute.in, Address{1} << 24), place_of(compute.index, Address{1} << 34),
+                            place_of(compute.out, Address{1} << 38)};
+  TileLatency latency = best(indexed_kernels(*set_, core_, compute, at));
+  latency.first = std::min<std::int64_t>(latency.done, 2 * (core_.delay + core_.load_latency) / cycle + 1);
   return latency;
 }
 
