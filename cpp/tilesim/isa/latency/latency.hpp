@@ -31,7 +31,7 @@ class InstructionLatency final : public LatencyModel {
   TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return "instruction"; }
 
-  const CoreTiming& core() const { return core_; }
+  const CoreTiming& core() const { return table_->core; }
   /// Every trip of every loop, for tests.
   void every_trip() { every_trip_ = true; }
 
@@ -43,8 +43,7 @@ class InstructionLatency final : public LatencyModel {
   TileLatency product(const Mma& mma, const Descriptor& descriptor, const History& history) const;
 
   Machine machine_;
-  CoreTiming core_;
-  std::shared_ptr<const InstructionSet> set_;
+  std::shared_ptr<PipelineTable> table_;
   bool every_trip_ = false;
 };
 
