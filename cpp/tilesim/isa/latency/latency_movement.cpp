@@ -21,7 +21,7 @@ Address place_of(const TileView& view, Address own) {
 TileLatency InstructionLatency::best(const std::vector<Kernel>& kernels) const {
   TileLatency latency;
   for (const Kernel& kernel : kernels) {
-    DryRun run(set_, core_, every_trip_);
+    DryRun run(table_, every_trip_);
     run.run(kernel);
     const std::int64_t done = run.pipeline().drain();
     const char* const limit = busiest(run.pipeline());
@@ -39,16 +39,16 @@ TileLatency InstructionLatency::best(const std::vector<Kernel>& kernels) const {
 TileLatency InstructionLatency::permute(const Permute& compute) const {
   const PermuteAddresses at{place_of(compute.in, Address{1} << 24), place_of(compute.out, Address{1} << 34),
                             Address{1} << 38};
-  TileLatency latency = best(permute_kernels(*set_, core_, compute, at));
-  latency.first = std::min<std::int64_t>(latency.done, (core_.delay + core_.load_latency) / cycle + 1);
+  TileLatency latency = best(permute_kernels(*table_->set, core(), compute, at));
+  latency.first = std::min<std::int64_t>(latency.done, (core().delay + core().load_latency) / cycle + 1);
   return latency;
 }
 
 TileLatency InstructionLatency::indexed(const Indexed& compute) const {
   const IndexedAddresses at{place_of(compute.in, Address{1} << 24), place_of(compute.index, Address{1} << 34),
                             place_of(compute.out, Address{1} << 38)};
-  TileLatency latency = best(indexed_kernels(*set_, core_, compute, at));
-  latency.first = std::min<std::int64_t>(latency.done, 2 * (core_.delay + core_.load_latency) / cycle + 1);
+  TileLatency latency = best(indexed_kernels(*table_->set, core(), compute, at));
+  latency.first = std::min<std::int64_t>(latency.done, 2 * (core().delay + core().load_latency) / cycle + 1);
   return latency;
 }
 
