@@ -84,7 +84,8 @@ class _Asm:
         """The instruction; `registers` say how the register operands are written."""
         head = f"{self.code.match & 127:#x}, {self.code.match >> 12 & 7}"
         if self.code.immediate:
-            return f".insn i {head}, {self._slot('rd')}, {self._slot('rs1')}, {self.add('i', f'(int)({_c(self.code.immediate)})')}"
+            registers = f"{self._slot('rd')}, {self._slot('rs1')}"
+            return f".insn i {head}, {registers}, {self.add('i', f'(int)({_c(self.code.immediate)})')}"
         top = funct7 or self._slot("funct7", "")
         return f".insn r {head}, {top}, {self._slot('rd')}, {self._slot('rs1')}, {self._slot('rs2')}"
 

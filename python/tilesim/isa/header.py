@@ -85,8 +85,8 @@ def _descriptor(told: dict[str, Any]) -> Iterable[str]:
         for kind, name, description in rows:
             yield f"  {kind} {name}; /* {description} */"
 
-    yield "/* A step of a dim is at index first + step (row_dim: first + rows[step]), outside_step * index bytes from the"
-    yield " * outside base and inside_step * step bytes from the inside base. Elements whose index lies outside 0 to"
+    yield "/* A step has index first + step (in row_dim first + rows[step]), outside_step * index bytes from"
+    yield " * the outside base and inside_step * step bytes from the inside base. Elements whose index lies outside 0 to"
     yield " * bound - 1 take the fill, a store leaves them out; without TS_HAS_FILL they trap. */"
     for name, value in told["flags"].items():
         yield f"#define TS_{name} {value}u"

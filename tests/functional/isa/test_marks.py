@@ -74,7 +74,7 @@ def test_cycles_of_a_region_grow_by_what_is_put_into_it() -> None:
 
 
 def test_vectors_are_counted() -> None:
-    text = "f: ts.mark 7\nli t0, 5\nvsetvli t0, t0, e32, m1, ta, ma\nvadd.vv v8, v8, v8\nvadd.vv v8, v8, v8\nts.mark -7\nret"
+    text = "f: ts.mark 7\nli t0, 5\nvsetvli t0, t0, e32, m1, ta, ma\n" + 2 * "vadd.vv v8, v8, v8\n" + "ts.mark -7\nret"
     row = called(text).marks[0]
     assert (row["instructions"], row["vector_instructions"], row["element_operations"]) == (4, 2, 10)
     assert called(text, timed=True).marks[0]["operations"] == 10

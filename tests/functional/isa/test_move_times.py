@@ -1,4 +1,4 @@
-"""How long DMA transfers take: the engine's closed form of a transfer alone, queues in order, waits of the front end."""
+"""How long DMA transfers take: as the engine says of one alone, queues in order, waits of the front end."""
 
 from __future__ import annotations
 
