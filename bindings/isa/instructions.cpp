@@ -50,6 +50,12 @@ py::dict coded(const InstructionSet& set, const InstructionInfo& info) {
   py::dict row = described(info);
   row["vector"] = info.is(is_vector);
   row["reads_old"] = info.is(reads_vd);
+  row["apart"] = info.is(overlap_never);
+  const GroupRule& rule = info.groups;
+  const auto plain = [](const Group& group) {
+    return group.kind == Group::none || (group.kind == Group::group && group.scale == 0);
+  };
+  row["plain"] = plain(rule.vd) && plain(rule.vs1) && plain(rule.vs2) && rule.fields == 1;
   py::list widths;
   for (unsigned i = 0; i < 4; ++i)
     if (info.meaning || info.by_width[i] != nullptr) widths.append(8U << i);

@@ -33,6 +33,7 @@ class _Code:
 
     def __init__(self, row: dict[str, Any]) -> None:
         self.name, self.match, self.keeps = _c(row["name"]), row["match"], row["reads_old"]
+        self.apart = row["apart"]  # what is written lies in registers that are not read
         self.fields = {field[0]: field for field in row["fields"] if field[0] != "vm"}
         self.masked = len(self.fields) < len(row["fields"])
         #: the operand of twelve bits of `.insn i`
@@ -139,7 +140,7 @@ def _vcix(code: _Code) -> str | None:
     """Clang's intrinsic for an instruction in SiFive's encodings, on vectors of suffix S; none where there is none."""
     sources, form, written = code.match >> 28, code.match >> 12 & 7, not code.match >> 25 & 1
     word = {(2, 3): "iv", (0, 3): "i", (2, 0): "vv", (10, 0): "vvv"}.get((sources, form))
-    if word is None or code.match & 127 != _CUSTOM_2 or code.masked or code.keeps:
+    if word is None or code.match & 127 != _CUSTOM_2 or code.masked or code.keeps or code.apart:
         return None
     given = [str(code.match >> 26 & 3)]
     given += [str(code.number("rd"))] if not written else []
@@ -159,7 +160,8 @@ def _vector(code: _Code, masked: bool) -> list[str]:
     old = code.keeps or (masked and bool(code.written))
     if code.written:
         letters = {"v": "vd" if masked else "vr", "x": "r", "f": "f"}[code.result]
-        asm.registers[code.written] = asm.add(("+" if old else "=") + letters, "ts_result")
+        early = ("+" if old else "=") + ("&" if code.apart else "")
+        asm.registers[code.written] = asm.add(early + letters, "ts_result")
     length = asm.add("r", "(size_t)(vl)")
     for word, sort in code.registers():
         value = {"x": f"(uint64_t)({word})", "f": f"(TS_ELEMENT_##S)({word})", "v": word}[sort]
@@ -225,4 +227,6 @@ def declaration(row: dict[str, Any], element: str | None = None) -> list[str]:
     if not row["vector"]:
         return [*lines, *_scalar(code, element)]
     lines += _by_number(code)
+    if not row["plain"]:  # operands of other widths than SEW have no one suffix
+        return lines
     return [*lines, "#ifdef TS_VECTORS", *_typed(code, _suffixes(row, element)), "#endif"]

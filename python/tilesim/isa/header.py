@@ -85,9 +85,9 @@ def _descriptor(told: dict[str, Any]) -> Iterable[str]:
         for kind, name, description in rows:
             yield f"  {kind} {name}; /* {description} */"
 
-    yield "/* A step has index first + step (in row_dim first + rows[step]), outside_step * index bytes from"
-    yield " * the outside base and inside_step * step bytes from the inside base. Elements whose index lies outside 0 to"
-    yield " * bound - 1 take the fill, a store leaves them out; without TS_HAS_FILL they trap. */"
+    yield "/* A step has index first + step (in row_dim first + rows[step]); it lies outside_step * index bytes from"
+    yield " * the outside base and inside_step * step bytes from the inside base. Elements whose index lies outside"
+    yield " * 0 to bound - 1 take the fill, a store leaves them out; without TS_HAS_FILL they trap. */"
     for name, value in told["flags"].items():
         yield f"#define TS_{name} {value}u"
     yield "struct ts_transfer_dim {"

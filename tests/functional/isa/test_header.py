@@ -79,6 +79,13 @@ void lanes(const float *x, float *sums, float *largest, int32_t *counted, size_t
   __riscv_vse32_v_i32m1(counted, xl_reduce_i32m1(__riscv_vfcvt_x_f_v_i32m1(v, n), 4, n), n);
 }
 
+void turn(const int32_t *x, int32_t *flipped, int32_t *picked, int32_t *moved, size_t n) {
+  vint32m2_t v = __riscv_vle32_v_i32m2(x, n);
+  __riscv_vse32_v_i32m2(flipped, xl_flip_i32m2(v, 3, n), n);
+  __riscv_vse32_v_i32m2(picked, xl_pick_i32m2(v, 2, n), n);
+  __riscv_vse32_v_i32m2(moved, xl_up_i32m2(__riscv_vmv_v_x_i32m2(-1, n), v, 3, n), n);
+}
+
 uint64_t asked(uint64_t *all) {
   uint64_t told[8] = {ts_scratchpad(), ts_scratchpad_bytes(), ts_lanes(), ts_arrays(), ts_rows(), ts_columns(),
                       ts_core(), ts_sequencer()};
@@ -137,6 +144,17 @@ def test_rows_of_lanes(kernels: bytes) -> None:
         np.testing.assert_array_equal(sums[row : row + lanes], part.sum())
         np.testing.assert_array_equal(largest[row : row + lanes], np.maximum(part, part[0]))
         np.testing.assert_array_equal(counted[row : row + lanes], part.sum().astype(np.int32))
+
+
+def test_order_within_rows_of_lanes(kernels: bytes) -> None:
+    x = np.arange(100, 148, dtype=np.int32)
+    flipped, picked, moved = (np.zeros_like(x) for _ in range(3))
+    assert isa.call(kernels, "turn", x, flipped, picked, moved, x.size, machine="edge-8").trap is None
+    rows = x.reshape(-1, 8)
+    np.testing.assert_array_equal(flipped, x[np.arange(x.size) ^ 3])
+    np.testing.assert_array_equal(picked.reshape(-1, 8), np.repeat(rows[:, 2:3], 8, axis=1))
+    np.testing.assert_array_equal(moved.reshape(-1, 8)[:, 3:], rows[:, :5])
+    assert (moved.reshape(-1, 8)[:, :3] == -1).all()
 
 
 def test_what_software_asks(kernels: bytes) -> None:
