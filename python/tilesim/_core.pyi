@@ -693,6 +693,9 @@ class IsaProgram:
     def log(self) -> dict:
         ...
     @property
+    def marks(self) -> list:
+        ...
+    @property
     def output(self) -> bytes:
         ...
     @property
