@@ -13,6 +13,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/pipeline/plan.hpp"
 #include "tilesim/isa/state/hart.hpp"
+#include "tilesim/isa/table/user.hpp"
 #include "tilesim/isa/text/assemble.hpp"
 
 namespace py = pybind11;
@@ -22,12 +23,6 @@ using namespace tilesim;
 
 namespace {
 
-/// One operand that the function is given, or what it writes.
-struct Passed {
-  Sort sort = Sort::v;
-  Slot slot = slot_rs1;
-};
-
 std::uint8_t register_in(const Op& op, Slot slot) {
   return slot == slot_rd ? op.rd : slot == slot_rs1 ? op.rs1 : slot == slot_rs2 ? op.rs2 : op.rs3;
 }
@@ -36,20 +31,18 @@ std::uint8_t register_in(const Op& op, Slot slot) {
 /// GIL, from a hart's loop.
 class CalledMeaning {
  public:
-  CalledMeaning(std::string name, py::object function, unsigned width, std::vector<Passed> takes,
-                std::optional<Passed> writes)
-      : name_(std::move(name)), width_(width), takes_(std::move(takes)), writes_(writes) {
-    // the last owner may be a thread without the GIL
-    function_ = std::shared_ptr<py::object>(new py::object(std::move(function)), [](py::object* held) {
-      const py::gil_scoped_acquire gil;
-      delete held;
-    });
-  }
+  CalledMeaning(std::string name, std::shared_ptr<py::object> function, unsigned width, std::vector<UserOperand> takes,
+                std::optional<UserOperand> writes)
+      : name_(std::move(name)),
+        width_(width),
+        takes_(std::move(takes)),
+        writes_(writes),
+        function_(std::move(function)) {}
 
   void operator()(Hart& h, const Op& o) const {
     const unsigned bits = 1U << h.v.type.sew;
     bool vector = writes_ && writes_->sort == Sort::v;
-    for (const Passed& one : takes_) vector = vector || one.sort == Sort::v;
+    for (const UserOperand& one : takes_) vector = vector || one.sort == Sort::v;
     if (vector && width_ != 0 && bits != width_)
       throw Trap{
           Cause::illegal, o.bits,
@@ -60,7 +53,7 @@ class CalledMeaning {
     const py::gil_scoped_acquire gil;
     const CancelScope none(nullptr);
     py::list given;
-    for (const Passed& one : takes_) given.append(operand(h, o, one, active, bits / 8));
+    for (const UserOperand& one : takes_) given.append(operand(h, o, one, active, bits / 8));
     const py::object made = (*function_)(given, active.size(), vector ? bits : 0, o.pc);
     if (writes_) write(h, o, made, active, bits / 8);
   }
@@ -73,7 +66,7 @@ class CalledMeaning {
     return active;
   }
 
-  static py::object operand(Hart& h, const Op& o, const Passed& one, const std::vector<std::uint64_t>& active,
+  static py::object operand(Hart& h, const Op& o, const UserOperand& one, const std::vector<std::uint64_t>& active,
                             std::size_t bytes) {
     const std::uint8_t number = register_in(o, one.slot);
     if (one.sort == Sort::x) return py::int_(static_cast<std::int64_t>(h.x[number == no_register ? 0 : number]));
@@ -103,61 +96,79 @@ class CalledMeaning {
 
   std::string name_;
   unsigned width_;
-  std::vector<Passed> takes_;
-  std::optional<Passed> writes_;
+  std::vector<UserOperand> takes_;
+  std::optional<UserOperand> writes_;
   std::shared_ptr<py::object> function_;
 };
-
-Unit unit_of(const std::string& name) {
-  for (const Unit unit : {Unit::scalar, Unit::load, Unit::store, Unit::arithmetic, Unit::special, Unit::cross_lane,
-                          Unit::matrix, Unit::control})
-    if (name == unit_name(unit)) return unit;
-  throw InternalError("no unit is called " + name);
-}
 
 std::optional<double> number_or_none(const py::dict& from, const char* key) {
   return from[key].is_none() ? std::nullopt : std::optional<double>(from[key].cast<double>());
 }
 
-/// The slot of a register word; none for `vm`.
-std::optional<Passed> passed(const OperandWord& word) {
-  if (word.sort == Sort::masked) return std::nullopt;
-  if (word.sort != Sort::x && word.sort != Sort::f && word.sort != Sort::v) return Passed{Sort::number, slot_imm};
-  for (const Slot slot : {slot_rd, slot_rs1, slot_rs2, slot_rs3})
-    if ((word.slots & slot) != 0) return Passed{word.sort, slot};
-  return std::nullopt;
+/// As Python declares it.
+UserInstruction from_python(const py::dict& given) {
+  UserInstruction one;
+  one.text = given["text"].cast<std::string>();
+  one.match = given["match"].cast<std::uint32_t>(), one.mask = given["mask"].cast<std::uint32_t>();
+  one.element = given["element"].is_none() ? "" : given["element"].cast<std::string>();
+  one.width = given["width"].cast<unsigned>();
+  one.unit = given["unit"].cast<std::string>();
+  if (!given["own_unit"].is_none()) {
+    const py::dict own = given["own_unit"];
+    one.own = UserUnit{own["name"].cast<std::string>(), own["queue"].cast<std::int64_t>(),
+                       own["pipes"].cast<std::int64_t>()};
+  }
+  one.per_register = number_or_none(given, "cycles_per_register"), one.whole = number_or_none(given, "cycles");
+  one.latency = number_or_none(given, "latency");
+  one.description = given["description"].cast<std::string>();
+  return one;
 }
 
-InstructionInfo from_python(const py::dict& given, const py::object& function) {
-  InstructionInfo info;
-  info.name = given["name"].cast<std::string>();
-  info.operands = given["operands"].cast<std::string>();
-  info.encoding = {given["match"].cast<std::uint32_t>(), given["mask"].cast<std::uint32_t>()};
-  info.extension = "custom";
-  info.description = given["description"].cast<std::string>();
-  info.unit = unit_of(given["unit"].cast<std::string>());
-  info.own = OwnTiming{number_or_none(given, "cycles_per_register"), number_or_none(given, "cycles"),
-                       number_or_none(given, "latency"), given["own_unit"].cast<std::string>(),
-                       given["width"].cast<unsigned>()};
-  const bool reads_old = given["reads_old"].cast<bool>();
-  std::vector<Passed> takes;
-  std::optional<Passed> writes;
-  for (const OperandPart& part : operand_parts(info.operands)) {
-    const std::optional<Passed> one = part.word == nullptr ? std::nullopt : passed(*part.word);
-    if (!one) continue;
-    const bool vector = one->sort == Sort::v;
-    if (vector) info.traits |= is_vector;
-    if (vector) {
-      Group& group = one->slot == slot_rd ? info.groups.vd : one->slot == slot_rs1 ? info.groups.vs1 : info.groups.vs2;
-      group = {Group::group, 0};
-    }
-    if (one->slot == slot_rd) writes = one;
-    if (one->slot != slot_rd || reads_old) takes.push_back(*one);
-    if (one->slot == slot_rd && reads_old && vector) info.traits |= reads_vd;
+/// A meaning that machines carry, with the Python object that it calls.
+class PythonMeaning final : public HeldMeaning {
+ public:
+  PythonMeaning(std::shared_ptr<const Meaning> held, std::shared_ptr<py::object> of)
+      : HeldMeaning(std::move(held)), function(std::move(of)) {}
+  const std::shared_ptr<py::object> function;
+};
+
+std::shared_ptr<py::object> shared(py::object function) {
+  // the last owner may be a thread without the GIL
+  return {new py::object(std::move(function)), [](py::object* held) {
+            const py::gil_scoped_acquire gil;
+            delete held;
+          }};
+}
+
+std::shared_ptr<const PythonMeaning> meaning_of(const UserInstruction& one, const UserEntry& entry,
+                                                const py::object& function) {
+  const std::shared_ptr<py::object> held = shared(function);
+  return std::make_shared<const PythonMeaning>(
+      std::make_shared<const Meaning>(CalledMeaning(one.name(), held, one.width, entry.takes, entry.writes)), held);
+}
+
+/// A machine whose kernels take the instruction for a function; all that can be wrong with it is found here.
+Machine used(const Machine& machine, const std::string& function, const py::dict& declared, const py::object& meaning) {
+  const Function of = parse_function(function);
+  UserInstruction one = from_python(declared);
+  check_stands_for(one, of);
+  one.meaning = meaning_of(one, entry_of(one), meaning);
+  Machine changed = machine;
+  changed.core.isa.functions[of] = one;
+  for (CoreSort& sort : changed.sorts) sort.core.isa.functions[of] = one;
+  changed.sources["core.isa.functions"] = "replaced by the user";
+  static_timings(*set_of(changed), core_of(changed));
+  return changed;
+}
+
+/// Function -> declaration as a file has it, and the Python object that says what it does; none where that is missing.
+py::dict used_functions(const Machine& machine) {
+  py::dict told;
+  for (const auto& [function, one] : machine.core.isa.functions) {
+    const auto* held = dynamic_cast<const PythonMeaning*>(one.meaning.get());
+    told[py::str(std::string(info(function).name))] = held != nullptr ? *held->function : py::none();
   }
-  const auto width = given["width"].cast<unsigned>();
-  info.meaning = std::make_shared<const Meaning>(CalledMeaning(info.name, function, width, std::move(takes), writes));
-  return info;
+  return told;
 }
 
 py::list fields_of(const InstructionSet& set, std::uint16_t id) {
@@ -217,9 +228,11 @@ void init_instructions(py::module_& module) {
       .def(
           "extend",
           [](const HeldSet& held, const py::dict& declared, const py::object& function) {
-            InstructionInfo info = from_python(declared, function);
-            refuse_pseudo(info.name);
-            return HeldSet{held.set->extend(std::move(info))};
+            const UserInstruction one = from_python(declared);
+            UserEntry entry = entry_of(one);
+            refuse_pseudo(one.name());
+            entry.info.meaning = meaning_of(one, entry, function)->meaning;
+            return HeldSet{held.set->extend(std::move(entry.info))};
           },
           py::arg("declared"), py::arg("function"), "A set with one more instruction.")
       .def("coded", coded, "The instructions of opcodes custom-0 to custom-3, with the fields of their operands.")
@@ -229,6 +242,10 @@ void init_instructions(py::module_& module) {
             static_timings(*held.set, read_core(Json::parse(core, "core")));
           },
           py::arg("core"), "Refuses instructions whose unit the core does not have.");
+  module.def("isa_use", used, py::arg("machine"), py::arg("function"), py::arg("declared"), py::arg("meaning"),
+             "A machine whose kernels take an instruction for a function.");
+  module.def("isa_functions", used_functions, py::arg("machine"),
+             "Function -> what the instruction that kernels take for it does; None: that is not known.");
 }
 
 }  // namespace tilesim::isa::bound

@@ -76,15 +76,13 @@ class Instruction:
         """All that is declared but the meaning, as plain values."""
         own = self.unit if isinstance(self.unit, Unit) else None
         return {
-            "name": self.name,
-            "operands": ", ".join(self.words),
-            "reads_old": self.reads_old,
+            "text": f"{self.name} {', '.join(self.operands)}".strip(),
             "match": self.match,
             "mask": self.mask,
             "element": self.element,
             "width": 0 if self.element is None else 8 * element_type(self.element).itemsize,
             "unit": ("arithmetic" if self.vector else "scalar") if own else str(self.unit),
-            "own_unit": own.name if own else "",
+            "own_unit": dataclasses.asdict(own) if own else None,
             "cycles_per_register": self.cycles_per_register,
             "cycles": self.cycles,
             "latency": self.latency,

@@ -4,7 +4,10 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/isa/latency/own_kernel.hpp"
+#include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
+#include "tilesim/tile/own_operation.hpp"
 #include "tilesim/tile/strided.hpp"
 
 namespace tilesim::isa {
@@ -106,7 +109,7 @@ void each_sum(const Mma& mma, int kept, std::int64_t width, Move move) {
 }  // namespace
 
 KernelExecutor::KernelExecutor(const Machine& machine)
-    : machine_(machine), core_(core_of(machine)), set_(InstructionSet::standard()) {}
+    : machine_(machine), core_(core_of(machine)), set_(set_of(machine)) {}
 
 void KernelExecutor::run(const TileCompute& compute) {
   try {
@@ -120,11 +123,25 @@ void KernelExecutor::run(const TileCompute& compute) {
       ++by_kernel_;
       return;
     }
+    if (const auto* opaque = std::get_if<Opaque>(&compute); opaque != nullptr && own(*opaque)) {
+      ++by_kernel_;
+      return;
+    }
     throw Unsupported({"no kernel is written for this kind of compute", {}, {}, {}, {}});
   } catch (const Unsupported& error) {
     ++others_[error.parts().what + (error.parts().value.empty() ? "" : ": " + error.parts().value)];
   }
   execute(compute);
+}
+
+bool KernelExecutor::own(const Opaque& opaque) const {
+  const auto operation = find_operation(opaque.target);
+  const auto* kernel = dynamic_cast<const OwnKernel*>(operation.get());
+  if (kernel == nullptr) return false;
+  on_arrays(opaque, [&](const std::vector<Array>& operands, std::vector<Array>& results) {
+    kernel->run(machine_, operands, results, false);
+  });
+  return true;
 }
 
 void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {

@@ -24,6 +24,8 @@ class KernelExecutor final : public TileExecutor {
  private:
   void product(const Mma& mma);
   void vector(const VectorCompute& compute);
+  /// Whether the user's operation has a kernel.
+  bool own(const Opaque& opaque) const;
   void run_code(const Kernel& kernel, Memory& memory) const;
 
   Machine machine_;

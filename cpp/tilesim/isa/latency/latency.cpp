@@ -4,6 +4,8 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
+#include "tilesim/isa/latency/own_kernel.hpp"
+#include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
 
@@ -85,7 +87,7 @@ MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
 }
 
 InstructionLatency::InstructionLatency(const Machine& machine)
-    : machine_(machine), core_(core_of(machine)), set_(InstructionSet::standard()) {}
+    : machine_(machine), core_(core_of(machine)), set_(set_of(machine)) {}
 
 TileLatency InstructionLatency::latency(const Descriptor& descriptor, const History& history,
                                         const ComputeSource& source) {
@@ -98,6 +100,13 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     if (descriptor.elements <= 0) return {};
     const TileCompute compute = source.compute();
     return vector(std::get<VectorCompute>(compute), descriptor);
+  }
+  if (descriptor.kind == ComputeKind::opaque) {
+    // declared: what the kernel took on an idle core
+    const TileCompute compute = source.compute();
+    if (dynamic_cast<const OwnKernel*>(find_operation(std::get<Opaque>(compute).target).get()) != nullptr)
+      return {descriptor.duration, descriptor.duration, descriptor.duration, descriptor.duration, descriptor.duration,
+              "its kernel"};
   }
   throw Unsupported(
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
