@@ -26,7 +26,10 @@ std::vector<StaticCost> costs_of(const program::CompiledProgram& program, const 
 }
 
 std::string numbers_of(const UserInstruction& one) {
-  const auto of = [](double value) { return Json(value).dump(); };
+  const auto of = [](double value) {
+    const auto whole = static_cast<std::int64_t>(value);
+    return value == static_cast<double>(whole) ? std::to_string(whole) : Json(value).dump();
+  };
   std::string text;
   if (one.cycles()) text += ", " + of(*one.cycles()) + (one.whole ? " cycles" : " cycles for each register");
   text += " on unit " + (one.own ? one.own->name : one.unit);
@@ -49,7 +52,7 @@ std::vector<std::string> notes_of(const program::CompiledProgram& program, const
       notes.push_back("instruction '" + one.name() + "' for " + of + ": the program has no " + of);
     else
       notes.push_back("instruction '" + one.name() + "' for " + of + " in " + std::to_string(counts[function]) +
-                      " places of the program" + numbers_of(one) +
+                      (counts[function] == 1 ? " place" : " places") + " of the program" + numbers_of(one) +
                       (one.cycles() ? "" : "; its cycles are not stated: closed forms count it as " + of));
   }
   return notes;
