@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ import pytest
 import tilesim as ts
 import tilesim.isa as isa
 
-LANES = 8 * 8  # of a register of edge-8: lanes and sublanes
+LANES = math.prod(ts.Machine.load("edge-8").get(f"core.vector.{which}") for which in ("lanes", "sublanes"))
 
 
 def exp2(semantics: Any = np.exp2, **other: Any) -> isa.Instruction:
