@@ -53,6 +53,11 @@ class Code {
   Kernel finish();
   std::size_t size() const { return words_.size(); }
   const InstructionSet& set() const { return set_; }
+  /// A place that code behind it may jump back to.
+  void mark() { mark_ = words_.size(); }
+  std::int64_t from_mark() const {  ///< bytes, negative
+    return 4 * (static_cast<std::int64_t>(mark_) - static_cast<std::int64_t>(words_.size()));
+  }
 
  private:
   struct Repeated {
@@ -71,6 +76,7 @@ class Code {
   std::vector<std::size_t> open_;
   std::map<std::int64_t, unsigned> constants_;
   std::int64_t vl_ = -1, type_ = -1;
+  std::size_t mark_ = 0;
 };
 
 /// x registers by their numbers.

@@ -7,7 +7,6 @@
 #include "tilesim/isa/latency/own_kernel.hpp"
 #include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
-#include "tilesim/tile/own_operation.hpp"
 #include "tilesim/tile/strided.hpp"
 
 namespace tilesim::isa {
@@ -123,7 +122,17 @@ void KernelExecutor::run(const TileCompute& compute) {
       ++by_kernel_;
       return;
     }
-    if (const auto* opaque = std::get_if<Opaque>(&compute); opaque != nullptr && own(*opaque)) {
+    if (const auto* opaque = std::get_if<Opaque>(&compute); opaque != nullptr && run_own(machine_, *opaque)) {
+      ++by_kernel_;
+      return;
+    }
+    if (const auto* moves = std::get_if<Permute>(&compute)) {
+      permute(*moves);
+      ++by_kernel_;
+      return;
+    }
+    if (const auto* rows = std::get_if<Indexed>(&compute)) {
+      indexed(*rows);
       ++by_kernel_;
       return;
     }
@@ -134,17 +143,7 @@ void KernelExecutor::run(const TileCompute& compute) {
   execute(compute);
 }
 
-bool KernelExecutor::own(const Opaque& opaque) const {
-  const auto operation = find_operation(opaque.target);
-  const auto* kernel = dynamic_cast<const OwnKernel*>(operation.get());
-  if (kernel == nullptr) return false;
-  on_arrays(opaque, [&](const std::vector<Array>& operands, std::vector<Array>& results) {
-    kernel->run(machine_, operands, results, false);
-  });
-  return true;
-}
-
-void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
+Stop KernelExecutor::start_code(const Kernel& kernel, Memory& memory) const {
   constexpr Address text = 0x10000, back = 0x8000;
   const std::size_t bytes = 4 * kernel.words.size();
   memory.add(text, text + static_cast<Address>(round_up(static_cast<std::int64_t>(bytes), 4096)), readable | executable,
@@ -153,7 +152,11 @@ void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
   Npu npu(npu_spec(machine_, core_));
   Hart hart(set_, core_.vlen);
   hart.npu = &npu, hart.pc = text, hart.x[ra] = back;
-  const Stop stop = hart.run(memory, ~std::uint64_t{0} >> 1, nullptr, back);
+  return hart.run(memory, ~std::uint64_t{0} >> 1, nullptr, back);
+}
+
+void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
+  const Stop stop = start_code(kernel, memory);
   if (stop.kind != Stop::returned)
     throw InternalError("a kernel ended with: " + std::string(cause_text(stop.trap.cause)) + " " + stop.trap.text);
 }

@@ -34,7 +34,12 @@ std::int64_t run_of(const std::vector<ViewDim>& rows, const std::vector<ViewDim>
   return run;
 }
 
-/// The unit that most of a kernel's time went to; the front end only where it was hardly ever free.
+std::vector<ViewDim> part(const std::vector<ViewDim>& dims, int first, int count) {
+  return {dims.begin() + first, dims.begin() + first + count};
+}
+
+}  // namespace
+
 const char* busiest(const Pipeline& pipeline) {
   static constexpr std::pair<std::string_view, const char*> names[] = {
       {"array", "array"},       {"load", "load port"},  {"store", "store port"},
@@ -52,12 +57,6 @@ const char* busiest(const Pipeline& pipeline) {
     if (array.loading() > most) most = array.loading(), found = "weights";
   return front > all / 10 * 9 && front > most ? "front end" : found;
 }
-
-std::vector<ViewDim> part(const std::vector<ViewDim>& dims, int first, int count) {
-  return {dims.begin() + first, dims.begin() + first + count};
-}
-
-}  // namespace
 
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
   const int kept = kept_operand(machine.core.array, mma.stationary_a);
@@ -104,9 +103,19 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
   if (descriptor.kind == ComputeKind::opaque) {
     // declared: what the kernel took on an idle core
     const TileCompute compute = source.compute();
-    if (dynamic_cast<const OwnKernel*>(find_operation(std::get<Opaque>(compute).target).get()) != nullptr)
+    if (has_kernel(std::get<Opaque>(compute)))
       return {descriptor.duration, descriptor.duration, descriptor.duration, descriptor.duration, descriptor.duration,
               "its kernel"};
+  }
+  if (descriptor.kind == ComputeKind::permute) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return permute(std::get<Permute>(compute));
+  }
+  if (descriptor.kind == ComputeKind::indexed) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return indexed(std::get<Indexed>(compute));
   }
   throw Unsupported(
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});

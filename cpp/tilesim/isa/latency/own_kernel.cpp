@@ -5,7 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/pipeline/pipeline.hpp"
 #include "tilesim/isa/state/npu.hpp"
-#include "tilesim/isa/table/user.hpp"
+#include "tilesim/tile/own_operation.hpp"
 
 namespace tilesim::isa {
 
@@ -93,6 +93,20 @@ std::int64_t OwnKernel::run(const Machine& machine, const std::vector<Array>& op
       process.memory.read(arguments[operands.size() + i], results[i].bytes(),
                           static_cast<std::uint64_t>(results[i].nbytes()));
   return pipeline ? pipeline->drain() : 0;
+}
+
+bool run_own(const Machine& machine, const Opaque& opaque) {
+  const auto operation = find_operation(opaque.target);
+  const auto* kernel = dynamic_cast<const OwnKernel*>(operation.get());
+  if (kernel == nullptr) return false;
+  on_arrays(opaque, [&](const std::vector<Array>& operands, std::vector<Array>& results) {
+    kernel->run(machine, operands, results, false);
+  });
+  return true;
+}
+
+bool has_kernel(const Opaque& opaque) {
+  return dynamic_cast<const OwnKernel*>(find_operation(opaque.target).get()) != nullptr;
 }
 
 std::int64_t OwnKernel::cycles(const Machine& machine, const std::vector<Array>& operands,

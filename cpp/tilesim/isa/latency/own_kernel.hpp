@@ -10,6 +10,7 @@
 #include "tilesim/isa/pipeline/timing.hpp"
 #include "tilesim/isa/run/process.hpp"
 #include "tilesim/machine/own_operation.hpp"
+#include "tilesim/tile/tile.hpp"
 
 namespace tilesim::isa {
 
@@ -46,5 +47,10 @@ class OwnKernel : public OwnOperation {
   mutable std::mutex mutex_;
   mutable std::map<std::string, std::int64_t> known_;
 };
+
+/// Carries out the operation by its kernel; false: it has none.
+bool run_own(const Machine& machine, const Opaque& opaque);
+/// Whether its time is that of a kernel.
+bool has_kernel(const Opaque& opaque);
 
 }  // namespace tilesim::isa
