@@ -62,8 +62,8 @@ class Gathering {
     return raw;
   }
 
-  static void scattered(Hart& h, std::uint8_t number, const std::string& raw,
-                        const std::vector<std::uint64_t>& active, std::size_t bytes) {
+  static void scattered(Hart& h, std::uint8_t number, const std::string& raw, const std::vector<std::uint64_t>& active,
+                        std::size_t bytes) {
     require(raw.size() == active.size() * bytes, "a meaning gives as many bytes as are written");
     std::uint8_t* to = at(h, number);
     for (std::size_t i = 0; i < active.size(); ++i) std::memcpy(to + active[i] * bytes, raw.data() + i * bytes, bytes);
@@ -161,7 +161,8 @@ class NativeMeaning : Gathering {
       for (std::size_t i = 0; i + sizeof(Bits) <= raw.size(); i += sizeof(Bits)) {
         Bits one;
         std::memcpy(&one, raw.data() + i, sizeof one);
-        if (static_cast<Bits>(one << 1) > static_cast<Bits>(infinity << 1)) std::memcpy(raw.data() + i, &quiet, sizeof quiet);
+        if (static_cast<Bits>(one << 1) > static_cast<Bits>(infinity << 1))
+          std::memcpy(raw.data() + i, &quiet, sizeof quiet);
       }
     };
     if (element_ == "f32") each(std::uint32_t{0x7F800000}, std::uint32_t{0x7FC00000});

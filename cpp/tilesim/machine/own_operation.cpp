@@ -40,10 +40,9 @@ std::shared_ptr<const OwnOperation> declared_operation(const std::string& name, 
     const std::lock_guard lock(registry().mutex);
     for (const auto& [one, operation] : registry().operations) known.push_back(one);
   }
-  throw UserError({"this operation was not declared here", place, "'" + name + "'",
-                   known.empty() ? "none was" : join(known),
-                   nearest(name, known).empty() ? "ts.isa.operation(\"" + name + "\", ...) declares it"
-                                                : nearest(name, known)});
+  throw UserError(
+      {"this operation was not declared here", place, "'" + name + "'", known.empty() ? "none was" : join(known),
+       nearest(name, known).empty() ? "ts.isa.operation(\"" + name + "\", ...) declares it" : nearest(name, known)});
 }
 
 }  // namespace tilesim

@@ -46,9 +46,7 @@ Setting functions() {
           "instructions of one's own that kernels take for elementwise functions, by function (`ts.isa.use`)",
           {},
           [](const Machine& m) { return to_json(m.core.isa.functions); },
-          [](Machine& m, const Json& json) {
-            m.core.isa.functions = user_instructions(json, m.core.isa.functions);
-          },
+          [](Machine& m, const Json& json) { m.core.isa.functions = user_instructions(json, m.core.isa.functions); },
           true};
 }
 

@@ -130,8 +130,11 @@ void check_stands_for(const UserInstruction& instruction, Function function) {
   if (of.returns_boolean || function == Function::select)
     throw UserError({"no instruction stands for a function of conditions", place, std::string(of.name), {}, {}});
   if (std::ranges::find(elements, instruction.element) == elements.end())
-    throw UserError({"kernels compute with no such elements", place,
-                     instruction.element.empty() ? "none stated" : instruction.element, join(all(elements)), {}});
+    throw UserError({"kernels compute with no such elements",
+                     place,
+                     instruction.element.empty() ? "none stated" : instruction.element,
+                     join(all(elements)),
+                     {}});
   int sources = 0;
   for (std::size_t i = 0; i < given.size(); ++i) {
     const std::string& word = given[i];
@@ -142,8 +145,11 @@ void check_stands_for(const UserInstruction& instruction, Function function) {
     sources += source || word == "vd+" ? 1 : 0;
   }
   if (given.empty() || sources != of.arity)
-    throw UserError({"the function has another number of operands", place, std::to_string(sources) + " operands",
-                     std::string(of.name) + " has " + std::to_string(of.arity), {}});
+    throw UserError({"the function has another number of operands",
+                     place,
+                     std::to_string(sources) + " operands",
+                     std::string(of.name) + " has " + std::to_string(of.arity),
+                     {}});
 }
 
 Json to_json(const UserInstructions& instructions) {

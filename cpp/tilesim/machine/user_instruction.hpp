@@ -29,10 +29,10 @@ struct UserUnit {
 struct UserInstruction {
   std::string text;  ///< mnemonic and operands: "my.vexp2 vd, vs2"; a "+" behind a destination: its old value is read
   std::uint32_t match = 0, mask = 0;
-  std::string element;        ///< "f32", ...; empty: as wide as SEW
-  unsigned width = 0;         ///< bits of an element; 0: any
-  std::string unit;           ///< pipe: "arithmetic", "special", ...
-  std::optional<UserUnit> own;  ///< instead of it
+  std::string element;                        ///< "f32", ...; empty: as wide as SEW
+  unsigned width = 0;                         ///< bits of an element; 0: any
+  std::string unit;                           ///< pipe: "arithmetic", "special", ...
+  std::optional<UserUnit> own;                ///< instead of it
   std::optional<double> per_register, whole;  ///< cycles for which it holds its pipe
   std::optional<double> latency;
   std::string description;

@@ -179,7 +179,10 @@ class NoSource final : public ComputeSource {
 void carry_out(const Opaque& opaque) {
   const auto operation = find_operation(opaque.target);
   if (operation == nullptr)
-    throw Unsupported({"An opaque operation has no meaning here.", {}, "'" + opaque.target + "'", {},
+    throw Unsupported({"An opaque operation has no meaning here.",
+                       {},
+                       "'" + opaque.target + "'",
+                       {},
                        "ts.isa.operation declares one by its name"});
   on_arrays(opaque, [&](const std::vector<Array>& operands, std::vector<Array>& results) {
     operation->evaluate(operands, results);

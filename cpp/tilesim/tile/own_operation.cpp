@@ -26,8 +26,7 @@ void each_element(const TileView& view, Array& array, Move move) {
 
 }  // namespace
 
-void on_arrays(const Opaque& opaque,
-               const std::function<void(const std::vector<Array>&, std::vector<Array>&)>& run) {
+void on_arrays(const Opaque& opaque, const std::function<void(const std::vector<Array>&, std::vector<Array>&)>& run) {
   std::vector<Array> operands, results;
   for (const TileView& view : opaque.reads) {
     operands.push_back(array_of(view));

@@ -9,7 +9,6 @@
 namespace tilesim {
 
 /// Calls `run(operands, results)` with dense copies of what the views hold; results are written back.
-void on_arrays(const Opaque& opaque,
-               const std::function<void(const std::vector<Array>&, std::vector<Array>&)>& run);
+void on_arrays(const Opaque& opaque, const std::function<void(const std::vector<Array>&, std::vector<Array>&)>& run);
 
 }  // namespace tilesim

@@ -88,12 +88,17 @@ class Operation:
         """
         if not operands or not all(isinstance(one, Tensor) for one in operands):
             raise user_error(
-                "an operation takes tensors of a builder", place=f"'{self.name}'", value=shown(operands), allowed="Tensor"
+                "an operation takes tensors of a builder",
+                place=f"'{self.name}'",
+                value=shown(operands),
+                allowed="Tensor",
             )
         types = [str(one) for one in self.results(*operands)]
         builder = operands[0].builder
         attributes = {"target": self.name, "results": types, "roundings": float(self.roundings)}
-        made = builder.core.op("opaque", [builder._value(one) for one in operands], attributes, name or builder.stem, len(types))
+        made = builder.core.op(
+            "opaque", [builder._value(one) for one in operands], attributes, name or builder.stem, len(types)
+        )
         tensors = tuple(Tensor(builder, value) for value in made)
         return tensors[0] if len(tensors) == 1 else tensors
 
@@ -174,7 +179,9 @@ class _Reference:
                 value=str(len(found)),
                 allowed=str(len(results)),
             )
-        return [self._checked(one, wanted, index) for index, (one, wanted) in enumerate(zip(found, results, strict=True))]
+        return [
+            self._checked(one, wanted, index) for index, (one, wanted) in enumerate(zip(found, results, strict=True))
+        ]
 
     def _checked(self, made: Any, wanted: Any, index: int) -> Any:
         if isinstance(made, np.generic):
@@ -240,7 +247,7 @@ def operation(
 
     Args:
         name: such as "my.norm", with a dot in it.
-        shape: gets a TensorType for each operand (`dtype`, `shape`), returns one, or (dtype, shape); several in a tuple.
+        shape: gets a TensorType for each operand (`dtype`, `shape`), returns one, or (dtype, shape), or a tuple of them.
         reference: gets arrays, returns one or a tuple of them, with those types.
         kernel: (program, symbol): path or bytes of an ELF file or object file, as `assemble` makes; a program alone has
             the symbol "kernel".

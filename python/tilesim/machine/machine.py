@@ -333,9 +333,7 @@ class Machine:
         return f"<Machine {self.label}: {self.description}>"
 
 
-def _restored(
-    entries: dict[str, Any], given: frozenset[str] | None, does: Mapping[str, Any] | None = None
-) -> Machine:
+def _restored(entries: dict[str, Any], given: frozenset[str] | None, does: Mapping[str, Any] | None = None) -> Machine:
     """A machine from its pickle, and what its own instructions do, by function."""
     machine = Machine.load(entries)
     for function, one in (does or {}).items():

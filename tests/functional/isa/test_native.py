@@ -52,9 +52,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_function_of_a_network(library: Path) -> None:
-    one = isa.define(
-        "my.vexp2 vd, vs2", "custom-0", semantics=f"{library}:vexp2", element="f32", cycles_per_register=2
-    )
+    one = isa.define("my.vexp2 vd, vs2", "custom-0", semantics=f"{library}:vexp2", element="f32", cycles_per_register=2)
     machine = pickle.loads(pickle.dumps(isa.use("edge-8", "exp2", one)))
     b = ts.GraphBuilder("g")
     x = b.input("x", (9, 70))

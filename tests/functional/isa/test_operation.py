@@ -127,9 +127,7 @@ def test_instructions_within_a_kernel() -> None:
         "my.twice vd, vs2", "custom-0", semantics=lambda x: x + x, element="f32", unit=isa.unit("own"), cycles=40
     )
     text = "kernel: vsetvli t0, a2, e32, m1, ta, ma\nvle32.v v8, (a0)\nmy.twice v9, v8\nvse32.v v9, (a1)\nret"
-    op = isa.operation(
-        "test.twice", lambda a: a, lambda a: a + a, isa.assemble(text, [twice]), instructions=[twice]
-    )
+    op = isa.operation("test.twice", lambda a: a, lambda a: a + a, isa.assemble(text, [twice]), instructions=[twice])
     made, cycles = op.measure("edge-8", np.arange(9, dtype=np.float32))
     np.testing.assert_array_equal(made, 2 * np.arange(9))
     assert cycles >= 40

@@ -161,7 +161,9 @@ def test_copies_have_the_semantics() -> None:
 
 def test_programs_run_on_the_machines_core() -> None:
     one = exp2()
-    code = isa.assemble("f: vsetvli t0, a2, e32, m1, ta, ma\nvle32.v v8, (a0)\nmy.vexp2 v9, v8\nvse32.v v9, (a1)\nret", [one])
+    code = isa.assemble(
+        "f: vsetvli t0, a2, e32, m1, ta, ma\nvle32.v v8, (a0)\nmy.vexp2 v9, v8\nvse32.v v9, (a1)\nret", [one]
+    )
     x, y = np.arange(5, dtype=np.float32), np.zeros(5, np.float32)
     result = isa.call(code, "f", x, y, 5, machine=isa.use("edge-8", "exp2", one), timed=True)
     np.testing.assert_array_equal(y, np.exp2(x))
@@ -200,7 +202,11 @@ def test_what_does_not_fit() -> None:
     refuse("vector registers", "exp2", "my.v rd, rs1")
     machine = used()
     with pytest.raises(ts.UserError, match=r"core.isa.functions: tanh.*overlap"):
-        isa.use(machine, "tanh", isa.define("my.tanh vd, vs2", "custom-0", funct3=1, funct6=9, semantics=np.tanh, element="f32"))
+        isa.use(
+            machine,
+            "tanh",
+            isa.define("my.tanh vd, vs2", "custom-0", funct3=1, funct6=9, semantics=np.tanh, element="f32"),
+        )
     with pytest.raises(ts.UserError, match="two units of one name"):
         one = isa.use("edge-8", "exp2", exp2(unit=isa.unit("own", queue=2)))
         tanh = isa.define("my.t vd, vs2", "custom-0", semantics=np.tanh, element="f32", unit=isa.unit("own", queue=3))

@@ -91,9 +91,13 @@ class OpaqueLowering {
     const Placement& from = context_.placements[static_cast<std::size_t>(value)];
     if (from.dtype != type(value).dtype)
       throw CannotRun(op_, Lack::lowering,
-                      {"an operand of an operation of one's own is stored in another type", op_.name,
-                       std::string(name(from.dtype)), std::string(name(type(value).dtype)), {}});
-    const std::string queue = "load" + std::to_string(static_cast<std::int64_t>(i) % context_.machine.core.dma.load_queues);
+                      {"an operand of an operation of one's own is stored in another type",
+                       op_.name,
+                       std::string(name(from.dtype)),
+                       std::string(name(type(value).dtype)),
+                       {}});
+    const std::string queue =
+        "load" + std::to_string(static_cast<std::int64_t>(i) % context_.machine.core.dma.load_queues);
     add_slot(slot, value, queue_);
     block.push_back(on("", program::Acquire{slot, {queue}}));
     block.push_back(on(queue, program::Load{transfer(slot, value)}));

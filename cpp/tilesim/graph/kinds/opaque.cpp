@@ -42,18 +42,18 @@ std::vector<TensorType> infer_opaque(const Op& op, Types, const Graph&) {
 
 void add_opaque(std::vector<KindInfo>& table) {
   using A = AttributeType;
-  table.push_back({.kind = Kind::opaque,
-                   .name = "opaque",
-                   .min_operands = 1,
-                   .max_operands = -1,
-                   .min_results = 1,
-                   .max_results = -1,
-                   .operand_names = {"x..."},
-                   .attributes = {required("target", A::text), required("results", A::texts),
-                                  optional("roundings", A::number)},
-                   .infer = infer_opaque,
-                   .flops = no_flops,
-                   .domain = opaque_domain});
+  table.push_back(
+      {.kind = Kind::opaque,
+       .name = "opaque",
+       .min_operands = 1,
+       .max_operands = -1,
+       .min_results = 1,
+       .max_results = -1,
+       .operand_names = {"x..."},
+       .attributes = {required("target", A::text), required("results", A::texts), optional("roundings", A::number)},
+       .infer = infer_opaque,
+       .flops = no_flops,
+       .domain = opaque_domain});
 }
 
 }  // namespace tilesim::rules

@@ -286,7 +286,8 @@ bool NodeWriter::taken(const VectorNode& node, Held in, unsigned to, const unsig
   for (int a = 0; a < arity; ++a) {
     unsigned value = as(in, node.arguments[static_cast<std::size_t>(a)], arguments[a], scratch);
     if (narrow) {
-      if (a > 0 && value == scratch) no_kernel("no vector kernel mixes integers and floats so", info(node.function).name);
+      if (a > 0 && value == scratch)
+        no_kernel("no vector kernel mixes integers and floats so", info(node.function).name);
       set(16);
       const unsigned place = a == 0 ? scratch : spare;
       code_.op(down, {place, value});

@@ -104,8 +104,8 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     // declared: what the kernel took on an idle core
     const TileCompute compute = source.compute();
     if (has_kernel(std::get<Opaque>(compute)))
-      return {descriptor.duration, descriptor.duration, descriptor.duration, descriptor.duration, descriptor.duration,
-              "its kernel"};
+      return {descriptor.duration, descriptor.duration, descriptor.duration,
+              descriptor.duration, descriptor.duration, "its kernel"};
   }
   if (descriptor.kind == ComputeKind::permute) {
     if (descriptor.elements <= 0) return {};

@@ -85,8 +85,11 @@ std::int64_t OwnKernel::run(const Machine& machine, const std::vector<Array>& op
     const std::string at = where(stop.pc);
     std::string why = stop.kind == Stop::exited ? "it ended the program" : std::string(cause_text(stop.trap.cause));
     if (!stop.trap.text.empty()) why += ": " + stop.trap.text;
-    throw UserError({"the kernel of an operation did not return", "'" + program_.name + "'" + (at.empty() ? "" : ", " + at),
-                     why, "a function that returns by the C ABI", {}});
+    throw UserError({"the kernel of an operation did not return",
+                     "'" + program_.name + "'" + (at.empty() ? "" : ", " + at),
+                     why,
+                     "a function that returns by the C ABI",
+                     {}});
   }
   for (std::size_t i = 0; i < results.size(); ++i)
     if (results[i].nbytes() > 0)

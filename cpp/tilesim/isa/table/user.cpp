@@ -8,8 +8,8 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr std::array<std::string_view, 14> user_words{"rd",  "fd",    "vd",    "rs1",    "fs1", "vs1", "rs2",
-                                                      "fs2", "vs2",   "simm5", "zimm5",  "vm",  "i12", "shamt5"};
+constexpr std::array<std::string_view, 14> user_words{"rd",  "fd",  "vd",    "rs1",   "fs1", "vs1", "rs2",
+                                                      "fs2", "vs2", "simm5", "zimm5", "vm",  "i12", "shamt5"};
 
 Unit unit_named(const std::string& name) {
   for (const Unit unit : {Unit::scalar, Unit::load, Unit::store, Unit::arithmetic, Unit::special, Unit::cross_lane,

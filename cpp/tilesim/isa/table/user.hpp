@@ -17,8 +17,8 @@ struct UserOperand {
 };
 
 struct UserEntry {
-  InstructionInfo info;             ///< without its meaning
-  std::vector<UserOperand> takes;   ///< in the order of the text
+  InstructionInfo info;            ///< without its meaning
+  std::vector<UserOperand> takes;  ///< in the order of the text
   std::optional<UserOperand> writes;
 };
 /// Throws UserError for an operand that no instruction of the user's has.
@@ -31,8 +31,8 @@ class HeldMeaning : public InstructionMeaning {
   const std::shared_ptr<const Meaning> meaning;
 };
 
-/// The standard table with the instructions that the machine's kernels take for functions. One whose meaning the machine
-/// does not have refuses to be carried out.
+/// The standard table with the instructions that the machine's kernels take for functions. One whose meaning the
+/// machine does not have refuses to be carried out.
 std::shared_ptr<const InstructionSet> set_of(const Machine& machine);
 
 }  // namespace tilesim::isa
