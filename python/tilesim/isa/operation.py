@@ -247,7 +247,7 @@ def operation(
 
     Args:
         name: such as "my.norm", with a dot in it.
-        shape: gets a TensorType for each operand (`dtype`, `shape`); returns one, or (dtype, shape), or a tuple of such.
+        shape: gets a TensorType (`dtype`, `shape`) of each operand; returns one, or (dtype, shape), or a tuple of them.
         reference: gets arrays, returns one or a tuple of them, with those types.
         kernel: (program, symbol): path or bytes of an ELF file or object file, as `assemble` makes; a program alone has
             the symbol "kernel".
