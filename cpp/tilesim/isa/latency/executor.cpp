@@ -120,6 +120,16 @@ void KernelExecutor::run(const TileCompute& compute) {
       ++by_kernel_;
       return;
     }
+    if (const auto* moves = std::get_if<Permute>(&compute)) {
+      permute(*moves);
+      ++by_kernel_;
+      return;
+    }
+    if (const auto* rows = std::get_if<Indexed>(&compute)) {
+      indexed(*rows);
+      ++by_kernel_;
+      return;
+    }
     throw Unsupported({"no kernel is written for this kind of compute", {}, {}, {}, {}});
   } catch (const Unsupported& error) {
     ++others_[error.parts().what + (error.parts().value.empty() ? "" : ": " + error.parts().value)];
@@ -127,7 +137,7 @@ void KernelExecutor::run(const TileCompute& compute) {
   execute(compute);
 }
 
-void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
+Stop KernelExecutor::start_code(const Kernel& kernel, Memory& memory) const {
   constexpr Address text = 0x10000, back = 0x8000;
   const std::size_t bytes = 4 * kernel.words.size();
   memory.add(text, text + static_cast<Address>(round_up(static_cast<std::int64_t>(bytes), 4096)), readable | executable,
@@ -136,7 +146,11 @@ void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
   Npu npu(npu_spec(machine_, core_));
   Hart hart(set_, core_.vlen);
   hart.npu = &npu, hart.pc = text, hart.x[ra] = back;
-  const Stop stop = hart.run(memory, ~std::uint64_t{0} >> 1, nullptr, back);
+  return hart.run(memory, ~std::uint64_t{0} >> 1, nullptr, back);
+}
+
+void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
+  const Stop stop = start_code(kernel, memory);
   if (stop.kind != Stop::returned)
     throw InternalError("a kernel ended with: " + std::string(cause_text(stop.trap.cause)) + " " + stop.trap.text);
 }

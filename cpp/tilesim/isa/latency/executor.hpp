@@ -24,7 +24,10 @@ class KernelExecutor final : public TileExecutor {
  private:
   void product(const Mma& mma);
   void vector(const VectorCompute& compute);
-  void run_code(const Kernel& kernel, Memory& memory) const;
+  void permute(const Permute& permute);
+  void indexed(const Indexed& indexed);
+  Stop start_code(const Kernel& kernel, Memory& memory) const;
+  void run_code(const Kernel& kernel, Memory& memory) const;  ///< InternalError unless it returns
 
   Machine machine_;
   CoreTiming core_;

@@ -32,7 +32,12 @@ std::int64_t run_of(const std::vector<ViewDim>& rows, const std::vector<ViewDim>
   return run;
 }
 
-/// The unit that most of a kernel's time went to; the front end only where it was hardly ever free.
+std::vector<ViewDim> part(const std::vector<ViewDim>& dims, int first, int count) {
+  return {dims.begin() + first, dims.begin() + first + count};
+}
+
+}  // namespace
+
 const char* busiest(const Pipeline& pipeline) {
   static constexpr std::pair<std::string_view, const char*> names[] = {
       {"array", "array"},       {"load", "load port"},  {"store", "store port"},
@@ -50,12 +55,6 @@ const char* busiest(const Pipeline& pipeline) {
     if (array.loading() > most) most = array.loading(), found = "weights";
   return front > all / 10 * 9 && front > most ? "front end" : found;
 }
-
-std::vector<ViewDim> part(const std::vector<ViewDim>& dims, int first, int count) {
-  return {dims.begin() + first, dims.begin() + first + count};
-}
-
-}  // namespace
 
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
   const int kept = kept_operand(machine.core.array, mma.stationary_a);
@@ -85,7 +84,7 @@ MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
 }
 
 InstructionLatency::InstructionLatency(const Machine& machine)
-    : machine_(machine), core_(core_of(machine)), set_(InstructionSet::standard()) {}
+    : machine_(machine), table_(std::make_shared<PipelineTable>(InstructionSet::standard(), core_of(machine))) {}
 
 TileLatency InstructionLatency::latency(const Descriptor& descriptor, const History& history,
                                         const ComputeSource& source) {
@@ -99,6 +98,16 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     const TileCompute compute = source.compute();
     return vector(std::get<VectorCompute>(compute), descriptor);
   }
+  if (descriptor.kind == ComputeKind::permute) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return permute(std::get<Permute>(compute));
+  }
+  if (descriptor.kind == ComputeKind::indexed) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return indexed(std::get<Indexed>(compute));
+  }
   throw Unsupported(
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
 }
@@ -110,10 +119,10 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
   for (std::size_t i = 0; i < compute.outputs.size(); ++i) at.outputs.push_back(next());
   for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
   at.valid = next();
-  const auto all = vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at);
+  const auto all = vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at);
   TileLatency latency;
   for (const VectorKernel& kernel : all) {
-    DryRun run(set_, core_, every_trip_);
+    DryRun run(table_, every_trip_);
     run.run(kernel.kernel);
     const std::int64_t done = run.pipeline().drain();
     const char* const limit = busiest(run.pipeline());
@@ -136,8 +145,8 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
   const auto drained = [](const DryRun& run) { return run.pipeline().drain(); };
   TileLatency latency;
   // alone: weights that are there already need no loading
-  DryRun first(set_, core_, every_trip_);
-  first.run(mma_kernel(*set_, core_, form, at));
+  DryRun first(table_, every_trip_);
+  first.run(mma_kernel(*table_->set, table_->core, form, at));
   const std::int64_t alone = drained(first), streamed = cycles_up(first.pipeline().arrays()[0].free());
   latency.limit = busiest(first.pipeline());
   latency.done = alone, latency.busy = std::min(alone, streamed);
@@ -147,8 +156,8 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
     // one right behind another, both in one schedule: what twice the work adds
     MmaForm twice = form;
     (form.resident ? twice.moving : twice.batch) *= 2;
-    DryRun both(set_, core_, every_trip_);
-    both.run(mma_kernel(*set_, core_, twice, at));
+    DryRun both(table_, every_trip_);
+    both.run(mma_kernel(*table_->set, table_->core, twice, at));
     latency.busy = std::max<std::int64_t>(1, drained(both) - alone);
     latency.done = latency.busy + (alone - streamed);
     consumed = std::min(consumed, latency.busy);

@@ -37,7 +37,9 @@ PipelineTable::PipelineTable(std::shared_ptr<const InstructionSet> of, CoreTimin
     : set(std::move(of)), core(std::move(timing)), fixed(static_timings(*set, core)), plans(cached_plans) {}
 
 Pipeline::Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core)
-    : table_(std::make_shared<PipelineTable>(std::move(set), std::move(core))), own_(table_->core) {
+    : Pipeline(std::make_shared<PipelineTable>(std::move(set), std::move(core))) {}
+
+Pipeline::Pipeline(std::shared_ptr<PipelineTable> table) : table_(std::move(table)), own_(table_->core) {
   make_queues();
 }
 

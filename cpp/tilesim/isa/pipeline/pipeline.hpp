@@ -35,6 +35,7 @@ struct PipelineTable {
 class Pipeline final : public Observer {
  public:
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
+  explicit Pipeline(std::shared_ptr<PipelineTable> table);
   /// `shared` outlives it.
   Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
