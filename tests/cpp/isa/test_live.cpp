@@ -129,7 +129,7 @@ BOOST_AUTO_TEST_CASE(a_sequencer_alone_is_a_pipeline_of_its_own) {
     const Machine machine = live_machine(i % 2 + 1);
     const Kernel kernel =
         i % 3 == 2 ? many(static_cast<int>(random() % 60), "vfadd.vv vd, v1, v2") : product(machine, random, 0);
-    DryRun own(InstructionSet::standard(), core_of(machine), true);
+    DryRun own(table_of(machine), true);
     own.run(kernel);
     Together alone(machine);
     alone.add(i % 3 == 2 ? on_vector : 0, kernel);

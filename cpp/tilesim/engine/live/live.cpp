@@ -18,6 +18,12 @@ int sequencer_of(const Compute& compute) {
   return (compute.kind == UnitKind::vector ? first_vector : first_cross_lane) + number;
 }
 
+/// Without elements: no kernel runs.
+bool is_nothing(const Descriptor& d) {
+  if (d.kind == ComputeKind::mma) return d.m <= 0 || d.n <= 0 || d.batch <= 0;
+  return d.kind != ComputeKind::opaque && (d.elements <= 0 || (d.kind == ComputeKind::sort && d.k <= 0));
+}
+
 }  // namespace
 
 LiveCores::Kind::Kind(const Machine& whole, const Machine& of)
@@ -68,15 +74,20 @@ Offered LiveCores::offer(const Compute& compute, std::uint64_t tag, std::int64_t
   Core& own = core(compute.core);
   isa::Sequencer& sequencer = own.live.sequencer(sequencer_of(compute));
   const std::int64_t cycle = own.kind->own(now);
+  std::int64_t until = INT64_MAX;
   if (!sequencer.idle(cycle)) return Offered::refuse(0);
   require(compute.source != nullptr, "a compute of a live core comes without its source");
   const std::string text = compute_text(*compute.descriptor, {});
   under_way_[tag] = {text, now, compute.unit};
   const bool product = compute.descriptor->kind == ComputeKind::mma;
   const auto array = static_cast<unsigned>(product && compute.kind == UnitKind::array ? sequencer.number() : 0);
+  if (is_nothing(*compute.descriptor)) {
+    begin_closed(own, sequencer, compute, tag, cycle);
+    tell(own, until);
+    return Offered::later();
+  }
   const bool resident = product && fits_resident(own, compute, array);
   std::string why;
-  std::int64_t until = INT64_MAX;
   if (const isa::LiveKernel* kernel =
           own.kind->kernels.find(*compute.descriptor, *compute.source, array, resident, why)) {
     sequencer.start(*kernel, tag, cycle, events_);

@@ -32,6 +32,9 @@ class InstructionLatency final : public LatencyModel {
   std::string_view name() const override { return "instruction"; }
 
   const CoreTiming& core() const { return table_->core; }
+  const std::shared_ptr<PipelineTable>& table() const { return table_; }
+  /// The kernel of the last latency, of a compute that has several to choose from: no product.
+  const Kernel& taken() const { return taken_; }
   /// Every trip of every loop, for tests.
   void every_trip() { every_trip_ = true; }
 
@@ -45,6 +48,7 @@ class InstructionLatency final : public LatencyModel {
   Machine machine_;
   std::shared_ptr<PipelineTable> table_;
   bool every_trip_ = false;
+  mutable Kernel taken_;
 };
 
 }  // namespace tilesim::isa

@@ -5,8 +5,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "tilesim/isa/kernel/code.hpp"
-#include "tilesim/isa/pipeline/pipeline.hpp"
+#include "tilesim/isa/latency/latency.hpp"
 #include "tilesim/machine/machine.hpp"
 #include "tilesim/tile/tile.hpp"
 
@@ -31,7 +30,7 @@ class LiveKernels {
  public:
   explicit LiveKernels(const Machine& machine);
 
-  const std::shared_ptr<PipelineTable>& table() const { return table_; }
+  const std::shared_ptr<PipelineTable>& table() const { return alone_.table(); }
   const Machine& machine() const { return machine_; }
   /// Sets of weights that a product loads; 0: no kernel does it.
   std::int64_t sets_of(const Descriptor& descriptor, const ComputeSource& source);
@@ -55,12 +54,10 @@ class LiveKernels {
     std::unique_ptr<const LiveKernel> kernel;
     std::string why;
   };
-  std::vector<Kernel> choices(const Descriptor& descriptor, const TileCompute& compute, unsigned array,
-                              bool resident) const;
-  const Kernel& best(const std::vector<Kernel>& of) const;
+  Kernel choose(const Descriptor& descriptor, const ComputeSource& source, unsigned array, bool resident);
 
   Machine machine_;
-  std::shared_ptr<PipelineTable> table_;
+  InstructionLatency alone_;
   std::unordered_map<Key, Known, Hash> known_;
   std::unordered_map<std::uint64_t, std::int64_t> sets_;  ///< by signature
 };
