@@ -130,7 +130,7 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
 
 TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, const History& history) const {
   MmaForm form = form_of(machine_, mma, d);
-  const MmaAddresses at{Address{1} << 24, Address{1} << 34, Address{1} << 38};
+  const MmaAddresses& at = timed_addresses;
   form.resident = history.weights_resident;
   const auto drained = [](const DryRun& run) { return run.pipeline().drain(); };
   TileLatency latency;

@@ -48,8 +48,7 @@ Kernel LiveKernels::choose(const Descriptor& d, const ComputeSource& source, uns
   const TileCompute compute = source.compute();
   MmaForm form = form_of(machine_, std::get<Mma>(compute), d);
   form.resident = resident;
-  // operands lie apart, each address of one instruction
-  return mma_kernel(*table()->set, table()->core, form, {Address{1} << 24, Address{1} << 26, Address{1} << 28}, array);
+  return mma_kernel(*table()->set, table()->core, form, timed_addresses, array);
 }
 
 const LiveKernel* LiveKernels::find(const Descriptor& d, const ComputeSource& source, unsigned array, bool resident,
