@@ -1,4 +1,4 @@
-"""Level "live": kernels beside each other in the engine, against each kernel alone, bounds of units counted by hand, and
+"""Level "live": kernels beside each other in the engine, against each kernel alone, bounds of units by hand, and
 what must make no difference. The eight hand-written programs at three levels."""
 
 from __future__ import annotations
