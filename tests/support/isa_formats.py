@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import tilesim as ts
-from support.format_graphs import Format, texts
+from support.format_graphs import Format
 from support.riscv_tools import clang
 
 LIMIT = 1000  # instructions of a run
@@ -35,7 +35,7 @@ def programs(folder: Path) -> list[bytes]:
     """By the own assembler, with symbols, and its code alone."""
     whole = ts.isa.assemble(
         "_start: la a1, text\nli a0, 1\nli a2, 6\nli a7, 64\necall\nvsetivli t0, 4, e32, m1, ta, ma\nvid.v v1\n"
-        "loop: addi a2, a2, -1\nbnez a2, loop\nli a0, 0\nli a7, 93\necall\ntext: .asciz \"hello\\n\""
+        'loop: addi a2, a2, -1\nbnez a2, loop\nli a0, 0\nli a7, 93\necall\ntext: .asciz "hello\\n"'
     )
     return [whole, tight(whole[4096:4160])]
 
