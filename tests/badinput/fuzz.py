@@ -38,10 +38,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.damage import damaged
 from support.foreign_formats import FOREIGN
 from support.formats import OWN
+from support.isa_formats import ISA
 from tilesim import _core
 
 SECONDS = 5.0  # of process time for reading a file, and for what ends it
-PATIENCE = 1.0  # of process time for what a legal file asks for: then it is interrupted, as by Ctrl-C
+PATIENCE = 0.25  # of process time for what a legal file asks for: then it is interrupted, as by Ctrl-C
 HANG = 240.0  # of wall time, generous for a loaded machine
 MEMORY = 4 << 30
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")
@@ -132,7 +133,7 @@ def _told(error: BaseException) -> str:
 
 def chosen(names: str) -> list[Any]:
     """Formats by name, of which the libraries are there; all where none is named."""
-    known = {format.name: format for format in [*OWN, *FOREIGN]}
+    known = {format.name: format for format in [*OWN, *FOREIGN, *ISA]}
     wanted = [known[name.strip()] for name in names.split(";")] if names else list(known.values())
     return [format for format in wanted if not format.needs or importlib.util.find_spec(format.needs)]
 
