@@ -65,8 +65,8 @@ void Code::advance(unsigned reg, std::int64_t by) {
   op("add", {reg, reg, t1});
 }
 
-void Code::set_vl(std::int64_t elements, unsigned sew, int lmul) {
-  const std::int64_t type = vtype_of(sew, lmul);
+void Code::set_vl(std::int64_t elements, unsigned sew, int lmul, bool stay) {
+  const std::int64_t type = vtype_of(sew, lmul) & (stay ? ~0x80 : ~0);
   if (vl_ == elements && type_ == type) return;
   vl_ = elements, type_ = type;
   if (elements < 32) return op("vsetivli", {zero, elements, type});
