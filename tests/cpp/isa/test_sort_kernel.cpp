@@ -67,6 +67,7 @@ struct SortTrial {
       if (odd == 0) value = NAN;
       if (odd == 1) value = -0.0F;
       if (odd == 2) value = below(2) == 0 ? INFINITY : -INFINITY;
+      if (odd == 3) value = std::array{240.0F, 448.0F, 57344.0F, -240.0F}[static_cast<std::size_t>(below(4))];
     }
     convert(values.data(), DType::f32, memories[0].data(), dtype, std::ssize(values));
     if (is_float(dtype)) return;

@@ -1,6 +1,7 @@
 #include "tilesim/isa/kernel/sort_words.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "tilesim/base/error.hpp"
@@ -65,9 +66,8 @@ WordWriter::WordWriter(Code& code, const SortPlan& plan, DType key, DType positi
       signed_zero_(is_float(key) && has_sign(key) && !has_nan_for_minus_zero(key)) {}
 
 /// Sets vl for parts of words.
-void WordWriter::narrow(int width, bool stay) {
-  code_.set_vl(plan_.elements(), static_cast<unsigned>(width), log2_of_power(width) - log2_of_power(plan_.word_bits),
-               stay);
+void WordWriter::narrow(int width) {
+  code_.set_vl(plan_.elements(), static_cast<unsigned>(width), log2_of_power(width) - log2_of_power(plan_.word_bits));
 }
 
 void WordWriter::begin() {
@@ -82,66 +82,104 @@ void WordWriter::begin() {
 
 void WordWriter::first_register() { code_.load_constant(place, 0); }
 
-/// Bits of a key as an unsigned number of the same order; −0 as 0, told by the mask; NaN above all.
-void WordWriter::encode_key(unsigned x, unsigned y) {
+/// The same for several registers side by side, so that no result is waited for.
+void WordWriter::immediate(const char* name, const Words& to, const Words& from, std::int64_t value) {
+  for (std::size_t i = 0; i < to.size(); ++i) code_.op(name, {to[i], from[i], value});
+}
+
+void WordWriter::scalar(const char* name, const Words& to, const Words& from, std::int64_t value) {
+  code_.load_constant(t1, value);
+  immediate(name, to, from, t1);
+}
+
+void WordWriter::vectors(const char* name, const Words& to, const Words& a, const Words& b) {
+  for (std::size_t i = 0; i < to.size(); ++i) code_.op(name, {to[i], a[i], b[i]});
+}
+
+/// y = all ones where y is above `limit`, else 0.
+void WordWriter::ones_above(const Words& y, std::int64_t limit, int width) {
+  scalar("vssubu.vx", y, y, limit);
+  immediate("vrsub.vi", y, y, 0);
+  width <= 32 ? immediate("vsra.vi", y, y, width - 1) : scalar("vsra.vx", y, y, width - 1);
+}
+
+/// y = 1 where x is `value`, else 0.
+void WordWriter::is_value(const Words& y, const Words& x, std::int64_t value) {
+  scalar("vxor.vx", y, x, value);
+  scalar("vminu.vx", y, y, 1);
+  immediate("vrsub.vi", y, y, 1);
+}
+
+/// Bits of keys as unsigned numbers of the same order, NaN above all, −0 as 0; y = 1 where there was −0.
+void WordWriter::encode_keys(const Words& x, const Words& y, const Words& z) {
   const std::int64_t sign = -(std::int64_t{1} << (width_ - 1));
-  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu;
+  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = has_nan_for_minus_zero(key_);
   narrow(width_);
-  if (!floating) {
-    if (has_sign(key_)) code_.load_constant(t1, sign), code_.op("vxor.vx", {x, x, t1});
-    if (descending_) code_.op("vxor.vi", {x, x, -1});
-    return;
+  if (floating) {
+    if (!fnuz) {
+      scalar("vand.vx", y, x, ~sign);
+      ones_above(y, largest_bits(key_), width_);
+    }
+    immediate("vsra.vi", z, x, width_ - 1);
+    scalar("vor.vx", z, z, sign);
+    vectors("vxor.vv", x, x, z);
+    if (!fnuz) {
+      vectors("vor.vv", x, x, y);
+      is_value(y, x, ~sign);
+      vectors("vadd.vv", x, x, y);
+    } else {  // NaN stands where −0 would: what is above moves down, NaN to the top
+      immediate("vsrl.vi", z, x, width_ - 1);
+      is_value(y, x, ~sign);
+      vectors("vsub.vv", x, x, z);
+      immediate("vsll.vi", y, y, width_ - 1);
+      vectors("vadd.vv", x, x, y);
+    }
+  } else if (has_sign(key_)) {
+    scalar("vxor.vx", x, x, sign);
   }
-  if (has_nan_for_minus_zero(key_)) {
-    code_.load_constant(t1, sign);
-    code_.op("vmseq.vx", {0, x, t1});
-  } else {
-    code_.load_constant(t1, ~sign), code_.op("vand.vx", {y, x, t1});
-    code_.load_constant(t1, largest_bits(key_)), code_.op("vmsgtu.vx", {0, y, t1});
-  }
-  code_.op("vsra.vi", {y, x, width_ - 1});
-  code_.load_constant(t1, sign);
-  code_.op("vor.vx", {y, y, t1});
-  code_.op("vxor.vv", {x, x, y});
-  code_.op("vmerge.vim", {x, x, -1});
-  if (signed_zero_) {
-    code_.load_constant(t1, ~sign);
-    code_.op("vmseq.vx", {0, x, t1});
-    narrow(width_, true);
-    code_.op("vadd.vi", {x, x, 1, 0});
-  }
-  if (descending_) code_.op("vxor.vi", {x, x, -1});
+  if (descending_) immediate("vxor.vi", x, x, -1);
 }
 
 WordWriter::Words WordWriter::encode(std::int64_t count) {
-  static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
-  static constexpr const char* wider[] = {"vzext.vf2", "vzext.vf4", "vzext.vf8"};
   Words all;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const unsigned x = registers_.take(), y = registers_.take(), word = registers_.take();
-    narrow(width_);
-    code_.op(loads[log2_of_power(width_) - 3], {x, in});
-    code_.advance(in, bytes(width_));
-    encode_key(x, y);
-    words();
-    code_.op(wider[log2_of_power(plan_.word_bits / width_) - 1], {word, x});
-    code_.load_constant(t1, shift_);
-    code_.op("vsll.vx", {word, word, t1});
-    if (plan_.columns > 1) code_.op("vor.vv", {word, word, first_});
-    code_.op("vadd.vx", {word, word, place});
-    if (signed_zero_) set_masked(), code_.op("vadd.vi", {word, word, 1, 0});
-    if (plan_.padded()) {
-      words();
-      code_.op("vadd.vx", {y, first_, place});
-      code_.load_constant(t1, 2 * plan_.extent - 1);
-      code_.op("vmsgtu.vx", {0, y, t1});
-      code_.op("vmerge.vim", {word, word, -1});
-    }
-    code_.op("addi", {place, place, 2});
-    registers_.give(x), registers_.give(y);
-    all.push_back(word);
+  constexpr std::int64_t side = 4;
+  for (std::int64_t done = 0; done < count; done += side) {
+    const Words some = encode_some(std::min(side, count - done));
+    all.insert(all.end(), some.begin(), some.end());
   }
   return all;
+}
+
+WordWriter::Words WordWriter::encode_some(std::int64_t count) {
+  static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
+  static constexpr const char* wider[] = {"vzext.vf2", "vzext.vf4", "vzext.vf8"};
+  const char* const widen = wider[log2_of_power(plan_.word_bits / width_) - 1];
+  const Words x = registers_.take(count), y = registers_.take(count), word = registers_.take(count);
+  narrow(width_);
+  for (const unsigned reg : x) {
+    code_.op(loads[log2_of_power(width_) - 3], {reg, in});
+    code_.advance(in, bytes(width_));
+  }
+  encode_keys(x, y, word);
+  words();
+  for (std::size_t i = 0; i < x.size(); ++i) code_.op(widen, {word[i], x[i]});
+  scalar("vsll.vx", word, word, shift_);
+  if (signed_zero_) {
+    for (std::size_t i = 0; i < x.size(); ++i) code_.op(widen, {x[i], y[i]});
+    vectors("vor.vv", word, word, x);
+  }
+  if (plan_.columns > 1) immediate("vor.vv", word, word, first_);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    code_.op("vadd.vx", {word[i], word[i], place});
+    if (plan_.padded()) code_.op("vadd.vx", {y[i], first_, place});
+    code_.op("addi", {place, place, 2});
+  }
+  if (plan_.padded()) {
+    ones_above(y, 2 * plan_.extent - 1, plan_.word_bits);
+    vectors("vor.vv", word, word, y);
+  }
+  registers_.give(x), registers_.give(y);
+  return word;
 }
 
 WordWriter::Words WordWriter::placeholders(std::int64_t count) {
@@ -151,73 +189,114 @@ WordWriter::Words WordWriter::placeholders(std::int64_t count) {
   return all;
 }
 
-void WordWriter::decode_key(unsigned x, unsigned y, unsigned place_of) {
+void WordWriter::decode_keys(const Words& x, const Words& y, const Words& places) {
   const std::int64_t sign = -(std::int64_t{1} << (width_ - 1));
-  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu;
+  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = has_nan_for_minus_zero(key_);
   narrow(width_);
-  if (descending_) code_.op("vxor.vi", {x, x, -1});
-  code_.load_constant(t1, sign);
+  if (descending_) immediate("vxor.vi", x, x, -1);
   if (!floating) {
-    if (has_sign(key_)) code_.op("vxor.vx", {x, x, t1});
+    if (has_sign(key_)) scalar("vxor.vx", x, x, sign);
     return;
   }
-  if (has_nan_for_minus_zero(key_)) code_.op("vmseq.vi", {0, x, -1});
-  code_.op("vsra.vi", {y, x, width_ - 1});
-  code_.op("vxor.vi", {y, y, -1});
-  code_.op("vor.vx", {y, y, t1});
-  code_.op("vxor.vv", {x, x, y});
-  if (!has_nan_for_minus_zero(key_)) {
-    narrow(shift_);
-    code_.op("vand.vi", {y, place_of, 1});
-    code_.op("vmsne.vi", {0, y, 0});
-    narrow(width_);
+  if (fnuz) {  // NaN from the top to where −0 would be, what is above that moves up
+    immediate("vadd.vi", y, x, 1);
+    immediate("vsrl.vi", y, y, width_ - 1);
+    vectors("vadd.vv", y, y, x);
+    is_value(x, x, -1);
+    immediate("vsll.vi", x, x, width_ - 1);
+    vectors("vsub.vv", x, y, x);
   }
-  code_.op("vmerge.vxm", {x, x, t1});
+  immediate("vsra.vi", y, x, width_ - 1);
+  immediate("vxor.vi", y, y, -1);
+  scalar("vor.vx", y, y, sign);
+  vectors("vxor.vv", x, x, y);
+  if (fnuz) return;
+  // the lowest bit of a place is the sign of 0
+  narrowed(y, places);
+  narrow(width_);
+  immediate("vsll.vi", y, y, width_ - 1);
+  vectors("vor.vv", x, x, y);
+}
+
+/// The low bits of halves of words, as wide as keys.
+void WordWriter::narrowed(const Words& to, const Words& from) {
+  if (shift_ == width_) {
+    narrow(width_);
+    for (std::size_t i = 0; i < to.size(); ++i) code_.op("vmv.v.v", {to[i], from[i]});
+    return;
+  }
+  const Words* source = &from;
+  for (int width = shift_ / 2; width >= width_; width /= 2, source = &to) {
+    narrow(width);
+    immediate("vnsrl.wi", to, *source, 0);
+  }
 }
 
 void WordWriter::decode(const Words& all) {
+  constexpr std::size_t side = 4;
+  for (std::size_t from = 0; from < all.size(); from += side)
+    decode_some({all.begin() + static_cast<std::ptrdiff_t>(from),
+                 all.begin() + static_cast<std::ptrdiff_t>(std::min(from + side, all.size()))});
+}
+
+void WordWriter::decode_some(const Words& all) {
   static constexpr const char* stores[] = {"vse8.v", "vse16.v", "vse32.v", "vse64.v"};
-  for (const unsigned word : all) {
-    const unsigned x = registers_.take(), y = registers_.take(), at = registers_.take();
-    narrow(shift_);
-    code_.load_constant(t1, shift_);
-    code_.op("vnsrl.wx", {x, word, t1});
-    code_.op("vnsrl.wi", {at, word, 0});
-    for (int width = shift_ / 2; width >= width_; width /= 2) narrow(width), code_.op("vnsrl.wi", {x, x, 0});
-    decode_key(x, y, at);
-    code_.op(stores[log2_of_power(width_) - 3], {x, keys});
+  const auto count = std::ssize(all);
+  const Words x = registers_.take(count), y = registers_.take(count), at = registers_.take(count);
+  narrow(shift_);
+  scalar("vnsrl.wx", x, all, shift_);
+  immediate("vnsrl.wi", at, all, 0);
+  if (width_ < shift_) narrowed(x, x);
+  decode_keys(x, y, at);
+  narrow(width_);
+  for (const unsigned reg : x) {
+    code_.op(stores[log2_of_power(width_) - 3], {reg, keys});
     code_.advance(keys, bytes(width_));
-    narrow(shift_);
-    code_.op("vsrl.vi", {at, at, 1});
-    const int wide = bits(position_);
-    if (wide > shift_) {
-      const unsigned to = wide > plan_.word_bits ? registers_.take_pair() : y;
+  }
+  narrow(shift_);
+  immediate("vsrl.vi", at, at, 1);
+  const int wide = bits(position_);
+  if (wide > plan_.word_bits) {  // two registers each
+    const unsigned to = registers_.take_pair();
+    for (const unsigned reg : at) {
       narrow(wide);
-      code_.op(wide == 2 * shift_ ? "vzext.vf2" : "vzext.vf4", {to, at});
-      code_.op(stores[log2_of_power(wide) - 3], {to, positions});
-      if (to != y) registers_.give({to, to + 1});
-    } else {
-      code_.op(stores[log2_of_power(wide) - 3], {at, positions});
+      code_.op("vzext.vf4", {to, reg});
+      store_places(stores[log2_of_power(wide) - 3], to);
     }
-    code_.advance(positions, bytes(wide));
-    registers_.give({x, y, at});
+    registers_.give({to, to + 1});
+  } else {
+    narrow(wide);
+    if (wide > shift_)
+      for (std::size_t i = 0; i < y.size(); ++i) code_.op("vzext.vf2", {y[i], at[i]});
+    for (const unsigned reg : wide > shift_ ? y : at) store_places(stores[log2_of_power(wide) - 3], reg);
+  }
+  registers_.give(x), registers_.give(y), registers_.give(at);
+}
+
+void WordWriter::store_places(const char* name, unsigned reg) {
+  code_.op(name, {reg, positions});
+  code_.advance(positions, bytes(bits(position_)));
+}
+
+/// Addresses come from few additions that do not wait for each other.
+void WordWriter::access(const char* name, const Words& all, unsigned pointer, std::int64_t step) {
+  static constexpr std::array<unsigned, 4> addresses{0, t0, a5, t6};
+  words();
+  for (std::size_t from = 0; from < all.size(); from += addresses.size()) {
+    const std::size_t count = std::min(addresses.size(), all.size() - from);
+    for (std::size_t i = 1; i < count; ++i)
+      code_.add(addresses[i], pointer, static_cast<std::int64_t>(i) * step * word_bytes());
+    for (std::size_t i = 0; i < count; ++i) code_.op(name, {all[from + i], i == 0 ? pointer : addresses[i]});
+    code_.advance(pointer, static_cast<std::int64_t>(count) * step * word_bytes());
   }
 }
 
 void WordWriter::load(const Words& all, unsigned pointer, std::int64_t step) {
-  words();
-  for (const unsigned word : all) {
-    code_.op(plan_.word_bits == 64 ? "vle64.v" : "vle32.v", {word, pointer});
-    code_.advance(pointer, step * word_bytes());
-  }
+  access(plan_.word_bits == 64 ? "vle64.v" : "vle32.v", all, pointer, step);
 }
 
 void WordWriter::store(const Words& all, unsigned pointer, std::int64_t step) {
-  words();
-  for (const unsigned word : all) {
-    code_.op(plan_.word_bits == 64 ? "vse64.v" : "vse32.v", {word, pointer});
-    code_.advance(pointer, step * word_bytes());
-  }
+  access(plan_.word_bits == 64 ? "vse64.v" : "vse32.v", all, pointer, step);
 }
 
 void WordWriter::exchange(const std::vector<Pair>& pairs) {

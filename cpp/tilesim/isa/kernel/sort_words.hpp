@@ -65,11 +65,21 @@ class WordWriter {
   static constexpr unsigned in = a0, keys = a1, positions = a2, place = t3;
 
  private:
+  void access(const char* name, const Words& all, unsigned pointer, std::int64_t step);
   void words() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0); }
-  void narrow(int width, bool stay = false);
+  void narrow(int width);
   void set_masked() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0, true); }
-  void encode_key(unsigned x, unsigned y);
-  void decode_key(unsigned x, unsigned y, unsigned place);
+  void immediate(const char* name, const Words& to, const Words& from, std::int64_t value);
+  void scalar(const char* name, const Words& to, const Words& from, std::int64_t value);
+  void vectors(const char* name, const Words& to, const Words& a, const Words& b);
+  void ones_above(const Words& y, std::int64_t limit, int width);
+  void is_value(const Words& y, const Words& x, std::int64_t value);
+  Words encode_some(std::int64_t count);
+  void encode_keys(const Words& x, const Words& y, const Words& z);
+  void decode_some(const Words& all);
+  void decode_keys(const Words& x, const Words& y, const Words& places);
+  void narrowed(const Words& to, const Words& from);
+  void store_places(const char* name, unsigned reg);
   void lower_parts(int bit);
 
   Code& code_;
