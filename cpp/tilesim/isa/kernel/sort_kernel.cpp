@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
 #include "tilesim/isa/kernel/sort_words.hpp"
 
 namespace tilesim::isa {
@@ -72,13 +73,14 @@ void SortWriter::repeat(unsigned counter, std::int64_t trips, const std::functio
 void SortWriter::some_pairs(const Sweep& sweep, std::int64_t count, const OnPairs& act) {
   WordRegisters& registers = words_.registers();
   Words low = registers.take(count), high = registers.take(count);
-  words_.load(low, load_low, 1);
-  words_.load(high, load_high, sweep.high_step);
+  words_.load({{low, load_low, 1}, {high, load_high, sweep.high_step}});
   std::vector<Pair> all;
   for (std::size_t i = 0; i < low.size(); ++i) all.push_back({&low[i], &high[i]});
   act(all);
-  words_.store(low, store_low, 1);
-  if (sweep.to < 0) words_.store(high, store_high, sweep.high_step);
+  if (sweep.to < 0)
+    words_.store({{low, store_low, 1}, {high, store_high, sweep.high_step}});
+  else
+    words_.store({{low, store_low, 1}});
   registers.give(low), registers.give(high);
 }
 
@@ -107,11 +109,11 @@ void SortWriter::blocks(std::int64_t all, std::int64_t size, std::int64_t side, 
     std::vector<Words*> told;
     for (std::int64_t i = 0; i < count; ++i) {
       held.push_back(words_.registers().take(size));
-      words_.load(held.back(), load_low, 1);
+      words_.load({{held.back(), load_low, 1}});
     }
     for (Words& one : held) told.push_back(&one);
     act(told);
-    for (const Words& one : held) words_.store(one, store_low, 1), words_.registers().give(one);
+    for (const Words& one : held) words_.store({{one, store_low, 1}}), words_.registers().give(one);
   };
   const std::int64_t count = all / size;
   repeat(inner_counter, count / side, [&] { some(side); });
@@ -154,25 +156,29 @@ void SortWriter::streamed() {
   words_.registers().give(best);
 }
 
-/// Words of a row block in order by blocks.
+/// Words of a row block in order by blocks, two at a time.
 void SortWriter::fill_memory() {
-  point(store_low, 0);
-  const auto put = [&](std::int64_t filled, std::int64_t size) {
-    Words all = words_.encode(filled);
-    const Words behind = words_.placeholders(size - filled);
-    all.insert(all.end(), behind.begin(), behind.end());
-    words_.sort({&all});
-    words_.store(all, store_low, 1);
-    words_.registers().give(all);
-  };
   constexpr std::int64_t size = SortPlan::block;
-  const std::int64_t whole = plan_.filled / size, rest = plan_.filled % size;
-  repeat(inner_counter, whole, [&] { put(size, size); });
-  if (rest != 0) put(rest, size);
-  const std::int64_t behind = (plan_.registers - whole * size) / size - (rest != 0 ? 1 : 0);
+  point(store_low, 0);
+  const auto put = [&](std::int64_t filled, std::int64_t count) {
+    std::vector<Words> held;
+    std::vector<Words*> told;
+    for (std::int64_t i = 0; i < count; ++i) {
+      held.push_back(words_.encode(std::min(size, filled - i * size)));
+      const Words behind = words_.placeholders(size - std::ssize(held.back()));
+      held.back().insert(held.back().end(), behind.begin(), behind.end());
+    }
+    for (Words& one : held) told.push_back(&one);
+    words_.sort(told);
+    for (const Words& one : held) words_.store({{one, store_low, 1}}), words_.registers().give(one);
+  };
+  const std::int64_t twice = plan_.filled / (2 * size), rest = plan_.filled % (2 * size);
+  repeat(inner_counter, twice, [&] { put(2 * size, 2); });
+  if (rest != 0) put(rest, ceil_div(rest, size));
+  const std::int64_t behind = plan_.registers / size - ceil_div(plan_.filled, size);
   repeat(outer_counter, behind, [&] {
     const Words none = words_.placeholders(size);
-    words_.store(none, store_low, 1);
+    words_.store({{none, store_low, 1}});
     words_.registers().give(none);
   });
 }
@@ -261,7 +267,7 @@ void SortWriter::merge_parts(Words* all) {
       words_.clean({all}, count / 2);
       continue;
     }
-    if (first >= 0) blocks(count, together, 1, rest);
+    if (first >= 0) blocks(count, SortPlan::block, 1, rest);
     clean_memory(count, count / 2);
   }
 }
@@ -271,7 +277,7 @@ void SortWriter::decode_memory() {
   point(load_low, 0);
   const auto some = [&](std::int64_t of) {
     const Words all = words_.registers().take(of);
-    words_.load(all, load_low, 1);
+    words_.load({{all, load_low, 1}});
     words_.decode(all);
     words_.registers().give(all);
   };

@@ -278,25 +278,26 @@ void WordWriter::store_places(const char* name, unsigned reg) {
   code_.advance(positions, bytes(bits(position_)));
 }
 
-/// Addresses come from few additions that do not wait for each other.
-void WordWriter::access(const char* name, const Words& all, unsigned pointer, std::int64_t step) {
-  static constexpr std::array<unsigned, 4> addresses{0, t0, a5, t6};
+/// Addresses come from additions that do not wait for each other, those of all runs before the first access.
+void WordWriter::access(bool loads, const std::vector<Run>& runs) {
+  static constexpr std::array<unsigned, 6> addresses{t0, a5, t6, 29, t2, place};
+  const char* const name = plan_.word_bits == 64 ? (loads ? "vle64.v" : "vse64.v") : loads ? "vle32.v" : "vse32.v";
   words();
-  for (std::size_t from = 0; from < all.size(); from += addresses.size()) {
-    const std::size_t count = std::min(addresses.size(), all.size() - from);
-    for (std::size_t i = 1; i < count; ++i)
-      code_.add(addresses[i], pointer, static_cast<std::int64_t>(i) * step * word_bytes());
-    for (std::size_t i = 0; i < count; ++i) code_.op(name, {all[from + i], i == 0 ? pointer : addresses[i]});
-    code_.advance(pointer, static_cast<std::int64_t>(count) * step * word_bytes());
+  constexpr std::size_t side = 1 + addresses.size() / 2;  // of two runs; a single one leaves half of them
+  for (std::size_t from = 0; from < runs[0].words.size(); from += side) {
+    const std::size_t count = std::min(side, runs[0].words.size() - from);
+    std::size_t next = 0;
+    std::vector<unsigned> at;
+    for (const Run& run : runs)
+      for (std::size_t i = 0; i < count; ++i) {
+        at.push_back(i == 0 ? run.pointer : addresses[next++]);
+        if (i > 0) code_.add(at.back(), run.pointer, static_cast<std::int64_t>(i) * run.step * word_bytes());
+      }
+    std::size_t reg = 0;
+    for (const Run& run : runs)
+      for (std::size_t i = 0; i < count; ++i) code_.op(name, {run.words[from + i], at[reg++]});
+    for (const Run& run : runs) code_.advance(run.pointer, static_cast<std::int64_t>(count) * run.step * word_bytes());
   }
-}
-
-void WordWriter::load(const Words& all, unsigned pointer, std::int64_t step) {
-  access(plan_.word_bits == 64 ? "vle64.v" : "vle32.v", all, pointer, step);
-}
-
-void WordWriter::store(const Words& all, unsigned pointer, std::int64_t step) {
-  access(plan_.word_bits == 64 ? "vse64.v" : "vse32.v", all, pointer, step);
 }
 
 void WordWriter::exchange(const std::vector<Pair>& pairs) {
@@ -353,8 +354,9 @@ void WordWriter::lower_parts(int bit) {
 
 void WordWriter::cross(const std::vector<Pair>& pairs, std::int64_t parts, int bit) {
   if (bit >= 0) lower_parts(bit);
-  // of each pair at most two flips and two results
-  const std::size_t together = static_cast<std::size_t>(std::max<std::int64_t>(1, registers_.left() / 4));
+  // of each word a flip and a result
+  const std::int64_t each = !pairs.empty() && pairs[0].low == pairs[0].high ? 2 : 4;
+  const auto together = static_cast<std::size_t>(std::max<std::int64_t>(1, registers_.left() / each));
   for (std::size_t from = 0; from < pairs.size(); from += together) {
     const std::size_t to = std::min(pairs.size(), from + together);
     struct Side {

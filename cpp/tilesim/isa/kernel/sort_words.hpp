@@ -39,8 +39,15 @@ class WordWriter {
   /// Keys and places to where their pointers are.
   void decode(const Words& words);
 
-  void load(const Words& words, unsigned pointer, std::int64_t step);
-  void store(const Words& words, unsigned pointer, std::int64_t step);
+  /// Words in memory from a pointer on, which moves behind them; at most two runs of the same length at once.
+  /// With two, `place` is lost.
+  struct Run {
+    const Words& words;
+    unsigned pointer;
+    std::int64_t step;
+  };
+  void load(const std::vector<Run>& runs) { access(true, runs); }
+  void store(const std::vector<Run>& runs) { access(false, runs); }
 
   /// Comparators of several blocks of words, all in their order, the lower word first.
   struct Pair {
@@ -65,7 +72,7 @@ class WordWriter {
   static constexpr unsigned in = a0, keys = a1, positions = a2, place = t3;
 
  private:
-  void access(const char* name, const Words& all, unsigned pointer, std::int64_t step);
+  void access(bool loads, const std::vector<Run>& runs);
   void words() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0); }
   void narrow(int width);
   void set_masked() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0, true); }
