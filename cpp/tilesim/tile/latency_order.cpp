@@ -112,7 +112,9 @@ class SortForm {
     }
     const int levels = levels_of(std::min<std::int64_t>(SortPlan::block, 2 * widest));
     const auto all = static_cast<double>(registers);
-    const double waits = all / (2.0 * SortPlan::block) * levels * level(2.0 * SortPlan::block);
+    // all registers are taken: words of the next trip come when those of this one leave
+    const double trip = levels * level(2.0 * SortPlan::block) + first_ + latency_;
+    const double waits = all / (2.0 * SortPlan::block) * trip;
     return sum + std::max(pass(all, 0, all, 0), waits + first_ + latency_);
   }
 
@@ -154,9 +156,9 @@ class SortForm {
     double sum = 0;
     const auto count = static_cast<double>(registers);
     const auto crosses = [&](double operations) {
-      const double way = crossing_ + pass_ + (operations > 1 ? 2 : 1) * latency_;
       // few registers wait for their way through the unit
-      return std::max({count * pass_, count * operations * operation_, way + (count - 1) * operation_});
+      const double way = crossing_ + latency_ + count * operations * operation_;
+      return std::max({count * pass_, count * operations * operation_, way});
     };
     std::int64_t wide = 0;
     for (int level = 1; std::int64_t{1} << level <= plan_.columns; ++level) {

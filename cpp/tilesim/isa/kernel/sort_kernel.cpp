@@ -39,8 +39,8 @@ class SortWriter {
     code_.load_constant(pointer, static_cast<std::int64_t>(at_.work) + reg * words_.word_bytes());
   }
   void repeat(unsigned counter, std::int64_t trips, const std::function<void()>& body);
-  void pairs(const Sweep& sweep, const OnPairs& act);
-  void some_pairs(const Sweep& sweep, std::int64_t count, const OnPairs& act);
+  void pairs(const Sweep& sweep, const OnPairs& act, bool turns = true);
+  Words some_pairs(const Sweep& sweep, std::int64_t count, const OnPairs& act);
   /// Words of memory in blocks of so many, `side` blocks at once.
   void blocks(std::int64_t all, std::int64_t size, std::int64_t side, const OnWords& act);
 
@@ -70,7 +70,7 @@ void SortWriter::repeat(unsigned counter, std::int64_t trips, const std::functio
   code_.end_loop();
 }
 
-void SortWriter::some_pairs(const Sweep& sweep, std::int64_t count, const OnPairs& act) {
+Words SortWriter::some_pairs(const Sweep& sweep, std::int64_t count, const OnPairs& act) {
   WordRegisters& registers = words_.registers();
   Words low = registers.take(count), high = registers.take(count);
   words_.load({{low, load_low, 1}, {high, load_high, sweep.high_step}});
@@ -81,18 +81,29 @@ void SortWriter::some_pairs(const Sweep& sweep, std::int64_t count, const OnPair
     words_.store({{low, store_low, 1}, {high, store_high, sweep.high_step}});
   else
     words_.store({{low, store_low, 1}});
-  registers.give(low), registers.give(high);
+  low.insert(low.end(), high.begin(), high.end());
+  return low;
 }
 
-void SortWriter::pairs(const Sweep& sweep, const OnPairs& act) {
+/// Trips take turns with two sets of registers, where there are enough: words are loaded while others are stored.
+void SortWriter::pairs(const Sweep& sweep, const OnPairs& act, bool turns) {
   if (sweep.count == 0 || sweep.blocks == 0) return;
   const bool apart = sweep.to >= 0;
   point(load_low, sweep.low), point(load_high, sweep.high);
   point(store_low, apart ? sweep.to : sweep.low);
   if (!apart) point(store_high, sweep.high);
+  const std::int64_t sets = turns ? 2 : 1, trips = sweep.count / (sets * together);
   repeat(outer_counter, sweep.blocks, [&] {
-    repeat(inner_counter, sweep.count / together, [&] { some_pairs(sweep, together, act); });
-    if (sweep.count % together != 0) some_pairs(sweep, sweep.count % together, act);
+    const auto some = [&](std::int64_t all) {
+      Words held;
+      for (std::int64_t done = 0; done < all; done += together) {
+        const Words used = some_pairs(sweep, std::min(together, all - done), act);
+        held.insert(held.end(), used.begin(), used.end());
+      }
+      words_.registers().give(held);
+    };
+    repeat(inner_counter, trips, [&] { some(sets * together); });
+    some(sweep.count % (sets * together));
     if (sweep.blocks == 1) return;
     const std::int64_t bytes = words_.word_bytes(), up = (sweep.stride - sweep.count) * bytes;
     const std::int64_t back = (sweep.stride - sweep.count * sweep.high_step) * bytes;
@@ -250,7 +261,7 @@ void SortWriter::merge_parts(Words* all) {
     } else {
       Sweep sweep;
       sweep.high = count - 1, sweep.high_step = -1, sweep.count = count / 2;
-      pairs(sweep, flips);
+      pairs(sweep, flips, false);
     }
     if (whole) wide = level;
     const int first = static_cast<int>(whole ? wide - 2 : wide - 1);

@@ -379,17 +379,14 @@ void WordWriter::cross(const std::vector<Pair>& pairs, std::int64_t parts, int b
       for (const Side& side : sides) registers_.give(side.other);
       continue;
     }
-    Words results;
-    for (const Side& side : sides) {
-      results.push_back(registers_.take());
-      code_.op("vmaxu.vv", {results.back(), *side.word, side.other});
-    }
+    // one word after the other: its next flip need not wait for the last one's
     set_masked();
-    for (std::size_t i = 0; i < sides.size(); ++i)
-      code_.op("vminu.vv", {results[i], *sides[i].word, sides[i].other, 0});
-    for (std::size_t i = 0; i < sides.size(); ++i) {
-      registers_.give(sides[i].other), registers_.give(*sides[i].word);
-      *sides[i].word = results[i];
+    for (const Side& side : sides) {
+      const unsigned result = registers_.take();
+      code_.op("vmaxu.vv", {result, *side.word, side.other});
+      code_.op("vminu.vv", {result, *side.word, side.other, 0});
+      registers_.give(side.other), registers_.give(*side.word);
+      *side.word = result;
     }
   }
 }
