@@ -3,7 +3,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/isa/kernel/sort_kernel.hpp"
+#include "tilesim/isa/order/sort_kernel.hpp"
 #include "tilesim/isa/latency/executor.hpp"
 #include "tilesim/tile/strided.hpp"
 

@@ -1,7 +1,7 @@
 // Latencies of sorts by their kernels.
 #include <algorithm>
 
-#include "tilesim/isa/kernel/sort_kernel.hpp"
+#include "tilesim/isa/order/sort_kernel.hpp"
 #include "tilesim/isa/latency/latency.hpp"
 
 namespace tilesim::isa {

@@ -1,11 +1,11 @@
-#include "tilesim/isa/kernel/sort_kernel.hpp"
+#include "tilesim/isa/order/sort_kernel.hpp"
 
 #include <algorithm>
 #include <functional>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/isa/kernel/sort_words.hpp"
+#include "tilesim/isa/order/sort_words.hpp"
 
 namespace tilesim::isa {
 

@@ -1,4 +1,4 @@
-#include "tilesim/isa/kernel/sort_words.hpp"
+#include "tilesim/isa/order/sort_words.hpp"
 
 #include <algorithm>
 #include <array>
