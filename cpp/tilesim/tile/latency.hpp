@@ -9,6 +9,8 @@ TileLatency array_latency(const Share& machine, const Descriptor& descriptor, co
 /// Multiply-adds that the cells of the array do for the product, those of ragged rows, columns and depths included.
 double array_multiply_adds(const ArraySpec& array, const Descriptor& descriptor);
 TileLatency vector_latency(const Share& machine, const Descriptor& descriptor);
+/// Keys of at most 32 bits.
+TileLatency sort_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency permute_latency(const Share& machine, const Descriptor& descriptor);
 
 }  // namespace tilesim

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -44,3 +45,36 @@ def test_running_sums_are_numpys(machine: str, shape: tuple[int, ...], dim: int)
             else:
                 error = shape[dim] * 2.0**-23 * np.add.accumulate(np.abs(x).astype(np.float64), axis=dim)
                 assert (np.abs(found - want) <= error).all()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("shape", "dim"), [((5, 300), 1), ((130, 24), 0), ((2, 3), 1), ((1, 1), 1)])
+def test_sorts_are_numpys_stable_ones(machine: str, shape: tuple[int, ...], dim: int) -> None:
+    """Ties, both zeros and NaN: the reference is numpy's stable argsort, NaN last."""
+    random = np.random.default_rng(sum(shape))
+    floats = random.integers(-4, 4, shape).astype(np.float32)
+    floats[random.random(shape) < 0.1] = np.nan
+    floats[random.random(shape) < 0.1] = -0.0
+    for dtype, x in (("f32", floats), ("i32", random.integers(-(2**31), 2**31, shape).astype(np.int32))):
+        order = np.argsort(x, axis=dim, kind="stable")
+        sorted_keys = by_kernels(program_of("sort", shape, machine, dtype, dim=dim), x)["y0"]
+        np.testing.assert_array_equal(np.signbit(sorted_keys), np.signbit(np.take_along_axis(x, order, dim)))
+        np.testing.assert_array_equal(sorted_keys, np.take_along_axis(x, order, dim))
+        kept = min(3, shape[dim])
+        program = program_of("top_k", shape, machine, dtype, dim=dim, k=kept, largest=False, results=2)
+        found = by_kernels(program, x)
+        np.testing.assert_array_equal(found["y1"], np.take(order, np.arange(kept), dim))
+
+
+@pytest.mark.parametrize("name", ["f8e4m3fn", "f8e5m2"])
+def test_floats_of_8_bits_are_those_of_ml_dtypes(name: str) -> None:
+    kind = np.dtype({"f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}[name])
+    machine = ts.Machine.load("edge-8").replace({"core.array.rates": {name: 2.0, "f32": 0.5}})
+    random = np.random.default_rng(9)
+    a, b = (random.integers(-3, 4, (24, 24)).astype(kind) for _ in range(2))
+    g = ts.GraphBuilder("net", dtype=name)
+    g.output(g.matmul(g.input("a", (24, 24)), g.input("b", (24, 24))), "y")
+    program = ts.compile(g.build(), machine)
+    found = ts.execute(program, [a, b], level="instruction")["y"]
+    want = (a.astype(np.float32) @ b.astype(np.float32)).astype(kind)
+    np.testing.assert_array_equal(found.astype(np.float32), want.astype(np.float32))

@@ -54,19 +54,18 @@ void Code::load_constant(unsigned x, std::int64_t value) {
   if (low != 0) op("addi", {x, x, low});
 }
 
-void Code::advance(unsigned reg, std::int64_t by) {
-  if (by == 0) return;
-  if (small(by)) return op("addi", {reg, reg, by});
+void Code::add(unsigned to, unsigned from, std::int64_t by) {
+  if (small(by)) return op("addi", {to, from, by});
   constexpr std::size_t most = 10;  // s2 to s11
   if (!constants_.contains(by) && constants_.size() < most)
     constants_.emplace(by, static_cast<unsigned>(s2 + constants_.size()));
-  if (const auto kept = constants_.find(by); kept != constants_.end()) return op("add", {reg, reg, kept->second});
+  if (const auto kept = constants_.find(by); kept != constants_.end()) return op("add", {to, from, kept->second});
   load_constant(t1, by);
-  op("add", {reg, reg, t1});
+  op("add", {to, from, t1});
 }
 
-void Code::set_vl(std::int64_t elements, unsigned sew, int lmul) {
-  const std::int64_t type = vtype_of(sew, lmul);
+void Code::set_vl(std::int64_t elements, unsigned sew, int lmul, bool stay) {
+  const std::int64_t type = vtype_of(sew, lmul) & (stay ? ~0x80 : ~0);
   if (vl_ == elements && type_ == type) return;
   vl_ = elements, type_ = type;
   if (elements < 32) return op("vsetivli", {zero, elements, type});

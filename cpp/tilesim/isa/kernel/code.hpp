@@ -38,8 +38,12 @@ class Code {
   void op(std::string_view name, const std::vector<std::int64_t>& operands);
   void load_constant(unsigned x, std::int64_t value);
   /// x[reg] += by; a large constant is kept in a register from `constants()` on where one is left.
-  void advance(unsigned reg, std::int64_t by);
-  void set_vl(std::int64_t elements, unsigned sew, int lmul);  ///< nothing where it is so already
+  void advance(unsigned reg, std::int64_t by) {
+    if (by != 0) add(reg, reg, by);
+  }
+  void add(unsigned to, unsigned from, std::int64_t by);
+  /// Nothing where it is so already. `stay`: elements that a mask leaves out stay as they were.
+  void set_vl(std::int64_t elements, unsigned sew, int lmul, bool stay = false);
   void forget_vl() { vl_ = -1; }
   void begin_loop(unsigned counter, std::int64_t trips);
   void end_loop();

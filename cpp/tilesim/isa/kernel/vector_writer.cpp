@@ -22,7 +22,6 @@ using F = Function;
 int stored_bits(DType dtype) {
   if (is_two_of_four(dtype) || dtype == DType::c64 || bits(dtype) > 32 || bits(dtype) < 8)
     no_kernel("no vector kernel loads this type", name(dtype));
-  if (is_float(dtype) && bits(dtype) == 8) no_kernel("no vector kernel converts this type", name(dtype));
   if (dtype == DType::u32) no_kernel("no vector kernel computes with this type", name(dtype));
   return bits(dtype);
 }
@@ -73,6 +72,10 @@ void NodeWriter::load(DType dtype, unsigned to, unsigned pointer, unsigned scrat
   const auto which = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(width)) - 4);
   if (width == 32) return code_.op(loads[which], {to, pointer});
   code_.op(loads[which], {scratch, pointer});
+  if (is_float(dtype) && width == 8) {
+    set();
+    return code_.op("xf.widen", {to, scratch, static_cast<int>(dtype)});
+  }
   if (is_float(dtype)) return code_.op(dtype == DType::bf16 ? "vfwcvtbf16.f.f.v" : "vfwcvt.f.f.v", {to, scratch});
   const bool has_sign = dtype_class(dtype) == DTypeClass::signed_integer;
   set();
@@ -84,7 +87,10 @@ void NodeWriter::store(DType dtype, Held held, unsigned from, unsigned pointer, 
   const int width = stored_bits(dtype);
   unsigned value = from;
   if (held != held_as(dtype)) {
-    convert(dtype, held, scratch, from, scratch);
+    if (held == Held::integer)
+      set(), code_.op("vfcvt.f.x.v", {scratch, from});
+    else
+      convert(dtype, held, scratch, from, scratch);
     value = scratch;
   } else if (dtype == DType::boolean) {
     set();
@@ -95,6 +101,12 @@ void NodeWriter::store(DType dtype, Held held, unsigned from, unsigned pointer, 
   if (width == 32) {
     set();
     return code_.op("vse32.v", {value, pointer});
+  }
+  if (is_float(dtype) && width == 8) {
+    set();
+    code_.op("xf.narrow", {scratch, value, static_cast<int>(dtype)});
+    set(8);
+    return code_.op("vse8.v", {scratch, pointer});
   }
   set(16);
   if (is_float(dtype)) {
@@ -362,7 +374,10 @@ void NodeWriter::convert(DType through, Held from, unsigned to, unsigned source,
     code_.op(through == DType::bf16 ? "vfncvtbf16.f.f.w" : "vfncvt.f.f.w", {scratch, source});
     return code_.op(through == DType::bf16 ? "vfwcvtbf16.f.f.v" : "vfwcvt.f.f.v", {to, scratch});
   }
-  if (target == Held::floating && bits(through) == 8) no_kernel("no vector kernel converts this type", name(through));
+  if (target == Held::floating && bits(through) == 8) {
+    code_.op("xf.narrow", {scratch, source, static_cast<int>(through)});
+    return code_.op("xf.widen", {to, scratch, static_cast<int>(through)});
+  }
   if (target == Held::integer && bits(through) < 32) inexact_ = "integers are not wrapped to a narrower type";
   if (source != to) code_.op("vmv.v.v", {to, source});
 }

@@ -26,6 +26,7 @@ class KernelExecutor final : public TileExecutor {
   void vector(const VectorCompute& compute);
   void permute(const Permute& permute);
   void indexed(const Indexed& indexed);
+  void sort(const tilesim::Sort& sort);
   Stop start_code(const Kernel& kernel, Memory& memory) const;
   void run_code(const Kernel& kernel, Memory& memory) const;  ///< InternalError unless it returns
 

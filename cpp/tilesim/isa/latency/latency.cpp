@@ -117,6 +117,11 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     const TileCompute compute = source.compute();
     return indexed(std::get<Indexed>(compute));
   }
+  if (descriptor.kind == ComputeKind::sort) {
+    if (descriptor.elements <= 0 || descriptor.k <= 0) return {};
+    const TileCompute compute = source.compute();
+    return sort(std::get<tilesim::Sort>(compute));
+  }
   throw Unsupported(
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
 }

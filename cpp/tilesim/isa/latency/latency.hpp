@@ -14,7 +14,7 @@
 namespace tilesim::isa {
 
 /// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
-inline constexpr int generator_version = 1;
+inline constexpr int generator_version = 2;
 
 /// Where a product's operands lie when it is timed: apart, each address of one instruction.
 inline constexpr MmaAddresses timed_addresses{Address{1} << 24, Address{1} << 26, Address{1} << 28};
@@ -45,6 +45,7 @@ class InstructionLatency final : public LatencyModel {
   TileLatency vector(const VectorCompute& compute, const Descriptor& descriptor) const;
   TileLatency permute(const Permute& compute) const;
   TileLatency indexed(const Indexed& compute) const;
+  TileLatency sort(const tilesim::Sort& compute) const;
   TileLatency best(const std::vector<Kernel>& kernels) const;
   TileLatency product(const Mma& mma, const Descriptor& descriptor, const History& history) const;
 

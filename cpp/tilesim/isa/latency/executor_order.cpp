@@ -1,0 +1,75 @@
+// Sorts by their kernels: keys into registers' order, results back.
+#include <cstring>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/isa/order/sort_kernel.hpp"
+#include "tilesim/isa/latency/executor.hpp"
+#include "tilesim/tile/strided.hpp"
+
+namespace tilesim::isa {
+
+namespace {
+
+/// Offsets of rows, in elements.
+std::vector<std::int64_t> row_offsets(const TileView& view) {
+  std::vector<std::int64_t> all;
+  for_each_offset(view.dims.data(), view.dims.size() - 1, [&](std::int64_t offset) { all.push_back(offset); });
+  return all;
+}
+
+/// Calls `visit(where the view has it, which slot)` for the first `count` elements of each row, which lie in parts of
+/// `length` in registers of which a row block has `registers`.
+template <class Visit>
+void each_key(const TileView& view, const SortPlan& plan, std::int64_t length, std::int64_t registers, Visit visit) {
+  const std::int64_t count = view.dims.back().extent, step = view.dims.back().stride;
+  std::int64_t row = 0;
+  for (const std::int64_t offset : row_offsets(view)) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t slot =
+          (row / plan.rows * registers + i % length) * plan.elements() + i / length * plan.rows + row % plan.rows;
+      visit((offset + i * step) * host_bytes(view.dtype), slot * host_bytes(view.dtype));
+    }
+    ++row;
+  }
+}
+
+}  // namespace
+
+void KernelExecutor::sort(const tilesim::Sort& sort) {
+  for (const TileView* view : {&sort.in, &sort.keys})
+    for (const ViewDim& dim : view->dims)
+      if (dim.extent <= 0) return execute(sort);
+  Memory memory;
+  Address next = scratchpad_base;
+  const auto place = [&](std::int64_t bytes) {
+    const Address here = next;
+    next += static_cast<Address>(round_up(std::max<std::int64_t>(bytes, 1), 4096));
+    memory.add(here, next, readable | writable, "scratchpad");
+    return here;
+  };
+  const SortPlan plan = sort_kernel(*set_, core_, sort, {}).plan;
+  const std::int64_t filled = plan.row_blocks * plan.filled * plan.elements(),
+                     stored = plan.row_blocks * plan.stored() * plan.elements();
+  SortAddresses at;
+  std::vector<std::byte> in(static_cast<std::size_t>(filled * host_bytes(sort.in.dtype)));
+  const auto bytes = static_cast<std::size_t>(host_bytes(sort.in.dtype));
+  each_key(sort.in, plan, plan.columns == 1 ? plan.extent : plan.registers, plan.filled,
+           [&](std::int64_t from, std::int64_t to) {
+             std::memcpy(&in[static_cast<std::size_t>(to)], sort.in.data + from, bytes);
+           });
+  at.in = place(std::ssize(in));
+  memory.place(at.in, in.data(), in.size());
+  at.keys = place(stored * host_bytes(sort.keys.dtype));
+  at.positions = place(stored * host_bytes(sort.positions.dtype));
+  at.work = place(plan.registers * plan.elements() * plan.word_bits / 8);
+  run_code(sort_kernel(*set_, core_, sort, at).kernel, memory);
+  const std::int64_t length = plan.columns == 1 ? plan.stored() : plan.sorted;
+  for (const auto& [view, from] : {std::pair{&sort.keys, at.keys}, std::pair{&sort.positions, at.positions}})
+    each_key(*view, plan, length, plan.stored(), [&, view = view, from = from](std::int64_t to, std::int64_t slot) {
+      memory.read(from + static_cast<Address>(slot), view->data + to,
+                  static_cast<std::uint64_t>(host_bytes(view->dtype)));
+    });
+}
+
+}  // namespace tilesim::isa

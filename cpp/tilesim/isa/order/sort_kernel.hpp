@@ -1,0 +1,25 @@
+// Kernels of sorts: words of a key and its place go through a network of comparisons.
+#pragma once
+
+#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/state/memory.hpp"
+#include "tilesim/tile/sort_plan.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::isa {
+
+/// in: [row blocks][registers that hold elements][elements of a register], as a SortPlan says; keys and positions:
+/// [row blocks][registers of results][elements of a register]; work: words of one row block's registers.
+struct SortAddresses { Address in = 0, keys = 0, positions = 0, work = 0; };
+
+struct SortKernel {
+  Kernel kernel;
+  SortPlan plan;
+};
+
+/// Unsupported where no kernel does it.
+SortKernel sort_kernel(const InstructionSet& set, const CoreTiming& core, const tilesim::Sort& sort,
+                       const SortAddresses& at);
+
+}  // namespace tilesim::isa

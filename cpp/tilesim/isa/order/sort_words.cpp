@@ -1,0 +1,419 @@
+#include "tilesim/isa/order/sort_words.hpp"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim::isa {
+
+namespace {
+
+int log2_of_power(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; }
+
+bool has_nan_for_minus_zero(DType dtype) { return dtype == DType::f8e4m3fnuz || dtype == DType::f8e5m2fnuz; }
+bool has_sign(DType dtype) {
+  return (is_float(dtype) && dtype != DType::f8e8m0fnu) || dtype_class(dtype) == DTypeClass::signed_integer;
+}
+
+/// The largest number's bits, infinity where there is one: what is above is NaN.
+std::int64_t largest_bits(DType dtype) {
+  switch (dtype) {
+    case DType::f32:
+      return 0x7F800000;
+    case DType::f16:
+      return 0x7C00;
+    case DType::bf16:
+      return 0x7F80;
+    case DType::f8e5m2:
+      return 0x7C;
+    default:
+      return 0x7E;  // f8e4m3fn
+  }
+}
+
+}  // namespace
+
+unsigned WordRegisters::take() {
+  for (unsigned reg = 1; reg < free_.size(); ++reg)
+    if (free_[reg]) return free_[reg] = false, reg;
+  throw InternalError("a kernel of a sort takes more registers than there are");
+}
+
+std::vector<unsigned> WordRegisters::take(std::int64_t count) {
+  std::vector<unsigned> all;
+  for (std::int64_t i = 0; i < count; ++i) all.push_back(take());
+  return all;
+}
+
+unsigned WordRegisters::take_pair() {
+  for (unsigned reg = 2; reg + 1 < free_.size(); reg += 2)
+    if (free_[reg] && free_[reg + 1]) return free_[reg] = free_[reg + 1] = false, reg;
+  throw InternalError("a kernel of a sort takes more registers than there are");
+}
+
+std::int64_t WordRegisters::left() const { return std::count(free_.begin() + 1, free_.end(), true); }
+
+WordWriter::WordWriter(Code& code, const SortPlan& plan, DType key, DType position, bool descending)
+    : code_(code),
+      plan_(plan),
+      key_(key),
+      position_(position),
+      descending_(descending),
+      width_(bits(key)),
+      shift_(plan.word_bits / 2),
+      signed_zero_(is_float(key) && has_sign(key) && !has_nan_for_minus_zero(key)) {}
+
+/// Sets vl for parts of words.
+void WordWriter::narrow(int width) {
+  code_.set_vl(plan_.elements(), static_cast<unsigned>(width), log2_of_power(width) - log2_of_power(plan_.word_bits));
+}
+
+void WordWriter::begin() {
+  if (plan_.columns == 1) return;
+  number_ = registers_.take(), first_ = registers_.take();
+  words();
+  code_.op("vid.v", {number_});
+  code_.op("vsrl.vi", {first_, number_, log2_of_power(plan_.rows)});
+  code_.load_constant(t1, 2 * plan_.registers);
+  code_.op("vmul.vx", {first_, first_, t1});
+}
+
+void WordWriter::first_register() { code_.load_constant(place, 0); }
+
+/// The same for several registers side by side, so that no result is waited for.
+void WordWriter::immediate(const char* name, const Words& to, const Words& from, std::int64_t value) {
+  for (std::size_t i = 0; i < to.size(); ++i) code_.op(name, {to[i], from[i], value});
+}
+
+void WordWriter::scalar(const char* name, const Words& to, const Words& from, std::int64_t value) {
+  code_.load_constant(t1, value);
+  immediate(name, to, from, t1);
+}
+
+void WordWriter::vectors(const char* name, const Words& to, const Words& a, const Words& b) {
+  for (std::size_t i = 0; i < to.size(); ++i) code_.op(name, {to[i], a[i], b[i]});
+}
+
+/// y = all ones where y is above `limit`, else 0.
+void WordWriter::ones_above(const Words& y, std::int64_t limit, int width) {
+  scalar("vssubu.vx", y, y, limit);
+  immediate("vrsub.vi", y, y, 0);
+  width <= 32 ? immediate("vsra.vi", y, y, width - 1) : scalar("vsra.vx", y, y, width - 1);
+}
+
+/// y = 1 where x is `value`, else 0.
+void WordWriter::is_value(const Words& y, const Words& x, std::int64_t value) {
+  scalar("vxor.vx", y, x, value);
+  scalar("vminu.vx", y, y, 1);
+  immediate("vrsub.vi", y, y, 1);
+}
+
+/// Bits of keys as unsigned numbers of the same order, NaN above all, −0 as 0; y = 1 where there was −0.
+void WordWriter::encode_keys(const Words& x, const Words& y, const Words& z) {
+  const std::int64_t sign = -(std::int64_t{1} << (width_ - 1));
+  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = has_nan_for_minus_zero(key_);
+  narrow(width_);
+  if (floating) {
+    if (!fnuz) {
+      scalar("vand.vx", y, x, ~sign);
+      ones_above(y, largest_bits(key_), width_);
+    }
+    immediate("vsra.vi", z, x, width_ - 1);
+    scalar("vor.vx", z, z, sign);
+    vectors("vxor.vv", x, x, z);
+    if (!fnuz) {
+      vectors("vor.vv", x, x, y);
+      is_value(y, x, ~sign);
+      vectors("vadd.vv", x, x, y);
+    } else {  // NaN stands where −0 would: what is above moves down, NaN to the top
+      immediate("vsrl.vi", z, x, width_ - 1);
+      is_value(y, x, ~sign);
+      vectors("vsub.vv", x, x, z);
+      immediate("vsll.vi", y, y, width_ - 1);
+      vectors("vadd.vv", x, x, y);
+    }
+  } else if (has_sign(key_)) {
+    scalar("vxor.vx", x, x, sign);
+  }
+  if (descending_) immediate("vxor.vi", x, x, -1);
+}
+
+WordWriter::Words WordWriter::encode(std::int64_t count) {
+  Words all;
+  constexpr std::int64_t side = 4;
+  for (std::int64_t done = 0; done < count; done += side) {
+    const Words some = encode_some(std::min(side, count - done));
+    all.insert(all.end(), some.begin(), some.end());
+  }
+  return all;
+}
+
+WordWriter::Words WordWriter::encode_some(std::int64_t count) {
+  static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
+  static constexpr const char* wider[] = {"vzext.vf2", "vzext.vf4", "vzext.vf8"};
+  const char* const widen = wider[log2_of_power(plan_.word_bits / width_) - 1];
+  const Words x = registers_.take(count), y = registers_.take(count), word = registers_.take(count);
+  narrow(width_);
+  for (const unsigned reg : x) {
+    code_.op(loads[log2_of_power(width_) - 3], {reg, in});
+    code_.advance(in, bytes(width_));
+  }
+  encode_keys(x, y, word);
+  words();
+  for (std::size_t i = 0; i < x.size(); ++i) code_.op(widen, {word[i], x[i]});
+  scalar("vsll.vx", word, word, shift_);
+  if (signed_zero_) {
+    for (std::size_t i = 0; i < x.size(); ++i) code_.op(widen, {x[i], y[i]});
+    vectors("vor.vv", word, word, x);
+  }
+  if (plan_.columns > 1) immediate("vor.vv", word, word, first_);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    code_.op("vadd.vx", {word[i], word[i], place});
+    if (plan_.padded()) code_.op("vadd.vx", {y[i], first_, place});
+    code_.op("addi", {place, place, 2});
+  }
+  if (plan_.padded()) {
+    ones_above(y, 2 * plan_.extent - 1, plan_.word_bits);
+    vectors("vor.vv", word, word, y);
+  }
+  registers_.give(x), registers_.give(y);
+  return word;
+}
+
+WordWriter::Words WordWriter::placeholders(std::int64_t count) {
+  Words all = registers_.take(count);
+  words();
+  for (const unsigned word : all) code_.op("vmv.v.i", {word, -1});
+  return all;
+}
+
+void WordWriter::decode_keys(const Words& x, const Words& y, const Words& places) {
+  const std::int64_t sign = -(std::int64_t{1} << (width_ - 1));
+  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = has_nan_for_minus_zero(key_);
+  narrow(width_);
+  if (descending_) immediate("vxor.vi", x, x, -1);
+  if (!floating) {
+    if (has_sign(key_)) scalar("vxor.vx", x, x, sign);
+    return;
+  }
+  if (fnuz) {  // NaN from the top to where −0 would be, what is above that moves up
+    immediate("vadd.vi", y, x, 1);
+    immediate("vsrl.vi", y, y, width_ - 1);
+    vectors("vadd.vv", y, y, x);
+    is_value(x, x, -1);
+    immediate("vsll.vi", x, x, width_ - 1);
+    vectors("vsub.vv", x, y, x);
+  }
+  immediate("vsra.vi", y, x, width_ - 1);
+  immediate("vxor.vi", y, y, -1);
+  scalar("vor.vx", y, y, sign);
+  vectors("vxor.vv", x, x, y);
+  if (fnuz) return;
+  // the lowest bit of a place is the sign of 0
+  narrowed(y, places);
+  narrow(width_);
+  immediate("vsll.vi", y, y, width_ - 1);
+  vectors("vor.vv", x, x, y);
+}
+
+/// The low bits of halves of words, as wide as keys.
+void WordWriter::narrowed(const Words& to, const Words& from) {
+  if (shift_ == width_) {
+    narrow(width_);
+    for (std::size_t i = 0; i < to.size(); ++i) code_.op("vmv.v.v", {to[i], from[i]});
+    return;
+  }
+  const Words* source = &from;
+  for (int width = shift_ / 2; width >= width_; width /= 2, source = &to) {
+    narrow(width);
+    immediate("vnsrl.wi", to, *source, 0);
+  }
+}
+
+void WordWriter::decode(const Words& all) {
+  constexpr std::size_t side = 4;
+  for (std::size_t from = 0; from < all.size(); from += side)
+    decode_some({all.begin() + static_cast<std::ptrdiff_t>(from),
+                 all.begin() + static_cast<std::ptrdiff_t>(std::min(from + side, all.size()))});
+}
+
+void WordWriter::decode_some(const Words& all) {
+  static constexpr const char* stores[] = {"vse8.v", "vse16.v", "vse32.v", "vse64.v"};
+  const auto count = std::ssize(all);
+  const Words x = registers_.take(count), y = registers_.take(count), at = registers_.take(count);
+  narrow(shift_);
+  scalar("vnsrl.wx", x, all, shift_);
+  immediate("vnsrl.wi", at, all, 0);
+  if (width_ < shift_) narrowed(x, x);
+  decode_keys(x, y, at);
+  narrow(width_);
+  for (const unsigned reg : x) {
+    code_.op(stores[log2_of_power(width_) - 3], {reg, keys});
+    code_.advance(keys, bytes(width_));
+  }
+  narrow(shift_);
+  immediate("vsrl.vi", at, at, 1);
+  const int wide = bits(position_);
+  if (wide > plan_.word_bits) {  // two registers each
+    const unsigned to = registers_.take_pair();
+    for (const unsigned reg : at) {
+      narrow(wide);
+      code_.op("vzext.vf4", {to, reg});
+      store_places(stores[log2_of_power(wide) - 3], to);
+    }
+    registers_.give({to, to + 1});
+  } else {
+    narrow(wide);
+    if (wide > shift_)
+      for (std::size_t i = 0; i < y.size(); ++i) code_.op("vzext.vf2", {y[i], at[i]});
+    for (const unsigned reg : wide > shift_ ? y : at) store_places(stores[log2_of_power(wide) - 3], reg);
+  }
+  registers_.give(x), registers_.give(y), registers_.give(at);
+}
+
+void WordWriter::store_places(const char* name, unsigned reg) {
+  code_.op(name, {reg, positions});
+  code_.advance(positions, bytes(bits(position_)));
+}
+
+/// Addresses come from additions that do not wait for each other, those of all runs before the first access.
+void WordWriter::access(bool loads, const std::vector<Run>& runs) {
+  static constexpr std::array<unsigned, 6> addresses{t0, a5, t6, 29, t2, place};
+  const char* const name = plan_.word_bits == 64 ? (loads ? "vle64.v" : "vse64.v") : loads ? "vle32.v" : "vse32.v";
+  words();
+  constexpr std::size_t side = 1 + addresses.size() / 2;  // of two runs; a single one leaves half of them
+  for (std::size_t from = 0; from < runs[0].words.size(); from += side) {
+    const std::size_t count = std::min(side, runs[0].words.size() - from);
+    std::size_t next = 0;
+    std::vector<unsigned> at;
+    for (const Run& run : runs)
+      for (std::size_t i = 0; i < count; ++i) {
+        at.push_back(i == 0 ? run.pointer : addresses[next++]);
+        if (i > 0) code_.add(at.back(), run.pointer, static_cast<std::int64_t>(i) * run.step * word_bytes());
+      }
+    std::size_t reg = 0;
+    for (const Run& run : runs)
+      for (std::size_t i = 0; i < count; ++i) code_.op(name, {run.words[from + i], at[reg++]});
+    for (const Run& run : runs) code_.advance(run.pointer, static_cast<std::int64_t>(count) * run.step * word_bytes());
+  }
+}
+
+void WordWriter::exchange(const std::vector<Pair>& pairs) {
+  words();
+  for (const Pair& pair : pairs) {
+    const unsigned lower = registers_.take();
+    code_.op("vminu.vv", {lower, *pair.low, *pair.high});
+    code_.op("vmaxu.vv", {*pair.high, *pair.low, *pair.high});
+    registers_.give(*pair.low);
+    *pair.low = lower;
+  }
+}
+
+void WordWriter::keep(const std::vector<Pair>& pairs) {
+  words();
+  for (const Pair& pair : pairs) code_.op("vminu.vv", {*pair.low, *pair.low, *pair.high});
+}
+
+void WordWriter::clean(const std::vector<Words*>& blocks, std::int64_t widest) {
+  for (std::int64_t d = widest; d > 0; d /= 2) {
+    std::vector<Pair> pairs;
+    for (Words* block : blocks)
+      for (std::size_t i = 0; i + static_cast<std::size_t>(d) < block->size(); ++i)
+        if ((i & static_cast<std::size_t>(d)) == 0)
+          pairs.push_back({&(*block)[i], &(*block)[i + static_cast<std::size_t>(d)]});
+    exchange(pairs);
+  }
+}
+
+/// A pair of sorted runs of half the size: the first comparator meets the last one.
+void WordWriter::sort(const std::vector<Words*>& blocks) {
+  std::size_t longest = 0;
+  for (const Words* block : blocks) longest = std::max(longest, block->size());
+  for (std::size_t size = 2; size / 2 < longest; size *= 2) {
+    std::vector<Pair> pairs;
+    for (Words* block : blocks)
+      for (std::size_t base = 0; base < block->size(); base += size)
+        for (std::size_t q = 0; q < size / 2; ++q)
+          if (base + size - 1 - q < block->size())
+            pairs.push_back({&(*block)[base + q], &(*block)[base + size - 1 - q]});
+    exchange(pairs);
+    clean(blocks, static_cast<std::int64_t>(size) / 4);
+  }
+}
+
+void WordWriter::lower_parts(int bit) {
+  const unsigned part = registers_.take();
+  words();
+  code_.load_constant(t1, plan_.rows << bit);
+  code_.op("vand.vx", {part, number_, t1});
+  code_.op("vmseq.vi", {0, part, 0});
+  registers_.give(part);
+}
+
+void WordWriter::cross(const std::vector<Pair>& pairs, std::int64_t parts, int bit) {
+  if (bit >= 0) lower_parts(bit);
+  // of each word a flip and a result
+  const std::int64_t each = !pairs.empty() && pairs[0].low == pairs[0].high ? 2 : 4;
+  const auto together = static_cast<std::size_t>(std::max<std::int64_t>(1, registers_.left() / each));
+  for (std::size_t from = 0; from < pairs.size(); from += together) {
+    const std::size_t to = std::min(pairs.size(), from + together);
+    struct Side {
+      unsigned* word;
+      unsigned other;
+    };
+    std::vector<Side> sides;
+    words();
+    code_.load_constant(t1, parts * plan_.rows);
+    for (std::size_t i = from; i < to; ++i) {
+      const Pair& pair = pairs[i];
+      sides.push_back({pair.low, registers_.take()});
+      code_.op("xl.flip", {sides.back().other, *pair.high, t1});
+      if (pair.low == pair.high) continue;
+      sides.push_back({pair.high, registers_.take()});
+      code_.op("xl.flip", {sides.back().other, *pair.low, t1});
+    }
+    if (bit < 0) {
+      for (const Side& side : sides) code_.op("vminu.vv", {*side.word, *side.word, side.other});
+      for (const Side& side : sides) registers_.give(side.other);
+      continue;
+    }
+    // one word after the other: its next flip need not wait for the last one's
+    set_masked();
+    for (const Side& side : sides) {
+      const unsigned result = registers_.take();
+      code_.op("vmaxu.vv", {result, *side.word, side.other});
+      code_.op("vminu.vv", {result, *side.word, side.other, 0});
+      registers_.give(side.other), registers_.give(*side.word);
+      *side.word = result;
+    }
+  }
+}
+
+void WordWriter::settle(Words& all, const Words& home) {
+  words();
+  const auto holds = [](const Words& those, unsigned reg) {
+    return std::find(those.begin(), those.end(), reg) != those.end();
+  };
+  for (const unsigned reg : home) registers_.claim(reg);
+  const auto move = [&](std::size_t i, unsigned to) {
+    code_.op("vmv.v.v", {to, all[i]});
+    if (!holds(home, all[i])) registers_.give(all[i]);
+    all[i] = to;
+  };
+  for (bool moved = true; all != home;) {
+    // a ring of registers that stand in each other's places is opened by one that goes aside
+    if (!moved)
+      for (std::size_t i = 0; i < all.size(); ++i)
+        if (all[i] != home[i] && holds(home, all[i])) {
+          move(i, registers_.take());
+          break;
+        }
+    moved = false;
+    for (std::size_t i = 0; i < all.size(); ++i)
+      if (all[i] != home[i] && !holds(all, home[i])) move(i, home[i]), moved = true;
+  }
+}
+
+}  // namespace tilesim::isa

@@ -1,0 +1,102 @@
+// Words of keys and places in registers: made of what is sorted, compared, taken apart again.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/tile/sort_plan.hpp"
+
+namespace tilesim::isa {
+
+/// Vector registers, one by one.
+class WordRegisters {
+ public:
+  unsigned take();
+  std::vector<unsigned> take(std::int64_t count);
+  unsigned take_pair();  ///< two, the first an even one
+  void claim(unsigned reg) { free_[reg] = false; }
+  void give(unsigned reg) { free_[reg] = true; }
+  void give(const std::vector<unsigned>& all) {
+    for (const unsigned reg : all) give(reg);
+  }
+  std::int64_t left() const;
+
+ private:
+  std::vector<bool> free_ = std::vector<bool>(32, true);
+};
+
+class WordWriter {
+ public:
+  using Words = std::vector<unsigned>;
+
+  WordWriter(Code& code, const SortPlan& plan, DType key, DType position, bool descending);
+
+  /// Numbers of elements and their places in the first registers; before all else.
+  void begin();
+  void first_register();  ///< of a row block
+  Words encode(std::int64_t count);
+  Words placeholders(std::int64_t count);  ///< behind the end
+  /// Keys and places to where their pointers are.
+  void decode(const Words& words);
+
+  /// Words in memory from a pointer on, which moves behind them; at most two runs of the same length at once.
+  /// With two, `place` is lost.
+  struct Run {
+    const Words& words;
+    unsigned pointer;
+    std::int64_t step;
+  };
+  void load(const std::vector<Run>& runs) { access(true, runs); }
+  void store(const std::vector<Run>& runs) { access(false, runs); }
+
+  /// Comparators of several blocks of words, all in their order, the lower word first.
+  struct Pair {
+    unsigned* low;
+    unsigned* high;
+  };
+  void exchange(const std::vector<Pair>& pairs);
+  void keep(const std::vector<Pair>& pairs);  ///< the lower one of both, as `low`
+  /// Puts blocks of words in order; bitonic ones; keeps the better half of two.
+  void sort(const std::vector<Words*>& blocks);
+  void clean(const std::vector<Words*>& blocks, std::int64_t widest);
+  /// Parts of rows by their numbers: element i with element i of the part xor `parts`; the part without `bit` keeps the
+  /// lower word, with bit < 0 both do.
+  void cross(const std::vector<Pair>& pairs, std::int64_t parts, int bit);
+  /// Back to the registers where they were, for the next trip of a loop.
+  void settle(Words& words, const Words& home);
+
+  std::int64_t bytes(int of_bits) const { return plan_.elements() * of_bits / 8; }
+  std::int64_t word_bytes() const { return bytes(plan_.word_bits); }
+  WordRegisters& registers() { return registers_; }
+
+  static constexpr unsigned in = a0, keys = a1, positions = a2, place = t3;
+
+ private:
+  void access(bool loads, const std::vector<Run>& runs);
+  void words() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0); }
+  void narrow(int width);
+  void set_masked() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0, true); }
+  void immediate(const char* name, const Words& to, const Words& from, std::int64_t value);
+  void scalar(const char* name, const Words& to, const Words& from, std::int64_t value);
+  void vectors(const char* name, const Words& to, const Words& a, const Words& b);
+  void ones_above(const Words& y, std::int64_t limit, int width);
+  void is_value(const Words& y, const Words& x, std::int64_t value);
+  Words encode_some(std::int64_t count);
+  void encode_keys(const Words& x, const Words& y, const Words& z);
+  void decode_some(const Words& all);
+  void decode_keys(const Words& x, const Words& y, const Words& places);
+  void narrowed(const Words& to, const Words& from);
+  void store_places(const char* name, unsigned reg);
+  void lower_parts(int bit);
+
+  Code& code_;
+  const SortPlan& plan_;
+  DType key_, position_;
+  bool descending_;
+  int width_, shift_;
+  bool signed_zero_;
+  WordRegisters registers_;
+  unsigned number_ = 0, first_ = 0;  ///< registers of elements' numbers and first places
+};
+
+}  // namespace tilesim::isa

@@ -1,0 +1,42 @@
+// How a sort lies in vector registers and goes through them: what kernels carry out and closed forms count.
+#pragma once
+
+#include <cstdint>
+
+#include "tilesim/base/dtype.hpp"
+
+namespace tilesim {
+
+/// A key and its place are one unsigned word, which two operations put in order with another: `min` and `max`. Places
+/// make equal keys differ, so that any network of comparisons is stable.
+///
+/// A register has `rows` rows of the compute side by side, each with `columns` parts of it: part c of row r is element
+/// c · rows + r, and register j of `registers` has elements c · registers + j of the rows. So registers are put in
+/// order without moving elements within them; the sorted parts are merged then, by flips of parts.
+///
+/// Networks are bitonic with all comparisons one way (Batcher, "Sorting networks and their applications", 1968), so
+/// that places behind the end need no comparison. Few kept: runs of their length are sorted, and the better half of two
+/// is kept (Shanbhag, Pirahesh, Madden, "Efficient top-k query processing on GPUs", 2018).
+struct SortPlan {
+  /// `elements`: 32-bit ones of a register.
+  SortPlan(DType key, std::int64_t of_rows, std::int64_t of_extent, std::int64_t of_kept, std::int64_t elements);
+
+  static constexpr std::int64_t block = 8;  ///< registers that are put in order without memory between
+
+  std::int64_t extent, kept;
+  int word_bits = 64;
+  std::int64_t rows = 1, row_blocks = 1, columns = 1;
+  std::int64_t registers = 1;  ///< of a row block that hold elements or stand behind the last
+  std::int64_t filled = 1;     ///< of them those that hold elements
+  std::int64_t run = 1;        ///< kept elements up to a power of two
+  std::int64_t sorted = 1;     ///< registers of a part once it is sorted: all, or as many as are kept
+
+  bool chooses() const { return run < registers; }                       ///< runs are merged by their better halves
+  bool resident() const { return registers <= block; }                   ///< all stays in registers
+  bool streams() const { return chooses() && run <= block; }             ///< runs stay in registers
+  std::int64_t stored() const { return sorted < kept ? sorted : kept; }  ///< registers of results
+  std::int64_t elements() const { return columns * rows; }               ///< of a register, as they are used
+  bool padded() const { return columns * registers > extent && columns > 1; }  ///< registers with places behind the end
+};
+
+}  // namespace tilesim
