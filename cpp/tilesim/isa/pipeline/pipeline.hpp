@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/plan.hpp"
+#include "tilesim/isa/pipeline/stores.hpp"
 #include "tilesim/isa/pipeline/units.hpp"
 
 namespace tilesim::isa {
@@ -39,7 +40,12 @@ class Pipeline final : public Observer {
   /// `shared` outlives it.
   Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
-  void issue(const Op& op, const Hart& before) override { issue(op, before.v); }
+  /// With addresses: loads wait for older vector stores of the same bytes.
+  void issue(const Op& op, const Hart& before) override {
+    hart_ = &before;
+    issue(op, before.v);
+    hart_ = nullptr;
+  }
   void issue(const Op& op, const VectorState& v) {
     if (op.id >= table_->fixed.size()) [[unlikely]]
       return;  // bits that are no instruction: it traps
@@ -121,7 +127,9 @@ class Pipeline final : public Observer {
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
   std::array<Lanes, 32> registers_{};
-  std::vector<Queue> queues_;  ///< as the units' pipes
+  std::vector<Queue> queues_;   ///< as the units' pipes
+  const Hart* hart_ = nullptr;  ///< during `issue`, where there is one
+  Stores stores_;
   Ticks end_ = 0, left_ = 0;
   std::uint64_t instructions_ = 0;
   // the control instruction before

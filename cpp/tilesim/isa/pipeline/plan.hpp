@@ -48,6 +48,9 @@ struct Plan {
   std::array<Footprint, 4> footprint;
 };
 
+/// Where a vector load or store finds its elements: nowhere that a scalar register tells, in a row, or apart.
+enum class Accesses : std::uint8_t { none, row, apart };
+
 /// What does not depend on vtype, by instruction.
 struct StaticTiming {
   enum Kind : std::uint8_t { scalar, branch, jump, vset, vector };
@@ -55,6 +58,7 @@ struct StaticTiming {
   TimingClass timing_class = TimingClass::vector;
   std::uint8_t pipe = 0;  ///< a PipeKind, or behind those a unit of the core's own
   bool loads = false, stores = false;
+  Accesses accesses = Accesses::none;
   ArrayWork work = ArrayWork::none;
   std::uint8_t sources = 0;             ///< number of scalar registers read
   std::array<std::uint8_t, 3> slots{};  ///< which fields of the Op (1, 2, 3: rs1, rs2, rs3)
