@@ -3,6 +3,7 @@ what must make no difference. The eight hand-written programs at three levels.""
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -113,7 +114,7 @@ def test_more_ports_are_never_slower(machine: str) -> None:
 
 
 def test_timelines_show_pipes() -> None:
-    """Intervals of a unit lie one behind the other within the run, and a load port is held as long as its beats take."""
+    """Intervals of a unit lie one behind the other within the run; a load port is held as long as its beats take."""
     program = ts.compile(product(64, 64, 64), "edge-8")
     result = live(program, timeline=True)
     names = [unit["unit"] for unit in result.data["units"]]
@@ -123,8 +124,8 @@ def test_timelines_show_pipes() -> None:
         by_unit.setdefault(unit, []).append((start, finish))
     for spans in by_unit.values():
         spans.sort()
-        assert 0 <= spans[0][0] and spans[-1][1] <= result.cycles
-        assert all(one[1] <= two[0] for one, two in zip(spans, spans[1:], strict=False))
+        assert spans[0][0] >= 0 and spans[-1][1] <= result.cycles
+        assert all(one[1] <= two[0] for one, two in itertools.pairwise(spans))
     (port,) = (unit for unit in result.data["units"] if unit["unit"] == "core0.pipe.load0")
     assert names.index("core0.pipe.load0") in by_unit
     # a register of 128 B a beat: weights and rows of all eight products of 64 by 8, and sums of 7 in 8 depths

@@ -64,8 +64,7 @@ def test_loads_wait_for_stores_of_their_bytes(load: str, waits: bool) -> None:
 
 
 def test_a_group_is_read_beat_by_beat() -> None:
-    """A load of eight registers follows the store of them in steps, not behind its end: a beat later than one whose store
-    is over, not eight."""
+    """A load of eight registers follows the store of them in steps: a beat later than one of other bytes, not eight."""
     groups = "li t0, 64| vsetvli t1, t0, e32, m8, ta, ma| vadd.vv v8, v8, v8"
     same = cycles(f"{groups}| vse32.v v8, (a0)| vle32.v v16, (a0)| vadd.vv v24, v16, v16")
     apart = cycles(f"{groups}| vse32.v v8, (a0)| vle32.v v16, (a1)| vadd.vv v24, v16, v16")
