@@ -24,6 +24,12 @@ bool is_nothing(const Descriptor& d) {
   return d.kind != ComputeKind::opaque && (d.elements <= 0 || (d.kind == ComputeKind::sort && d.k <= 0));
 }
 
+/// Those of arrays belong to one queue each, whose row says the same.
+bool is_shared(std::size_t kind) {
+  return kind < isa::pipe_kinds && kind != static_cast<std::size_t>(isa::PipeKind::matrix) &&
+         kind != static_cast<std::size_t>(isa::PipeKind::results);
+}
+
 }  // namespace
 
 LiveCores::Kind::Kind(const Machine& whole, const Machine& of)
@@ -58,8 +64,47 @@ bool LiveCores::takes(std::int64_t /*core*/, UnitKind kind) const {
 
 LiveCores::Core& LiveCores::core(std::int64_t number) {
   std::unique_ptr<Core>& found = cores_[at(number)];
-  if (!found) found = std::make_unique<Core>(number, *of_core_[at(number)]);
+  if (!found) {
+    found = std::make_unique<Core>(number, *of_core_[at(number)]);
+    list_pipes(*found);
+  }
   return *found;
+}
+
+void LiveCores::attach(Units& units, Timeline& timeline) {
+  units_ = &units, timeline_ = &timeline;
+  label_ = timeline.text("kernels");
+}
+
+/// Pipes and ports are units of the run: what they did is listed and shown.
+void LiveCores::list_pipes(Core& core) {
+  if (!units_) return;
+  isa::CoreUnits& own = core.live.units();
+  own.shows = timeline_->wanted();
+  for (std::size_t kind = 0; kind < own.pipes.size(); ++kind) {
+    core.units.emplace_back();
+    for (std::size_t i = 0; i < own.pipes[kind].size() && is_shared(kind); ++i) {
+      const std::string name = std::string("pipe.") + isa::pipe_name(static_cast<isa::PipeKind>(kind));
+      core.units.back().push_back(units_->find(core.number, units_->sort(name + std::to_string(i))));
+    }
+  }
+}
+
+/// The last interval may go on, unless nothing is left to issue.
+void LiveCores::show_pipes(Core& core, bool all) {
+  isa::CoreUnits& own = core.live.units();
+  for (std::size_t kind = 0; kind < core.units.size(); ++kind)
+    for (std::size_t i = 0; i < core.units[kind].size(); ++i) {
+      isa::CoreUnits::Pipe& pipe = own.pipes[kind][i];
+      Unit& unit = (*units_)[core.units[kind][i]];
+      unit.cycles[static_cast<std::size_t>(UnitState::busy)] = core.kind->chip(pipe.busy / isa::cycle);
+      unit.operations = pipe.operations;
+      const std::size_t over = pipe.shown.size() - (all || pipe.shown.empty() ? 0 : 1);
+      for (std::size_t k = 0; k < over; ++k)
+        timeline_->add(core.units[kind][i], label_, core.kind->chip(pipe.shown[k].start / isa::cycle),
+                       core.kind->chip((pipe.shown[k].end + isa::cycle - 1) / isa::cycle));
+      pipe.shown.erase(pipe.shown.begin(), pipe.shown.begin() + static_cast<std::ptrdiff_t>(over));
+    }
 }
 
 /// What the array was given last stays in it; a product of several sets leaves only its last.
@@ -111,7 +156,7 @@ void LiveCores::begin_closed(Core& core, isa::Sequencer& sequencer, const Comput
 }
 
 /// Events of a core become answers; nothing may issue anywhere from the first of them on.
-void LiveCores::tell(const Core& core, std::int64_t& until) {
+void LiveCores::tell(Core& core, std::int64_t& until) {
   for (const isa::LiveEvent& event : events_) {
     const std::int64_t cycle = core.kind->chip(event.cycle);
     until = std::min(until, cycle);
@@ -151,6 +196,7 @@ void LiveCores::drain(std::int64_t until, CancelToken* cancel, std::vector<Done>
     first->live.advance(first->kind->own_end(limit), events_);
     tell(*first, until);
     if (first->live.next() < 0) first->busy = false, std::erase(busy_, first);
+    if (units_ && !first->busy) show_pipes(*first, true);
     if (cancel) cancel->poll();
   }
   done.insert(done.end(), told_.begin(), told_.end());

@@ -20,6 +20,7 @@ class LiveCores final : public ComputePort {
   explicit LiveCores(const Machine& machine);
 
   bool takes(std::int64_t core, UnitKind kind) const override;
+  void attach(Units& units, Timeline& timeline) override;
   bool tells_parts() const override { return true; }
   Offered offer(const Compute& compute, std::uint64_t tag, std::int64_t now) override;
   void drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) override;
@@ -53,15 +54,21 @@ class LiveCores final : public ComputePort {
     Kind* kind;
     isa::LiveCore live;
     std::map<int, Array> arrays;
+    std::vector<std::vector<std::int32_t>> units;  ///< of the run, for each pipe
     bool busy = false;
   };
 
   Core& core(std::int64_t number);
   bool fits_resident(Core& core, const Compute& compute, unsigned array);
   void begin_closed(Core& core, isa::Sequencer& sequencer, const Compute& compute, std::uint64_t tag, std::int64_t at);
-  void tell(const Core& core, std::int64_t& until);
+  void tell(Core& core, std::int64_t& until);
+  void list_pipes(Core& core);
+  void show_pipes(Core& core, bool all);
   void over(std::uint64_t tag, std::int64_t cycle);
 
+  Units* units_ = nullptr;
+  Timeline* timeline_ = nullptr;
+  std::int32_t label_ = 0;
   std::vector<std::unique_ptr<Kind>> kinds_;
   std::vector<Kind*> of_core_;
   std::vector<std::unique_ptr<Core>> cores_;

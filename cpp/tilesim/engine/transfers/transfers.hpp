@@ -32,8 +32,7 @@ class Transfers {
   void piece(std::int64_t value);  ///< of an event: one has been answered
   /// The effect of an entry whose predecessors in its queue are complete at `time`, or when they are over.
   void after(Stream& stream, int queue, std::int64_t time, const Effect& effect);
-  /// Runs those that answer later up to the next event, or to something that becomes one. False if nothing is left
-  /// before `limit`.
+  /// Runs those that answer later up to the next event, or what becomes one. False: nothing is left before `limit`.
   bool advance(std::int64_t limit, CancelToken* cancel);
   bool idle() const { return memory_.port().idle() && (!computes_ || computes_->idle()); }
 
@@ -43,11 +42,10 @@ class Transfers {
     Entry entry;
     Stream* stream = nullptr;
     int queue = 0;
-    std::int64_t started = 0, left = 0;  ///< left: pieces
-    std::int64_t passed = 0;             ///< when the last byte has passed the DMA engine
-    bool issued = false;                 ///< all pieces
-    bool consumed = false;               ///< a compute's operands have been read
-    std::vector<Target> targets;         ///< of a send
+    std::int64_t started = 0, left = 0;     ///< left: pieces
+    std::int64_t passed = 0;                ///< when the last byte has passed the DMA engine
+    bool issued = false, consumed = false;  ///< all pieces; a compute's operands have been read
+    std::vector<Target> targets;            ///< of a send
     std::vector<Effect> after;
   };
   static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE, unit_free = 0xFFFD;  ///< Done::Part
@@ -64,8 +62,8 @@ class Transfers {
   void issued(Stream& stream, int queue, std::int32_t transfer);
   void finish(Stream& stream, Queue& queue);
   void end(Stream& stream, Queue& queue, const Open& own);
-  void wake_refused();
   void release_consumed(Stream& stream, const Queue& queue);
+  void wake_refused();
   void drain(std::int64_t until, CancelToken* cancel);
 
   OffChip& memory_;

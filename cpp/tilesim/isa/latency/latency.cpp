@@ -90,6 +90,7 @@ InstructionLatency::InstructionLatency(const Machine& machine)
 
 TileLatency InstructionLatency::latency(const Descriptor& descriptor, const History& history,
                                         const ComputeSource& source) {
+  taken_ = {};
   if (descriptor.kind == ComputeKind::mma) {
     if (descriptor.m <= 0 || descriptor.n <= 0 || descriptor.batch <= 0) return {};
     const TileCompute compute = source.compute();

@@ -36,7 +36,7 @@ class InstructionLatency final : public LatencyModel {
 
   const CoreTiming& core() const { return table_->core; }
   const std::shared_ptr<PipelineTable>& table() const { return table_; }
-  /// The kernel of the last latency, of a compute that has several to choose from: no product.
+  /// The kernel of the last latency; none of a product or of what declares its cycles.
   const Kernel& taken() const { return taken_; }
   /// Every trip of every loop, for tests.
   void every_trip() { every_trip_ = true; }

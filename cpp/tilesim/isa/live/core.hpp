@@ -23,6 +23,7 @@ class LiveCore {
   /// Issues what issues before `until`, but nothing after the first cycle in which something is told.
   void advance(std::int64_t until, std::vector<LiveEvent>& events);
   const CoreUnits& units() const { return units_; }
+  CoreUnits& units() { return units_; }
 
  private:
   std::shared_ptr<PipelineTable> table_;

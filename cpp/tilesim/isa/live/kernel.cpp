@@ -43,6 +43,8 @@ std::int64_t LiveKernels::sets_of(const Descriptor& d, const ComputeSource& sour
 Kernel LiveKernels::choose(const Descriptor& d, const ComputeSource& source, unsigned array, bool resident) {
   if (d.kind != ComputeKind::mma) {
     alone_.latency(d, {}, source);
+    if (alone_.taken().words.empty())
+      throw Unsupported({"its kernel runs on memory of its own: the cycles that it declares are taken", {}, {}, {}, {}});
     return alone_.taken();
   }
   const TileCompute compute = source.compute();

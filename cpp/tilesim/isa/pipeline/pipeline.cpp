@@ -54,6 +54,7 @@ void Pipeline::make_queues() {
   queues_.resize(core().pipes.size());
   for (Queue& queue : queues_) queue.entries = core().queue;
   for (const OwnUnit& unit : core().units) queues_.emplace_back().entries = unit.queue;
+  stores_ = Stores(core().queue + 1);
 }
 
 /// The front end stands still until then.
@@ -272,11 +273,17 @@ void Pipeline::take(const Op& op, const VectorState& v) {
   const Bounds bound = bounds(plan, op);
   times_.arrived = now_ + core().delay, times_.order = queue.last;
   times_.operands = bound.operands, times_.registers = bound.registers;
+  Touched touched;
+  if (hart_ != nullptr && fixed.accesses != Accesses::none) {
+    touched = touched_by(fixed.accesses, hart_->x[op.rs1], hart_->x[op.rs2], v.vl, plan);
+    if (fixed.loads && touched.any()) times_.operands = std::max(times_.operands, stores_.before(touched, now_));
+  }
   // an array belongs to one sequencer
   const bool others = shared_ != nullptr && fixed.work == ArrayWork::none;
   const CoreUnits::Place place = others ? begin_shared(fixed, plan) : begin(op, fixed, plan, v);
   const Ticks start = place.start;
   left_ = start + plan.held;
+  if (fixed.stores && touched.any()) touched.start = start, stores_.add(touched);
   queue.starts[queue.next] = start, queue.last = start;
   if (++queue.next == queue.entries) queue.next = 0;
   record(plan, op, start);
@@ -306,7 +313,9 @@ std::string Pipeline::unit_called(std::size_t unit, std::size_t pipe) const {
 
 std::vector<UnitTimes> Pipeline::units() const {
   const Ticks end = drain() * cycle;
-  const auto& [pipes, arrays, moves, past] = of_core();
+  const std::vector<std::vector<Pipe>>& pipes = of_core().pipes;
+  const std::vector<ArrayClock>& arrays = of_core().arrays;
+  const MoveQueues& moves = of_core().moves;
   std::vector<UnitTimes> all;
   const auto add = [&](std::string name, StateTimes in, State rest) {
     Ticks sum = 0;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/plan.hpp"
+#include "tilesim/isa/pipeline/stores.hpp"
 #include "tilesim/isa/pipeline/units.hpp"
 
 namespace tilesim::isa {
@@ -39,9 +40,11 @@ class Pipeline final : public Observer {
   /// `shared` outlives it.
   Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
+  /// With addresses: DMA takes its time, loads wait for older vector stores of the same bytes.
   void issue(const Op& op, const Hart& before) override {
     hart_ = &before;
     issue(op, before.v);
+    hart_ = nullptr;
   }
   void issue(const Op& op, const VectorState& v) {
     if (op.id >= table_->fixed.size()) [[unlikely]]
@@ -127,10 +130,11 @@ class Pipeline final : public Observer {
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
   std::array<Lanes, 32> registers_{};
-  std::vector<Queue> queues_;  ///< as the units' pipes
+  std::vector<Queue> queues_;   ///< as the units' pipes
+  const Hart* hart_ = nullptr;  ///< during `issue`, where there is one: its registers and memory say what is moved
+  Stores stores_;
   Ticks end_ = 0, left_ = 0;
   std::uint64_t instructions_ = 0;
-  const Hart* hart_ = nullptr;  ///< whose registers and memory say what DMA moves; null: nothing does
   Tickets tickets_;
   // the control instruction before
   bool control_ = false, conditional_ = false, backward_ = false;

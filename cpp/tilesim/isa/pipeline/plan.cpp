@@ -283,6 +283,20 @@ MoveWork move_of(const InstructionInfo& info) {
 
 }  // namespace
 
+namespace {
+
+/// vlse32.v and vssseg2e8.v step by a scalar register, vluxei8.v and its kind by a vector of indices.
+Accesses accesses_of(const InstructionInfo& info) {
+  if (!info.is(is_load) && !info.is(is_store)) return Accesses::none;
+  const std::string_view name = info.name;
+  if (name.find("xei") != std::string_view::npos || name.find("xseg") != std::string_view::npos) return Accesses::none;
+  const bool apart =
+      name.starts_with("vlse") || name.starts_with("vsse") || name.starts_with("vlsseg") || name.starts_with("vssseg");
+  return apart && !name.starts_with("vlseg") && !name.starts_with("vsseg") ? Accesses::apart : Accesses::row;
+}
+
+}  // namespace
+
 std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTiming& core) {
   std::vector<StaticTiming> all;
   for (const InstructionInfo& info : set.all()) {
@@ -301,6 +315,7 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
       one.timing_class = class_of(info);
       one.operations = info.is(is_vector) ? vector_operations(one.timing_class) : 0;
       one.pipe = static_cast<std::uint8_t>(pipe_of(info.unit));
+      one.accesses = accesses_of(info);
       one.work = work_of(info);
       if (one.work == ArrayWork::pop) one.pipe = static_cast<std::uint8_t>(PipeKind::results);
       if (core.reduces_across && one.timing_class >= TimingClass::reduction &&

@@ -49,6 +49,9 @@ struct Plan {
   std::array<Footprint, 4> footprint;
 };
 
+/// Where a vector load or store finds its elements: nowhere that a scalar register tells, in a row, or apart.
+enum class Accesses : std::uint8_t { none, row, apart };
+
 /// What does not depend on vtype, by instruction.
 struct StaticTiming {
   enum Kind : std::uint8_t { scalar, branch, jump, vset, vector };
@@ -56,6 +59,7 @@ struct StaticTiming {
   TimingClass timing_class = TimingClass::vector;
   std::uint8_t pipe = 0;  ///< a PipeKind, or behind those a unit of the core's own
   bool loads = false, stores = false;
+  Accesses accesses = Accesses::none;
   ArrayWork work = ArrayWork::none;
   MoveWork move = MoveWork::none;
   std::uint8_t sources = 0;             ///< number of scalar registers read

@@ -7,6 +7,7 @@ namespace tilesim::isa {
 
 namespace {
 
+constexpr Ticks small_gap = 32 * cycle;   // not shown
 constexpr std::ptrdiff_t most_kept = 16;  // of what is past
 
 using Booked = std::vector<CoreUnits::Held>;
@@ -14,6 +15,13 @@ using Booked = std::vector<CoreUnits::Held>;
 Booked::iterator first_after(Booked& all, Ticks from) {
   return std::upper_bound(all.begin(), all.end(), from,
                           [](Ticks then, const CoreUnits::Held& held) { return then < held.end; });
+}
+
+void show(std::vector<CoreUnits::Held>& all, const CoreUnits::Held& held) {
+  if (!all.empty() && held.start <= all.back().end + small_gap)
+    all.back().end = std::max(all.back().end, held.end);
+  else
+    all.push_back(held);
 }
 
 /// The first time from `from` on that leaves `held` free; what lies before it is over at `before`.
@@ -51,7 +59,8 @@ CoreUnits::Place CoreUnits::soonest(std::size_t unit, unsigned allowed, Ticks fr
 void CoreUnits::book(std::size_t unit, const Place& place, Ticks held) {
   Pipe& pipe = pipes[unit][place.pipe];
   pipe.booked.insert(first_after(pipe.booked, place.start), {place.start, place.start + held});
-  pipe.free = std::max(pipe.free, place.start + held), pipe.busy += held;
+  pipe.free = std::max(pipe.free, place.start + held), pipe.busy += held, ++pipe.operations;
+  if (shows) show(pipe.shown, {place.start, place.start + held});
 }
 
 }  // namespace tilesim::isa

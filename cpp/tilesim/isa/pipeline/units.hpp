@@ -10,10 +10,12 @@ namespace tilesim::isa {
 struct CoreUnits {
   struct Held { Ticks start = 0, end = 0; };
   struct Pipe {
-    Ticks free = 0;            ///< its last instruction is over
-    Ticks busy = 0;            ///< in all; of shared ones
-    StateTimes in{};           ///< of one sequencer's own
-    std::vector<Held> booked;  ///< shared: what it is held for, in order, as far as it can matter
+    Ticks free = 0;               ///< its last instruction is over
+    Ticks busy = 0;               ///< in all; of shared ones
+    std::int64_t operations = 0;  ///< of shared ones: instructions
+    StateTimes in{};              ///< of one sequencer's own
+    std::vector<Held> shown;      ///< shared, where somebody looks: when it was held, small gaps left out
+    std::vector<Held> booked;     ///< shared: what it is held for, in order, as far as it can matter
   };
   struct Place {
     std::size_t pipe = 0;
@@ -31,6 +33,7 @@ struct CoreUnits {
   std::vector<std::vector<Pipe>> pipes;  ///< by PipeKind, then the core's own units
   std::vector<ArrayClock> arrays;
   MoveQueues moves;
+  bool shows = false;
   Ticks past = 0;  ///< nothing will start before
 };
 
