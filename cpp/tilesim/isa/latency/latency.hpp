@@ -11,7 +11,7 @@
 namespace tilesim::isa {
 
 /// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
-inline constexpr int generator_version = 1;
+inline constexpr int generator_version = 2;
 
 /// What an array is given of a product. Unsupported where no kernel does it.
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& descriptor);
