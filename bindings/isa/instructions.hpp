@@ -1,10 +1,12 @@
-// Called by init_isa: instructions of the user's, whose meaning is a Python function.
+// What the bindings of the room share.
 #pragma once
 
 #include <pybind11/pybind11.h>
 
 #include <memory>
+#include <vector>
 
+#include "tilesim/isa/pipeline/pipeline.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 
 namespace tilesim::isa::bound {
@@ -12,6 +14,14 @@ namespace tilesim::isa::bound {
 /// An instruction set as Python holds it.
 struct HeldSet { std::shared_ptr<const InstructionSet> set = InstructionSet::standard(); };
 
+/// A row of the table.
+pybind11::dict described(const InstructionInfo& info);
+/// One of the user's: declared by a dict, carried out by a function (custom.cpp).
+InstructionInfo from_python(const pybind11::dict& given, const pybind11::object& function);
+/// State names and cycles, by unit.
+pybind11::dict unit_times(const std::vector<UnitTimes>& units);
+
 void init_instructions(pybind11::module_& module);
+void init_program(pybind11::module_& module);
 
 }  // namespace tilesim::isa::bound

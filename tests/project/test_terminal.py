@@ -32,6 +32,7 @@ LINES = (
     "isa run k.elf",
     "isa asm k.s",
     'isa kernel "mma i8 i8 b1 m4 n8 k8 ko1" --machine edge-8',
+    "isa header --machine edge-8 -o k.h",
     "isa dis k.elf",
     "isa list Zbb",
     "run bert-base",

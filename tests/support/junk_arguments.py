@@ -306,6 +306,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.isa.Unit": {"name": lambda: "cordic"},
     "ts.isa.assemble": {"text": lambda: "nop"},
     "ts.isa.define": {"text": lambda: "my.junk rd, rs1", "opcode": lambda: "custom-0", "semantics": lambda: int},
+    "ts.isa.header": {"machine": lambda: "edge-8"},
     "ts.isa.kernel": {"compute": lambda: "mma i8 i8 b1 m4 n8 k8 ko1", "machine": lambda: "edge-8"},
     "ts.isa.kernel_text": {"compute": lambda: "mma i8 i8 b1 m4 n8 k8 ko1", "machine": lambda: "edge-8"},
     "ts.isa.unit": {"name": lambda: "cordic"},

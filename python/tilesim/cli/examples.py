@@ -9,6 +9,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "isa run": ("tilesim isa run k.elf -- 1000", "tilesim isa run k.elf --vlen 512 --json run.json"),
     "isa asm": ("tilesim isa asm k.s -o k.elf",),
     "isa dis": ("tilesim isa dis k.elf", "tilesim isa dis 00a585b3"),
+    "isa header": ("tilesim isa header --machine edge-8 -o tilesim_isa.h",),
     "isa list": ("tilesim isa list Zbb",),
     "isa kernel": ('tilesim isa kernel "mma i8 i8 b1 m4 n8 k8 ko1" --machine edge-8 -o k.elf',),
     "run": (

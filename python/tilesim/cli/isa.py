@@ -12,7 +12,7 @@ from ..base import figures
 from ..base.errors import user_error
 from ..base.figures import count
 from ..base.files import check_writable, read_text, writing
-from ..isa import assemble, disassemble, instructions, kernel, kernel_text
+from ..isa import assemble, disassemble, header, instructions, kernel, kernel_text
 from ..isa import run as run_elf
 from ..isa.elf import read_elf
 from ..isa.result import IsaResult, trap_text
@@ -200,6 +200,23 @@ def kernel_(
         file.write(code)
     os.chmod(output, 0o755)
     say(wrapped(f"{output}: {count(len(code))} bytes", hang="  "))
+
+
+@isa_app.command("header", epilog=epilog("isa header"))
+def header_(
+    machine: Annotated[str | None, typer.Option(help="Its constants too.", rich_help_panel=MACHINE)] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", help="A file; none: standard output.", rich_help_panel=OUTPUT)
+    ] = None,
+) -> None:
+    """The C header of an NPU core: its instructions, numbers, registers and transfer descriptor."""
+    made = header(machine=machine)
+    if output is None:
+        sys.stdout.write(made)
+        return
+    with writing(output) as file:
+        file.write(made)
+    say(wrapped(f"{output}: {count(len(made))} bytes", hang="  "))
 
 
 def _bits(word: str) -> int:

@@ -8,6 +8,7 @@ ts.isa.disassemble(0x00A585B3)                    # 'add a1, a1, a0'
 from .assembly import assemble, disassemble, instructions
 from .core import Core
 from .custom import Instruction, Unit, define, unit
+from .header import header
 from .kernel import kernel, kernel_text
 from .result import IsaResult
 from .running import call, run
@@ -21,6 +22,7 @@ __all__ = [
     "call",
     "define",
     "disassemble",
+    "header",
     "instructions",
     "kernel",
     "kernel_text",

@@ -99,7 +99,7 @@ struct Run {
     return got == sums;
   }
   std::int64_t cycles(int times = 1, bool every_trip = false) const {
-    DryRun dry(InstructionSet::standard(), core, every_trip);
+    DryRun dry(std::make_shared<PipelineTable>(InstructionSet::standard(), core), every_trip);
     const Kernel kernel = mma_kernel(*InstructionSet::standard(), core, form, {1 << 24, 1 << 30, 2LL << 30});
     for (int i = 0; i < times; ++i) dry.run(kernel);
     return dry.pipeline().drain();

@@ -29,8 +29,8 @@ struct DryRun::Trips {
   }
 };
 
-DryRun::DryRun(std::shared_ptr<const InstructionSet> set, const CoreTiming& core, bool every_trip)
-    : set_(set), pipeline_(set, core), hart_(set, core.vlen), every_trip_(every_trip) {}
+DryRun::DryRun(std::shared_ptr<PipelineTable> table, bool every_trip)
+    : set_(table->set), pipeline_(table), hart_(set_, table->core.vlen), every_trip_(every_trip) {}
 
 void DryRun::pass_over(const KernelLoop& loop, Trips& trips) {
   const std::uint64_t left = hart_.x[loop.counter];

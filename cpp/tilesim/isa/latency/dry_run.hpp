@@ -9,7 +9,7 @@ namespace tilesim::isa {
 
 class DryRun {
  public:
-  DryRun(std::shared_ptr<const InstructionSet> set, const CoreTiming& core, bool every_trip = false);
+  explicit DryRun(std::shared_ptr<PipelineTable> table, bool every_trip = false);
 
   /// Behind what ran before; instructions that were looked at, passed-over ones not counted.
   std::uint64_t run(const Kernel& kernel);

@@ -77,7 +77,7 @@ MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
 }
 
 InstructionLatency::InstructionLatency(const Machine& machine)
-    : machine_(machine), core_(core_of(machine)), set_(InstructionSet::standard()) {}
+    : machine_(machine), table_(std::make_shared<PipelineTable>(InstructionSet::standard(), core_of(machine))) {}
 
 TileLatency InstructionLatency::latency(const Descriptor& descriptor, const History& history,
                                         const ComputeSource& source) {
@@ -102,10 +102,10 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
   for (std::size_t i = 0; i < compute.outputs.size(); ++i) at.outputs.push_back(next());
   for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
   at.valid = next();
-  const auto all = vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at);
+  const auto all = vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at);
   TileLatency latency;
   for (const VectorKernel& kernel : all) {
-    DryRun run(set_, core_, every_trip_);
+    DryRun run(table_, every_trip_);
     run.run(kernel.kernel);
     const std::int64_t done = run.pipeline().drain();
     const char* const limit = busiest(run.pipeline());
@@ -129,12 +129,12 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
   const auto drained = [&](std::int64_t times) {
     MmaForm several = form;
     (form.resident ? several.moving : several.batch) *= times;
-    DryRun run(set_, core_, every_trip_);
-    run.run(mma_kernel(*set_, core_, several, at));
+    DryRun run(table_, every_trip_);
+    run.run(mma_kernel(*table_->set, table_->core, several, at));
     return run.pipeline().drain();
   };
-  DryRun first(set_, core_, every_trip_);
-  first.run(mma_kernel(*set_, core_, form, at));
+  DryRun first(table_, every_trip_);
+  first.run(mma_kernel(*table_->set, table_->core, form, at));
   const ArrayClock& array = first.pipeline().arrays()[0];
   const std::int64_t alone = first.pipeline().drain(), streamed = cycles_up(array.free());
   const TileLatency closed = array_latency(machine_, d, history);

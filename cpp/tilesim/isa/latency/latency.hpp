@@ -6,6 +6,7 @@
 
 #include "tilesim/isa/kernel/mma_kernel.hpp"
 #include "tilesim/isa/kernel/vector_kernel.hpp"
+#include "tilesim/isa/pipeline/pipeline.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::isa {
@@ -25,7 +26,7 @@ class InstructionLatency final : public LatencyModel {
   TileLatency latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) override;
   std::string_view name() const override { return "instruction"; }
 
-  const CoreTiming& core() const { return core_; }
+  const CoreTiming& core() const { return table_->core; }
   /// Every trip of every loop, for tests.
   void every_trip() { every_trip_ = true; }
 
@@ -34,8 +35,7 @@ class InstructionLatency final : public LatencyModel {
   TileLatency product(const Mma& mma, const Descriptor& descriptor, const History& history) const;
 
   Machine machine_;
-  CoreTiming core_;
-  std::shared_ptr<const InstructionSet> set_;
+  std::shared_ptr<PipelineTable> table_;
   bool every_trip_ = false;
 };
 

@@ -33,11 +33,25 @@ std::uint8_t source_of(const Op& op, unsigned slot) { return slot == 1 ? op.rs1 
 
 const char* state_name(State state) { return names[at(state)]; }
 
+PipelineTable::PipelineTable(std::shared_ptr<const InstructionSet> of, CoreTiming timing)
+    : set(std::move(of)), core(std::move(timing)), fixed(static_timings(*set, core)), plans(cached_plans) {}
+
 Pipeline::Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core)
-    : set_(std::move(set)), core_(std::move(core)), static_(static_timings(*set_, core_)), plans_(cached_plans) {
-  for (const std::uint8_t pipes : core_.pipes) pipes_.emplace_back(pipes), queues_.emplace_back().entries = core_.queue;
-  for (const OwnUnit& unit : core_.units) pipes_.emplace_back(unit.pipes), queues_.emplace_back().entries = unit.queue;
-  arrays_.assign(core_.pipes[static_cast<std::size_t>(PipeKind::matrix)], ArrayClock(core_.array));
+    : Pipeline(std::make_shared<PipelineTable>(std::move(set), std::move(core))) {}
+
+Pipeline::Pipeline(std::shared_ptr<PipelineTable> table) : table_(std::move(table)), own_(table_->core) {
+  make_queues();
+}
+
+Pipeline::Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared)
+    : table_(std::move(table)), shared_(&shared) {
+  make_queues();
+}
+
+void Pipeline::make_queues() {
+  queues_.resize(core().pipes.size());
+  for (Queue& queue : queues_) queue.entries = core().queue;
+  for (const OwnUnit& unit : core().units) queues_.emplace_back().entries = unit.queue;
 }
 
 /// The front end stands still until then.
@@ -51,7 +65,7 @@ void Pipeline::wait(Ticks until, State why) {
 }
 
 void Pipeline::take_slot() {
-  if (used_ == core_.width) wait(now_ + cycle, State::order);
+  if (used_ == core().width) wait(now_ + cycle, State::order);
   ++used_;
 }
 
@@ -59,19 +73,19 @@ void Pipeline::follow(const Op& op) {
   control_ = false;
   const bool taken = op.pc != after_;
   const bool wrong = conditional_ && taken != backward_;
-  if (taken && core_.bubble != 0)
-    for (auto& kind : pipes_)
+  if (taken && core().bubble != 0)
+    for (auto& kind : of_core().pipes)
       for (Pipe& pipe : kind)
-        if (pipe.free > now_) pipe.free += core_.bubble, pipe.in[at(State::branch)] += core_.bubble;
-  const Ticks cost = wrong ? core_.scalar.mispredicted : taken ? core_.scalar.taken : 0;
+        if (pipe.free > now_) pipe.free += core().bubble, pipe.in[at(State::branch)] += core().bubble;
+  const Ticks cost = wrong ? core().scalar.mispredicted : taken ? core().scalar.taken : 0;
   if (taken || wrong) wait(now_ + cost, State::branch);
 }
 
-void Pipeline::time(const Op& op, const VectorState& v) {
+bool Pipeline::reach(const Op& op) {
   if (control_) follow(op);
-  if (op.id >= static_.size()) return;  // no instruction: it traps
+  if (op.id >= table_->fixed.size()) return false;  // no instruction: it traps
   ++instructions_;
-  const StaticTiming& fixed = static_[op.id];
+  const StaticTiming& fixed = table_->fixed[op.id];
   Ticks needed = 0;
   for (unsigned i = 0; i < fixed.sources; ++i)
     needed = std::max(needed, ready_[fixed.bases[i] + source_of(op, fixed.slots[i])]);
@@ -81,23 +95,35 @@ void Pipeline::time(const Op& op, const VectorState& v) {
     needed =
         std::max(needed, ready_[fixed.destination + op.rd] - (fixed.kind == StaticTiming::vector ? 0 : fixed.latency));
   if (needed > now_) wait(needed, State::operands);
-  if (fixed.kind == StaticTiming::vector) return vector(op, fixed, v);
+  if (fixed.kind == StaticTiming::vector) return await_place(fixed), true;
   take_slot();
   if (fixed.loads || fixed.stores) {
-    if (accesses_ == core_.memory_ports) wait(now_ + cycle, State::port), used_ = 1;
+    if (accesses_ == core().memory_ports) wait(now_ + cycle, State::port), used_ = 1;
     ++accesses_;
   }
   const Ticks done = done_ = now_ + fixed.latency;
   if (writes && !(fixed.destination == 0 && op.rd == no_register)) ready_[fixed.destination + op.rd] = done;
   end_ = std::max(end_, done);
-  if (fixed.work == ArrayWork::target && op.rs3 < arrays_.size()) arrays_[op.rs3].keeps_results(op.rs1 != 0);
-  if (fixed.kind == StaticTiming::scalar) return;
+  std::vector<ArrayClock>& arrays = of_core().arrays;
+  if (fixed.work == ArrayWork::target && op.rs3 < arrays.size()) arrays[op.rs3].keeps_results(op.rs1 != 0);
+  if (fixed.kind == StaticTiming::scalar) return false;
   if (fixed.kind == StaticTiming::vset) {
-    vset_ready_ = now_ + core_.scalar.vset;
-    return;
+    vset_ready_ = now_ + core().scalar.vset;
+    return false;
   }
   control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0,
   after_ = op.pc + op.length;
+  return false;
+}
+
+/// The front end waits until a vector instruction can go to its queue.
+void Pipeline::await_place(const StaticTiming& fixed) {
+  const Queue& queue = queue_of(fixed);
+  if (vset_ready_ > now_) wait(vset_ready_, State::operands);
+  if (queue.starts[queue.next] > now_) wait(queue.starts[queue.next], State::queue);
+  if (dispatched_ == core().dispatch) wait(now_ + cycle, State::order);
+  take_slot();
+  ++dispatched_;
 }
 
 void Pipeline::recorded(const Op& op, const VectorState& v) {
@@ -106,21 +132,21 @@ void Pipeline::recorded(const Op& op, const VectorState& v) {
   const Ticks before = now_;
   plan_ = nullptr;
   time(op, v);
-  const Issue what{op, v, static_[op.id], plan_, times_, was_, front_, before, now_, done_, over()};
+  const Issue what{op, v, table_->fixed[op.id], plan_, times_, was_, front_, before, now_, done_, over()};
   for (Recorder* recorder : recorders_) recorder->issued(what);
 }
 
 void Pipeline::trapped(const Op& op) {
-  if (op.id >= static_.size()) return;
+  if (op.id >= table_->fixed.size()) return;
   for (Recorder* recorder : recorders_) recorder->trapped(op);
 }
 
 const Plan& Pipeline::plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v) {
   const std::uint64_t key = (std::uint64_t{op.id} << 48) ^ (std::uint64_t{op.rm == 0} << 47) ^
                             (v.key & 0x3FFF) * (std::uint64_t{1} << 32) ^ (v.vl + 1);
-  Plan& plan = plans_[(key ^ key >> 32 ^ key >> 45) % cached_plans];
+  Plan& plan = table_->plans[(key ^ key >> 32 ^ key >> 45) % cached_plans];
   if (plan.key != key) [[unlikely]] {
-    plan = make_plan(core_, set_->info(op.id), fixed, op, v);
+    plan = make_plan(core(), set().info(op.id), fixed, op, v);
     plan.key = key;
   }
   return plan;
@@ -170,39 +196,29 @@ void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
   }
 }
 
-Pipeline::Pipe& Pipeline::choose(unsigned unit, unsigned allowed) {
-  std::vector<Pipe>& all = pipes_[unit];
+std::size_t Pipeline::choose(unsigned unit, unsigned allowed) const {
+  const std::vector<Pipe>& all = own_.pipes[unit];
   std::size_t best = 0;
   for (std::size_t i = 1; i < all.size() && i < allowed; ++i)
     if (all[i].free < all[best].free) best = i;
-  return all[best];
+  return best;
 }
 
-void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState& v) {
-  const Plan& plan = plan_for(op, fixed, v);
-  Queue& queue = queues_[core_.decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
-  if (vset_ready_ > now_) wait(vset_ready_, State::operands);
-  if (queue.starts[queue.next] > now_) wait(queue.starts[queue.next], State::queue);
-  if (dispatched_ == core_.dispatch) wait(now_ + cycle, State::order);
-  take_slot();
-  ++dispatched_;
-
-  if (fixed.work != ArrayWork::none && op.rs3 >= arrays_.size())
-    throw UserError({"the core has no such array", {}, std::to_string(op.rs3), "", {}});
-  Pipe& pipe = fixed.work == ArrayWork::none ? choose(fixed.pipe, plan.pipes) : pipes_[fixed.pipe][op.rs3];
-  const Bounds bound = bounds(plan, op);
-  const Ticks arrived = now_ + core_.delay, free = pipe.free;
-  Ticks start = free;
+inline CoreUnits::Place Pipeline::begin(const Op& op, const StaticTiming& fixed, const Plan& plan,
+                                        const VectorState& v) {
+  CoreUnits& units = of_core();
+  const std::size_t place = fixed.work == ArrayWork::none ? choose(fixed.pipe, plan.pipes) : op.rs3;
+  Pipe& pipe = units.pipes[fixed.pipe][place];
+  Ticks start = times_.free = pipe.free;
   const auto until = [&](Ticks then, State why) {
     if (then > start) pipe.in[at(why)] += then - start, start = then;
   };
-  until(arrived, State::starved);
-  const Ticks order = queue.last;
-  until(order, State::order);
-  until(bound.operands, State::operands);
-  until(bound.registers, State::registers);
+  until(times_.arrived, State::starved);
+  until(times_.order, State::order);
+  until(times_.operands, State::operands);
+  until(times_.registers, State::registers);
   if (fixed.work != ArrayWork::none) {
-    ArrayClock& array = arrays_[op.rs3];
+    ArrayClock& array = units.arrays[op.rs3];
     const std::int64_t rows = array_rows(fixed.work, v);
     const auto dtype = static_cast<unsigned>(op.imm);
     until(array.earliest(fixed.work, rows, plan.held, dtype), State::array);
@@ -211,22 +227,47 @@ void Pipeline::vector(const Op& op, const StaticTiming& fixed, const VectorState
   }
   pipe.in[at(State::busy)] += plan.held;
   pipe.free = start + plan.held;
+  return {place, start};
+}
+
+CoreUnits::Place Pipeline::begin_shared(const StaticTiming& fixed, const Plan& plan) {
+  const Ticks from = std::max({times_.arrived, times_.order, times_.operands, times_.registers});
+  const CoreUnits::Place place = shared_->soonest(fixed.pipe, plan.pipes, from, plan.held);
+  times_.free = place.start;
+  shared_->book(fixed.pipe, place, plan.held);
+  return place;
+}
+
+void Pipeline::take(const Op& op, const VectorState& v) {
+  const StaticTiming& fixed = table_->fixed[op.id];
+  const Plan& plan = plan_for(op, fixed, v);
+  if (fixed.work != ArrayWork::none && op.rs3 >= of_core().arrays.size())
+    throw UserError({"the core has no such array", {}, std::to_string(op.rs3), "", {}});
+  Queue& queue = queue_of(fixed);
+  const Bounds bound = bounds(plan, op);
+  times_.arrived = now_ + core().delay, times_.order = queue.last;
+  times_.operands = bound.operands, times_.registers = bound.registers;
+  // an array belongs to one sequencer
+  const bool others = shared_ != nullptr && fixed.work == ArrayWork::none;
+  const CoreUnits::Place place = others ? begin_shared(fixed, plan) : begin(op, fixed, plan, v);
+  const Ticks start = place.start;
+  left_ = start + plan.held;
   queue.starts[queue.next] = start, queue.last = start;
   if (++queue.next == queue.entries) queue.next = 0;
   record(plan, op, start);
   const Ticks done = start + plan.result;
   if (!recorders_.empty()) [[unlikely]] {
-    const auto place = static_cast<std::uint8_t>(&pipe - pipes_[fixed.pipe].data());
     plan_ = &plan, done_ = done;
-    times_ = {fixed.pipe, place, free, arrived, order, bound.operands, bound.registers, start, pipe.free};
+    times_.kind = fixed.pipe, times_.pipe = static_cast<std::uint8_t>(place.pipe);
+    times_.start = start, times_.end = left_;
   }
   if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
-  end_ = std::max({end_, done, pipe.free});
+  end_ = std::max({end_, done, left_});
 }
 
 /// How many rows an instruction sends or takes: what is missing of the last counts.
 std::int64_t Pipeline::array_rows(ArrayWork work, const VectorState& v) const {
-  const std::int64_t width = work == ArrayWork::push ? core_.array.rows : core_.array.columns;
+  const std::int64_t width = work == ArrayWork::push ? core().array.rows : core().array.columns;
   return (static_cast<std::int64_t>(v.vl) + width - 1) / width;
 }
 
@@ -234,12 +275,13 @@ std::int64_t Pipeline::drain() const { return whole(over()) / cycle; }
 
 std::string Pipeline::unit_called(std::size_t unit, std::size_t pipe) const {
   const std::string name =
-      unit < pipe_kinds ? pipe_name(static_cast<PipeKind>(unit)) : core_.units[unit - pipe_kinds].name;
-  return pipes_[unit].size() > 1 ? name + std::to_string(pipe) : name;
+      unit < pipe_kinds ? pipe_name(static_cast<PipeKind>(unit)) : core().units[unit - pipe_kinds].name;
+  return of_core().pipes[unit].size() > 1 ? name + std::to_string(pipe) : name;
 }
 
 std::vector<UnitTimes> Pipeline::units() const {
   const Ticks end = drain() * cycle;
+  const auto& [pipes, arrays, past] = of_core();
   std::vector<UnitTimes> all;
   const auto add = [&](std::string name, StateTimes in, State rest) {
     Ticks sum = 0;
@@ -250,11 +292,11 @@ std::vector<UnitTimes> Pipeline::units() const {
   StateTimes front = front_;
   if (used_ != 0) front[at(State::busy)] += cycle;
   add("front", front, State::operands);
-  for (std::size_t kind = 0; kind < pipes_.size(); ++kind)
-    for (std::size_t i = 0; i < pipes_[kind].size(); ++i) add(unit_called(kind, i), pipes_[kind][i].in, State::starved);
-  for (std::size_t i = 0; i < arrays_.size(); ++i) {
+  for (std::size_t kind = 0; kind < pipes.size(); ++kind)
+    for (std::size_t i = 0; i < pipes[kind].size(); ++i) add(unit_called(kind, i), pipes[kind][i].in, State::starved);
+  for (std::size_t i = 0; i < arrays.size(); ++i) {
     StateTimes in{};
-    in[at(State::busy)] = arrays_[i].busy();
+    in[at(State::busy)] = arrays[i].busy();
     add("array" + std::to_string(i), in, State::starved);
   }
   return all;
@@ -268,25 +310,27 @@ void Pipeline::state(std::vector<Ticks>& to) const {
   from_now(vset_ready_);
   for (const Lanes& r : registers_)
     for (const Ticks t : r.in) from_now(t);
-  for (const auto& kind : pipes_)
+  for (const auto& kind : of_core().pipes)
     for (const Pipe& pipe : kind) from_now(pipe.free);
   for (const Queue& q : queues_) {
     from_now(q.last);
     for (unsigned i = 0; i < q.entries; ++i) from_now(q.starts[(q.next + i) % q.entries]);
   }
-  for (const ArrayClock& array : arrays_) array.state(now_, to);
+  for (const ArrayClock& array : of_core().arrays) array.state(now_, to);
 }
 
 void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
   const Ticks shift = (now_ - before.now_) * times;
+  std::vector<std::vector<Pipe>>& pipes = own_.pipes;
+  const std::vector<std::vector<Pipe>>& were = before.own_.pipes;
   for (std::size_t i = 0; i < states; ++i) front_[i] += (front_[i] - before.front_[i]) * times;
-  for (std::size_t kind = 0; kind < pipes_.size(); ++kind)
-    for (std::size_t p = 0; p < pipes_[kind].size(); ++p) {
-      Pipe& pipe = pipes_[kind][p];
-      for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - before.pipes_[kind][p].in[i]) * times;
+  for (std::size_t kind = 0; kind < pipes.size(); ++kind)
+    for (std::size_t p = 0; p < pipes[kind].size(); ++p) {
+      Pipe& pipe = pipes[kind][p];
+      for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - were[kind][p].in[i]) * times;
       pipe.free += shift;
     }
-  for (std::size_t i = 0; i < arrays_.size(); ++i) arrays_[i].repeat(before.arrays_[i], shift, times);
+  for (std::size_t i = 0; i < own_.arrays.size(); ++i) own_.arrays[i].repeat(before.own_.arrays[i], shift, times);
   now_ += shift, end_ += shift, vset_ready_ += shift;
   for (Ticks& t : ready_) t += shift;
   for (Lanes& r : registers_)

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/plan.hpp"
-#include "tilesim/isa/pipeline/recorder.hpp"
+#include "tilesim/isa/pipeline/units.hpp"
 
 namespace tilesim::isa {
 
@@ -19,20 +19,41 @@ struct UnitTimes {
   StateTimes in{};
 };
 
-/// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions.
+/// What does not depend on what ran before, for pipelines of one core or of many alike: found when it is first needed.
+/// One thread at a time.
+struct PipelineTable {
+  PipelineTable(std::shared_ptr<const InstructionSet> set, CoreTiming core);
+
+  std::shared_ptr<const InstructionSet> set;
+  CoreTiming core;
+  std::vector<StaticTiming> fixed;  ///< by instruction
+  std::vector<Plan> plans;          ///< by a hash of their keys
+};
+
+/// Timing follows execution: an Observer of a Hart, or fed from a list of decoded instructions. Front end, registers
+/// and queues are its own; the core's units are too, unless it is one of several sequencers that share them.
 class Pipeline final : public Observer {
  public:
   Pipeline(std::shared_ptr<const InstructionSet> set, CoreTiming core);
+  explicit Pipeline(std::shared_ptr<PipelineTable> table);
+  /// `shared` outlives it.
+  Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
   void issue(const Op& op, const Hart& before) override { issue(op, before.v); }
   void issue(const Op& op, const VectorState& v) {
-    if (op.id >= static_.size()) [[unlikely]]
+    if (op.id >= table_->fixed.size()) [[unlikely]]
       return;  // bits that are no instruction: it traps
     if (recorders_.empty()) [[likely]]
       return time(op, v);
     recorded(op, v);
   }
   void trapped(const Op& op) override;
+  /// In two steps, of a sequencer: `reach` lets the front end come to an instruction and carries it out unless it is
+  /// one for the units; such a one issues at `now()`, by `take`, before anything else is reached.
+  bool reach(const Op& op);
+  void take(const Op& op, const VectorState& v);
+  /// The front end does nothing before.
+  void sleep(Ticks until) { wait(until, State::starved); }
   /// From here on it is told of every instruction; it outlives the pipeline's use.
   void watch(Recorder& recorder) {
     recorders_.push_back(&recorder);
@@ -43,43 +64,56 @@ class Pipeline final : public Observer {
   /// Front end and pipes, until `drain()`.
   std::vector<UnitTimes> units() const;
   std::uint64_t instructions() const { return instructions_; }
-  const CoreTiming& core() const { return core_; }
-  const InstructionSet& set() const { return *set_; }
-  const std::vector<ArrayClock>& arrays() const { return arrays_; }
+  const CoreTiming& core() const { return table_->core; }
+  const InstructionSet& set() const { return *table_->set; }
+  const std::vector<ArrayClock>& arrays() const { return of_core().arrays; }
   /// "arithmetic", or "arithmetic0" where there are several: of a PipeKind, or behind those a unit of the core's own.
   std::string unit_called(std::size_t unit, std::size_t pipe) const;
 
   Ticks now() const { return now_; }
+  Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }  ///< all that was issued
+  Ticks left() const { return left_; }  ///< the last vector instruction's pipe
   /// All that later instructions can notice, as times from now: equal ones go on alike.
   void state(std::vector<Ticks>& to) const;
-  /// Lets `times` repetitions of the time since `before` pass at once.
+  /// Lets `times` repetitions of the time since `before` pass at once; of a core of its own.
   void repeat(const Pipeline& before, std::int64_t times);
 
  private:
-  struct Pipe {
-    Ticks free = 0;
-    StateTimes in{};
-  };
+  using Pipe = CoreUnits::Pipe;
   struct Bounds { Ticks operands = 0, registers = 0; };
+  struct Queue {
+    std::array<Ticks, 64> starts{};
+    unsigned entries = 8, next = 0;
+    Ticks last = 0;
+  };
 
-  void time(const Op& op, const VectorState& v);
+  CoreUnits& of_core() { return shared_ != nullptr ? *shared_ : own_; }
+  const CoreUnits& of_core() const { return shared_ != nullptr ? *shared_ : own_; }
+  void make_queues();
+  void time(const Op& op, const VectorState& v) {
+    if (reach(op)) take(op, v);
+  }
   void recorded(const Op& op, const VectorState& v);
-  Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }
   void follow(const Op& op);  ///< what the branch before turned out to be
   void wait(Ticks until, State why);
   void take_slot();
-  void vector(const Op& op, const StaticTiming& fixed, const VectorState& v);
+  void await_place(const StaticTiming& fixed);
+  Queue& queue_of(const StaticTiming& fixed) {
+    return queues_[core().decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
+  }
+  /// Where and when an instruction starts at a pipe of its own core, and of one that others use too.
+  CoreUnits::Place begin(const Op& op, const StaticTiming& fixed, const Plan& plan, const VectorState& v);
+  CoreUnits::Place begin_shared(const StaticTiming& fixed, const Plan& plan);
   std::int64_t array_rows(ArrayWork work, const VectorState& v) const;
   const Plan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
   Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
   Bounds bounds(const Plan& plan, const Op& op) const;
   void record(const Plan& plan, const Op& op, Ticks start);
-  Pipe& choose(unsigned unit, unsigned allowed);
+  std::size_t choose(unsigned unit, unsigned allowed) const;
 
-  std::shared_ptr<const InstructionSet> set_;
-  CoreTiming core_;
-  std::vector<StaticTiming> static_;
-  std::vector<Plan> plans_;
+  std::shared_ptr<PipelineTable> table_;
+  CoreUnits* shared_ = nullptr;  ///< null: `own_`
+  CoreUnits own_;
 
   Ticks now_ = 0;  ///< the front end's cycle
   unsigned used_ = 0, dispatched_ = 0, accesses_ = 0;
@@ -87,15 +121,8 @@ class Pipeline final : public Observer {
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
   std::array<Lanes, 32> registers_{};
-  std::vector<std::vector<Pipe>> pipes_;  ///< by PipeKind, then the core's own units
-  std::vector<ArrayClock> arrays_;
-  struct Queue {
-    std::array<Ticks, 64> starts{};
-    unsigned entries = 8, next = 0;
-    Ticks last = 0;
-  };
-  std::vector<Queue> queues_;  ///< as `pipes_`
-  Ticks end_ = 0;
+  std::vector<Queue> queues_;  ///< as the units' pipes
+  Ticks end_ = 0, left_ = 0;
   std::uint64_t instructions_ = 0;
   // the control instruction before
   bool control_ = false, conditional_ = false, backward_ = false;
