@@ -3,7 +3,6 @@ closed forms are from kernels."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,7 @@ class Product:
         self.register = 4 * int(vector["lanes"]) * int(vector["sublanes"])
         self.loads = int(isa.get("loads", 1))
         stated = isa.get("accumulate", "auto")
-        memory = int(self.machine.get("core.scratchpad.accumulator_bytes")) > 0
+        memory = self.machine.get("core.scratchpad.accumulator_bytes") != "0 B"
         self.by_vector = stated == "vector" or (stated == "auto" and not memory)
 
         def extent(most: int) -> int:
@@ -71,7 +70,7 @@ class Product:
         ports, and vector instructions of at most eight registers, eight of which leave the front end a cycle."""
         sets = times * self.deep * self.blocks
         fill = self.rows + self.columns - 2
-        streamed = math.ceil(self.moving / self.rate - 1e-9)
+        streamed = self.moving / self.rate
         size = BYTES[self.dtype]
         rows = sets * self.moving * self.rows * size
         weights = sets * self.rows * self.columns * size

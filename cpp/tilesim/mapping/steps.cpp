@@ -21,7 +21,8 @@ void CostModel::Walk::list() {
   for (std::size_t loop : loops) count *= static_cast<double>(model.trips(nest, loop));
   steps.reserve(static_cast<std::size_t>(count));
   loads.reserve(static_cast<std::size_t>(count));
-  std::unordered_map<std::uint32_t, Kind> kinds;  // by the dims in which a tile is the last one, and whether it adds to earlier sums
+  std::unordered_map<std::uint32_t, Kind>
+      kinds;  // by the dims in which a tile is the last one, and whether it adds to earlier sums
   std::int64_t versions[3] = {-1, -1, -1};
   std::size_t changed = 0;  // outermost loop that moved
   while (true) {

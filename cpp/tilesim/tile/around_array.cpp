@@ -27,7 +27,9 @@ class Registers {
   std::int64_t rows(std::int64_t row_bytes, std::int64_t registers = 1) const {
     return std::max<std::int64_t>(1, registers * bytes_ / std::max<std::int64_t>(1, row_bytes));
   }
-  double beats(std::int64_t bytes) const { return static_cast<double>(std::max<std::int64_t>(1, ceil_div(bytes, bytes_))); }
+  double beats(std::int64_t bytes) const {
+    return static_cast<double>(std::max<std::int64_t>(1, ceil_div(bytes, bytes_)));
+  }
   double port_cycles(std::int64_t bytes) const {
     const std::int64_t port = isa_.port_bytes > 0 ? isa_.port_bytes : bytes_;
     return beats(bytes) * std::max(1.0, static_cast<double>(bytes_) / static_cast<double>(port));
@@ -86,7 +88,8 @@ AroundArray around_array(const Share& machine, const Descriptor& d, bool adds, b
   cycles.load = over_rows([&](std::int64_t rows) { return registers.port_cycles(rows * row); });
   if (weights) {
     const std::int64_t together = std::min(array.rows, registers.rows(kept));
-    cycles.load += over_chunks(array.rows, together, [&](std::int64_t rows) { return registers.port_cycles(rows * kept); });
+    cycles.load +=
+        over_chunks(array.rows, together, [&](std::int64_t rows) { return registers.port_cycles(rows * kept); });
     also(of_weights, static_cast<double>(ceil_div(array.rows, together)));
   }
   if (by_vector) {
@@ -100,7 +103,8 @@ AroundArray around_array(const Share& machine, const Descriptor& d, bool adds, b
                     over_rows([&](std::int64_t rows) { return registers.beats(rows * sums); });
   }
   cycles.load /= static_cast<double>(isa.loads), cycles.store /= static_cast<double>(isa.stores);
-  cycles.issue = std::max(issued.all / static_cast<double>(isa.width), issued.vector / static_cast<double>(isa.dispatch));
+  cycles.issue =
+      std::max(issued.all / static_cast<double>(isa.width), issued.vector / static_cast<double>(isa.dispatch));
   return cycles;
 }
 

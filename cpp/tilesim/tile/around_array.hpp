@@ -16,8 +16,8 @@ struct AroundArray {
 };
 
 /// Rows and weights pass load ports, a register at a time; where the vector unit accumulates, results pass it and a
-/// store port, and what they are added to a load port. Of a product on an array in which an operand stays: `stationary_a`
-/// says which. `adds`: to sums that are there; `weights`: they are loaded too.
+/// store port, and what they are added to a load port. Of a product on an array in which an operand stays:
+/// `stationary_a` says which. `adds`: to sums that are there; `weights`: they are loaded too.
 AroundArray around_array(const Share& machine, const Descriptor& descriptor, bool adds, bool weights);
 
 /// Cycles from a kernel's start until its first weights are in the array's queue, beside loading them: issue, dispatch,

@@ -47,7 +47,7 @@ class WeightStationary {
     if (history.weights_resident && deep_ * blocks_ == 1)
       latency.busy = whole(rows);
     else
-      latency.busy = array_.weight_double_buffer ? overlapped(history) : one_by_one();
+      latency.busy = array_.weight_double_buffer ? overlapped(history) : one_by_one(history);
     latency.done = latency.busy + end_ + (array_.weight_double_buffer ? fill_ : 0);
     latency.weights_consumed = std::max<std::int64_t>(0, latency.busy - whole(rows));
     latency.consumed = latency.busy;
@@ -57,12 +57,12 @@ class WeightStationary {
   }
 
  private:
-  /// Over all sets of weights: those that begin sums, and those that add to them.
+  /// Over all sets of weights: those that begin sums, and those that add to them. `weights`: their loads beside rows.
   template <class Each>
-  double over_sets(Each each) const {
-    const double first = each(around_array(machine_, d_, d_.accumulate, true));
+  double over_sets(bool weights, Each each) const {
+    const double first = each(around_array(machine_, d_, d_.accumulate, weights));
     if (deep_ == 1) return static_cast<double>(blocks_) * first;
-    const double rest = each(around_array(machine_, d_, true, true));
+    const double rest = each(around_array(machine_, d_, true, weights));
     return static_cast<double>(blocks_) * (first + static_cast<double>(deep_ - 1) * rest);
   }
 
@@ -70,15 +70,15 @@ class WeightStationary {
   /// streams while the first one is loaded, unless what ran before still does; nothing follows the rows of the last.
   std::int64_t overlapped(const History& history) const {
     const std::int64_t set = std::max(stream_, load_);
-    const double all =
-        over_sets([&](const AroundArray& around) { return std::max(static_cast<double>(set), around.longest()); });
+    const double all = over_sets(
+        true, [&](const AroundArray& around) { return std::max(static_cast<double>(set), around.longest()); });
     if (history.pipelined || history.weights_resident) return whole(all);
-    return std::max(start_ + load_ + (deep_ * blocks_ - 1) * set + stream_, whole(all));
+    return start_ + std::max(load_ + (deep_ * blocks_ - 1) * set + stream_, whole(all));
   }
 
   /// Load, stream and drain follow each other for every set.
-  std::int64_t one_by_one() const {
-    return start_ + whole(over_sets([&](const AroundArray& around) {
+  std::int64_t one_by_one(const History& history) const {
+    return (history.pipelined ? 0 : start_) + whole(over_sets(false, [&](const AroundArray& around) {
              return static_cast<double>(load_ + fill_) + std::max(static_cast<double>(stream_), around.longest());
            }));
   }

@@ -67,7 +67,7 @@ class TileLatencies:
         version = _core.__version__ if self.source == CLOSED_FORM else f"format {FORMAT}"
         if self.source in (CLOSED_FORM, INSTRUCTION):  # ports, and who accumulates
             units["isa"] = core.get("isa")
-            units["accumulator"] = int(machine.get("core.scratchpad.accumulator_bytes")) > 0
+            units["accumulator"] = machine.get("core.scratchpad.accumulator_bytes") != "0 B"
         if self.source == INSTRUCTION:
             version = f"{version}, kernels {_core.isa_version()}"
         return "latency:" + Store.key_of({"units": units, "source": self.source, "version": version}) + ":"

@@ -165,8 +165,8 @@ double least_cycles(const Machine& machine, const Descriptor& d, bool in_array) 
   const double deep = static_cast<double>(d.k_outer * ceil_div(d.k, array.rows));
   const double blocks = static_cast<double>(d.batch * ceil_div(d.stationary_a ? d.m : d.n, array.columns));
   const double rows = deep * blocks * moving, sums = in_array ? 0 : 4 * rows * columns;
-  const double loads = deep * blocks * side * columns * width + rows * side * width +
-                       (d.accumulate ? sums : sums * (deep - 1) / deep);
+  const double loads =
+      deep * blocks * side * columns * width + rows * side * width + (d.accumulate ? sums : sums * (deep - 1) / deep);
   const double streamed = side + rows / array.rates.at(d.dtype) + side + columns - 2;
   return std::max({streamed, loads / port, sums / port, 2 * (loads + sums) / (8 * port) / 8});
 }
@@ -225,13 +225,14 @@ BOOST_AUTO_TEST_CASE(computes_of_any_strides_equal_their_meaning) {
     executor.run(mma);
     kernels += executor.by_kernel();
     BOOST_TEST_CONTEXT("trial " << trial << " " << name(dtype) << " accumulate " << mma.accumulate << " in array "
-                                << (machine.core.isa.accumulates == Accumulates::array) << " a kept " << mma.stationary_a << " m "
-                                << m.front() << " n " << n.front() << " k " << k.back() << " of " << k.size()
-                                << " packed " << mma.packed << " rows " << machine.core.array.rows)
+                                << (machine.core.isa.accumulates == Accumulates::array) << " a kept "
+                                << mma.stationary_a << " m " << m.front() << " n " << n.front() << " k " << k.back()
+                                << " of " << k.size() << " packed " << mma.packed << " rows "
+                                << machine.core.array.rows)
     BOOST_TEST(same(before, memories[2], mma.c.dtype));
 
-    ProductDims dims{mma.batch_dims, mma.m_dims, mma.k_dims, mma.n_dims, mma.packed, mma.stationary_a, mma.accumulate,
-                     dtype, dtype};
+    ProductDims dims{mma.batch_dims,   mma.m_dims,     mma.k_dims, mma.n_dims, mma.packed,
+                     mma.stationary_a, mma.accumulate, dtype,      dtype};
     std::vector<std::int64_t> extents;
     for (const auto* group : {&batch, &m, &k, &n}) extents.insert(extents.end(), group->begin(), group->end());
     const Descriptor d =
@@ -243,8 +244,8 @@ BOOST_AUTO_TEST_CASE(computes_of_any_strides_equal_their_meaning) {
     BOOST_TEST(static_cast<double>(kernel.done) >= least);
     BOOST_TEST(static_cast<double>(form.done) >= least);
     const TileLatency behind = InstructionLatency(machine).latency(d, {false, true}, source);
-    const double apart = static_cast<double>(behind.busy) /
-                         static_cast<double>(ClosedForm(machine).latency(d, {false, true}).busy) - 1;
+    const double apart =
+        static_cast<double>(behind.busy) / static_cast<double>(ClosedForm(machine).latency(d, {false, true}).busy) - 1;
     differences += std::abs(apart), worst = std::max(worst, std::abs(apart));
   }
   BOOST_TEST_MESSAGE("mean difference " << differences / 300 << ", worst " << worst);

@@ -146,8 +146,8 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
   const std::int64_t last_set = form.resident ? 0 : cycles_up(array.swapped());
   std::int64_t consumed = std::max<std::int64_t>(0, streamed - last_set);
   if (history.pipelined) {
-    // one right behind another, all in one schedule that has come to its pace: what twice the work adds
-    latency.busy = std::max<std::int64_t>(1, (drained(4) - drained(2)) / 2);
+    // one right behind another, in one schedule that has come to its pace: what more of the work adds
+    latency.busy = std::max<std::int64_t>(1, (drained(16) - drained(8)) / 8);
     latency.done = latency.busy + (alone - over);
   }
   consumed = std::min(consumed, latency.busy);
