@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <type_traits>
 
 #include "tilesim/base/error.hpp"
@@ -11,34 +12,45 @@ namespace tilesim {
 
 namespace {
 
-/// Of elements that are no single values.
+/// Element by element, whatever their bits; all are read before any is written.
 void move_elements(const TileView& in, const TileView& out) {
   const auto bytes = static_cast<std::size_t>(host_bytes(in.dtype));
-  std::vector<std::int64_t> from;
-  for_each_offset(in.dims.data(), in.dims.size(), [&](std::int64_t offset) { from.push_back(offset); });
-  auto next = from.begin();
-  for_each_offset(out.dims.data(), out.dims.size(), [&](std::int64_t offset) {
-    std::memcpy(out.data + static_cast<std::size_t>(offset) * bytes,
-                in.data + static_cast<std::size_t>(*next++) * bytes, bytes);
+  std::vector<std::byte> all;
+  for_each_offset(in.dims.data(), in.dims.size(), [&](std::int64_t offset) {
+    const std::byte* at = in.data + offset * static_cast<std::int64_t>(bytes);
+    all.insert(all.end(), at, at + bytes);
   });
+  const std::byte* next = all.data();
+  for_each_offset(out.dims.data(), out.dims.size(), [&](std::int64_t offset) {
+    std::memcpy(out.data + offset * static_cast<std::int64_t>(bytes), next, bytes);
+    next += bytes;
+  });
+}
+
+/// One row of a scatter, combined with what is there, or converted.
+void combine_row(const TileView& in, const TileView& out, const std::optional<Combiner>& combiner) {
+  VectorCompute copy;
+  copy.inputs = {in};
+  for (const ViewDim& dim : in.dims) copy.extents.push_back(dim.extent);
+  copy.nodes = {{.op = VectorNode::Op::input, .dtype = in.dtype}};
+  VectorOutput output;
+  output.view = out;
+  output.accumulate = combiner.has_value();
+  output.combiner = combiner.value_or(Combiner::add);
+  copy.outputs = {output};
+  execute(copy);
 }
 
 }  // namespace
 
 void execute(const Permute& permute) {
-  if (is_two_of_four(permute.in.dtype)) return move_elements(permute.in, permute.out);
-  VectorCompute copy;
-  for (const ViewDim& dim : permute.in.dims) copy.extents.push_back(dim.extent);
-  copy.inputs = {permute.in};
-  copy.nodes = {{.op = VectorNode::Op::input, .dtype = permute.in.dtype}};
-  VectorOutput output;
-  output.view = permute.out;
-  copy.outputs = {output};
-  execute(copy);
+  if (permute.in.dtype == permute.out.dtype) return move_elements(permute.in, permute.out);
+  combine_row(permute.in, permute.out, {});
 }
 
 void execute(const Indexed& indexed) {
   const std::int64_t rows = indexed.index.dims.at(0).extent;
+  const std::optional<Combiner> combiner = indexed.scatter ? indexed.combiner : std::nullopt;
   for (std::int64_t i = 0; i < rows; ++i) {
     std::int64_t row = 0;
     read_run(indexed.index.data + i * indexed.index.dims[0].stride * host_bytes(indexed.index.dtype),
@@ -56,16 +68,12 @@ void execute(const Indexed& indexed) {
       result.dims.erase(result.dims.begin());
       return result;
     };
-    VectorCompute copy;
-    copy.inputs = {slice(indexed.in, indexed.scatter ? i : row)};
-    for (const ViewDim& dim : copy.inputs[0].dims) copy.extents.push_back(dim.extent);
-    copy.nodes = {{.op = VectorNode::Op::input, .dtype = indexed.in.dtype}};
-    VectorOutput output;
-    output.view = slice(indexed.out, indexed.scatter ? row : i);
-    output.accumulate = indexed.scatter && indexed.combiner.has_value();
-    output.combiner = indexed.combiner.value_or(Combiner::add);
-    copy.outputs = {output};
-    execute(copy);
+    const TileView from = slice(indexed.in, indexed.scatter ? i : row),
+                   to = slice(indexed.out, indexed.scatter ? row : i);
+    if (combiner || from.dtype != to.dtype)
+      combine_row(from, to, combiner);
+    else
+      move_elements(from, to);
   }
 }
 

@@ -317,17 +317,19 @@ class Evaluation {
     }
     const T neutral = neutral_value<T>(output.combiner, output.view.dtype);
     std::vector<T> sums(static_cast<std::size_t>(size), neutral);
+    if (output.reduce.empty()) sums = x;  // as it is: 0 + -0 is another number
     std::vector<ViewDim> walk;
     for (std::size_t axis = 0; axis < compute_.extents.size(); ++axis)
       walk.push_back({compute_.extents[axis], target_stride[axis]});
     const T* from = x.data();
-    for_each_offset(walk.data(), walk.size(), [&](std::int64_t offset) {
-      T& sum = sums[static_cast<std::size_t>(offset)];
-      if (output.combiner == Combiner::add)
-        sum += *from++;
-      else
-        sum = combine(output.combiner, sum, *from++);
-    });
+    if (!output.reduce.empty())
+      for_each_offset(walk.data(), walk.size(), [&](std::int64_t offset) {
+        T& sum = sums[static_cast<std::size_t>(offset)];
+        if (output.combiner == Combiner::add)
+          sum += *from++;
+        else
+          sum = combine(output.combiner, sum, *from++);
+      });
     std::vector<ViewDim> dims;
     for (std::size_t axis = 0; axis < compute_.extents.size(); ++axis)
       if (std::find(output.reduce.begin(), output.reduce.end(), static_cast<int>(axis)) == output.reduce.end())

@@ -49,6 +49,11 @@ class Code {
   /// Loads of the constants that `advance` took, then all that was written, then `ret`.
   Kernel finish();
   std::size_t size() const { return words_.size(); }
+  /// A place that code behind it may jump back to.
+  void mark() { mark_ = words_.size(); }
+  std::int64_t from_mark() const {  ///< bytes, negative
+    return 4 * (static_cast<std::int64_t>(mark_) - static_cast<std::int64_t>(words_.size()));
+  }
 
  private:
   struct Repeated {
@@ -67,6 +72,7 @@ class Code {
   std::vector<std::size_t> open_;
   std::map<std::int64_t, unsigned> constants_;
   std::int64_t vl_ = -1, type_ = -1;
+  std::size_t mark_ = 0;
 };
 
 /// x registers by their numbers.

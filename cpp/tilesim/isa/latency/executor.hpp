@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "tilesim/isa/latency/kernel_runner.hpp"
 #include "tilesim/isa/latency/latency.hpp"
-#include "tilesim/isa/state/hart.hpp"
 
 namespace tilesim::isa {
 
@@ -24,11 +24,24 @@ class KernelExecutor final : public TileExecutor {
  private:
   void product(const Mma& mma);
   void vector(const VectorCompute& compute);
-  void run_code(const Kernel& kernel, Memory& memory) const;
+  void permute(const Permute& permute);
+  void indexed(const Indexed& indexed);
+  Stop start_code(const Kernel& kernel, Memory& memory) const;
+  void run_code(const Kernel& kernel, Memory& memory) const;  ///< InternalError unless it returns
+
+  struct PlacedProduct {
+    MmaAddresses at;
+    MmaBytes bytes;
+    Address code = 0;
+  };
+  Address placed(const Kernel& kernel);
+  const PlacedProduct& kernel_of(const MmaForm& form);
 
   Machine machine_;
   CoreTiming core_;
   std::shared_ptr<const InstructionSet> set_;
+  KernelRunner runner_;
+  std::map<MmaForm, PlacedProduct> products_;
   std::int64_t by_kernel_ = 0;
   std::map<std::string, std::int64_t> others_;
 };

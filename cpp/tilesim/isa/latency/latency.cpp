@@ -29,7 +29,12 @@ std::int64_t run_of(std::vector<ViewDim> rows) {
   return longest;
 }
 
-/// The unit that most of a kernel's time went to; the front end only where it was hardly ever free.
+std::vector<ViewDim> part(const std::vector<ViewDim>& dims, int first, int count) {
+  return {dims.begin() + first, dims.begin() + first + count};
+}
+
+}  // namespace
+
 const char* busiest(const Pipeline& pipeline) {
   static constexpr std::pair<std::string_view, const char*> names[] = {
       {"array", "array"},       {"load", "load port"},  {"store", "store port"},
@@ -47,12 +52,6 @@ const char* busiest(const Pipeline& pipeline) {
     if (array.loading() > most) most = array.loading(), found = "weights";
   return front > all / 10 * 9 && front > most ? "front end" : found;
 }
-
-std::vector<ViewDim> part(const std::vector<ViewDim>& dims, int first, int count) {
-  return {dims.begin() + first, dims.begin() + first + count};
-}
-
-}  // namespace
 
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
   const int kept = kept_operand(machine.core.array, mma.stationary_a);
@@ -90,6 +89,16 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     if (descriptor.elements <= 0) return {};
     const TileCompute compute = source.compute();
     return vector(std::get<VectorCompute>(compute), descriptor);
+  }
+  if (descriptor.kind == ComputeKind::permute) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return permute(std::get<Permute>(compute));
+  }
+  if (descriptor.kind == ComputeKind::indexed) {
+    if (descriptor.elements <= 0) return {};
+    const TileCompute compute = source.compute();
+    return indexed(std::get<Indexed>(compute));
   }
   throw Unsupported(
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});

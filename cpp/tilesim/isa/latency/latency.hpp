@@ -4,7 +4,9 @@
 #include <memory>
 #include <string>
 
+#include "tilesim/isa/kernel/indexed_kernel.hpp"
 #include "tilesim/isa/kernel/mma_kernel.hpp"
+#include "tilesim/isa/kernel/permute_kernel.hpp"
 #include "tilesim/isa/kernel/vector_kernel.hpp"
 #include "tilesim/isa/pipeline/pipeline.hpp"
 #include "tilesim/tile/tile.hpp"
@@ -16,6 +18,9 @@ inline constexpr int generator_version = 2;
 
 /// What an array is given of a product. Unsupported where no kernel does it.
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& descriptor);
+
+/// The unit that most of a kernel's time went to; the front end only where it was hardly ever free.
+const char* busiest(const Pipeline& pipeline);
 
 /// Kernel on an otherwise idle core: `done` is its time alone, `busy` what a second one right behind it adds.
 /// Unsupported for a compute without kernel.
@@ -32,6 +37,9 @@ class InstructionLatency final : public LatencyModel {
 
  private:
   TileLatency vector(const VectorCompute& compute, const Descriptor& descriptor) const;
+  TileLatency permute(const Permute& compute) const;
+  TileLatency indexed(const Indexed& compute) const;
+  TileLatency best(const std::vector<Kernel>& kernels) const;
   TileLatency product(const Mma& mma, const Descriptor& descriptor, const History& history) const;
 
   Machine machine_;

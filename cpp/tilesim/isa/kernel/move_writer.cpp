@@ -1,0 +1,152 @@
+#include "tilesim/isa/kernel/move_writer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::isa {
+
+namespace {
+
+constexpr std::array<unsigned, 8> counters{a2, a3, a4, a5, a6, a7, t0, t3};
+constexpr unsigned in_pointer = a0, out_pointer = a1, in_step = t3 + 1, out_step = t3 + 2;
+constexpr int widest_group = 3;
+constexpr std::int64_t most_copies = 16;
+
+class PassWriter {
+ public:
+  PassWriter(Code& code, const CoreTiming& core, const MovePass& pass)
+      : code_(code), pass_(pass), group_(pass.group(core)) {
+    copies_ = std::min<std::int64_t>(pass.held(core) ? 32 : most_copies, 32 >> group_);
+    outer_ = pass.loops.size();
+    while (outer_ > 0 && inner_ * pass.loops[outer_ - 1].extent <= copies_) inner_ *= pass.loops[--outer_].extent;
+    if (outer_ > counters.size())
+      throw Unsupported(
+          {"the kernel has more loops than counters", {}, std::to_string(outer_), std::to_string(counters.size()), {}});
+  }
+
+  void write() {
+    code_.load_constant(in_pointer, static_cast<std::int64_t>(pass_.from));
+    code_.load_constant(out_pointer, static_cast<std::int64_t>(pass_.to));
+    if (!pass_.unit_in() && pass_.in != 0) code_.load_constant(in_step, pass_.in);
+    if (!pass_.unit_out()) code_.load_constant(out_step, pass_.out);
+    nest(0);
+  }
+
+ private:
+  /// Pointers stand behind the whole nest afterwards: extent · step further than before.
+  void nest(std::size_t level) {
+    if (outer_ == 0) return block(1, {1, 0, 0});
+    const MoveDim& dim = pass_.loops[level];
+    if (level + 1 == outer_) {
+      const std::int64_t beside = std::clamp<std::int64_t>(copies_ / inner_, 1, dim.extent);
+      repeat(level, dim.extent / beside, [&] { block(beside, dim); });
+      if (dim.extent % beside != 0) block(dim.extent % beside, dim);
+      return;
+    }
+    const MoveDim& next = pass_.loops[level + 1];
+    repeat(level, dim.extent, [&] {
+      nest(level + 1);
+      code_.advance(in_pointer, dim.in - next.extent * next.in);
+      code_.advance(out_pointer, dim.out - next.extent * next.out);
+    });
+  }
+
+  template <class Body>
+  void repeat(std::size_t level, std::int64_t times, Body body) {
+    if (times > 1) code_.begin_loop(counters[level], times);
+    if (times > 0) body();
+    if (times > 1) code_.end_loop();
+  }
+
+  /// `beside` points of `dim`, each with all that lies inside, and on to the next ones.
+  void block(std::int64_t beside, const MoveDim& dim) {
+    std::vector<MoveDim> points{{1, 0, 0}};  // places in bytes
+    const auto spread = [&](const MoveDim& by, std::int64_t count) {
+      std::vector<MoveDim> all;
+      for (const MoveDim& at : points)
+        for (std::int64_t i = 0; i < count; ++i) all.push_back({1, at.in + i * by.in, at.out + i * by.out});
+      points = std::move(all);
+    };
+    spread(dim, beside);
+    for (std::size_t i = outer_; i < pass_.loops.size(); ++i) spread(pass_.loops[i], pass_.loops[i].extent);
+    code_.set_vl(pass_.elements, pass_.width, group_);
+    side(points, false, beside * dim.in);
+    side(points, true, beside * dim.out);
+  }
+
+  void side(const std::vector<MoveDim>& points, bool stores, std::int64_t next) {
+    const std::string width = std::to_string(pass_.width) + ".v";
+    const unsigned pointer = stores ? out_pointer : in_pointer, step = stores ? out_step : in_step;
+    const bool unit = stores ? pass_.unit_out() : pass_.unit_in();
+    const std::string name = (stores ? unit ? "vse" : "vsse" : unit ? "vle" : "vlse") + width;
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < points.size(); ++i) {
+      const std::int64_t here = stores ? points[i].out : points[i].in;
+      code_.advance(pointer, here - at);
+      at = here;
+      const auto reg = static_cast<std::int64_t>(i << group_);
+      if (unit)
+        code_.op(name, {reg, pointer});
+      else
+        code_.op(name, {reg, pointer, !stores && pass_.in == 0 ? std::int64_t{zero} : std::int64_t{step}});
+    }
+    code_.advance(pointer, next - at);
+  }
+
+  Code& code_;
+  const MovePass& pass_;
+  int group_;
+  std::int64_t copies_ = 1, inner_ = 1;
+  std::size_t outer_ = 0;
+};
+
+}  // namespace
+
+std::int64_t MovePass::points() const {
+  std::int64_t count = 1;
+  for (const MoveDim& dim : loops) count *= dim.extent;
+  return count;
+}
+
+std::int64_t most_elements(const CoreTiming& core, unsigned width) {
+  return (std::int64_t{core.vlen} << widest_group) / width;
+}
+
+int MovePass::group(const CoreTiming& core) const {
+  int found = 0;
+  while (found < widest_group && (std::int64_t{core.vlen} << found) < elements * static_cast<std::int64_t>(width))
+    ++found;
+  return found;
+}
+
+double cycles_of(const CoreTiming& core, const MovePass& pass) {
+  const auto side = [&](bool unit, TimingClass apart) {
+    if (!unit) return std::max(1.0, static_cast<double>(core.of(apart).element * pass.elements) / cycle);
+    return static_cast<double>(ceil_div(pass.elements * pass.width, std::int64_t{core.dlen}) * core.port_beat) / cycle;
+  };
+  return static_cast<double>(pass.points()) *
+         std::max(side(pass.unit_in(), TimingClass::load_strided), side(pass.unit_out(), TimingClass::store_strided));
+}
+
+std::vector<MovePass> split(const MovePass& pass, std::int64_t most) {
+  if (pass.elements <= most) return {pass};
+  const std::int64_t whole = pass.elements / most, rest = pass.elements % most;
+  std::vector<MovePass> parts{pass};
+  parts[0].elements = most;
+  if (whole > 1) parts[0].loops.push_back({whole, most * pass.in, most * pass.out});
+  if (rest > 0) {
+    parts.push_back(pass);
+    parts[1].elements = rest;
+    parts[1].from += static_cast<Address>(whole * most * pass.in);
+    parts[1].to += static_cast<Address>(whole * most * pass.out);
+  }
+  return parts;
+}
+
+void write_pass(Code& code, const CoreTiming& core, const MovePass& pass) { PassWriter(code, core, pass).write(); }
+
+}  // namespace tilesim::isa

@@ -1,0 +1,54 @@
+// Elements from one place to another: vector loads and stores of one operand each, in loops around them.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/state/memory.hpp"
+#include "tilesim/tile/movement.hpp"
+
+namespace tilesim::isa {
+
+/// `elements` of `width` bits, `in` and `out` bytes apart on either side, for every point of `loops` (steps in bytes,
+/// outer to inner).
+struct MovePass {
+  unsigned width = 8;
+  std::int64_t elements = 1, in = 1, out = 1;
+  std::vector<MoveDim> loops;
+  Address from = 0, to = 0;
+
+  bool unit_in() const { return in == static_cast<std::int64_t>(width / 8); }
+  bool unit_out() const { return out == static_cast<std::int64_t>(width / 8); }
+  std::int64_t points() const;
+  /// Registers of a group, as a power of two.
+  int group(const CoreTiming& core) const;
+  /// All of it is read before anything is written.
+  bool held(const CoreTiming& core) const { return points() <= 32 >> group(core); }
+};
+
+/// Elements of that width which a group of registers has at most.
+std::int64_t most_elements(const CoreTiming& core, unsigned width);
+/// About what a pass takes, in cycles: its ports.
+double cycles_of(const CoreTiming& core, const MovePass& pass);
+/// Elements that are too many for registers follow as loops; a shorter rest as a pass of its own.
+std::vector<MovePass> split(const MovePass& pass, std::int64_t most);
+
+/// One pass; Unsupported for more loops than there are counters.
+void write_pass(Code& code, const CoreTiming& core, const MovePass& pass);
+
+/// A move in bytes between two addresses.
+struct Placed {
+  std::vector<MoveDim> dims;
+  std::int64_t element = 1;
+  Address from = 0, to = 0;
+};
+using Passes = std::vector<MovePass>;
+double cycles_of(const CoreTiming& core, const Passes& passes);
+/// The best ones first; at least one.
+std::vector<Passes> ways(const CoreTiming& core, const Placed& move);
+
+/// A move in bytes: of 4-bit elements where bytes hold neighbours on both sides. Unsupported otherwise.
+Move in_bytes(const Move& move, DType dtype);
+
+}  // namespace tilesim::isa

@@ -1,0 +1,48 @@
+// What moves elements without computing on them: its dims in one order, joined where both sides go on alike.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim {
+
+struct MoveDim { std::int64_t extent = 1, in = 0, out = 0; };  ///< steps in elements, or in bytes where it says so
+
+/// Dims by their steps in the result, outer to inner, which are positive: none of one element, none that writes where
+/// the one before wrote (the last counts).
+struct Move {
+  std::vector<MoveDim> dims;
+  std::int64_t in_first = 0, out_first = 0;  ///< where it begins, in elements
+  bool nothing = false;                      ///< an extent is 0
+  bool overlaps = false;                     ///< elements of the result may lie on each other
+
+  std::int64_t elements() const;
+  /// Elements that follow each other on both sides.
+  std::int64_t run() const;
+  /// Elements that follow each other on one of them.
+  std::int64_t run_in() const;
+  std::int64_t run_out() const;
+};
+
+/// Of views with equal extents.
+Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out);
+
+/// Whether two views share bytes; where an address is not known, by their data.
+bool share_bytes(const TileView& a, const TileView& b);
+
+/// A permute as closed forms see it.
+Descriptor permute_descriptor(DType dtype, const Move& move, bool in_place);
+
+/// What a gather or scatter moves: rows of `row`, each at an index.
+struct IndexedRows {
+  std::int64_t count = 0;
+  Move row;
+  bool scatter = false;
+  std::optional<Combiner> combiner;
+};
+Descriptor indexed_descriptor(DType dtype, const IndexedRows& rows);
+
+}  // namespace tilesim
