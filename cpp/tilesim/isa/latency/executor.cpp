@@ -63,7 +63,11 @@ void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
 }
 
 Address KernelExecutor::placed(const Kernel& kernel) {
-  if (!runner_.has_room(kernel)) runner_.clear(), products_.clear();
+  if (!runner_.has_room(kernel)) {
+    runner_.clear(), products_.clear();
+    for (auto& [key, shapes] : vectors_)
+      for (PlacedVector& shape : shapes) shape.code = 0;
+  }
   return runner_.place(kernel);
 }
 

@@ -34,7 +34,14 @@ class KernelExecutor final : public TileExecutor {
     MmaBytes bytes;
     Address code = 0;
   };
+  struct PlacedVector {
+    RegisterForm form;
+    std::string inexact;
+    Address code = 0;  ///< 0: not written yet
+  };
+  using ShapedVector = std::vector<PlacedVector>;
   Address placed(const Kernel& kernel);
+  ShapedVector& shapes_of(const VectorCompute& compute);
   const PlacedProduct& kernel_of(const MmaForm& form);
 
   Machine machine_;
@@ -42,6 +49,7 @@ class KernelExecutor final : public TileExecutor {
   std::shared_ptr<const InstructionSet> set_;
   KernelRunner runner_;
   std::map<MmaForm, PlacedProduct> products_;
+  std::map<std::vector<std::uint64_t>, ShapedVector> vectors_;  ///< by signature and values of scalars
   std::int64_t by_kernel_ = 0;
   std::map<std::string, std::int64_t> others_;
 };
