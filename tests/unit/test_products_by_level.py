@@ -6,7 +6,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pytest
 
 import tilesim as ts
 from tilesim import _core
@@ -66,8 +65,8 @@ class Product:
         return " ".join([*words, *history.split()])
 
     def bounds(self, times: int) -> dict[str, float]:
-        """Cycles that so many of it one behind the other take at least: by the array's rows, the bytes of load and store
-        ports, and vector instructions of at most eight registers, eight of which leave the front end a cycle."""
+        """Cycles that so many of it one behind the other take at least: by the array's rows, the bytes of load and
+        store ports, and vector instructions of at most eight registers, eight of which leave the front end a cycle."""
         sets = times * self.deep * self.blocks
         fill = self.rows + self.columns - 2
         streamed = self.moving / self.rate

@@ -44,10 +44,7 @@ class WeightStationary {
     TileLatency latency;
     const AroundArray last = around_array(machine_, d_, d_.accumulate || deep_ > 1, false);
     const double rows = std::max(static_cast<double>(stream_), last.longest());
-    if (history.weights_resident && deep_ * blocks_ == 1)
-      latency.busy = whole(rows);
-    else
-      latency.busy = array_.weight_double_buffer ? overlapped(history) : one_by_one(history);
+    latency.busy = array_.weight_double_buffer ? overlapped(history) : one_by_one(history);
     latency.done = latency.busy + end_ + (array_.weight_double_buffer ? fill_ : 0);
     latency.weights_consumed = std::max<std::int64_t>(0, latency.busy - whole(rows));
     latency.consumed = latency.busy;
@@ -68,6 +65,7 @@ class WeightStationary {
 
   /// The next set is loaded while the rows of the present one stream; neither may be shorter than the other. Nothing
   /// streams while the first one is loaded, unless what ran before still does; nothing follows the rows of the last.
+  /// Where weights are there already the next set's place is kept all the same.
   std::int64_t overlapped(const History& history) const {
     const std::int64_t set = std::max(stream_, load_);
     const double all = over_sets(

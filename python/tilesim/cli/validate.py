@@ -68,7 +68,7 @@ def validate_tpu_v3(
     ] = None,
     machine: Preset = "tpu-v3",
     memory: Annotated[str | None, typer.Option(help="ideal, simple or bank instead of the machine's own.")] = None,
-    level: Annotated[str, typer.Option(help="instruction: computes take as long as their kernels on the core.")] = "tile",
+    level: Annotated[str, typer.Option(help="instruction: computes take as long as kernels on the core.")] = "tile",
     json_: Json = None,
 ) -> None:
     """Compare with measured cycles of one TPU v3 core."""

@@ -145,9 +145,7 @@ f: li t1, 64 # weights as bytes and as floats, rows of both, sums
     rng = np.random.default_rng(4)
     weights, rows = rng.integers(-9, 10, (8, 8)).astype(np.int8), rng.integers(-9, 10, (2, 8)).astype(np.int8)
     row, sums = rng.integers(-9, 10, (1, 8)).astype(np.float32) / 4, np.zeros((5, 8), np.int32)
-    called = isa.call(
-        isa.assemble(text), "f", weights, weights.astype(np.float32), rows, row, sums, machine="edge-8"
-    )
+    called = isa.call(isa.assemble(text), "f", weights, weights.astype(np.float32), rows, row, sums, machine="edge-8")
     assert called.trap is None, called.trap
     whole = rows.astype(np.int32) @ weights.astype(np.int32)
     np.testing.assert_array_equal(sums[[0, 1, 3, 4]], np.concatenate([whole, whole]))
