@@ -111,20 +111,10 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
   for (std::size_t i = 0; i < compute.outputs.size(); ++i) at.outputs.push_back(next());
   for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
   at.valid = next();
-  const auto all = vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at);
-  TileLatency latency;
-  for (const VectorKernel& kernel : all) {
-    DryRun run(table_, every_trip_);
-    run.run(kernel.kernel);
-    const std::int64_t done = run.pipeline().drain();
-    const char* const limit = busiest(run.pipeline());
-    // a second one right behind
-    run.run(kernel.kernel);
-    const std::int64_t busy = std::clamp<std::int64_t>(run.pipeline().drain() - done, 1, done);
-    if (latency.done != 0 && busy + done >= latency.busy + latency.done) continue;
-    latency.done = done, latency.busy = busy, latency.limit = limit;
-  }
-  latency.consumed = latency.weights_consumed = latency.busy;
+  std::vector<Kernel> all;
+  for (VectorKernel& one : vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at))
+    all.push_back(std::move(one.kernel));
+  TileLatency latency = best(all);
   const TileLatency closed = vector_latency(machine_, d);
   latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);
   return latency;
@@ -132,9 +122,8 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
 
 TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, const History& history) const {
   MmaForm form = form_of(machine_, mma, d);
+  const MmaAddresses& at = timed_addresses;
   form.resident = history.weights_resident;
-  // apart, each of one instruction: where operands lie makes no difference to their times
-  const MmaAddresses at{Address{1} << 24, Address{1} << 26, Address{1} << 28};
   const auto drained = [&](std::int64_t times) {
     MmaForm several = form;
     (form.resident ? several.moving : several.batch) *= times;
