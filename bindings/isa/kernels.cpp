@@ -23,7 +23,8 @@ class Dense final : public ComputeSource {
     if (d_.kind != ComputeKind::mma)
       throw Unsupported({"the text does not say which kernel this is", {}, std::string(name(d_.kind)), "mma", {}});
     Mma mma;
-    mma.batch_dims = 1, mma.k_dims = 2, mma.packed = 1, mma.stationary_a = d_.stationary_a, mma.accumulate = true;
+    mma.batch_dims = 1, mma.k_dims = 2, mma.packed = 1;
+    mma.stationary_a = d_.stationary_a, mma.accumulate = d_.accumulate;
     const DType sums = is_float(d_.dtype) ? DType::f32 : DType::i32;
     mma.a.dtype = d_.dtype, mma.b.dtype = d_.second, mma.c.dtype = sums;
     const std::int64_t m = d_.m, n = d_.n, k = d_.k, ko = d_.k_outer;

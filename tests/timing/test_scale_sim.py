@@ -78,7 +78,8 @@ def scale_sim(m: int, n: int, k: int, rows: int, columns: int, dataflow: str, to
 
 
 def machine(rows: int, columns: int, dataflow: str, overlap: bool = False) -> ts.Machine:
-    """Memory and scratchpad cost nothing; a cell multiplies once a cycle; weights enter one row per cycle."""
+    """Memory, scratchpad and its ports cost nothing; a cell multiplies once a cycle; weights enter one row per cycle;
+    sums are added in the array's memory."""
     return ts.Machine.load("edge-8").replace(
         {
             "core.array.rows": rows,
@@ -87,6 +88,8 @@ def machine(rows: int, columns: int, dataflow: str, overlap: bool = False) -> ts
             "core.array.rates": {"f32": 1},
             "core.array.weight_rows_per_cycle": 1,
             "core.array.weight_double_buffer": overlap,
+            "core.isa.accumulate": "array",
+            "core.isa.vlen": 65536,
             "core.kernel_launch_cycles": 0,
             "core.scratchpad.bytes": "1 GiB",
             "memory.kind": "ideal",

@@ -21,8 +21,6 @@ ARRAYS: dict[str, tuple[int, dict[str, float]]] = {
 }
 SIZES = {"tpu-v3": 512, "edge-8": 128, "mesh-16": 512}
 CASES = [(machine, dtype) for machine, (_, rates) in ARRAYS.items() for dtype in rates]
-#: more sums pass the load port of edge-8 than i8 rows need: see `port_cycles`
-PORT_BOUND = ("edge-8", "i8")
 
 
 def matmul(m: int, n: int, k: int, dtype: str) -> ts.Graph:
@@ -71,8 +69,8 @@ def test_products_take_no_less_than_the_array_and_little_more(machine: str, dtyp
     for row in rows:
         check_bounds(row, machine, dtype)
     products_alone = {compute.split()[0] for compute in store.last_counts} == {"mma"}
-    if (machine, dtype) != PORT_BOUND:  # what converts results to bf16 may be a kernel too, of its own loads and stores
-        assert abs(cold.cycles / tile.cycles - 1) <= (0.03 if products_alone else 0.1)
+    # what converts results to bf16 may be a kernel too, of its own loads and stores
+    assert abs(cold.cycles / tile.cycles - 1) <= (0.03 if products_alone else 0.1)
     warm = ts.simulate(program, level="instruction", latencies=store)
     assert warm.cycles == cold.cycles and warm.data["tile_latencies"]["added"] == 0
     assert cold.data["tile_latencies"]["added"] == len(store)
@@ -83,8 +81,8 @@ def test_products_take_no_less_than_the_array_and_little_more(machine: str, dtyp
 def port_cycles(compute: str) -> int:
     """edge-8: a load of 128 bytes a cycle brings rows, weights, and sums but for the first depth."""
     sets, moving = streams(compute, 8)
-    of, _ = parts(compute)
-    first = sets // -(-of["k"] // 8) // of["ko"]
+    of, words = parts(compute)
+    first = 0 if "accumulate" in words else sets // -(-of["k"] // 8) // of["ko"]
     return (sets * (moving * 8 + 64) + (sets - first) * moving * 8 * 4) // 128
 
 
@@ -93,7 +91,7 @@ def test_kernels_that_the_port_bounds() -> None:
     store = instruction()
     program = ts.compile(matmul(128, 128, 128, "i8"), "edge-8")
     result = ts.simulate(program, level="instruction", latencies=store)
-    assert 1.05 < result.cycles / ts.simulate(program).cycles < 1.4
+    assert abs(result.cycles / ts.simulate(program).cycles - 1) < 0.03  # closed forms know the port too
     for row in store.table("edge-8"):
         if row["compute"].startswith("mma"):
             assert row["limit"] == "load port"

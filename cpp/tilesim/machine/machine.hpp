@@ -82,7 +82,10 @@ struct CrossLaneSpec {
   std::int64_t latency = 16;
 };
 
-/// The core as instructions see it, where `level` is "instruction"; 0: as the units have it.
+/// Who adds partial sums of products; by_memory: the arrays where they have a memory for it, else the vector unit.
+enum class Accumulates : std::uint8_t { by_memory, vector, array };
+
+/// The core as instructions see it; 0: as the units have it. Closed forms know ports, and who accumulates.
 struct IsaSpec {
   std::int64_t vlen = 0;                         ///< bits of a vector register; 0: 32 × lanes × sublanes
   std::int64_t width = 8;                        ///< instructions per cycle
@@ -92,7 +95,7 @@ struct IsaSpec {
   std::int64_t port_bytes = 0;                   ///< of a port and cycle; 0: a register
   std::int64_t load_latency = 4;                 ///< cycles to the first beat of a vector load
   std::int64_t input_rows = 0, result_rows = 0;  ///< places before and behind an array; 0: 2 × (rows + columns)
-  bool array_accumulates = false;                ///< else partial sums pass the vector unit
+  Accumulates accumulates = Accumulates::by_memory;
   UserInstructions functions;                    ///< instructions of the user's that kernels take
 };
 
@@ -100,6 +103,12 @@ struct ScratchpadSpec {
   std::int64_t bytes = 16 << 20;
   std::int64_t accumulator_bytes = 0;  ///< 0: partial sums live in the scratchpad
 };
+
+/// Whether arrays add partial sums in a memory of their own, so that they pass no port and no vector unit.
+inline bool sums_in_arrays(const IsaSpec& isa, const ScratchpadSpec& scratchpad) {
+  return isa.accumulates == Accumulates::array ||
+         (isa.accumulates == Accumulates::by_memory && scratchpad.accumulator_bytes > 0);
+}
 
 struct DmaSpec {
   std::int64_t load_queues = 1;

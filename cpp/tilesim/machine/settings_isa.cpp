@@ -1,4 +1,6 @@
 // Settings of a core as instructions see it: `core.isa`.
+#include <algorithm>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/machine/settings.hpp"
 #include "tilesim/machine/settings_text.hpp"
@@ -21,19 +23,20 @@ Setting isa_count(const char* key, std::int64_t low, std::int64_t high, std::str
 }
 
 Setting accumulates() {
-  const std::vector<std::string> allowed{"vector", "array"};
+  const std::vector<std::string> allowed{"auto", "vector", "array"};
   return {"core.isa.accumulate",
           SettingUnit::text,
           0,
           0,
-          "who adds partial sums of products: the vector unit, from and to the scratchpad, or the arrays",
+          "who adds partial sums of products: the vector unit, from and to the scratchpad, or the arrays in a memory "
+          "of theirs; auto: arrays where core.scratchpad.accumulator_bytes is not 0",
           allowed,
-          [](const Machine& m) { return Json(m.core.isa.array_accumulates ? "array" : "vector"); },
+          [allowed](const Machine& m) { return Json(allowed[static_cast<std::size_t>(m.core.isa.accumulates)]); },
           [allowed](Machine& m, const Json& json) {
             const std::string& text = json.as_string();
-            if (text != allowed[0] && text != allowed[1])
-              json.fail("unknown value", join(allowed), nearest(text, allowed));
-            m.core.isa.array_accumulates = text == allowed[1];
+            const auto found = std::find(allowed.begin(), allowed.end(), text);
+            if (found == allowed.end()) json.fail("unknown value", join(allowed), nearest(text, allowed));
+            m.core.isa.accumulates = static_cast<Accumulates>(found - allowed.begin());
           },
           true};
 }

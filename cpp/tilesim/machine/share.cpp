@@ -12,6 +12,7 @@ Share::Core::Core(const CoreSpec& spec)
       vector(spec.vector),
       cross_lane(spec.cross_lane),
       dma(spec.dma),
+      isa(spec.isa),
       contexts(spec.contexts),
       kernel_launch_cycles(spec.kernel_launch_cycles),
       kernel_barrier(spec.kernel_barrier) {}

@@ -22,6 +22,7 @@ struct Share {
     const VectorSpec& vector;
     const CrossLaneSpec& cross_lane;
     const DmaSpec& dma;
+    const IsaSpec& isa;
     std::int64_t contexts;
     std::int64_t kernel_launch_cycles;
     bool kernel_barrier;

@@ -214,9 +214,10 @@ TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machin
 }
 
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
-                       const Share& machine, ClosedForm& latency) {
+                       const Share& machine, ClosedForm& latency, bool adds) {
   if (problem.on_vector) return on_vector(problem, work, tile, latency);
-  const Descriptor d = array_descriptor(work.dims, tile, work.grid, machine);
+  Descriptor d = array_descriptor(work.dims, tile, work.grid, machine);
+  d.accumulate = adds;
   const TileLatency behind = latency.latency(d, {false, true});
   const ArraySpec& array = machine.core.array;
   TileCycles cycles{behind.busy, latency.latency(d, {}).busy - behind.busy, behind.done - behind.busy,

@@ -47,7 +47,8 @@ TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machin
 /// unit, or the array's columns, have computed them; -1: the result has no axes.
 int lane_axis(const Problem& problem, const TileWork& work);
 
-/// A tile with these extents on its unit, behind another one: of the array that has most.
+/// A tile with these extents on its unit, behind another one: of the array that has most. `adds`: to sums of an earlier
+/// step of the contraction.
 struct TileCycles {
   std::int64_t busy = 0;
   std::int64_t first = 0;      ///< more where nothing streams while what lies still in the array is loaded
@@ -56,6 +57,6 @@ struct TileCycles {
   std::int64_t unfolding = 0;  ///< of the cross-lane unit, before
 };
 TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
-                       const Share& machine, ClosedForm& latency);
+                       const Share& machine, ClosedForm& latency, bool adds);
 
 }  // namespace tilesim::mapping

@@ -137,6 +137,13 @@ class CostModel {
   bool reduces() const;
   std::int64_t fetched_bytes(std::size_t operand, const Nest& nest, const Extents& index);
   std::int64_t finishing(const Extents& tile, const TileWork& unit);
+  double busy(const Extents& tile, const TileWork& unit, double count, double begin);
+  /// Whether a tile (or piece) there adds to sums of an earlier step of the contraction.
+  bool adds(const Extents& index) const {
+    for (std::size_t d = 0; d < index.size(); ++d)
+      if ((reduced_ >> d & 1) != 0 && index[d] > 0) return true;
+    return false;
+  }
   Work work(const Nest& nest);
   Work work_in_pieces(const Nest& nest);
   const Weighed& weigh_tiles(const Nest& nest);

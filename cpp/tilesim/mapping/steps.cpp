@@ -21,7 +21,8 @@ void CostModel::Walk::list() {
   for (std::size_t loop : loops) count *= static_cast<double>(model.trips(nest, loop));
   steps.reserve(static_cast<std::size_t>(count));
   loads.reserve(static_cast<std::size_t>(count));
-  std::unordered_map<std::uint32_t, Kind> kinds;  // by the dims in which a tile is the last one
+  std::unordered_map<std::uint32_t, Kind>
+      kinds;  // by the dims in which a tile is the last one, and whether it adds to earlier sums
   std::int64_t versions[3] = {-1, -1, -1};
   std::size_t changed = 0;  // outermost loop that moved
   while (true) {
@@ -37,6 +38,8 @@ void CostModel::Walk::list() {
     std::uint32_t last = 0;
     for (std::size_t loop : loops)
       if (index[loop] + 1 == model.trips(nest, loop)) last |= 1U << loop;
+    const bool adds = model.adds(index);
+    if (adds) last |= 1U << 31;
     const auto [known, fresh] = kinds.try_emplace(last, Kind{});
     Kind& kind = known->second;
     if (fresh) {
@@ -46,7 +49,7 @@ void CostModel::Walk::list() {
         tile[d] = std::min(nest.tiles[d], extent - index[d] * nest.tiles[d]);
         if (model.reduced_ >> d & 1) kind.complete &= index[d] + 1 == model.trips(nest, d);
       }
-      kind.unit = tile_cycles(model.problem_, unit, tile, model.machine_, model.latency_);
+      kind.unit = tile_cycles(model.problem_, unit, tile, model.machine_, model.latency_, adds);
       if (kind.complete) kind.finishing = static_cast<double>(model.finishing(tile, unit));
     }
     step.unit = kind.unit;
@@ -201,7 +204,8 @@ void CostModel::Walk::list_in_pieces(const std::vector<std::size_t>& loops, cons
           if (planned.buffers[operand].pieces > 1 && model.own_[operand] >> d & 1) number = number * each[d] + piece[d];
         step.pieces[operand] = number;
       }
-      if (!step.empty) step.unit = tile_cycles(model.problem_, unit, tile, model.machine_, model.latency_);
+      if (!step.empty)
+        step.unit = tile_cycles(model.problem_, unit, tile, model.machine_, model.latency_, model.adds(part));
       if (step.stores) {
         add(stores, 2, versions[2], part, 0);
         add_leaves(part);

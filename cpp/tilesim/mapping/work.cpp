@@ -42,6 +42,14 @@ std::int64_t CostModel::finishing(const Extents& tile, const TileWork& unit) {
   return latency_.latency(d, {}).busy;
 }
 
+/// Of so many tiles with these extents, of which some begin their sums.
+double CostModel::busy(const Extents& tile, const TileWork& unit, double count, double begin) {
+  const auto cycles = [&](bool adds) {
+    return static_cast<double>(tile_cycles(problem_, unit, tile, machine_, latency_, adds).busy);
+  };
+  return (begin > 0 ? begin * cycles(false) : 0) + (count > begin ? (count - begin) * cycles(true) : 0);
+}
+
 /// Sum over all tiles of the nest: full and ragged ones by how many there are.
 CostModel::Work CostModel::work(const Nest& nest) {
   if (!nest.sub.empty()) return work_in_pieces(nest);
@@ -67,10 +75,10 @@ CostModel::Work CostModel::work(const Nest& nest) {
       count *= trip;
       if (!(reduced_ >> d & 1)) results *= trip;
     }
-    total.busy += count * static_cast<double>(tile_cycles(problem_, unit, here, machine_, latency_).busy);
-    bool reduced_full = true;  // each result tile is finished once
+    bool reduced_full = true;  // each result tile is begun and finished once
     for (std::size_t i = 0; i < ragged_dims.size(); ++i)
       if (reduced_ >> ragged_dims[i] & 1) reduced_full &= !(mask >> i & 1);
+    total.busy += busy(here, unit, count, reduced_full ? results : 0);
     if (reduced_full) total.finishing += results * static_cast<double>(finishing(here, unit));
   }
   return total;
@@ -99,11 +107,11 @@ CostModel::Work CostModel::work_in_pieces(const Nest& nest) {
   Work total;
   const auto add = [&](const auto& self, std::size_t d, double count, double results) -> void {
     if (d == dims) {
-      total.busy += count * static_cast<double>(tile_cycles(problem_, unit, here, machine_, latency_).busy);
+      total.busy += busy(here, unit, count, results);
       if (results > 0) total.finishing += results * static_cast<double>(finishing(here, unit));
       return;
     }
-    bool first = true;  // each piece of the result is finished once
+    bool first = true;  // each piece of the result is begun and finished once
     for (const auto& [size, times] : sizes[d]) {
       here[d] = size;
       const auto number = static_cast<double>(times);

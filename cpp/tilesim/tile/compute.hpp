@@ -17,6 +17,7 @@ struct ProductDims {
   int batch = 0, rows = 1, contraction = 1, columns = 1;
   int packed = 1;  ///< innermost ones of the contraction, which lie over the array's rows together
   bool stationary_a = false;
+  bool accumulate = false;  ///< adds to sums that are there, from the first product on
   DType a = DType::f32, b = DType::f32;
 };
 
@@ -28,16 +29,20 @@ Descriptor product_descriptor(const ProductDims& dims, const LayoutSpec& layout,
   d.dtype = dims.a;
   d.second = dims.b;
   d.stationary_a = dims.stationary_a;
+  d.accumulate = dims.accumulate;
   int next = 0;
+  std::int64_t longest = 1;
   for (int i = 0; i < dims.batch; ++i) d.batch *= extent(next++);
   for (int i = 0; i < dims.rows; ++i) {
     std::int64_t size = extent(next++);
     // Registers of several sublanes enter the array whole.
     if (i + 1 == dims.rows && layout.tile.size() == 2) size = round_up(size, layout.tile[0]);
     d.m *= size;
+    longest = std::max(longest, size);
   }
   for (int i = 0; i < dims.contraction; ++i) (i + dims.packed >= dims.contraction ? d.k : d.k_outer) *= extent(next++);
   for (int i = 0; i < dims.columns; ++i) d.n *= extent(next++);
+  if (d.k_outer > 1 && longest < d.m) d.run = longest;  // windows break rows apart
   return d;
 }
 

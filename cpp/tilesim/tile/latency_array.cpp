@@ -1,11 +1,12 @@
-// Closed forms of systolic arrays. Formulas of fill and drain: SCALE-Sim (weight, output and input stationary), arXiv
-// 1811.02883.
+// Closed forms of systolic arrays and the ports around them. Formulas of fill and drain: SCALE-Sim (weight, output and
+// input stationary), arXiv 1811.02883.
 #include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/tile/around_array.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
 #include "tilesim/tile/sparse/core.hpp"
@@ -21,34 +22,76 @@ std::int64_t stretched(std::int64_t rows, double rate) {
   return ceil_div(rows * milli, 1000);
 }
 
-/// Weight stationary: each tile of the resident operand is loaded, then the moving rows stream through.
-TileLatency weight_stationary(const ArraySpec& array, const Descriptor& d, const History& history, double rate) {
-  const std::int64_t moving = d.stationary_a ? d.n : d.m, across = d.stationary_a ? d.m : d.n;
-  const std::int64_t tiles = d.batch * d.k_outer * ceil_div(d.k, array.rows) * ceil_div(across, array.columns);
-  const std::int64_t load =
-      ceil_div(std::min(array.rows, round_up(d.k, array.weight_rows_per_cycle)), array.weight_rows_per_cycle);
-  const std::int64_t full_load = ceil_div(array.rows, array.weight_rows_per_cycle);
-  const std::int64_t stream = stretched(moving, rate);
-  const std::int64_t fill = array.rows + array.columns - 2;  // skew in and out of the array
-  TileLatency latency;
-  if (array.weight_double_buffer) {
-    // The next tile's weights load while the present rows stream; neither may be shorter than the other.
-    latency.busy = tiles * std::max(stream, full_load);
-    latency.limit = stream >= full_load ? "rows" : "weights";
-    const bool hidden = history.weights_resident || history.pipelined;
-    latency.done = latency.busy + fill + (hidden ? 0 : load);
-    latency.busy += hidden ? 0 : load;
-  } else {
-    // Load, stream and drain follow each other for every tile.
-    latency.busy = tiles * (full_load + stream + fill);
-    latency.done = latency.busy;
-    latency.limit = stream >= full_load ? "rows" : "weights";
+std::int64_t whole(double cycles) { return static_cast<std::int64_t>(std::ceil(cycles - 1e-6)); }
+
+/// Weight stationary: each set of the resident operand is loaded, then the moving rows stream through, as fast as the
+/// array takes them and the units around it bring them and take their sums away.
+class WeightStationary {
+ public:
+  WeightStationary(const Share& machine, const Descriptor& d, double rate)
+      : array_(machine.core.array),
+        d_(d),
+        load_(ceil_div(array_.rows, array_.weight_rows_per_cycle)),
+        stream_(stretched(d.stationary_a ? d.n : d.m, rate)),
+        fill_(array_.rows + array_.columns - 2),
+        deep_(d.k_outer * ceil_div(d.k, array_.rows)),
+        blocks_(d.batch * ceil_div(d.stationary_a ? d.m : d.n, array_.columns)),
+        start_(array_start(machine)),
+        end_(array_end(machine, d.accumulate || deep_ > 1)),
+        machine_(machine) {}
+
+  TileLatency latency(const History& history) const {
+    TileLatency latency;
+    const AroundArray last = around_array(machine_, d_, d_.accumulate || deep_ > 1, false);
+    const double rows = std::max(static_cast<double>(stream_), last.longest());
+    latency.busy = array_.weight_double_buffer ? overlapped(history) : one_by_one(history);
+    latency.done = latency.busy + end_ + (array_.weight_double_buffer ? fill_ : 0);
+    latency.weights_consumed = std::max<std::int64_t>(0, latency.busy - whole(rows));
+    latency.consumed = latency.busy;
+    latency.first = std::min(latency.done, start_ + load_ + fill_ + 1 + end_);
+    latency.limit = limit();
+    return latency;
   }
-  latency.weights_consumed = std::max<std::int64_t>(0, latency.busy - stream);
-  latency.consumed = latency.busy;
-  latency.first = std::min(latency.done, load + fill + 1);
-  return latency;
-}
+
+ private:
+  /// Over all sets of weights: those that begin sums, and those that add to them. `weights`: their loads beside rows.
+  template <class Each>
+  double over_sets(bool weights, Each each) const {
+    const double first = each(around_array(machine_, d_, d_.accumulate, weights));
+    if (deep_ == 1) return static_cast<double>(blocks_) * first;
+    const double rest = each(around_array(machine_, d_, true, weights));
+    return static_cast<double>(blocks_) * (first + static_cast<double>(deep_ - 1) * rest);
+  }
+
+  /// The next set is loaded while the rows of the present one stream; neither may be shorter than the other. Nothing
+  /// streams while the first one is loaded, unless what ran before still does; nothing follows the rows of the last.
+  /// Where weights are there already the next set's place is kept all the same.
+  std::int64_t overlapped(const History& history) const {
+    const std::int64_t set = std::max(stream_, load_);
+    const double all = over_sets(
+        true, [&](const AroundArray& around) { return std::max(static_cast<double>(set), around.longest()); });
+    if (history.pipelined || history.weights_resident) return whole(all);
+    return start_ + std::max(load_ + (deep_ * blocks_ - 1) * set + stream_, whole(all));
+  }
+
+  /// Load, stream and drain follow each other for every set.
+  std::int64_t one_by_one(const History& history) const {
+    return (history.pipelined ? 0 : start_) + whole(over_sets(false, [&](const AroundArray& around) {
+             return static_cast<double>(load_ + fill_) + std::max(static_cast<double>(stream_), around.longest());
+           }));
+  }
+
+  const char* limit() const {
+    const AroundArray around = around_array(machine_, d_, d_.accumulate || deep_ > 1, true);
+    if (around.longest() > static_cast<double>(std::max(stream_, load_))) return around.limit();
+    return stream_ >= load_ ? "rows" : "weights";
+  }
+
+  const ArraySpec& array_;
+  const Descriptor& d_;
+  std::int64_t load_, stream_, fill_, deep_, blocks_, start_, end_;
+  const Share& machine_;
+};
 
 /// Output stationary: sums stay in the cells while k streams; then they are shifted out.
 TileLatency output_stationary(const ArraySpec& array, const Descriptor& d, double rate) {
@@ -159,7 +202,7 @@ TileLatency array_latency(const Share& machine, const Descriptor& d, const Histo
   const int kept = kept_operand(array, d.stationary_a);
   if (kept < 0) return output_stationary(array, work, rate->second);
   work.stationary_a = kept == 0;
-  return weight_stationary(array, work, history, rate->second);
+  return WeightStationary(machine, work, rate->second).latency(history);
 }
 
 }  // namespace tilesim

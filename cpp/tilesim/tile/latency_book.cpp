@@ -76,6 +76,8 @@ std::string compute_text(const Descriptor& d, const History& history) {
       text += " " + std::string(name(d.second));
       add("b", d.batch), add("m", d.m), add("n", d.n), add("k", d.k), add("ko", d.k_outer);
       if (d.stationary_a) text += " stationary_a";
+      if (d.accumulate) text += " accumulate";
+      if (d.run > 0) add("run", d.run);
       break;
     case ComputeKind::opaque:
       add("d", d.duration);
@@ -117,6 +119,10 @@ std::pair<Descriptor, History> parse_compute(const std::string& text) {
       history.pipelined = true;
     else if (word == "stationary_a")
       d.stationary_a = true;
+    else if (word == "accumulate")
+      d.accumulate = true;
+    else if (word.rfind("run", 0) == 0)
+      d.run = number(text, word, 3);
     else if (word[0] == 'g')
       d.signature = signature(text, word);
     else if (word.rfind("ko", 0) == 0)
@@ -172,11 +178,23 @@ const TileLatency* LatencyBook::find(const std::string& compute) {
   return entry == entries_.end() ? nullptr : &entry->second;
 }
 
+/// Latencies from elsewhere may leave out what theirs do not depend on: sums that are added to, and breaks of rows.
+const TileLatency* BookedLatency::find(const Descriptor& descriptor, const History& history) {
+  const std::string whole = compute_text(descriptor, history);
+  const bool more = descriptor.accumulate || descriptor.run > 0;
+  if (!more || book_.source() == instruction_source || book_.source() == closed_form_.name() ||
+      book_.entries().contains(whole))
+    return book_.find(whole);
+  Descriptor less = descriptor;
+  less.accumulate = false, less.run = 0;
+  return book_.find(compute_text(less, history));
+}
+
 TileLatency BookedLatency::latency(const Descriptor& descriptor, const History& history, const ComputeSource& source) {
   Descriptor key = descriptor;
   if (book_.source() != instruction_source) key.signature = 0;
   const std::string compute = compute_text(key, history);
-  if (const TileLatency* found = book_.find(compute)) return *found;
+  if (const TileLatency* found = find(key, history)) return *found;
   if (own_ && !book_.refused.contains(compute)) {
     try {
       const TileLatency latency = own_->latency(descriptor, history, source);

@@ -15,7 +15,8 @@ namespace tilesim {
 /// The source whose latencies are those of kernels: its computes are told apart by their signatures too.
 inline constexpr std::string_view instruction_source = "instruction";
 
-/// "mma bf16 bf16 b1 m128 n128 k256 ko1", "vector f32 e4096 l128 f3,1,0,1 r1"; then "resident", "pipelined" where so;
+/// "mma bf16 bf16 b1 m128 n128 k256 ko1", of which "stationary_a", "accumulate", "run56" where so,
+/// "vector f32 e4096 l128 f3,1,0,1 r1"; then "resident", "pipelined" where so;
 /// last "g0123456789abcdef", the signature, where there is one. Everything that a latency depends on besides the
 /// machine's units.
 std::string compute_text(const Descriptor& descriptor, const History& history);
@@ -54,6 +55,8 @@ class BookedLatency final : public LatencyModel {
   std::string_view name() const override { return book_.source(); }
 
  private:
+  const TileLatency* find(const Descriptor& descriptor, const History& history);
+
   LatencyBook& book_;
   LatencyModel& closed_form_;
   LatencyModel* own_;

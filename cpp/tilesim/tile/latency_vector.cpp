@@ -154,8 +154,9 @@ std::size_t mix(std::size_t hash, std::int64_t value) {
 
 std::size_t hash_of(const Descriptor& d, const History& h) {
   std::size_t hash = static_cast<std::size_t>(d.kind) * 64 + static_cast<std::size_t>(d.dtype);
-  for (std::int64_t value : {d.batch, d.m, d.n, d.k, d.k_outer, d.elements, d.lane_extent, d.lane_reductions,
-                             d.lane_scans, d.duration, std::int64_t{d.stationary_a}})
+  for (std::int64_t value :
+       {d.batch, d.m, d.n, d.k, d.k_outer, d.elements, d.lane_extent, d.lane_reductions, d.lane_scans, d.duration,
+        std::int64_t{d.stationary_a} + 2 * std::int64_t{d.accumulate} + 4 * d.run})
     hash = mix(hash, value);
   for (std::int32_t count : d.functions) hash = mix(hash, count);
   if (d.own != OwnWork{})

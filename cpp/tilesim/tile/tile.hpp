@@ -151,6 +151,8 @@ struct Descriptor {
                k = 1;            ///< mma; k is the inner contraction (packed dims together). sort: k are kept
   std::int64_t k_outer = 1;      ///< mma: product of the outer k dims (window taps): each is a pass of its own
   bool stationary_a = false;     ///< mma: which operand stays in the array (weight stationary: b unless set)
+  bool accumulate = false;       ///< mma: its first sums too are added to what is there
+  std::int64_t run = 0;          ///< mma: rows of the moving operand that lie one behind the other; 0: all
   std::int64_t elements = 0;     ///< vector, permute, indexed, sort: elements of the iteration space
   std::int64_t lane_extent = 1;  ///< extent of the dim that lies over the lanes; ragged lanes cost a full register
   std::array<std::int32_t, 4> functions{};  ///< vector: nodes per class simple, multiply, divide, transcendental

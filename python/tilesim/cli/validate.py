@@ -68,11 +68,12 @@ def validate_tpu_v3(
     ] = None,
     machine: Preset = "tpu-v3",
     memory: Annotated[str | None, typer.Option(help="ideal, simple or bank instead of the machine's own.")] = None,
+    level: Annotated[str, typer.Option(help="instruction: computes take as long as kernels on the core.")] = "tile",
     json_: Json = None,
 ) -> None:
     """Compare with measured cycles of one TPU v3 core."""
     with step("simulating and comparing"):
-        report = tables.tpu_v3(cases_of("tpu-v3", cases), machine, memory)
+        report = tables.tpu_v3(cases_of("tpu-v3", cases), machine, memory, level)
     if json_:
         write(report, json_)
     if json_ == "-":

@@ -65,11 +65,11 @@ class TileLatencies:
         core = json.loads(machine.core.to_json())["core"]
         units = {unit: core.get(unit) for unit in UNITS}
         version = _core.__version__ if self.source == CLOSED_FORM else f"format {FORMAT}"
-        own = (core.get("isa") or {}).get("functions")
-        if self.source == CLOSED_FORM and own:  # which take the cost of the instructions
-            units["functions"] = own
+        if self.source in (CLOSED_FORM, INSTRUCTION):  # ports, and who accumulates
+            units["isa"] = core.get("isa")
+            units["accumulator"] = machine.get("core.scratchpad.accumulator_bytes") != "0 B"
         if self.source == INSTRUCTION:
-            units["isa"], version = core.get("isa"), f"{version}, kernels {_core.isa_version()}"
+            version = f"{version}, kernels {_core.isa_version()}"
         return "latency:" + Store.key_of({"units": units, "source": self.source, "version": version}) + ":"
 
     def _book(self, machine: Machine) -> dict[str, dict[str, Any]]:

@@ -15,6 +15,7 @@ from ..base.progress import followed
 from ..base.validation import envelope, positive, read_cases
 from ..graph import Graph, GraphBuilder, user_error
 from ..machine.machine import Machine
+from ..timing.level import checked_level
 from ..timing.simulate import compile, simulate
 from .dram import dram
 
@@ -107,20 +108,20 @@ def workload(name: str) -> Graph:
 
 
 @functools.lru_cache(maxsize=256)  # a table may tell one workload in thousands of rows
-def _predict(name: str, machine: Machine) -> int:
-    return simulate(compile(workload(name), machine)).cycles
+def _predict(name: str, machine: Machine, level: str = "tile") -> int:
+    return simulate(compile(workload(name), machine), level=level).cycles
 
 
 FITTED = ("softmax_2048x2048", "layernorm_2048x768")
 """Rows that the preset's one fitted number, memory.efficiency, was chosen on; simple memory alone uses it."""
 
 
-def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine) -> float:
+def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine, level: str) -> float:
     """The memory efficiency with the least squared log error on `rows` (golden section, to 0.001)."""
 
     def loss(efficiency: float) -> float:
         changed = machine.replace({"memory.efficiency": efficiency})
-        return sum(math.log(_predict(row["workload"], changed) / row["measured_cycles"]) ** 2 for row in rows)
+        return sum(math.log(_predict(row["workload"], changed, level) / row["measured_cycles"]) ** 2 for row in rows)
 
     low, high, ratio = 0.5, 1.0, (math.sqrt(5) - 1) / 2
     while high - low > 1e-3:
@@ -132,12 +133,15 @@ def _fit_efficiency(rows: list[dict[str, Any]], machine: Machine) -> float:
     return (low + high) / 2
 
 
-def leave_one_family_out(rows: list[dict[str, Any]], machine: Machine) -> dict[str, dict[str, float | None]]:
+def leave_one_family_out(
+    rows: list[dict[str, Any]], machine: Machine, level: str = "tile"
+) -> dict[str, dict[str, float | None]]:
     """Each fitted family predicted with the efficiency that the other fitted rows give.
 
     Args:
         rows: of the validation file `tpu_v3`.
         machine: the machine that they were predicted for.
+        level: at which they were.
 
     Returns:
         Per family: `memory_efficiency` fitted without it (None: memory with banks, where nothing is fitted),
@@ -153,9 +157,9 @@ def leave_one_family_out(rows: list[dict[str, Any]], machine: Machine) -> dict[s
         changed, errors = machine, [abs(row["error"]) for row in own]
         efficiency = machine.get("memory.efficiency")
         if any(row["fitted"] for row in own) and others:
-            efficiency = _fit_efficiency(others, machine)
+            efficiency = _fit_efficiency(others, machine, level)
             changed = machine.replace({"memory.efficiency": efficiency})
-            errors = [abs(_predict(row["workload"], changed) / row["measured_cycles"] - 1) for row in own]
+            errors = [abs(_predict(row["workload"], changed, level) / row["measured_cycles"] - 1) for row in own]
         result[family] = {
             "memory_efficiency": None if banks else float(efficiency),
             "mean_abs_error": sum(errors) / len(errors),
@@ -164,7 +168,10 @@ def leave_one_family_out(rows: list[dict[str, Any]], machine: Machine) -> dict[s
 
 
 def tpu_v3(
-    cases: str | os.PathLike[str], machine: str | Machine = "tpu-v3", memory: str | None = None
+    cases: str | os.PathLike[str],
+    machine: str | Machine = "tpu-v3",
+    memory: str | None = None,
+    level: str = "tile",
 ) -> dict[str, Any]:
     """Simulates every row of a table of measured TPU v3 cycles.
 
@@ -172,14 +179,16 @@ def tpu_v3(
         cases: CSV with the columns workload and measured_cycles_at_940MHz (or measured_cycles).
         machine: preset or machine to simulate.
         memory: fidelity instead of the machine's own: "ideal", "simple" or "bank".
+        level: "tile", or "instruction": latencies of tile computes are those of kernels on the machine's core.
 
     Returns:
         The validation file: one output row per input row, statistics per family and over all; rows that are not ok
         count as error 1.
 
     Raises:
-        UserError: for a file without these columns.
+        UserError: for a file without these columns; for another level.
     """
+    checked_level(level)
     target = Machine.load(machine)
     if memory is not None:
         target = target.replace({"memory.kind": memory})
@@ -194,7 +203,7 @@ def tpu_v3(
         row.update(predicted_cycles=None, error=None, fitted=False)
         try:
             row["measured_cycles"] = positive(given, str(column))
-            row["predicted_cycles"] = _predict(given["workload"] or "", target)
+            row["predicted_cycles"] = _predict(given["workload"] or "", target, level)
             row["error"] = row["predicted_cycles"] / row["measured_cycles"] - 1
             row["fitted"] = given["workload"] in fitted
         except UserError as error:
@@ -203,6 +212,8 @@ def tpu_v3(
                 row["status"] = "invalid"
         rows.append(row)
     settings = {"machine": target.name, "machine_hash": target.core.hash(), "memory": target.get("memory.kind")}
+    if level != "tile":
+        settings["level"] = level
     report = envelope("tpu-v3", settings, rows, lambda row: (row["workload"] or "").partition("_")[0])
-    report["leave_one_family_out"] = leave_one_family_out(rows, target)
+    report["leave_one_family_out"] = leave_one_family_out(rows, target, level)
     return report

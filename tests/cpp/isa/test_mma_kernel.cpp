@@ -8,7 +8,9 @@
 #include "tilesim/isa/kernel/mma_kernel.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
 #include "tilesim/isa/latency/executor.hpp"
+#include "tilesim/isa/latency/latency.hpp"
 #include "tilesim/isa/state/npu.hpp"
+#include "tilesim/tile/compute.hpp"
 
 using namespace tilesim;
 using namespace tilesim::isa;
@@ -124,7 +126,7 @@ BOOST_AUTO_TEST_CASE(sums_equal_those_of_a_loop) {
                                                      << " " << name(dtype) << " " << accumulate)
           BOOST_TEST(Run(machine, shape, dtype, accumulate).equal(seed++));
           Machine adding = machine;
-          adding.core.isa.array_accumulates = true;
+          adding.core.isa.accumulates = Accumulates::array;
           BOOST_TEST(Run(adding, shape, dtype, accumulate).equal(seed++));
         }
 }
@@ -153,14 +155,37 @@ BOOST_AUTO_TEST_CASE(no_faster_than_array_and_ports_slower_by_little) {
     }
 }
 
+/// Cycles that the array's rows, the bytes of ports and the vector instructions of a product take at least.
+double least_cycles(const Machine& machine, const Descriptor& d, bool in_array) {
+  const ArraySpec& array = machine.core.array;
+  const auto side = static_cast<double>(array.rows), columns = static_cast<double>(array.columns);
+  const double width = bits(d.dtype) / 8.0, port = 4.0 * static_cast<double>(machine.core.vector.lanes) *
+                                                   static_cast<double>(machine.core.vector.sublanes);
+  const double moving = static_cast<double>(d.stationary_a ? d.n : d.m);
+  const double deep = static_cast<double>(d.k_outer * ceil_div(d.k, array.rows));
+  const double blocks = static_cast<double>(d.batch * ceil_div(d.stationary_a ? d.m : d.n, array.columns));
+  const double rows = deep * blocks * moving, sums = in_array ? 0 : 4 * rows * columns;
+  const double loads =
+      deep * blocks * side * columns * width + rows * side * width + (d.accumulate ? sums : sums * (deep - 1) / deep);
+  const double streamed = side + rows / array.rates.at(d.dtype) + side + columns - 2;
+  return std::max({streamed, loads / port, sums / port, 2 * (loads + sums) / (8 * port) / 8});
+}
+
+struct Given final : ComputeSource {
+  explicit Given(const Mma& of) : mma(of) {}
+  TileCompute compute() const override { return mma; }
+  Mma mma;
+};
+
 BOOST_AUTO_TEST_CASE(computes_of_any_strides_equal_their_meaning) {
   std::mt19937 random(7);
   const auto up_to = [&](int most) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(most)) + 1; };
   const Machine machines[] = {machine_of(8, 8, 8, 4), machine_of(16, 8, 16, 2)};
   std::int64_t kernels = 0;
+  double differences = 0, worst = 0;
   for (int trial = 0; trial < 300; ++trial) {
     Machine machine = machines[random() % 2];
-    machine.core.isa.array_accumulates = random() % 4 == 0;
+    machine.core.isa.accumulates = random() % 4 == 0 ? Accumulates::array : Accumulates::vector;
     Mma mma;
     mma.batch_dims = static_cast<int>(random() % 2), mma.m_dims = static_cast<int>(random() % 2) + 1;
     mma.n_dims = 1, mma.k_dims = static_cast<int>(random() % 3) + 1;
@@ -200,11 +225,31 @@ BOOST_AUTO_TEST_CASE(computes_of_any_strides_equal_their_meaning) {
     executor.run(mma);
     kernels += executor.by_kernel();
     BOOST_TEST_CONTEXT("trial " << trial << " " << name(dtype) << " accumulate " << mma.accumulate << " in array "
-                                << machine.core.isa.array_accumulates << " a kept " << mma.stationary_a << " m "
-                                << m.front() << " n " << n.front() << " k " << k.back() << " of " << k.size()
-                                << " packed " << mma.packed << " rows " << machine.core.array.rows)
+                                << (machine.core.isa.accumulates == Accumulates::array) << " a kept "
+                                << mma.stationary_a << " m " << m.front() << " n " << n.front() << " k " << k.back()
+                                << " of " << k.size() << " packed " << mma.packed << " rows "
+                                << machine.core.array.rows)
     BOOST_TEST(same(before, memories[2], mma.c.dtype));
+
+    ProductDims dims{mma.batch_dims,   mma.m_dims,     mma.k_dims, mma.n_dims, mma.packed,
+                     mma.stationary_a, mma.accumulate, dtype,      dtype};
+    std::vector<std::int64_t> extents;
+    for (const auto* group : {&batch, &m, &k, &n}) extents.insert(extents.end(), group->begin(), group->end());
+    const Descriptor d =
+        product_descriptor(dims, machine.layout, [&](int i) { return extents[static_cast<std::size_t>(i)]; });
+    const double least = least_cycles(machine, d, machine.core.isa.accumulates == Accumulates::array);
+    const Given source(mma);
+    const TileLatency kernel = InstructionLatency(machine).latency(d, {}, source);
+    const TileLatency form = ClosedForm(machine).latency(d, {});
+    BOOST_TEST(static_cast<double>(kernel.done) >= least);
+    BOOST_TEST(static_cast<double>(form.done) >= least);
+    const TileLatency behind = InstructionLatency(machine).latency(d, {false, true}, source);
+    const double apart =
+        static_cast<double>(behind.busy) / static_cast<double>(ClosedForm(machine).latency(d, {false, true}).busy) - 1;
+    differences += std::abs(apart), worst = std::max(worst, std::abs(apart));
   }
+  BOOST_TEST_MESSAGE("mean difference " << differences / 300 << ", worst " << worst);
+  BOOST_TEST(differences / 300 < 0.03);
   BOOST_TEST(kernels == 300);
 }
 

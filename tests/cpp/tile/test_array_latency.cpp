@@ -1,7 +1,9 @@
 // Closed forms of systolic arrays: figures by hand, and a register-by-register model of the array for tiles of any
 // size.
 #include <algorithm>
+#include <array>
 #include <boost/test/unit_test.hpp>
+#include <random>
 #include <vector>
 
 #include "tilesim/base/error.hpp"
@@ -21,6 +23,7 @@ Machine machine(std::int64_t rows, std::int64_t columns, Dataflow dataflow, bool
   array.dataflow = dataflow;
   array.weight_double_buffer = double_buffer;
   array.rates = {{DType::f32, 1.0}, {DType::bf16, 2.0}, {DType::i8, 4.0}, {DType::f64, 0.5}};
+  machine.core.isa.accumulates = Accumulates::array;  // the array alone, ports wide enough
   return machine;
 }
 
@@ -112,6 +115,16 @@ Stepped output_stationary_stepped(std::int64_t rows, std::int64_t columns, std::
   return {cycle, right};
 }
 
+/// Registers of 128 bytes: 16 rows of i8, and a fourth of their sums.
+Machine with_ports(bool double_buffer = true) {
+  Machine chip = machine(8, 8, Dataflow::weight_stationary, double_buffer);
+  chip.core.vector.lanes = 8, chip.core.vector.sublanes = 4, chip.core.vector.latency = 5;
+  chip.core.isa.accumulates = Accumulates::vector;
+  return chip;
+}
+
+constexpr History behind{false, true};
+
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(array_latency)
@@ -168,9 +181,11 @@ BOOST_AUTO_TEST_CASE(double_buffered_weights_hide_the_load) {
   BOOST_TEST(latency(chip, product(10, 3, 4)).done == 4 + 10 + 5);
   // Three tiles of weights: only the first load is exposed.
   BOOST_TEST(latency(chip, product(10, 3, 12)).busy == 4 + 3 * 10);
-  // Two rows only: the next load (4 cycles) takes longer than the rows.
+  // Two rows only: the next load (4 cycles) takes longer than the rows; nothing is loaded behind the last.
   const TileLatency starved = latency(chip, product(2, 3, 12));
-  BOOST_TEST(starved.busy == 4 + 3 * 4);
+  BOOST_TEST(starved.busy == 4 + 2 * 4 + 2);
+  BOOST_TEST(latency(chip, product(2, 3, 12), {false, true}).busy ==
+             3 * 4);  // one like it behind: 4 for each of its sets
   BOOST_TEST(starved.limit == std::string("weights"));
 }
 
@@ -276,6 +291,92 @@ BOOST_AUTO_TEST_CASE(never_faster_than_the_cells_and_consistent) {
             BOOST_TEST((t.busy <= t.done && t.first <= t.done && t.consumed <= t.done));
             BOOST_TEST((t.weights_consumed >= 0 && t.first >= 0));
           }
+}
+
+BOOST_AUTO_TEST_CASE(sums_pass_the_ports_where_the_vector_unit_adds) {
+  Machine chip = with_ports();
+  Descriptor d = product(64, 8, 16, DType::i8);
+  // 64 rows in 16 cycles. A set: 4 registers of rows and 1 of weights in, 16 of sums out; the second reads sums too.
+  BOOST_TEST(latency(chip, d, behind).busy == 16 + (4 + 1 + 16));
+  BOOST_TEST(latency(chip, d, behind).limit == std::string("load port"));
+  d.accumulate = true;
+  BOOST_TEST(latency(chip, d, behind).busy == 2 * (4 + 1 + 16));
+  chip.core.isa.accumulates = Accumulates::array;
+  BOOST_TEST(latency(chip, d, behind).busy == 2 * 16);
+  chip.core.isa.accumulates = Accumulates::by_memory;
+  BOOST_TEST(latency(chip, d, behind).busy == 2 * 21);
+  chip.core.scratchpad.accumulator_bytes = 1 << 16;
+  BOOST_TEST(latency(chip, d, behind).busy == 2 * 16);
+  chip = with_ports();
+  chip.core.isa.loads = 2;  // 10.5 cycles of loads for each set
+  BOOST_TEST(latency(chip, d, behind).busy == 2 * 16);
+  chip.core.isa.port_bytes = 64;  // two beats for a register: 42 registers in over two ports, 16 out over one
+  BOOST_TEST(latency(chip, d, behind).busy == 2 * 2 * 16);
+  BOOST_TEST(latency(chip, d, behind).limit == std::string("store port"));
+  chip.core.isa.stores = 2;
+  BOOST_TEST(latency(chip, d, behind).busy == 42);
+  chip = with_ports();
+  chip.core.vector.simple = 3;  // 16 registers of sums
+  BOOST_TEST(latency(chip, d, behind).busy == 2 * 3 * 16);
+  BOOST_TEST(latency(chip, d, behind).limit == std::string("vector"));
+  chip.core.vector.issue = 2;
+  BOOST_TEST(latency(chip, d, behind).busy == 2 * 24);
+}
+
+BOOST_AUTO_TEST_CASE(rows_and_weights_pass_the_ports_whoever_adds) {
+  Machine chip = with_ports();
+  chip.core.isa.accumulates = Accumulates::array, chip.core.isa.port_bytes = 16;
+  // 8 cycles for a register: 4 of rows and 1 of weights for each set
+  BOOST_TEST(latency(chip, product(64, 8, 16, DType::i8), behind).busy == 2 * 5 * 8);
+  chip.core.isa.port_bytes = 0, chip.core.isa.width = 1, chip.core.isa.dispatch = 1;
+  // 5 instructions for a register of rows, as many for one of weights
+  BOOST_TEST(latency(chip, product(64, 8, 8, DType::i8), behind).busy == 4 * 5 + 5);
+  BOOST_TEST(latency(chip, product(64, 8, 8, DType::i8), behind).limit == std::string("issue"));
+}
+
+BOOST_AUTO_TEST_CASE(a_product_alone_waits_for_its_first_weights_and_its_last_sums) {
+  Machine chip = with_ports();
+  chip.core.isa.load_latency = 6;
+  // on the way 6 + 4, 8 rows of weights, 16 cycles of rows; through the array, then taken, added, stored
+  const TileLatency one = latency(chip, product(64, 8, 8, DType::i8));
+  BOOST_TEST(one.busy == 10 + 8 + 16);
+  BOOST_TEST(one.done == one.busy + 14 + 2);
+  const TileLatency two = latency(chip, product(64, 8, 16, DType::i8));
+  BOOST_TEST(two.busy == 10 + 8 + 2 * 16);
+  BOOST_TEST(two.done == two.busy + 14 + 2 + 5);
+  // ports are late for so long that the first weights are hidden: 7 of 8 sets read sums
+  BOOST_TEST(latency(chip, product(64, 8, 64, DType::i8)).busy == 10 + 16 + 7 * 21);
+  // one set of registers: load, rows at the ports' pace, drain, for each; the second reads sums
+  chip = with_ports(false);
+  BOOST_TEST(latency(chip, product(64, 8, 16, DType::i8)).busy == 8 + (8 + 16 + 14) + (8 + 21 + 14));
+}
+
+BOOST_AUTO_TEST_CASE(more_of_anything_is_never_slower) {
+  std::mt19937 random(5);
+  const auto up_to = [&](int most) { return static_cast<std::int64_t>(random() % static_cast<unsigned>(most)) + 1; };
+  for (int trial = 0; trial < 400; ++trial) {
+    Machine chip = with_ports(random() % 2 == 0);
+    chip.core.isa.loads = up_to(2), chip.core.isa.stores = up_to(2), chip.core.isa.width = up_to(8);
+    chip.core.isa.dispatch = up_to(8), chip.core.isa.port_bytes = 16 << random() % 4, chip.core.vector.issue = up_to(2);
+    chip.core.isa.accumulates = static_cast<Accumulates>(random() % 3);
+    Descriptor d = product(up_to(200), up_to(40), up_to(40), std::array{DType::f32, DType::i8}[random() % 2]);
+    d.k_outer = up_to(3), d.batch = up_to(2), d.accumulate = random() % 2 == 0, d.stationary_a = random() % 2 == 0;
+    const History history{false, random() % 2 == 0};
+    const TileLatency before = latency(chip, d, history);
+    for (const auto& more :
+         {+[](Machine& m) { m.core.isa.loads *= 2; }, +[](Machine& m) { m.core.isa.stores *= 2; },
+          +[](Machine& m) { m.core.isa.port_bytes *= 2; }, +[](Machine& m) { m.core.isa.width *= 2; },
+          +[](Machine& m) { m.core.isa.dispatch *= 2; }, +[](Machine& m) { m.core.vector.issue *= 2; },
+          +[](Machine& m) { m.core.array.rates[DType::f32] *= 2, m.core.array.rates[DType::i8] *= 2; },
+          +[](Machine& m) { m.core.array.weight_rows_per_cycle *= 2; },
+          +[](Machine& m) { m.core.isa.accumulates = Accumulates::array; }}) {
+      Machine wider = chip;
+      more(wider);
+      const TileLatency after = latency(wider, d, history);
+      BOOST_TEST(after.busy <= before.busy);
+      BOOST_TEST(after.done <= before.done);
+    }
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

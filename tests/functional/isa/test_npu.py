@@ -115,6 +115,43 @@ def test_a_short_last_row_counts_zeros() -> None:
     np.testing.assert_array_equal(sums, whole.astype(int) @ weights.astype(int))
 
 
+def test_results_come_in_order_of_pushes_whatever_their_types() -> None:
+    """Bytes, floats and bytes again pass one array before anything is taken."""
+    text = """
+f: li t1, 64 # weights as bytes and as floats, rows of both, sums
+ vsetvli t0, t1, e8, m1, ta, ma
+ vle8.v v8, (a0)
+ mx.weights v8, 0, 13
+ vsetvli t0, t1, e32, m2, ta, ma
+ vle32.v v10, (a1)
+ mx.weights v10, 0, 1
+ vsetivli t0, 16, e8, m1, ta, ma
+ vle8.v v12, (a2)
+ mx.push v12, 0, 13
+ vsetivli t0, 8, e32, m1, ta, ma
+ vle32.v v13, (a3)
+ mx.push v13, 0, 1
+ vsetivli t0, 16, e8, m1, ta, ma
+ mx.push v12, 0, 13
+ vsetivli t0, 12, e32, m1, ta, ma
+ mx.pop v14, 0
+ vse32.v v14, (a4)
+ addi a4, a4, 48
+ vsetivli t0, 28, e32, m1, ta, ma
+ mx.pop v14, 0
+ vse32.v v14, (a4)
+ ret
+"""
+    rng = np.random.default_rng(4)
+    weights, rows = rng.integers(-9, 10, (8, 8)).astype(np.int8), rng.integers(-9, 10, (2, 8)).astype(np.int8)
+    row, sums = rng.integers(-9, 10, (1, 8)).astype(np.float32) / 4, np.zeros((5, 8), np.int32)
+    called = isa.call(isa.assemble(text), "f", weights, weights.astype(np.float32), rows, row, sums, machine="edge-8")
+    assert called.trap is None, called.trap
+    whole = rows.astype(np.int32) @ weights.astype(np.int32)
+    np.testing.assert_array_equal(sums[[0, 1, 3, 4]], np.concatenate([whole, whole]))
+    np.testing.assert_array_equal(sums[2].view(np.float32), (row @ weights.astype(np.float32))[0])
+
+
 def test_weights_change_at_the_first_push_after_a_whole_set() -> None:
     """A set that is being filled is not in use; results of old and new weights come out in order."""
     text = """

@@ -205,6 +205,7 @@ void Dispatch::resolve_mma(Stream& stream, const program::Instruction& instructi
                          op.n_dims,
                          op.packed,
                          op.stationary_a,
+                         cursor.value(instruction.count) != 0,
                          stream.program->slots[at(a.slot)].dtype,
                          stream.program->slots[at(b.slot)].dtype};
   const int of_a = op.batch_dims + op.m_dims + op.k_dims;

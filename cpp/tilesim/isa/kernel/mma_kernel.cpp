@@ -248,11 +248,12 @@ Kernel MmaWriter::write() {
     if (need <= 28) break;
   }
   choose_registers();
-  code_.load_constant(a0, static_cast<std::int64_t>(at_.moving));
+  // weights take longest until they are of use
   code_.load_constant(a1, static_cast<std::int64_t>(at_.kept));
+  if (!form_.resident) load_weights(weights_each());
+  code_.load_constant(a0, static_cast<std::int64_t>(at_.moving));
   code_.load_constant(a2, static_cast<std::int64_t>(at_.sums));
   code_.load_constant(a3, static_cast<std::int64_t>(at_.sums));
-  if (!form_.resident) load_weights(weights_each());
   for (std::int64_t g = 0; g + 1 < turns_; ++g) load_moving(g);
   write_steps();
   return code_.finish();

@@ -1,6 +1,7 @@
 #include "tilesim/isa/latency/latency.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
@@ -15,23 +16,19 @@ namespace {
 
 std::int64_t cycles_up(Ticks t) { return (t + cycle - 1) / cycle; }
 
-/// Rows of the moving operand that lie one behind the other: as many as follow each other in steps of a row.
-std::int64_t run_of(const std::vector<ViewDim>& rows, const std::vector<ViewDim>& packed) {
-  std::int64_t depth = 1;
-  for (const ViewDim& dim : packed) depth *= dim.extent;
-  const bool inner = !packed.empty() && packed.back().stride == 1;  // a row's elements are neighbours
-  std::int64_t run = 1, step = 0;
-  for (auto dim = rows.rbegin(); dim != rows.rend(); ++dim) {
-    if (dim->extent == 1) continue;
-    if (step == 0) {
-      if (inner && depth > 0 && dim->stride % depth == 0 && dim->stride > depth) return 1;
-      step = dim->stride;
-    } else if (dim->stride != step * run) {
-      break;
-    }
-    run *= dim->extent;
+/// Rows of the moving operand that lie one behind the other: as many as follow each other in equal steps. They pass in
+/// any order; where windows step over columns DMA lays those apart.
+std::int64_t run_of(std::vector<ViewDim> rows) {
+  std::erase_if(rows, [](const ViewDim& dim) { return dim.extent == 1; });
+  std::ranges::sort(rows, {}, [](const ViewDim& dim) { return std::abs(dim.stride); });
+  std::int64_t longest = 1;
+  for (std::size_t first = 0; first < rows.size(); ++first) {
+    std::int64_t run = rows[first].extent;
+    for (std::size_t next = first + 1; next < rows.size() && rows[next].stride == rows[first].stride * run; ++next)
+      run *= rows[next].extent;
+    longest = std::max(longest, run);
   }
-  return run;
+  return longest;
 }
 
 std::vector<ViewDim> part(const std::vector<ViewDim>& dims, int first, int count) {
@@ -73,13 +70,8 @@ MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
   form.accumulate = mma.accumulate;
   if (bits(mma.c.dtype) != 32)
     throw Unsupported({"kernels of products sum in 32 bits", {}, std::string(name(mma.c.dtype)), "f32, i32", {}});
-  const int packed = std::clamp(mma.packed, 1, std::max(1, mma.k_dims));
-  if (kept == 1)
-    form.run = run_of(part(mma.a.dims, mma.batch_dims, mma.m_dims),
-                      part(mma.a.dims, mma.batch_dims + mma.m_dims + mma.k_dims - packed, packed));
-  else
-    form.run = run_of(part(mma.b.dims, mma.batch_dims + mma.k_dims, mma.n_dims),
-                      part(mma.b.dims, mma.batch_dims + mma.k_dims - packed, packed));
+  form.run = kept == 1 ? run_of(part(mma.a.dims, mma.batch_dims, mma.m_dims))
+                       : run_of(part(mma.b.dims, mma.batch_dims + mma.k_dims, mma.n_dims));
   // rows that fill up registers stand behind the last
   if (form.run > 1 && form.moving % form.run != 0) form.run = form.moving;
   return form;
@@ -147,29 +139,33 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
   MmaForm form = form_of(machine_, mma, d);
   const MmaAddresses& at = timed_addresses;
   form.resident = history.weights_resident;
-  const auto drained = [](const DryRun& run) { return run.pipeline().drain(); };
-  TileLatency latency;
-  // alone: weights that are there already need no loading
+  const auto drained = [&](std::int64_t times) {
+    MmaForm several = form;
+    (form.resident ? several.moving : several.batch) *= times;
+    DryRun run(table_, every_trip_);
+    run.run(mma_kernel(*table_->set, table_->core, several, at));
+    return run.pipeline().drain();
+  };
   DryRun first(table_, every_trip_);
   first.run(mma_kernel(*table_->set, table_->core, form, at));
-  const std::int64_t alone = drained(first), streamed = cycles_up(first.pipeline().arrays()[0].free());
+  const ArrayClock& array = first.pipeline().arrays()[0];
+  const std::int64_t alone = first.pipeline().drain(), streamed = cycles_up(array.free());
+  const TileLatency closed = array_latency(machine_, d, history);
+  // when rows have left the array and, had no port been late, their sums would be stored behind them
+  const std::int64_t over = std::clamp(alone - (closed.done - closed.busy), std::min(alone, streamed), alone);
+  TileLatency latency;
   latency.limit = busiest(first.pipeline());
-  latency.done = alone, latency.busy = std::min(alone, streamed);
-  const std::int64_t last_set = form.resident ? 0 : cycles_up(first.pipeline().arrays()[0].swapped());
-  std::int64_t consumed = latency.busy - last_set;
+  latency.done = alone, latency.busy = over;
+  const std::int64_t last_set = form.resident ? 0 : cycles_up(array.swapped());
+  std::int64_t consumed = std::max<std::int64_t>(0, streamed - last_set);
   if (history.pipelined) {
-    // one right behind another, both in one schedule: what twice the work adds
-    MmaForm twice = form;
-    (form.resident ? twice.moving : twice.batch) *= 2;
-    DryRun both(table_, every_trip_);
-    both.run(mma_kernel(*table_->set, table_->core, twice, at));
-    latency.busy = std::max<std::int64_t>(1, drained(both) - alone);
-    latency.done = latency.busy + (alone - streamed);
-    consumed = std::min(consumed, latency.busy);
+    // one right behind another, in one schedule that has come to its pace: what more of the work adds
+    latency.busy = std::max<std::int64_t>(1, (drained(16) - drained(8)) / 8);
+    latency.done = latency.busy + (alone - over);
   }
+  consumed = std::min(consumed, latency.busy);
   latency.consumed = latency.busy;
   latency.weights_consumed = latency.busy - consumed;
-  const TileLatency closed = array_latency(machine_, d, history);
   latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);
   return latency;
 }

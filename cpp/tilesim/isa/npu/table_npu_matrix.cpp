@@ -1,5 +1,8 @@
 // Arrays: weights, rows that stream through them, results. Encodings are those of SiFive's VCIX on custom-2, so that
 // clang's intrinsics emit them from C.
+#include <algorithm>
+#include <bit>
+
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/isa/npu/encoding.hpp"
 #include "tilesim/isa/state/npu.hpp"
@@ -51,15 +54,17 @@ void fill(Hart& h, const Op& o, ArrayValues<T>& array, DType dtype) {
   array.filled += values.size();
 }
 
+template <class T>
+using Stored = std::conditional_t<std::is_same_v<T, float>, float, u32>;
+
 /// Into accumulator memory.
 template <class T>
-void keep(Hart& h, ArrayValues<T>& array, const std::vector<T>& sums) {
-  using Stored = std::conditional_t<std::is_same_v<T, float>, float, u32>;
+void keep(Hart& h, ArrayResults& results, const std::vector<T>& sums) {
   for (const T sum : sums) {
-    auto value = static_cast<Stored>(sum);
-    if (array.adds) value = static_cast<Stored>(h.memory->load<Stored>(array.target) + value);
-    h.memory->store<Stored>(array.target, value);
-    array.target += sizeof(Stored);
+    auto value = static_cast<Stored<T>>(sum);
+    if (results.adds) value = static_cast<Stored<T>>(h.memory->load<Stored<T>>(results.target) + value);
+    h.memory->store<Stored<T>>(results.target, value);
+    results.target += sizeof(Stored<T>);
   }
 }
 
@@ -73,6 +78,7 @@ void stream(Hart& h, const Op& o, ArrayValues<T>& array, DType dtype) {
   }
   if (array.weights.empty()) illegal(o, "no weights are in the array");
   const std::vector<T> values = operand<T>(h, o, dtype);
+  ArrayResults& results = h.npu->results[o.rs3];
   std::vector<T> sums(columns);
   for (std::size_t row = 0; row < values.size(); row += rows) {
     std::fill(sums.begin(), sums.end(), T{});
@@ -80,12 +86,13 @@ void stream(Hart& h, const Op& o, ArrayValues<T>& array, DType dtype) {
       const T* weights = array.weights.data() + k * columns;
       for (std::size_t c = 0; c < columns; ++c) sums[c] += values[row + k] * weights[c];
     }
-    if (array.target != 0)
-      keep(h, array, sums);
-    else
-      array.results.insert(array.results.end(), sums.begin(), sums.end());
+    if (results.target != 0) {
+      keep(h, results, sums);
+      continue;
+    }
+    for (const T sum : sums) results.waiting.push_back(std::bit_cast<u32>(static_cast<Stored<T>>(sum)));
   }
-  if (array.results.size() > std::size_t{h.npu->spec.result_rows} * columns)
+  if (results.waiting.size() > std::size_t{h.npu->spec.result_rows} * columns)
     illegal(o, "the result queue is full: nothing would take its rows");
 }
 
@@ -101,31 +108,18 @@ void push(Hart& h, const Op& o) {
   is_float(dtype) ? stream(h, o, npu.floats[o.rs3], dtype) : stream(h, o, npu.integers[o.rs3], dtype);
 }
 
-template <class T>
-bool take(Hart& h, const Op& o, ArrayValues<T>& array) {
-  if (array.results.size() < h.v.vl) return false;
-  for (u64 i = 0; i < h.v.vl; ++i) {
-    if constexpr (std::is_same_v<T, float>)
-      h.v.at<float>(o.rd)[i] = array.results[i];
-    else
-      h.v.at<u32>(o.rd)[i] = static_cast<u32>(array.results[i]);
-  }
-  array.results.erase(array.results.begin(), array.results.begin() + static_cast<std::ptrdiff_t>(h.v.vl));
-  return true;
-}
-
 void pop(Hart& h, const Op& o) {
-  Npu& npu = npu_of(h, o);
-  if (!take(h, o, npu.floats[o.rs3]) && !take(h, o, npu.integers[o.rs3]))
-    illegal(o, "fewer results are under way than vl: nothing would end the wait");
+  std::deque<u32>& waiting = npu_of(h, o).results[o.rs3].waiting;
+  if (waiting.size() < h.v.vl) illegal(o, "fewer results are under way than vl: nothing would end the wait");
+  const auto end = waiting.begin() + static_cast<std::ptrdiff_t>(h.v.vl);
+  std::copy(waiting.begin(), end, h.v.at<u32>(o.rd));
+  waiting.erase(waiting.begin(), end);
 }
 
 void to_memory(Hart& h, const Op& o, bool adds) {
-  Npu& npu = npu_of(h, o);
-  if (!npu.floats[o.rs3].results.empty() || !npu.integers[o.rs3].results.empty())
-    illegal(o, "results of the array wait to be taken");
-  npu.floats[o.rs3].target = npu.integers[o.rs3].target = h.x[o.rs1];
-  npu.floats[o.rs3].adds = npu.integers[o.rs3].adds = adds;
+  ArrayResults& results = npu_of(h, o).results[o.rs3];
+  if (!results.waiting.empty()) illegal(o, "results of the array wait to be taken");
+  results.target = h.x[o.rs1], results.adds = adds;
 }
 
 }  // namespace npu_matrix

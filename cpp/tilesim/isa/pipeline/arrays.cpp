@@ -46,9 +46,8 @@ Ticks ArrayClock::earliest(ArrayWork work, std::int64_t rows, Ticks beats, unsig
 void ArrayClock::start(ArrayWork work, std::int64_t rows, Ticks at, Ticks held, unsigned dtype) {
   switch (work) {
     case ArrayWork::weights: {
-      // one set: it is loaded when the rows before have left the array
-      const Ticks place = timing_->double_buffer ? swapped_ : free_ + (pushed_ > 0 ? fill() : 0);
-      weights_free_ = std::max({weights_free_, at + cycle, place}) + rows * timing_->weight_row;
+      weights_free_ = std::max(weights_free_, at + cycle);
+      if (timing_->double_buffer) weights_free_ = std::max(weights_free_, swapped_) + rows * timing_->weight_row;
       filled_ += rows, loading_ += rows * timing_->weight_row;
       if (filled_ >= timing_->rows) shadow_ready_ = weights_free_;
       return;
@@ -56,7 +55,14 @@ void ArrayClock::start(ArrayWork work, std::int64_t rows, Ticks at, Ticks held, 
     case ArrayWork::push: {
       const Ticks each = row_time(*timing_, dtype);
       Ticks begin = std::max(free_, at + cycle);
-      if (filled_ >= timing_->rows) begin = swapped_ = std::max(begin, shadow_ready_), filled_ = 0;
+      if (filled_ >= timing_->rows) {
+        // one set: it waits in the queue, and is loaded when the rows before have left the array
+        if (!timing_->double_buffer) {
+          shadow_ready_ = std::max(shadow_ready_, free_ + (pushed_ > 0 ? fill() : 0));
+          weights_free_ = shadow_ready_ += timing_->rows * timing_->weight_row;
+        }
+        begin = swapped_ = std::max(begin, shadow_ready_), filled_ = 0;
+      }
       // results that nothing takes before this row in the program have a place in the array itself
       const std::int64_t taken = std::min(pushed_ + rows - timing_->result_rows, popped_);
       if (taken > 0 && !keeps_) begin = std::max(begin, time_of(taken_, taken) - fill());

@@ -86,7 +86,7 @@ void arrays_of(const Machine& machine, CoreTiming& core) {
     if (rate > 0) core.array.row[static_cast<std::size_t>(dtype)] = std::max<Ticks>(1, ticks(1 / rate));
   core.array.weight_row = std::max<Ticks>(1, cycle / array.weight_rows_per_cycle);
   core.array.double_buffer = array.weight_double_buffer;
-  core.array.accumulates = machine.core.isa.array_accumulates;
+  core.array.accumulates = sums_in_arrays(machine.core.isa, machine.core.scratchpad);
   const IsaSpec& isa = machine.core.isa;
   core.array.input_rows = isa.input_rows > 0 ? isa.input_rows : 2 * (array.rows + array.columns);
   core.array.result_rows = isa.result_rows > 0 ? isa.result_rows : 2 * (array.rows + array.columns);

@@ -21,12 +21,16 @@ struct NpuSpec {
   Numerics numerics;
 };
 
-/// One array: a set of weights in use, one that is being filled, and results in the order of their rows.
+/// Weights of one array: a set in use, and one that is being filled.
 template <class T>
 struct ArrayValues {
   std::vector<T> weights, shadow;  ///< rows × columns
   std::size_t filled = 0;          ///< elements of the shadow set
-  std::deque<T> results;
+};
+
+/// What comes out of one array, in the order of its rows whatever their types: bits of 32-bit sums.
+struct ArrayResults {
+  std::deque<std::uint32_t> waiting;
   std::uint64_t target = 0;  ///< where results go instead; 0: they wait to be taken
   bool adds = false;         ///< to what is there
 };
@@ -49,7 +53,7 @@ struct Moves {
 };
 
 struct Npu {
-  explicit Npu(const NpuSpec& of) : spec(of), floats(of.arrays), integers(of.arrays) {
+  explicit Npu(const NpuSpec& of) : spec(of), floats(of.arrays), integers(of.arrays), results(of.arrays) {
     moves.load_queues = of.load_queues, moves.store_queues = of.store_queues;
   }
 
@@ -57,6 +61,7 @@ struct Npu {
   std::vector<ArrayValues<float>> floats;
   std::vector<ArrayValues<std::int64_t>> integers;
   Moves moves;
+  std::vector<ArrayResults> results;
 };
 
 }  // namespace tilesim::isa

@@ -30,10 +30,10 @@ class AttentionUnits {
       : p_(problem), plan_(plan), machine_(machine) {}
 
   TileLatency scores(const AttentionStep& s, bool follows) const {
-    return product(s, p_.depth, s.keys, scorers(), follows);
+    return product(s, p_.depth, s.keys, scorers(), follows, false);
   }
   TileLatency sums(const AttentionStep& s, bool follows) const {
-    return product(s, s.keys, p_.width, arrays() - (plan_.by_product ? scorers() : 0), follows);
+    return product(s, s.keys, p_.width, arrays() - (plan_.by_product ? scorers() : 0), follows, true);
   }
   /// The largest score of each row; where scores change, they do.
   TileLatency largest(const AttentionStep& s) const {
@@ -90,11 +90,13 @@ class AttentionUnits {
   bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
   std::int64_t arrays() const { return machine_.core.array.count; }
   std::int64_t scorers() const { return plan_.by_product ? arrays() / 2 : arrays(); }
-  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, std::int64_t arrays, bool follows) const {
-    return known_.of({s.rows, k, n, arrays, follows, -1, -1}, [&] {
+  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, std::int64_t arrays, bool follows,
+                      bool adds) const {
+    return known_.of({s.rows, k, n, arrays, follows, adds, -1}, [&] {
       ProductDims dims;
       dims.a = dims.b = p_.stored;
       dims.stationary_a = plan_.queries_stay;
+      dims.accumulate = adds;
       const std::int64_t extents[] = {ceil_div(s.rows, arrays), k, n};
       return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
                            {false, follows});

@@ -14,10 +14,11 @@ double chain_bytes(std::int64_t elements, DType dtype) {
 }
 
 ChainUnits::Cycles ChainUnits::product(DType a, DType b, std::int64_t rows, std::int64_t taps, std::int64_t depth,
-                                       std::int64_t columns, bool rows_stay) const {
+                                       std::int64_t columns, bool rows_stay, bool adds) const {
   ProductDims dims;
   dims.a = a, dims.b = b;
   dims.stationary_a = rows_stay;
+  dims.accumulate = adds;
   dims.contraction = 2;
   const std::int64_t arrays = std::max<std::int64_t>(1, machine_.core.array.count);
   const std::int64_t extents[] = {rows, taps, depth, ceil_div(columns, arrays)};
@@ -50,8 +51,8 @@ DType ChainUnits::read_by(ChainStage stage) const {
 ChainUnits::Cycles ChainUnits::array(ChainStage stage, std::int64_t rows, std::int64_t hidden, bool rows_stay) const {
   const DType weights = p_.stage(stage).weights;
   if (stage == ChainStage::first)
-    return product(p_.x, weights, rows * p_.columns_in, p_.first_taps(), p_.in, hidden, rows_stay);
-  return product(read_by(stage), weights, rows * p_.columns, 1, hidden, p_.out, rows_stay);
+    return product(p_.x, weights, rows * p_.columns_in, p_.first_taps(), p_.in, hidden, rows_stay, false);
+  return product(read_by(stage), weights, rows * p_.columns, 1, hidden, p_.out, rows_stay, hidden < p_.hidden);
 }
 
 ChainUnits::Cycles ChainUnits::behind(ChainStage stage, std::int64_t channels, std::int64_t rows) const {

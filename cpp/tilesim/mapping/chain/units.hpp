@@ -45,7 +45,7 @@ class ChainUnits {
 
  private:
   Cycles product(DType a, DType b, std::int64_t rows, std::int64_t taps, std::int64_t depth, std::int64_t columns,
-                 bool rows_stay = false) const;
+                 bool rows_stay, bool adds) const;
   DType read_by(ChainStage stage) const;
 
   const ChainProblem& p_;

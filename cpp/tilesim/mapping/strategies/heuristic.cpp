@@ -79,7 +79,11 @@ double compute_cycles(const Problem& problem, Nest& nest, const Share& machine, 
     nest.tiles[dim] = tile;
     return full + last;
   }
-  return static_cast<double>(tile_cycles(problem, unit, clipped(problem, nest), machine, closed_form).busy) * count;
+  const std::vector<std::int64_t> tile = clipped(problem, nest);
+  bool adds = false;
+  for (std::size_t d = 0; d < tile.size(); ++d)
+    adds |= problem.domain.reduction[d] && nest.tiles[d] < problem.domain.extents[d];
+  return static_cast<double>(tile_cycles(problem, unit, tile, machine, closed_form, adds).busy) * count;
 }
 
 double estimate(const Problem& problem, const Nest& nest, const Share& machine, ClosedForm& closed_form) {
