@@ -25,6 +25,17 @@ std::int64_t Move::run_in() const {
   return 1;
 }
 
+std::vector<MoveDim> joined(const std::vector<MoveDim>& dims) {
+  std::vector<MoveDim> all;
+  for (const MoveDim& dim : dims) {
+    if (!all.empty() && all.back().in == dim.in * dim.extent && all.back().out == dim.out * dim.extent)
+      all.back() = {all.back().extent * dim.extent, dim.in, dim.out};
+    else
+      all.push_back(dim);
+  }
+  return all;
+}
+
 Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out) {
   Move move;
   for (std::size_t i = 0; i < in.size(); ++i) {
@@ -44,14 +55,7 @@ Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out) {
   }
   std::stable_sort(move.dims.begin(), move.dims.end(),
                    [](const MoveDim& a, const MoveDim& b) { return a.out > b.out; });
-  std::vector<MoveDim> joined;
-  for (const MoveDim& dim : move.dims) {
-    if (!joined.empty() && joined.back().in == dim.in * dim.extent && joined.back().out == dim.out * dim.extent)
-      joined.back() = {joined.back().extent * dim.extent, dim.in, dim.out};
-    else
-      joined.push_back(dim);
-  }
-  move.dims = std::move(joined);
+  move.dims = joined(move.dims);
   std::int64_t reach = 0;
   for (auto dim = move.dims.rbegin(); dim != move.dims.rend(); ++dim) {
     move.overlaps |= dim->out <= reach;

@@ -27,6 +27,9 @@ struct Move {
   std::int64_t run_out() const;
 };
 
+/// Neighbouring dims as one where both sides go on alike.
+std::vector<MoveDim> joined(const std::vector<MoveDim>& dims);
+
 /// Of views with equal extents.
 Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out);
 

@@ -23,7 +23,9 @@ struct KernelLoop {
 struct Kernel {
   std::vector<std::uint32_t> words;
   std::vector<KernelLoop> loops;
+  std::vector<std::uint32_t> data;  ///< right behind the instructions
 
+  std::vector<std::uint32_t> image() const;           ///< both
   std::string text(const InstructionSet& set) const;  ///< an assembly listing
 };
 
@@ -34,6 +36,8 @@ class Code {
   /// Operands in the order of the assembler's text; one that is left out takes its standard value.
   void op(std::string_view name, std::initializer_list<std::int64_t> operands);
   void load_constant(unsigned x, std::int64_t value);
+  /// The address of words that lie behind the kernel's instructions.
+  void load_address(unsigned x, const std::vector<std::uint32_t>& words);
   /// x[reg] += by; a large constant is kept in a register from `constants()` on where one is left.
   void advance(unsigned reg, std::int64_t by);
   void set_vl(std::int64_t elements, unsigned sew, int lmul);  ///< nothing where it is so already
@@ -73,6 +77,9 @@ class Code {
   std::map<std::int64_t, unsigned> constants_;
   std::int64_t vl_ = -1, type_ = -1;
   std::size_t mark_ = 0;
+  struct Address { std::size_t word = 0, data = 0; };
+  std::vector<Address> addresses_;
+  std::vector<std::uint32_t> data_;
 };
 
 /// x registers by their numbers.

@@ -17,6 +17,7 @@ std::vector<Passes> through_memory(const CoreTiming& core, const Placed& move, A
   for (std::size_t i = move.dims.size(); i-- > 0; step *= move.dims[i].extent)
     there.dims[i].out = back.dims[i].in = step;
   there.to = back.from = aside;
+  there.dims = joined(there.dims), back.dims = joined(back.dims);
   const Passes last = ways(core, back)[0];
   std::vector<Passes> found = ways(core, there);
   for (Passes& passes : found) passes.insert(passes.end(), last.begin(), last.end());
