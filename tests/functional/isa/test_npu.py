@@ -295,6 +295,71 @@ def test_reduce(which: int, rows: bool, integer: bool, count: int) -> None:
     np.testing.assert_array_equal(found, np.array(want, kind))
 
 
+@pytest.mark.parametrize("count", [32, 28, 8, 5])
+@pytest.mark.parametrize("by", [0, 1, 3, 7, 8, 9])
+def test_lanes_move(by: int, count: int) -> None:
+    """Rows of 8 lanes; lanes that are left stay as they were, 99 here."""
+    x = np.random.default_rng(7).normal(size=32).astype(np.float32)
+    row, lane = np.arange(count) // 8, np.arange(count) % 8
+    for name, source in (("up", lane - by), ("down", lane + by)):
+        index = row * 8 + source
+        there = (source >= 0) & (source < 8) & (index < count)
+        want = np.where(there, x[np.where(there, index, 0)], 99)
+        np.testing.assert_array_equal(moved(f"li t2, {by}\n xl.{name} v9, v8, t2", x, count), want)
+    index = row * 8 + by
+    want = np.where((by < 8) & (index < count), x[np.minimum(index, 31)], 0)
+    np.testing.assert_array_equal(moved(f"li t2, {by}\n xl.pick v9, v8, t2", x, count), want)
+    index = np.arange(count) ^ by
+    want = np.where(index < count, x[np.minimum(index, 31)], 0)
+    np.testing.assert_array_equal(moved(f"li t2, {by}\n xl.flip v9, v8, t2", x, count), want)
+
+
+FLOATS8 = {"float8_e4m3fn": 4, "float8_e5m2": 5, "float8_e4m3fnuz": 6, "float8_e5m2fnuz": 7, "float8_e8m0fnu": 8}
+
+
+@pytest.mark.parametrize("name", FLOATS8)
+def test_floats_of_8_bits(name: str) -> None:
+    """Every value of a type as ml_dtypes has it; and back, with halves between neighbours, both zeros, NaN, large ones."""
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    kind = np.dtype(getattr(ml_dtypes, name))
+    codes = np.arange(256, dtype=np.uint8)
+    text = """f: vsetvli t0, a2, e32, m4, ta, ma
+ vle8.v v8, (a0)
+ xf.widen v12, v8, NUMBER
+ vse32.v v12, (a1)
+ slli t1, t0, 2
+ add a1, a1, t1
+ add a0, a0, t0
+ sub a2, a2, t0
+ bnez a2, f
+ ret"""
+    wide = np.zeros(256, np.float32)
+    program = isa.assemble(text.replace("NUMBER", str(FLOATS8[name])))
+    assert isa.call(program, "f", codes, wide, 256, machine="edge-8").trap is None
+    np.testing.assert_array_equal(wide, codes.view(kind).astype(np.float32))
+    finite = np.unique(wide[np.isfinite(wide)])
+    between = (finite[1:].astype(np.float64) + finite[:-1]) / 2
+    noise = np.random.default_rng(3).normal(size=500) * 10.0 ** np.random.default_rng(4).uniform(-6, 6, 500)
+    odd = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45]
+    values = np.concatenate([finite, between, np.nextafter(between, np.inf), noise, odd]).astype(np.float32)
+    narrow = np.zeros(len(values), np.uint8)
+    text = """f: vsetvli t0, a2, e32, m4, ta, ma
+ vle32.v v8, (a0)
+ xf.narrow v12, v8, NUMBER
+ vse8.v v12, (a1)
+ slli t1, t0, 2
+ add a0, a0, t1
+ add a1, a1, t0
+ sub a2, a2, t0
+ bnez a2, f
+ ret"""
+    program = isa.assemble(text.replace("NUMBER", str(FLOATS8[name])))
+    assert isa.call(program, "f", values, narrow, len(values), machine="edge-8").trap is None
+    with np.errstate(all="ignore"):
+        want = values.astype(kind)
+    np.testing.assert_array_equal(narrow.view(kind).astype(np.float32), want.astype(np.float32))
+
+
 def test_what_software_may_ask() -> None:
     want = {
         "scratchpad": 0x8_0000_0000,
@@ -334,6 +399,12 @@ WEIGHTS = "li t1, 64\nvsetvli t0, t1, e8, m1, ta, ma\nmx.weights v8, 0, 13\n"
         ("vsetivli t0, 8, e32, m1, ta, ma\nfn v8, v9, 24", "no function"),
         ("vsetivli t0, 8, e16, m1, ta, ma\nfn v8, v9, 0", ""),
         (E8 + "xl.spread v8, v9", ""),
+        (E8 + "xl.flip v8, v9, t0", ""),
+        ("vsetivli t0, 8, e32, m1, ta, ma\nxl.up v8, v8, t0", "overlaps"),
+        ("vsetivli t0, 8, e32, m1, ta, ma\nxf.widen v8, v9, 2", "no float of 8 bits"),
+        ("vsetivli t0, 8, e32, m1, ta, ma\nxf.narrow v8, v9, 13", "no float of 8 bits"),
+        ("vsetivli t0, 8, e32, m1, ta, ma\nxf.narrow v8, v9, 31", "no float of 8 bits"),
+        ("vsetivli t0, 8, e32, m1, ta, ma\nxf.narrow v8, v9, 9", "no float of 8 bits"),
         (E8 + "mx.pop v8, 0", ""),
         ("vsetivli t0, 8, e32, m2, ta, ma\nfn v8, v9, 0", ""),
     ],
@@ -373,6 +444,14 @@ def test_encodings_are_clangs(tmp_path: Path) -> None:
         theirs.append(f"sf.vc.v.iv 2, v7, v12, {number}")
     ours += ["xl.spread v7, v12", "mx.add 5, a3", "mx.put 2, t6", "mx.add 0, zero"]
     theirs += ["sf.vc.v.iv 2, v7, v12, -16", "sf.vc.x 1, 0, 5, a3", "sf.vc.x 2, 0, 2, t6", "sf.vc.x 1, 0, 0, zero"]
+    for name, form, op in (("up", "xvv", 0), ("down", "xvv", 1), ("pick", "xv", 0), ("flip", "xv", 1)):
+        ours += [f"xl.{name} v7, v12, {reg}" for reg in ("t6", "zero")]
+        theirs += [f"sf.vc.v.{form} {op}, v7, v12, {reg}" for reg in ("t6", "zero")]
+    for number in (4, 5, 31):
+        ours += [f"xf.widen v4, v12, {number}", f"xf.narrow v7, v8, {number}"]
+        theirs += [
+            f"sf.vc.v.iv {op}, {to}, {number - 32 * (number > 15)}" for op, to in ((0, "v4, v12"), (1, "v7, v8"))
+        ]
     text = ".option arch, +xsfvcp"
     want = riscv_tools.clang_bits(tmp_path, [text, *theirs])
     for i, (line, other) in enumerate(zip(ours, theirs, strict=True)):

@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/isa/kernel/vector_scan.hpp"
 #include "tilesim/isa/kernel/vector_writer.hpp"
 
 namespace tilesim::isa {
@@ -47,7 +48,7 @@ class VectorKernelWriter {
         last_use_(compute.nodes.size(), 0),
         uses_(compute.nodes.size(), 0) {
     for (std::size_t i = 0; i < compute.nodes.size(); ++i)
-      if (compute.nodes[i].op == VectorNode::Op::function || compute.nodes[i].op == VectorNode::Op::convert)
+      if (takes_arguments(compute.nodes[i]))
         for (const int argument : compute.nodes[i].arguments)
           if (argument >= 0) last_use_[static_cast<std::size_t>(argument)] = i;
     for (const VectorOutput& output : compute.outputs) {
@@ -81,6 +82,11 @@ class VectorKernelWriter {
   bool is_loaded(const VectorNode& node) const {
     return node.op == VectorNode::Op::input || node.op == VectorNode::Op::iota;
   }
+  static bool takes_arguments(const VectorNode& node) {
+    return node.op == VectorNode::Op::function || node.op == VectorNode::Op::convert || node.op == VectorNode::Op::scan;
+  }
+  ScanWriter scan_of(std::size_t i) { return {code_, nodes_, form_, compute_.nodes[i]}; }
+  bool in_carry(std::size_t i) { return compute_.nodes[i].op == VectorNode::Op::scan && scan_of(i).in_carry(); }
   bool combined(const VectorOutput& output) const { return !output.reduce.empty(); }
   DType dtype_of(const VectorNode& node) const {
     return node.op == VectorNode::Op::iota ? DType::i32 : compute_.inputs[static_cast<std::size_t>(node.index)].dtype;
@@ -91,6 +97,10 @@ class VectorKernelWriter {
   void load_group();
   void body(unsigned copies);
   void compute_node(std::size_t i, unsigned copies);
+  void sums_before();
+  void running_sum(std::size_t i, unsigned copies);
+  void free_values(std::size_t i);
+  void free_arguments(std::size_t i);
   void finish(const VectorOutput& output, std::size_t o, const std::vector<unsigned>& totals, unsigned copies);
   void leave_out(const VectorOutput& output, unsigned value, unsigned scratch);
   bool stays(std::size_t i) const;
@@ -106,8 +116,9 @@ class VectorKernelWriter {
   std::vector<std::size_t> last_use_, uses_;  ///< by nodes; by results
   std::vector<unsigned> input_pointers_, output_pointers_;
   std::size_t pointers_ = 0;
-  std::vector<std::vector<unsigned>> values_;  ///< of each node, by copy
-  std::vector<unsigned> totals_;               ///< of each combined output
+  std::vector<std::vector<unsigned>> values_;   ///< of each node, by copy
+  std::vector<unsigned> totals_;                ///< of each combined output
+  std::vector<std::vector<unsigned>> carries_;  ///< of each running sum, where groups have several steps
   std::vector<unsigned> scratch_;
   unsigned valid_ = 0;
   std::int64_t stored_elements_ = 0;
@@ -125,7 +136,7 @@ bool VectorKernelWriter::is_hoisted(const VectorNode& node) const {
 bool VectorKernelWriter::stays(std::size_t i) const {
   const VectorNode& node = compute_.nodes[i];
   if (is_hoisted(node)) return true;
-  if (form_.steps == 1 || !is_loaded(node)) return false;
+  if (!form_.stepped() || !is_loaded(node)) return false;
   const Reach reach = reach_of(node);
   return reach == Reach::by_group || reach == Reach::by_row;
 }
@@ -155,8 +166,12 @@ void VectorKernelWriter::begin() {
     else
       nodes_.constant(node, values_[i][0]);
   }
-  if (form_.steps > 1)
+  if (form_.stepped())
     for (const VectorOutput& output : compute_.outputs) totals_.push_back(combined(output) ? take() : 0);
+  carries_.resize(compute_.nodes.size());
+  for (std::size_t i = 0; form_.stepped() && i < compute_.nodes.size(); ++i)
+    for (std::int64_t c = 0; compute_.nodes[i].op == VectorNode::Op::scan && c < form_.side; ++c)
+      carries_[i].push_back(take());
 }
 
 /// Operands that stay for the steps of a group.
@@ -166,10 +181,15 @@ void VectorKernelWriter::load_group() {
     if (!is_loaded(node) || is_hoisted(node)) continue;
     const Reach reach = reach_of(node);
     if (reach != Reach::by_group && reach != Reach::by_row) continue;
-    values_[i].assign(copies_, take());
-    nodes_.load(dtype_of(node), values_[i][0], input_pointers_[i], scratch_[0]);
-    if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {values_[i][0], values_[i][0]});
-    code_.advance(input_pointers_[i], bytes(dtype_of(node)));
+    values_[i].assign(copies_, 0);
+    for (unsigned c = 0; c < copies_; ++c) {
+      unsigned& to = values_[i][c];
+      to = c < form_.side ? take() : values_[i][0];
+      if (c >= form_.side) continue;
+      nodes_.load(dtype_of(node), to, input_pointers_[i], scratch_[c]);
+      if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {to, to});
+      code_.advance(input_pointers_[i], bytes(dtype_of(node)));
+    }
   }
 }
 
@@ -178,9 +198,15 @@ void VectorKernelWriter::compute_node(std::size_t i, unsigned copies) {
   const auto reach = is_loaded(node) ? reach_of(node) : Reach::each;
   if (stays(i)) return;
   values_[i].clear();
-  for (unsigned c = 0; c < copies; ++c) values_[i].push_back(take());
+  if (node.op == VectorNode::Op::scan) {
+    running_sum(i, copies);
+    return free_arguments(i);
+  }
+  const bool shared = is_loaded(node) && form_.side > 1 && reach == Reach::by_step;
+  for (unsigned c = 0; c < copies; ++c) values_[i].push_back(shared && c > 0 ? values_[i][0] : take());
   for (unsigned c = 0; c < copies; ++c) {
     const unsigned to = values_[i][c];
+    if (shared && c > 0) break;
     if (is_loaded(node)) {
       nodes_.load(dtype_of(node), to, input_pointers_[i], scratch_[c]);
       if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {to, to});
@@ -195,13 +221,36 @@ void VectorKernelWriter::compute_node(std::size_t i, unsigned copies) {
     else
       nodes_.function(node, to, arguments, scratch_[c]);
   }
-  for (const int argument : node.arguments) {
-    if (argument < 0 || is_loaded(node)) continue;
+  free_arguments(i);
+}
+
+/// Of values that no later node takes.
+void VectorKernelWriter::free_arguments(std::size_t i) {
+  for (const int argument : compute_.nodes[i].arguments) {
+    if (argument < 0 || is_loaded(compute_.nodes[i])) continue;
     const auto a = static_cast<std::size_t>(argument);
-    if (last_use_[a] != i || stays(a) || values_[a].empty()) continue;
-    for (const unsigned reg : values_[a]) groups_.give(static_cast<int>(reg));
-    values_[a].clear();
+    if (last_use_[a] == i && !stays(a)) free_values(a);
   }
+}
+
+void VectorKernelWriter::free_values(std::size_t i) {
+  if (!in_carry(i))
+    for (const unsigned reg : values_[i]) groups_.give(static_cast<int>(reg));
+  values_[i].clear();
+}
+
+void VectorKernelWriter::running_sum(std::size_t i, unsigned copies) {
+  const auto from = static_cast<std::size_t>(compute_.nodes[i].arguments[0]);
+  ScanWriter scan = scan_of(i);
+  std::vector<ScanWriter::Registers> all;
+  for (unsigned c = 0; c < copies; ++c) {
+    const unsigned to = scan.in_carry() ? carries_[i][c] : take();
+    values_[i].push_back(to);
+    all.push_back({to, values_[from][c], scratch_[c], scan.logical() ? take() : 0});
+  }
+  scan.write(all, carries_[i]);
+  for (const ScanWriter::Registers& one : all)
+    if (scan.logical()) groups_.give(static_cast<int>(one.flags));
 }
 
 /// Values where nothing is count as neutral.
@@ -229,13 +278,13 @@ void VectorKernelWriter::body(unsigned copies) {
       masked = form_.ragged;
       // what stays, or is another's too, is not written over
       std::vector<unsigned> own = values_[node];
-      const bool apart = stays(node) || uses_[node] > 1;
+      const bool apart = stays(node) || uses_[node] > 1 || in_carry(node);
       for (unsigned c = 0; apart && c < copies; ++c) {
         own[c] = take();
         nodes_.set(), code_.op("vmv.v.v", {own[c], values_[node][c]});
       }
       for (unsigned c = 0; masked && c < copies; ++c) leave_out(output, own[c], scratch_[c]);
-      if (form_.steps == 1)
+      if (!form_.stepped())
         finish(output, o, own, copies);
       else
         for (unsigned c = 0; c < copies; ++c) nodes_.combine(output.combiner, held, totals_[o], own[c], scratch_[c]);
@@ -249,9 +298,7 @@ void VectorKernelWriter::body(unsigned copies) {
     }
   }
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
-    if (stays(i) || values_[i].empty()) continue;
-    for (const unsigned reg : values_[i]) groups_.give(static_cast<int>(reg));
-    values_[i].clear();
+    if (!stays(i)) free_values(i);
   }
 }
 
@@ -281,6 +328,39 @@ void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, const
   }
 }
 
+/// What the parts of rows begin with: all steps are gone through for their totals, then again for the sums.
+void VectorKernelWriter::sums_before() {
+  std::vector<bool> needed(compute_.nodes.size(), false);
+  for (std::size_t i = compute_.nodes.size(); i-- > 0;)
+    if (needed[i] || !carries_[i].empty())
+      for (const int argument : compute_.nodes[i].arguments)
+        if (argument >= 0) needed[static_cast<std::size_t>(argument)] = true;
+  const unsigned other = take();
+  const auto step = [&] {
+    for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
+      if (needed[i]) compute_node(i, 1);
+      if (carries_[i].empty()) continue;
+      scan_of(i).total(carries_[i][0], values_[static_cast<std::size_t>(compute_.nodes[i].arguments[0])][0],
+                       scratch_[0], other);
+    }
+    for (std::size_t i = 0; i < compute_.nodes.size(); ++i)
+      if (!stays(i)) free_values(i);
+  };
+  if (form_.steps > 2) {
+    code_.begin_loop(a4, form_.steps);
+    step();
+    code_.end_loop();
+  } else {
+    for (std::int64_t i = 0; i < form_.steps; ++i) step();
+  }
+  for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
+    if (!carries_[i].empty()) scan_of(i).before(carries_[i][0], scratch_[0], other);
+    if (needed[i] && is_loaded(compute_.nodes[i]) && !stays(i))
+      code_.advance(input_pointers_[i], -form_.steps * bytes(dtype_of(compute_.nodes[i])));
+  }
+  groups_.give(static_cast<int>(other));
+}
+
 /// Steps of a group, `copies_` side by side; operands by step begin again.
 void VectorKernelWriter::one_group() {
   load_group();
@@ -288,7 +368,10 @@ void VectorKernelWriter::one_group() {
     if (combined(compute_.outputs[o]))
       nodes_.neutral(compute_.outputs[o].combiner, compute_.outputs[o].view.dtype,
                      nodes_.held(compute_.outputs[o].node), totals_[o]);
-  const std::int64_t rounds = form_.steps / copies_;
+  for (std::size_t i = 0; i < compute_.nodes.size(); ++i)
+    for (const unsigned carry : carries_[i]) scan_of(i).begin(carry);
+  if (form_.chunks > 1) sums_before();
+  const std::int64_t in_round = form_.side > 1 ? 1 : copies_, rounds = form_.steps / in_round;
   if (rounds > 2) {
     code_.begin_loop(a4, rounds);
     body(copies_);
@@ -296,7 +379,7 @@ void VectorKernelWriter::one_group() {
   } else {
     for (std::int64_t i = 0; i < rounds; ++i) body(copies_);
   }
-  for (std::int64_t i = rounds * copies_; i < form_.steps; ++i) body(1);
+  for (std::int64_t i = rounds * in_round; i < form_.steps; ++i) body(1);
   for (std::size_t o = 0; o < compute_.outputs.size(); ++o)
     if (combined(compute_.outputs[o])) finish(compute_.outputs[o], o, {totals_[o]}, 1);
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
@@ -304,16 +387,14 @@ void VectorKernelWriter::one_group() {
     if (!is_loaded(node) || is_hoisted(node)) continue;
     if (reach_of(node) == Reach::by_step) code_.advance(input_pointers_[i], -form_.steps * bytes(dtype_of(node)));
     if (reach_of(node) != Reach::by_group && reach_of(node) != Reach::by_row) continue;
-    if (values_[i].empty()) continue;
-    groups_.give(static_cast<int>(values_[i][0]));
-    values_[i].clear();
+    free_values(i);
   }
 }
 
 Kernel VectorKernelWriter::write() {
   begin();
   const std::int64_t full = form_.last_rows < form_.rows ? form_.groups - 1 : form_.groups;
-  if (form_.steps > 1) {
+  if (form_.stepped()) {
     if (full > 2) {
       code_.begin_loop(a5, full);
       one_group();
@@ -345,18 +426,31 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
   static constexpr std::array<std::pair<int, unsigned>, 9> shapes{
       {{2, 2}, {2, 1}, {1, 4}, {1, 2}, {1, 1}, {0, 8}, {0, 4}, {0, 2}, {0, 1}}};
   std::vector<VectorKernel> found;
-  for (const auto& [lmul, copies] : shapes) {
-    const RegisterForm form(compute, lanes, sublanes << lmul);
-    // more side by side than there are, or longer registers than rows
-    if (copies > 1 && form.groups * form.steps < copies) continue;
-    if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;
+  const auto write = [&](const RegisterForm& form, int lmul, unsigned copies) {
     try {
       VectorKernelWriter writer(set, compute, form, at, lmul, copies);
       Kernel kernel = writer.write();
       found.push_back({std::move(kernel), form, writer.inexact()});
     } catch (const VectorKernelWriter::OutOfRegisters&) {
-      continue;
+      return;
     }
+  };
+  const bool combines = std::any_of(compute.outputs.begin(), compute.outputs.end(),
+                                    [](const VectorOutput& output) { return !output.reduce.empty(); });
+  for (const auto& [lmul, copies] : shapes) {
+    const std::int64_t rows = sublanes << lmul;
+    const RegisterForm form(compute, lanes, rows, 1, false), cut(compute, lanes, rows);
+    // more side by side than there are, or longer registers than rows
+    const bool few = copies > 1 && form.groups * form.steps < copies;
+    if (few || (lmul > 0 && cut.groups == 1 && cut.last_rows <= sublanes << (lmul - 1))) continue;
+    // running sums over the steps of a group follow each other: what stands side by side is of other groups
+    const bool beside = form.steps_scanned && form.stepped() && copies > 1;
+    if (cut.chunks > 1 && !beside) write(cut, lmul, copies);
+    if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;
+    if (!beside)
+      write(form, lmul, copies);
+    else if (form.groups % copies == 0 && !combines)
+      write({compute, lanes, rows, copies, false}, lmul, copies);
   }
   if (found.empty())
     throw Unsupported({"the kernel needs more vector registers than there are",

@@ -51,7 +51,8 @@ NodeWriter::NodeWriter(Code& code, const VectorCompute& compute, std::int64_t el
         held = info(node.function).returns_boolean ? Held::integer : work(node);
         break;
       case VectorNode::Op::scan:
-        no_kernel("no kernel is written for running sums", {});
+        held = held_[static_cast<std::size_t>(node.arguments[0])];
+        break;
     }
     held_.push_back(held);
   }
@@ -130,17 +131,17 @@ void NodeWriter::neutral(Combiner combiner, DType dtype, Held held, unsigned to)
   fill(to, static_cast<std::uint32_t>(integer_identity(combiner, is_float(dtype) ? DType::i32 : dtype)));
 }
 
-void NodeWriter::combine(Combiner combiner, Held held, unsigned to, unsigned with, unsigned scratch) {
+void NodeWriter::join(Combiner combiner, Held held, unsigned to, unsigned x, unsigned y, unsigned scratch) {
   set();
   const bool is_floating = held == Held::floating;
   switch (combiner) {
     case Combiner::add:
-      return code_.op(is_floating ? "vfadd.vv" : "vadd.vv", {to, to, with});
+      return code_.op(is_floating ? "vfadd.vv" : "vadd.vv", {to, x, y});
     case Combiner::multiply:
-      return code_.op(is_floating ? "vfmul.vv" : "vmul.vv", {to, to, with});
+      return code_.op(is_floating ? "vfmul.vv" : "vmul.vv", {to, x, y});
     case Combiner::maximum:
     case Combiner::minimum:
-      return extreme(combiner == Combiner::maximum, held, to, to, with, scratch);
+      return extreme(combiner == Combiner::maximum, held, to, x, y, scratch);
     default:
       no_kernel("no kernel combines so", name(combiner));
   }
@@ -149,6 +150,19 @@ void NodeWriter::combine(Combiner combiner, Held held, unsigned to, unsigned wit
 void NodeWriter::from_mask(unsigned to) {
   code_.op("vmv.v.i", {to, 0});
   code_.op("vmerge.vim", {to, to, 1});
+}
+
+/// to = 1 where x is not 0, else 0.
+void NodeWriter::truth(Held held, unsigned to, unsigned x, unsigned scratch) {
+  set();
+  if (held == Held::integer) {
+    code_.op("vmsne.vi", {0, x, 0});
+    return from_mask(to);
+  }
+  fill(scratch, std::bit_cast<std::uint32_t>(1.0F));
+  fill(to, 0);
+  code_.op("vmfne.vv", {0, x, to});
+  code_.op("vmerge.vvm", {to, to, scratch});
 }
 
 /// The larger or smaller; NaN where one is.

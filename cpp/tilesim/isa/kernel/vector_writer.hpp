@@ -33,7 +33,13 @@ class NodeWriter {
   void convert(DType through, Held from, unsigned to, unsigned source, unsigned scratch);
   void constant(const VectorNode& node, unsigned to);
   void neutral(Combiner combiner, DType dtype, Held held, unsigned to);
-  void combine(Combiner combiner, Held held, unsigned to, unsigned with, unsigned scratch);
+  void combine(Combiner combiner, Held held, unsigned to, unsigned with, unsigned scratch) {
+    join(combiner, held, to, to, with, scratch);
+  }
+  /// to = x and y combined; `to` may be one of them.
+  void join(Combiner combiner, Held held, unsigned to, unsigned x, unsigned y, unsigned scratch);
+  /// to = 1 where x is not 0, else 0; `to` is neither of the others.
+  void truth(Held held, unsigned to, unsigned x, unsigned scratch);
   const std::string& inexact() const { return inexact_; }
 
  private:

@@ -34,7 +34,7 @@ std::int64_t offset_in(const TileView& view, const std::vector<std::int64_t>& in
 }
 
 std::int64_t slots_of(const Form& form, Form::Reach reach) {
-  const std::int64_t groups = reach == Form::Reach::by_step || reach == Form::Reach::one ? 1 : form.groups;
+  const std::int64_t groups = reach == Form::Reach::by_step || reach == Form::Reach::one ? 1 : form.groups * form.side;
   const bool steps = reach == Form::Reach::each || reach == Form::Reach::by_step;
   return groups * (steps ? form.steps : 1) * form.elements();
 }
@@ -44,17 +44,17 @@ std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::Place& at)
   const std::int64_t within = at.row * form.lanes + at.lane;
   switch (reach) {
     case Form::Reach::each:
-      return (at.group * form.steps + at.step) * form.elements() + within;
+      return ((at.group * form.steps + at.step) * form.side + at.beside) * form.elements() + within;
     case Form::Reach::by_group:
-      return at.group * form.elements() + within;
+      return (at.group * form.side + at.beside) * form.elements() + within;
     case Form::Reach::by_step:
       return at.step * form.elements() + within;
     case Form::Reach::by_row:
-      return at.group * form.elements() + at.row * form.lanes;
+      return (at.group * form.side + at.beside) * form.elements() + at.row * form.lanes;
     case Form::Reach::one:
       break;
   }
-  return within;
+  return 0;
 }
 
 /// An operand as the kernel reads it; what repeats stands in every place of its registers.

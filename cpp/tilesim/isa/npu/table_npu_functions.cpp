@@ -33,11 +33,13 @@ void declare_npu_functions(Declarations& d) {
 
 void declare_npu_matrix(Declarations& d);
 void declare_npu_lanes(Declarations& d);
+void declare_npu_order(Declarations& d);
 
 void declare_npu(Declarations& d) {
   declare_npu_matrix(d);
   declare_npu_functions(d);
   declare_npu_lanes(d);
+  declare_npu_order(d);
 }
 
 }  // namespace tilesim::isa

@@ -109,7 +109,10 @@ constexpr Stem stems[] = {
     // rows of lanes
     {"xl.spread", T::permutation},
     {"xl.reduce", T::reduction},
+    {"xl.", T::permutation},
     {"xf.m", T::float_extreme},
+    {"xf.widen", T::float_widening_convert},
+    {"xf.narrow", T::float_narrowing},
     // masks
     {"vcpop", T::mask_to_scalar},
     {"vfirst", T::mask_to_scalar},

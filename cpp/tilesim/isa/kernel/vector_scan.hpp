@@ -1,0 +1,48 @@
+// Running sums in registers.
+#pragma once
+
+#include <vector>
+
+#include "tilesim/isa/kernel/vector_form.hpp"
+#include "tilesim/isa/kernel/vector_writer.hpp"
+
+namespace tilesim::isa {
+
+class ScanWriter {
+ public:
+  /// A value and its running sum; `to`, `scratch` and `flags` are none of the others. Of logical sums `flags` are
+  /// taken.
+  struct Registers { unsigned to = 0, from = 0, scratch = 0, flags = 0; };
+
+  ScanWriter(Code& code, NodeWriter& nodes, const RegisterForm& form, const VectorNode& node);
+
+  /// What sums begin with, before the first step of a group.
+  void begin(unsigned carry);
+  bool logical() const { return logical_; }
+  /// Parts of rows: total = total and a value of theirs; `flags` as below.
+  void total(unsigned total, unsigned from, unsigned scratch, unsigned flags);
+  /// Each part's total becomes that of the parts before it, in all of its lanes.
+  void before(unsigned total, unsigned scratch, unsigned other);
+  /// The sum is its carry; `to` is not written.
+  bool in_carry() const { return form_.steps_scanned && form_.stepped() && !node_.exclusive; }
+  /// Copies that stand side by side in their order; carries: of the group (lanes) or of each copy (steps); none where a
+  /// group has one step.
+  void write(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
+
+ private:
+  void along_lanes(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
+  void along_steps(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
+  void bound(const std::vector<Registers>& copies);
+  void shift(unsigned to, unsigned from, std::int64_t by);
+  void join(unsigned to, unsigned x, unsigned y, unsigned scratch) { nodes_.join(combiner_, held_, to, x, y, scratch); }
+
+  Code& code_;
+  NodeWriter& nodes_;
+  const RegisterForm& form_;
+  const VectorNode& node_;
+  Combiner combiner_;
+  Held held_;
+  bool logical_ = false;
+};
+
+}  // namespace tilesim::isa
