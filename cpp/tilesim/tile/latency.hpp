@@ -10,5 +10,6 @@ TileLatency array_latency(const Share& machine, const Descriptor& descriptor, co
 double array_multiply_adds(const ArraySpec& array, const Descriptor& descriptor);
 TileLatency vector_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency permute_latency(const Share& machine, const Descriptor& descriptor);
+TileLatency indexed_latency(const Share& machine, const Descriptor& descriptor);
 
 }  // namespace tilesim

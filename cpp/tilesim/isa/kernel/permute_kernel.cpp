@@ -61,7 +61,7 @@ std::vector<Kernel> permute_kernels(const InstructionSet& set, const CoreTiming&
   } else {
     for (Passes& passes : ways(core, placed))
       if (passes.size() == 1 && passes[0].held(core)) found.push_back(std::move(passes));
-    if (found.empty()) found = through_memory(core, placed, at.aside);
+    for (Passes& passes : through_memory(core, placed, at.aside)) found.push_back(std::move(passes));
   }
   std::vector<Kernel> kernels;
   for (const Passes& passes : found) kernels.push_back(kernel_of(set, core, passes));
