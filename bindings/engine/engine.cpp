@@ -57,7 +57,8 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::optional<std::shared_ptr<LatencyBook>>& latencies,
                         const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident,
                         const std::map<std::string, std::shared_ptr<LatencyBook>>& sort_latencies,
-                        const std::optional<std::int64_t>& replay_beyond, const py::object& counted, bool kernels) {
+                        const std::optional<std::int64_t>& replay_beyond, const py::object& counted, bool kernels,
+                        bool live) {
   SimulateOptions options;
   Books books;  // the engine's own copies: others may read and fill the given ones meanwhile
   if (latencies && *latencies) options.latencies = books.opened(*latencies);
@@ -72,6 +73,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.shuffle_seed = shuffle_seed;
   options.extra_statistic = extra_statistic;
   options.replay_beyond = replay_beyond;
+  options.live = live;
   if (kernels) options.kernels = [](const Machine& of) { return std::make_unique<isa::InstructionLatency>(of); };
   options.tensors = arrays_of(tensors);
   Result result = bindings::cancellable(
@@ -154,6 +156,7 @@ void init_engine(py::module_& module) {
              py::arg("resident") = std::vector<std::string>{},
              py::arg("sort_latencies") = std::map<std::string, std::shared_ptr<LatencyBook>>{},
              py::arg("replay_beyond") = py::none(), py::arg("counted") = py::none(), py::arg("kernels") = false,
+             py::arg("live") = false,
              "Runs a program in simulated time, on the first cores or those given; with more tile operations than "
              "`replay_beyond`, from its steady loops. `counted` is called with the tile operations done and all, at "
              "most 20 times a second.");
@@ -163,8 +166,9 @@ void init_engine(py::module_& module) {
                        const std::optional<engine::dram::Part>& dram, const std::optional<std::string>& network,
                        const std::optional<engine::noc::Topology>& topology,
                        const std::map<std::string, std::string>& placement, bool timeline,
-                       const std::vector<std::string>& resident) {
+                       const std::vector<std::string>& resident, bool live) {
              SimulateOptions options;
+             options.live = live;
              options.timeline = timeline;
              options.resident = resident;
              options.memory = memory;
@@ -177,7 +181,7 @@ void init_engine(py::module_& module) {
            py::arg("machine"), py::arg("memory") = py::none(), py::arg("dram") = py::none(),
            py::arg("network") = py::none(), py::arg("topology") = py::none(),
            py::arg("placement") = std::map<std::string, std::string>{}, py::arg("timeline") = false,
-           py::arg("resident") = std::vector<std::string>{})
+           py::arg("resident") = std::vector<std::string>{}, py::arg("live") = false)
       .def(
           "submit",
           [](Own& own, const program::Program& program, std::vector<std::int64_t> cores, std::int64_t arrival,

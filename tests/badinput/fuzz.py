@@ -41,7 +41,7 @@ from support.formats import OWN
 from tilesim import _core
 
 SECONDS = 5.0  # of process time for reading a file, and for what ends it
-PATIENCE = 1.0  # of process time for what a legal file asks for: then it is interrupted, as by Ctrl-C
+PATIENCE = 0.25  # of process time for what a legal file asks for: then it is interrupted, as by Ctrl-C
 HANG = 240.0  # of wall time, generous for a loaded machine
 MEMORY = 4 << 30
 SANITIZED = "asan" in os.environ.get("LD_PRELOAD", "")

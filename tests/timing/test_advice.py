@@ -27,11 +27,11 @@ def test_a_product_that_tuning_makes_faster_is_told() -> None:
 
 
 def test_a_lowering_is_told_where_there_are_two() -> None:
-    result = ts.run("bert-base", machine="tpu-v3")
+    result = ts.run("mlp", machine="tpu-v3")
     best = next(item for item in result.explain() if item.kind == "lowering")
     assert best.change == {"lowering": "best"}
-    assert best.cycles == ts.run("bert-base", machine="tpu-v3", lowering="best").cycles
-    already = ts.run("bert-base", machine="tpu-v3", lowering="best")
+    assert best.cycles == ts.run("mlp", machine="tpu-v3", lowering="best").cycles
+    already = ts.run("mlp", machine="tpu-v3", lowering="best")
     assert "lowering" not in {item.kind for item in already.explain()}
 
 

@@ -4,13 +4,14 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/engine/live/live.hpp"
 #include "tilesim/engine/results/results.hpp"
 #include "tilesim/program/run/execute.hpp"
 
 namespace tilesim::engine {
 
 Simulator::Simulator(const Machine& machine, SimulateOptions options)
-    : chip_(machine, std::move(options)),
+    : chip_(machine, with_port(machine, std::move(options))),
       memory_(chip_),
       agenda_(chip_.options.shuffle_seed),
       timeline_(chip_.options.timeline, chip_.options.max_intervals),
@@ -19,7 +20,14 @@ Simulator::Simulator(const Machine& machine, SimulateOptions options)
       dispatch_(chip_, memory_, agenda_, totals_),
       transfers_(chip_, memory_, agenda_, units_, accounts_),
       sends_(memory_, agenda_, units_, accounts_, transfers_, totals_),
-      heads_(chip_, agenda_, units_, accounts_, transfers_, sends_) {}
+      heads_(chip_, agenda_, units_, accounts_, transfers_, sends_) {
+  if (ComputePort* const computes = chip_.options.computes.get()) computes->attach(units_, timeline_);
+}
+
+SimulateOptions Simulator::with_port(const Machine& machine, SimulateOptions options) {
+  if (options.live) options.computes = std::make_shared<LiveCores>(machine);
+  return options;
+}
 
 bool Simulator::run_until(std::int64_t cycles) {
   CancelToken* const cancel = chip_.options.cancel;

@@ -30,6 +30,8 @@ class Simulator {
   void count(Stream& stream, const Event& event);
   [[noreturn]] void deadlock() const;
 
+  static SimulateOptions with_port(const Machine& machine, SimulateOptions options);
+
   Chip chip_;
   Totals totals_;
   OffChip memory_;

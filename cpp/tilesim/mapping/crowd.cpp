@@ -1,12 +1,46 @@
 // All cores of a divided product, tile by tile on one memory.
 #include <algorithm>
+#include <bit>
 #include <limits>
+#include <vector>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/machine/parts.hpp"
 #include "tilesim/mapping/walk.hpp"
 
 namespace tilesim::mapping {
+
+namespace {
+
+/// The least of some times, the first of equal ones: a tree of winners, since one time changes after the other.
+class Earliest {
+ public:
+  explicit Earliest(std::size_t count) : leaves_(std::bit_ceil(std::max<std::size_t>(count, 1))), nodes_(2 * leaves_) {
+    for (std::size_t i = 0; i < leaves_; ++i) nodes_[leaves_ + i].place = i;
+    for (std::size_t node = leaves_ - 1; node > 0; --node) nodes_[node] = winner(node);
+  }
+  void set(std::size_t place, double time) {
+    std::size_t node = leaves_ + place;
+    nodes_[node].time = time;
+    while ((node /= 2) > 0) nodes_[node] = winner(node);
+  }
+  std::size_t place() const { return nodes_[1].place; }
+  double time() const { return nodes_[1].time; }
+
+ private:
+  struct Node {
+    double time = std::numeric_limits<double>::infinity();
+    std::size_t place = 0;
+  };
+  const Node& winner(std::size_t node) const {
+    return nodes_[2 * node + (nodes_[2 * node + 1].time < nodes_[2 * node].time ? 1 : 0)];
+  }
+
+  std::size_t leaves_;
+  std::vector<Node> nodes_;  ///< node n plays for 2n and 2n + 1
+};
+
+}  // namespace
 
 double CostModel::crowded(const Walk& listed, bool two) const {
   Share whole = machine_;  // the one at hand has what each core at work gets
@@ -25,7 +59,11 @@ double CostModel::crowded(const Walk& listed, bool two) const {
     next = round_up(next + bytes, page);
   }
   std::vector<Walk> walks(cores, listed);
-  std::vector<double> times;
+  Earliest earliest(cores);
+  const auto set_next = [&](std::size_t core) {
+    const double time = walks[core].next();
+    earliest.set(core, time == Walk::unknown ? std::numeric_limits<double>::infinity() : time);
+  };
   for (std::size_t core = 0; core < cores; ++core) {
     Walk& walk = walks[core];
     walk.channels = &channels;
@@ -33,15 +71,12 @@ double CostModel::crowded(const Walk& listed, bool two) const {
     for (std::size_t operand = 0; operand < tensors(); ++operand)
       walk.begins[operand] = bases[operand] + part_begin(operand, static_cast<std::int64_t>(core));
     walk.prepare(two);
-    times.push_back(walk.next());
+    set_next(core);
   }
-  while (true) {
-    std::size_t first = cores;
-    for (std::size_t core = 0; core < cores; ++core)
-      if (times[core] != Walk::unknown && (first == cores || times[core] < times[first])) first = core;
-    if (first == cores) break;
-    walks[first].advance(times[first]);
-    times[first] = walks[first].next();
+  while (earliest.time() < std::numeric_limits<double>::infinity()) {
+    const std::size_t core = earliest.place();
+    walks[core].advance(earliest.time());
+    set_next(core);
   }
   double last = 0;
   for (const Walk& walk : walks) last = std::max(last, walk.cycles());

@@ -226,6 +226,7 @@ Json Result::to_json() const {
   if (!memory.is_null()) json.set("memory", memory);
   if (!cache.is_null()) json.set("cache", cache);
   if (!network.is_null()) json.set("network", network);
+  if (!live.is_null()) json.set("live", live);
   json.set("configuration", configuration);
   return json;
 }
@@ -279,6 +280,7 @@ Result Result::from_json(const Json& json) {
   reader.optional("tile_latencies");  // counts of the host's table, nothing that timing decides
   if (const Json* cache = reader.optional("cache")) result.cache = *cache;
   if (const Json* network = reader.optional("network")) result.network = *network;
+  if (const Json* live = reader.optional("live")) result.live = *live;
   result.configuration = reader.required("configuration");
   reader.finish();
   return result;

@@ -95,6 +95,7 @@ struct Result {
   Json memory;           ///< bytes of each channel over time, commands of each bank; null: not recorded
   Json cache;            ///< what the cache before the channels did, in all and per tensor; null: there was none
   Json network;          ///< links, endpoints and packets of a network of routers; null: there was none
+  Json live;             ///< at level "live": what kernels took beside each other, by compute; null: another level
   Json configuration;    ///< the resolved machine
 
   double seconds() const { return static_cast<double>(cycles) / static_cast<double>(hertz); }

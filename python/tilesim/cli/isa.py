@@ -266,7 +266,7 @@ def _levels(
     loaded = load(model, batch)
     with step(f"compiling for {target.name}"):
         compiled = loaded if isinstance(loaded, Program) else compile(loaded, target)
-    with step("simulating at both levels"):
+    with step("simulating at all levels" if live else "simulating at both levels"):
         found = levels(compiled, target, live=live)
     if json_ is not None:
         write(found.to_dict(), json_)
@@ -281,15 +281,17 @@ def _percent(share: float | None) -> str:
 
 def _show(found: Levels) -> None:
     cycles = found.cycles
-    say(
-        wrapped(
-            f"tile {figures.count(cycles['tile'])} cycles, instruction {figures.count(cycles['instruction'])} cycles: "
-            f"{100 * found.difference:+.2f} %",
-            hang="  ",
-        )
-    )
+    line = f"tile {figures.count(cycles['tile'])} cycles, instruction {figures.count(cycles['instruction'])} cycles: "
+    line += f"{100 * found.difference:+.2f} %"
+    live = cycles.get("live")
+    if live is not None:
+        more = live / cycles["instruction"] - 1 if cycles["instruction"] else 0.0
+        line += f"; live {figures.count(live)} cycles: {100 * more:+.2f} % of the instruction level"
+    say(wrapped(line, hang="  "))
     rows = found.computes[:SHOWN]
     columns = [text("compute", 0, 16), number("count"), number("closed form"), number("kernel"), number("more")]
+    if live is not None:
+        columns.append(number("live"))
     columns.append(text("limit", 1, 8))
     cells = [
         [
@@ -298,6 +300,7 @@ def _show(found: Levels) -> None:
             figures.count(row["closed_form"]),
             "" if row["instruction"] is None else figures.count(row["instruction"]),
             _percent(row["difference"]),
+            *([] if live is None else ["" if row["live"] is None else figures.count(round(row["live"]))]),
             row["limit"],
         ]
         for row in rows

@@ -53,7 +53,10 @@ Json = Annotated[
 ]
 Level = Annotated[
     str,
-    typer.Option(help="tile (closed forms), or instruction: kernels, timed.", rich_help_panel=MACHINE),
+    typer.Option(
+        help="tile (closed forms), instruction (kernels, each timed alone), live (side by side).",
+        rich_help_panel=MACHINE,
+    ),
 ]
 All = Annotated[
     bool, typer.Option("--all", help="Every row by itself: no repeated layers as one.", rich_help_panel=OUTPUT)

@@ -107,7 +107,7 @@ def _for_inputs(program: Program, inputs: Any, seed: int) -> Program:
 
 def _kernels(program: Program, level: str) -> Any:
     """Whose kernels carry out computes; none: their meaning."""
-    if checked_level(level) != "instruction":
+    if checked_level(level) == "tile":
         return None
     if program.target is None:
         raise user_error("a program that names no machine has no kernels", place="level", allowed="tile")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..base.arguments import one_of
-from ..base.errors import unsupported, user_error
+from ..base.errors import user_error
 from .latencies import INSTRUCTION, TileLatencies
 
 __all__ = ["LEVELS", "checked_level", "kernel_latencies"]
@@ -24,12 +24,8 @@ def checked_level(level: str) -> str:
 
     Raises:
         UserError: for another word.
-        Unsupported: for "live".
     """
     one_of("unknown level", "level", level, *LEVELS)
-    if level == "live":
-        what = "kernels that run in the engine beside each other"
-        raise unsupported(what, place="level", suggestion="level='instruction' times each kernel on an idle core")
     return level
 
 
@@ -37,16 +33,25 @@ def kernel_latencies(level: str, latencies: TileLatencies | None) -> TileLatenci
     """The store that a simulation at a level asks.
 
     Args:
-        level: "tile" or "instruction".
+        level: "tile", "instruction" or "live".
         latencies: as the call was given it.
 
     Returns:
         It; at instruction level without one, a store in memory that all calls of this process share.
 
     Raises:
-        UserError: for a store of another source at instruction level.
+        UserError: for a store of another source at instruction level, for any at level "live".
     """
-    if checked_level(level) != "instruction":
+    checked_level(level)
+    if level == "live" and latencies is not None:
+        raise user_error(
+            "kernels that run beside each other take the time that the core leaves them, not one that is kept",
+            place="latencies",
+            value=latencies.source,
+            allowed="none at level 'live'",
+            suggestion="leave it out, or level='instruction'",
+        )
+    if level != "instruction":
         return latencies
     if latencies is None:
         return _shared.setdefault("", TileLatencies(source=INSTRUCTION))

@@ -1,4 +1,4 @@
-"""One program at tile and instruction level, side by side."""
+"""One program at tile, instruction and live level, side by side."""
 
 from __future__ import annotations
 
@@ -44,19 +44,20 @@ class Levels:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """Per operation: cycles at each level in which it ran alone or first of several, and their difference."""
+        """Per operation: cycles at each level in which it ran alone or first of several, and by which fraction the
+        instruction level is above the tile level."""
         by_level = {level: _cycles_of(result) for level, result in self.results.items()}
-        rows = []
+        rows: list[dict[str, Any]] = []
         for name, tile in by_level["tile"].items():
-            other = by_level["instruction"].get(name, tile)
-            rows.append(
-                {"operation": name, "tile": tile, "instruction": other, "difference": other / tile - 1 if tile else 0.0}
-            )
+            row: dict[str, Any] = {"operation": name}
+            row |= {level: cycles.get(name, tile) for level, cycles in by_level.items()}
+            row["difference"] = row["instruction"] / tile - 1 if tile else 0.0
+            rows.append(row)
         return rows
 
     @property
     def equal(self) -> bool:
-        """Whether both levels take the same cycles."""
+        """Whether all levels take the same cycles."""
         return len(set(self.cycles.values())) == 1
 
     def table(self) -> Table:
@@ -64,7 +65,8 @@ class Levels:
 
         Returns:
             Rows as `computes`: text, executions, cycles by closed form and by kernel (`busy`), difference, and the unit
-            that most of the kernel's time went to, or why there is none.
+            that most of the kernel's time went to, or why there is none. With `live` also the cycles by which one moved
+            the end of its queue, on average over all executions of the same compute, whatever ran before.
         """
         return Table(self.computes)
 
@@ -87,9 +89,10 @@ class Levels:
     def __repr__(self) -> str:
         """The headline."""
         cycles = self.cycles
+        live = f", live {cycles['live']:,}" if "live" in cycles else ""
         return (
             f"<levels: tile {cycles['tile']:,}, instruction {cycles['instruction']:,} cycles "
-            f"({100 * self.difference:+.2f} %), {len(self.computes)} distinct computes>"
+            f"({100 * self.difference:+.2f} %){live}, {len(self.computes)} distinct computes>"
         )
 
 
@@ -120,6 +123,14 @@ def _computes(store: TileLatencies, machine: Machine) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-weight(row), row["compute"]))
 
 
+def _add_live(rows: list[dict[str, Any]], live: Result) -> None:
+    """Cycles of each compute beside the others, which know no history."""
+    found = {row["compute"]: row["cycles"] / row["count"] for row in live.data["live"]["computes"]}
+    for row in rows:
+        words = [word for word in row["compute"].split() if word not in ("resident", "pipelined")]
+        row["live"] = found.get(" ".join(words))
+
+
 @checked()
 def levels(
     program: Program | GraphLike, machine: MachineLike | None = None, *, live: bool = False, **options: Any
@@ -129,7 +140,7 @@ def levels(
     Args:
         program: a compiled program, a graph, or what names one.
         machine: as for `simulate`.
-        live: also with kernels that run in the engine beside each other.
+        live: also with kernels that run in the engine beside each other (see `simulate`).
         options: of `simulate` (memory, network, tensors, latencies of source "instruction", ...).
 
     Returns:
@@ -137,11 +148,8 @@ def levels(
 
     Raises:
         UserError: as `simulate`.
-        Unsupported: for `live`; for a program of several parts or sorts of cores.
+        Unsupported: for a program of several parts or sorts of cores.
     """
-    if live:
-        what = "kernels that run in the engine beside each other"
-        raise unsupported(what, place="live", suggestion="leave out live: each kernel is timed on an idle core")
     store = options.pop("latencies", None) or TileLatencies(source=INSTRUCTION)
     if not isinstance(program, Program):
         program = compile(program, machine or "tpu-v3")
@@ -156,4 +164,10 @@ def levels(
     tile = simulate(program, target, **with_options)
     found = simulate(program, target, level="instruction", latencies=store, **with_options)
     notes = [line for line in found.data["approximations"] if line.startswith("tile computes")]
-    return Levels({"tile": tile, "instruction": found}, _computes(store, target), notes)
+    results, computes = {"tile": tile, "instruction": found}, _computes(store, target)
+    if live:
+        results["live"] = simulate(program, target, level="live", **with_options)
+        _add_live(computes, results["live"])
+        said = results["live"].data["approximations"]
+        notes += [line for line in said if line.startswith("tile computes") and line not in notes]
+    return Levels(results, computes, notes)

@@ -128,7 +128,9 @@ def simulate(
             was used last, one that software manages keeps nothing.
         level: "tile": tile computes take what closed forms say; "instruction": what their kernels take on the machine's
             core, once for each distinct compute, kept in `latencies` (of source "instruction"; none: in memory, for
-            all calls of this process). Computes without a kernel keep their closed form; the result says which.
+            all calls of this process); "live": what they take beside each other in the engine, where the queues of a
+            core share its pipes and scratchpad ports. Computes without a kernel keep their closed form; the result says
+            which.
 
     Returns:
         The result.
@@ -209,7 +211,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 
     parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
     parts |= {"resident": names, "latencies": books.get(""), "placement": places}
-    parts["kernels"] = options.level == "instruction"
+    parts["kernels"], parts["live"] = options.level == "instruction", options.level == "live"
     parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
     parts["replay_beyond"] = LIMIT if options.replay else None
     if (heard := counter("tile operations, at most")) is not None:
@@ -273,6 +275,7 @@ def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: Si
     memory, fabric = options.memory, str(options.network or target.get("network.kind"))
     parts: dict[str, Any] = {"memory": memory, "network": fabric, "topology": topology_of(target, fabric)}
     parts["dram"] = _dram_part(target) if (memory or target.get("memory.kind")) == "bank" else None
+    parts["live"] = options.level == "live"
     places = {name: str(place) for name, place in options.placement.items()}
     return simulate_jobs(jobs, target, parts, options.timeline, places)
 

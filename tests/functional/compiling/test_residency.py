@@ -286,11 +286,10 @@ def test_bad_input() -> None:
 
 
 def test_the_command_line_tells(tmp_path: Path) -> None:
-    said = tilesim("run", "mobilenet-v2", "--machine", "tpu-v3", "--lowering", "best", "--explain", "memory")
+    words = ("run", "mlp", "--machine", "tpu-v3", "--lowering", "best", "--explain", "memory")
+    said = tilesim(*words)
     assert "Scratchpad:" in said.stdout and "scratchpad" in said.stdout
-    none = tilesim(
-        "run", "mobilenet-v2", "--machine", "tpu-v3", "--lowering", "best", "--residency", "none", "--explain", "memory"
-    )
+    none = tilesim(*words, "--residency", "none")
     assert "Scratchpad:" not in none.stdout
 
 

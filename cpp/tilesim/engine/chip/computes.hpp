@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
 
 #include "tilesim/engine/memory/request.hpp"
+#include "tilesim/engine/units/timeline.hpp"
 #include "tilesim/engine/units/units.hpp"
 #include "tilesim/tile/tile.hpp"
 
@@ -16,11 +20,30 @@ struct Compute {
   std::int32_t unit = 0;  ///< its number among all of the run
   const Descriptor* descriptor = nullptr;
   History history;
+  const ComputeSource* source = nullptr;  ///< where latencies depend on kernels
+  std::int64_t number = 0;                ///< of several units of its kind
+  std::int64_t stream = 0;                ///< of all so far
+  std::int64_t weights = -1;              ///< a product's: what the stream's stationary operand is
+};
+
+/// What is told of the port's own units and computes.
+struct ComputeReport {
+  struct Ran {
+    std::int64_t count = 0, cycles = 0;  ///< cycles: by which each moved the end of its queue
+  };
+  std::map<std::string, Ran> computes;         ///< by text, without history
+  std::map<std::string, std::string> refused;  ///< by text: why a closed form was taken
+  std::vector<std::string> approximations;
 };
 
 /// As the port of memory: what is accepted is complete at a cycle, or answered by `drain`.
 class ComputePort : public Answering {
  public:
+  /// Before anything is offered: where units of its own are listed, and what they do is shown.
+  virtual void attach(Units& /*units*/, Timeline& /*timeline*/) {}
+  /// Whether it says of each compute when its operands have been read and when its unit is free again.
+  virtual bool tells_parts() const { return false; }
+  virtual ComputeReport report() const { return {}; }
   /// Whether computes of the unit are offered here; others take the closed form's time. Asked when a program starts.
   virtual bool takes(std::int64_t core, UnitKind kind) const = 0;
   /// Refused with a cycle that is not after `now`: to be tried again when any compute has been answered.

@@ -29,11 +29,12 @@ CoreKind::CoreKind(const Machine& whole, const CoreSort* sort, LatencyBook* book
       base_(whole.core.clock),
       same_clock_(machine.core.clock.hertz == base_.hertz),
       book_(book),
-      signs_(book && book->source() == instruction_source),
+      signs_(options.live || (book && book->source() == instruction_source)),
       closed_form_(this->machine),
-      kernels_(signs_ && options.kernels ? options.kernels(this->machine) : nullptr),
+      kernels_(book && signs_ && options.kernels ? options.kernels(this->machine) : nullptr),
       booked_(book ? std::make_unique<BookedLatency>(*book, closed_form_, kernels_.get()) : nullptr),
-      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_, signs_ ? counting(*book) : nullptr) {
+      latencies_(booked_ ? static_cast<LatencyModel&>(*booked_) : closed_form_,
+                 book && signs_ ? counting(*book) : nullptr) {
   chunk_bytes = std::max(least_chunk, machine.memory.interleave_bytes * machine.memory.channels);
   chunk_bytes = std::max<std::int64_t>(1, std::min(chunk_bytes, core.dma.outstanding_bytes));
   window = std::clamp<std::int64_t>(core.dma.outstanding_bytes / chunk_bytes, 1, most_under_way);

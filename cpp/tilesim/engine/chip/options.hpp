@@ -39,6 +39,7 @@ struct SimulateOptions {
   /// Makes the model of kernels for cores of a machine, which is asked for what a book of source "instruction" lacks;
   /// null: closed forms are.
   std::function<std::unique_ptr<LatencyModel>(const Machine&)> kernels;
+  bool live = false;  ///< cores run kernels beside each other, in place of `latencies` and `computes`
   std::shared_ptr<engine::ComputePort> computes;  ///< times computes of the units that it takes; null: none
   /// Tile operations beyond which a program is replayed; none: every operation is simulated. Never with a timeline.
   std::optional<std::int64_t> replay_beyond;

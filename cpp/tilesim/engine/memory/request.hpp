@@ -39,8 +39,11 @@ struct Offered {
 
 /// The end of what was answered later.
 struct Done {
+  /// Of a compute whose unit tells more than its end: its operands have been read; the unit takes another one.
+  enum class Part : std::uint8_t { whole, operands, unit };
   std::uint64_t tag = 0;  ///< as it was offered
   std::int64_t cycle = 0;
+  Part part = Part::whole;
 };
 
 /// Who answers later what was offered: memory behind routers, units that time computes themselves.

@@ -75,21 +75,10 @@ void say_network(const Parts& parts, const std::string& network, Said& said) {
 }
 
 /// Nothing is refused in silence: how many, and the first of each reason.
-void say_computes(const Chip& chip, Said& said) {
+void say_refused(const std::map<std::string, std::string>& refused, Said& said) {
   constexpr std::size_t most_reasons = 8;
-  bool kernels = false;
   std::map<std::string, std::pair<std::string, std::int64_t>> reasons;
-  for (const std::unique_ptr<CoreKind>& kind : chip.kinds()) {
-    kernels |= kind->asks_kernels();
-    if (kind->book())
-      for (const auto& [compute, why] : kind->book()->refused)
-        ++reasons.try_emplace(why, compute, 0).first->second.second;
-  }
-  if (!kernels) {
-    said.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
-    return;
-  }
-  said.emplace_back("tile computes: kernels, each timed on a core that does nothing else");
+  for (const auto& [compute, why] : refused) ++reasons.try_emplace(why, compute, 0).first->second.second;
   std::size_t left = most_reasons;
   for (const auto& [why, found] : reasons) {
     if (left-- == 0) {
@@ -102,6 +91,43 @@ void say_computes(const Chip& chip, Said& said) {
   }
 }
 
+void say_computes(const Chip& chip, Said& said) {
+  if (chip.options.live) {
+    const ComputeReport report = chip.options.computes->report();
+    said.insert(said.end(), report.approximations.begin(), report.approximations.end());
+    return say_refused(report.refused, said);
+  }
+  bool kernels = false;
+  std::map<std::string, std::string> refused;
+  for (const std::unique_ptr<CoreKind>& kind : chip.kinds()) {
+    kernels |= kind->asks_kernels();
+    if (kind->book()) refused.insert(kind->book()->refused.begin(), kind->book()->refused.end());
+  }
+  if (!kernels) {
+    said.emplace_back("tile computes: closed forms; scratchpad ports and bank conflicts are not modelled");
+    return;
+  }
+  said.emplace_back("tile computes: kernels, each timed on a core that does nothing else");
+  say_refused(refused, said);
+}
+
+/// Of a live run: text, executions, cycles by which they moved the end of their queue.
+void add_live(const Chip& chip, Result& result) {
+  if (!chip.options.live) return;
+  const ComputeReport report = chip.options.computes->report();
+  Json rows = Json::array();
+  for (const auto& [text, ran] : report.computes) {
+    Json row = Json::object();
+    row.set("compute", text);
+    row.set("count", ran.count);
+    row.set("cycles", ran.cycles);
+    if (const auto why = report.refused.find(text); why != report.refused.end()) row.set("closed_form", why->second);
+    rows.push(std::move(row));
+  }
+  result.live = Json::object();
+  result.live.set("computes", std::move(rows));
+}
+
 }  // namespace
 
 void add_fidelity(const Parts& parts, Result& result) {
@@ -109,9 +135,10 @@ void add_fidelity(const Parts& parts, Result& result) {
   const bool ideal = chip.memory == MemoryKind::ideal;
   const RoutedMemory* const routed = parts.memory.routed();
   const std::string network = routed ? routed->topology().name : ideal ? "none" : "simple";
-  result.fidelity = {{"memory", chip.machine.memory.kind},
-                     {"network", network},
-                     {"tile latency", std::string(chip.kinds().front()->latencies().name())}};
+  result.fidelity = {
+      {"memory", chip.machine.memory.kind},
+      {"network", network},
+      {"tile latency", chip.options.live ? "live" : std::string(chip.kinds().front()->latencies().name())}};
   Said& said = result.approximations;
   say_memory(parts, said);
   add_cache_fidelity(parts, result);
@@ -122,6 +149,7 @@ void add_fidelity(const Parts& parts, Result& result) {
         "cores of several sorts: cycles are those of core.clock; crossing from one core's clock to another takes no "
         "further time");
   say_computes(chip, said);
+  add_live(chip, result);
   said.emplace_back("handing statements to queues takes no time");
 }
 

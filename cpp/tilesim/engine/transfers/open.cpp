@@ -27,8 +27,12 @@ bool Transfers::advance(std::int64_t limit, CancelToken* cancel) {
     if (done_.empty()) return next <= limit;
     for (const Done& done : done_) {
       const Open& open = open_[at(static_cast<std::int64_t>(done.tag >> 16))];
+      std::uint64_t tag = done.tag;
+      if (done.part != Done::Part::whole)
+        tag =
+            tag_of(static_cast<std::int32_t>(tag >> 16), done.part == Done::Part::operands ? operands_read : unit_free);
       agenda_.push(EventKind::piece, std::max(agenda_.now(), done.cycle), open.stream->number, open.queue,
-                   static_cast<std::int64_t>(done.tag));
+                   static_cast<std::int64_t>(tag));
     }
     done_.clear();
   }
@@ -81,7 +85,9 @@ bool Transfers::compute(Stream& stream, int queue, const Entry& entry, const His
   const std::int64_t now = agenda_.now();
   const Unit& unit = units_[q.unit];
   const std::int32_t number = open(stream, queue, entry, now);
-  const Compute what{unit.core, unit.kind, q.unit, &entry.descriptor, history};
+  const Compute what{
+      unit.core,     unit.kind,    q.unit, &entry.descriptor, history, entry.source, units_.named(unit.sort).number,
+      stream.number, entry.weights};
   const Offered offered = computes_->offer(what, tag_of(number, no_target), now);
   if (!offered.accepted()) {
     q.open.pop_back();
@@ -95,8 +101,8 @@ bool Transfers::compute(Stream& stream, int queue, const Entry& entry, const His
   }
   accounts_.unblock(stream, q);
   if (entry.descriptor.kind == ComputeKind::mma) q.last_weights = entry.weights;
-  open_[at(number)].left = 1;
-  ++q.open_pieces;
+  open_[at(number)].left = computes_->tells_parts() ? 2 : 1;
+  q.open_pieces += open_[at(number)].left;
   if (offered.kind == Offered::Kind::complete)
     agenda_.push(EventKind::piece, std::max(now, offered.cycle), stream.number, queue,
                  static_cast<std::int64_t>(tag_of(number, no_target)));
@@ -105,6 +111,7 @@ bool Transfers::compute(Stream& stream, int queue, const Entry& entry, const His
 }
 
 void Transfers::piece(std::int64_t value) {
+  if ((value & 0xFFFF) == unit_free) return wake_refused();
   Open& own = open_[at(value >> 16)];
   Stream& stream = *own.stream;
   Queue& q = stream.queues[at(own.queue)];
@@ -114,7 +121,11 @@ void Transfers::piece(std::int64_t value) {
     q.waits_for_piece = false;
     agenda_.push(EventKind::chunk, agenda_.now(), stream.number, own.queue);
   }
-  if (const std::int64_t target = value & 0xFFFF; target != no_target) {
+  const std::int64_t target = value & 0xFFFF;
+  if (target == operands_read) {
+    own.consumed = true;
+    release_consumed(stream, q);
+  } else if (target != no_target) {
     const auto& [other, version] = own.targets[at(target)];
     wake_queues(agenda_, *other, other->slots.arrive(own.entry.slot, version, own.entry.pieces).queues);
   }
@@ -122,6 +133,19 @@ void Transfers::piece(std::int64_t value) {
                         own.entry.opcode != program::Opcode::send;
   finish(stream, q);
   if (computed) wake_refused();
+}
+
+/// What computes have read may be written again though they are not over.
+void Transfers::release_consumed(Stream& stream, const Queue& queue) {
+  for (const std::int32_t open : queue.open) {
+    Open& own = open_[at(open)];
+    if (!own.consumed) return;
+    const auto releases = std::stable_partition(own.after.begin(), own.after.end(),
+                                                [](const Effect& effect) { return effect.kind != EventKind::release; });
+    for (auto effect = releases; effect != own.after.end(); ++effect)
+      push(stream, agenda_.now() + effect->delay, *effect);
+    own.after.erase(releases, own.after.end());
+  }
 }
 
 /// Computes that found their unit taken look again.

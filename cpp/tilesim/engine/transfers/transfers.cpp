@@ -183,7 +183,8 @@ void Transfers::push(const Stream& stream, std::int64_t time, const Effect& effe
 
 void Transfers::after(Stream& stream, int queue, std::int64_t time, const Effect& effect) {
   const Queue& q = stream.queues[at(queue)];
-  if (q.open.empty())
+  const auto is_consumed = [&](std::int32_t open) { return open_[at(open)].consumed; };
+  if (q.open.empty() || (effect.kind == EventKind::release && std::ranges::all_of(q.open, is_consumed)))
     push(stream, std::max(agenda_.now(), time) + effect.delay, effect);
   else
     open_[at(q.open.back())].after.push_back(effect);

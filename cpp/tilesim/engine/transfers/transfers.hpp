@@ -46,10 +46,11 @@ class Transfers {
     std::int64_t started = 0, left = 0;  ///< left: pieces
     std::int64_t passed = 0;             ///< when the last byte has passed the DMA engine
     bool issued = false;                 ///< all pieces
+    bool consumed = false;               ///< a compute's operands have been read
     std::vector<Target> targets;         ///< of a send
     std::vector<Effect> after;
   };
-  static constexpr std::int64_t no_target = 0xFFFF;
+  static constexpr std::int64_t no_target = 0xFFFF, operands_read = 0xFFFE, unit_free = 0xFFFD;  ///< Done::Part
   static std::uint64_t tag_of(std::int32_t transfer, std::int64_t target) {
     return static_cast<std::uint64_t>(transfer) << 16 | static_cast<std::uint64_t>(target);
   }
@@ -64,6 +65,7 @@ class Transfers {
   void finish(Stream& stream, Queue& queue);
   void end(Stream& stream, Queue& queue, const Open& own);
   void wake_refused();
+  void release_consumed(Stream& stream, const Queue& queue);
   void drain(std::int64_t until, CancelToken* cancel);
 
   OffChip& memory_;

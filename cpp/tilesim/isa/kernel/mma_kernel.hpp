@@ -7,6 +7,8 @@
 //   sums    [batch][blocks across][moving rows][columns], 32 bits each
 #pragma once
 
+#include <compare>
+
 #include "tilesim/base/dtype.hpp"
 #include "tilesim/isa/kernel/code.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
@@ -22,6 +24,8 @@ struct MmaForm {
   DType moving_type = DType::f32, kept_type = DType::f32;
   bool accumulate = false;
   bool resident = false;  ///< the only set of weights is in the array already
+
+  friend auto operator<=>(const MmaForm&, const MmaForm&) = default;
 };
 
 struct MmaAddresses { Address moving = 0, kept = 0, sums = 0; };

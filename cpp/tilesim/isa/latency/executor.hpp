@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "tilesim/isa/latency/kernel_runner.hpp"
 #include "tilesim/isa/latency/latency.hpp"
-#include "tilesim/isa/state/hart.hpp"
 
 namespace tilesim::isa {
 
@@ -29,9 +29,27 @@ class KernelExecutor final : public TileExecutor {
   Stop start_code(const Kernel& kernel, Memory& memory) const;
   void run_code(const Kernel& kernel, Memory& memory) const;  ///< InternalError unless it returns
 
+  struct PlacedProduct {
+    MmaAddresses at;
+    MmaBytes bytes;
+    Address code = 0;
+  };
+  struct PlacedVector {
+    RegisterForm form;
+    std::string inexact;
+    Address code = 0;  ///< 0: not written yet
+  };
+  using ShapedVector = std::vector<PlacedVector>;
+  Address placed(const Kernel& kernel);
+  ShapedVector& shapes_of(const VectorCompute& compute);
+  const PlacedProduct& kernel_of(const MmaForm& form);
+
   Machine machine_;
   CoreTiming core_;
   std::shared_ptr<const InstructionSet> set_;
+  KernelRunner runner_;
+  std::map<MmaForm, PlacedProduct> products_;
+  std::map<std::vector<std::uint64_t>, ShapedVector> vectors_;  ///< by signature and values of scalars
   std::int64_t by_kernel_ = 0;
   std::map<std::string, std::int64_t> others_;
 };

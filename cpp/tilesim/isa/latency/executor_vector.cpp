@@ -1,5 +1,6 @@
 // Vector computes by their kernels: operands into registers' order, results back.
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "tilesim/base/error.hpp"
@@ -12,20 +13,64 @@ namespace {
 
 using Form = RegisterForm;
 
-/// Calls `visit(index)` for all points of the iteration space.
+/// The dim that lies along the lanes.
+int lane_dim(const VectorCompute& compute) {
+  return compute.lane >= 0 ? compute.lane : static_cast<int>(compute.extents.size()) - 1;
+}
+
+/// Calls `visit(index, place, count)` for all points of the iteration space, so many neighbours along the lanes at
+/// once: they are as far apart in a register.
 template <class Visit>
-void each_point(const std::vector<std::int64_t>& extents, Visit visit) {
+void each_run(const VectorCompute& compute, const Form& form, Visit visit) {
+  const std::vector<std::int64_t>& extents = compute.extents;
   std::vector<std::int64_t> index(extents.size(), 0);
+  if (extents.empty()) return visit(index, form.place(index), std::int64_t{1});
+  const auto lane = static_cast<std::size_t>(lane_dim(compute));
   while (true) {
-    visit(index);
+    for (index[lane] = 0; index[lane] < extents[lane];) {
+      const Form::Place at = form.place(index);
+      const std::int64_t count = std::min(form.lanes - at.lane, extents[lane] - index[lane]);
+      visit(index, at, count);
+      index[lane] += count;
+    }
+    index[lane] = 0;
     std::size_t axis = extents.size();
     while (true) {
       if (axis-- == 0) return;
+      if (axis == lane) continue;
       if (++index[axis] < extents[axis]) break;
       index[axis] = 0;
     }
   }
 }
+
+/// Copies elements of so many bytes; steps in elements.
+void copy_run(std::byte* to, std::int64_t to_step, const std::byte* from, std::int64_t from_step, std::int64_t count,
+              std::int64_t bytes) {
+  if (to_step == 1 && from_step == 1) {
+    std::memcpy(to, from, static_cast<std::size_t>(count * bytes));
+    return;
+  }
+  const auto each = [&](auto element) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(&element, from + i * from_step * bytes, sizeof(element));
+      std::memcpy(to + i * to_step * bytes, &element, sizeof(element));
+    }
+  };
+  if (bytes == 4) return each(std::uint32_t{});
+  if (bytes == 2) return each(std::uint16_t{});
+  if (bytes == 1) return each(std::uint8_t{});
+  for (std::int64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * to_step * bytes, from + i * from_step * bytes, static_cast<std::size_t>(bytes));
+}
+
+/// Along the lanes.
+std::int64_t lane_stride(const VectorCompute& compute, const TileView& view) {
+  return view.dims.empty() ? 0 : view.dims[static_cast<std::size_t>(lane_dim(compute))].stride;
+}
+
+/// From an element to its neighbour along the lanes, in a register.
+std::int64_t slot_step(Form::Reach reach) { return reach == Form::Reach::by_row ? 0 : 1; }
 
 std::int64_t offset_in(const TileView& view, const std::vector<std::int64_t>& index) {
   std::int64_t offset = 0;
@@ -60,14 +105,16 @@ std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::Place& at)
 /// An operand as the kernel reads it; what repeats stands in every place of its registers.
 std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, const TileView& view,
                                 Form::Reach reach) {
-  const auto bytes = static_cast<std::size_t>(host_bytes(view.dtype));
-  std::vector<std::byte> to(static_cast<std::size_t>(slots_of(form, reach)) * bytes);
-  each_point(compute.extents, [&](const std::vector<std::int64_t>& index) {
-    const std::byte* from = view.data + offset_in(view, index) * static_cast<std::int64_t>(bytes);
-    std::memcpy(to.data() + static_cast<std::size_t>(slot_of(form, reach, form.place(index))) * bytes, from, bytes);
+  const std::int64_t bytes = host_bytes(view.dtype), stride = lane_stride(compute, view), step = slot_step(reach);
+  std::vector<std::byte> to(static_cast<std::size_t>(slots_of(form, reach) * bytes));
+  if (reach == Form::Reach::one) {
+    copy_run(to.data(), 1, view.data, 0, slots_of(form, reach), bytes);
+    return to;
+  }
+  each_run(compute, form, [&](const auto& index, const Form::Place& at, std::int64_t count) {
+    copy_run(to.data() + slot_of(form, reach, at) * bytes, step, view.data + offset_in(view, index) * bytes, stride,
+             count, bytes);
   });
-  if (reach == Form::Reach::one)
-    for (std::size_t at = bytes; at < to.size(); at += bytes) std::memcpy(to.data() + at, to.data(), bytes);
   return to;
 }
 
@@ -76,43 +123,41 @@ std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, 
 void KernelExecutor::vector(const VectorCompute& compute) {
   for (const std::int64_t extent : compute.extents)
     if (extent <= 0) return execute(compute);
-  // the form decides the sizes, so it is found with addresses that do not matter
-  VectorAddresses at;
-  at.inputs.resize(compute.inputs.size()), at.outputs.resize(compute.outputs.size());
-  at.counts.resize(compute.nodes.size());
-  const auto shapes = vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at);
+  ShapedVector& shapes = shapes_of(compute);
   const std::size_t chosen =
       static_cast<std::size_t>(by_kernel_) % shapes.size();  // all are the same; each has its turn
-  const VectorKernel& shape = shapes[chosen];
+  PlacedVector& shape = shapes[chosen];
   if (!shape.inexact.empty()) throw Unsupported({shape.inexact, {}, {}, {}, {}});
   const Form& form = shape.form;
-  Memory memory;
+  VectorAddresses at;
+  at.outputs.resize(compute.outputs.size()), at.inputs.resize(compute.inputs.size());
   Address next = scratchpad_base;
   const auto place = [&](const void* data, std::size_t bytes) {
     const Address here = next;
     next += static_cast<Address>(round_up(std::max<std::int64_t>(static_cast<std::int64_t>(bytes), 1), 4096));
-    memory.add(here, next, readable | writable, "scratchpad");
-    memory.place(here, data, bytes);
+    runner_.scratchpad(static_cast<std::int64_t>(next - scratchpad_base)).place(here, data, bytes);
     return here;
   };
   for (std::size_t i = 0; i < compute.inputs.size(); ++i) {
     const std::vector<std::byte> bytes = laid_out(compute, form, compute.inputs[i], form.reach[i]);
     at.inputs[i] = place(bytes.data(), bytes.size());
   }
-  at.counts.clear();
   for (const VectorNode& node : compute.nodes) {
     if (node.op != VectorNode::Op::iota) continue;
     std::vector<std::int32_t> counts(static_cast<std::size_t>(slots_of(form, Form::Reach::each)));
-    each_point(compute.extents, [&](const std::vector<std::int64_t>& index) {
-      counts[static_cast<std::size_t>(slot_of(form, Form::Reach::each, form.place(index)))] =
-          static_cast<std::int32_t>(index[static_cast<std::size_t>(node.index)]);
+    each_run(compute, form, [&](const auto& index, const Form::Place& where, std::int64_t count) {
+      std::int32_t* to = &counts[static_cast<std::size_t>(slot_of(form, Form::Reach::each, where))];
+      const std::int64_t step = node.index == lane_dim(compute) ? 1 : 0,
+                         first = index[static_cast<std::size_t>(node.index)];
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::int32_t>(first + i * step);
     });
     at.counts.push_back(place(counts.data(), 4 * counts.size()));
   }
   std::vector<std::uint8_t> valid(static_cast<std::size_t>(ceil_div(slots_of(form, Form::Reach::each), 8)));
-  each_point(compute.extents, [&](const std::vector<std::int64_t>& index) {
-    const std::int64_t slot = slot_of(form, Form::Reach::each, form.place(index));
-    valid[static_cast<std::size_t>(slot / 8)] |= static_cast<std::uint8_t>(1U << (slot % 8));
+  each_run(compute, form, [&](const auto&, const Form::Place& where, std::int64_t count) {
+    const std::int64_t first = slot_of(form, Form::Reach::each, where);
+    for (std::int64_t slot = first; slot < first + count; ++slot)
+      valid[static_cast<std::size_t>(slot / 8)] |= static_cast<std::uint8_t>(1U << (slot % 8));
   });
   at.valid = place(valid.data(), valid.size());
   const auto reach_of = [](const VectorOutput& output) {
@@ -125,18 +170,39 @@ void KernelExecutor::vector(const VectorCompute& compute) {
     if (output.accumulate) bytes = laid_out(compute, form, output.view, reach_of(output));
     at.outputs[o] = place(bytes.data(), bytes.size());
   }
-  run_code(vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at)[chosen].kernel, memory);
+  if (shape.code == 0)
+    shape.code = placed(vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at)[chosen].kernel);
+  runner_.run(shape.code);
+  std::vector<std::byte> results;
   for (std::size_t o = 0; o < compute.outputs.size(); ++o) {
     const VectorOutput& output = compute.outputs[o];
-    const std::int64_t bytes = host_bytes(output.view.dtype);
-    each_point(compute.extents, [&](const std::vector<std::int64_t>& index) {
+    const std::int64_t bytes = host_bytes(output.view.dtype), stride = lane_stride(compute, output.view);
+    results.resize(static_cast<std::size_t>(slots_of(form, reach_of(output)) * bytes));
+    runner_.scratchpad(1).read(at.outputs[o], results.data(), results.size());
+    const bool of_one_lane = std::ranges::count(output.reduce, lane_dim(compute)) != 0;
+    each_run(compute, form, [&](const auto& index, const Form::Place& where, std::int64_t count) {
       for (const int dim : output.reduce)
         if (index[static_cast<std::size_t>(dim)] != 0) return;
-      const std::int64_t slot = slot_of(form, reach_of(output), form.place(index));
-      memory.read(at.outputs[o] + static_cast<Address>(slot * bytes),
-                  output.view.data + offset_in(output.view, index) * bytes, static_cast<std::uint64_t>(bytes));
+      copy_run(output.view.data + offset_in(output.view, index) * bytes, stride,
+               results.data() + slot_of(form, reach_of(output), where) * bytes, 1, of_one_lane ? 1 : count, bytes);
     });
   }
+}
+
+/// All shapes of a compute's kernel; each is written when its turn comes. Values of scalars stand in the code.
+KernelExecutor::ShapedVector& KernelExecutor::shapes_of(const VectorCompute& compute) {
+  std::vector<std::uint64_t> key{signature_of(compute)};
+  for (const VectorNode& node : compute.nodes)
+    if (node.op == VectorNode::Op::scalar) key.push_back(std::bit_cast<std::uint64_t>(node.number));
+  ShapedVector& shapes = vectors_[key];
+  if (!shapes.empty()) return shapes;
+  // the form decides the sizes, so it is found with addresses that do not matter
+  VectorAddresses at;
+  at.inputs.resize(compute.inputs.size()), at.outputs.resize(compute.outputs.size());
+  at.counts.resize(compute.nodes.size());
+  for (VectorKernel& made : vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at))
+    shapes.push_back({std::move(made.form), std::move(made.inexact), 0});
+  return shapes;
 }
 
 }  // namespace tilesim::isa

@@ -119,20 +119,10 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
   for (std::size_t i = 0; i < compute.outputs.size(); ++i) at.outputs.push_back(next());
   for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
   at.valid = next();
-  const auto all = vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at);
-  TileLatency latency;
-  for (const VectorKernel& kernel : all) {
-    DryRun run(table_, every_trip_);
-    run.run(kernel.kernel);
-    const std::int64_t done = run.pipeline().drain();
-    const char* const limit = busiest(run.pipeline());
-    // a second one right behind
-    run.run(kernel.kernel);
-    const std::int64_t busy = std::clamp<std::int64_t>(run.pipeline().drain() - done, 1, done);
-    if (latency.done != 0 && busy + done >= latency.busy + latency.done) continue;
-    latency.done = done, latency.busy = busy, latency.limit = limit;
-  }
-  latency.consumed = latency.weights_consumed = latency.busy;
+  std::vector<Kernel> all;
+  for (VectorKernel& one : vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at))
+    all.push_back(std::move(one.kernel));
+  TileLatency latency = best(all);
   const TileLatency closed = vector_latency(machine_, d);
   latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);
   return latency;
@@ -140,7 +130,7 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
 
 TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, const History& history) const {
   MmaForm form = form_of(machine_, mma, d);
-  const MmaAddresses at{Address{1} << 24, Address{1} << 34, Address{1} << 38};
+  const MmaAddresses& at = timed_addresses;
   form.resident = history.weights_resident;
   const auto drained = [](const DryRun& run) { return run.pipeline().drain(); };
   TileLatency latency;

@@ -16,6 +16,9 @@ namespace tilesim::isa {
 /// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
 inline constexpr int generator_version = 1;
 
+/// Where a product's operands lie when it is timed: apart, each address of one instruction.
+inline constexpr MmaAddresses timed_addresses{Address{1} << 24, Address{1} << 26, Address{1} << 28};
+
 /// What an array is given of a product. Unsupported where no kernel does it.
 MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& descriptor);
 
@@ -32,6 +35,9 @@ class InstructionLatency final : public LatencyModel {
   std::string_view name() const override { return "instruction"; }
 
   const CoreTiming& core() const { return table_->core; }
+  const std::shared_ptr<PipelineTable>& table() const { return table_; }
+  /// The kernel of the last latency, of a compute that has several to choose from: no product.
+  const Kernel& taken() const { return taken_; }
   /// Every trip of every loop, for tests.
   void every_trip() { every_trip_ = true; }
 
@@ -45,6 +51,7 @@ class InstructionLatency final : public LatencyModel {
   Machine machine_;
   std::shared_ptr<PipelineTable> table_;
   bool every_trip_ = false;
+  mutable Kernel taken_;
 };
 
 }  // namespace tilesim::isa

@@ -31,6 +31,7 @@ TileLatency InstructionLatency::best(const std::vector<Kernel>& kernels) const {
         std::clamp<std::int64_t>(run.pipeline().drain() - done, 1, std::max<std::int64_t>(1, done));
     if (latency.done != 0 && busy + done >= latency.busy + latency.done) continue;
     latency.done = std::max<std::int64_t>(1, done), latency.busy = busy, latency.limit = limit;
+    taken_ = kernel;
   }
   latency.consumed = latency.weights_consumed = latency.busy;
   return latency;

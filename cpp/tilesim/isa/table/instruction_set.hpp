@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "tilesim/isa/table/instruction.hpp"
@@ -42,7 +43,11 @@ class InstructionSet {
 
   std::vector<InstructionInfo> entries_;
   std::vector<std::vector<OperandPart>> parts_;
-  std::map<std::string, std::uint16_t, std::less<>> names_;
+  struct NameHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view name) const { return std::hash<std::string_view>{}(name); }
+  };
+  std::unordered_map<std::string, std::uint16_t, NameHash, std::equal_to<>> names_;
   std::vector<std::vector<std::uint16_t>> buckets_;  ///< 32-bit ones by opcode, funct3 and funct6
   std::vector<std::uint16_t> compressed_;            ///< by the 16 bits; 0xFFFF: none
 };

@@ -1,0 +1,76 @@
+// Cores that run live: arrays, vector and cross-lane queues are sequencers whose kernels share a core's units.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/base/units.hpp"
+#include "tilesim/engine/chip/computes.hpp"
+#include "tilesim/isa/live/core.hpp"
+
+namespace tilesim::engine {
+
+/// One core object for each core that is used, for all jobs and contexts. A compute without kernel keeps its queue for
+/// as long as the closed form says, and nothing else; the report names it.
+class LiveCores final : public ComputePort {
+ public:
+  explicit LiveCores(const Machine& machine);
+
+  bool takes(std::int64_t core, UnitKind kind) const override;
+  bool tells_parts() const override { return true; }
+  Offered offer(const Compute& compute, std::uint64_t tag, std::int64_t now) override;
+  void drain(std::int64_t until, CancelToken* cancel, std::vector<Done>& done) override;
+  bool idle() const override { return busy_.empty() && told_.empty(); }
+  ComputeReport report() const override;
+
+ private:
+  /// Cores of one sort.
+  struct Kind {
+    Kind(const Machine& whole, const Machine& of);
+    std::int64_t own(std::int64_t now) const;      ///< the own cycle that a cycle of the chip belongs to
+    std::int64_t own_end(std::int64_t end) const;  ///< own cycles before it begin before cycle `end` of the chip
+    std::int64_t chip(std::int64_t own) const;
+
+    isa::LiveKernels kernels;
+    ClosedForm closed_form;
+    Clock base, clock;
+  };
+  struct Array {
+    std::int64_t stream = -1, weights = -1;  ///< whose weights it was given last
+    bool whole = false;                      ///< in one set
+  };
+  struct Under {
+    std::string text;
+    std::int64_t started = 0;
+    std::int32_t unit = 0;
+  };
+  struct Core {
+    Core(std::int64_t of, Kind& sort) : number(of), kind(&sort), live(sort.kernels.table()) {}
+    std::int64_t number;
+    Kind* kind;
+    isa::LiveCore live;
+    std::map<int, Array> arrays;
+    bool busy = false;
+  };
+
+  Core& core(std::int64_t number);
+  bool fits_resident(Core& core, const Compute& compute, unsigned array);
+  void begin_closed(Core& core, isa::Sequencer& sequencer, const Compute& compute, std::uint64_t tag, std::int64_t at);
+  void tell(const Core& core, std::int64_t& until);
+  void over(std::uint64_t tag, std::int64_t cycle);
+
+  std::vector<std::unique_ptr<Kind>> kinds_;
+  std::vector<Kind*> of_core_;
+  std::vector<std::unique_ptr<Core>> cores_;
+  std::vector<Core*> busy_;  ///< with instructions to issue
+  std::vector<isa::LiveEvent> events_;
+  std::vector<Done> told_;
+  std::map<std::uint64_t, Under> under_way_;    ///< by tag
+  std::map<std::int32_t, std::int64_t> ended_;  ///< by unit: the end of the last compute
+  ComputeReport report_;
+};
+
+}  // namespace tilesim::engine

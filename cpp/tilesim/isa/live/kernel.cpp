@@ -1,0 +1,70 @@
+#include "tilesim/isa/live/kernel.hpp"
+
+#include <algorithm>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/shape.hpp"
+
+namespace tilesim::isa {
+
+LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product) : parts(kernel.words.size()) {
+  std::size_t last = 0;
+  for (std::size_t i = 0; i < kernel.words.size(); ++i) {
+    ops.push_back(set.decode(kernel.words[i], live_code + 4 * i));
+    const Op& op = ops.back();
+    const InstructionInfo& info = set.info(op.id);
+    const bool vector = info.is(is_vector) && !info.is(sets_vl);
+    if (!vector && !info.is(is_load) && !info.is(is_store) && info.unit != Unit::matrix) parts[i] |= carried;
+    // sums that a product adds to are no operand: they stay until they are committed
+    if (!vector || !info.is(is_load) || (product && op.rs1 != a0 && op.rs1 != a1)) continue;
+    parts[i] |= reads, last = i + 1;
+  }
+  consumed = last;
+  for (const KernelLoop& loop : kernel.loops)
+    if (loop.begin < last) consumed = std::max(consumed, loop.end + 1);
+}
+
+LiveKernels::LiveKernels(const Machine& machine) : machine_(machine), alone_(machine) {}
+
+std::int64_t LiveKernels::sets_of(const Descriptor& d, const ComputeSource& source) {
+  const auto [place, fresh] = sets_.try_emplace(d.signature, 0);
+  if (!fresh) return place->second;
+  try {
+    const TileCompute compute = source.compute();
+    const MmaForm form = form_of(machine_, std::get<Mma>(compute), d);
+    const ArrayTiming& array = table()->core.array;
+    place->second = form.batch * form.taps * ceil_div(form.depth, array.rows) * ceil_div(form.across, array.columns);
+  } catch (const Unsupported&) {
+  }
+  return place->second;
+}
+
+/// What has several takes the one that is best alone.
+Kernel LiveKernels::choose(const Descriptor& d, const ComputeSource& source, unsigned array, bool resident) {
+  if (d.kind != ComputeKind::mma) {
+    alone_.latency(d, {}, source);
+    return alone_.taken();
+  }
+  const TileCompute compute = source.compute();
+  MmaForm form = form_of(machine_, std::get<Mma>(compute), d);
+  form.resident = resident;
+  return mma_kernel(*table()->set, table()->core, form, timed_addresses, array);
+}
+
+const LiveKernel* LiveKernels::find(const Descriptor& d, const ComputeSource& source, unsigned array, bool resident,
+                                    std::string& why) {
+  const auto [place, fresh] = known_.try_emplace({d.signature, array, resident});
+  Known& known = place->second;
+  if (fresh) {
+    try {
+      known.kernel = std::make_unique<const LiveKernel>(*table()->set, choose(d, source, array, resident),
+                                                        d.kind == ComputeKind::mma);
+    } catch (const Unsupported& error) {
+      known.why = error.parts().what;
+    }
+  }
+  why = known.why;
+  return known.kernel.get();
+}
+
+}  // namespace tilesim::isa

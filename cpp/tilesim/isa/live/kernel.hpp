@@ -1,0 +1,65 @@
+// Kernels as sequencers run them: decoded once, with what an engine wants to know of their operands.
+#pragma once
+
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "tilesim/isa/latency/latency.hpp"
+#include "tilesim/machine/machine.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::isa {
+
+inline constexpr Address live_code = 0x10000;  ///< where kernels stand
+
+struct LiveKernel {
+  enum Part : std::uint8_t {
+    carried = 1,  ///< a scalar instruction that is carried out
+    reads = 2,    ///< an operand that can be released
+  };
+  LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product);
+
+  std::vector<Op> ops;
+  std::vector<std::uint8_t> parts;  ///< of each
+  std::size_t consumed = 0;         ///< from this place on nothing reads operands
+};
+
+/// Kernels of a core's computes, each made when it is first asked for. One thread at a time.
+class LiveKernels {
+ public:
+  explicit LiveKernels(const Machine& machine);
+
+  const std::shared_ptr<PipelineTable>& table() const { return alone_.table(); }
+  const Machine& machine() const { return machine_; }
+  /// Sets of weights that a product loads; 0: no kernel does it.
+  std::int64_t sets_of(const Descriptor& descriptor, const ComputeSource& source);
+  /// For array number `array`. `resident`: its only set of weights is there. Null: no kernel, as `why` says.
+  const LiveKernel* find(const Descriptor& descriptor, const ComputeSource& source, unsigned array, bool resident,
+                         std::string& why);
+
+ private:
+  struct Key {
+    std::uint64_t signature = 0;
+    unsigned array = 0;
+    bool resident = false;
+    friend bool operator==(const Key&, const Key&) = default;
+  };
+  struct Hash {
+    std::size_t operator()(const Key& key) const {
+      return static_cast<std::size_t>(key.signature ^ (std::uint64_t{key.array} << 1 | (key.resident ? 1U : 0U)));
+    }
+  };
+  struct Known {
+    std::unique_ptr<const LiveKernel> kernel;
+    std::string why;
+  };
+  Kernel choose(const Descriptor& descriptor, const ComputeSource& source, unsigned array, bool resident);
+
+  Machine machine_;
+  InstructionLatency alone_;
+  std::unordered_map<Key, Known, Hash> known_;
+  std::unordered_map<std::uint64_t, std::int64_t> sets_;  ///< by signature
+};
+
+}  // namespace tilesim::isa
