@@ -20,11 +20,11 @@ std::int64_t vtype_of(unsigned sew, int lmul) {
 
 }  // namespace
 
-std::uint32_t Code::encode(std::string_view name, std::initializer_list<std::int64_t> operands) const {
+std::uint32_t Code::encode(std::string_view name, const std::vector<std::int64_t>& operands) const {
   const InstructionInfo* info = set_.named(name);
   if (info == nullptr) throw InternalError("a kernel asks for an unknown instruction: " + std::string(name));
   std::uint32_t word = info->encoding.match;
-  const std::int64_t* next = operands.begin();
+  auto next = operands.begin();
   for (const OperandPart& part : set_.parts(set_.id(*info))) {
     if (part.word == nullptr || part.word->pieces.empty()) continue;
     const bool given = next != operands.end();
@@ -35,7 +35,7 @@ std::uint32_t Code::encode(std::string_view name, std::initializer_list<std::int
   return word;
 }
 
-void Code::op(std::string_view name, std::initializer_list<std::int64_t> operands) {
+void Code::op(std::string_view name, const std::vector<std::int64_t>& operands) {
   words_.push_back(encode(name, operands));
 }
 

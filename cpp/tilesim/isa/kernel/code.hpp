@@ -34,7 +34,10 @@ class Code {
   explicit Code(const InstructionSet& set) : set_(set) {}
 
   /// Operands in the order of the assembler's text; one that is left out takes its standard value.
-  void op(std::string_view name, std::initializer_list<std::int64_t> operands);
+  void op(std::string_view name, std::initializer_list<std::int64_t> operands) {
+    op(name, std::vector<std::int64_t>(operands));
+  }
+  void op(std::string_view name, const std::vector<std::int64_t>& operands);
   void load_constant(unsigned x, std::int64_t value);
   /// The address of words that lie behind the kernel's instructions.
   void load_address(unsigned x, const std::vector<std::uint32_t>& words);
@@ -53,6 +56,7 @@ class Code {
   /// Loads of the constants that `advance` took, then all that was written, then `ret`.
   Kernel finish();
   std::size_t size() const { return words_.size(); }
+  const InstructionSet& set() const { return set_; }
   /// A place that code behind it may jump back to.
   void mark() { mark_ = words_.size(); }
   std::int64_t from_mark() const {  ///< bytes, negative
@@ -66,7 +70,7 @@ class Code {
     friend bool operator==(const Repeated&, const Repeated&) = default;
   };
   void put(const Repeated& run);
-  std::uint32_t encode(std::string_view name, std::initializer_list<std::int64_t> operands) const;
+  std::uint32_t encode(std::string_view name, const std::vector<std::int64_t>& operands) const;
 
   const InstructionSet& set_;
   std::vector<std::uint32_t> words_;
