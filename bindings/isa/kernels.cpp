@@ -59,8 +59,9 @@ py::dict kernel_of(const Machine& machine, const std::string& compute, isa::Addr
   const auto set = isa::set_of(machine);
   const isa::Kernel kernel = isa::mma_kernel(*set, core, form, {moving, kept, sums});
   const isa::MmaBytes bytes = isa::bytes_of(core, form);
+  const std::vector<std::uint32_t> image = kernel.image();
   py::dict told;
-  told["code"] = py::bytes(reinterpret_cast<const char*>(kernel.words.data()), 4 * kernel.words.size());
+  told["code"] = py::bytes(reinterpret_cast<const char*>(image.data()), 4 * image.size());
   told["text"] = kernel.text(*set);
   told["bytes"] = std::vector<std::int64_t>{bytes.moving, bytes.kept, bytes.sums};
   return told;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/unfolding.hpp"
 
 namespace tilesim::mapping {
 
@@ -223,11 +224,7 @@ TileCycles tile_cycles(const Problem& problem, const TileWork& work, const std::
   TileCycles cycles{behind.busy, latency.latency(d, {}).busy - behind.busy, behind.done - behind.busy,
                     kept_whole(array, d) ? kept_operand(array, d.stationary_a) : -1};
   if (work.unfold > 0) {
-    Descriptor moved;
-    moved.kind = ComputeKind::permute;
-    moved.dtype = problem.dtypes[0];
-    moved.elements = unfolded_elements(problem, Nest{tile, {}, {}, false, {}, 1, -1, work.unfold});
-    cycles.unfolding = latency.latency(moved, {}).done;
+    cycles.unfolding = latency.latency(unfolding(problem, Nest{tile, {}, {}, false, {}, 1, -1, work.unfold}), {}).done;
   }
   return cycles;
 }

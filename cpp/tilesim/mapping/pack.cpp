@@ -6,6 +6,8 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/nest.hpp"
 #include "tilesim/mapping/plan.hpp"
+#include "tilesim/mapping/unfolding.hpp"
+#include "tilesim/tile/movement.hpp"
 
 namespace tilesim::mapping {
 
@@ -229,6 +231,30 @@ std::int64_t unfolded_elements(const Problem& problem, const Nest& nest) {
   return elements;
 }
 
+Descriptor unfolding(const Problem& problem, const Nest& nest) {
+  constexpr std::int64_t most = std::int64_t{1} << 40;  // what is larger fits nowhere, and its strides no number
+  const std::int64_t elements = unfolded_elements(problem, nest);
+  if (elements > most) {
+    Descriptor moved = permute_descriptor(problem.dtypes[0], {}, false);
+    return moved.elements = elements, moved;
+  }
+  const std::vector<UnfoldedAxis> axes = unfolded_axes(problem, nest.unfold);
+  Shape own, unfolded;
+  for (const AxisAccess& axis : problem.domain.operands[0].axes) {
+    own.push_back(axis.window);
+    for (const AxisAccess::Term& term : axis.terms)
+      own.back() += std::abs(term.coefficient) * (tile_of(problem, nest, static_cast<std::size_t>(term.dim)) - 1);
+  }
+  for (const UnfoldedAxis& axis : axes) unfolded.push_back(unfolded_extent(axis, problem, nest));
+  const Shape from = row_major_strides(own), to = row_major_strides(unfolded);
+  std::vector<ViewDim> in, out;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    in.push_back({unfolded[i], axes[i].coefficient * from[axes[i].axis]});
+    out.push_back({unfolded[i], to[i]});
+  }
+  return permute_descriptor(problem.dtypes[0], move_of(in, out), false);
+}
+
 std::string wrong_unfold(const Problem& problem, const Nest& nest, const Share& machine) {
   if (nest.unfold == 0) return {};
   if (nest.unfold < 2 || nest.unfold > static_cast<std::int64_t>(unfoldable(problem)))
@@ -276,8 +302,10 @@ double unfolding_cycles(const Problem& problem, const Nest& nest, const Share& m
   }
   const OwnDims own = own_dims(problem);
   elements *= static_cast<double>(plan_loops(problem, nest, own).fetches(0, own).repeats);
-  return elements * static_cast<double>(bits(problem.dtypes[0])) / 8 /
-         static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
+  // as a whole tile does, in proportion
+  const Descriptor whole = unfolding(problem, nest);
+  return elements * static_cast<double>(ClosedForm(machine).latency(whole, {}, no_source()).busy) /
+         static_cast<double>(std::max<std::int64_t>(1, whole.elements));
 }
 
 Nest unfolded(const Problem& problem, Nest nest, const Share& machine) {

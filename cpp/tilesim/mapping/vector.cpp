@@ -156,7 +156,7 @@ namespace {
 struct Queues {
   double bytes[2] = {0, 0}, cycles[2] = {0, 0};  ///< of loads, of stores; where nothing else takes the memory
   double transfers = 0, exposed = 0;             ///< exposed: of the first tile
-  double shuffled = 0, turned = 0, changes = 0;  ///< cross-lane unit: bytes of all tiles and of one; operands
+  double shuffled = 0, turned = 0, after = 0;    ///< cycles of permutes, of all tiles and of one; and to their results
 };
 
 void add(Queues& queues, const VectorProblem& problem, int operand, const VectorTiles& tiles, const VectorTiles& walked,
@@ -168,10 +168,10 @@ void add(Queues& queues, const VectorProblem& problem, int operand, const Vector
   queues.cycles[way] += total.transfers * trip_cycles(mean, machine);
   queues.transfers += total.transfers;
   queues.exposed += mean;
-  const auto changed = static_cast<double>(shuffled_bytes(problem, own, tiles, walked.tiles, machine));
-  queues.shuffled += changed * total.transfers;
-  queues.turned += changed;
-  queues.changes += changed > 0 ? 1 : 0;
+  const TileLatency changed = turning(problem, own, tiles, walked.tiles, machine);
+  queues.shuffled += static_cast<double>(changed.busy) * total.transfers;
+  queues.turned += static_cast<double>(changed.busy);
+  queues.after += static_cast<double>(changed.done - changed.busy);
 }
 
 /// Loops of a phase that stand around it, in all.
@@ -215,14 +215,12 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
   VectorWeighed result;
   VectorCost& cost = result.cost;
   const double read = queues.bytes[0], written = queues.bytes[1], transfers = queues.transfers;
-  const auto lanes_rate = static_cast<double>(machine.core.cross_lane.bytes_per_cycle);
-  const double lanes_latency = queues.changes * static_cast<double>(machine.core.cross_lane.latency);
   // Cores take rows of tiles, contexts of a core share its units; the machine at hand has one part of the bandwidth.
   const auto count = static_cast<double>(machine.core.count);
   const double workers = std::max(1.0, std::min(count, rows));
   const double units = std::max(1.0, workers / static_cast<double>(std::max<std::int64_t>(1, tiles.contexts)));
   cost.vector = computing;
-  cost.compute = std::max(computing, queues.shuffled / lanes_rate) / units;
+  cost.compute = std::max(computing, queues.shuffled) / units;
   const double hertz = static_cast<double>(machine.core.clock.hertz);
   const double peak = static_cast<double>(machine.memory.bytes_per_second) * count / hertz;
   const double rate = peak * machine.memory.efficiency;
@@ -234,7 +232,7 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
   cost.transfers = static_cast<std::int64_t>(std::min(transfers, 9e18));
   cost.bound = least / peak;
   // A buffer is loaded, turned to its lanes, computed on and loaded again, behind stores on the same memory.
-  const double each = turns / workers * (latency + lanes_latency + static_cast<double>(machine.core.vector.latency));
+  const double each = turns / workers * (latency + queues.after + static_cast<double>(machine.core.vector.latency));
   const double used = tiles.sub.empty() ? cost.compute + cost.memory : std::max(cost.compute, cost.memory);
   result.ring = each + used;
   const double issue = static_cast<double>(machine.core.dma.issue_cycles) * transfers / workers;
@@ -245,7 +243,7 @@ VectorWeighed weighed(const VectorProblem& problem, const VectorTiles& tiles, co
                    {queues.cycles[0] / workers / static_cast<double>(machine.core.dma.load_queues), "latency of loads"},
                    {queues.cycles[1] / workers, "latency of stores"}}};
   // Of the first tile's loads and the last one's stores nothing hides what they take.
-  result.exposed = queues.exposed / rate + queues.turned / lanes_rate + lanes_latency + latency + transfers / workers;
+  result.exposed = queues.exposed / rate + queues.turned + queues.after + latency + transfers / workers;
   return result;
 }
 

@@ -12,5 +12,6 @@ TileLatency vector_latency(const Share& machine, const Descriptor& descriptor);
 /// Keys of at most 32 bits.
 TileLatency sort_latency(const Share& machine, const Descriptor& descriptor);
 TileLatency permute_latency(const Share& machine, const Descriptor& descriptor);
+TileLatency indexed_latency(const Share& machine, const Descriptor& descriptor);
 
 }  // namespace tilesim

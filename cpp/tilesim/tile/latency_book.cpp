@@ -82,6 +82,14 @@ std::string compute_text(const Descriptor& d, const History& history) {
     case ComputeKind::opaque:
       add("d", d.duration);
       break;
+    case ComputeKind::permute:
+      add("e", d.elements), add("l", d.lane_extent), add("k", d.k), add("ko", d.k_outer), add("b", d.batch);
+      break;
+    case ComputeKind::indexed:
+      text += " " + std::string(name(d.second));
+      add("e", d.elements), add("m", d.m), add("k", d.k);
+      text += " f" + std::to_string(d.functions[0]) + "," + std::to_string(d.functions[1]) + ",0,0";
+      break;
     default:
       add("e", d.elements), add("l", d.lane_extent);
       text += " f" + joined(d.functions);
@@ -111,7 +119,7 @@ std::pair<Descriptor, History> parse_compute(const std::string& text) {
   if (!known) refuse(text, "unknown kind '" + word + "'");
   words >> word;
   d.dtype = parse_dtype(word);
-  if (d.kind == ComputeKind::mma) words >> word, d.second = parse_held_dtype(word);
+  if (d.kind == ComputeKind::mma || d.kind == ComputeKind::indexed) words >> word, d.second = parse_held_dtype(word);
   while (words >> word) {
     if (word == "resident")
       history.weights_resident = true;

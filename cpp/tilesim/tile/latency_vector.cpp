@@ -88,17 +88,6 @@ TileLatency vector_latency(const Share& machine, const Descriptor& d) {
   return latency;
 }
 
-TileLatency permute_latency(const Share& machine, const Descriptor& d) {
-  const CrossLaneSpec& unit = machine.core.cross_lane;
-  TileLatency latency;
-  latency.busy = std::max<std::int64_t>(1, ceil_div(packed_bytes(d.dtype, d.elements), unit.bytes_per_cycle));
-  latency.consumed = latency.weights_consumed = latency.busy;
-  latency.done = latency.busy + unit.latency;
-  latency.first = std::min(latency.done, unit.latency + 1);
-  latency.limit = "bytes";
-  return latency;
-}
-
 std::string_view name(ComputeKind kind) {
   static constexpr std::array<std::string_view, 6> names{"mma", "vector", "permute", "indexed", "sort", "opaque"};
   return names[static_cast<std::size_t>(kind)];
@@ -128,10 +117,8 @@ TileLatency ClosedForm::latency(const Descriptor& descriptor, const History& his
       return vector_latency(machine_, d);
     case ComputeKind::permute:
       return permute_latency(machine_, d);
-    case ComputeKind::indexed:  // one element per lane and cycle: addresses differ per lane
-      d.functions = {1, 0, 0, 0};
-      d.lane_extent = machine_.core.vector.lanes;
-      return vector_latency(machine_, d);
+    case ComputeKind::indexed:
+      return indexed_latency(machine_, d);
     case ComputeKind::sort:
       if (bits(d.dtype) >= 8 && bits(d.dtype) <= 32) return sort_latency(machine_, d);
       d.functions = {2 * static_cast<std::int32_t>(compare_exchanges(d.lane_extent, d.k)), 0, 0, 0};

@@ -17,12 +17,15 @@ std::int64_t Move::run() const {
   return !dims.empty() && dims.back().in == 1 && dims.back().out == 1 ? dims.back().extent : 1;
 }
 
-std::int64_t Move::run_out() const { return !dims.empty() && dims.back().out == 1 ? dims.back().extent : 1; }
-
-std::int64_t Move::run_in() const {
-  for (const MoveDim& dim : dims)
-    if (dim.in == 1) return dim.extent;
-  return 1;
+std::vector<MoveDim> joined(const std::vector<MoveDim>& dims) {
+  std::vector<MoveDim> all;
+  for (const MoveDim& dim : dims) {
+    if (!all.empty() && all.back().in == dim.in * dim.extent && all.back().out == dim.out * dim.extent)
+      all.back() = {all.back().extent * dim.extent, dim.in, dim.out};
+    else
+      all.push_back(dim);
+  }
+  return all;
 }
 
 Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out) {
@@ -44,14 +47,7 @@ Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out) {
   }
   std::stable_sort(move.dims.begin(), move.dims.end(),
                    [](const MoveDim& a, const MoveDim& b) { return a.out > b.out; });
-  std::vector<MoveDim> joined;
-  for (const MoveDim& dim : move.dims) {
-    if (!joined.empty() && joined.back().in == dim.in * dim.extent && joined.back().out == dim.out * dim.extent)
-      joined.back() = {joined.back().extent * dim.extent, dim.in, dim.out};
-    else
-      joined.push_back(dim);
-  }
-  move.dims = std::move(joined);
+  move.dims = joined(move.dims);
   std::int64_t reach = 0;
   for (auto dim = move.dims.rbegin(); dim != move.dims.rend(); ++dim) {
     move.overlaps |= dim->out <= reach;
@@ -86,22 +82,45 @@ bool share_bytes(const TileView& a, const TileView& b) {
   return one.first < other.end && other.first < one.end;
 }
 
+namespace {
+
+/// Rows and columns of the squares in which narrow elements that follow each other in one direction here, in another
+/// there, can be turned, in pieces of 8 bytes at most; 1: none. As kernels do it.
+std::int64_t squares_of(DType dtype, const Move& move) {
+  const std::int64_t bytes = bits(dtype) / 8;
+  const auto a = std::find_if(move.dims.begin(), move.dims.end(), [](const MoveDim& dim) { return dim.in == 1; });
+  if (bytes < 1 || move.dims.size() < 2 || move.dims.back().out != 1 || a >= move.dims.end() - 1) return 1;
+  const MoveDim& b = move.dims.back();
+  for (std::int64_t beside = 8 / bytes; beside > 1; beside /= 2) {
+    bool whole = a->extent % beside == 0 && b.extent % beside == 0 && b.in % beside == 0 && a->out % beside == 0;
+    whole = whole && move.in_first % beside == 0 && move.out_first % beside == 0;
+    for (const MoveDim& dim : move.dims)
+      if (&dim != &*a && &dim != &b) whole = whole && dim.in % beside == 0 && dim.out % beside == 0;
+    if (whole) return beside;
+  }
+  return 1;
+}
+
+}  // namespace
+
 Descriptor permute_descriptor(DType dtype, const Move& move, bool in_place) {
   Descriptor d;
   d.kind = ComputeKind::permute;
   d.dtype = dtype;
   d.elements = move.elements();
-  d.k = move.run(), d.m = move.run_in(), d.n = move.run_out();
+  d.k = move.run(), d.k_outer = squares_of(dtype, move);
+  for (const MoveDim& dim : move.dims)
+    if (dim.in != 1 || dim.out != 1) d.lane_extent = std::max(d.lane_extent, dim.extent);
   bool moves = move.in_first != move.out_first;
   for (const MoveDim& dim : move.dims) moves |= dim.in != dim.out;
   d.batch = in_place ? moves ? 2 : 0 : 1;
   return d;
 }
 
-Descriptor indexed_descriptor(DType dtype, const IndexedRows& rows) {
+Descriptor indexed_descriptor(DType dtype, DType index, const IndexedRows& rows) {
   Descriptor d;
   d.kind = ComputeKind::indexed;
-  d.dtype = dtype;
+  d.dtype = dtype, d.second = index;
   d.m = rows.count;
   d.elements = rows.count * rows.row.elements();
   d.k = rows.row.run();

@@ -22,10 +22,10 @@ struct Move {
   std::int64_t elements() const;
   /// Elements that follow each other on both sides.
   std::int64_t run() const;
-  /// Elements that follow each other on one of them.
-  std::int64_t run_in() const;
-  std::int64_t run_out() const;
 };
+
+/// Neighbouring dims as one where both sides go on alike.
+std::vector<MoveDim> joined(const std::vector<MoveDim>& dims);
 
 /// Of views with equal extents.
 Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out);
@@ -33,16 +33,18 @@ Move move_of(std::span<const ViewDim> in, std::span<const ViewDim> out);
 /// Whether two views share bytes; where an address is not known, by their data.
 bool share_bytes(const TileView& a, const TileView& b);
 
-/// A permute as closed forms see it.
+/// A permute as closed forms see it: `k` neighbours stay neighbours; `k_outer` rows in the squares in which narrow
+/// elements turn, 1: none; `batch` 1: from one place to another, 2: in place, 0: nothing moves; `lane_extent` is that
+/// of the longest dim beside the neighbours.
 Descriptor permute_descriptor(DType dtype, const Move& move, bool in_place);
 
-/// What a gather or scatter moves: rows of `row`, each at an index.
+/// What a gather or scatter moves: so many rows.
 struct IndexedRows {
   std::int64_t count = 0;
   Move row;
-  bool scatter = false;
-  std::optional<Combiner> combiner;
+  std::optional<Combiner> combiner;  ///< of a scatter
 };
-Descriptor indexed_descriptor(DType dtype, const IndexedRows& rows);
+/// `m` rows in which `k` neighbours stay neighbours; `second` is the indices' type, a function what combines.
+Descriptor indexed_descriptor(DType dtype, DType index, const IndexedRows& rows);
 
 }  // namespace tilesim

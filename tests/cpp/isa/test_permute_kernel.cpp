@@ -161,6 +161,41 @@ BOOST_AUTO_TEST_CASE(random_permutes_equal_their_meaning) {
   BOOST_TEST(kernels >= 390);
 }
 
+/// Narrow elements that change direction, in whole squares and not, on machines of several register lengths.
+BOOST_AUTO_TEST_CASE(narrow_elements_turn) {
+  const Machine machines[] = {moving_machine(8, 4), moving_machine(16, 1), moving_machine(128, 8), moving_machine(4, 1),
+                              moving_machine(64, 2)};
+  std::mt19937 random(3);
+  const auto below = [&](std::int64_t n) {
+    return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
+  };
+  for (int trial = 0; trial < 120; ++trial) {
+    const DType dtype = std::array{DType::i8, DType::bf16, DType::f32}[static_cast<std::size_t>(trial % 3)];
+    const std::int64_t outer = below(3) + 1, rows = below(2) == 0 ? 8 * (below(20) + 1) : below(70) + 1,
+                       columns = below(2) == 0 ? 8 * (below(20) + 1) : below(70) + 1, gap = below(3) == 0 ? 8 : 0;
+    Permute permute;
+    permute.in.dtype = permute.out.dtype = dtype;
+    permute.in.dims = {{outer, rows * (columns + gap)}, {rows, columns + gap}, {columns, 1}};
+    permute.out.dims = {{outer, rows * columns}, {rows, 1}, {columns, rows}};
+    if (below(2) == 0) std::swap(permute.in, permute.out);
+    permute.in.address = 0, permute.out.address = 1 << 20;
+    const auto bytes = static_cast<std::size_t>(outer * rows * (columns + gap) * host_bytes(dtype));
+    std::vector<std::byte> memory(bytes), expected(bytes), got(bytes);
+    for (std::byte& byte : memory) byte = static_cast<std::byte>(random());
+    permute.in.data = memory.data(), permute.out.data = expected.data();
+    by_hand(permute);
+    KernelExecutor executor(machines[trial % 5]);
+    for (int turn = 0; turn < 3; ++turn) {
+      std::fill(got.begin(), got.end(), std::byte{0});
+      permute.out.data = got.data();
+      executor.run(permute);
+      BOOST_TEST_CONTEXT("trial " << trial << " " << name(dtype) << " " << outer << " " << rows << " " << columns)
+      BOOST_TEST((expected == got));
+    }
+    BOOST_TEST(executor.by_kernel() == 3);
+  }
+}
+
 /// What is read and written is the same place: all of it is read first.
 BOOST_AUTO_TEST_CASE(in_place) {
   for (const std::int64_t rows : {3, 8, 130})

@@ -22,6 +22,12 @@ BOOST_AUTO_TEST_CASE(text_reads_back) {
       d.stationary_a = draw(1) > 0;
     } else if (d.kind == ComputeKind::opaque) {
       d.duration = draw(100000);
+    } else if (d.kind == ComputeKind::permute) {
+      d.elements = draw(1000000), d.lane_extent = draw(512), d.k = draw(5000), d.k_outer = draw(8), d.batch = draw(2);
+    } else if (d.kind == ComputeKind::indexed) {
+      d.second = draw(1) ? DType::i32 : DType::i64;
+      d.elements = draw(1000000), d.m = draw(5000), d.k = draw(5000);
+      d.functions[0] = static_cast<std::int32_t>(draw(1)), d.functions[1] = static_cast<std::int32_t>(draw(1));
     } else {
       d.elements = draw(1000000), d.lane_extent = draw(512), d.lane_reductions = draw(3);
       if (d.kind == ComputeKind::sort) d.k = draw(512);

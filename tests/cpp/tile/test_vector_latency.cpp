@@ -123,25 +123,40 @@ BOOST_AUTO_TEST_CASE(running_sums_along_lanes_take_their_steps) {
   BOOST_TEST(latency_of(chip, d).busy == latency_of(chip, vector(260, 1, {1, 0, 0, 0})).busy);
 }
 
-BOOST_AUTO_TEST_CASE(cross_lane_unit_by_hand) {
+BOOST_AUTO_TEST_CASE(permutes_by_hand) {
   const Machine chip = machine();
   Descriptor d;
   d.kind = ComputeKind::permute;
-  d.elements = 100;
-  BOOST_TEST(latency_of(chip, d).busy == 7);  // 400 bytes at 64 a cycle
-  BOOST_TEST(latency_of(chip, d).done == 7 + 10);
-  d.dtype = DType::i8;
-  BOOST_TEST(latency_of(chip, d).busy == 2);
-  d.elements = 1;
+  d.elements = 4096, d.lane_extent = 64;
+  BOOST_TEST(latency_of(chip, d).busy == 4096 / 8);  // apart from each other: one for each lane and cycle
+  d.batch = 2;
+  BOOST_TEST(latency_of(chip, d).busy == 4096 / 8 + 4096 / 32);  // in place: registers of 32 pass the ports again
+  d.batch = 0;
+  BOOST_TEST(latency_of(chip, d).busy == 1);  // nothing moves
+  d.batch = 1, d.k = 64;
+  BOOST_TEST(latency_of(chip, d).busy == 64 * 2);  // rows of two registers each
+  d.k = 4;
+  BOOST_TEST(latency_of(chip, d).busy == 4096 / 2 / 8);  // two neighbours are a piece
+  d.k = 1, d.dtype = DType::i8;
+  BOOST_TEST(latency_of(chip, d).busy == 4096 / 8);
+  d.k_outer = 8;  // squares: 64 bytes a cycle over the lanes, 64 in pieces; three tables and two loads before
+  BOOST_TEST(latency_of(chip, d).busy == 4096 / 64 + 3 + 2 * 4);
+  d.elements = 0;
   BOOST_TEST(latency_of(chip, d).busy == 1);
 }
 
 BOOST_AUTO_TEST_CASE(indexed_and_sort_by_hand) {
   const Machine chip = machine();
   Descriptor d;
-  d.kind = ComputeKind::indexed;
+  d.kind = ComputeKind::indexed, d.second = DType::i32;
+  d.elements = d.m = 256;
+  BOOST_TEST(latency_of(chip, d).busy == 256 / 8 + 256 / 32);  // one for each lane and cycle, and the indices
+  d.elements = 256 * 64, d.k = 64;
+  BOOST_TEST(latency_of(chip, d).busy == 256 * 2);  // rows of two registers
+  d.functions = {1, 0, 0, 0};
+  BOOST_TEST(latency_of(chip, d).busy == 2 * 256 * 2);  // what they are added to is loaded too
+  d = {};
   d.elements = 64;
-  BOOST_TEST(latency_of(chip, d).busy == 2);  // one element per lane and cycle: 2 registers
   d.kind = ComputeKind::sort;
   d.lane_extent = d.k = 8;  // all are kept
   // Bitonic: 3 levels, 3 * 4 / 2 passes of a compare and an exchange on 64 / 32 registers.

@@ -5,6 +5,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/engine/dispatch/dispatch.hpp"
 #include "tilesim/tile/compute.hpp"
+#include "tilesim/tile/movement.hpp"
 
 namespace tilesim::engine {
 
@@ -61,14 +62,44 @@ void resolve_vector(const Stream& stream, const program::Instruction& instructio
   entry.work = static_cast<double>(entry.descriptor.elements) * cost.functions_total;
 }
 
-/// A permute, a gather or scatter, a sort: over the elements of its first view.
-void resolve_elements(const Stream& stream, const program::Instruction& instruction, ComputeKind kind, Entry& entry) {
+/// A sort: over the elements of its first view.
+void resolve_sort(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
   const program::CompiledView& view = instruction.views[0];
   Descriptor& d = entry.descriptor;
-  d.kind = kind;
+  d.kind = ComputeKind::sort;
   d.elements = elements_of(stream.cursor, view);
   if (!view.dims.empty()) d.lane_extent = stream.cursor.value(view.dims.back().first);
-  if (kind == ComputeKind::sort) d.k = stream.cursor.value(instruction.views[1].dims.back().first);
+  d.k = stream.cursor.value(instruction.views[1].dims.back().first);
+}
+
+TileView placed_view(const Stream& stream, const program::CompiledView& view) {
+  TileView tile;
+  tile.dtype = stream.program->slots[at(view.slot)].dtype;
+  for (const auto& [extent, stride] : view.dims)
+    tile.dims.push_back({stream.cursor.value(extent), stream.cursor.value(stride)});
+  tile.address = stream.cursor.value(view.offset) * bits(tile.dtype) / 8;
+  return tile;
+}
+
+void resolve_permute(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const program::CompiledView &from = instruction.views[0], &to = instruction.views[1];
+  const TileView in = placed_view(stream, from), out = placed_view(stream, to);
+  const bool one_buffer = from.slot == to.slot && from.back == to.back;
+  entry.descriptor = permute_descriptor(in.dtype, move_of(in.dims, out.dims), one_buffer && share_bytes(in, out));
+}
+
+/// A gather or scatter: over the rows that are picked.
+void resolve_indexed(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
+  const auto& op = std::get<program::IndexedOp>(instruction.statement->action);
+  const TileView in = placed_view(stream, instruction.views[0]), index = placed_view(stream, instruction.views[1]),
+                 out = placed_view(stream, instruction.views[2]);
+  const auto row = [](const TileView& view) {
+    const std::span<const ViewDim> dims(view.dims);
+    return dims.empty() ? dims : dims.subspan(1);
+  };
+  IndexedRows rows{1, move_of(row(in), row(out)), op.scatter ? op.combiner : std::nullopt};
+  if (!index.dims.empty()) rows.count = std::max<std::int64_t>(0, index.dims[0].extent);
+  entry.descriptor = indexed_descriptor(in.dtype, index.dtype, rows);
 }
 
 void resolve_opaque(const Stream& stream, const program::Instruction& instruction, Entry& entry) {
@@ -157,11 +188,11 @@ void Dispatch::resolve(Stream& stream, const program::Instruction& instruction, 
     case Opcode::vector:
       return resolve_vector(stream, instruction, entry);
     case Opcode::permute:
-      return resolve_elements(stream, instruction, ComputeKind::permute, entry);
+      return resolve_permute(stream, instruction, entry);
     case Opcode::indexed:
-      return resolve_elements(stream, instruction, ComputeKind::indexed, entry);
+      return resolve_indexed(stream, instruction, entry);
     case Opcode::sort:
-      return resolve_elements(stream, instruction, ComputeKind::sort, entry);
+      return resolve_sort(stream, instruction, entry);
     default:
       return resolve_opaque(stream, instruction, entry);
   }

@@ -54,6 +54,14 @@ void Code::load_constant(unsigned x, std::int64_t value) {
   if (low != 0) op("addi", {x, x, low});
 }
 
+/// auipc and addi, whose numbers are known when the kernel is.
+void Code::load_address(unsigned x, const std::vector<std::uint32_t>& words) {
+  addresses_.push_back({words_.size(), data_.size()});
+  op("auipc", {x, 0});
+  op("addi", {x, x, 0});
+  data_.insert(data_.end(), words.begin(), words.end());
+}
+
 void Code::add(unsigned to, unsigned from, std::int64_t by) {
   if (small(by)) return op("addi", {to, from, by});
   constexpr std::size_t most = 10;  // s2 to s11
@@ -154,9 +162,24 @@ Kernel Code::finish() {
   std::vector<std::uint32_t> body;
   body.swap(words_);
   for (const auto& [value, x] : constants_) load_constant(x, value);
-  for (KernelLoop& loop : loops_) loop.begin += words_.size(), loop.end += words_.size();
+  const std::size_t before = words_.size();
+  for (KernelLoop& loop : loops_) loop.begin += before, loop.end += before;
   words_.insert(words_.end(), body.begin(), body.end());
-  return {std::move(words_), std::move(loops_)};
+  for (const Address& at : addresses_) {
+    const std::size_t word = before + at.word;
+    const auto distance = static_cast<std::int64_t>(4 * (words_.size() + at.data - word));
+    const std::int64_t low = (distance << 52) >> 52;
+    const auto x = static_cast<std::int64_t>(words_[word] >> 7 & 31);
+    words_[word] = encode("auipc", {x, (distance - low) >> 12 & 0xFFFFF});
+    words_[word + 1] = encode("addi", {x, x, low});
+  }
+  return {std::move(words_), std::move(loops_), std::move(data_)};
+}
+
+std::vector<std::uint32_t> Kernel::image() const {
+  std::vector<std::uint32_t> all = words;
+  all.insert(all.end(), data.begin(), data.end());
+  return all;
 }
 
 std::string Kernel::text(const InstructionSet& set) const {
@@ -166,6 +189,7 @@ std::string Kernel::text(const InstructionSet& set) const {
       if (loop.begin == i) all += "loop_" + std::to_string(i) + ":\n";
     all += "  " + disassemble(set, words[i], 4 * i) + "\n";
   }
+  for (const std::uint32_t word : data) all += "  .word " + std::to_string(word) + "\n";
   return all;
 }
 

@@ -23,7 +23,9 @@ struct KernelLoop {
 struct Kernel {
   std::vector<std::uint32_t> words;
   std::vector<KernelLoop> loops;
+  std::vector<std::uint32_t> data;  ///< right behind the instructions
 
+  std::vector<std::uint32_t> image() const;           ///< both
   std::string text(const InstructionSet& set) const;  ///< an assembly listing
 };
 
@@ -37,6 +39,8 @@ class Code {
   }
   void op(std::string_view name, const std::vector<std::int64_t>& operands);
   void load_constant(unsigned x, std::int64_t value);
+  /// The address of words that lie behind the kernel's instructions.
+  void load_address(unsigned x, const std::vector<std::uint32_t>& words);
   /// x[reg] += by; a large constant is kept in a register from `constants()` on where one is left.
   void advance(unsigned reg, std::int64_t by) {
     if (by != 0) add(reg, reg, by);
@@ -81,6 +85,9 @@ class Code {
   std::map<std::int64_t, unsigned> constants_;
   std::int64_t vl_ = -1, type_ = -1;
   std::size_t mark_ = 0;
+  struct Address { std::size_t word = 0, data = 0; };
+  std::vector<Address> addresses_;
+  std::vector<std::uint32_t> data_;
 };
 
 /// x registers by their numbers.

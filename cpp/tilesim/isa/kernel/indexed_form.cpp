@@ -119,7 +119,7 @@ IndexedRowWriter::IndexedRowWriter(const InstructionSet& set, const CoreTiming& 
   } else {
     // at an address that allows no wider pieces
     const auto at = static_cast<Address>(form.element);
-    row_ = ways(core, {form.row, form.element, at, at})[0];
+    row_ = ways(core, {form.row, form.element, at, at}, false)[0];
     for (MovePass& pass : row_) pass.from -= at, pass.to -= at;
   }
   std::int64_t parts = 0;

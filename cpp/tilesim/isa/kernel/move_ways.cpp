@@ -40,8 +40,8 @@ std::int64_t piece_of(const Placed& move) {
   return static_cast<std::int64_t>(all & (~all + 1));
 }
 
-/// Elements, or the widest pieces of neighbours, of one dim in a register.
-std::vector<Passes> by_pieces(const CoreTiming& core, Placed move) {
+/// Elements as the widest pieces of neighbours.
+Placed in_pieces(Placed move) {
   const std::int64_t piece = piece_of(move);
   if (piece > move.element) {
     MoveDim& run = move.dims.back();
@@ -51,6 +51,11 @@ std::vector<Passes> by_pieces(const CoreTiming& core, Placed move) {
     move.dims.push_back({move.element / piece, piece, piece});
   }
   move.element = piece;
+  return move;
+}
+
+/// One dim of pieces in a register.
+std::vector<Passes> by_dims(const CoreTiming& core, const Placed& move) {
   std::vector<Passes> found;
   for (std::size_t i = 0; i < move.dims.size(); ++i) {
     MovePass pass;
@@ -63,6 +68,93 @@ std::vector<Passes> by_pieces(const CoreTiming& core, Placed move) {
   return found;
 }
 
+/// Lays a register over all points of some dims.
+void lay(MovePass& pass, const std::vector<MoveDim>& over) {
+  std::vector<MoveDim> points{{1, 0, 0}};
+  std::int64_t low = 0;
+  for (const MoveDim& dim : over) {
+    std::vector<MoveDim> more;
+    for (const MoveDim& at : points)
+      for (std::int64_t i = 0; i < dim.extent; ++i) more.push_back({1, at.in + i * dim.in, at.out + i * dim.out});
+    points = std::move(more);
+    if (dim.in < 0) low += (dim.extent - 1) * dim.in;
+  }
+  pass.elements = std::ssize(points);
+  pass.in = pass.out = static_cast<std::int64_t>(pass.width / 8);
+  const auto side = [&](std::int64_t MoveDim::* member, std::int64_t& step, std::vector<std::uint32_t>& table) {
+    if (points.size() < 2) return;
+    step = points[1].*member;
+    bool even = true;
+    for (std::size_t i = 0; i < points.size(); ++i) even &= points[i].*member == static_cast<std::int64_t>(i) * step;
+    for (std::size_t i = 0; !even && i < points.size(); ++i)
+      table.push_back(static_cast<std::uint32_t>(points[i].*member - (member == &MoveDim::in ? low : 0)));
+  };
+  side(&MoveDim::in, pass.in, pass.in_table), side(&MoveDim::out, pass.out, pass.out_table);
+  if (!pass.in_table.empty()) pass.from += static_cast<Address>(low);
+}
+
+/// As many of the inner dims as a register takes; where it took none of a dim whole, a part of that.
+Passes by_table(const CoreTiming& core, const Placed& move, std::int64_t part) {
+  const std::int64_t most = std::int64_t{core.vlen} / (8 * move.element);
+  std::size_t inner = move.dims.size();
+  std::int64_t count = 1;
+  while (inner > 0 && count * move.dims[inner - 1].extent <= most) count *= move.dims[--inner].extent;
+  MovePass pass;
+  pass.width = static_cast<unsigned>(8 * move.element), pass.part = static_cast<unsigned>(8 * part);
+  pass.from = move.from, pass.to = move.to;
+  pass.loops.assign(move.dims.begin(), move.dims.begin() + static_cast<std::ptrdiff_t>(inner));
+  std::vector<MoveDim> over(move.dims.begin() + static_cast<std::ptrdiff_t>(inner), move.dims.end());
+  std::int64_t rest = 0;
+  if (inner > 0 && most / count > 1) {
+    MoveDim& cut = pass.loops.back();
+    const std::int64_t times = (cut.extent + most / count - 1) / (most / count);
+    const std::int64_t each = (cut.extent + times - 1) / times;
+    over.insert(over.begin(), {each, cut.in, cut.out});
+    rest = cut.extent % each;
+    cut = {cut.extent / each, each * cut.in, each * cut.out};
+  }
+  Passes found{pass};
+  lay(found[0], over);
+  if (rest > 0) {
+    const MoveDim cut = pass.loops.back();
+    pass.loops.pop_back();
+    pass.from += static_cast<Address>(cut.extent * cut.in), pass.to += static_cast<Address>(cut.extent * cut.out);
+    over[0].extent = rest;
+    lay(pass, over);
+    found.push_back(pass);
+  }
+  return found;
+}
+
+/// Narrow elements that follow each other along one dim here, along another there: squares of them, whose rows are
+/// loaded and stored as one piece each. Empty where steps are no whole pieces.
+Passes by_squares(const CoreTiming& core, const Placed& move) {
+  const auto first =
+      std::find_if(move.dims.begin(), move.dims.end(), [&](const MoveDim& dim) { return dim.in == move.element; });
+  if (move.dims.size() < 2 || first == move.dims.end() || move.dims.back().out != move.element) return {};
+  const MoveDim a = *first, b = move.dims.back();
+  if (&*first == &move.dims.back()) return {};
+  for (std::int64_t piece = 8; piece > move.element; piece /= 2) {
+    const std::int64_t beside = piece / move.element;
+    std::uint64_t all = move.from | move.to | static_cast<std::uint64_t>(std::abs(b.in) | a.out);
+    Placed squares = move;
+    squares.dims.clear();
+    for (const MoveDim& dim : move.dims) {
+      if (&dim == &*first || &dim == &move.dims.back()) continue;
+      all |= static_cast<std::uint64_t>(std::abs(dim.in) | dim.out);
+      squares.dims.push_back(dim);
+    }
+    if (all % static_cast<std::uint64_t>(piece) != 0 || a.extent % beside != 0 || b.extent % beside != 0) continue;
+    if (beside * piece * 8 > std::int64_t{core.vlen}) continue;
+    squares.element = piece;
+    squares.dims.push_back({a.extent / beside, piece, beside * a.out});
+    squares.dims.push_back({b.extent / beside, beside * b.in, piece});
+    squares.dims.push_back({beside, b.in, a.out});
+    return by_table(core, squares, move.element);
+  }
+  return {};
+}
+
 }  // namespace
 
 double cycles_of(const CoreTiming& core, const Passes& passes) {
@@ -71,10 +163,13 @@ double cycles_of(const CoreTiming& core, const Passes& passes) {
   return all;
 }
 
-std::vector<Passes> ways(const CoreTiming& core, const Placed& move) {
+std::vector<Passes> ways(const CoreTiming& core, const Placed& move, bool tables) {
   constexpr std::size_t tried = 3;
-  std::vector<Passes> all = by_pieces(core, move);
+  const Placed pieces = in_pieces(move);
+  std::vector<Passes> all = by_dims(core, pieces);
   all.push_back(by_rows(core, move));
+  if (tables && pieces.dims.size() > 1) all.push_back(by_table(core, pieces, 0));
+  if (Passes squares = tables ? by_squares(core, move) : Passes{}; !squares.empty()) all.push_back(std::move(squares));
   std::stable_sort(all.begin(), all.end(),
                    [&](const Passes& a, const Passes& b) { return cycles_of(core, a) < cycles_of(core, b); });
   const double limit = 2 * cycles_of(core, all[0]) + 16;

@@ -21,6 +21,7 @@ class PassWriter {
   PassWriter(Code& code, const CoreTiming& core, const MovePass& pass)
       : code_(code), pass_(pass), group_(pass.group(core)) {
     copies_ = std::min<std::int64_t>(pass.held(core) ? 32 : most_copies, 32 >> group_);
+    if (pass.tabled()) copies_ = pass.part > 0 ? 8 : 16, first_ = 32 - 16;
     outer_ = pass.loops.size();
     while (outer_ > 0 && inner_ * pass.loops[outer_ - 1].extent <= copies_) inner_ *= pass.loops[--outer_].extent;
     if (outer_ > counters.size())
@@ -31,8 +32,9 @@ class PassWriter {
   void write() {
     code_.load_constant(in_pointer, static_cast<std::int64_t>(pass_.from));
     code_.load_constant(out_pointer, static_cast<std::int64_t>(pass_.to));
-    if (!pass_.unit_in() && pass_.in != 0) code_.load_constant(in_step, pass_.in);
-    if (!pass_.unit_out()) code_.load_constant(out_step, pass_.out);
+    if (!pass_.unit_in() && pass_.in_table.empty() && pass_.in != 0) code_.load_constant(in_step, pass_.in);
+    if (!pass_.unit_out() && pass_.out_table.empty()) code_.load_constant(out_step, pass_.out);
+    tables();
     nest(0);
   }
 
@@ -55,6 +57,29 @@ class PassWriter {
     });
   }
 
+  /// Into the registers below those of the elements.
+  void tables() {
+    const int group = pass_.width == 64 ? -1 : pass_.width == 32 ? 0 : pass_.width == 16 ? 1 : 2;
+    const auto load = [&](const std::vector<std::uint32_t>& table, std::int64_t reg) {
+      if (table.empty()) return;
+      code_.load_address(t1, table);
+      code_.set_vl(pass_.elements, 32, group);
+      code_.op("vle32.v", {reg, t1});
+    };
+    load(pass_.in_table, in_places), load(pass_.out_table, out_places);
+    if (pass_.part == 0) return;
+    const std::int64_t beside = pass_.width / pass_.part, parts = pass_.elements * beside;
+    std::vector<std::uint32_t> turned(static_cast<std::size_t>((parts + 1) / 2));
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const std::int64_t square = i / (beside * beside), row = i / beside % beside, column = i % beside;
+      const auto from = static_cast<std::uint32_t>((square * beside + column) * beside + row);
+      turned[static_cast<std::size_t>(i / 2)] |= from << (i % 2 * 16);
+    }
+    code_.load_address(t1, turned);
+    code_.set_vl(parts, 16, pass_.part == 8 ? 1 : pass_.part == 16 ? 0 : -1);
+    code_.op("vle16.v", {turns, t1});
+  }
+
   template <class Body>
   void repeat(std::size_t level, std::int64_t times, Body body) {
     if (times > 1) code_.begin_loop(counters[level], times);
@@ -75,6 +100,12 @@ class PassWriter {
     for (std::size_t i = outer_; i < pass_.loops.size(); ++i) spread(pass_.loops[i], pass_.loops[i].extent);
     code_.set_vl(pass_.elements, pass_.width, group_);
     side(points, false, beside * dim.in);
+    if (pass_.part > 0) {
+      code_.set_vl(pass_.elements * pass_.width / pass_.part, pass_.part, 0);
+      for (std::int64_t i = 0; i < std::ssize(points); ++i)
+        code_.op("vrgatherei16.vv", {first_ + 8 + i, first_ + i, turns});
+      code_.set_vl(pass_.elements, pass_.width, group_);
+    }
     side(points, true, beside * dim.out);
   }
 
@@ -82,14 +113,21 @@ class PassWriter {
     const std::string width = std::to_string(pass_.width) + ".v";
     const unsigned pointer = stores ? out_pointer : in_pointer, step = stores ? out_step : in_step;
     const bool unit = stores ? pass_.unit_out() : pass_.unit_in();
-    const std::string name = (stores ? unit ? "vse" : "vsse" : unit ? "vle" : "vlse") + width;
+    const bool table = !(stores ? pass_.out_table : pass_.in_table).empty();
+    const std::string name = table ? stores ? "vsuxei32.v" : "vluxei32.v"
+                                   : (stores ? unit ? "vse" : "vsse"
+                                      : unit ? "vle"
+                                             : "vlse") +
+                                         width;
     std::int64_t at = 0;
     for (std::size_t i = 0; i < points.size(); ++i) {
       const std::int64_t here = stores ? points[i].out : points[i].in;
       code_.advance(pointer, here - at);
       at = here;
-      const auto reg = static_cast<std::int64_t>(i << group_);
-      if (unit)
+      const std::int64_t reg = first_ + (stores && pass_.part > 0 ? 8 : 0) + static_cast<std::int64_t>(i << group_);
+      if (table)
+        code_.op(name, {reg, pointer, stores ? out_places : in_places});
+      else if (unit)
         code_.op(name, {reg, pointer});
       else
         code_.op(name, {reg, pointer, !stores && pass_.in == 0 ? std::int64_t{zero} : std::int64_t{step}});
@@ -100,7 +138,8 @@ class PassWriter {
   Code& code_;
   const MovePass& pass_;
   int group_;
-  std::int64_t copies_ = 1, inner_ = 1;
+  enum : std::uint8_t { in_places = 0, out_places = 4, turns = 8 };
+  std::int64_t copies_ = 1, inner_ = 1, first_ = 0;
   std::size_t outer_ = 0;
 };
 
@@ -124,12 +163,20 @@ int MovePass::group(const CoreTiming& core) const {
 }
 
 double cycles_of(const CoreTiming& core, const MovePass& pass) {
+  double turning = 0;
+  if (pass.part > 0)
+    turning = static_cast<double>(ceil_div(pass.elements * pass.width, std::int64_t{core.dlen}) *
+                                  core.of(TimingClass::gather)
+                                      .cost[pass.part == 8    ? 0
+                                            : pass.part == 16 ? 1
+                                                              : 2]) /
+              cycle;
   const auto side = [&](bool unit, TimingClass apart) {
     if (!unit) return std::max(1.0, static_cast<double>(core.of(apart).element * pass.elements) / cycle);
     return static_cast<double>(ceil_div(pass.elements * pass.width, std::int64_t{core.dlen}) * core.port_beat) / cycle;
   };
-  return static_cast<double>(pass.points()) *
-         std::max(side(pass.unit_in(), TimingClass::load_strided), side(pass.unit_out(), TimingClass::store_strided));
+  return static_cast<double>(pass.points()) * std::max({turning, side(pass.unit_in(), TimingClass::load_strided),
+                                                        side(pass.unit_out(), TimingClass::store_strided)});
 }
 
 std::vector<MovePass> split(const MovePass& pass, std::int64_t most) {

@@ -17,14 +17,19 @@ struct MovePass {
   std::int64_t elements = 1, in = 1, out = 1;
   std::vector<MoveDim> loops;
   Address from = 0, to = 0;
+  /// Distances of the elements in bytes where they are no multiples of a step: `in`, `out` are not looked at then.
+  std::vector<std::uint32_t> in_table, out_table;
+  /// In between, each square of parts of the elements is turned: parts of so many bits; 0: nothing is.
+  unsigned part = 0;
 
-  bool unit_in() const { return in == static_cast<std::int64_t>(width / 8); }
-  bool unit_out() const { return out == static_cast<std::int64_t>(width / 8); }
+  bool unit_in() const { return in_table.empty() && in == static_cast<std::int64_t>(width / 8); }
+  bool unit_out() const { return out_table.empty() && out == static_cast<std::int64_t>(width / 8); }
   std::int64_t points() const;
   /// Registers of a group, as a power of two.
   int group(const CoreTiming& core) const;
   /// All of it is read before anything is written.
-  bool held(const CoreTiming& core) const { return points() <= 32 >> group(core); }
+  bool held(const CoreTiming& core) const { return !tabled() && points() <= 32 >> group(core); }
+  bool tabled() const { return !in_table.empty() || !out_table.empty() || part > 0; }
 };
 
 /// Elements of that width which a group of registers has at most.
@@ -45,8 +50,8 @@ struct Placed {
 };
 using Passes = std::vector<MovePass>;
 double cycles_of(const CoreTiming& core, const Passes& passes);
-/// The best ones first; at least one.
-std::vector<Passes> ways(const CoreTiming& core, const Placed& move);
+/// The best ones first; at least one. `tables`: also those whose registers take elements by distances.
+std::vector<Passes> ways(const CoreTiming& core, const Placed& move, bool tables = true);
 
 /// A move in bytes: of 4-bit elements where bytes hold neighbours on both sides. Unsupported otherwise.
 Move in_bytes(const Move& move, DType dtype);

@@ -17,6 +17,7 @@ std::vector<Passes> through_memory(const CoreTiming& core, const Placed& move, A
   for (std::size_t i = move.dims.size(); i-- > 0; step *= move.dims[i].extent)
     there.dims[i].out = back.dims[i].in = step;
   there.to = back.from = aside;
+  there.dims = joined(there.dims), back.dims = joined(back.dims);
   const Passes last = ways(core, back)[0];
   std::vector<Passes> found = ways(core, there);
   for (Passes& passes : found) passes.insert(passes.end(), last.begin(), last.end());
@@ -60,7 +61,7 @@ std::vector<Kernel> permute_kernels(const InstructionSet& set, const CoreTiming&
   } else {
     for (Passes& passes : ways(core, placed))
       if (passes.size() == 1 && passes[0].held(core)) found.push_back(std::move(passes));
-    if (found.empty()) found = through_memory(core, placed, at.aside);
+    for (Passes& passes : through_memory(core, placed, at.aside)) found.push_back(std::move(passes));
   }
   std::vector<Kernel> kernels;
   for (const Passes& passes : found) kernels.push_back(kernel_of(set, core, passes));

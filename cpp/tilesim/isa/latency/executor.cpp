@@ -57,10 +57,11 @@ void KernelExecutor::run(const TileCompute& compute) {
 
 Stop KernelExecutor::start_code(const Kernel& kernel, Memory& memory) const {
   constexpr Address text = 0x10000, back = 0x8000;
-  const std::size_t bytes = 4 * kernel.words.size();
+  const std::vector<std::uint32_t> image = kernel.image();
+  const std::size_t bytes = 4 * image.size();
   memory.add(text, text + static_cast<Address>(round_up(static_cast<std::int64_t>(bytes), 4096)), readable | executable,
              "text");
-  memory.place(text, kernel.words.data(), bytes);
+  memory.place(text, image.data(), bytes);
   Npu npu(npu_spec(machine_, core_));
   Hart hart(set_, core_.vlen);
   hart.npu = &npu, hart.pc = text, hart.x[ra] = back;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/tile/movement.hpp"
 
 namespace tilesim::mapping {
 
@@ -68,14 +69,37 @@ Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strid
   return {offset / 8, saturating(runs, round_up(skew + ceil_div(run, 8), burst))};
 }
 
-std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                            const std::vector<std::int64_t>& size, const Share& machine) {
-  if (!problem.turns || !changes_lanes(problem, operand, tiles)) return 0;
+TileLatency turning(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
+                    const std::vector<std::int64_t>& size, const Share& machine) {
+  if (!problem.turns || !changes_lanes(problem, operand, tiles)) return {};
+  const std::size_t rank = problem.space.size();
+  std::vector<std::int64_t> extent(rank);
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t reach = operand.reach.empty() ? 1 : operand.reach[axis], step = operand.step[axis];
+    extent[axis] = step == 0 ? 1 : std::min(unbounded / 8, saturating(step, size[axis] - 1) + reach);
+  }
+  // in memory by the order of its axes, in the tile with the lanes innermost
+  std::vector<ViewDim> memory(rank), tile(rank);
+  std::int64_t stride = 1;
+  for (const int axis : operand.axes) {
+    if (axis < 0 || memory[static_cast<std::size_t>(axis)].stride != 0) continue;
+    memory[static_cast<std::size_t>(axis)].stride = stride;
+    stride = saturating(stride, extent[static_cast<std::size_t>(axis)]);
+  }
+  stride = 1;
   const auto lane = static_cast<std::size_t>(tiles.lane);
-  const bool spread = operand.use == VectorOperand::Use::load && operand.step[lane] == 0;
-  const std::int64_t copies = spread ? std::min(machine.core.vector.lanes, size[lane]) : 1;
-  return packed_bytes(operand.dtype,
-                      std::min(unbounded / 8, saturating(held_elements(problem, operand, size), copies)));
+  const auto lay = [&](std::size_t axis) {
+    memory[axis].extent = tile[axis].extent = extent[axis];
+    tile[axis].stride = stride;
+    stride = saturating(stride, extent[axis]);
+  };
+  lay(lane);
+  for (std::size_t axis = rank; axis-- > 0;)
+    if (axis != lane) lay(axis);
+  const bool loaded = operand.use == VectorOperand::Use::load;
+  Descriptor d = permute_descriptor(operand.dtype, loaded ? move_of(memory, tile) : move_of(tile, memory), true);
+  d.elements = std::min(unbounded / 64, held_elements(problem, operand, size));
+  return ClosedForm(machine).latency(d, {}, no_source());
 }
 
 CoreTrips busiest_trips(const VectorProblem& problem, const VectorTiles& tiles, std::int64_t cores) {

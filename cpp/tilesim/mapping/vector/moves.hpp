@@ -17,9 +17,9 @@ namespace tilesim::mapping {
 Moved moved(const VectorOperand& operand, const std::vector<std::int64_t>& strides,
             const std::vector<std::int64_t>& start, const std::vector<std::int64_t>& size, const Share& machine);
 
-/// Bytes that pass the cross-lane unit for a tile of this size; those spread to all lanes fill a row of lanes each.
-std::int64_t shuffled_bytes(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
-                            const std::vector<std::int64_t>& size, const Share& machine);
+/// Of a tile of this size whose elements change lanes: what the permute takes; nothing where none do.
+TileLatency turning(const VectorProblem& problem, const VectorOperand& operand, const VectorTiles& tiles,
+                    const std::vector<std::int64_t>& size, const Share& machine);
 
 /// Of one stage on a tile of this size, with as many taps of a window at hand (empty: all); `first` of its row. Nothing
 /// where nothing is computed.

@@ -267,8 +267,7 @@ void TileList::turn(const Need& need, const Place& place) {
   Sizes size;
   for (const Stretch& along : place) size.push_back(along.size);
   const VectorOperand& operand = problem_.operands[static_cast<std::size_t>(need.operand)];
-  const std::int64_t bytes = shuffled_bytes(problem_, operand, tiles_, size, machine_);
-  const double busy = static_cast<double>(ceil_div(bytes, machine_.core.cross_lane.bytes_per_cycle));
+  const auto busy = static_cast<double>(turning(problem_, operand, tiles_, size, machine_).busy);
   turns.push_back({need.operand, need.version, std::max(1.0, busy)});
 }
 
