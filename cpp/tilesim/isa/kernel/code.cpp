@@ -18,14 +18,18 @@ std::int64_t vtype_of(unsigned sew, int lmul) {
   return 0xC0 | width << 3 | (static_cast<unsigned>(lmul) & 7);
 }
 
+/// Log2 of SEW / LMUL, but for a constant.
+std::int64_t ratio(std::int64_t type) {
+  const std::int64_t lmul = type & 7;
+  return (type >> 3 & 7) - (lmul > 4 ? lmul - 8 : lmul);
+}
+
 }  // namespace
 
-std::uint32_t Code::encode(std::string_view name, std::initializer_list<std::int64_t> operands) const {
-  const InstructionInfo* info = set_.named(name);
-  if (info == nullptr) throw InternalError("a kernel asks for an unknown instruction: " + std::string(name));
-  std::uint32_t word = info->encoding.match;
-  const std::int64_t* next = operands.begin();
-  for (const OperandPart& part : set_.parts(set_.id(*info))) {
+std::uint32_t Code::encode(const InstructionInfo& info, std::span<const std::int64_t> operands) const {
+  std::uint32_t word = info.encoding.match;
+  auto next = operands.begin();
+  for (const OperandPart& part : set_.parts(set_.id(info))) {
     if (part.word == nullptr || part.word->pieces.empty()) continue;
     const bool given = next != operands.end();
     require(given || part.word->standard >= 0, "an operand of a kernel's instruction is missing");
@@ -36,7 +40,15 @@ std::uint32_t Code::encode(std::string_view name, std::initializer_list<std::int
 }
 
 void Code::op(std::string_view name, std::initializer_list<std::int64_t> operands) {
-  words_.push_back(encode(name, operands));
+  const InstructionInfo* info = set_.named(name);
+  if (info == nullptr) throw InternalError("a kernel asks for an unknown instruction: " + std::string(name));
+  if (recorded_ != nullptr) return recorded_->push_back({info, operands, type_}), void();
+  words_.push_back(encode(*info, {operands.begin(), operands.size()}));
+}
+
+void Code::put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements) {
+  if (written.info->is(is_vector)) set_type(elements, written.type);
+  words_.push_back(encode(*written.info, operands));
 }
 
 /// lui and addiw, then twelve bits at a time.
@@ -54,24 +66,40 @@ void Code::load_constant(unsigned x, std::int64_t value) {
   if (low != 0) op("addi", {x, x, low});
 }
 
+/// A register that holds the constant in the whole kernel; 0: none is left.
+unsigned Code::kept(std::int64_t value) {
+  constexpr std::size_t most = 10;  // s2 to s11
+  if (!constants_.contains(value) && constants_.size() < most)
+    constants_.emplace(value, static_cast<unsigned>(s2 + constants_.size()));
+  const auto found = constants_.find(value);
+  return found == constants_.end() ? 0 : found->second;
+}
+
 void Code::advance(unsigned reg, std::int64_t by) {
   if (by == 0) return;
   if (small(by)) return op("addi", {reg, reg, by});
-  constexpr std::size_t most = 10;  // s2 to s11
-  if (!constants_.contains(by) && constants_.size() < most)
-    constants_.emplace(by, static_cast<unsigned>(s2 + constants_.size()));
-  if (const auto kept = constants_.find(by); kept != constants_.end()) return op("add", {reg, reg, kept->second});
+  if (const unsigned constant = kept(by); constant != 0) return op("add", {reg, reg, constant});
   load_constant(t1, by);
   op("add", {reg, reg, t1});
 }
 
 void Code::set_vl(std::int64_t elements, unsigned sew, int lmul) {
-  const std::int64_t type = vtype_of(sew, lmul);
+  if (recorded_ != nullptr) return type_ = vtype_of(sew, lmul), void();
+  set_type(elements, vtype_of(sew, lmul));
+}
+
+void Code::set_type(std::int64_t elements, std::int64_t type) {
   if (vl_ == elements && type_ == type) return;
-  vl_ = elements, type_ = type;
+  const bool same = vl_ == elements;
+  vl_ = elements;
+  const std::int64_t before = type_;
+  type_ = type;
+  // types of one ratio of width to length have equally many elements: vl stays
+  if (same && ratio(before) == ratio(type)) return op("vsetvli", {zero, zero, type});
   if (elements < 32) return op("vsetivli", {zero, elements, type});
-  load_constant(t2, elements);
-  op("vsetvli", {zero, t2, type});
+  unsigned count = small(elements) ? 0 : kept(elements);
+  if (count == 0) load_constant(count = t2, elements);
+  op("vsetvli", {zero, count, type});
 }
 
 void Code::begin_loop(unsigned counter, std::int64_t trips) {
