@@ -1,9 +1,9 @@
 """Rates of the instruction level, in seconds of processor time.
 
 Goals on one core of about 2.6 GHz: scalar instructions >= 150 M/s; at VLEN 1024 f32 multiply-adds in vector registers
->= 1 G/s, loads, stores and multiply-adds of axpy >= 0.6 G element operations/s; timed instructions >= 10 M/s; Ctrl-C
-answered within 0.2 s. `--fast` is a smoke run; `--json FILE` writes the figures. A rate is of the best of several runs:
-a shared machine only ever slows one down.
+>= 1 G/s, loads, stores and multiply-adds of axpy >= 0.6 G element operations/s; timed instructions >= 10 M/s; latencies
+of a network's kernels within 1 s, within 0.1 s from a store; Ctrl-C answered within 0.2 s. `--fast` is a smoke run;
+`--json FILE` writes the figures. A rate is of the best of several runs: a shared machine only ever slows one down.
 """
 
 from __future__ import annotations
@@ -134,6 +134,52 @@ def fuzzed(texts: int, files: int) -> tuple[float, float]:
     return assembled, files / (time.process_time() - start)
 
 
+def latencies(network: str, machine: str, runs: int) -> tuple[int, float, float]:
+    """Kernels, and by how many seconds a simulation at instruction level is longer: with an empty store, and again."""
+    program = ts.compile(network, machine)
+
+    def seconds(**options: Any) -> float:
+        start = time.process_time()
+        ts.simulate(program, machine, replay=False, **options)
+        return time.process_time() - start
+
+    tile = min(seconds() for _ in range(runs + 1))
+    stores = [ts.TileLatencies(source="instruction") for _ in range(runs)]
+    cold = min(seconds(level="instruction", latencies=store) for store in stores)
+    warm = min(seconds(level="instruction", latencies=stores[0]) for _ in range(runs))
+    return len(stores[0].table(machine)), cold - tile, warm - tile
+
+
+def executed(graph: ts.Graph, machine: str, runs: int) -> float:
+    """How many times longer kernels take than the meaning of their tile computes."""
+    program = ts.compile(graph, machine)
+
+    def seconds(level: str) -> float:
+        start = time.process_time()
+        ts.execute(program, seed=1, level=level)
+        return time.process_time() - start
+
+    tile, kernels = (min(seconds(level) for _ in range(runs)) for level in ("tile", "instruction"))
+    return kernels / tile
+
+
+def levels(runs: int) -> list[dict[str, Any]]:
+    """Prints what level instruction costs: at most 1 s with an empty store and 0.1 s with a full one."""
+    rows: list[dict[str, Any]] = []
+    for machine in ("tpu-v3", "edge-8"):
+        count, cold, warm = latencies("resnet50", machine, runs)
+        rows.append({"name": f"ResNet-50, {machine}", "kernels": count, "cold_s": cold, "warm_s": warm})
+        print(f"{'ResNet-50, ' + machine:<24} {count:8} kernels, + {cold:.3f} s, again + {warm:.3f} s")
+        for name, graph in (
+            ("attention", ts.workloads.attention(1, 4, 128, 64)),
+            ("convolution", ts.workloads.conv2d(1, 64, 28, 28, 64, 3, padding=1)),
+        ):
+            factor = executed(graph, machine, runs + 1)
+            rows.append({"name": f"executed: {name}, {machine}", "factor": factor})
+            print(f"{name + ', ' + machine:<24} {factor:8.1f} times as long as at tile level")
+    return rows
+
+
 def interrupted() -> float:
     """Seconds between a signal and the exception."""
     sent = [0.0]
@@ -179,6 +225,7 @@ def main() -> None:
     ):
         rows.append({"name": f"damaged {name}", "per_s": per_second})
         print(f"{'damaged ' + name:<24} {per_second:8,.0f} a second")
+    rows += levels(1 if options.fast else 5)
     seconds = interrupted()
     rows.append({"name": "Ctrl-C", "seconds": seconds})
     print(f"{'Ctrl-C':<24} {seconds:8.3f} s until it is answered")

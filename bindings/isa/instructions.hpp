@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/pipeline.hpp"
+#include "tilesim/isa/run/process.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 
 namespace tilesim::isa::bound {
@@ -21,7 +22,12 @@ InstructionInfo from_python(const pybind11::dict& given, const pybind11::object&
 /// State names and cycles, by unit.
 pybind11::dict unit_times(const std::vector<UnitTimes>& units);
 
+/// What a reader of ELF files found (program.cpp).
+Image image_from(const pybind11::dict& from);
+
 void init_instructions(pybind11::module_& module);
+void init_custom(pybind11::module_& module);
+void init_operations(pybind11::module_& module);
 void init_program(pybind11::module_& module);
 
 }  // namespace tilesim::isa::bound

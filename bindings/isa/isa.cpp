@@ -60,6 +60,8 @@ py::dict time_stream(const std::string& core, const std::string& text, unsigned 
 
 void init(py::module_& module) {
   init_instructions(module);
+  init_custom(module);
+  init_operations(module);
   init_program(module);
   module.def(
       "isa_instructions",

@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
 #include "tilesim/isa/latency/latency.hpp"
+#include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency_book.hpp"
 
@@ -54,7 +55,7 @@ py::dict kernel_of(const Machine& machine, const std::string& compute, isa::Addr
   const isa::CoreTiming core = isa::core_of(machine);
   const TileCompute built = Dense(descriptor).compute();
   const isa::MmaForm form = isa::form_of(machine, std::get<Mma>(built), descriptor);
-  const auto set = isa::InstructionSet::standard();
+  const auto set = isa::set_of(machine);
   const isa::Kernel kernel = isa::mma_kernel(*set, core, form, {moving, kept, sums});
   const isa::MmaBytes bytes = isa::bytes_of(core, form);
   py::dict told;

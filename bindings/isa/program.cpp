@@ -20,8 +20,6 @@ namespace tilesim::isa::bound {
 
 using namespace tilesim;
 
-namespace {
-
 Image image_from(const py::dict& from) {
   Image image;
   for (const py::handle item : from["segments"]) {
@@ -38,6 +36,8 @@ Image image_from(const py::dict& from) {
   image.thread_bytes = from["thread_bytes"].cast<std::uint64_t>();
   return image;
 }
+
+namespace {
 
 const char* kind_of(const Stop& stop) {
   static const char* const names[] = {"exited", "trapped", "limit", "returned"};

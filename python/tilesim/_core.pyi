@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_disassemble', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_time', 'isa_timing_classes', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -1342,9 +1342,17 @@ def isa_assemble(text: str, address: typing.SupportsInt | typing.SupportsIndex =
     """
     Machine code of assembly text, and its labels.
     """
+def isa_declare_operation(name: str, image: dict, function: typing.SupportsInt | typing.SupportsIndex, set: IsaSet, units: collections.abc.Sequence[tuple[str, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex]], queue: str, reference: typing.Any, place: typing.Any) -> None:
+    """
+    Makes an operation known by its name.
+    """
 def isa_disassemble(bits: typing.SupportsInt | typing.SupportsIndex, address: typing.SupportsInt | typing.SupportsIndex = 0, set: IsaSet | None = None) -> str:
     """
     Text of one instruction; '.word' where there is none.
+    """
+def isa_functions(machine: Machine) -> dict:
+    """
+    Function -> what the instruction that kernels take for it does; None: that is not known.
     """
 def isa_instructions(set: IsaSet | None = None) -> list:
     """
@@ -1366,6 +1374,10 @@ def isa_numbers() -> dict:
     """
     Numbers that instructions of an NPU core take: element types (with bits), functions, control registers.
     """
+def isa_run_operation(name: str, machine: Machine, operands: list, results: list) -> tuple:
+    """
+    Results and cycles of an operation's kernel on a machine's core.
+    """
 def isa_time(core: str, text: str, sew: typing.SupportsInt | typing.SupportsIndex = 32, lmul: typing.SupportsInt | typing.SupportsIndex = 0, avl: typing.SupportsInt | typing.SupportsIndex = 18446744073709551615, times: typing.SupportsInt | typing.SupportsIndex = 1, set: IsaSet | None = None) -> dict:
     """
     Cycles of a list of instructions, none of which is carried out, and where its units' time went.
@@ -1373,6 +1385,10 @@ def isa_time(core: str, text: str, sew: typing.SupportsInt | typing.SupportsInde
 def isa_timing_classes() -> dict:
     """
     The timing class of each vector instruction.
+    """
+def isa_use(machine: Machine, function: str, declared: dict, meaning: typing.Any) -> Machine:
+    """
+    A machine whose kernels take an instruction for a function.
     """
 def isa_version() -> str:
     """

@@ -38,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from support.damage import damaged
 from support.foreign_formats import FOREIGN
 from support.formats import OWN
+from support.isa_formats import ISA
 from tilesim import _core
 
 SECONDS = 5.0  # of process time for reading a file, and for what ends it
@@ -132,7 +133,7 @@ def _told(error: BaseException) -> str:
 
 def chosen(names: str) -> list[Any]:
     """Formats by name, of which the libraries are there; all where none is named."""
-    known = {format.name: format for format in [*OWN, *FOREIGN]}
+    known = {format.name: format for format in [*OWN, *FOREIGN, *ISA]}
     wanted = [known[name.strip()] for name in names.split(";")] if names else list(known.values())
     return [format for format in wanted if not format.needs or importlib.util.find_spec(format.needs)]
 

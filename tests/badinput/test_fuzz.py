@@ -24,6 +24,7 @@ from support.foreign_formats import FOREIGN
 from support.formats import OWN
 from support.hand_programs import CASES as PROGRAMS
 from support.hand_programs import FOLDER
+from support.isa_formats import ISA
 from support.past_findings import PAST
 from support.program_checks import limited_memory
 from tilesim import _core
@@ -88,7 +89,7 @@ def test_many_damaged_files() -> None:
 
 @pytest.mark.parametrize("name", PAST)
 def test_past_findings(name: str, tmp_path: Path) -> None:
-    (format,) = (format for format in [*OWN, *FOREIGN] if format.name == name)
+    (format,) = (format for format in [*OWN, *FOREIGN, *ISA] if format.name == name)
     if format.needs:
         pytest.importorskip(format.needs)
     for data in PAST[name]:

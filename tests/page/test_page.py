@@ -243,11 +243,14 @@ def odd() -> dict[str, Any]:
         "banks": lambda: ts.run(product, machine="tpu-v3", memory="bank"),
         "ideal": lambda: ts.run(product, machine="tpu-v3", memory="ideal"),
         "accuracy": lambda: ts.run(product, machine="edge-8", accuracy=True),
+        "twenty thousand": lambda: many(20_000),
         "hundred thousand": lambda: many(100_000),
     }
 
 
-@pytest.mark.parametrize("case", odd())
+@pytest.mark.parametrize(
+    "case", [pytest.param(name, marks=pytest.mark.slow if name == "hundred thousand" else ()) for name in odd()]
+)
 def test_odd_results(case: str, tmp_path: Path) -> None:
     result = odd()[case]()
     assert len(result._repr_html_()) < LIGHT

@@ -68,6 +68,14 @@ def an_instruction() -> ts.isa.Instruction:
     return ts.isa.define("my.junk rd, rs1", opcode="custom-0", semantics=int)
 
 
+def a_function_instruction() -> ts.isa.Instruction:
+    return ts.isa.define("my.junk vd, vs2", opcode="custom-0", semantics=abs, element="f32")
+
+
+def an_operation() -> ts.isa.Operation:
+    return ts.isa.operation("my.junk", lambda x: x, lambda x: x, ts.isa.assemble("kernel: ret"))
+
+
 RECEIVERS: dict[str, Callable[[], Any]] = {
     "ts.Coverage": lambda: ts.coverage(a_graph(), "edge-8"),
     "ts.Device": lambda: ts.Device.named("h100"),
@@ -94,6 +102,7 @@ RECEIVERS: dict[str, Callable[[], Any]] = {
     "ts.graph.Tensor": a_receiver_tensor,
     "ts.isa.Core": ts.isa.Core,
     "ts.isa.Instruction": an_instruction,
+    "ts.isa.Operation": an_operation,
     "ts.isa.IsaResult": lambda: ts.isa.run(a_riscv(), timed=True, pipeline=10, timeline=True),
     "ts.memory.MemoryResult": a_memory_result,
     "ts.memory.Part": lambda: Part.load("DDR4-2400"),
@@ -303,7 +312,23 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.isa.Instruction": {
         name: lambda name=name: getattr(an_instruction(), name) for name in ts.isa.Instruction.__dataclass_fields__
     },
+    "ts.isa.Operation": {"name": lambda: "my.junk", "shape": lambda: abs, "reference": lambda: abs, "roundings": int},
+    "ts.isa.Operation.__call__": {"operands": lambda: [a_tensor()]},
+    "ts.isa.Operation.measure": {"machine": lambda: "edge-8", "operands": lambda: [ONES]},
+    "ts.isa.Operation.results": {"operands": lambda: [ts.isa.TensorType("f32", (4,))]},
+    "ts.isa.TensorType": {"dtype": lambda: "f32", "shape": lambda: (4,)},
     "ts.isa.Unit": {"name": lambda: "cordic"},
+    "ts.isa.operation": {
+        "name": lambda: "my.junk",
+        "shape": lambda: abs,
+        "reference": lambda: abs,
+        "kernel": lambda: ts.isa.assemble("kernel: ret"),
+    },
+    "ts.isa.use": {
+        "machine": lambda: "edge-8",
+        "function": lambda: "abs",
+        "instruction": a_function_instruction,
+    },
     "ts.isa.assemble": {"text": lambda: "nop"},
     "ts.isa.define": {"text": lambda: "my.junk rd, rs1", "opcode": lambda: "custom-0", "semantics": lambda: int},
     "ts.isa.header": {"machine": lambda: "edge-8"},

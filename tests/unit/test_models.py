@@ -99,7 +99,7 @@ def test_unknown_models_and_settings() -> None:
 
 def test_the_table_of_kinds_is_whole() -> None:
     table = {kind["name"]: kind for kind in _core.kinds()}
-    assert len(table) == 46
+    assert len(table) == 47
     assert [name for name, kind in table.items() if kind["composite"]] == [
         "softmax",
         "log_softmax",

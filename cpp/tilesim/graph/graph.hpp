@@ -62,8 +62,9 @@ enum class Kind : std::uint8_t {
   device_index,
   ragged_contract,
   rotary,
+  opaque,
 };
-inline constexpr int kind_count = static_cast<int>(Kind::rotary) + 1;
+inline constexpr int kind_count = static_cast<int>(Kind::opaque) + 1;
 
 /// Index of a value within its function; -1 marks an absent optional operand.
 using ValueId = std::int32_t;

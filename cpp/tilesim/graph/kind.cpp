@@ -28,6 +28,7 @@ std::vector<KindInfo> make_table() {
   rules::add_solvers(table);
   rules::add_collectives(table);
   rules::add_rotary(table);
+  rules::add_opaque(table);
   std::ranges::sort(table, {}, &KindInfo::kind);
   require(table.size() == static_cast<std::size_t>(kind_count), "a kind is declared twice or not at all");
   for (std::size_t i = 0; i < table.size(); ++i)

@@ -92,6 +92,9 @@
 //     groups (device numbers, group after group), group_size, channel, partitions (true: devices are partitions, else
 //     replicas). combiner of all_reduce and reduce_scatter; dim of all_gather and reduce_scatter; split_dim, concat_dim
 //     of all_to_all; pairs (source, target, ..) of permute_devices. device_index: u32, axis "replica" | "partition".
+// opaque(..)
+//     target: the name of an operation of the user's, which knows its meaning and its kernel. results: their types as
+//     texts, "f32[2, 3]". roundings: of a float result's type, by which a kernel may differ from the meaning (0).
 #pragma once
 
 #include <array>

@@ -98,6 +98,8 @@ Kernel kernel_of(Kind kind) {
       return linear_solve;
     case Kind::fft:
       return fft;
+    case Kind::opaque:
+      return opaque;
     case Kind::all_reduce:
     case Kind::all_gather:
     case Kind::reduce_scatter:

@@ -97,6 +97,7 @@ Results sort(const Call& call);
 Results top_k(const Call& call);
 Results linear_solve(const Call& call);
 Results fft(const Call& call);
+Results opaque(const Call& call);
 Results while_loop(const Call& call);
 Results branch(const Call& call);
 Results collective(const Call& call);

@@ -16,6 +16,7 @@
 #include "tilesim/base/numerics.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/base/units.hpp"
+#include "tilesim/machine/user_instruction.hpp"
 
 namespace tilesim {
 
@@ -92,6 +93,7 @@ struct IsaSpec {
   std::int64_t load_latency = 4;                 ///< cycles to the first beat of a vector load
   std::int64_t input_rows = 0, result_rows = 0;  ///< places before and behind an array; 0: 2 × (rows + columns)
   bool array_accumulates = false;                ///< else partial sums pass the vector unit
+  UserInstructions functions;                    ///< instructions of the user's that kernels take
 };
 
 struct ScratchpadSpec {

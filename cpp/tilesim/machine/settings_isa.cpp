@@ -38,6 +38,18 @@ Setting accumulates() {
           true};
 }
 
+Setting functions() {
+  return {"core.isa.functions",
+          SettingUnit::text,
+          0,
+          0,
+          "instructions of one's own that kernels take for elementwise functions, by function (`ts.isa.use`)",
+          {},
+          [](const Machine& m) { return to_json(m.core.isa.functions); },
+          [](Machine& m, const Json& json) { m.core.isa.functions = user_instructions(json, m.core.isa.functions); },
+          true};
+}
+
 }  // namespace
 
 std::vector<Setting> isa_settings() {
@@ -54,7 +66,8 @@ std::vector<Setting> isa_settings() {
                 &IsaSpec::input_rows),
       isa_count("result_rows", 0, 1 << 20, "rows of results that wait behind an array; 0: 2 × (rows + columns)",
                 &IsaSpec::result_rows),
-      accumulates()};
+      accumulates(),
+      functions()};
 }
 
 }  // namespace tilesim

@@ -27,7 +27,9 @@ const Setting* find_setting(const std::string& path) {
 void change(CoreSort& sort, const std::string& path, const Json& value) {
   std::vector<std::string> known;
   for (const Setting& setting : machine_settings())
-    if (setting.path.compare(0, 5, "core.") == 0 && setting.path != "core.count") known.push_back(setting.path);
+    if (setting.path.compare(0, 5, "core.") == 0 && setting.path != "core.count" &&
+        setting.path != "core.isa.functions")
+      known.push_back(setting.path);
   if (std::find(known.begin(), known.end(), path) == known.end())
     throw UserError({"no setting of a sort of cores", value.place(), "'" + path + "'",
                      path == "core.count" ? "\"count\" beside \"core\"" : join(known), nearest(path, known)});

@@ -8,7 +8,8 @@
 
 namespace tilesim::program {
 
-VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane);
-VectorWork work_of(const VectorOp& op);
+/// `taken`: instructions that stand for functions; those whose cycles are stated count as `own` work.
+VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const UserInstructions& taken = {});
+VectorWork work_of(const VectorOp& op, const UserInstructions& taken = {});
 
 }  // namespace tilesim::program

@@ -50,6 +50,7 @@ bool kept_whole(const ArraySpec& array, const Descriptor& descriptor);
 struct VectorWork {
   std::array<std::int32_t, 4> functions{};  ///< simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0, lane_scans = 0;
+  OwnWork own{};
 };
 
 /// `extent(i)` of each of `dims`; asked once for each. `lane`: the one over the lanes; -1: the innermost one.
@@ -67,6 +68,7 @@ Descriptor vector_descriptor(DType dtype, const VectorWork& work, int dims, int 
   d.functions = work.functions;
   d.lane_reductions = work.lane_reductions;
   d.lane_scans = work.lane_scans;
+  d.own = work.own;
   return d;
 }
 

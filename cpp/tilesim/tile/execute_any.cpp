@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/machine/own_operation.hpp"
+#include "tilesim/tile/own_operation.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim {
@@ -175,7 +177,16 @@ class NoSource final : public ComputeSource {
 };
 
 void carry_out(const Opaque& opaque) {
-  throw Unsupported({"An opaque operation has no meaning here.", {}, "'" + opaque.target + "'", {}, {}});
+  const auto operation = find_operation(opaque.target);
+  if (operation == nullptr)
+    throw Unsupported({"An opaque operation has no meaning here.",
+                       {},
+                       "'" + opaque.target + "'",
+                       {},
+                       "ts.isa.operation declares one by its name"});
+  on_arrays(opaque, [&](const std::vector<Array>& operands, std::vector<Array>& results) {
+    operation->evaluate(operands, results);
+  });
 }
 void carry_out(const auto& compute) { execute(compute); }
 

@@ -1,5 +1,6 @@
 #include "tilesim/tile/latency_book.hpp"
 
+#include <array>
 #include <charconv>
 #include <sstream>
 
@@ -25,6 +26,27 @@ std::int64_t number(const std::string& text, const std::string& word, std::size_
   const auto [end, error] = std::from_chars(word.data() + from, word.data() + word.size(), value);
   if (error != std::errc{} || end != word.data() + word.size() || value < 0) refuse(text, "'" + word + "'");
   return value;
+}
+
+/// "f1,0,2,0": numbers behind a letter.
+std::array<std::int64_t, 4> four(const std::string& text, const std::string& word) {
+  std::istringstream parts(word.substr(1));
+  std::string part;
+  std::array<std::int64_t, 4> numbers{};
+  std::size_t i = 0;
+  for (; std::getline(parts, part, ','); ++i) {
+    if (i == numbers.size()) refuse(text, "'" + word + "'");
+    numbers[i] = number(text, part, 0);
+  }
+  if (i != numbers.size()) refuse(text, "'" + word + "'");
+  return numbers;
+}
+
+template <class Numbers>
+std::string joined(const Numbers& numbers) {
+  std::string text;
+  for (const auto one : numbers) text += (text.empty() ? "" : ",") + std::to_string(one);
+  return text;
 }
 
 constexpr int hex_digits = 16;
@@ -60,11 +82,14 @@ std::string compute_text(const Descriptor& d, const History& history) {
       break;
     default:
       add("e", d.elements), add("l", d.lane_extent);
-      text += " f";
-      for (std::size_t i = 0; i < d.functions.size(); ++i) text += (i ? "," : "") + std::to_string(d.functions[i]);
+      text += " f" + joined(d.functions);
       add("r", d.lane_reductions);
       if (d.lane_scans > 0) add("s", d.lane_scans);
       if (d.kind == ComputeKind::sort) add("k", d.k);
+      if (d.own != OwnWork{}) {
+        const std::array<std::int64_t, 4> parts{d.own.shared, d.own.crossing, d.own.apart, d.own.latency};
+        text += " u" + joined(parts);
+      }
   }
   if (history.weights_resident) text += " resident";
   if (history.pipelined) text += " pipelined";
@@ -115,14 +140,11 @@ std::pair<Descriptor, History> parse_compute(const std::string& text) {
     else if (word[0] == 's')
       d.lane_scans = number(text, word, 1);
     else if (word[0] == 'f') {
-      std::istringstream parts(word.substr(1));
-      std::string part;
-      std::size_t i = 0;
-      for (; std::getline(parts, part, ','); ++i) {
-        if (i == d.functions.size()) refuse(text, "'" + word + "'");
-        d.functions[i] = static_cast<std::int32_t>(number(text, part, 0));
-      }
-      if (i != d.functions.size()) refuse(text, "'" + word + "'");
+      const std::array<std::int64_t, 4> counts = four(text, word);
+      for (std::size_t i = 0; i < counts.size(); ++i) d.functions[i] = static_cast<std::int32_t>(counts[i]);
+    } else if (word[0] == 'u') {
+      const std::array<std::int64_t, 4> parts = four(text, word);
+      d.own = {parts[0], parts[1], parts[2], parts[3]};
     } else
       refuse(text, "'" + word + "'");
   }

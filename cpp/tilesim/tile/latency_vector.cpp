@@ -69,18 +69,22 @@ TileLatency vector_latency(const Share& machine, const Descriptor& d) {
     if (costs[i] * d.functions[i] > costs[largest] * d.functions[largest]) largest = i;
   }
   if (d.lane_extent > 1) per_register += costs[0] * d.lane_scans * scan_steps(vector, d);
+  per_register += d.own.shared;
   per_register = std::max<std::int64_t>(per_register, milli(1));  // a copy still passes through the unit
   TileLatency latency;
   latency.busy = std::max<std::int64_t>(1, ceil_div(count * per_register, vector.issue * 1000));
-  const std::int64_t crossing = cross_lane_cycles(machine, d, count);
-  const bool crosses = crossing > latency.busy;
-  latency.busy = std::max(latency.busy, crossing) + d.lane_reductions * vector.reduce_latency;
+  const std::int64_t crossing = cross_lane_cycles(machine, d, count) + ceil_div(count * d.own.crossing, 1000);
+  const std::int64_t apart = ceil_div(count * d.own.apart, 1000);
+  const bool crosses = crossing > latency.busy, is_apart = apart > std::max(latency.busy, crossing);
+  latency.busy = std::max({latency.busy, crossing, apart}) + d.lane_reductions * vector.reduce_latency;
   if (d.lane_scans > 0 && d.lane_extent > 1)
     latency.busy += d.lane_scans * scan_steps(vector, d) * machine.core.cross_lane.latency;
   latency.consumed = latency.weights_consumed = latency.busy;
-  latency.first = std::min(latency.busy, per_register / 1000) + vector.latency;
-  latency.done = latency.busy + vector.latency;
-  latency.limit = crosses ? "lanes" : limits[largest];
+  const std::int64_t results = std::max(vector.latency, d.own.latency);
+  latency.first = std::min(latency.busy, per_register / 1000) + results;
+  latency.done = latency.busy + results;
+  const bool is_own = d.own.shared > costs[largest] * d.functions[largest];
+  latency.limit = is_apart || (is_own && !crosses) ? "own instruction" : crosses ? "lanes" : limits[largest];
   return latency;
 }
 
@@ -153,6 +157,8 @@ std::size_t hash_of(const Descriptor& d, const History& h) {
                              d.lane_scans, d.duration, std::int64_t{d.stationary_a}})
     hash = mix(hash, value);
   for (std::int32_t count : d.functions) hash = mix(hash, count);
+  if (d.own != OwnWork{})
+    for (std::int64_t value : {d.own.shared, d.own.crossing, d.own.apart, d.own.latency}) hash = mix(hash, value);
   if (d.signature != 0) hash = mix(hash, static_cast<std::int64_t>(d.signature));
   return mix(hash, (h.weights_resident ? 1 : 0) + (h.pipelined ? 2 : 0) + 4 * static_cast<int>(d.second));
 }

@@ -133,6 +133,15 @@ class DirectExecutor final : public TileExecutor {
 
 enum class Unit : std::uint8_t { array, vector, cross_lane, other };
 
+/// What instructions of the user's take of a vector compute for each register: thousandths of a cycle, by unit.
+struct OwnWork {
+  std::int64_t shared = 0;    ///< on the vector unit
+  std::int64_t crossing = 0;  ///< on the cross-lane unit
+  std::int64_t apart = 0;     ///< on the busiest of other units
+  std::int64_t latency = 0;   ///< cycles until a result, the longest of them
+  friend bool operator==(const OwnWork&, const OwnWork&) = default;
+};
+
 /// What determines the duration of a compute; small, hashable, no addresses.
 struct Descriptor {
   ComputeKind kind = ComputeKind::mma;
@@ -147,6 +156,7 @@ struct Descriptor {
   std::array<std::int32_t, 4> functions{};  ///< vector: nodes per class simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0;         ///< vector: outputs reduced over the lane dim
   std::int64_t lane_scans = 0;              ///< vector: running sums along the lane dim
+  OwnWork own{};                            ///< vector: instructions of the user's, in place of their functions
   std::int64_t duration = 0;                ///< opaque: declared cycles
   std::uint64_t signature = 0;              ///< of the compute's kernel, for levels that run one; else 0
   friend bool operator==(const Descriptor&, const Descriptor&) = default;

@@ -290,6 +290,8 @@ double roundings(const Op& op) {
     case Kind::window_scatter:
     case Kind::linear_solve:
       return 2;
+    case Kind::opaque:
+      return op.attributes.number("roundings", 0);
     default:
       return 0;
   }

@@ -10,13 +10,17 @@ from .core import Core
 from .custom import Instruction, Unit, define, unit
 from .header import header
 from .kernel import kernel, kernel_text
+from .operation import Operation, TensorType, operation
 from .result import IsaResult
 from .running import call, run
+from .using import use
 
 __all__ = [
     "Core",
     "Instruction",
     "IsaResult",
+    "Operation",
+    "TensorType",
     "Unit",
     "assemble",
     "call",
@@ -26,6 +30,8 @@ __all__ = [
     "instructions",
     "kernel",
     "kernel_text",
+    "operation",
     "run",
     "unit",
+    "use",
 ]

@@ -58,6 +58,7 @@ class Core:
         self._text: str | None = None  # of the file, so that errors name its lines
         self._instructions: tuple[Instruction, ...] = ()
         self._units: tuple[Unit, ...] = ()
+        self._of_machine: tuple[Unit, ...] = ()  # units that its machine states
         self._held: Any = None
         self.machine: Machine | None = None  #: whose core it is
 
@@ -104,6 +105,10 @@ class Core:
         vlen = vlen_of(bits, f"{loaded.name}: {place}")
         core = cls(loaded.name, vlen, {"schema": "tilesim.core", "version": 1, "machine": settings})
         core.machine = loaded
+        # what its kernels take for functions; one whose semantics are not known is none of the core's
+        own = [one.of for one in _core.isa_functions(loaded.core).values() if one is not None]
+        core._held, core._instructions = set_of(own) if own else None, tuple(own)
+        core._units = core._of_machine = tuple(dict.fromkeys(one.unit for one in own if isinstance(one.unit, Unit)))
         return core
 
     def extend(self, *added: Instruction | Unit) -> Core:
@@ -167,8 +172,8 @@ class Core:
     def timing(self) -> str:
         """What a timed run is told of the core: a `tilesim.core` file as text."""
         data = {**(self._timing or _generic()), "name": self.name, "vlen": self.vlen}
-        if self._units:
-            data["units"] = [*data.get("units", []), *map(dataclasses.asdict, self._units)]
+        if added := [one for one in self._units if one not in self._of_machine]:
+            data["units"] = [*data.get("units", []), *map(dataclasses.asdict, added)]
         return json.dumps(data)
 
     @staticmethod
@@ -188,7 +193,7 @@ class Core:
 def _copy(core: Core, vlen: int) -> Core:
     made = Core(core.name, vlen, core._timing)
     made._instructions, made._units, made._held = core._instructions, core._units, core._held
-    made._file, made.machine = core._file, core.machine
+    made._file, made.machine, made._of_machine = core._file, core.machine, core._of_machine
     made._text = core._text if vlen == core.vlen else None
     return made
 

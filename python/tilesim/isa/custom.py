@@ -13,6 +13,7 @@ from .. import _core
 from ..base.arguments import one_of, whole
 from ..base.checked import checked
 from ..base.errors import nearest, shown, user_error
+from .native import native
 from .semantics import Semantics, element_type
 
 __all__ = ["Instruction", "Unit", "define", "unit"]
@@ -76,15 +77,13 @@ class Instruction:
         """All that is declared but the meaning, as plain values."""
         own = self.unit if isinstance(self.unit, Unit) else None
         return {
-            "name": self.name,
-            "operands": ", ".join(self.words),
-            "reads_old": self.reads_old,
+            "text": f"{self.name} {', '.join(self.operands)}".strip(),
             "match": self.match,
             "mask": self.mask,
             "element": self.element,
             "width": 0 if self.element is None else 8 * element_type(self.element).itemsize,
             "unit": ("arithmetic" if self.vector else "scalar") if own else str(self.unit),
-            "own_unit": own.name if own else "",
+            "own_unit": dataclasses.asdict(own) if own else None,
             "cycles_per_register": self.cycles_per_register,
             "cycles": self.cycles,
             "latency": self.latency,
@@ -250,7 +249,7 @@ def define(
     funct3: int = 0,
     funct7: int | None = None,
     funct6: int | None = None,
-    semantics: Callable[..., Any] | None = None,
+    semantics: Callable[..., Any] | str | None = None,
     element: str | None = None,
     unit: str | Unit | None = None,
     cycles_per_register: float | None = None,
@@ -271,6 +270,9 @@ def define(
         semantics: gets the operands in the order of `text`, without what is only written: a vector operand as a numpy
             array of the active elements, x registers, numbers and f registers as Python numbers. It returns what is
             written: an array of the same shape and dtype, or a number; None where nothing is. NaN become canonical.
+            Or a function of a library, `void f(void *vd, const void *const *operands, size_t count)`, as
+            "lib.so:symbol" or a function pointer of ctypes: vectors as `count` active elements, x registers and numbers
+            as int64_t, f registers as their 64 bits. It runs without Python's lock, on several threads at once.
         element: what elements are: "f32", "bf16", "i8", ...; an instruction with vector operands traps unless SEW is as
             wide. None: unsigned integers as wide as SEW. f registers hold it too (None: "f64").
         unit: the pipe that it takes: "arithmetic", "special", "cross-lane", "matrix", "load", "store", or what `unit`
@@ -286,11 +288,15 @@ def define(
 
     Raises:
         UserError: for an encoding that the standard table uses (by whom), an unknown opcode, unit or element (with the
-            nearest), a text that is none (with the column).
+            nearest), a text that is none (with the column), a library or symbol that is not there.
     """
+    semantics = native(semantics)
     if semantics is None or not callable(semantics):
         raise user_error(
-            "a meaning is a function", place="semantics", value=shown(semantics), allowed="such as np.exp2"
+            "a meaning is a function",
+            place="semantics",
+            value=shown(semantics),
+            allowed='such as np.exp2, or "lib.so:symbol"',
         )
     name, operands = _read(text)
     words = tuple(word.rstrip("+") for word in operands)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import Error, nearest, shown, user_error
+from .native import Native
 
 _NATIVE = {"f64": "<f8", "f32": "<f4", "f16": "<f2"}
 _NATIVE |= {f"{sign}{bits}": f"<{sign}{bits // 8}" for sign in "iu" for bits in (8, 16, 32, 64)}
@@ -42,6 +43,7 @@ class Semantics:
         self.of = of
         self.kind = None if of.element is None else element_type(of.element)
         self.written = next((word for word in of.words if word in ("vd", "rd", "fd")), None)
+        self.native = of.semantics.address if isinstance(of.semantics, Native) else None
         self.taken = [word for word in of.words if word != "vm" and (word != self.written or of.reads_old)]
 
     def __call__(self, raw: list[Any], count: int, width: int, pc: int) -> Any:

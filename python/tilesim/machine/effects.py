@@ -59,6 +59,7 @@ EFFECTS: dict[str, str] = {
     "core.isa.load_latency": f"{SLOWER}, once per kernel where loads are issued ahead (level instruction)",
     "core.isa.input_rows": f"{FASTER}, until arrays never wait for rows (level instruction)",
     "core.isa.result_rows": f"{FASTER}, until rows in the array have a place (level instruction)",
+    "core.isa.functions": "cycles and latency of the functions' instructions, in kernels and closed forms",
     "core.isa.accumulate": "array: partial sums take no ports and no vector operations (level instruction)",
     "core.scratchpad.bytes": "larger: larger tiles, fewer bytes from memory, more values that stay; too small: refused",
     "core.scratchpad.accumulator_bytes": "0 B: sums take room of the scratchpad; small: outputs in more tiles",

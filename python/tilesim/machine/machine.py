@@ -325,16 +325,19 @@ class Machine:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies by the JSON form."""
-        return _restored, (self.to_dict(), self.given)
+        does = {function: one for function, one in _core.isa_functions(self.core).items() if one is not None}
+        return _restored, (self.to_dict(), self.given, does)
 
     def __repr__(self) -> str:
         """Name and description."""
         return f"<Machine {self.label}: {self.description}>"
 
 
-def _restored(entries: dict[str, Any], given: frozenset[str] | None) -> Machine:
-    """A machine from its pickle."""
+def _restored(entries: dict[str, Any], given: frozenset[str] | None, does: Mapping[str, Any] | None = None) -> Machine:
+    """A machine from its pickle, and what its own instructions do, by function."""
     machine = Machine.load(entries)
+    for function, one in (does or {}).items():
+        machine.core = _core.isa_use(machine.core, function, one.of.declared, one)
     machine.given = given
     return machine
 

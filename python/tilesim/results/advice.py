@@ -35,6 +35,12 @@ LEAST_GAIN = 1.01
 """What is listed as advice gains this much or more."""
 
 
+class _Without(dict[str, Any]):
+    """Instructions of the machine's own but for one."""
+
+    text = ""
+
+
 def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str, Any]]:
     """Each setting of the two tables with its new value, where that differs from the present one."""
 
@@ -61,7 +67,13 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
             changes.append({path: f"{float(number) * 2:g} {unit}"})
         elif value > 0 and value * 2 <= most:
             changes.append({path: value * 2})
-    return changes + [{path: value} for path, value in removed.items() if now(path) != value]
+    changes += [{path: value} for path, value in removed.items() if now(path) != value]
+    own = configuration["core"].get("isa", {}).get("functions", {})
+    for function, one in own.items():
+        rest = _Without({name: other for name, other in own.items() if name != function})
+        rest.text = f"without the instruction '{one['instruction'].split()[0]}' for {function}"
+        changes.append({"core.isa.functions": rest})
+    return changes
 
 
 def change_text(change: Mapping[str, Any]) -> str:
@@ -78,6 +90,8 @@ def change_text(change: Mapping[str, Any]) -> str:
     for key, value in change.items():
         if removed.get(key) == value and type(removed.get(key)) is type(value):
             parts.append(f"no {key} (a bound)")
+        elif isinstance(value, _Without):
+            parts.append(value.text)
         elif key == "quantize":
             parts.append(f"quantize = {value} (changes the numbers)")
         elif isinstance(value, Mapping):

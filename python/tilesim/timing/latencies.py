@@ -65,6 +65,9 @@ class TileLatencies:
         core = json.loads(machine.core.to_json())["core"]
         units = {unit: core.get(unit) for unit in UNITS}
         version = _core.__version__ if self.source == CLOSED_FORM else f"format {FORMAT}"
+        own = (core.get("isa") or {}).get("functions")
+        if self.source == CLOSED_FORM and own:  # which take the cost of the instructions
+            units["functions"] = own
         if self.source == INSTRUCTION:
             units["isa"], version = core.get("isa"), f"{version}, kernels {_core.isa_version()}"
         return "latency:" + Store.key_of({"units": units, "source": self.source, "version": version}) + ":"

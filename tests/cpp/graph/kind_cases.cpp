@@ -2,6 +2,8 @@
 
 namespace tilesim::kind_cases {
 
+using Texts = std::vector<std::string>;
+
 std::vector<Case> legal() {
   using enum Kind;
   const TensorType x = f32({2, 3, 4}), image = f32({2, 6, 9, 8});
@@ -105,6 +107,10 @@ std::vector<Case> legal() {
        {"f32[2, 4, 5, 3]", "f32[2, 4, 5]"}},
       {rotary, {f32({2, 4, 5, 8}), f32({5, 8}), f32({5, 8})}, {{"style", text("pairs")}}, {"f32[2, 4, 5, 8]"}},
       {ragged_contract, {f32({6, 4}), f32({3, 4, 5}), i32({3})}, {}, {"f32[6, 5]"}},
+      {opaque,
+       {f32({6, 4}), i32({3})},
+       {{"target", text("my.norm")}, {"results", Texts{"f32[6, 4]", "i8[]", "bf16[0,7]"}}, {"roundings", 2.0}},
+       {"f32[6, 4]", "i8[]", "bf16[0, 7]"}},
       {scatter,
        {f32({6, 4, 5}), i32({7, 2}), f32({7, 2, 3})},
        {{"update_window_dims", Integers{1, 2}},
@@ -263,6 +269,12 @@ std::vector<Case> illegal() {
       {sort, {x, f32({2, 3})}, {{"dim", number(0)}}, {}},
       {sort, {x}, {{"dim", number(0)}, {"keys", number(2)}}, {}},
       {top_k, {x}, {{"dim", number(0)}, {"k", number(3)}}, {}},
+      {opaque, {x}, {{"target", text("my.norm")}, {"results", Texts{}}}, {}},
+      {opaque, {x}, {{"target", text("my.norm")}, {"results", Texts{"f32[2, 3"}}}, {}},
+      {opaque, {x}, {{"target", text("my.norm")}, {"results", Texts{"f32[2,]"}}}, {}},
+      {opaque, {x}, {{"target", text("my.norm")}, {"results", Texts{"f32[-2]"}}}, {}},
+      {opaque, {x}, {{"target", text("my.norm")}, {"results", Texts{"f31[2]"}}}, {}},
+      {opaque, {x}, {{"target", text("my.norm")}, {"results", Texts{"f32[2]"}}, {"roundings", -1.0}}, {}},
       {linear_solve, {f32({4, 3})}, {{"mode", text("cholesky")}}, {}},
       {linear_solve, {f32({4, 4})}, {{"mode", text("triangular")}}, {}},
       {fft, {ints}, {{"dim", number(0)}}, {}},

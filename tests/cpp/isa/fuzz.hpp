@@ -13,6 +13,7 @@
 #include "tilesim/isa/pipeline/pipeline.hpp"
 #include "tilesim/isa/pipeline/profile.hpp"
 #include "tilesim/isa/run/process.hpp"
+#include "tilesim/isa/state/npu.hpp"
 #include "tilesim/isa/table/instruction_set.hpp"
 #include "tilesim/isa/text/assemble.hpp"
 #include "tilesim/isa/text/disassemble.hpp"
@@ -78,6 +79,16 @@ inline const char* assembles(Random& random) {
   }
 }
 
+inline NpuSpec arrays(Random& random) {
+  NpuSpec spec;
+  spec.lanes = 1U << random() % 8, spec.arrays = static_cast<unsigned>(random() % 4);
+  spec.rows = 1 + static_cast<unsigned>(random() % 16), spec.columns = 1 + static_cast<unsigned>(random() % 16);
+  spec.scratchpad_bytes = random() % 100000, spec.result_rows = static_cast<unsigned>(random() % 40);
+  spec.numerics.multiply_tf32 = random() % 4 == 0;
+  if (random() % 4 == 0) spec.numerics.multiply = DType::bf16;
+  return spec;
+}
+
 /// Half of the runs are timed, on cores of all sorts, with all that can be recorded.
 inline Stop watched(Process& process, Random& random) {
   constexpr std::uint64_t limit = 500;
@@ -124,6 +135,8 @@ inline const char* runs(Random& random) {
     }
     if (random() % 4 == 0) process.make_bare(0x10800);
     if (random() % 4 == 0) set_ones(process.hart.v, true);
+    Npu npu(arrays(random));
+    if (random() % 2 == 0) process.hart.npu = &npu;
     const Stop stop = watched(process, random);
     return stop.kind == Stop::trapped ? cause_text(stop.trap.cause) : stop.kind == Stop::limit ? "limit" : "ended";
   } catch (const UserError&) {

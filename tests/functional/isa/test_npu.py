@@ -319,7 +319,7 @@ FLOATS8 = {"float8_e4m3fn": 4, "float8_e5m2": 5, "float8_e4m3fnuz": 6, "float8_e
 
 @pytest.mark.parametrize("name", FLOATS8)
 def test_floats_of_8_bits(name: str) -> None:
-    """Every value of a type as ml_dtypes has it; and back, with halves between neighbours, both zeros, NaN, large ones."""
+    """Every value of a type as ml_dtypes has it; back, with halves between neighbours, both zeros, NaN, large ones."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     kind = np.dtype(getattr(ml_dtypes, name))
     codes = np.arange(256, dtype=np.uint8)

@@ -321,6 +321,7 @@ program::Scope lower_movement(Context& context, const Kernel& kernel) {
   if (kind == Kind::sort || kind == Kind::top_k) return lower_order(context, kernel);
   if (kind == Kind::window_scatter) return lower_window_scatter(context, kernel);
   if (kind == Kind::linear_solve) return lower_solve(context, kernel);
+  if (kind == Kind::opaque) return lower_opaque(context, kernel);
   return MovementLowering(context, kernel).lower();
 }
 

@@ -160,7 +160,7 @@ class Placer {
     const Kind kind = function_.ops[index(producer)].kind;
     return kind == Kind::gather || kind == Kind::embedding || kind == Kind::dynamic_slice ||
            kind == Kind::dynamic_update || kind == Kind::bitcast || runs_functions(kind) || kind == Kind::sort ||
-           kind == Kind::scatter || kind == Kind::top_k;
+           kind == Kind::scatter || kind == Kind::top_k || kind == Kind::opaque;
   }
 
   bool only_products_read(ValueId value) const {

@@ -74,6 +74,8 @@ program::Scope lower_order(Context& context, const Kernel& kernel);
 program::Scope lower_window(Context& context, const Kernel& kernel);
 program::Scope lower_window_scatter(Context& context, const Kernel& kernel);
 program::Scope lower_solve(Context& context, const Kernel& kernel);
+/// An operation of the user's: whole operands and results in the scratchpad.
+program::Scope lower_opaque(Context& context, const Kernel& kernel);
 /// UserError where tiles are given from outside for a kernel that has one way to cut its work.
 void refuse_tiles(const Context& context, const Kernel& kernel);
 

@@ -1,5 +1,8 @@
 #include "tilesim/engine/jobs/job.hpp"
 
+#include <map>
+#include <string>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/program/vector_work.hpp"
@@ -8,16 +11,51 @@ namespace tilesim::engine {
 
 namespace {
 
-std::vector<StaticCost> costs_of(const program::CompiledProgram& program) {
+std::vector<StaticCost> costs_of(const program::CompiledProgram& program, const UserInstructions& taken) {
   std::vector<StaticCost> costs(program.instructions().size());
   for (std::size_t i = 0; i < costs.size(); ++i) {
     const program::Instruction& instruction = program.instructions()[i];
     if (instruction.opcode != program::Opcode::vector) continue;
     StaticCost& cost = costs[i];
-    cost.work = program::work_of(std::get<program::VectorOp>(instruction.statement->action));
+    const auto& op = std::get<program::VectorOp>(instruction.statement->action);
+    cost.work = program::work_of(op);
     for (const std::int32_t count : cost.work.functions) cost.functions_total += count;
+    if (!taken.empty()) cost.work = program::work_of(op, taken);
   }
   return costs;
+}
+
+std::string numbers_of(const UserInstruction& one) {
+  const auto of = [](double value) {
+    const auto whole = static_cast<std::int64_t>(value);
+    return value == static_cast<double>(whole) ? std::to_string(whole) : Json(value).dump();
+  };
+  std::string text;
+  if (one.cycles()) text += ", " + of(*one.cycles()) + (one.whole ? " cycles" : " cycles for each register");
+  text += " on unit " + (one.own ? one.own->name : one.unit);
+  if (one.latency) text += ", latency " + of(*one.latency);
+  return text;
+}
+
+/// Which of the machine's own instructions the program takes, and where it takes none.
+std::vector<std::string> notes_of(const program::CompiledProgram& program, const UserInstructions& taken) {
+  std::map<Function, std::int64_t> counts;
+  if (!taken.empty())
+    for (const program::Instruction& instruction : program.instructions())
+      if (instruction.opcode == program::Opcode::vector)
+        for (const program::VectorNodeSpec& spec : std::get<program::VectorOp>(instruction.statement->action).nodes)
+          counts[spec.node.function] += spec.node.op == VectorNode::Op::function ? 1 : 0;
+  std::vector<std::string> notes;
+  for (const auto& [function, one] : taken) {
+    const std::string of(info(function).name);
+    if (counts[function] == 0)
+      notes.push_back("instruction '" + one.name() + "' for " + of + ": the program has no " + of);
+    else
+      notes.push_back("instruction '" + one.name() + "' for " + of + " in " + std::to_string(counts[function]) +
+                      (counts[function] == 1 ? " place" : " places") + " of the program" + numbers_of(one) +
+                      (one.cycles() ? "" : "; its cycles are not stated: closed forms count it as " + of));
+  }
+  return notes;
 }
 
 }  // namespace
@@ -26,9 +64,10 @@ LoadedProgram::LoadedProgram(std::shared_ptr<const program::CompiledProgram> of,
                              Timeline& timeline)
     : program(std::move(of)),
       tensors(*program, chip),
-      costs(costs_of(*program)),
+      costs(costs_of(*program, chip.machine.core.isa.functions)),
       computes(*program),
-      slots_of(program->scopes.size()) {
+      slots_of(program->scopes.size()),
+      notes(notes_of(*program, chip.machine.core.isa.functions)) {
   constexpr auto most = static_cast<std::size_t>(Agenda::most_ports);
   require(program->slots.size() < most && program->counters.size() < most, "a program has too many slots or counters");
   for (const std::string& queue : program->queues) sorts.push_back(units.sort(queue));

@@ -37,6 +37,7 @@ struct LoadedProgram {
   std::vector<std::int32_t> labels;                 ///< per scope, of the timeline
   std::int32_t no_label = 0;
   std::vector<std::pair<const CoreKind*, std::int32_t>> rows;  ///< of its jobs, by sort of their first core
+  std::vector<std::string> notes;                              ///< which instructions of the user's it takes
   std::int64_t jobs = 0;                                       ///< that wait or are under way
 };
 

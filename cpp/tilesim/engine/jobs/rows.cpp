@@ -38,7 +38,9 @@ int Rows::add(LoadedProgram& loaded, const Job& job, const CoreKind& kind) {
   if (known == loaded.rows.end()) {
     loaded.rows.emplace_back(&kind, number);
     const program::Program& program = loaded.program->program();
-    programs_.push_back({program.name, program.notes, &kind, program.cores, 0, {}});
+    std::vector<std::string> notes = program.notes;
+    notes.insert(notes.end(), loaded.notes.begin(), loaded.notes.end());
+    programs_.push_back({program.name, std::move(notes), &kind, program.cores, 0, {}});
   }
   ++programs_[at(number)].jobs;
   jobs_.push_back({number, number_of(number_of_cores_, cores_, job.cores), -1, job.arrival_cycles, 0, -1});

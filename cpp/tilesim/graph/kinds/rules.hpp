@@ -106,6 +106,7 @@ void add_control(std::vector<KindInfo>& table);
 void add_solvers(std::vector<KindInfo>& table);
 void add_collectives(std::vector<KindInfo>& table);
 void add_rotary(std::vector<KindInfo>& table);
+void add_opaque(std::vector<KindInfo>& table);
 
 /// A kind of one operand and one result of its shape, with neither attributes nor FLOPs.
 KindInfo of_one(Kind kind, std::string_view name);

@@ -39,11 +39,11 @@ std::uint32_t Code::encode(const InstructionInfo& info, std::span<const std::int
   return word;
 }
 
-void Code::op(std::string_view name, std::initializer_list<std::int64_t> operands) {
+void Code::op(std::string_view name, const std::vector<std::int64_t>& operands) {
   const InstructionInfo* info = set_.named(name);
   if (info == nullptr) throw InternalError("a kernel asks for an unknown instruction: " + std::string(name));
   if (recorded_ != nullptr) return recorded_->push_back({info, operands, type_}), void();
-  words_.push_back(encode(*info, {operands.begin(), operands.size()}));
+  words_.push_back(encode(*info, operands));
 }
 
 void Code::put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements) {

@@ -45,7 +45,10 @@ class Code {
   void put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements);
 
   /// Operands in the order of the assembler's text; one that is left out takes its standard value.
-  void op(std::string_view name, std::initializer_list<std::int64_t> operands);
+  void op(std::string_view name, std::initializer_list<std::int64_t> operands) {
+    op(name, std::vector<std::int64_t>(operands));
+  }
+  void op(std::string_view name, const std::vector<std::int64_t>& operands);
   void load_constant(unsigned x, std::int64_t value);
   /// x[reg] += by; a large constant is kept in a register from `constants()` on where one is left.
   void advance(unsigned reg, std::int64_t by);
@@ -62,6 +65,7 @@ class Code {
   /// Loads of the constants that `advance` took, then all that was written, then `ret`.
   Kernel finish();
   std::size_t size() const { return words_.size(); }
+  const InstructionSet& set() const { return set_; }
   /// A place that code behind it may jump back to.
   void mark() { mark_ = words_.size(); }
   std::int64_t from_mark() const {  ///< bytes, negative

@@ -271,6 +271,42 @@ unsigned NodeWriter::as(Held wanted, int node, unsigned reg, unsigned scratch) {
   return scratch;
 }
 
+bool NodeWriter::taken(const VectorNode& node, Held in, unsigned to, const unsigned* arguments, unsigned scratch) {
+  const InstructionInfo* own = code_.set().taken_for(node.function);
+  if (own == nullptr || held_as(own->replaces->element) != in) return false;
+  const DType element = own->replaces->element;
+  const bool narrow = bits(element) == 16;
+  const char* const down = element == DType::bf16 ? "vfncvtbf16.f.f.w" : "vfncvt.f.f.w";
+  // arguments by their places in the text; one in the destination comes first
+  std::vector<std::int64_t> operands{to};
+  const bool in_place = own->is(reads_vd);
+  const int arity = info(node.function).arity;
+  if (narrow && arity > (in_place ? 1 : 2))
+    no_kernel("no vector kernel converts so many operands", info(node.function).name);
+  unsigned spare = to;  // a second narrow operand
+  for (int a = 0; a < arity; ++a) {
+    unsigned value = as(in, node.arguments[static_cast<std::size_t>(a)], arguments[a], scratch);
+    if (narrow) {
+      if (a > 0 && value == scratch)
+        no_kernel("no vector kernel mixes integers and floats so", info(node.function).name);
+      set(16);
+      const unsigned place = a == 0 ? scratch : spare;
+      code_.op(down, {place, value});
+      value = place;
+    }
+    if (a == 0 && in_place) {
+      if (!narrow) code_.op("vmv.v.v", {to, value});
+      continue;
+    }
+    operands.push_back(value);
+  }
+  if (!narrow) return code_.op(own->name, operands), true;
+  operands[0] = scratch;
+  code_.op(own->name, operands);
+  code_.op(element == DType::bf16 ? "vfwcvtbf16.f.f.v" : "vfwcvt.f.f.v", {to, scratch});
+  return true;
+}
+
 void NodeWriter::function(const VectorNode& node, unsigned to, const unsigned* arguments, unsigned scratch) {
   set();
   const Held in = work(node);
@@ -282,6 +318,7 @@ void NodeWriter::function(const VectorNode& node, unsigned to, const unsigned* a
     mixed += held(node.arguments[static_cast<std::size_t>(a)]) != in ? 1 : 0;
   if (mixed > 1 || (mixed > 0 && arity > 2))
     no_kernel("no vector kernel mixes integers and floats so", info(node.function).name);
+  if (taken(node, in, to, arguments, scratch)) return;
   const auto argument = [&](int a) {
     return as(in, node.arguments[static_cast<std::size_t>(a)], arguments[a], scratch);
   };

@@ -47,6 +47,8 @@ class NodeWriter {
   const std::string& inexact() const { return inexact_; }
 
  private:
+  /// By an instruction of the user's, where it computes on what the registers hold.
+  bool taken(const VectorNode& node, Held in, unsigned to, const unsigned* arguments, unsigned scratch);
   void unary(Function function, Held held, unsigned to, unsigned x, unsigned scratch);
   void binary(Function function, Held held, unsigned to, unsigned x, unsigned y, unsigned scratch);
   void compare(const char* name, bool swapped, Held held, unsigned to, unsigned x, unsigned y);

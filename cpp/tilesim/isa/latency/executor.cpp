@@ -4,7 +4,9 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/isa/latency/own_kernel.hpp"
 #include "tilesim/isa/latency/product_layout.hpp"
+#include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
 
 namespace tilesim::isa {
@@ -12,7 +14,7 @@ namespace tilesim::isa {
 KernelExecutor::KernelExecutor(const Machine& machine)
     : machine_(machine),
       core_(core_of(machine)),
-      set_(InstructionSet::standard()),
+      set_(set_of(machine)),
       runner_(set_, core_.vlen, npu_spec(machine_, core_)) {}
 
 void KernelExecutor::run(const TileCompute& compute) {
@@ -24,6 +26,10 @@ void KernelExecutor::run(const TileCompute& compute) {
     }
     if (const auto* of_vectors = std::get_if<VectorCompute>(&compute)) {
       vector(*of_vectors);
+      ++by_kernel_;
+      return;
+    }
+    if (const auto* opaque = std::get_if<Opaque>(&compute); opaque != nullptr && run_own(machine_, *opaque)) {
       ++by_kernel_;
       return;
     }

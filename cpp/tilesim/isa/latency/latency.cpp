@@ -4,6 +4,8 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
+#include "tilesim/isa/latency/own_kernel.hpp"
+#include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
 
@@ -84,7 +86,7 @@ MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& d) {
 }
 
 InstructionLatency::InstructionLatency(const Machine& machine)
-    : machine_(machine), table_(std::make_shared<PipelineTable>(InstructionSet::standard(), core_of(machine))) {}
+    : machine_(machine), table_(std::make_shared<PipelineTable>(set_of(machine), core_of(machine))) {}
 
 TileLatency InstructionLatency::latency(const Descriptor& descriptor, const History& history,
                                         const ComputeSource& source) {
@@ -97,6 +99,13 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
     if (descriptor.elements <= 0) return {};
     const TileCompute compute = source.compute();
     return vector(std::get<VectorCompute>(compute), descriptor);
+  }
+  if (descriptor.kind == ComputeKind::opaque) {
+    // declared: what the kernel took on an idle core
+    const TileCompute compute = source.compute();
+    if (has_kernel(std::get<Opaque>(compute)))
+      return {descriptor.duration, descriptor.duration, descriptor.duration,
+              descriptor.duration, descriptor.duration, "its kernel"};
   }
   if (descriptor.kind == ComputeKind::permute) {
     if (descriptor.elements <= 0) return {};

@@ -96,6 +96,21 @@ void arrays_of(const Machine& machine, CoreTiming& core) {
   core.pipes[static_cast<std::size_t>(PipeKind::results)] = count;
 }
 
+/// Units that the user's instructions bring with them.
+void own_units(const Machine& machine, CoreTiming& core) {
+  for (const auto& [function, one] : machine.core.isa.functions) {
+    if (!one.own) continue;
+    const OwnUnit unit{one.own->name, static_cast<unsigned>(one.own->queue), static_cast<unsigned>(one.own->pipes)};
+    const auto known = std::find_if(core.units.begin(), core.units.end(),
+                                    [&](const OwnUnit& other) { return other.name == unit.name; });
+    const std::string place = machine.name + ": core.isa.functions: " + std::string(info(function).name);
+    if (known == core.units.end())
+      core.units.push_back(unit);
+    else if (known->queue != unit.queue || known->pipes != unit.pipes)
+      throw UserError({"two units of one name", place, unit.name, "one queue and as many pipes as the other", {}});
+  }
+}
+
 }  // namespace
 
 CoreTiming core_of(const Machine& machine) {
@@ -114,6 +129,7 @@ CoreTiming core_of(const Machine& machine) {
   core.load_latency = isa.load_latency * cycle;
   unit_classes(machine, core);
   arrays_of(machine, core);
+  own_units(machine, core);
   return core;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tilesim/base/functions/functions.hpp"
 #include "tilesim/isa/state/op.hpp"
 
 namespace tilesim::isa {
@@ -73,6 +74,12 @@ struct OwnTiming {
   unsigned width = 0;  ///< bits of an element, where only that is legal
 };
 
+/// The elementwise function that kernels take an instruction for, and the elements on which it computes it.
+struct Replaced {
+  Function function = Function::identity;
+  DType element = DType::f32;
+};
+
 struct InstructionInfo {
   std::string name;      ///< mnemonic, whole: "vadd.vv"
   std::string operands;  ///< as the assembler reads them: "rd, i12(rs1)"; the words are those of operands.cpp
@@ -88,6 +95,7 @@ struct InstructionInfo {
   std::shared_ptr<const Meaning> meaning;  ///< instead of both: an instruction of the user's
   std::string description;                 ///< one sentence
   std::optional<OwnTiming> own;            ///< timing by numbers instead of by class
+  std::optional<Replaced> replaces;        ///< of the user's alone
 
   bool is(std::uint32_t trait) const { return (traits & trait) != 0; }
 };
@@ -114,6 +122,7 @@ class Declarations {
                        {},
                        nullptr,
                        std::move(description),
+                       {},
                        {}});
     return entries.back();
   }

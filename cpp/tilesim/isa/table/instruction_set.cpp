@@ -133,6 +133,13 @@ const InstructionInfo* InstructionSet::named(std::string_view name) const {
   return found == names_.end() ? nullptr : &entries_[found->second];
 }
 
+const InstructionInfo* InstructionSet::taken_for(Function function) const {
+  // what was added lies behind the table
+  for (auto entry = entries_.rbegin(); entry != entries_.rend() && entry->replaces; ++entry)
+    if (entry->replaces->function == function) return &*entry;
+  return nullptr;
+}
+
 std::shared_ptr<const InstructionSet> InstructionSet::standard() {
   static const std::shared_ptr<const InstructionSet> set = [] {
     Declarations table;

@@ -32,6 +32,8 @@ class InstructionSet {
   Op decode(std::uint32_t bits, std::uint64_t pc) const;
 
   const InstructionInfo* named(std::string_view name) const;
+  /// The user's instruction that kernels take for a function; null: none.
+  const InstructionInfo* taken_for(Function function) const;
   const InstructionInfo& info(std::uint16_t id) const { return entries_[id]; }
   const std::vector<OperandPart>& parts(std::uint16_t id) const { return parts_[id]; }
   std::uint16_t id(const InstructionInfo& info) const { return static_cast<std::uint16_t>(&info - entries_.data()); }

@@ -1,0 +1,56 @@
+// Kernels of the user's operations: a function of a program, called by the C ABI on a machine's core.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/run/process.hpp"
+#include "tilesim/machine/own_operation.hpp"
+#include "tilesim/tile/tile.hpp"
+
+namespace tilesim::isa {
+
+/// The function gets pointers to the operands and to the results (dense, row-major), then the extents of the operands,
+/// axis after axis, as 64-bit integers.
+class OwnKernel : public OwnOperation {
+ public:
+  struct Program {
+    std::string name;  ///< of the operation, for messages
+    Image image;
+    Address function = 0;
+    std::shared_ptr<const InstructionSet> set;
+    std::vector<OwnUnit> units;  ///< that the core has beside the machine's
+    std::string queue = "vector";
+  };
+  explicit OwnKernel(Program program) : program_(std::move(program)) {}
+
+  /// Cycles until all is over where `timed`, else 0. Throws UserError, with symbol and line, where the kernel traps.
+  std::int64_t run(const Machine& machine, const std::vector<Array>& operands, std::vector<Array>& results,
+                   bool timed) const;
+  /// Measured once for each core and types, on numbers between -1 and 1 (integers: 0 and 1) that are always the same.
+  std::int64_t cycles(const Machine& machine, const std::vector<Array>& operands,
+                      const std::vector<Array>& results) const override;
+  std::string queue() const override { return program_.queue; }
+
+ protected:
+  /// "symbol, line" of an instruction, as far as it is known.
+  virtual std::string where(Address pc) const = 0;
+
+ private:
+  CoreTiming core(const Machine& machine) const;
+
+  Program program_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::string, std::int64_t> known_;
+};
+
+/// Carries out the operation by its kernel; false: it has none.
+bool run_own(const Machine& machine, const Opaque& opaque);
+/// Whether its time is that of a kernel.
+bool has_kernel(const Opaque& opaque);
+
+}  // namespace tilesim::isa

@@ -1,0 +1,18 @@
+// Operations of the user's, by the meaning that they were declared with.
+#include "tilesim/kernels/kernel.hpp"
+#include "tilesim/machine/own_operation.hpp"
+
+namespace tilesim::kernels {
+
+Results opaque(const Call& call) {
+  const auto operation = declared_operation(call.attributes().text("target"), "operation \"" + call.op.name + "\"");
+  Results results;
+  for (std::size_t i = 0; i < call.op.results.size(); ++i) {
+    const TensorType& type = call.result(i);
+    results.emplace_back(type.dtype, type.shape);
+  }
+  operation->evaluate(call.operands, results);
+  return results;
+}
+
+}  // namespace tilesim::kernels

@@ -1,0 +1,48 @@
+#include "tilesim/machine/own_operation.hpp"
+
+#include <map>
+#include <mutex>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim {
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::shared_ptr<const OwnOperation>> operations;
+};
+
+/// Never destroyed: what an operation holds may need an interpreter that has ended by then.
+Registry& registry() {
+  static Registry* const held = new Registry;
+  return *held;
+}
+
+}  // namespace
+
+void declare_operation(const std::string& name, std::shared_ptr<const OwnOperation> operation) {
+  const std::lock_guard lock(registry().mutex);
+  registry().operations[name].swap(operation);  // the earlier one ends behind the lock
+}
+
+std::shared_ptr<const OwnOperation> find_operation(const std::string& name) {
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().operations.find(name);
+  return found == registry().operations.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<const OwnOperation> declared_operation(const std::string& name, const std::string& place) {
+  if (auto found = find_operation(name)) return found;
+  std::vector<std::string> known;
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (const auto& [one, operation] : registry().operations) known.push_back(one);
+  }
+  throw UserError(
+      {"this operation was not declared here", place, "'" + name + "'", known.empty() ? "none was" : join(known),
+       nearest(name, known).empty() ? "ts.isa.operation(\"" + name + "\", ...) declares it" : nearest(name, known)});
+}
+
+}  // namespace tilesim
