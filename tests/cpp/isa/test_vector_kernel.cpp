@@ -215,4 +215,75 @@ BOOST_AUTO_TEST_CASE(no_faster_than_ports_and_units) {
   }
 }
 
+/// Cycles of a second kernel behind a first: extents, strides of each input (along rows, along columns), functions that
+/// take the value so far and the next input; combined over the columns.
+std::int64_t busy_of(const Machine& machine, std::int64_t rows, std::int64_t columns,
+                     const std::vector<std::array<std::int64_t, 2>>& inputs, const std::vector<Function>& functions,
+                     bool combined) {
+  VectorCompute compute;
+  compute.extents = {rows, columns};
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    compute.inputs.push_back({nullptr, DType::f32, {{rows, inputs[i][0]}, {columns, inputs[i][1]}}, -1, {}});
+    VectorNode node;
+    node.op = VectorNode::Op::input, node.index = static_cast<int>(i);
+    compute.nodes.push_back(node);
+  }
+  int value = 0;
+  for (std::size_t i = 0; i < functions.size(); ++i) {
+    VectorNode node;
+    node.op = VectorNode::Op::function, node.function = functions[i];
+    node.arguments = {value, -1, -1};
+    if (info(functions[i]).arity > 1) node.arguments[1] = static_cast<int>(std::min(i + 1, inputs.size() - 1));
+    value = static_cast<int>(compute.nodes.size());
+    compute.nodes.push_back(node);
+  }
+  VectorOutput output;
+  output.node = value;
+  output.view = {nullptr, DType::f32, {{rows, combined ? 1 : columns}, {columns, combined ? 0 : 1}}, -1, {}};
+  if (combined) output.reduce = {1};
+  compute.outputs.push_back(output);
+  struct Source final : ComputeSource {
+    explicit Source(const VectorCompute& of) : value(of) {}
+    TileCompute compute() const override { return value; }
+    const VectorCompute& value;
+  } const source(compute);
+  Descriptor d;
+  d.kind = ComputeKind::vector, d.elements = rows * columns, d.lane_extent = columns;
+  return InstructionLatency(machine).latency(d, {}, source).busy;
+}
+
+BOOST_AUTO_TEST_CASE(as_fast_as_the_busiest_unit) {
+  const Machine machine = vector_machine(8, 4);  // 32 elements to a register
+  using F = Function;
+  constexpr std::int64_t rows = 400, most = 24;  // what is left of filling and emptying
+  const auto near = [](std::int64_t took, std::int64_t wanted) {
+    BOOST_TEST(took >= wanted);
+    BOOST_TEST(took <= wanted + most);
+  };
+  // 100 registers: an instruction of each is more than its load
+  near(busy_of(machine, rows, 8, {{8, 1}}, {F::relu, F::negate, F::abs, F::relu, F::negate}, false), 100 * 5);
+  // two loads of each
+  near(busy_of(machine, rows, 8, {{8, 1}, {8, 1}}, {F::add}, false), 100 * 2);
+  // rows of four registers; what is the same in all rows is loaded once for each of the four
+  near(busy_of(machine, rows, 32, {{32, 1}, {0, 1}}, {F::add}, false), 400 + 4);
+  // an addition each: those of a row do not wait for each other
+  near(busy_of(machine, rows, 64, {{64, 1}}, {}, true), 800);
+}
+
+BOOST_AUTO_TEST_CASE(more_units_are_never_slower) {
+  using F = Function;
+  for (const std::int64_t columns : {8, 24, 40}) {
+    Machine machine = vector_machine(8, 4);
+    const auto busy = [&] {
+      return busy_of(machine, 60, columns, {{columns, 1}, {columns, 1}, {0, 1}}, {F::add, F::multiply, F::relu}, false);
+    };
+    const std::int64_t before = busy();
+    machine.core.isa.loads = 2;
+    const std::int64_t two_ports = busy();
+    BOOST_TEST(two_ports <= before);
+    machine.core.vector.issue = 2;
+    BOOST_TEST(busy() <= two_ports);
+  }
+}
+
 BOOST_AUTO_TEST_SUITE_END()

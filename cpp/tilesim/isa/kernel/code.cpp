@@ -18,14 +18,18 @@ std::int64_t vtype_of(unsigned sew, int lmul) {
   return 0xC0 | width << 3 | (static_cast<unsigned>(lmul) & 7);
 }
 
+/// Log2 of SEW / LMUL, but for a constant.
+std::int64_t ratio(std::int64_t type) {
+  const std::int64_t lmul = type & 7;
+  return (type >> 3 & 7) - (lmul > 4 ? lmul - 8 : lmul);
+}
+
 }  // namespace
 
-std::uint32_t Code::encode(std::string_view name, const std::vector<std::int64_t>& operands) const {
-  const InstructionInfo* info = set_.named(name);
-  if (info == nullptr) throw InternalError("a kernel asks for an unknown instruction: " + std::string(name));
-  std::uint32_t word = info->encoding.match;
+std::uint32_t Code::encode(const InstructionInfo& info, std::span<const std::int64_t> operands) const {
+  std::uint32_t word = info.encoding.match;
   auto next = operands.begin();
-  for (const OperandPart& part : set_.parts(set_.id(*info))) {
+  for (const OperandPart& part : set_.parts(set_.id(info))) {
     if (part.word == nullptr || part.word->pieces.empty()) continue;
     const bool given = next != operands.end();
     require(given || part.word->standard >= 0, "an operand of a kernel's instruction is missing");
@@ -36,7 +40,15 @@ std::uint32_t Code::encode(std::string_view name, const std::vector<std::int64_t
 }
 
 void Code::op(std::string_view name, const std::vector<std::int64_t>& operands) {
-  words_.push_back(encode(name, operands));
+  const InstructionInfo* info = set_.named(name);
+  if (info == nullptr) throw InternalError("a kernel asks for an unknown instruction: " + std::string(name));
+  if (recorded_ != nullptr) return recorded_->push_back({info, operands, type_}), void();
+  words_.push_back(encode(*info, operands));
+}
+
+void Code::put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements) {
+  if (written.info->is(is_vector)) set_type(elements, written.type);
+  words_.push_back(encode(*written.info, operands));
 }
 
 /// lui and addiw, then twelve bits at a time.
@@ -62,23 +74,40 @@ void Code::load_address(unsigned x, const std::vector<std::uint32_t>& words) {
   data_.insert(data_.end(), words.begin(), words.end());
 }
 
+/// A register that holds the constant in the whole kernel; 0: none is left.
+unsigned Code::kept(std::int64_t value) {
+  constexpr std::size_t most = 10;  // s2 to s11
+  if (!constants_.contains(value) && constants_.size() < most)
+    constants_.emplace(value, static_cast<unsigned>(s2 + constants_.size()));
+  const auto found = constants_.find(value);
+  return found == constants_.end() ? 0 : found->second;
+}
+
 void Code::add(unsigned to, unsigned from, std::int64_t by) {
   if (small(by)) return op("addi", {to, from, by});
-  constexpr std::size_t most = 10;  // s2 to s11
-  if (!constants_.contains(by) && constants_.size() < most)
-    constants_.emplace(by, static_cast<unsigned>(s2 + constants_.size()));
-  if (const auto kept = constants_.find(by); kept != constants_.end()) return op("add", {to, from, kept->second});
+  if (const unsigned constant = kept(by); constant != 0) return op("add", {to, from, constant});
   load_constant(t1, by);
   op("add", {to, from, t1});
 }
 
 void Code::set_vl(std::int64_t elements, unsigned sew, int lmul, bool stay) {
   const std::int64_t type = vtype_of(sew, lmul) & (stay ? ~0x80 : ~0);
+  if (recorded_ != nullptr) return type_ = type, void();
+  set_type(elements, type);
+}
+
+void Code::set_type(std::int64_t elements, std::int64_t type) {
   if (vl_ == elements && type_ == type) return;
-  vl_ = elements, type_ = type;
+  const bool same = vl_ == elements;
+  vl_ = elements;
+  const std::int64_t before = type_;
+  type_ = type;
+  // types of one ratio of width to length have equally many elements: vl stays
+  if (same && ratio(before) == ratio(type)) return op("vsetvli", {zero, zero, type});
   if (elements < 32) return op("vsetivli", {zero, elements, type});
-  load_constant(t2, elements);
-  op("vsetvli", {zero, t2, type});
+  unsigned count = small(elements) ? 0 : kept(elements);
+  if (count == 0) load_constant(count = t2, elements);
+  op("vsetvli", {zero, count, type});
 }
 
 void Code::begin_loop(unsigned counter, std::int64_t trips) {

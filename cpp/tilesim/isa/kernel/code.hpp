@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,9 +30,21 @@ struct Kernel {
   std::string text(const InstructionSet& set) const;  ///< an assembly listing
 };
 
+/// An instruction that was recorded instead of written: vector operands from 32 on are values without a register.
+struct Written {
+  const InstructionInfo* info = nullptr;
+  std::vector<std::int64_t> operands;
+  std::int64_t type = -1;  ///< vtype under which it stands
+};
+
 class Code {
  public:
   explicit Code(const InstructionSet& set) : set_(set) {}
+
+  /// What follows is recorded there, whatever the number of elements; null: it is written again.
+  void record(std::vector<Written>* to) { recorded_ = to, forget_vl(); }
+  /// Writes a recorded one with its operands replaced.
+  void put(const Written& written, const std::vector<std::int64_t>& operands, std::int64_t elements);
 
   /// Operands in the order of the assembler's text; one that is left out takes its standard value.
   void op(std::string_view name, std::initializer_list<std::int64_t> operands) {
@@ -74,7 +87,9 @@ class Code {
     friend bool operator==(const Repeated&, const Repeated&) = default;
   };
   void put(const Repeated& run);
-  std::uint32_t encode(std::string_view name, const std::vector<std::int64_t>& operands) const;
+  std::uint32_t encode(const InstructionInfo& info, std::span<const std::int64_t> operands) const;
+  void set_type(std::int64_t elements, std::int64_t type);
+  unsigned kept(std::int64_t value);
 
   const InstructionSet& set_;
   std::vector<std::uint32_t> words_;
@@ -83,6 +98,7 @@ class Code {
   std::vector<KernelLoop> loops_;
   std::vector<std::size_t> open_;
   std::map<std::int64_t, unsigned> constants_;
+  std::vector<Written>* recorded_ = nullptr;
   std::int64_t vl_ = -1, type_ = -1;
   std::size_t mark_ = 0;
   struct Address { std::size_t word = 0, data = 0; };

@@ -30,24 +30,23 @@ void RegisterForm::find_scans(const VectorCompute& compute, const std::vector<in
 }
 
 void RegisterForm::cut_rows(bool combines) {
-  const bool scanned = lane_scanned || steps_scanned;
-  if (!scanned || nested_ || steps == 1 || (combines && kept_ > 1)) return;
-  chunks = std::clamp<std::int64_t>(rows / kept_, 1, steps);
+  if (!scanned() || nested_ || steps == 1 || (combines && kept > 1)) return;
+  chunks = std::clamp<std::int64_t>(rows / kept, 1, steps);
   if (chunks == 1) return;
   const std::int64_t all = steps;
   steps = ceil_div(all, chunks);
   chunks = ceil_div(all, steps);
-  last_rows = kept_ * chunks;
+  last_rows = kept * chunks;
   rows_reduced = combines;
   ragged |= combines && all % steps != 0;
 }
 
 RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, std::int64_t of_rows,
                            std::int64_t of_side, bool cut)
-    : lanes(of_lanes), rows(of_rows), side(of_side), extents_(compute.extents), reduced_(compute.extents.size()) {
+    : side(of_side), extents_(compute.extents), reduced_(compute.extents.size()) {
   if (extents_.empty()) extents_.push_back(1), reduced_.push_back(false);
   lane_dim_ = compute.lane >= 0 ? compute.lane : static_cast<int>(extents_.size()) - 1;
-  bool plain = false;
+  bool plain = false, over_lanes = false;
   std::vector<int> first;
   for (const VectorOutput& output : compute.outputs) {
     if (output.reduce.empty()) {
@@ -59,72 +58,92 @@ RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, 
     if (!first.empty() && dims != first)
       throw Unsupported({"no kernel combines over several sets of dimensions", {}, {}, {}, {}});
     first = dims;
-    for (const int dim : dims)
-      (dim == lane_dim_ ? lane_reduced = true : reduced_[static_cast<std::size_t>(dim)] = true);
+    for (const int dim : dims) (dim == lane_dim_ ? over_lanes = true : reduced_[static_cast<std::size_t>(dim)] = true);
   }
   find_scans(compute, first);
+  std::int64_t sizes[2] = {1, 1};
   for (std::size_t i = 0; i < extents_.size(); ++i)
-    if (static_cast<int>(i) != lane_dim_) (reduced_[i] ? combined_ : kept_) *= extents_[i];
-  const std::int64_t width = extents_[static_cast<std::size_t>(lane_dim_)];
-  blocks_ = ceil_div(width, lanes);
-  scan_lanes = std::min(width, lanes);
-  before_ = lane_scanned && backwards_ ? blocks_ * lanes - width : 0;
-  by_block_ = lane_reduced || lane_scanned || (first.empty() && !steps_scanned && blocks_ > 1);
-  over_combined_ = combined_ > 1 && kept_ < rows && combined_ > kept_ && !steps_scanned;
-  const std::int64_t in_step = over_combined_ ? ceil_div(combined_, rows) : combined_;
-  groups = (over_combined_ ? kept_ : ceil_div(kept_, rows)) * (by_block_ ? 1 : blocks_);
-  steps = in_step * (by_block_ ? blocks_ : 1);
-  steps_reduced = lane_reduced || combined_ > 1;
-  rows_reduced = over_combined_;
-  last_rows = over_combined_ ? rows : kept_ - (ceil_div(kept_, rows) - 1) * rows;
-  if (side > 1) groups = ceil_div(groups, side), last_rows = rows;
-  ragged = (lane_reduced && width % lanes != 0) || (over_combined_ && combined_ % rows != 0);
+    if (static_cast<int>(i) != lane_dim_) sizes[reduced_[i] ? 1 : 0] *= extents_[i];
+  const std::int64_t of_width = extents_[static_cast<std::size_t>(lane_dim_)];
+  static_cast<VectorForm&>(*this) =
+      VectorForm(of_width, sizes[0], sizes[1], !first.empty(), over_lanes, of_lanes, of_rows);
+  over_combined_ = rows_reduced;
+  if (scanned())
+    lay_scans(!first.empty());
+  else
+    find_ragged();
   if (plain && over_combined_)
     throw Unsupported({"no kernel combines rows of a register beside results of each element", {}, {}, {}, {}});
   if (cut) cut_rows(!first.empty());
-  for (const TileView& input : compute.inputs) reach.push_back(reach_of(input));
+  for (const TileView& input : compute.inputs) reaches.push_back(reach_of(input));
+}
+
+void RegisterForm::find_ragged() {
+  const bool rows_ragged = rows_reduced && all_combined() % rows != 0,
+             lanes_ragged = lane_reduced && width % lanes != 0;
+  const std::int64_t last_stretch = (stretches - 1) * combined / (rows_reduced ? rows : 1);
+  lanes_at_end = lanes_ragged && stretches == 1 && steps > 1;
+  ragged = rows_ragged || (lanes_ragged && !lanes_at_end);
+  ragged_from = std::min(rows_ragged ? steps - 1 : steps, lanes_ragged && !lanes_at_end ? last_stretch : steps);
+}
+
+/// Stretches of lanes are steps where the sums, or what is combined, go along them.
+void RegisterForm::lay_scans(bool combines) {
+  scan_lanes = std::min(width, lanes);
+  before_ = lane_scanned && backwards_ ? stretches * lanes - width : 0;
+  const bool in_steps = lane_reduced || lane_scanned || (!combines && !steps_scanned && stretches > 1);
+  stretched = stretches == 1 ? Stretches::single : in_steps ? Stretches::steps : Stretches::groups;
+  over_combined_ = rows_reduced = combined > 1 && kept < rows && combined > kept && !steps_scanned;
+  const std::int64_t in_step = over_combined_ ? ceil_div(combined, rows) : combined;
+  groups = (over_combined_ ? kept : ceil_div(kept, rows)) * (in_steps ? 1 : stretches);
+  steps = in_step * (in_steps ? stretches : 1);
+  last_rows = over_combined_ ? rows : kept - (ceil_div(kept, rows) - 1) * rows;
+  if (side > 1) groups = ceil_div(groups, side), last_rows = rows;
+  ragged = (lane_reduced && width % lanes != 0) || (over_combined_ && combined % rows != 0);
 }
 
 RegisterForm::Place RegisterForm::place(const std::vector<std::int64_t>& index) const {
-  std::int64_t kept = 0, combined = 0, lane = 0;
+  std::int64_t of_kept = 0, of_combined = 0, lane = 0;
   for (std::size_t i = 0; i < extents_.size(); ++i) {
     const std::int64_t at = i < index.size() ? index[i] : 0;
     if (static_cast<int>(i) == lane_dim_)
       lane = at;
     else if (reduced_[i])
-      combined = combined * extents_[i] + at;
+      of_combined = of_combined * extents_[i] + at;
     else
-      kept = kept * extents_[i] + at;
+      of_kept = of_kept * extents_[i] + at;
   }
   lane += before_;
   Place found;
   found.lane = lane % lanes;
-  found.row = over_combined_ ? combined % rows : kept % rows;
-  std::int64_t block = lane / lanes;
-  if (backwards_ && lane_scanned) block = blocks_ - 1 - block;
-  if (backwards_ && steps_scanned) combined = combined_ - 1 - combined;
-  const std::int64_t group = over_combined_ ? kept : kept / rows;
-  const std::int64_t in_step = over_combined_ ? ceil_div(combined_, rows) : combined_,
-                     step = over_combined_ ? combined / rows : combined;
-  found.group = by_block_ ? group : group * blocks_ + block;
-  found.step = by_block_ ? block * in_step + step : step;
-  if (chunks > 1) found.row += found.step / steps * kept_, found.step %= steps;
+  std::int64_t stretch = lane / lanes;
+  if (backwards_ && lane_scanned) stretch = stretches - 1 - stretch;
+  if (backwards_ && steps_scanned) of_combined = combined - 1 - of_combined;
+  if (stretched == Stretches::combined) of_combined += stretch * combined;
+  if (stretched == Stretches::rows) of_kept = of_kept * stretches + stretch;
+  found.row = over_combined_ ? of_combined % rows : of_kept % rows;
+  found.group = over_combined_ ? of_kept : of_kept / rows;
+  found.step = over_combined_ ? of_combined / rows : of_combined;
+  if (stretched == Stretches::steps) found.step += stretch * (over_combined_ ? ceil_div(combined, rows) : combined);
+  if (stretched == Stretches::groups) found.group = found.group * stretches + stretch;
+  if (chunks > 1) found.row += found.step / steps * kept, found.step %= steps;
   found.beside = found.group % side, found.group /= side;
   return found;
 }
 
+std::int64_t RegisterForm::order(const Place& at) const {
+  if (scanned()) return (at.group * steps + at.step) * side + at.beside;
+  const std::int64_t before = at.group / block * block, together = std::min(block, groups - before);
+  return before * steps + at.step * together + (at.group - before);
+}
+
 RegisterForm::Reach RegisterForm::reach_of(const TileView& view) const {
-  bool of_lane = false, of_kept = false, of_combined = false;
+  unsigned where = 0;
   for (std::size_t i = 0; i < view.dims.size(); ++i) {
     if (extents_[i] <= 1 || view.dims[i].stride == 0) continue;
-    (static_cast<int>(i) == lane_dim_ ? of_lane : reduced_[i] ? of_combined : of_kept) = true;
+    where |= static_cast<int>(i) == lane_dim_ ? along_lanes : reduced_[i] ? along_combined : along_kept;
   }
-  if (!of_lane && !of_kept && !of_combined) return Reach::one;
-  if (!of_lane && !of_combined && (by_block_ || blocks_ == 1)) return over_combined_ ? Reach::by_group : Reach::by_row;
-  const bool lane_in_step = by_block_ || blocks_ == 1;
-  if (!of_kept && lane_in_step) return Reach::by_step;
-  if (!of_combined && !(of_lane && by_block_ && blocks_ > 1)) return Reach::by_group;
-  return Reach::each;
+  return reach(where);
 }
 
 }  // namespace tilesim::isa

@@ -6,7 +6,8 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/isa/kernel/vector_scan.hpp"
+#include "tilesim/isa/kernel/scan_kernel.hpp"
+#include "tilesim/isa/kernel/software_pipeline.hpp"
 #include "tilesim/isa/kernel/vector_writer.hpp"
 
 namespace tilesim::isa {
@@ -14,59 +15,37 @@ namespace tilesim::isa {
 namespace {
 
 using Reach = RegisterForm::Reach;
+using Scope = SoftwarePipeline::Scope;
 
 constexpr std::array<unsigned, 13> pointer_registers{10, 11, 12, 13, 16, 17, 28, 29, 30, 31, 8, 9, 5};
 
-/// Register groups of one size, v0 kept for masks.
-class Groups {
- public:
-  explicit Groups(int lmul) : lmul_(lmul), free_(32U >> lmul, true) {}
-  /// −1: none is left.
-  int take() {
-    for (std::size_t i = 1; i < free_.size(); ++i)
-      if (free_[i]) return free_[i] = false, static_cast<int>(i << lmul_);
-    return -1;
-  }
-  void give(int reg) { free_[static_cast<std::size_t>(reg) >> lmul_] = true; }
-
- private:
-  int lmul_;
-  std::vector<bool> free_;
-};
-
 class VectorKernelWriter {
  public:
-  VectorKernelWriter(const InstructionSet& set, const VectorCompute& compute, const RegisterForm& form,
-                     const VectorAddresses& at, int lmul, unsigned copies)
+  VectorKernelWriter(const InstructionSet& set, const CoreTiming& core, const std::vector<StaticTiming>& timings,
+                     const VectorCompute& compute, const RegisterForm& form, const VectorAddresses& at, int lmul)
       : compute_(compute),
         form_(form),
         at_(at),
+        lmul_(lmul),
         code_(set),
         nodes_(code_, compute, form.elements(), lmul),
-        copies_(copies),
-        groups_(lmul),
-        last_use_(compute.nodes.size(), 0),
-        uses_(compute.nodes.size(), 0) {
-    for (std::size_t i = 0; i < compute.nodes.size(); ++i)
-      if (takes_arguments(compute.nodes[i]))
-        for (const int argument : compute.nodes[i].arguments)
-          if (argument >= 0) last_use_[static_cast<std::size_t>(argument)] = i;
-    for (const VectorOutput& output : compute.outputs) {
-      last_use_[static_cast<std::size_t>(output.node)] = SIZE_MAX;
-      ++uses_[static_cast<std::size_t>(output.node)];
-    }
-  }
+        pipeline_(code_, set, core, timings, space(core), lmul) {}
 
   Kernel write();
   const std::string& inexact() const { return nodes_.inexact(); }
 
-  struct OutOfRegisters {};
-
  private:
-  unsigned take() {
-    const int reg = groups_.take();
-    if (reg < 0) throw OutOfRegisters{};
-    return static_cast<unsigned>(reg);
+  IterationSpace space(const CoreTiming& core) const;
+  unsigned register_group() {
+    const unsigned reg = next_register_;
+    if (reg + (1U << lmul_) > 32) throw SoftwarePipeline::OutOfRegisters{};
+    next_register_ += 1U << lmul_;
+    return reg;
+  }
+  /// For a value on its way to a register that stays: one of those of iterations, which come later.
+  unsigned aside() {
+    aside_ = aside_ == 0 ? 32 - (1U << lmul_) : aside_ - (1U << lmul_);
+    return aside_ >= next_register_ + (2U << lmul_) ? aside_ : 0;
   }
   unsigned pointer(Address address) {
     if (pointers_ == pointer_registers.size())
@@ -76,53 +55,52 @@ class VectorKernelWriter {
     return reg;
   }
   Reach reach_of(const VectorNode& node) const {
-    return node.op == VectorNode::Op::iota ? Reach::each : form_.reach[static_cast<std::size_t>(node.index)];
+    return node.op == VectorNode::Op::iota ? Reach::each : form_.reaches[static_cast<std::size_t>(node.index)];
   }
   bool is_hoisted(const VectorNode& node) const;
   bool is_loaded(const VectorNode& node) const {
     return node.op == VectorNode::Op::input || node.op == VectorNode::Op::iota;
   }
-  static bool takes_arguments(const VectorNode& node) {
-    return node.op == VectorNode::Op::function || node.op == VectorNode::Op::convert || node.op == VectorNode::Op::scan;
-  }
-  ScanWriter scan_of(std::size_t i) { return {code_, nodes_, form_, compute_.nodes[i]}; }
-  bool in_carry(std::size_t i) { return compute_.nodes[i].op == VectorNode::Op::scan && scan_of(i).in_carry(); }
-  bool combined(const VectorOutput& output) const { return !output.reduce.empty(); }
+  bool is_combined(const VectorOutput& output) const { return !output.reduce.empty(); }
   DType dtype_of(const VectorNode& node) const {
     return node.op == VectorNode::Op::iota ? DType::i32 : compute_.inputs[static_cast<std::size_t>(node.index)].dtype;
   }
-  std::int64_t bytes(DType dtype) const { return stored_elements_ * stored_bits(dtype) / 8; }
+  std::int64_t bytes(DType dtype) const { return form_.elements() * stored_bits(dtype) / 8; }
 
-  void begin();
-  void load_group();
-  void body(unsigned copies);
-  void compute_node(std::size_t i, unsigned copies);
-  void sums_before();
-  void running_sum(std::size_t i, unsigned copies);
-  void free_values(std::size_t i);
-  void free_arguments(std::size_t i);
-  void finish(const VectorOutput& output, std::size_t o, const std::vector<unsigned>& totals, unsigned copies);
-  void leave_out(const VectorOutput& output, unsigned value, unsigned scratch);
-  bool stays(std::size_t i) const;
-  void one_group();
+  void hoist();
+  void load(std::size_t i);
+  void compute(std::size_t i);
+  void result(std::size_t o);
+  template <class WithMask>
+  unsigned masked(Section section, std::size_t o, unsigned value, unsigned whole, WithMask with_mask);
+  unsigned with_neutral(std::size_t o, unsigned value);
+  bool takes_masks() const;
+  void finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals);
 
   const VectorCompute& compute_;
   const RegisterForm& form_;
   const VectorAddresses& at_;
+  int lmul_;
   Code code_;
   NodeWriter nodes_;
-  unsigned copies_;
-  Groups groups_;
-  std::vector<std::size_t> last_use_, uses_;  ///< by nodes; by results
-  std::vector<unsigned> input_pointers_, output_pointers_;
+  SoftwarePipeline pipeline_;
+  unsigned next_register_ = 0, aside_ = 0;
   std::size_t pointers_ = 0;
-  std::vector<std::vector<unsigned>> values_;   ///< of each node, by copy
-  std::vector<unsigned> totals_;                ///< of each combined output
-  std::vector<std::vector<unsigned>> carries_;  ///< of each running sum, where groups have several steps
-  std::vector<unsigned> scratch_;
-  unsigned valid_ = 0;
-  std::int64_t stored_elements_ = 0;
+  std::vector<unsigned> values_;  ///< of each node: a register where it is hoisted, else a value; 0: not yet
+  std::vector<unsigned> input_pointers_, output_pointers_, before_pointers_, valid_pointers_;
+  std::vector<unsigned> neutrals_;  ///< of the outputs, where places are left out
+  unsigned lanes_pointer_ = 0;
+  bool mask_stays_ = false;  ///< in v0: it is the only one
 };
+
+IterationSpace VectorKernelWriter::space(const CoreTiming& core) const {
+  IterationSpace space;
+  space.groups = form_.groups, space.steps = form_.steps, space.block = form_.block;
+  space.elements = form_.elements(), space.last_elements = form_.last_rows * form_.lanes;
+  if (form_.ragged) space.ragged_from = form_.ragged_from;
+  space.totals = form_.totals_for(core.of(TimingClass::floating).latency / cycle, lmul_);
+  return space;
+}
 
 /// What is the same in all steps of all groups.
 bool VectorKernelWriter::is_hoisted(const VectorNode& node) const {
@@ -132,325 +110,245 @@ bool VectorKernelWriter::is_hoisted(const VectorNode& node) const {
   return reach == Reach::one || (reach == Reach::by_step && form_.steps == 1);
 }
 
-/// Over the steps of a group, at least.
-bool VectorKernelWriter::stays(std::size_t i) const {
-  const VectorNode& node = compute_.nodes[i];
-  if (is_hoisted(node)) return true;
-  if (!form_.stepped() || !is_loaded(node)) return false;
-  const Reach reach = reach_of(node);
-  return reach == Reach::by_group || reach == Reach::by_row;
-}
-
-void VectorKernelWriter::begin() {
-  stored_elements_ = form_.elements();
+/// Pointers, and what stays in registers.
+void VectorKernelWriter::hoist() {
+  next_register_ = 1U << lmul_;  // masks stand in v0
   std::size_t counts = 0;
   for (const VectorNode& node : compute_.nodes) {
-    if (!is_loaded(node)) {
-      input_pointers_.push_back(0);
-      continue;
-    }
-    const Address at =
-        node.op == VectorNode::Op::iota ? at_.counts.at(counts++) : at_.inputs[static_cast<std::size_t>(node.index)];
-    input_pointers_.push_back(pointer(at));
+    unsigned reg = 0;
+    if (node.op == VectorNode::Op::iota) reg = pointer(at_.counts.at(counts++));
+    if (node.op == VectorNode::Op::input) reg = pointer(at_.inputs[static_cast<std::size_t>(node.index)]);
+    input_pointers_.push_back(reg);
   }
-  for (const Address at : at_.outputs) output_pointers_.push_back(pointer(at));
-  if (form_.ragged) valid_ = pointer(at_.valid);
-  values_.assign(compute_.nodes.size(), {});
-  for (unsigned c = 0; c < copies_; ++c) scratch_.push_back(take());
-  for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
-    const VectorNode& node = compute_.nodes[i];
-    if (!is_hoisted(node)) continue;
-    values_[i].assign(copies_, take());
-    if (is_loaded(node))
-      nodes_.load(dtype_of(node), values_[i][0], input_pointers_[i], scratch_[0]);
-    else
-      nodes_.constant(node, values_[i][0]);
-  }
-  if (form_.stepped())
-    for (const VectorOutput& output : compute_.outputs) totals_.push_back(combined(output) ? take() : 0);
-  carries_.resize(compute_.nodes.size());
-  for (std::size_t i = 0; form_.stepped() && i < compute_.nodes.size(); ++i)
-    for (std::int64_t c = 0; compute_.nodes[i].op == VectorNode::Op::scan && c < form_.side; ++c)
-      carries_[i].push_back(take());
-}
-
-/// Operands that stay for the steps of a group.
-void VectorKernelWriter::load_group() {
-  for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
-    const VectorNode& node = compute_.nodes[i];
-    if (!is_loaded(node) || is_hoisted(node)) continue;
-    const Reach reach = reach_of(node);
-    if (reach != Reach::by_group && reach != Reach::by_row) continue;
-    values_[i].assign(copies_, 0);
-    for (unsigned c = 0; c < copies_; ++c) {
-      unsigned& to = values_[i][c];
-      to = c < form_.side ? take() : values_[i][0];
-      if (c >= form_.side) continue;
-      nodes_.load(dtype_of(node), to, input_pointers_[i], scratch_[c]);
-      if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {to, to});
-      code_.advance(input_pointers_[i], bytes(dtype_of(node)));
-    }
-  }
-}
-
-void VectorKernelWriter::compute_node(std::size_t i, unsigned copies) {
-  const VectorNode& node = compute_.nodes[i];
-  const auto reach = is_loaded(node) ? reach_of(node) : Reach::each;
-  if (stays(i)) return;
-  values_[i].clear();
-  if (node.op == VectorNode::Op::scan) {
-    running_sum(i, copies);
-    return free_arguments(i);
-  }
-  const bool shared = is_loaded(node) && form_.side > 1 && reach == Reach::by_step;
-  for (unsigned c = 0; c < copies; ++c) values_[i].push_back(shared && c > 0 ? values_[i][0] : take());
-  for (unsigned c = 0; c < copies; ++c) {
-    const unsigned to = values_[i][c];
-    if (shared && c > 0) break;
-    if (is_loaded(node)) {
-      nodes_.load(dtype_of(node), to, input_pointers_[i], scratch_[c]);
-      if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {to, to});
-      code_.advance(input_pointers_[i], bytes(dtype_of(node)));
-      continue;
-    }
-    unsigned arguments[3] = {};
-    for (std::size_t a = 0; a < 3; ++a)
-      if (node.arguments[a] >= 0) arguments[a] = values_[static_cast<std::size_t>(node.arguments[a])][c];
-    if (node.op == VectorNode::Op::convert)
-      nodes_.convert(node.dtype, nodes_.held(node.arguments[0]), to, arguments[0], scratch_[c]);
-    else
-      nodes_.function(node, to, arguments, scratch_[c]);
-  }
-  free_arguments(i);
-}
-
-/// Of values that no later node takes.
-void VectorKernelWriter::free_arguments(std::size_t i) {
-  for (const int argument : compute_.nodes[i].arguments) {
-    if (argument < 0 || is_loaded(compute_.nodes[i])) continue;
-    const auto a = static_cast<std::size_t>(argument);
-    if (last_use_[a] == i && !stays(a)) free_values(a);
-  }
-}
-
-void VectorKernelWriter::free_values(std::size_t i) {
-  if (!in_carry(i))
-    for (const unsigned reg : values_[i]) groups_.give(static_cast<int>(reg));
-  values_[i].clear();
-}
-
-void VectorKernelWriter::running_sum(std::size_t i, unsigned copies) {
-  const auto from = static_cast<std::size_t>(compute_.nodes[i].arguments[0]);
-  ScanWriter scan = scan_of(i);
-  std::vector<ScanWriter::Registers> all;
-  for (unsigned c = 0; c < copies; ++c) {
-    const unsigned to = scan.in_carry() ? carries_[i][c] : take();
-    values_[i].push_back(to);
-    all.push_back({to, values_[from][c], scratch_[c], scan.logical() ? take() : 0});
-  }
-  scan.write(all, carries_[i]);
-  for (const ScanWriter::Registers& one : all)
-    if (scan.logical()) groups_.give(static_cast<int>(one.flags));
-}
-
-/// Values where nothing is count as neutral.
-void VectorKernelWriter::leave_out(const VectorOutput& output, unsigned value, unsigned scratch) {
-  nodes_.set(8);
-  code_.op("vlm.v", {0, valid_});
-  code_.advance(valid_, stored_elements_ / 8);
-  nodes_.neutral(output.combiner, output.view.dtype, nodes_.held(output.node), scratch);
-  code_.op("vmerge.vvm", {scratch, scratch, value});
-  code_.op("vmv.v.v", {value, scratch});
-}
-
-/// `copies` steps of a group, or groups of one step, side by side.
-void VectorKernelWriter::body(unsigned copies) {
-  for (std::size_t i = 0; i < compute_.nodes.size(); ++i) compute_node(i, copies);
-  // one mask for all results: they are combined over the same dims
-  bool masked = false;
   for (std::size_t o = 0; o < compute_.outputs.size(); ++o) {
-    const VectorOutput& output = compute_.outputs[o];
-    const auto node = static_cast<std::size_t>(output.node);
-    const Held held = nodes_.held(output.node);
-    if (combined(output)) {
-      if (form_.ragged && masked)
-        throw Unsupported({"no kernel leaves places out for several results", {}, {}, {}, {}});
-      masked = form_.ragged;
-      // what stays, or is another's too, is not written over
-      std::vector<unsigned> own = values_[node];
-      const bool apart = stays(node) || uses_[node] > 1 || in_carry(node);
-      for (unsigned c = 0; apart && c < copies; ++c) {
-        own[c] = take();
-        nodes_.set(), code_.op("vmv.v.v", {own[c], values_[node][c]});
-      }
-      for (unsigned c = 0; masked && c < copies; ++c) leave_out(output, own[c], scratch_[c]);
-      if (!form_.stepped())
-        finish(output, o, own, copies);
-      else
-        for (unsigned c = 0; c < copies; ++c) nodes_.combine(output.combiner, held, totals_[o], own[c], scratch_[c]);
-      for (unsigned c = 0; apart && c < copies; ++c) groups_.give(static_cast<int>(own[c]));
-      continue;
-    }
-    if (output.accumulate) throw Unsupported({"no kernel adds to a result that is not combined", {}, {}, {}, {}});
-    for (unsigned c = 0; c < copies; ++c) {
-      nodes_.store(output.view.dtype, held, values_[node][c], output_pointers_[o], scratch_[c]);
-      code_.advance(output_pointers_[o], bytes(output.view.dtype));
-    }
+    output_pointers_.push_back(pointer(at_.outputs[o]));
+    before_pointers_.push_back(compute_.outputs[o].accumulate ? pointer(at_.outputs[o]) : 0);
+    valid_pointers_.push_back(form_.ragged && is_combined(compute_.outputs[o]) ? pointer(at_.valid) : 0);
   }
+  values_.assign(compute_.nodes.size(), 0);
+  bool relu = false;
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
-    if (!stays(i)) free_values(i);
+    const VectorNode& node = compute_.nodes[i];
+    relu |= node.op == VectorNode::Op::function && node.function == Function::relu;
+    if (!is_hoisted(node)) continue;
+    values_[i] = register_group();
+    if (is_loaded(node))
+      nodes_.load(dtype_of(node), values_[i], input_pointers_[i], aside());
+    else
+      nodes_.constant(node, values_[i]);
   }
+  if (relu) nodes_.keep_zero(register_group());
+  for (const VectorOutput& output : compute_.outputs) {
+    neutrals_.push_back((form_.ragged || form_.lanes_at_end) && is_combined(output) ? register_group() : 0);
+    if (neutrals_.back() != 0)
+      nodes_.neutral(output.combiner, output.view.dtype, nodes_.held(output.node), neutrals_.back());
+  }
+  if (form_.lanes_at_end) lanes_pointer_ = pointer(at_.lanes_there);
+  const bool one_step = form_.ragged && form_.ragged_from == form_.steps - 1;
+  mask_stays_ = (form_.lanes_at_end ? !form_.ragged : one_step) && !takes_masks();
+  if (!mask_stays_) return;
+  for (const unsigned at : valid_pointers_)
+    if (at != 0 || form_.lanes_at_end) {
+      nodes_.set(8);
+      code_.op("vlm.v", {0, form_.lanes_at_end ? lanes_pointer_ : at});
+      break;
+    }
+}
+
+/// Whether a node, or what stores a result, makes masks of its own.
+bool VectorKernelWriter::takes_masks() const {
+  const auto of_node = [&](const VectorNode& node) {
+    if (node.op == VectorNode::Op::convert) return !is_float(node.dtype);
+    if (node.op != VectorNode::Op::function) return false;
+    return info(node.function).returns_boolean || node.function == Function::select ||
+           node.function == Function::round_even || node.function == Function::trunc;
+  };
+  const auto of_result = [](const VectorOutput& output) { return !is_float(output.view.dtype); };
+  return std::any_of(compute_.nodes.begin(), compute_.nodes.end(), of_node) ||
+         std::any_of(compute_.outputs.begin(), compute_.outputs.end(), of_result);
+}
+
+/// An operand at its first use.
+void VectorKernelWriter::load(std::size_t i) {
+  const VectorNode& node = compute_.nodes[i];
+  const Reach reach = reach_of(node);
+  const DType dtype = dtype_of(node);
+  const auto place = [&](Section section, std::int64_t step) {
+    pipeline_.begin(section);
+    const unsigned narrow = stored_bits(dtype) < 32 ? pipeline_.value() : 0;
+    const unsigned loaded = reach == Reach::by_row ? pipeline_.value() : values_[i];
+    nodes_.load(dtype, loaded, input_pointers_[i], narrow, step);
+    if (reach == Reach::by_row) nodes_.set(), nodes_.spread(values_[i], loaded);
+    pipeline_.end();
+  };
+  if (reach == Reach::by_step) {
+    values_[i] = pipeline_.value(Scope::step);
+    place({Section::first_group, Section::last_step, -1}, bytes(dtype));
+    return place({Section::first_group | Section::last_step, 0, -1}, (1 - form_.steps) * bytes(dtype));
+  }
+  const bool of_group = reach != Reach::each && form_.steps > 1;
+  values_[i] = pipeline_.value(of_group ? Scope::group : Scope::iteration);
+  place({of_group ? std::uint8_t{Section::first_step} : std::uint8_t{0}, 0, -1}, bytes(dtype));
+}
+
+void VectorKernelWriter::compute(std::size_t i) {
+  const VectorNode& node = compute_.nodes[i];
+  if (values_[i] != 0) return;
+  if (is_loaded(node)) return load(i);
+  unsigned arguments[3] = {};
+  for (std::size_t a = 0; a < 3; ++a) {
+    if (node.arguments[a] < 0) continue;
+    const auto argument = static_cast<std::size_t>(node.arguments[a]);
+    compute(argument);
+    arguments[a] = values_[argument];
+  }
+  values_[i] = pipeline_.value();
+  const unsigned scratch = pipeline_.value();
+  pipeline_.begin({});
+  if (node.op == VectorNode::Op::convert)
+    nodes_.convert(node.dtype, nodes_.held(node.arguments[0]), values_[i], arguments[0], scratch);
+  else
+    nodes_.function(node, values_[i], arguments, scratch);
+  pipeline_.end();
+}
+
+/// A value of `section` with what changes no total where there is nothing; `with_mask` puts the mask into v0.
+template <class WithMask>
+unsigned VectorKernelWriter::masked(Section section, std::size_t o, unsigned value, unsigned whole,
+                                    WithMask with_mask) {
+  pipeline_.begin(section);
+  if (!mask_stays_) nodes_.set(8), with_mask();
+  nodes_.set();
+  code_.op("vmerge.vvm", {whole, neutrals_[o], value});
+  pipeline_.end();
+  return whole;
+}
+
+/// Of the steps in which places have no element.
+unsigned VectorKernelWriter::with_neutral(std::size_t o, unsigned value) {
+  const unsigned whole = pipeline_.value();
+  const std::int64_t mask = form_.elements() / 8;
+  const auto then = [&](std::int64_t step) {
+    return [this, o, step] { code_.op("vlm.v", {0, valid_pointers_[o]}), code_.advance(valid_pointers_[o], step); };
+  };
+  if (mask_stays_) return masked({Section::ragged, 0, -1}, o, value, whole, then(0));
+  masked({Section::ragged, Section::last_group, -1}, o, value, whole, then(0));
+  masked({Section::ragged | Section::last_group, Section::last_step, -1}, o, value, whole, then(mask));
+  return masked({Section::ragged | Section::last_group | Section::last_step, 0, -1}, o, value, whole,
+                then((form_.ragged_from + 1 - form_.steps) * mask));
+}
+
+void VectorKernelWriter::result(std::size_t o) {
+  const VectorOutput& output = compute_.outputs[o];
+  const auto node = static_cast<std::size_t>(output.node);
+  const Held held = nodes_.held(output.node);
+  compute(node);
+  const unsigned value = values_[node], whole = form_.ragged && is_combined(output) ? with_neutral(o, value) : value;
+  if (!is_combined(output) || form_.steps == 1) return finish(output, o, {whole});
+  std::vector<unsigned> totals;
+  const std::int64_t count = pipeline_.totals();
+  for (std::int64_t t = 0; t < count; ++t) {
+    totals.push_back(pipeline_.value(Scope::group));
+    for (const bool is_ragged : {false, true}) {
+      if (is_ragged ? !form_.ragged : form_.ragged && form_.ragged_from == 0) continue;
+      const auto with = is_ragged ? std::uint8_t{Section::ragged} : std::uint8_t{0};
+      const auto without = form_.ragged && !is_ragged ? std::uint8_t{Section::ragged} : std::uint8_t{0};
+      const unsigned more = is_ragged ? whole : value;
+      pipeline_.begin({static_cast<std::uint8_t>(with | Section::fresh), without, t});
+      nodes_.set();
+      code_.op("vmv.v.v", {totals.back(), more});
+      pipeline_.end();
+      pipeline_.begin({with, static_cast<std::uint8_t>(without | Section::fresh), t});
+      nodes_.combine(output.combiner, held, totals.back(), more, more);
+      pipeline_.end();
+    }
+  }
+  finish(output, o, totals);
 }
 
 /// Totals across lanes and rows, with what was there before, to their places.
-void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, const std::vector<unsigned>& totals,
-                                unsigned copies) {
+void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals) {
   const Held held = nodes_.held(output.node);
-  if (held != held_as(output.view.dtype)) throw Unsupported({"no kernel combines integers as floats", {}, {}, {}, {}});
-  const int id = static_cast<int>(output.combiner) + (held == Held::integer ? 4 : 0);
-  if (static_cast<int>(output.combiner) > 3)
-    throw Unsupported({"no kernel combines so", {}, std::string(name(output.combiner)), {}, {}});
-  nodes_.set();
-  for (unsigned c = 0; form_.lane_reduced && c < copies; ++c) code_.op("xl.reduce", {scratch_[c], totals[c], id});
-  for (unsigned c = 0; form_.lane_reduced && c < copies; ++c) code_.op("vmv.v.v", {totals[c], scratch_[c]});
-  for (unsigned c = 0; form_.rows_reduced && c < copies; ++c) code_.op("xl.reduce", {scratch_[c], totals[c], id + 8});
-  for (unsigned c = 0; form_.rows_reduced && c < copies; ++c) code_.op("vmv.v.v", {totals[c], scratch_[c]});
-  for (unsigned c = 0; c < copies; ++c) {
-    if (output.accumulate) {
-      const unsigned before = take();
-      nodes_.load(output.view.dtype, before, output_pointers_[o], scratch_[c]);
-      nodes_.set();
-      nodes_.combine(output.combiner, held, totals[c], before, scratch_[c]);
-      groups_.give(static_cast<int>(before));
-    }
-    nodes_.store(output.view.dtype, held, totals[c], output_pointers_[o], scratch_[c]);
-    code_.advance(output_pointers_[o], bytes(output.view.dtype));
-  }
-}
-
-/// What the parts of rows begin with: all steps are gone through for their totals, then again for the sums.
-void VectorKernelWriter::sums_before() {
-  std::vector<bool> needed(compute_.nodes.size(), false);
-  for (std::size_t i = compute_.nodes.size(); i-- > 0;)
-    if (needed[i] || !carries_[i].empty())
-      for (const int argument : compute_.nodes[i].arguments)
-        if (argument >= 0) needed[static_cast<std::size_t>(argument)] = true;
-  const unsigned other = take();
-  const auto step = [&] {
-    for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
-      if (needed[i]) compute_node(i, 1);
-      if (carries_[i].empty()) continue;
-      scan_of(i).total(carries_[i][0], values_[static_cast<std::size_t>(compute_.nodes[i].arguments[0])][0],
-                       scratch_[0], other);
-    }
-    for (std::size_t i = 0; i < compute_.nodes.size(); ++i)
-      if (!stays(i)) free_values(i);
+  const Section section{is_combined(output) ? std::uint8_t{Section::last_step} : std::uint8_t{0}, 0, -1};
+  const auto next = [&](auto write) {
+    pipeline_.begin(section);
+    write();
+    pipeline_.end();
   };
-  if (form_.steps > 2) {
-    code_.begin_loop(a4, form_.steps);
-    step();
-    code_.end_loop();
-  } else {
-    for (std::int64_t i = 0; i < form_.steps; ++i) step();
+  while (totals.size() > 1) {
+    next([&] { nodes_.combine(output.combiner, held, totals[totals.size() - 2], totals.back(), 0); });
+    totals.pop_back();
   }
-  for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
-    if (!carries_[i].empty()) scan_of(i).before(carries_[i][0], scratch_[0], other);
-    if (needed[i] && is_loaded(compute_.nodes[i]) && !stays(i))
-      code_.advance(input_pointers_[i], -form_.steps * bytes(dtype_of(compute_.nodes[i])));
+  unsigned value = totals[0];
+  if (is_combined(output) && form_.lanes_at_end)
+    value = masked(section, o, value, pipeline_.value(), [&] { code_.op("vlm.v", {0, lanes_pointer_}); });
+  if (is_combined(output)) {
+    if (held != held_as(output.view.dtype))
+      throw Unsupported({"no kernel combines integers as floats", {}, {}, {}, {}});
+    const int id = static_cast<int>(output.combiner) + (held == Held::integer ? 4 : 0);
+    if (static_cast<int>(output.combiner) > 3)
+      throw Unsupported({"no kernel combines so", {}, std::string(name(output.combiner)), {}, {}});
+    for (const bool rows : {false, true}) {
+      if (!(rows ? form_.rows_reduced : form_.lane_reduced)) continue;
+      const unsigned whole = pipeline_.value();
+      next([&] { nodes_.set(), code_.op("xl.reduce", {whole, value, id + (rows ? 8 : 0)}); });
+      value = whole;
+    }
   }
-  groups_.give(static_cast<int>(other));
-}
-
-/// Steps of a group, `copies_` side by side; operands by step begin again.
-void VectorKernelWriter::one_group() {
-  load_group();
-  for (std::size_t o = 0; o < compute_.outputs.size(); ++o)
-    if (combined(compute_.outputs[o]))
-      nodes_.neutral(compute_.outputs[o].combiner, compute_.outputs[o].view.dtype,
-                     nodes_.held(compute_.outputs[o].node), totals_[o]);
-  for (std::size_t i = 0; i < compute_.nodes.size(); ++i)
-    for (const unsigned carry : carries_[i]) scan_of(i).begin(carry);
-  if (form_.chunks > 1) sums_before();
-  const std::int64_t in_round = form_.side > 1 ? 1 : copies_, rounds = form_.steps / in_round;
-  if (rounds > 2) {
-    code_.begin_loop(a4, rounds);
-    body(copies_);
-    code_.end_loop();
-  } else {
-    for (std::int64_t i = 0; i < rounds; ++i) body(copies_);
+  if (output.accumulate) {
+    const unsigned before = pipeline_.value(), narrow = pipeline_.value(), sum = pipeline_.value();
+    if (held != held_as(output.view.dtype)) throw Unsupported({"no kernel adds integers to floats", {}, {}, {}, {}});
+    next([&] { nodes_.load(output.view.dtype, before, before_pointers_[o], narrow, bytes(output.view.dtype)); });
+    next([&] { nodes_.set(), code_.op("vmv.v.v", {sum, value}); });
+    next([&] { nodes_.combine(output.combiner, held, sum, before, narrow); });
+    value = sum;
   }
-  for (std::int64_t i = rounds * in_round; i < form_.steps; ++i) body(1);
-  for (std::size_t o = 0; o < compute_.outputs.size(); ++o)
-    if (combined(compute_.outputs[o])) finish(compute_.outputs[o], o, {totals_[o]}, 1);
-  for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
-    const VectorNode& node = compute_.nodes[i];
-    if (!is_loaded(node) || is_hoisted(node)) continue;
-    if (reach_of(node) == Reach::by_step) code_.advance(input_pointers_[i], -form_.steps * bytes(dtype_of(node)));
-    if (reach_of(node) != Reach::by_group && reach_of(node) != Reach::by_row) continue;
-    free_values(i);
-  }
+  const unsigned scratch = pipeline_.value();
+  next([&] {
+    nodes_.store(output.view.dtype, held, value, output_pointers_[o], scratch);
+    code_.advance(output_pointers_[o], bytes(output.view.dtype));
+  });
 }
 
 Kernel VectorKernelWriter::write() {
-  begin();
-  const std::int64_t full = form_.last_rows < form_.rows ? form_.groups - 1 : form_.groups;
-  if (form_.stepped()) {
-    if (full > 2) {
-      code_.begin_loop(a5, full);
-      one_group();
-      code_.end_loop();
-    } else {
-      for (std::int64_t g = 0; g < full; ++g) one_group();
-    }
-    if (full < form_.groups) nodes_.elements(form_.last_rows * form_.lanes), code_.forget_vl(), one_group();
-    return code_.finish();
-  }
-  const std::int64_t rounds = full / copies_;
-  if (rounds > 2) {
-    code_.begin_loop(a4, rounds);
-    body(copies_);
-    code_.end_loop();
-  } else {
-    for (std::int64_t i = 0; i < rounds; ++i) body(copies_);
-  }
-  for (std::int64_t i = rounds * copies_; i < full; ++i) body(1);
-  if (full < form_.groups) nodes_.elements(form_.last_rows * form_.lanes), code_.forget_vl(), body(1);
+  hoist();
+  for (std::size_t o = 0; o < compute_.outputs.size(); ++o) result(o);
+  pipeline_.write(next_register_);
   return code_.finish();
+}
+
+/// Values that stay for the steps of a group.
+std::int64_t held_by_group(const VectorCompute& compute, const RegisterForm& form) {
+  std::int64_t held = 0;
+  for (const Reach reach : form.reaches) held += reach == Reach::by_group || reach == Reach::by_row ? 1 : 0;
+  for (const VectorOutput& output : compute.outputs) held += output.reduce.empty() ? 0 : 1;
+  return held;
 }
 
 }  // namespace
 
 std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTiming& core,
                                          const VectorCompute& compute, std::int64_t lanes, const VectorAddresses& at) {
+  if (std::any_of(compute.nodes.begin(), compute.nodes.end(),
+                  [](const VectorNode& node) { return node.op == VectorNode::Op::scan; }))
+    return scan_kernels(set, core, compute, lanes, at);
   const std::int64_t sublanes = std::max<std::int64_t>(1, core.vlen / 32 / lanes);
-  static constexpr std::array<std::pair<int, unsigned>, 9> shapes{
-      {{2, 2}, {2, 1}, {1, 4}, {1, 2}, {1, 1}, {0, 8}, {0, 4}, {0, 2}, {0, 1}}};
+  const std::vector<StaticTiming> timings = static_timings(set, core);
   std::vector<VectorKernel> found;
-  const auto write = [&](const RegisterForm& form, int lmul, unsigned copies) {
-    try {
-      VectorKernelWriter writer(set, compute, form, at, lmul, copies);
-      Kernel kernel = writer.write();
-      found.push_back({std::move(kernel), form, writer.inexact()});
-    } catch (const VectorKernelWriter::OutOfRegisters&) {
-      return;
-    }
-  };
-  const bool combines = std::any_of(compute.outputs.begin(), compute.outputs.end(),
-                                    [](const VectorOutput& output) { return !output.reduce.empty(); });
-  for (const auto& [lmul, copies] : shapes) {
-    const std::int64_t rows = sublanes << lmul;
-    const RegisterForm form(compute, lanes, rows, 1, false), cut(compute, lanes, rows);
-    // more side by side than there are, or longer registers than rows
-    const bool few = copies > 1 && form.groups * form.steps < copies;
-    if (few || (lmul > 0 && cut.groups == 1 && cut.last_rows <= sublanes << (lmul - 1))) continue;
-    // running sums over the steps of a group follow each other: what stands side by side is of other groups
-    const bool beside = form.steps_scanned && form.stepped() && copies > 1;
-    if (cut.chunks > 1 && !beside) write(cut, lmul, copies);
+  for (const int lmul : {2, 1, 0}) {
+    RegisterForm form(compute, lanes, sublanes << lmul);
+    // longer registers than rows
     if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;
-    if (!beside)
-      write(form, lmul, copies);
-    else if (form.groups % copies == 0 && !combines)
-      write({compute, lanes, rows, copies, false}, lmul, copies);
+    for (form.block = form.block_for(held_by_group(compute, form), lmul); form.block > 0; form.block /= 2) {
+      try {
+        VectorKernelWriter writer(set, core, timings, compute, form, at, lmul);
+        Kernel kernel = writer.write();
+        found.push_back({std::move(kernel), form, writer.inexact()});
+        break;
+      } catch (const SoftwarePipeline::OutOfRegisters&) {
+        continue;
+      }
+    }
   }
   if (found.empty())
     throw Unsupported({"the kernel needs more vector registers than there are",

@@ -13,10 +13,10 @@ namespace tilesim::isa {
 
 /// Where operands lie, as their reach says; `one` is a register of equal elements.
 struct VectorAddresses {
-  std::vector<Address> inputs,
-      outputs;                  ///< results: [groups][steps][rows][lanes]; combined ones: [groups][rows][lanes]
-  std::vector<Address> counts;  ///< of `iota` nodes, in their order: as `each`, 32-bit integers
-  Address valid = 0;            ///< bits [groups][steps][rows][lanes] of what is there, where the form is ragged
+  std::vector<Address> inputs, outputs;  ///< results: as `each`; combined ones: as `by_group`
+  std::vector<Address> counts;           ///< of `iota` nodes, in their order: as `each`, 32-bit integers
+  Address lanes_there = 0;  ///< bits [rows][lanes] of lanes that have elements, where they are left out of totals
+  Address valid = 0;  ///< bits [steps from `ragged_from` on][rows][lanes] of what is there, where the form is ragged
 };
 
 struct VectorKernel {
@@ -26,7 +26,7 @@ struct VectorKernel {
       inexact;  ///< why its values may differ from the compute's meaning; empty: they do not, but for float sums
 };
 
-/// Kernels that differ in the length of registers and in how many values stand side by side; at least one.
+/// Kernels that differ in the length of registers; at least one.
 /// Unsupported where no kernel does it. `lanes`: elements of a row.
 std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTiming& core,
                                          const VectorCompute& compute, std::int64_t lanes, const VectorAddresses& at);

@@ -65,13 +65,14 @@ Held NodeWriter::work(const VectorNode& node) const {
   return Held::integer;
 }
 
-void NodeWriter::load(DType dtype, unsigned to, unsigned pointer, unsigned scratch) {
+void NodeWriter::load(DType dtype, unsigned to, unsigned pointer, unsigned scratch, std::int64_t step) {
   const int width = stored_bits(dtype);
   set(width);
   static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
   const auto which = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(width)) - 4);
-  if (width == 32) return code_.op(loads[which], {to, pointer});
-  code_.op(loads[which], {scratch, pointer});
+  code_.op(loads[which], {width == 32 ? to : scratch, pointer});
+  code_.advance(pointer, step);
+  if (width == 32) return;
   if (is_float(dtype) && width == 8) {
     set();
     return code_.op("xf.widen", {to, scratch, static_cast<int>(dtype)});
@@ -205,6 +206,7 @@ void NodeWriter::unary(Function f, Held held, unsigned to, unsigned x, unsigned 
       return code_.op("vmax.vv", {to, x, scratch});
     case F::relu:
       if (!is_floating) return code_.op("vmax.vx", {to, x, zero});
+      if (zero_ != 0) return code_.op("xf.max", {to, x, zero_});
       code_.op("vmv.v.i", {scratch, 0});
       return code_.op("xf.max", {to, x, scratch});
     case F::sqrt:

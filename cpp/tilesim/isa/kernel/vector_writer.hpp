@@ -26,7 +26,11 @@ class NodeWriter {
   void set(int bits = 32) {
     code_.set_vl(elements_, static_cast<unsigned>(bits), lmul_ - (bits == 16 ? 1 : bits == 8 ? 2 : 0));
   }
-  void load(DType dtype, unsigned to, unsigned pointer, unsigned scratch);
+  /// The pointer moves on by `step` bytes.
+  void load(DType dtype, unsigned to, unsigned pointer, unsigned scratch, std::int64_t step = 0);
+  /// The first element of each row of lanes, in all of them.
+  void spread(unsigned to, unsigned from) { code_.op("xl.spread", {to, from}); }
+  void keep_zero(unsigned reg) { fill(reg, 0), zero_ = reg; }  ///< a register of zeros from here on
   void store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch);
   /// to = the node's function of its arguments, whose registers are given; `to` and `scratch` are none of them.
   void function(const VectorNode& node, unsigned to, const unsigned* arguments, unsigned scratch);
@@ -59,6 +63,7 @@ class NodeWriter {
   std::int64_t elements_;
   int lmul_;
   std::vector<Held> held_;
+  unsigned zero_ = 0;  ///< 0: none
   std::string inexact_;
 };
 

@@ -89,7 +89,7 @@ std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::Place& at)
   const std::int64_t within = at.row * form.lanes + at.lane;
   switch (reach) {
     case Form::Reach::each:
-      return ((at.group * form.steps + at.step) * form.side + at.beside) * form.elements() + within;
+      return form.order(at) * form.elements() + within;
     case Form::Reach::by_group:
       return (at.group * form.side + at.beside) * form.elements() + within;
     case Form::Reach::by_step:
@@ -139,7 +139,7 @@ void KernelExecutor::vector(const VectorCompute& compute) {
     return here;
   };
   for (std::size_t i = 0; i < compute.inputs.size(); ++i) {
-    const std::vector<std::byte> bytes = laid_out(compute, form, compute.inputs[i], form.reach[i]);
+    const std::vector<std::byte> bytes = laid_out(compute, form, compute.inputs[i], form.reaches[i]);
     at.inputs[i] = place(bytes.data(), bytes.size());
   }
   for (const VectorNode& node : compute.nodes) {
@@ -154,12 +154,20 @@ void KernelExecutor::vector(const VectorCompute& compute) {
     at.counts.push_back(place(counts.data(), 4 * counts.size()));
   }
   std::vector<std::uint8_t> valid(static_cast<std::size_t>(ceil_div(slots_of(form, Form::Reach::each), 8)));
-  each_run(compute, form, [&](const auto&, const Form::Place& where, std::int64_t count) {
-    const std::int64_t first = slot_of(form, Form::Reach::each, where);
+  // but for running sums all groups have the same
+  const Form::Reach by = form.scanned() ? Form::Reach::each : Form::Reach::by_step;
+  each_run(compute, form, [&](const auto&, Form::Place where, std::int64_t count) {
+    if (where.step < form.ragged_from) return;
+    where.step -= form.ragged_from;
+    const std::int64_t first = slot_of(form, by, where);
     for (std::int64_t slot = first; slot < first + count; ++slot)
       valid[static_cast<std::size_t>(slot / 8)] |= static_cast<std::uint8_t>(1U << (slot % 8));
   });
   at.valid = place(valid.data(), valid.size());
+  std::vector<std::uint8_t> there(static_cast<std::size_t>(ceil_div(form.elements(), 8)));
+  for (std::int64_t i = 0; i < form.elements(); ++i)
+    if (i % form.lanes < form.width) there[static_cast<std::size_t>(i / 8)] |= static_cast<std::uint8_t>(1U << (i % 8));
+  at.lanes_there = place(there.data(), there.size());
   const auto reach_of = [](const VectorOutput& output) {
     return output.reduce.empty() ? Form::Reach::each : Form::Reach::by_group;
   };

@@ -125,7 +125,7 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
   for (std::size_t i = 0; i < compute.inputs.size(); ++i) at.inputs.push_back(next());
   for (std::size_t i = 0; i < compute.outputs.size(); ++i) at.outputs.push_back(next());
   for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
-  at.valid = next();
+  at.valid = next(), at.lanes_there = next();
   std::vector<Kernel> all;
   for (VectorKernel& one : vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at))
     all.push_back(std::move(one.kernel));
