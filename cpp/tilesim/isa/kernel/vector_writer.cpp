@@ -121,9 +121,12 @@ void NodeWriter::store(DType dtype, Held held, unsigned from, unsigned pointer, 
   code_.op("vse8.v", {scratch, pointer});
 }
 
+/// Equally long for all values: what a scalar is does not change how long its kernel takes.
 void NodeWriter::fill(unsigned to, std::uint32_t value) {
   set();
-  code_.load_constant(t1, static_cast<std::int32_t>(value));
+  const std::int64_t low = static_cast<std::int64_t>(std::uint64_t{value} << 52) >> 52;
+  code_.op("lui", {t1, (value - low) >> 12 & 0xFFFFF});
+  code_.op("addiw", {t1, t1, low});
   code_.op("vmv.v.x", {to, t1});
 }
 
