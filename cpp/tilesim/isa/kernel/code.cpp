@@ -1,6 +1,7 @@
 #include "tilesim/isa/kernel/code.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/text/disassemble.hpp"
@@ -199,8 +200,8 @@ Kernel Code::finish() {
     const auto distance = static_cast<std::int64_t>(4 * (words_.size() + at.data - word));
     const std::int64_t low = (distance << 52) >> 52;
     const auto x = static_cast<std::int64_t>(words_[word] >> 7 & 31);
-    words_[word] = encode("auipc", {x, (distance - low) >> 12 & 0xFFFFF});
-    words_[word + 1] = encode("addi", {x, x, low});
+    words_[word] = encode(*set_.named("auipc"), std::array{x, (distance - low) >> 12 & 0xFFFFF});
+    words_[word + 1] = encode(*set_.named("addi"), std::array{x, x, low});
   }
   return {std::move(words_), std::move(loops_), std::move(data_)};
 }
