@@ -96,7 +96,7 @@ struct IsaSpec {
   std::int64_t load_latency = 4;                 ///< cycles to the first beat of a vector load
   std::int64_t input_rows = 0, result_rows = 0;  ///< places before and behind an array; 0: 2 × (rows + columns)
   Accumulates accumulates = Accumulates::by_memory;
-  UserInstructions functions;                    ///< instructions of the user's that kernels take
+  UserInstructions functions;  ///< instructions of the user's that kernels take
 };
 
 struct ScratchpadSpec {

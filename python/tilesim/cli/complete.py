@@ -82,7 +82,7 @@ def settings(incomplete: str) -> list[tuple[str, str]]:
     return [
         (f"{path}=", f"{unit}: {meaning}")
         for path, unit, meaning in _core.machine_settings()
-        if path.startswith(incomplete)
+        if path.startswith(incomplete) and path != "core.isa.functions"  # a meaning in Python: ts.isa.use
     ]
 
 

@@ -55,7 +55,7 @@ def cycles_of(kept: int, extent: int = 4096) -> int:
 
 
 def test_few_kept_elements_take_fewer_steps_than_a_sort() -> None:
-    """The vector unit is the limit: 12 levels are 78 passes of two operations; of two kept 4, and words made of keys."""
+    """The vector unit is the limit: 12 levels are 78 passes of two operations; of two kept 4, and words of keys."""
     everything, few = cycles_of(4096), cycles_of(2)
     vector = ts.Machine.load("tpu-v3")
     registers = 64 * 4096 / (vector.get("core.vector.lanes") * vector.get("core.vector.sublanes"))

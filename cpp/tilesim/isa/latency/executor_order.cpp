@@ -3,8 +3,8 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
-#include "tilesim/isa/order/sort_kernel.hpp"
 #include "tilesim/isa/latency/executor.hpp"
+#include "tilesim/isa/order/sort_kernel.hpp"
 #include "tilesim/tile/strided.hpp"
 
 namespace tilesim::isa {

@@ -1,8 +1,8 @@
 // Latencies of sorts by their kernels.
 #include <algorithm>
 
-#include "tilesim/isa/order/sort_kernel.hpp"
 #include "tilesim/isa/latency/latency.hpp"
+#include "tilesim/isa/order/sort_kernel.hpp"
 
 namespace tilesim::isa {
 

@@ -44,7 +44,8 @@ Kernel LiveKernels::choose(const Descriptor& d, const ComputeSource& source, uns
   if (d.kind != ComputeKind::mma) {
     alone_.latency(d, {}, source);
     if (alone_.taken().words.empty())
-      throw Unsupported({"its kernel runs on memory of its own: the cycles that it declares are taken", {}, {}, {}, {}});
+      throw Unsupported(
+          {"its kernel runs on memory of its own: the cycles that it declares are taken", {}, {}, {}, {}});
     return alone_.taken();
   }
   const TileCompute compute = source.compute();

@@ -1,4 +1,4 @@
-#include "tilesim/isa/kernel/combine_writer.hpp"
+#include "tilesim/isa/movement/combine_writer.hpp"
 
 #include <string>
 

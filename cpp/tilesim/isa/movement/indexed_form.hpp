@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "tilesim/isa/kernel/indexed_kernel.hpp"
+#include "tilesim/isa/movement/indexed_kernel.hpp"
 
 namespace tilesim::isa {
 

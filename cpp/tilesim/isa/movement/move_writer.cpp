@@ -1,4 +1,4 @@
-#include "tilesim/isa/kernel/move_writer.hpp"
+#include "tilesim/isa/movement/move_writer.hpp"
 
 #include <algorithm>
 #include <array>

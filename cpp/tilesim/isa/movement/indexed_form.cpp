@@ -1,10 +1,10 @@
-#include "tilesim/isa/kernel/indexed_form.hpp"
+#include "tilesim/isa/movement/indexed_form.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/isa/kernel/row_writer.hpp"
+#include "tilesim/isa/movement/row_writer.hpp"
 
 namespace tilesim::isa {
 

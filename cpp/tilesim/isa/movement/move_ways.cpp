@@ -3,7 +3,7 @@
 #include <cstdlib>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/isa/kernel/move_writer.hpp"
+#include "tilesim/isa/movement/move_writer.hpp"
 
 namespace tilesim::isa {
 

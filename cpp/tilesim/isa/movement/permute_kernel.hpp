@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tilesim/isa/kernel/move_writer.hpp"
+#include "tilesim/isa/movement/move_writer.hpp"
 
 namespace tilesim::isa {
 

@@ -4,8 +4,8 @@
 #include <array>
 #include <optional>
 
-#include "tilesim/isa/kernel/combine_writer.hpp"
-#include "tilesim/isa/kernel/indexed_form.hpp"
+#include "tilesim/isa/movement/combine_writer.hpp"
+#include "tilesim/isa/movement/indexed_form.hpp"
 
 namespace tilesim::isa {
 

@@ -1,4 +1,4 @@
-#include "tilesim/isa/kernel/permute_kernel.hpp"
+#include "tilesim/isa/movement/permute_kernel.hpp"
 
 #include <algorithm>
 #include <cstdlib>
