@@ -8,6 +8,11 @@ from typing import Any
 
 import pytest
 
+# One thread for each process: those of BLAS and torch wait in loops, and the other processes have work to do. Read when
+# numpy and torch are imported, so it comes before them; children inherit it.
+for _library in ("OPENBLAS", "OMP", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
+
 CTEST_REPORT = pytest.StashKey[list[str]]()
 #: What the suite compares with: with TILESIM_ALL_TESTS set, as continuous integration does, none may be missing.
 FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml", "mkdocs", "ipywidgets")
