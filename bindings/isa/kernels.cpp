@@ -56,9 +56,14 @@ py::dict kernel_of(const Machine& machine, const std::string& compute, isa::Addr
   const isa::CoreTiming core = isa::core_of(machine);
   const TileCompute built = Dense(descriptor).compute();
   const isa::MmaForm form = isa::form_of(machine, std::get<Mma>(built), descriptor);
+  const isa::MmaBytes bytes = isa::bytes_of(core, form);
+  constexpr double most = 1 << 28;  // more is no tile
+  if (static_cast<double>(form.batch) * static_cast<double>(form.taps) * static_cast<double>(form.depth) *
+              static_cast<double>(form.moving + form.across) > most ||
+      static_cast<double>(form.batch) * static_cast<double>(form.moving) * static_cast<double>(form.across) > most)
+    throw UserError({"operands of a kernel are too large", {}, compute, "2^28 elements", {}});
   const auto set = isa::set_of(machine);
   const isa::Kernel kernel = isa::mma_kernel(*set, core, form, {moving, kept, sums});
-  const isa::MmaBytes bytes = isa::bytes_of(core, form);
   const std::vector<std::uint32_t> image = kernel.image();
   py::dict told;
   told["code"] = py::bytes(reinterpret_cast<const char*>(image.data()), 4 * image.size());

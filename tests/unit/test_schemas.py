@@ -29,6 +29,15 @@ def test_result(machine: str, timeline: bool, tmp_path: Path) -> None:
     assert result.data["versions"]["tilesim"] == ts.__version__
 
 
+@pytest.mark.parametrize("level", ["instruction", "live"])
+def test_result_of_a_level(level: str, tmp_path: Path) -> None:
+    result = ts.simulate(ts.compile(ts.models.mlp(), "edge-8"), level=level)
+    validator(ts.Result.schema()).validate(result.data)
+    result.save(tmp_path / "result.json")
+    assert ts.Result.load(tmp_path / "result.json").data == json.loads((tmp_path / "result.json").read_text())
+    assert ts.Result.load(tmp_path / "result.json").cycles == result.cycles
+
+
 def test_result_schema_refuses_what_is_not_a_result() -> None:
     data = ts.simulate(ts.compile(ts.models.mlp(), "tpu-v3")).data
     for change in ({"cycles": -1}, {"extra": 1}, {"bottleneck_share": 2.0}, {"units": [{"unit": "x"}]}):

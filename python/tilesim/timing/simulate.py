@@ -264,6 +264,8 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 def _simulate_jobs(jobs: Sequence[Job], machine: MachineLike | None, options: SimulateOptions) -> Result:
     if not jobs or not all(isinstance(job, Job) for job in jobs):
         raise user_error("nothing to simulate", value=shown(jobs), allowed="a Graph, a Program, a list of ts.Job")
+    if options.level == "instruction":
+        raise unsupported("jobs at level instruction", place="level", suggestion="level='live' runs their kernels")
     if options.tensors or options.latencies is not None:
         raise user_error("of jobs each has its own", place="tensors, latencies", suggestion="Job(program, tensors=...)")
     if any(isinstance(job.program, MixedProgram) for job in jobs):

@@ -160,6 +160,8 @@ def test_li_gives_every_constant(seed: int) -> None:
     ("text", "line", "said"),
     [
         ("addd a0, a1, a2", "line 1, column 1", "Did you mean 'add'"),
+        ("nop\nli a0", "line 2, column 1", "takes another number of operands (got 1; allowed: 2)"),
+        ("mv a0, a1, a2", "line 1, column 1", "takes another number of operands (got 3; allowed: 2)"),
         ("nop\n  addi a0, a1, 5000", "line 2, column 16", "-2048 to 2047"),
         ("add a0, a1", "line 1, column 1", "more operands"),
         ("add a0, a1, a2, a3", "line 1, column 17", "fewer operands"),

@@ -91,6 +91,10 @@ void MmaWriter::choose_chunk() {
   const std::int64_t operand_rows = vlen / (core_.array.rows * width(form_.moving_type)),
                      sum_rows = 4 * vlen / (core_.array.columns * 32);
   chunk_ = std::max<std::int64_t>(1, std::min(operand_rows, sum_rows));
+  // the queues of the array hold a step's rows, and those of the step before
+  const Ticks row = core_.array.row[static_cast<std::size_t>(form_.moving_type)];
+  const std::int64_t held = std::min({core_.array.input_rows, core_.array.result_rows, core_.array.under_way(row) / 2});
+  chunk_ = std::max<std::int64_t>(1, std::min(chunk_, held));
   // few rows at a time fill and empty the array sooner
   chunk_ = std::min(chunk_, std::max<std::int64_t>(1, form_.moving));
   moving_group_ = group_of(chunk_ * core_.array.rows * width(form_.moving_type), vlen);

@@ -329,6 +329,12 @@ std::int64_t held_by_group(const VectorCompute& compute, const RegisterForm& for
 
 std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTiming& core,
                                          const VectorCompute& compute, std::int64_t lanes, const VectorAddresses& at) {
+  if (core.vlen < 32 * lanes)
+    throw Unsupported({"a vector register is shorter than a row of lanes",
+                       {},
+                       std::to_string(core.vlen) + " bits",
+                       "at least " + std::to_string(32 * lanes),
+                       "set core.isa.vlen"});
   if (std::any_of(compute.nodes.begin(), compute.nodes.end(),
                   [](const VectorNode& node) { return node.op == VectorNode::Op::scan; }))
     return scan_kernels(set, core, compute, lanes, at);

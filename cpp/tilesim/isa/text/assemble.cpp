@@ -156,6 +156,9 @@ void Assembler::add(Statement statement) {
 }
 
 void Assembler::unknown(const Statement& statement) const {
+  if (const std::string count = pseudo_operands(statement.name); !count.empty())
+    wrong(statement.place, "'" + statement.name + "' takes another number of operands",
+          std::to_string(statement.operands.size()), count);
   std::vector<std::string> names;
   for (const InstructionInfo& info : set_.all()) names.push_back(info.name);
   wrong(statement.place, "no instruction is called so", statement.name, {}, near(statement.name, names));

@@ -153,4 +153,11 @@ std::vector<std::string> expand_pseudo(std::string_view name, const std::vector<
   return {};
 }
 
+std::string pseudo_operands(std::string_view name) {
+  std::string found;
+  for (const Pseudo& pseudo : pseudos)
+    if (pseudo.name == name) found += (found.empty() ? "" : " or ") + std::to_string(pseudo.operands);
+  return name == "li" || name == "la" ? "2" : found;
+}
+
 }  // namespace tilesim::isa
