@@ -4,10 +4,10 @@
 #include <memory>
 #include <string>
 
-#include "tilesim/isa/movement/indexed_kernel.hpp"
 #include "tilesim/isa/kernel/mma_kernel.hpp"
-#include "tilesim/isa/movement/permute_kernel.hpp"
 #include "tilesim/isa/kernel/vector_kernel.hpp"
+#include "tilesim/isa/movement/indexed_kernel.hpp"
+#include "tilesim/isa/movement/permute_kernel.hpp"
 #include "tilesim/isa/pipeline/pipeline.hpp"
 #include "tilesim/tile/tile.hpp"
 
