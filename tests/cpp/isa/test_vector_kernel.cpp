@@ -341,8 +341,9 @@ BOOST_AUTO_TEST_CASE(operands_of_channels_are_spread_once_for_all_rows_of_a_chan
 }
 
 BOOST_AUTO_TEST_CASE(what_channels_share_keeps_its_meaning) {
-  // ragged channels, one row of a channel, stretches of lanes, a single channel
-  for (const auto& extents : {std::array<std::int64_t, 3>{32, 7, 7}, {5, 3, 8}, {9, 1, 3}, {3, 11, 21}, {1, 6, 5}})
+  // ragged channels, one row of a channel, stretches of lanes, fewer channels than rows of a register
+  for (const auto& extents :
+       {std::array<std::int64_t, 3>{32, 7, 7}, {5, 3, 8}, {9, 1, 3}, {3, 11, 21}, {2, 9, 4}, {1, 6, 5}})
     for (const std::size_t operands : {1, 2, 3}) {
       OfChannels made(extents, operands);
       execute(made.compute);
