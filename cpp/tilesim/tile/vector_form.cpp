@@ -17,7 +17,7 @@ VectorForm::VectorForm(std::int64_t of_width, std::int64_t of_kept, std::int64_t
               : !combines    ? Stretches::steps
                              : Stretches::groups;
   const std::int64_t of_rows_kept = all_kept(), to_combine = all_combined();
-  rows_reduced = to_combine > 1 && of_rows_kept < rows && to_combine > of_rows_kept;
+  rows_reduced = combines && to_combine > 1 && of_rows_kept < rows && to_combine > of_rows_kept;
   groups =
       (rows_reduced ? of_rows_kept : ceil_div(of_rows_kept, rows)) * (stretched == Stretches::groups ? stretches : 1);
   steps = (rows_reduced ? ceil_div(to_combine, rows) : to_combine) * (stretched == Stretches::steps ? stretches : 1);

@@ -4,6 +4,7 @@
 #include <boost/test/unit_test.hpp>
 #include <cmath>
 #include <random>
+#include <span>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
@@ -165,7 +166,7 @@ BOOST_AUTO_TEST_CASE(random_computes_equal_their_meaning) {
     made.point();
     KernelExecutor executor(machines[trial % 3]);
     // every shape of the kernel in its turn; what was there before is given back
-    for (int turn = 0; turn < 5; ++turn) {
+    for (int turn = 0; turn < 6; ++turn) {
       std::vector<std::byte> again = before;
       std::swap(again, made.memories.back());
       made.point();
@@ -268,6 +269,97 @@ BOOST_AUTO_TEST_CASE(as_fast_as_the_busiest_unit) {
   near(busy_of(machine, rows, 32, {{32, 1}, {0, 1}}, {F::add}, false), 400 + 4);
   // an addition each: those of a row do not wait for each other
   near(busy_of(machine, rows, 64, {{64, 1}}, {}, true), 800);
+}
+
+/// Over channels, height and width: (value * first + second) * third ..., where all but the value have one element for
+/// each channel.
+struct OfChannels {
+  OfChannels(const std::array<std::int64_t, 3>& extents, std::size_t operands) {
+    const auto [channels, height, width] = extents;
+    compute.extents = {channels, height, width};
+    const std::vector<ViewDim> each{{channels, height * width}, {height, width}, {width, 1}};
+    const std::vector<ViewDim> of_channel{{channels, 1}, {height, 0}, {width, 0}};
+    std::mt19937 random(static_cast<std::uint32_t>(channels * 97 + height));
+    const auto filled = [&](std::int64_t count) {
+      memories.emplace_back(static_cast<std::size_t>(count));
+      for (float& value : memories.back()) {
+        value = static_cast<float>(random() % 64) - 31.5F;
+        if (random() % 16 == 0) value = std::array{NAN, -0.0F, INFINITY}[random() % 3];
+      }
+      return std::as_writable_bytes(std::span(memories.back())).data();
+    };
+    for (std::size_t i = 0; i <= operands; ++i) {
+      const bool of_all = i == 0;
+      compute.inputs.push_back(
+          {filled(of_all ? channels * height * width : channels), DType::f32, of_all ? each : of_channel, -1, {}});
+      VectorNode node;
+      node.op = VectorNode::Op::input, node.index = static_cast<int>(i);
+      compute.nodes.push_back(node);
+    }
+    for (std::size_t i = 0; i < operands; ++i) {
+      VectorNode node;
+      node.op = VectorNode::Op::function, node.function = i % 2 == 0 ? Function::multiply : Function::add;
+      node.arguments = {i == 0 ? 0 : static_cast<int>(operands + i), static_cast<int>(i) + 1, -1};
+      compute.nodes.push_back(node);
+    }
+    VectorOutput output;
+    output.node = static_cast<int>(compute.nodes.size()) - 1;
+    output.view = {filled(channels * height * width), DType::f32, each, -1, {}};
+    compute.outputs.push_back(output);
+  }
+
+  std::vector<std::vector<float>> memories;
+  VectorCompute compute;
+};
+
+BOOST_AUTO_TEST_CASE(operands_of_channels_are_spread_once_for_all_rows_of_a_channel) {
+  Machine machine = vector_machine(64, 2);
+  machine.core.vector.latency = 8;
+  machine.core.cross_lane.bytes_per_cycle = 128, machine.core.cross_lane.latency = 16;
+  const OfChannels made({32, 7, 7}, 2);
+  struct Source final : ComputeSource {
+    explicit Source(const VectorCompute& of) : value(of) {}
+    TileCompute compute() const override { return value; }
+    const VectorCompute& value;
+  } const source(made.compute);
+  Descriptor d;
+  d.kind = ComputeKind::vector, d.elements = std::int64_t{32} * 7 * 7, d.lane_extent = 7;
+  InstructionLatency model(machine);
+  const std::int64_t alone = model.latency(d, {}, source).done;
+  DryRun run(model.table());
+  run.run(model.taken());
+  std::int64_t spreading = 0;
+  for (const UnitTimes& unit : run.pipeline().units())
+    if (unit.name.starts_with("cross_lane")) spreading = unit.in[static_cast<std::size_t>(State::busy)] / cycle;
+  // a row of 64 elements passes in two cycles: one of each channel, of both operands
+  BOOST_TEST(spreading >= 32 * 2 * 2);
+  BOOST_TEST(spreading <= 32 * 2 * 2 + 8);
+  // two functions of each of 32 * 7 / 2 registers; before the first a load and both spreads, behind the last what it
+  // takes until it is stored
+  BOOST_TEST(alone >= 2 * 112);
+  BOOST_TEST(alone <= 2 * 112 + 3 * (16 + 8));
+}
+
+BOOST_AUTO_TEST_CASE(what_channels_share_keeps_its_meaning) {
+  // ragged channels, one row of a channel, stretches of lanes, fewer channels than rows of a register
+  for (const auto& extents :
+       {std::array<std::int64_t, 3>{32, 7, 7}, {5, 3, 8}, {9, 1, 3}, {3, 11, 21}, {2, 9, 4}, {1, 6, 5}})
+    for (const std::size_t operands : {1, 2, 3}) {
+      OfChannels made(extents, operands);
+      execute(made.compute);
+      const std::vector<float> wanted = made.memories.back();
+      KernelExecutor executor(vector_machine(8, 2));
+      for (int turn = 0; turn < 6; ++turn) {
+        std::fill(made.memories.back().begin(), made.memories.back().end(), 77.0F);
+        executor.run(made.compute);
+        const auto& found = made.memories.back();
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+          if (!(found[i] == wanted[i] || (std::isnan(found[i]) && std::isnan(wanted[i]))))
+            BOOST_ERROR("extents " << extents[0] << " " << extents[1] << " " << extents[2] << " turn " << turn
+                                   << " place " << i << ": " << found[i] << " for " << wanted[i]);
+      }
+      BOOST_TEST(executor.by_kernel() == 6);
+    }
 }
 
 BOOST_AUTO_TEST_CASE(more_units_are_never_slower) {

@@ -29,6 +29,19 @@ void RegisterForm::find_scans(const VectorCompute& compute, const std::vector<in
   if (steps_scanned) reduced_[static_cast<std::size_t>(along)] = true;
 }
 
+/// Outer dims along which what rows have one element of stays the same; none, where it stays the same along all.
+void RegisterForm::find_shared(const VectorCompute& compute) {
+  std::vector<bool> differs(extents_.size());
+  for (const TileView& input : compute.inputs) {
+    const auto differs_along = [&](std::size_t dim) { return extents_[dim] > 1 && input.dims[dim].stride != 0; };
+    if (input.dims.empty() || differs_along(static_cast<std::size_t>(lane_dim_))) continue;
+    for (std::size_t i = 0; i < differs.size(); ++i) differs[i] = differs[i] || differs_along(i);
+  }
+  if (std::find(differs.begin(), differs.end(), true) == differs.end()) return;
+  for (std::size_t i = 0; i < differs.size(); ++i)
+    reduced_[i] = static_cast<int>(i) != lane_dim_ && extents_[i] > 1 && !differs[i];
+}
+
 void RegisterForm::cut_rows(bool combines) {
   if (!scanned() || nested_ || steps == 1 || (combines && kept > 1)) return;
   chunks = std::clamp<std::int64_t>(rows / kept, 1, steps);
@@ -42,7 +55,7 @@ void RegisterForm::cut_rows(bool combines) {
 }
 
 RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, std::int64_t of_rows,
-                           std::int64_t of_side, bool cut)
+                           std::int64_t of_side, bool cut, bool share)
     : side(of_side), extents_(compute.extents), reduced_(compute.extents.size()) {
   if (extents_.empty()) extents_.push_back(1), reduced_.push_back(false);
   lane_dim_ = compute.lane >= 0 ? compute.lane : static_cast<int>(extents_.size()) - 1;
@@ -61,6 +74,7 @@ RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, 
     for (const int dim : dims) (dim == lane_dim_ ? over_lanes = true : reduced_[static_cast<std::size_t>(dim)] = true);
   }
   find_scans(compute, first);
+  if (share && first.empty() && !scanned()) find_shared(compute);
   std::int64_t sizes[2] = {1, 1};
   for (std::size_t i = 0; i < extents_.size(); ++i)
     if (static_cast<int>(i) != lane_dim_) sizes[reduced_[i] ? 1 : 0] *= extents_[i];

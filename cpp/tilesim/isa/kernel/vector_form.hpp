@@ -13,9 +13,10 @@ namespace tilesim::isa {
 struct RegisterForm : VectorForm {
   /// Running sums: their dim is that of the steps, in the order of the sum. Where it does not lie over the lanes,
   /// `side` groups go through the steps together: `each` is [groups][steps][side], `by_group` [groups][side].
-  /// `cut`: rows may be cut into chunks.
+  /// `cut`: rows may be cut into chunks. `share`: where nothing is combined, dims along which no operand of one element
+  /// for each row differs are steps, so that registers which have such operands in common follow each other.
   RegisterForm(const VectorCompute& compute, std::int64_t lanes, std::int64_t rows, std::int64_t side = 1,
-               bool cut = true);
+               bool cut = true, bool share = false);
 
   std::int64_t side = 1;
   /// Running sums of fewer rows than a register has: each of so many parts of a row of the compute has rows of its own,
@@ -43,9 +44,10 @@ struct RegisterForm : VectorForm {
   void find_scans(const VectorCompute& compute, const std::vector<int>& combined_dims);
   void lay_scans(bool combines);
   void find_ragged();
+  void find_shared(const VectorCompute& compute);
 
   std::vector<std::int64_t> extents_;
-  std::vector<bool> reduced_;  ///< outer dims
+  std::vector<bool> reduced_;  ///< outer dims that are steps: combined ones, where there are any
   int lane_dim_ = 0;
   bool over_combined_ = false;  ///< rows of a register are combined ones
   bool nested_ = false;         ///< running sums of running sums

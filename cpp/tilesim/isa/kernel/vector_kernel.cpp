@@ -341,20 +341,29 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
   const std::int64_t sublanes = std::max<std::int64_t>(1, core.vlen / 32 / lanes);
   const std::vector<StaticTiming> timings = static_timings(set, core);
   std::vector<VectorKernel> found;
-  for (const int lmul : {2, 1, 0}) {
-    RegisterForm form(compute, lanes, sublanes << lmul);
-    // longer registers than rows
-    if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;
-    for (form.block = form.block_for(held_by_group(compute, form), lmul); form.block > 0; form.block /= 2) {
+  const auto write = [&](RegisterForm& form, int lmul, std::int64_t most_side_by_side) {
+    form.block = std::min(most_side_by_side, form.block_for(held_by_group(compute, form), lmul));
+    for (; form.block > 0; form.block /= 2) {
       try {
         VectorKernelWriter writer(set, core, timings, compute, form, at, lmul);
         Kernel kernel = writer.write();
         found.push_back({std::move(kernel), form, writer.inexact()});
-        break;
+        return;
       } catch (const SoftwarePipeline::OutOfRegisters&) {
         continue;
       }
     }
+  };
+  for (const int lmul : {2, 1, 0}) {
+    const std::int64_t rows = sublanes << lmul;
+    // longer registers than rows
+    const auto too_long = [&](const RegisterForm& form) {
+      return lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1);
+    };
+    RegisterForm form(compute, lanes, rows), shared(compute, lanes, rows, 1, true, true);
+    if (!too_long(form)) write(form, lmul, form.groups);
+    // one group after another: registers go to what is spread for the next
+    if (shared.steps > form.steps && !too_long(shared)) write(shared, lmul, 1);
   }
   if (found.empty())
     throw Unsupported({"the kernel needs more vector registers than there are",

@@ -26,7 +26,8 @@ struct VectorKernel {
       inexact;  ///< why its values may differ from the compute's meaning; empty: they do not, but for float sums
 };
 
-/// Kernels that differ in the length of registers; at least one.
+/// Kernels that differ in the length of registers, and in whether those that have operands of rows in common follow
+/// each other; at least one.
 /// Unsupported where no kernel does it. `lanes`: elements of a row.
 std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTiming& core,
                                          const VectorCompute& compute, std::int64_t lanes, const VectorAddresses& at);

@@ -4,17 +4,17 @@
 #include <memory>
 #include <string>
 
-#include "tilesim/isa/movement/indexed_kernel.hpp"
 #include "tilesim/isa/kernel/mma_kernel.hpp"
-#include "tilesim/isa/movement/permute_kernel.hpp"
 #include "tilesim/isa/kernel/vector_kernel.hpp"
+#include "tilesim/isa/movement/indexed_kernel.hpp"
+#include "tilesim/isa/movement/permute_kernel.hpp"
 #include "tilesim/isa/pipeline/pipeline.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::isa {
 
 /// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
-inline constexpr int generator_version = 2;
+inline constexpr int generator_version = 3;
 
 /// Where a product's operands lie when it is timed: apart, each address of one instruction.
 inline constexpr MmaAddresses timed_addresses{Address{1} << 24, Address{1} << 26, Address{1} << 28};
