@@ -48,7 +48,7 @@ Setting functions() {
           0,
           "instructions of one's own that kernels take for elementwise functions, by function (`ts.isa.use`)",
           {},
-          [](const Machine& m) { return to_json(m.core.isa.functions); },
+          [](const Machine& m) { return m.core.isa.functions.empty() ? Json("") : to_json(m.core.isa.functions); },
           [](Machine& m, const Json& json) { m.core.isa.functions = user_instructions(json, m.core.isa.functions); },
           true};
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -293,6 +294,8 @@ class _Step(torch.nn.Module):
     def __init__(self, model: Any, shapes: list[tuple[Any, Any]], filled: int, mode: Any) -> None:
         super().__init__()
         self.model, self.filled = model, filled
+        # newer transformers call it cache
+        self.cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
         self.past = torch.nn.ModuleList()
         for pair in shapes:
             self.past.append(torch.nn.Module())
@@ -302,7 +305,7 @@ class _Step(torch.nn.Module):
     def forward(self, input_ids: Any) -> Any:
         """Logits of the token after it."""
         cache = cache_utils.Cache(layers=[Slot(one.keys, one.values, self.filled) for one in self.past])
-        return self.model(input_ids=input_ids, past_key_values=cache, use_cache=True).logits
+        return self.model(input_ids=input_ids, use_cache=True, **{self.cache_name: cache}).logits
 
 
 def _decoded(model: Any, context: int, batch: int, mode: Any) -> Graph:

@@ -60,6 +60,14 @@ class Operation:
         Raises:
             UserError: where it fails, or returns no types.
         """
+        for index, one in enumerate(operands):
+            if not hasattr(one, "dtype") or not hasattr(one, "shape"):
+                raise user_error(
+                    "an operand has a type",
+                    place=f"operand {index} of {self.name}",
+                    value=shown(one),
+                    allowed="a tensor of a builder, a TensorType",
+                )
         types = [TensorType(str(one.dtype), tuple(one.shape)) for one in operands]
         try:
             made = self.shape(*types)

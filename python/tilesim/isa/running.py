@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import numpy as np
@@ -189,7 +190,10 @@ class _Arguments:
         elif isinstance(value, (bool, np.bool_, int, np.integer)):
             if not -(2**63) <= int(value) < 2**64:
                 raise user_error("a number is too large", place=f"argument {index}", value=shown(value))
-            self.integer(int(value) % 2**64)
+            number = int(value)
+            if isinstance(value, np.uint32):  # 32 bits go as if they had a sign, whichever type
+                number -= (number >> 31) << 32
+            self.integer(number % 2**64)
         else:
             raise user_error(
                 "this cannot be an argument of a C function",
@@ -201,9 +205,24 @@ class _Arguments:
     def array(self, index: int, value: np.ndarray) -> int:
         if value.dtype.hasobject or not value.dtype.itemsize:
             raise user_error("an array of objects has no bytes", place=f"argument {index}", value=str(value.dtype))
-        for at, known, _ in self.arrays:
+        if value.dtype.byteorder == ">" or (value.dtype.byteorder == "=" and sys.byteorder == "big"):
+            raise user_error(
+                "an array of the other order of bytes",
+                place=f"argument {index}",
+                value=value.dtype.str,
+                suggestion="value.astype(value.dtype.newbyteorder('<'))",
+            )
+        for at, known, writeable in self.arrays:
             if known is value:
                 return at
+            if (writeable or value.flags.writeable) and np.may_share_memory(known, value):
+                # each is copied in and back: one would undo what the other was given
+                raise user_error(
+                    "arrays that share memory",
+                    place=f"argument {index}",
+                    allowed="the same array again, or a copy",
+                    suggestion="pass the whole array, and where to begin as a number",
+                )
         at = int(self.program.allocate(value.nbytes))
         self.program.place(at, np.ascontiguousarray(value).tobytes())
         self.arrays.append((at, value, value.flags.writeable))

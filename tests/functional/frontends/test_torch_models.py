@@ -1,5 +1,6 @@
 """Whole models: the graph that `from_torch` gives equals torch's eager run."""
 
+import inspect
 from typing import Any
 
 import pytest
@@ -121,12 +122,14 @@ class Decode(torch.nn.Module):
     def __init__(self, model: Any) -> None:
         super().__init__()
         self.model = model
+        # newer transformers call it cache
+        self.cache_name = "cache" if "cache" in inspect.signature(model.forward).parameters else "past_key_values"
 
     def forward(self, ids: Any, position: Any, *cache: Any) -> Any:
         past = transformers.DynamicCache()
         for layer in range(len(cache) // 2):
             past.update(cache[2 * layer], cache[2 * layer + 1], layer)
-        out = self.model(ids, past_key_values=past, position_ids=position, use_cache=True)
+        out = self.model(ids, position_ids=position, use_cache=True, **{self.cache_name: past})
         return out.logits
 
 

@@ -212,3 +212,29 @@ def test_the_command(tmp_path: Path) -> None:
         assert f'"exit_status": {status}' in (tmp_path / "r.json").read_text()
     gone = subprocess.run([*base, "run", "none.elf"], cwd=tmp_path, capture_output=True, timeout=120, check=False)
     assert gone.returncode == 2 and b"none.elf" in gone.stderr
+
+
+def test_arguments_by_the_calling_convention() -> None:
+    made = ts.isa.assemble("f: ret\ng: lw t0, 0(a1)\naddi t0, t0, 5\nsw t0, 0(a0)\nret")
+    assert ts.isa.call(made, "f", np.uint32(0xFFFFFFFF), returns="i64").value == -1  # 32 bits have a sign in a register
+    assert ts.isa.call(made, "f", np.uint32(7), returns="i64").value == 7
+    whole = np.array([1, 2, 3, 4], np.int32)
+    with pytest.raises(ts.UserError, match="share memory"):
+        ts.isa.call(made, "g", whole[:2], whole[:3])
+    assert whole.tolist() == [1, 2, 3, 4]
+    ts.isa.call(made, "g", whole, whole)
+    assert whole.tolist() == [6, 2, 3, 4]
+    with pytest.raises(ts.UserError, match="order of bytes"):
+        ts.isa.call(made, "g", np.zeros(4, ">i4"), whole)
+
+
+def test_programs_that_time_themselves_read_cycles() -> None:
+    """A hundred dependent divisions take what the core's file says of one, and a plain run counts instructions."""
+    text = "f: li a1, 3\ncsrr t0, cycle\n" + "div a1, a1, a1\n" * 100 + "csrr t1, cycle\nsub a0, t1, t0\nret"
+    made = ts.isa.assemble(text)
+    assert ts.isa.call(made, "f", returns="i64").value == 101
+    timed = ts.isa.call(made, "f", returns="i64", timed=True)
+    one = ts.isa.assemble("f: li a1, 3\n" + "div a1, a1, a1\n" * 101 + "ret")
+    two = ts.isa.assemble("f: li a1, 3\n" + "div a1, a1, a1\n" * 201 + "ret")
+    each = (ts.isa.call(two, "f", timed=True).cycles - ts.isa.call(one, "f", timed=True).cycles) / 100
+    assert each > 1 and 99 * each <= timed.value <= 101 * each

@@ -54,6 +54,7 @@ class Pipeline final : public Observer {
     recorded(op, v);
   }
   void trapped(const Op& op) override;
+  std::int64_t cycles() const override { return now_ / cycle; }
   /// In two steps, of a sequencer: `reach` lets the front end come to an instruction and carries it out unless it is
   /// one for the units; such a one issues at `now()`, by `take`, before anything else is reached.
   bool reach(const Op& op);

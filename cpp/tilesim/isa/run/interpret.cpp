@@ -115,7 +115,7 @@ Stop Hart::loop(std::uint64_t limit, Observer* observer, Address until) {
 }
 
 Stop Hart::run(Memory& of, std::uint64_t limit, Observer* observer, Address until) {
-  memory = &of;
+  memory = &of, clock = observer;
   const FloatEnvironment alone(*this);
   return observer != nullptr ? loop<true>(limit, observer, until) : loop<false>(limit, nullptr, until);
 }

@@ -202,13 +202,13 @@ std::int64_t Linux::mprotect(Hart& hart, const std::uint64_t* a) {
 }
 
 std::int64_t Linux::clock_gettime(Hart& hart, const std::uint64_t* a) {
-  const std::uint64_t time[2] = {hart.instret / 1'000'000'000, hart.instret % 1'000'000'000};  // 1 GHz
+  const std::uint64_t time[2] = {hart.cycles() / 1'000'000'000, hart.cycles() % 1'000'000'000};  // 1 GHz
   hart.memory->write(a[1], time, sizeof(time));
   return 0;
 }
 
 std::int64_t Linux::gettimeofday(Hart& hart, const std::uint64_t* a) {
-  const std::uint64_t time[2] = {hart.instret / 1'000'000'000, hart.instret / 1000 % 1'000'000};
+  const std::uint64_t time[2] = {hart.cycles() / 1'000'000'000, hart.cycles() / 1000 % 1'000'000};
   if (a[0] != 0) hart.memory->write(a[0], time, sizeof(time));
   return 0;
 }
@@ -248,7 +248,7 @@ std::int64_t Linux::uname(Hart& hart, const std::uint64_t* a) {
 std::int64_t Linux::sysinfo(Hart& hart, const std::uint64_t* a) {
   // struct sysinfo of include/uapi/linux/sysinfo.h: memory in bytes, all of it free
   std::array<std::uint64_t, 14> info{};
-  info[0] = hart.instret / 1'000'000'000;
+  info[0] = hart.cycles() / 1'000'000'000;
   info[4] = info[5] = std::uint64_t{8} << 30;
   info[13] = 1;
   hart.memory->write(a[0], info.data(), info.size() * 8);

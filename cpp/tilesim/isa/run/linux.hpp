@@ -1,4 +1,5 @@
-// The Linux calls that a static program makes, deterministic: the clock counts instructions, random bytes have a seed.
+// The Linux calls that a static program makes, deterministic: the clock counts instructions, or cycles where a run is
+// timed; random bytes have a seed.
 #pragma once
 
 #include <cstdint>

@@ -47,6 +47,8 @@ class Observer {
   virtual ~Observer() = default;
   virtual void issue(const Op& op, const Hart& before) = 0;
   virtual void trapped(const Op&) {}  ///< the last one was not carried out
+  /// The cycle of the last one where time is kept; below zero: it is not.
+  virtual std::int64_t cycles() const { return -1; }
 };
 
 /// Why a run came to its end.
@@ -85,6 +87,12 @@ struct Hart {
   Environment* environment = nullptr;
   Npu* npu = nullptr;      ///< arrays of an NPU core; null: there are none
   Marks* marks = nullptr;  ///< of regions; null: they are not kept
+  const Observer* clock = nullptr;  ///< of a run that is timed
+  /// What `cycle` and `time` read: cycles where time is kept, else instructions.
+  std::uint64_t cycles() const {
+    const std::int64_t timed = clock != nullptr ? clock->cycles() : -1;
+    return timed < 0 ? instret : static_cast<std::uint64_t>(timed);
+  }
   const InstructionSet& set() const { return *set_; }
 
   std::uint8_t flags();  ///< fflags with the processor's, which are cleared
