@@ -236,14 +236,16 @@ def test_wider_registers_are_not_slower_where_layouts_leave_them_empty() -> None
 
 
 def check_lanes(seeds: range) -> None:
-    """Axes over the lanes are chosen by what the cross-lane unit takes, also of a kernel of few tiles."""
+    """Axes over the lanes are chosen by what the cross-lane unit takes, also of a kernel of few tiles. The estimate
+    counts the way through the ports of tiles that are turned, one load and one store, which other loads may hide."""
     for seed in seeds:
         rng = random.Random(seed)
         target = ts.Machine.load(rng.choice(["edge-8", "tpu-v2", "tpu-v3", "tpu-v4", "mesh-16"]))
         what, graph = row_kernel(rng)
         path = "core.cross_lane.bytes_per_cycle"
         times = [cycles(graph, target.replace({path: target.get(path) * more}), "cost") for more in (1, 2, 4)]
-        assert times[2] <= 1.05 * times[0] and times[1] <= 1.05 * times[0], (what, target.name, seed, times)
+        limit = 1.05 * times[0] + 2 * (target.get("core.isa.load_latency") + 4)
+        assert times[2] <= limit and times[1] <= limit, (what, target.name, seed, times)
 
 
 def test_a_faster_cross_lane_unit_is_not_slower() -> None:
