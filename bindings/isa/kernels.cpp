@@ -59,7 +59,8 @@ py::dict kernel_of(const Machine& machine, const std::string& compute, isa::Addr
   const isa::MmaBytes bytes = isa::bytes_of(core, form);
   constexpr double most = 1 << 28;  // more is no tile
   if (static_cast<double>(form.batch) * static_cast<double>(form.taps) * static_cast<double>(form.depth) *
-              static_cast<double>(form.moving + form.across) > most ||
+              static_cast<double>(form.moving + form.across) >
+          most ||
       static_cast<double>(form.batch) * static_cast<double>(form.moving) * static_cast<double>(form.across) > most)
     throw UserError({"operands of a kernel are too large", {}, compute, "2^28 elements", {}});
   const auto set = isa::set_of(machine);

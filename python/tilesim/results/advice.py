@@ -68,7 +68,7 @@ def changes_to_try(configuration: dict[str, Any], hosted: bool) -> list[dict[str
         elif value > 0 and value * 2 <= most:
             changes.append({path: value * 2})
     changes += [{path: value} for path, value in removed.items() if now(path) != value]
-    own = configuration["core"].get("isa", {}).get("functions", {})
+    own = configuration["core"].get("isa", {}).get("functions") or {}  # "": none
     for function, one in own.items():
         rest = _Without({name: other for name, other in own.items() if name != function})
         rest.text = f"without the instruction '{one['instruction'].split()[0]}' for {function}"

@@ -1,8 +1,8 @@
 // Permutes, gathers and scatters by their kernels: on operands where they lie.
 #include "tilesim/base/error.hpp"
-#include "tilesim/isa/movement/indexed_kernel.hpp"
 #include "tilesim/isa/latency/executor.hpp"
 #include "tilesim/isa/latency/scratch_image.hpp"
+#include "tilesim/isa/movement/indexed_kernel.hpp"
 
 namespace tilesim::isa {
 

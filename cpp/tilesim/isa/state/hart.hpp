@@ -85,8 +85,8 @@ struct Hart {
   std::uint64_t reserved = 0;         ///< what it read there
   Memory* memory = nullptr;           ///< while it runs
   Environment* environment = nullptr;
-  Npu* npu = nullptr;      ///< arrays of an NPU core; null: there are none
-  Marks* marks = nullptr;  ///< of regions; null: they are not kept
+  Npu* npu = nullptr;               ///< arrays of an NPU core; null: there are none
+  Marks* marks = nullptr;           ///< of regions; null: they are not kept
   const Observer* clock = nullptr;  ///< of a run that is timed
   /// What `cycle` and `time` read: cycles where time is kept, else instructions.
   std::uint64_t cycles() const {

@@ -116,6 +116,13 @@ VectorPlan::Buffer buffer_of(const VectorProblem& problem, const VectorOperand& 
   for (std::size_t axis = 0; axis < rank; ++axis)
     buffer.extents.push_back(held_extent(problem, operand, axis, tiles.tiles[axis]));
   buffer.strides = row_major_strides(buffer.extents);
+  if (problem.turns && changes_lanes(problem, operand, tiles)) {  // the lanes innermost
+    const auto lane = static_cast<std::size_t>(tiles.lane);
+    std::int64_t stride = buffer.extents[lane];
+    buffer.strides[lane] = 1;
+    for (std::size_t axis = rank; axis-- > 0;)
+      if (axis != lane) buffer.strides[axis] = stride, stride *= buffer.extents[axis];
+  }
   for (std::size_t axis = 0; axis < rank; ++axis)
     if (operand.step[axis] == 0) buffer.strides[axis] = 0;
   buffer.elements = std::max<std::int64_t>(1, held_elements(problem, operand, tiles.tiles));
