@@ -166,7 +166,7 @@ def check_against_heuristic(name: str, seeds: range, most: float = 0.02) -> None
 
 @pytest.mark.parametrize("name", ["mesh-16", "chiplet-2"])
 def test_many_cores_are_not_slower_than_by_the_heuristic(name: str) -> None:
-    # one of 24 on mesh-16: 121 x 687 x 12 is priced at 1,202 cycles on 8 cores and takes 1,335, on 16 at 1,260 and 1,185
+    # one of 24 on mesh-16: 121 x 687 x 12 is priced at 1,202 cycles on 8 cores and takes 1,335; on 16: 1,260 and 1,185
     check_against_heuristic(name, range(200, 224), most=0.05 if name == "mesh-16" else 0.02)
 
 
