@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/plan.hpp"
-#include "tilesim/isa/pipeline/stores.hpp"
+#include "tilesim/isa/pipeline/memory_order.hpp"
 #include "tilesim/isa/pipeline/units.hpp"
 
 namespace tilesim::isa {
@@ -40,7 +40,7 @@ class Pipeline final : public Observer {
   /// `shared` outlives it.
   Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
-  /// With addresses: DMA takes its time, loads wait for older vector stores of the same bytes.
+  /// With addresses: DMA takes its time, loads and stores keep their order where they touch the same bytes.
   void issue(const Op& op, const Hart& before) override {
     hart_ = &before;
     issue(op, before.v);
@@ -105,6 +105,7 @@ class Pipeline final : public Observer {
   void follow(const Op& op);  ///< what the branch before turned out to be
   void wait(Ticks until, State why);
   void take_slot();
+  void await_memory(const Op& op, const StaticTiming& fixed);
   void await_transfer(const Op& op, const StaticTiming& fixed);
   void transfer(const Op& op);
   void await_place(const StaticTiming& fixed);
@@ -130,10 +131,11 @@ class Pipeline final : public Observer {
   StateTimes front_{};
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
+  std::array<Ticks, dividers> divided_{};  ///< a divider takes the next
   std::array<Lanes, 32> registers_{};
   std::vector<Queue> queues_;   ///< as the units' pipes
   const Hart* hart_ = nullptr;  ///< during `issue`, where there is one: its registers and memory say what is moved
-  Stores stores_;
+  MemoryOrder memory_;
   Ticks end_ = 0, left_ = 0;
   std::uint64_t instructions_ = 0;
   Tickets tickets_;

@@ -326,7 +326,10 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
       if (info.own && !info.own->unit.empty()) one.pipe = own_unit(core, info);
     } else {
       one.work = work_of(info), one.move = move_of(info);
-      one.latency = core.scalar.latency[scalar_class(info.timing)];
+      const std::uint8_t sort = scalar_class(info.timing);
+      one.latency = core.scalar.latency[sort];
+      one.divider = core.scalar.divider_of(sort);
+      if (one.divider != 0) one.interval = core.scalar.interval[one.divider - 1];
       if (info.own && info.own->latency) one.latency = ticks(*info.own->latency);
       one.operations = scalar_operations(info.timing);
       one.width = width_of(info.name);

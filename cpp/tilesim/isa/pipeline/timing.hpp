@@ -58,12 +58,17 @@ struct OwnUnit {
   unsigned queue = 4, pipes = 1;
 };
 
+inline constexpr std::size_t dividers = 2;  ///< of integers, of floats
+
 /// Scalar instructions by their timing word.
 struct ScalarTiming {
-  std::array<Ticks, 32> latency{};  ///< by `scalar_class`
+  std::array<Ticks, 32> latency{};         ///< by `scalar_class`
+  std::array<Ticks, dividers> interval{};  ///< from a division to the next; as the latency unless stated
   Ticks taken = 0;                  ///< after a taken branch
   Ticks mispredicted = 0;           ///< after one that static prediction (backward: taken) had wrong; returns
   Ticks vset = 0;                   ///< a vector instruction after a change of vl or vtype
+  /// From 1 on; 0: the class does not divide.
+  static std::uint8_t divider_of(std::uint8_t scalar_class);
 };
 std::uint8_t scalar_class(const std::string& timing);
 
