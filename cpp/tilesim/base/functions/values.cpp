@@ -12,7 +12,8 @@ namespace {
 
 using F = Function;
 
-/// IEEE 754-2019, maximum and minimum: NaN where one is, -0 below +0, so that the order of operands makes no difference.
+/// IEEE 754-2019, maximum and minimum: NaN where one is, -0 below +0, so that the order of operands makes no
+/// difference.
 template <class T>
 T nan_max(T a, T b) {
   if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<T>::quiet_NaN();

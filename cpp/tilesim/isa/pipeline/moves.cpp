@@ -58,7 +58,7 @@ void MoveQueues::repeat(const MoveQueues& before, Ticks by, std::int64_t times) 
 void MoveQueues::state(Ticks now, std::vector<Ticks>& to) const {
   const auto from_now = [&](Ticks t) { to.push_back(std::max<Ticks>(t - now, 0)); };
   for (const Queue& q : queues_) {
-    from_now(q.free);
+    from_now(q.free), from_now(q.answered);
     for (const Ticks start : q.starts) from_now(start);
   }
   from_now(memory_free_);

@@ -9,9 +9,8 @@ namespace tilesim::isa {
 namespace {
 
 constexpr std::size_t cached_plans = 1024;
-constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers", "order",
-                                                "queue", "port",    "branch",   "array",     "transfer",
-                                                "memory", "divider"};
+constexpr std::array<const char*, states> names{"busy", "starved", "operands", "registers", "order",  "queue",
+                                                "port", "branch",  "array",    "transfer",  "memory", "divider"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
 constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
@@ -306,7 +305,8 @@ void Pipeline::take(const Op& op, const VectorState& v) {
     times_.start = start, times_.end = left_;
   }
   if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
-  end_ = std::max({end_, done, left_});
+  ended_ = std::max(done, left_);
+  end_ = std::max(end_, ended_);
 }
 
 /// How many rows an instruction sends or takes: what is missing of the last counts.

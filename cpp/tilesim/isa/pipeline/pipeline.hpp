@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/isa/pipeline/plan.hpp"
 #include "tilesim/isa/pipeline/memory_order.hpp"
+#include "tilesim/isa/pipeline/plan.hpp"
 #include "tilesim/isa/pipeline/units.hpp"
 
 namespace tilesim::isa {
@@ -80,7 +80,8 @@ class Pipeline final : public Observer {
 
   Ticks now() const { return now_; }
   Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }  ///< all that was issued
-  Ticks left() const { return left_; }  ///< the last vector instruction's pipe
+  Ticks left() const { return left_; }    ///< the last vector instruction's pipe
+  Ticks ended() const { return ended_; }  ///< the last vector instruction is over
   /// All that later instructions can notice, as times from now: equal ones go on alike.
   void state(std::vector<Ticks>& to) const;
   /// Lets `times` repetitions of the time since `before` pass at once; of a core of its own.
@@ -136,7 +137,7 @@ class Pipeline final : public Observer {
   std::vector<Queue> queues_;   ///< as the units' pipes
   const Hart* hart_ = nullptr;  ///< during `issue`, where there is one: its registers and memory say what is moved
   MemoryOrder memory_;
-  Ticks end_ = 0, left_ = 0;
+  Ticks end_ = 0, left_ = 0, ended_ = 0;
   std::uint64_t instructions_ = 0;
   Tickets tickets_;
   // the control instruction before

@@ -188,6 +188,7 @@ CoreTiming read_core(const Json& file) {
   core.name = reader.string("name");
   core.vlen = power_of_two(reader, "vlen", 256, 128, 65536);
   core.dlen = power_of_two(reader, "dlen", core.vlen, 32, 65536);
+  core.join = power_of_two(reader, "join", 64, 8, 65536);
   core.width = static_cast<unsigned>(reader.integer_or("width", 1, 1, 16));
   core.dispatch = static_cast<unsigned>(reader.integer_or("dispatch", 1, 1, 16));
   core.queue = static_cast<unsigned>(reader.integer_or("queue", 8, 1, 64));
