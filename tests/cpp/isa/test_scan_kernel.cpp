@@ -23,7 +23,7 @@ Machine scan_machine(std::int64_t lanes, std::int64_t sublanes) {
 
 /// x [+ y], a running sum, [+ z], to one result; beside it perhaps the sum of all.
 struct ScanTrial {
-  explicit ScanTrial(std::uint32_t seed) : random(seed) { make(); }
+  explicit ScanTrial(std::uint32_t seed) : random(seed), zeros(seed % 4 == 3) { make(); }
 
   std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); }
   DType type_of_values() {
@@ -55,7 +55,8 @@ struct ScanTrial {
       if (is_float(dtype) && odd == 0) value = NAN;
       if (is_float(dtype) && odd == 1) value = INFINITY;
       if (is_float(dtype) && odd == 2) value = -0.0F;
-      if (is_float(dtype) && zeros) value = odd % 2 == 0 ? 0.0F : odd % 5 == 0 ? -1.0F : -0.0F;
+      if (is_float(dtype) && zeros && (combiner == Combiner::maximum || combiner == Combiner::minimum))
+        value = odd % 2 == 0 ? 0.0F : odd % 5 == 0 ? -1.0F : -0.0F;
     }
     memories.emplace_back(values.size() * static_cast<std::size_t>(host_bytes(dtype)));
     convert(values.data(), DType::f32, memories.back().data(), dtype, stride);
@@ -131,7 +132,7 @@ struct ScanTrial {
   }
 
   std::mt19937 random;
-  bool zeros = random() % 4 == 0;  ///< of both signs, and little else
+  bool zeros;  ///< maxima and minima: of both signs, and little else
   Combiner combiner = Combiner::add;
   std::vector<std::int64_t> extents;
   std::vector<std::vector<std::byte>> memories;  ///< of inputs, then of results
