@@ -97,7 +97,7 @@ class Planner {
   }
 
   /// All beats, with what joins their elements: as wide as they are, or in halves where a level less of the tree is
-  /// worth more beats.
+  /// worth more beats; so, too, where a class takes its elements one by one but saves a cycle with each beat.
   Ticks joined(Ticks beat) const {
     Ticks least = INT64_MAX;
     for (std::int64_t width = core_.dlen;; width /= 2) {
@@ -105,7 +105,7 @@ class Planner {
       const std::int64_t per_beat = std::max<std::int64_t>(1, width / bits_);
       const Ticks tree = class_.tree * log2_of(std::min(per_beat, tree_elements()));
       least = std::min(least, beat * beats + tree + class_.fold * log2_of(beats));
-      if (class_.tree == 0 || width <= core_.join || width <= bits_) return least;
+      if ((class_.tree == 0 && beat >= 0) || width <= core_.join || width <= bits_) return least;
     }
   }
 
