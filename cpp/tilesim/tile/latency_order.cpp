@@ -17,10 +17,7 @@ int levels_of(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>
 /// their throughput, or wait for the level before.
 class SortForm {
  public:
-  SortForm(const Share& machine, const Descriptor& d)
-      : plan_(d.dtype, ceil_div(d.elements, std::max<std::int64_t>(1, d.lane_extent)), d.lane_extent, d.k,
-              machine.core.vector.lanes * machine.core.vector.sublanes),
-        dtype_(d.dtype) {
+  SortForm(const Share& machine, const SortPlan& plan, DType dtype) : plan_(plan), dtype_(dtype) {
     const VectorSpec& vector = machine.core.vector;
     const IsaSpec& isa = machine.whole.core.isa;
     const std::int64_t bytes = 4 * vector.lanes * vector.sublanes, port = isa.port_bytes > 0 ? isa.port_bytes : bytes;
@@ -30,7 +27,9 @@ class SortForm {
     const double beat = milli(std::max(1.0, static_cast<double>(bytes) / static_cast<double>(port)));
     load_ = beat / static_cast<double>(isa.loads), store_ = beat / static_cast<double>(isa.stores);
     first_ = milli(static_cast<double>(isa.load_latency) + 2);
-    pass_ = milli(static_cast<double>(bytes) / static_cast<double>(machine.core.cross_lane.bytes_per_cycle));
+    const std::int64_t crossing = plan.elements() * plan.word_bits / 8;
+    pass_ = milli(
+        static_cast<double>(std::max<std::int64_t>(1, ceil_div(crossing, machine.core.cross_lane.bytes_per_cycle))));
     crossing_ = milli(static_cast<double>(machine.core.cross_lane.latency));
   }
 
@@ -184,10 +183,14 @@ class SortForm {
 TileLatency sort_latency(const Share& machine, const Descriptor& d) {
   TileLatency latency;
   if (d.elements <= 0 || d.k <= 0) return latency;
-  SortForm form(machine, d);
-  latency.done = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::llround(form.whole() / 1000)));
+  const VectorSpec& vector = machine.core.vector;
+  const std::int64_t rows = ceil_div(d.elements, std::max<std::int64_t>(1, d.lane_extent));
+  for (const SortPlan& plan : sort_plans(d.dtype, rows, d.lane_extent, d.k, vector.lanes * vector.sublanes)) {
+    SortForm form(machine, plan, d.dtype);
+    const auto done = std::max<std::int64_t>(1, static_cast<std::int64_t>(std::llround(form.whole() / 1000)));
+    if (latency.done == 0 || done < latency.done) latency.done = done, latency.limit = form.limit();
+  }
   latency.busy = latency.consumed = latency.weights_consumed = latency.first = latency.done;
-  latency.limit = form.limit();
   return latency;
 }
 

@@ -181,6 +181,58 @@ BOOST_AUTO_TEST_CASE(random_computes_equal_their_meaning) {
   BOOST_TEST(kernels >= 500);
 }
 
+/// By IEEE 754-2019 the larger of two zeros is +0, the smaller -0: the same bits in any order, at both levels.
+BOOST_AUTO_TEST_CASE(extremes_of_zeros_have_one_sign) {
+  for (const std::int64_t width : {1, 5, 16, 100})
+    for (const bool largest : {true, false})
+      for (const std::vector<int>& reduce : {std::vector<int>{0}, {1}, {0, 1}}) {
+        constexpr std::int64_t rows = 9;
+        std::mt19937 random(static_cast<std::uint32_t>(width));
+        std::vector<float> values(static_cast<std::size_t>(rows * width));
+        for (float& value : values) value = random() % 3 == 0 ? 0.0F : -0.0F;
+        const bool over_rows = reduce[0] == 0, over_lanes = reduce.back() == 1;
+        const std::int64_t kept = (over_rows ? 1 : rows) * (over_lanes ? 1 : width);
+        std::vector<float> result(static_cast<std::size_t>(kept), 7.0F), wanted = result;
+        for (std::int64_t at = 0; at < kept; ++at) {
+          bool positive = false, negative = false;
+          for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t c = 0; c < width; ++c)
+              if ((over_rows ? 0 : r * (over_lanes ? 1 : width)) + (over_lanes ? 0 : c) == at)
+                (std::signbit(values[static_cast<std::size_t>(r * width + c)]) ? negative : positive) = true;
+          wanted[static_cast<std::size_t>(at)] = largest ? (positive ? 0.0F : -0.0F) : negative ? -0.0F : 0.0F;
+        }
+        VectorCompute compute;
+        compute.extents = {rows, width};
+        compute.inputs.push_back(
+            {std::as_writable_bytes(std::span(values)).data(), DType::f32, {{rows, width}, {width, 1}}, -1, {}});
+        compute.nodes.push_back({.op = VectorNode::Op::input, .index = 0});
+        VectorOutput output;
+        output.reduce = reduce, output.combiner = largest ? Combiner::maximum : Combiner::minimum;
+        output.view = {std::as_writable_bytes(std::span(result)).data(),
+                       DType::f32,
+                       {{rows, over_rows    ? 0
+                               : over_lanes ? 1
+                                            : width},
+                        {width, over_lanes ? 0 : 1}},
+                       -1,
+                       {}};
+        compute.outputs.push_back(output);
+        const auto check = [&] {
+          for (std::size_t i = 0; i < wanted.size(); ++i)
+            BOOST_TEST(std::signbit(result[i]) == std::signbit(wanted[i]));
+        };
+        execute(compute);
+        check();
+        KernelExecutor executor(vector_machine(8, 4));
+        for (int turn = 0; turn < 4; ++turn) {
+          std::fill(result.begin(), result.end(), 7.0F);
+          executor.run(compute);
+          check();
+        }
+        BOOST_TEST(executor.by_kernel() == 4);
+      }
+}
+
 BOOST_AUTO_TEST_CASE(no_faster_than_ports_and_units) {
   const Machine machine = vector_machine(8, 4);
   for (const std::int64_t rows : {64, 256}) {

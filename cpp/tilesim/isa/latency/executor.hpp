@@ -38,11 +38,13 @@ class KernelExecutor final : public TileExecutor {
   struct PlacedVector {
     RegisterForm form;
     std::string inexact;
-    Address code = 0;  ///< 0: not written yet
+    std::size_t core = 0, kernel = 0;  ///< of `narrower_cores`, of its kernels
+    Address code = 0;                  ///< 0: not written yet
   };
   using ShapedVector = std::vector<PlacedVector>;
   Address placed(const Kernel& kernel);
   ShapedVector& shapes_of(const VectorCompute& compute);
+  std::vector<VectorKernel> kernels_of(const VectorCompute& compute, const VectorAddresses& at, std::size_t core) const;
   const PlacedProduct& kernel_of(const MmaForm& form);
 
   Machine machine_;

@@ -6,6 +6,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/isa/latency/executor.hpp"
+#include "tilesim/isa/latency/narrower.hpp"
 
 namespace tilesim::isa {
 
@@ -178,8 +179,7 @@ void KernelExecutor::vector(const VectorCompute& compute) {
     if (output.accumulate) bytes = laid_out(compute, form, output.view, reach_of(output));
     at.outputs[o] = place(bytes.data(), bytes.size());
   }
-  if (shape.code == 0)
-    shape.code = placed(vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at)[chosen].kernel);
+  if (shape.code == 0) shape.code = placed(kernels_of(compute, at, shape.core)[shape.kernel].kernel);
   runner_.run(shape.code);
   std::vector<std::byte> results;
   for (std::size_t o = 0; o < compute.outputs.size(); ++o) {
@@ -208,9 +208,19 @@ KernelExecutor::ShapedVector& KernelExecutor::shapes_of(const VectorCompute& com
   VectorAddresses at;
   at.inputs.resize(compute.inputs.size()), at.outputs.resize(compute.outputs.size());
   at.counts.resize(compute.nodes.size());
-  for (VectorKernel& made : vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at))
-    shapes.push_back({std::move(made.form), std::move(made.inexact), 0});
+  const std::size_t cores = narrower_cores(core_, compute, machine_.core.vector.lanes).size();
+  for (std::size_t core = 0; core < cores; ++core) {
+    std::size_t kernel = 0;
+    for (VectorKernel& made : kernels_of(compute, at, core))
+      shapes.push_back({std::move(made.form), std::move(made.inexact), core, kernel++, 0});
+  }
   return shapes;
+}
+
+std::vector<VectorKernel> KernelExecutor::kernels_of(const VectorCompute& compute, const VectorAddresses& at,
+                                                     std::size_t core) const {
+  const std::int64_t lanes = machine_.core.vector.lanes;
+  return kernels_of_core(*set_, narrower_cores(core_, compute, lanes), core, compute, lanes, at);
 }
 
 }  // namespace tilesim::isa

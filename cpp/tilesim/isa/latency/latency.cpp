@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
+#include "tilesim/isa/latency/narrower.hpp"
 #include "tilesim/isa/latency/own_kernel.hpp"
 #include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
@@ -127,8 +128,14 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
   for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
   at.valid = next(), at.lanes_there = next();
   std::vector<Kernel> all;
-  for (VectorKernel& one : vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at))
-    all.push_back(std::move(one.kernel));
+  const std::int64_t lanes = machine_.core.vector.lanes;
+  const std::vector<CoreTiming> cores = narrower_cores(table_->core, compute, lanes);
+  for (std::size_t core = 0; core < cores.size(); ++core)
+    for (VectorKernel& one : kernels_of_core(*table_->set, cores, core, compute, lanes, at)) {
+      const bool known =
+          std::any_of(all.begin(), all.end(), [&](const Kernel& other) { return other.words == one.kernel.words; });
+      if (!known) all.push_back(std::move(one.kernel));
+    }
   TileLatency latency = best(all);
   const TileLatency closed = vector_latency(machine_, d);
   latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);

@@ -7,6 +7,18 @@
 
 namespace tilesim::isa {
 
+namespace {
+
+/// From here on no loop comes back to what lies before `place`.
+std::size_t behind_loops(const Kernel& kernel, std::size_t place) {
+  std::size_t found = place;
+  for (const KernelLoop& loop : kernel.loops)
+    if (loop.begin < place) found = std::max(found, loop.end + 1);
+  return found;
+}
+
+}  // namespace
+
 LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product) : parts(kernel.words.size()) {
   std::size_t last = 0;
   for (std::size_t i = 0; i < kernel.words.size(); ++i) {
@@ -14,14 +26,20 @@ LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool pro
     const Op& op = ops.back();
     const InstructionInfo& info = set.info(op.id);
     const bool vector = info.is(is_vector) && !info.is(sets_vl);
+    if (info.timing == "array-push") parts[i] |= pushes, drains = i + 1;
+    if (info.timing == "array-pop") parts[i] |= takes;
+    if (vector && info.is(is_store)) parts[i] |= stores;
     if (!vector && !info.is(is_load) && !info.is(is_store) && info.unit != Unit::matrix) parts[i] |= carried;
     // sums that a product adds to are no operand: they stay until they are committed
     if (!vector || !info.is(is_load) || (product && op.rs1 != a0 && op.rs1 != a1)) continue;
     parts[i] |= reads, last = i + 1;
   }
-  consumed = last;
-  for (const KernelLoop& loop : kernel.loops)
-    if (loop.begin < last) consumed = std::max(consumed, loop.end + 1);
+  consumed = behind_loops(kernel, last);
+  drains = drains == 0 ? ops.size() : behind_loops(kernel, drains);
+  // nothing is left for the next kernel to stand beside
+  if (std::none_of(parts.begin() + static_cast<std::ptrdiff_t>(drains), parts.end(),
+                   [](std::uint8_t part) { return (part & takes) != 0; }))
+    drains = ops.size();
 }
 
 LiveKernels::LiveKernels(const Machine& machine) : machine_(machine), alone_(machine) {}

@@ -17,12 +17,16 @@ struct LiveKernel {
   enum Part : std::uint8_t {
     carried = 1,  ///< a scalar instruction that is carried out
     reads = 2,    ///< an operand that can be released
+    pushes = 4,   ///< rows into an array
+    takes = 8,    ///< results of an array, which a `stores` follows
+    stores = 16,
   };
   LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product);
 
   std::vector<Op> ops;
   std::vector<std::uint8_t> parts;  ///< of each
   std::size_t consumed = 0;         ///< from this place on nothing reads operands
+  std::size_t drains = 0;           ///< from this place on results of an array are taken, and nothing else
 };
 
 /// Kernels of a core's computes, each made when it is first asked for. One thread at a time.
