@@ -20,15 +20,15 @@ using F = Function;
 constexpr std::array all_types{DType::i8,  DType::i16, DType::i32,     DType::i64, DType::u8,   DType::u16, DType::u32,
                                DType::u64, DType::i32, DType::boolean, DType::f32, DType::bf16, DType::f16, DType::f64};
 constexpr std::array integer_functions{
-    F::add,         F::subtract,    F::multiply,   F::divide,     F::remainder,   F::floor_divide, F::maximum,
-    F::minimum,     F::logical_and, F::logical_or, F::logical_xor, F::bitwise_and, F::bitwise_or,  F::bitwise_xor,
-    F::shift_left,  F::shift_right, F::equal,      F::not_equal,  F::less,        F::less_equal,   F::greater,
-    F::greater_equal, F::select,    F::clamp,      F::fma,        F::negate,      F::abs,          F::sign,
-    F::bitwise_not, F::popcount,    F::relu,       F::logical_not, F::is_finite,  F::is_nan,       F::identity};
-constexpr std::array float_functions{F::add,     F::subtract, F::multiply,   F::divide,     F::maximum,   F::minimum,
-                                     F::select,  F::clamp,    F::floor,      F::ceil,       F::trunc,     F::round_even,
-                                     F::sign,    F::negate,   F::abs,        F::relu,       F::is_finite, F::is_nan,
-                                     F::less,    F::equal,    F::logical_or, F::logical_not, F::sqrt,     F::fma};
+    F::add,           F::subtract,    F::multiply,   F::divide,      F::remainder,   F::floor_divide, F::maximum,
+    F::minimum,       F::logical_and, F::logical_or, F::logical_xor, F::bitwise_and, F::bitwise_or,   F::bitwise_xor,
+    F::shift_left,    F::shift_right, F::equal,      F::not_equal,   F::less,        F::less_equal,   F::greater,
+    F::greater_equal, F::select,      F::clamp,      F::fma,         F::negate,      F::abs,          F::sign,
+    F::bitwise_not,   F::popcount,    F::relu,       F::logical_not, F::is_finite,   F::is_nan,       F::identity};
+constexpr std::array float_functions{F::add,    F::subtract, F::multiply,   F::divide,      F::maximum,   F::minimum,
+                                     F::select, F::clamp,    F::floor,      F::ceil,        F::trunc,     F::round_even,
+                                     F::sign,   F::negate,   F::abs,        F::relu,        F::is_finite, F::is_nan,
+                                     F::less,   F::equal,    F::logical_or, F::logical_not, F::sqrt,      F::fma};
 
 struct TypesTrial : KernelTrial {
   using KernelTrial::KernelTrial;
@@ -54,8 +54,10 @@ struct TypesTrial : KernelTrial {
       }
       if (dtype == DType::boolean) bits &= 1;
       if (is_float(dtype)) {
-        static constexpr double odd[]{NAN,   -0.0, INFINITY, -INFINITY, 2.5, -3.5, 3e9, -1e10, 1.5e20, 65000, -0.5,
-                                      2.1e9, 255,  -129,     4294967296.0, 9223372036854775808.0, -2147483648.0, 0.3};
+        static constexpr double odd[]{
+            NAN,           -0.0,  INFINITY, -INFINITY, 2.5, -3.5, 3e9,          -1e10,
+            1.5e20,        65000, -0.5,     2.1e9,     255, -129, 4294967296.0, 9223372036854775808.0,
+            -2147483648.0, 0.3};
         double value = below(3) == 0 ? one_of(odd) : static_cast<double>(below(2001) - 1000) / 4;
         convert(&value, DType::f64, memory.data() + at, dtype, 1);
         continue;
@@ -103,11 +105,14 @@ struct TypesTrial : KernelTrial {
       add({.op = VectorNode::Op::input, .index = static_cast<int>(i), .dtype = dtype}, dtype);
     }
     const DType of_number = one_type ? common : one_of(all_types);
-    add({.op = VectorNode::Op::constant, .number = static_cast<double>(below(9) + (below(3) == 0 ? 1 : -4)),
+    add({.op = VectorNode::Op::constant,
+         .number = static_cast<double>(below(9) + (below(3) == 0 ? 1 : -4)),
          .dtype = of_number == DType::boolean ? DType::i32 : of_number},
         of_number == DType::boolean ? DType::i32 : of_number);
     if (below(3) == 0)
-      add({.op = VectorNode::Op::iota, .index = static_cast<int>(below(std::ssize(compute.extents))), .dtype = DType::i64},
+      add({.op = VectorNode::Op::iota,
+           .index = static_cast<int>(below(std::ssize(compute.extents))),
+           .dtype = DType::i64},
           DType::i64);
     if (below(4) == 0)
       add({.op = VectorNode::Op::scalar, .number = static_cast<double>(below(2000) - 1000), .dtype = DType::i64},
@@ -120,18 +125,24 @@ struct TypesTrial : KernelTrial {
     VectorNode node{.op = VectorNode::Op::function, .arguments = {first, -1, -1}, .dtype = type};
     node.function = is_float(type) ? one_of(float_functions) : one_of(integer_functions);
     for (int a = 1; a < info(node.function).arity; ++a) node.arguments[static_cast<std::size_t>(a)] = some();
-    const auto floating = [&](int a) { return is_float(types[static_cast<std::size_t>(node.arguments[static_cast<std::size_t>(a)])]); };
+    const auto floating = [&](int a) {
+      return is_float(types[static_cast<std::size_t>(node.arguments[static_cast<std::size_t>(a)])]);
+    };
     for (int a = 1; a < info(node.function).arity; ++a)
       if (!is_float(type) && floating(a)) node.arguments[static_cast<std::size_t>(a)] = first;
     if (node.function == F::divide || node.function == F::remainder || node.function == F::floor_divide)
       if (!is_float(type) && !zeros) {
         const int odd = add({.op = VectorNode::Op::constant, .number = 1, .dtype = type}, type);
-        node.arguments[1] = add({.op = VectorNode::Op::function, .function = F::bitwise_or,
-                                 .arguments = {node.arguments[1], odd, -1}, .dtype = type}, type);
+        node.arguments[1] = add({.op = VectorNode::Op::function,
+                                 .function = F::bitwise_or,
+                                 .arguments = {node.arguments[1], odd, -1},
+                                 .dtype = type},
+                                type);
       }
     const DType result = info(node.function).returns_boolean ? DType::boolean : type;
     int made = add(node, result);
-    if (below(2) == 0) made = add({.op = VectorNode::Op::convert, .arguments = {made, -1, -1}, .dtype = result}, result);
+    if (below(2) == 0)
+      made = add({.op = VectorNode::Op::convert, .arguments = {made, -1, -1}, .dtype = result}, result);
     if (below(4) == 0) {
       const DType other = one_of(all_types);
       add({.op = VectorNode::Op::convert, .arguments = {made, -1, -1}, .dtype = other}, other);
@@ -154,7 +165,8 @@ struct TypesTrial : KernelTrial {
       output.combiner = one_of(combiners);
       // sums and products of floats depend on their order; u64 has no order of its own in what is combined
       const bool ordered = output.combiner != Combiner::add && output.combiner != Combiner::multiply;
-      if (is_float(stored) && !ordered && !(output.reduce.empty() && !output.accumulate)) output.combiner = Combiner::maximum;
+      if (is_float(stored) && !ordered && !(output.reduce.empty() && !output.accumulate))
+        output.combiner = Combiner::maximum;
       output.view = view(stored, reduced);
       compute.outputs.push_back(output);
     }
@@ -233,7 +245,8 @@ BOOST_AUTO_TEST_CASE(random_computes_on_all_types_equal_their_meaning) {
     BOOST_TEST_CONTEXT("trial " << trial << made.text()) {
       // every shape of the kernel in its turn; what was there before is given back
       for (int turn = 0; turn < 4; ++turn) {
-        for (std::size_t i = 0; i < before.size(); ++i) std::copy(before[i].begin(), before[i].end(), made.memories[i].begin());
+        for (std::size_t i = 0; i < before.size(); ++i)
+          std::copy(before[i].begin(), before[i].end(), made.memories[i].begin());
         if (!has_meaning) {
           BOOST_CHECK_THROW(executor.run(made.compute), UserError);
           continue;
@@ -252,6 +265,101 @@ BOOST_AUTO_TEST_CASE(random_computes_on_all_types_equal_their_meaning) {
   for (const auto& [why, count] : others) BOOST_TEST_MESSAGE(count << " " << why);
   BOOST_TEST_MESSAGE(kernels << " by kernels, " << refused << " refused");
   BOOST_TEST(kernels >= 600);
+}
+
+/// f(x, y) of rows of 32 elements, y a number or an operand; with memories where it shall run.
+struct Pair {
+  Pair(Function function, DType dtype, std::int64_t rows, double number, bool combined = false) {
+    compute.extents = {rows, 32};
+    const std::vector<ViewDim> each{{rows, 32}, {32, 1}};
+    compute.inputs.push_back({nullptr, dtype, each, -1, {}});
+    compute.nodes.push_back({.op = VectorNode::Op::input, .dtype = dtype});
+    if (std::isnan(number)) {
+      compute.inputs.push_back({nullptr, dtype, each, -1, {}});
+      compute.nodes.push_back({.op = VectorNode::Op::input, .index = 1, .dtype = dtype});
+    } else {
+      compute.nodes.push_back({.op = VectorNode::Op::constant, .number = number, .dtype = dtype});
+    }
+    compute.nodes.push_back(
+        {.op = VectorNode::Op::function, .function = function, .arguments = {0, 1, -1}, .dtype = dtype});
+    VectorOutput output;
+    output.node = 2, output.view = {nullptr, dtype, {{rows, combined ? 1 : 32}, {32, combined ? 0 : 1}}, -1, {}};
+    if (combined) output.reduce = {1};
+    compute.outputs.push_back(output);
+  }
+  std::int64_t busy(const Machine& machine) const {
+    Descriptor d;
+    d.kind = ComputeKind::vector, d.elements = compute.extents[0] * 32, d.lane_extent = 32;
+    return InstructionLatency(machine).latency(d, {}, KernelSource(compute)).busy;
+  }
+  VectorCompute compute;
+};
+
+constexpr double operand = NAN;
+
+BOOST_AUTO_TEST_CASE(no_faster_than_ports_and_units) {
+  Machine machine = kernel_machine(8, 4);  // 32 elements of 32 bits to a register
+  machine.core.vector.divide = 8;
+  constexpr std::int64_t rows = 64, most = 40;  // what is left of filling and emptying
+  const auto near = [](std::int64_t took, std::int64_t wanted) {
+    BOOST_TEST(took >= wanted);
+    BOOST_TEST(took <= wanted + most);
+  };
+  // two loads of each register at one port
+  near(Pair(F::add, DType::i32, rows, operand).busy(machine), 2 * rows);
+  near(Pair(F::add, DType::u32, rows, operand).busy(machine), 2 * rows);
+  near(Pair(F::add, DType::i64, rows, operand).busy(machine), 2 * 2 * rows);
+  near(Pair(F::add, DType::f64, rows, operand).busy(machine), 2 * 2 * rows);
+  // a division of each; the smallest divisor so far beside it
+  near(Pair(F::divide, DType::i32, rows, 3).busy(machine), 8 * rows);
+  near(Pair(F::divide, DType::u32, rows, 3).busy(machine), 8 * rows);
+  near(Pair(F::remainder, DType::i32, rows, operand).busy(machine), (8 + 1) * rows);
+  near(Pair(F::remainder, DType::i64, rows, operand).busy(machine), 2 * (8 + 1) * rows);
+  // what is left of a division, and whether it is below 0: copied, multiplied and taken off, shifted, added
+  near(Pair(F::floor_divide, DType::i32, rows, 7).busy(machine), (8 + 4) * rows);
+}
+
+BOOST_AUTO_TEST_CASE(a_divisor_of_0_is_refused_and_writes_nothing) {
+  for (const DType dtype : {DType::i32, DType::u8, DType::i64, DType::u64})
+    for (const Function function : {F::divide, F::remainder, F::floor_divide}) {
+      Pair made(function, dtype, 5, operand);
+      const auto bytes = static_cast<std::size_t>(5 * 32 * host_bytes(dtype));
+      std::vector<std::byte> x(bytes, std::byte{7}), y(bytes, std::byte{3}), z(bytes, std::byte{77});
+      made.compute.inputs[0].data = x.data(), made.compute.inputs[1].data = y.data();
+      made.compute.outputs[0].view.data = z.data();
+      KernelExecutor executor(kernel_machine(8, 4));
+      executor.run(made.compute);
+      BOOST_TEST(executor.by_kernel() == 1);
+      const std::vector<std::byte> before = z;
+      for (int i = 0; i < host_bytes(dtype); ++i) y[bytes - 1 - static_cast<std::size_t>(i)] = std::byte{0};
+      BOOST_CHECK_THROW(executor.run(made.compute), UserError);
+      BOOST_TEST((z == before));
+      BOOST_TEST(executor.others().empty());
+    }
+}
+
+/// Of full registers and of one row that ends early: lanes without elements divide by nothing.
+BOOST_AUTO_TEST_CASE(lanes_without_elements_do_not_divide) {
+  for (const std::int64_t columns : {1, 5, 8, 13}) {
+    VectorCompute compute;
+    compute.extents = {3, columns};
+    std::vector<std::int32_t> x(static_cast<std::size_t>(3 * columns), -9), y(x.size(), 2), z(x.size());
+    const std::vector<ViewDim> each{{3, columns}, {columns, 1}};
+    const auto view = [&](std::vector<std::int32_t>& of) {
+      return TileView{reinterpret_cast<std::byte*>(of.data()), DType::i32, each, -1, {}};
+    };
+    compute.inputs = {view(x), view(y)};
+    for (const int i : {0, 1}) compute.nodes.push_back({.op = VectorNode::Op::input, .index = i, .dtype = DType::i32});
+    compute.nodes.push_back(
+        {.op = VectorNode::Op::function, .function = F::floor_divide, .arguments = {0, 1, -1}, .dtype = DType::i32});
+    VectorOutput output;
+    output.node = 2, output.view = view(z);
+    compute.outputs.push_back(output);
+    KernelExecutor executor(kernel_machine(8, 4));
+    executor.run(compute);
+    BOOST_TEST(executor.by_kernel() == 1);
+    for (const std::int32_t one : z) BOOST_TEST(one == -5);
+  }
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -1,4 +1,5 @@
 // Conversions between what registers hold.
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -13,9 +14,9 @@ bool truncates_to_32_bits(const NodeValue* known) {
   return known != nullptr && known->least > -2147483649.0 && known->most < 2147483648.0;
 }
 
-/// Whether the lowest bits of a type are all that there are, of its 32 or 64.
-bool stays_within(DType through, Held from, const NodeValue* known) {
-  if (bits(through) >= 32) return true;
+/// Whether the lowest bits of a type are all that there are, or all that someone asks for.
+bool stays_within(DType through, Held from, const NodeValue* known, int asked) {
+  if (bits(through) >= std::min(asked, 32)) return true;
   if (known == nullptr) return false;
   const Numbers all = Numbers::of(through);
   if (!is_floating(from)) return known->numbers.within(all);
@@ -31,7 +32,7 @@ bool NodeWriter::changes_nothing(const VectorNode& node) const {
   const Held held = value_of(node).held;
   if (is_float(node.dtype)) return is_floating(from.held) && bits(node.dtype) >= bits_of(from.held);
   return !is_floating(from.held) && bits_of(from.held) == bits_of(held) &&
-         stays_within(node.dtype, from.held, &from);
+         stays_within(node.dtype, from.held, &from, value_of(node).asked);
 }
 
 /// f0.
@@ -46,16 +47,15 @@ void NodeWriter::in_float_register(double value, Held held) {
 
 void NodeWriter::conversion(const VectorNode& node, unsigned to, unsigned source, unsigned scratch) {
   const NodeValue& from = typed_.of(node.arguments[0]);
-  change(node.dtype, from.held, value_of(node).held, &from, to, source,
-         scratch);
+  change(node.dtype, from.held, value_of(node).held, &from, value_of(node).asked, to, source, scratch);
 }
 
 void NodeWriter::convert(DType through, Held from, unsigned to, unsigned source, unsigned scratch) {
-  change(through, from, is_float(through) ? Held::floating : Held::integer, nullptr, to, source, scratch);
+  change(through, from, is_float(through) ? Held::floating : Held::integer, nullptr, 64, to, source, scratch);
 }
 
-void NodeWriter::change(DType through, Held from, Held held, const NodeValue* known, unsigned to, unsigned source,
-                        unsigned scratch) {
+void NodeWriter::change(DType through, Held from, Held held, const NodeValue* known, int asked, unsigned to,
+                        unsigned source, unsigned scratch) {
   if (through == DType::boolean) {
     set(bits_of(from));
     if (is_floating(from))
@@ -75,7 +75,7 @@ void NodeWriter::change(DType through, Held from, Held held, const NodeValue* kn
   } else if (bits_of(from) < bits_of(held)) {
     return widen(from, to, source);
   }
-  if (!stays_within(through, from, known)) return wrap(through, to, source);
+  if (!stays_within(through, from, known, asked)) return wrap(through, to, source);
   set(bits_of(held));
   if (source != to) code_.op("vmv.v.v", {to, source});
 }
@@ -96,15 +96,24 @@ void NodeWriter::wrap(DType through, unsigned to, unsigned source) {
 void NodeWriter::to_integer(Held from, const NodeValue* known, Held held, unsigned to, unsigned source,
                             unsigned scratch) {
   if (bits_of(held) == 64 || !truncates_to_32_bits(known)) return modulo(from, held, to, source, scratch);
-  set(bits_of(from));
-  code_.op("vmfne.vv", {0, source, source});
+  not_a_number_to_zero(from, to, source, scratch);
   set();
-  code_.op(from == Held::real ? "vfncvt.rtz.x.f.w" : "vfcvt.rtz.x.f.v", {to, source});
-  code_.op("vmerge.vim", {to, to, 0});
+  code_.op(from == Held::real ? "vfncvt.rtz.x.f.w" : "vfcvt.rtz.x.f.v", {from == Held::real ? scratch : to, to});
+  if (from == Held::real) code_.op("vmv.v.v", {to, scratch});
 }
 
-/// Whole numbers of any size in their lowest bits: x - 2^n * round(x / 2^n) is exact. NaN and infinities give 0, as does
-/// what has no such bits.
+/// The smaller of x and 0 and the larger one, which are 0 where x is NaN.
+void NodeWriter::not_a_number_to_zero(Held held, unsigned to, unsigned x, unsigned scratch) {
+  set(bits_of(held));
+  in_float_register(0, held);
+  code_.op("vfmin.vf", {scratch, x, 0});
+  in_float_register(0, held);
+  code_.op("vfmax.vf", {to, x, 0});
+  code_.op("vfadd.vv", {to, to, scratch});
+}
+
+/// Whole numbers of any size in their lowest bits: x - 2^n * round(x / 2^n) is exact. NaN and infinities give 0, as
+/// does what has no such bits.
 void NodeWriter::modulo(Held from, Held held, unsigned to, unsigned source, unsigned scratch) {
   const int width = from == Held::floating && bits_of(held) == 32 ? 32 : 64;
   const Held work = width == 32 ? Held::floating : Held::real;

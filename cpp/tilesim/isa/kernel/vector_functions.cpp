@@ -1,7 +1,7 @@
 // Elementwise functions as instructions.
 #include <bit>
 #include <limits>
-#include <map>
+#include <utility>
 
 #include "tilesim/isa/kernel/vector_writer.hpp"
 #include "tilesim/isa/npu/functions.hpp"
@@ -21,7 +21,8 @@ bool closed_on_flags(F f) {
 }  // namespace
 
 bool NodeWriter::takes_mask(const VectorNode& node) const {
-  if (node.op == VectorNode::Op::convert) return !changes_nothing(node) && !(is_float(node.dtype) && bits(node.dtype) >= 32);
+  if (node.op == VectorNode::Op::convert)
+    return !changes_nothing(node) && !(is_float(node.dtype) && bits(node.dtype) >= 32);
   if (node.op != VectorNode::Op::function) return false;
   switch (node.function) {
     case F::identity:
@@ -42,6 +43,10 @@ bool NodeWriter::takes_mask(const VectorNode& node) const {
     case F::bitwise_xor:
     case F::clamp:
     case F::fma:
+    case F::floor:
+    case F::ceil:
+    case F::trunc:
+    case F::round_even:
       return node.dtype == DType::boolean;
     default:
       return special_number(node.function) < 0;
@@ -94,7 +99,7 @@ void NodeWriter::function(const VectorNode& node, unsigned to, const unsigned* a
       break;
     default:
       if (node.function == F::select) {
-        select(node, to, arguments, scratch);
+        select(node, to, arguments);
       } else if (node.function == F::clamp) {
         extreme(true, in, scratch, arguments[1], arguments[0]);
         extreme(false, in, to, scratch, arguments[2]);
@@ -113,52 +118,77 @@ void NodeWriter::function(const VectorNode& node, unsigned to, const unsigned* a
   from_mask(to);
 }
 
-void NodeWriter::select(const VectorNode& node, unsigned to, const unsigned* arguments, unsigned) {
+void NodeWriter::select(const VectorNode& node, unsigned to, const unsigned* arguments) {
   const Held condition = held(node.arguments[0]);
-  const Held in = value_of(node).work;
   set(bits_of(condition));
   if (is_floating(condition))
     in_float_register(0, condition), code_.op("vmfne.vf", {0, arguments[0], 0});
   else
     code_.op("vmsne.vi", {0, arguments[0], 0});
-  set(bits_of(in));
+  set(bits_of(value_of(node).work));
   code_.op("vmerge.vvm", {to, arguments[2], arguments[1]});
 }
 
-void NodeWriter::compare(const char* name, bool swapped, Held in, unsigned to, unsigned x, unsigned y) {
-  static const std::map<std::string, std::pair<const char*, const char*>> names{{"eq", {"vmfeq", "vmseq"}},
-                                                                               {"ne", {"vmfne", "vmsne"}},
-                                                                               {"lt", {"vmflt", "vmslt"}},
-                                                                               {"le", {"vmfle", "vmsle"}}};
-  const auto& [floats, integers] = names.at(name);
-  const bool ordered = name[0] == 'l';
-  code_.op(is_floating(in) ? floats + std::string(".vv")
-           : ordered       ? integers + std::string(has_sign(in) ? ".vv" : "u.vv")
-                           : integers + std::string(".vv"),
-           {0, swapped ? y : x, swapped ? x : y});
-  from_mask(to);
+bool NodeWriter::compares(const VectorNode& node) const {
+  return node.op == VectorNode::Op::function && node.function >= F::equal && node.function <= F::greater_equal &&
+         code_.set().taken_for(node.function) == nullptr;
+}
+
+void NodeWriter::select_where(const VectorNode& node, unsigned to, const unsigned* arguments,
+                              const VectorNode& comparison, const unsigned* compared) {
+  const Held in = value_of(comparison).work;
+  set(bits_of(in));
+  compare(comparison.function, in, compared[0], compared[1]);
+  set(bits_of(value_of(node).work));
+  code_.op("vmerge.vvm", {to, arguments[2], arguments[1]});
+}
+
+/// To v0.
+void NodeWriter::compare(F f, Held in, unsigned x, unsigned y) {
+  if (f == F::greater || f == F::greater_equal) std::swap(x, y);
+  const bool ordered = f != F::equal && f != F::not_equal;
+  const std::string how = f == F::equal                     ? "eq"
+                          : f == F::not_equal               ? "ne"
+                          : f == F::less || f == F::greater ? "lt"
+                                                            : "le";
+  code_.op((is_floating(in) ? "vmf" : "vms") + how + (ordered && !has_sign(in) ? "u.vv" : ".vv"), {0, x, y});
 }
 
 void NodeWriter::unary(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned scratch) {
   is_floating(in) ? float_unary(node.function, in, to, x, scratch) : integer_unary(node, in, to, x, scratch);
 }
 
-/// Whole numbers from 2^23 (2^52) on, and NaN, stay.
+/// Floats from 2^23 (2^52) on, and NaN, are whole: of what is smaller the rest is taken off, and what magnitudes are
+/// beyond is added again to their bits. No masks: what is written with them has to wait for them.
 void NodeWriter::whole_number(F f, Held in, unsigned to, unsigned x, unsigned scratch) {
-  code_.op("vfcvt" + std::string(f == F::round_even ? "" : ".rtz") + ".x.f.v", {scratch, x});
-  code_.op("vfcvt.f.x.v", {scratch, scratch});
-  code_.op("vfsgnj.vv", {to, scratch, x});
-  if (f == F::floor || f == F::ceil) {
-    const bool down = f == F::floor;
-    code_.op("vmflt.vv", {0, down ? x : to, down ? to : x});
-    in_float_register(down ? -1 : 1, in);
-    code_.op("vfadd.vf", {scratch, to, 0});
-    code_.op("vmerge.vvm", {to, to, scratch});
-  }
+  const bool real = in == Held::real, down = f == F::floor;
+  const double limit = real ? 4503599627370496.0 : 8388608.0;
+  const auto with_limit = [&](const char* name, unsigned result, unsigned operand, bool less) {
+    const std::int64_t number =
+        real ? std::bit_cast<std::int64_t>(limit) : std::bit_cast<std::int32_t>(static_cast<float>(limit));
+    code_.load_constant(t1, less ? -number : number);
+    code_.op(name, {result, operand, t1});
+  };
   code_.op("vfsgnjx.vv", {scratch, x, x});
-  in_float_register(in == Held::real ? 4503599627370496.0 : 8388608.0, in);
-  code_.op("vmflt.vf", {0, scratch, 0});
-  code_.op("vmerge.vvm", {to, x, to});
+  with_limit("vminu.vx", scratch, scratch, false);
+  code_.op("vfsgnj.vv", {scratch, scratch, x});
+  code_.op(f == F::round_even ? "vfcvt.x.f.v" : "vfcvt.rtz.x.f.v", {to, scratch});
+  if (f == F::floor || f == F::ceil) {  // one less (more) where it is above (below)
+    const unsigned rest = scratch;
+    code_.op("vfcvt.f.x.v", {to, to});
+    code_.op("vfsgnj.vv", {to, to, scratch});  // 0 and -0 leave nothing that is below 0
+    code_.op("vfsub.vv", {rest, down ? scratch : to, down ? to : scratch});
+    code_.load_constant(t1, real ? 63 : 31);
+    code_.op("vsra.vx", {rest, rest, t1});
+    code_.op("vfcvt.x.f.v", {to, to});
+    code_.op(down ? "vadd.vv" : "vsub.vv", {to, to, rest});
+  }
+  code_.op("vfcvt.f.x.v", {to, to});
+  code_.op("vfsgnjx.vv", {scratch, x, x});
+  with_limit("vmaxu.vx", scratch, scratch, false);
+  with_limit("vadd.vx", scratch, scratch, true);
+  code_.op("vadd.vv", {to, to, scratch});
+  code_.op("vfsgnj.vv", {to, to, x});
 }
 
 void NodeWriter::float_unary(F f, Held in, unsigned to, unsigned x, unsigned scratch) {
@@ -219,17 +249,13 @@ void NodeWriter::binary(const VectorNode& node, Held in, unsigned to, unsigned x
     case F::minimum:
       return extreme(node.function == F::maximum, in, to, x, y);
     case F::equal:
-      return compare("eq", false, in, to, x, y);
     case F::not_equal:
-      return compare("ne", false, in, to, x, y);
     case F::less:
-      return compare("lt", false, in, to, x, y);
     case F::less_equal:
-      return compare("le", false, in, to, x, y);
     case F::greater:
-      return compare("lt", true, in, to, x, y);
     case F::greater_equal:
-      return compare("le", true, in, to, x, y);
+      compare(node.function, in, x, y);
+      return from_mask(to);
     case F::logical_and:
     case F::logical_or:
     case F::logical_xor:
@@ -247,10 +273,7 @@ void NodeWriter::logical(F f, Held in, unsigned to, unsigned x, unsigned y, unsi
       code_.op("vmsne.vi", {mask, of, 0});
   };
   flags(scratch, x), flags(0, y);
-  code_.op(f == F::logical_and  ? "vmand.mm"
-           : f == F::logical_or ? "vmor.mm"
-                                : "vmxor.mm",
-           {0, 0, scratch});
+  code_.op(f == F::logical_and ? "vmand.mm" : f == F::logical_or ? "vmor.mm" : "vmxor.mm", {0, 0, scratch});
   from_mask(to);
 }
 

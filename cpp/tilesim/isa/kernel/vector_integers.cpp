@@ -112,9 +112,9 @@ void NodeWriter::integer_binary(const VectorNode& node, Held in, unsigned to, un
 }
 
 bool NodeWriter::checks_divisor(const VectorNode& node) const {
-  const bool divides = node.op == VectorNode::Op::function && (node.function == F::divide ||
-                                                               node.function == F::remainder ||
-                                                               node.function == F::floor_divide);
+  const bool divides =
+      node.op == VectorNode::Op::function &&
+      (node.function == F::divide || node.function == F::remainder || node.function == F::floor_divide);
   if (!divides || is_floating(held(node.arguments[1]))) return false;
   const VectorNode& divisor = compute_.nodes[static_cast<std::size_t>(node.arguments[1])];
   return !is_number(divisor) && typed_.of(node.arguments[1]).numbers.contains(0);

@@ -34,7 +34,6 @@ unsigned VectorKernelWriter::aside() {
   return aside_ >= next_register_ + (2U << lmul_) ? aside_ : 0;
 }
 
-
 IterationSpace VectorKernelWriter::space(const CoreTiming& core) const {
   IterationSpace space;
   space.groups = form_.groups, space.steps = form_.steps, space.block = form_.block;
@@ -82,8 +81,7 @@ void VectorKernelWriter::hoist() {
   if (relu) nodes_.keep_zero(register_group());
   for (const VectorOutput& output : compute_.outputs) {
     neutrals_.push_back((form_.ragged || form_.lanes_at_end) && is_combined(output) ? register_group() : 0);
-    if (neutrals_.back() != 0)
-      nodes_.identity(output.combiner, typed_.total(neutrals_.size() - 1), neutrals_.back());
+    if (neutrals_.back() != 0) nodes_.identity(output.combiner, typed_.total(neutrals_.size() - 1), neutrals_.back());
   }
   for (const int bits : {32, 64})
     if (std::ranges::any_of(compute_.nodes, [&](const VectorNode& node) {
@@ -134,17 +132,32 @@ void VectorKernelWriter::load(std::size_t i) {
   place({of_group ? std::uint8_t{Section::first_step} : std::uint8_t{0}, 0, -1}, bytes(dtype));
 }
 
+/// The comparison that a select takes as its condition, unless its result is there already.
+const VectorNode* VectorKernelWriter::compared_by(const VectorNode& node) const {
+  const bool selects = node.op == VectorNode::Op::function && node.function == Function::select &&
+                       node.dtype != DType::boolean && code_.set().taken_for(node.function) == nullptr;
+  if (!selects) return nullptr;
+  const auto condition = static_cast<std::size_t>(node.arguments[0]);
+  return values_[condition] == 0 && nodes_.compares(compute_.nodes[condition]) ? &compute_.nodes[condition] : nullptr;
+}
+
 void VectorKernelWriter::compute(std::size_t i) {
   const VectorNode& node = compute_.nodes[i];
   if (values_[i] != 0) return;
   if (is_loaded(node)) return load(i);
-  unsigned arguments[3] = {};
-  for (std::size_t a = 0; a < 3; ++a) {
-    if (node.arguments[a] < 0) continue;
-    const auto argument = static_cast<std::size_t>(node.arguments[a]);
-    compute(argument);
-    arguments[a] = values_[argument];
-  }
+  const auto given = [&](const VectorNode& to, std::size_t from) {
+    std::array<unsigned, 3> registers{};
+    for (std::size_t a = from; a < 3; ++a) {
+      if (to.arguments[a] < 0) continue;
+      const auto argument = static_cast<std::size_t>(to.arguments[a]);
+      compute(argument);
+      registers[a] = values_[argument];
+    }
+    return registers;
+  };
+  const VectorNode* const comparison = compared_by(node);
+  const auto compared = comparison == nullptr ? std::array<unsigned, 3>{} : given(*comparison, 0);
+  const auto arguments = given(node, comparison == nullptr ? 0 : 1);
   if (nodes_.changes_nothing(node)) {
     values_[i] = arguments[0];
     return;
@@ -152,10 +165,12 @@ void VectorKernelWriter::compute(std::size_t i) {
   values_[i] = pipeline_.value();
   const unsigned scratch = pipeline_.value();
   pipeline_.begin({});
-  if (node.op == VectorNode::Op::convert)
+  if (comparison != nullptr)
+    nodes_.select_where(node, values_[i], arguments.data(), *comparison, compared.data());
+  else if (node.op == VectorNode::Op::convert)
     nodes_.conversion(node, values_[i], arguments[0], scratch);
   else
-    nodes_.function(node, values_[i], arguments, scratch);
+    nodes_.function(node, values_[i], arguments.data(), scratch);
   pipeline_.end();
 }
 

@@ -59,6 +59,7 @@ class VectorKernelWriter {
   void hoist();
   void load(std::size_t i);
   void compute(std::size_t i);
+  const VectorNode* compared_by(const VectorNode& node) const;
   void result(std::size_t o);
   template <class WithMask>
   unsigned masked(Section section, std::size_t o, unsigned value, unsigned whole, WithMask with_mask);

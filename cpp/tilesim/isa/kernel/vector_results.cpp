@@ -100,8 +100,8 @@ unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t
   const DType dtype = output.view.dtype;
   Held stored = is_float(dtype) ? held : held_as(dtype);
   const unsigned narrow = pipeline_.value();
-  unsigned before = made(
-      section, [&](unsigned to) { nodes_.load(dtype, to, before_pointers_[o], narrow, bytes(dtype)); });
+  unsigned before =
+      made(section, [&](unsigned to) { nodes_.load(dtype, to, before_pointers_[o], narrow, bytes(dtype)); });
   if (is_logical(output.combiner)) {
     before = as_combined(output, stored, before, section);
   } else if (bits_of(stored) < bits_of(held)) {
@@ -129,7 +129,8 @@ void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::
     value = masked(section, o, value, pipeline_.value(), [&] { code_.op("vlm.v", {0, lanes_pointer_}); });
   if (is_combined(output)) value = across(output, o, value);
   if (typed_.bounded(o)) {
-    const unsigned neutral = made(section, [&](unsigned to) { nodes_.bound(output.combiner, output.view.dtype, held, to); });
+    const unsigned neutral =
+        made(section, [&](unsigned to) { nodes_.bound(output.combiner, output.view.dtype, held, to); });
     value = made(section, [&, from = value](unsigned to) { nodes_.join(output.combiner, held, to, from, neutral, 0); });
   }
   if (output.accumulate) value = with_before(output, o, value);

@@ -168,8 +168,7 @@ void TypedCompute::take_ranges() {
           inexact_ = "a scalar has more than 31 bits";
         break;
       case VectorNode::Op::iota:
-        value.numbers = {0,
-                         std::max<std::int64_t>(0, compute_.extents[static_cast<std::size_t>(node.index)] - 1)};
+        value.numbers = {0, std::max<std::int64_t>(0, compute_.extents[static_cast<std::size_t>(node.index)] - 1)};
         break;
       case VectorNode::Op::function:
         if (whole) value.numbers = numbers_of(node, numbers);
@@ -188,7 +187,12 @@ void TypedCompute::take_ranges() {
   }
 }
 
-bool TypedCompute::all_needed(std::size_t i) const { return exact_[i] && !in_32_bits(values_[i].numbers); }
+bool TypedCompute::all_needed(std::size_t i) const { return values_[i].asked > 32 && !in_32_bits(values_[i].numbers); }
+
+void TypedCompute::ask(int node, int bits) {
+  int& asked = values_[static_cast<std::size_t>(node)].asked;
+  asked = std::max(asked, bits);
+}
 
 /// Of what a result is combined to, all of its steps aside from wrapping.
 Numbers TypedCompute::total_numbers(const VectorOutput& output) const {
@@ -197,7 +201,8 @@ Numbers TypedCompute::total_numbers(const VectorOutput& output) const {
   const bool extreme = output.combiner == Combiner::maximum || output.combiner == Combiner::minimum;
   if (!extreme) {
     std::int64_t count = 1;
-    for (const int dim : output.reduce) count *= std::max<std::int64_t>(1, compute_.extents[static_cast<std::size_t>(dim)]);
+    for (const int dim : output.reduce)
+      count *= std::max<std::int64_t>(1, compute_.extents[static_cast<std::size_t>(dim)]);
     if (output.combiner == Combiner::multiply && count > 1) return {};
     total = either({0, 0}, numbers_of({.op = VectorNode::Op::function, .function = Function::multiply},
                                       std::array{total, Numbers{count, count}}.data()));
@@ -217,31 +222,30 @@ Numbers TypedCompute::total_numbers(const VectorOutput& output) const {
 void TypedCompute::need_of_function(std::size_t i) {
   const VectorNode& node = compute_.nodes[i];
   const bool modular = is_modular(node.function) && node.dtype != DType::boolean;
+  const int own = all_needed(i) ? 64 : std::min(values_[i].asked, 32);
   for (int a = 0; a < info(node.function).arity; ++a) {
-    const auto operand = static_cast<std::size_t>(node.arguments[static_cast<std::size_t>(a)]);
-    const bool decides = (node.function == Function::select && a == 0) ||
-                         (node.function == Function::shift_left && a == 1);
-    if (!modular || decides || all_needed(i)) exact_[operand] = true;
+    const bool decides =
+        (node.function == Function::select && a == 0) || (node.function == Function::shift_left && a == 1);
+    ask(node.arguments[static_cast<std::size_t>(a)], modular && !decides ? own : 64);
   }
 }
 
-/// From results back: who asks for more than the lowest 32 bits.
+/// From results back: who asks for how many bits.
 void TypedCompute::take_needs() {
-  exact_.assign(values_.size(), false);
+  for (NodeValue& value : values_) value.asked = 0;
   for (const VectorOutput& output : compute_.outputs) {
     const DType stored = output.view.dtype;
     const bool combined = !output.reduce.empty() || output.accumulate;
     const bool modular = output.combiner == Combiner::add || output.combiner == Combiner::multiply;
-    if (stored == DType::boolean || of_64_bits(stored) || (combined && !modular))
-      exact_[static_cast<std::size_t>(output.node)] = true;
+    const bool number = stored == DType::boolean || (combined && !modular);
+    ask(output.node, number ? 64 : tilesim::bits(stored));
   }
   for (std::size_t i = values_.size(); i-- > 0;) {
     const VectorNode& node = compute_.nodes[i];
     if (node.op == VectorNode::Op::function) need_of_function(i);
     if (node.op != VectorNode::Op::convert) continue;
-    const auto operand = static_cast<std::size_t>(node.arguments[0]);
-    const bool lowest = is_integer(node.dtype) && (!of_64_bits(node.dtype) || !all_needed(i));
-    if (!lowest) exact_[operand] = true;
+    const int own = all_needed(i) ? 64 : std::min(values_[i].asked, 32);
+    ask(node.arguments[0], is_integer(node.dtype) ? std::min(own, tilesim::bits(node.dtype)) : 64);
   }
   for (std::size_t i = 0; i < values_.size(); ++i) needed_.push_back(all_needed(i));
 }

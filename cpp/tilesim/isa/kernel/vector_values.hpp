@@ -45,6 +45,7 @@ Numbers either(const Numbers& a, const Numbers& b);
 struct NodeValue {
   Held held = Held::floating;
   Held work = Held::floating;  ///< what its function computes in
+  int asked = 64;              ///< of integers: how many of the lowest bits someone asks for; 64: for the number
   Numbers numbers;             ///< of integers, as the meaning has them
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();  ///< of floats, NaN aside
@@ -58,11 +59,11 @@ class TypedCompute {
   const VectorCompute& compute() const { return compute_; }
   const NodeValue& of(int node) const { return values_[static_cast<std::size_t>(node)]; }
   const NodeValue& of(const VectorNode& node) const { return of(static_cast<int>(&node - compute_.nodes.data())); }
-  Held total(std::size_t output) const { return totals_[output]; }      ///< in which it is combined
-  bool bounded(std::size_t output) const { return bounded_[output]; }   ///< its neutral element decides with the others
-  bool real() const { return real_; }                                   ///< floats are f64
-  int bits() const { return bits_; }                                    ///< of the widest value
-  const std::string& inexact() const { return inexact_; }               ///< why values may differ; empty: they do not
+  Held total(std::size_t output) const { return totals_[output]; }     ///< in which it is combined
+  bool bounded(std::size_t output) const { return bounded_[output]; }  ///< its neutral element decides with the others
+  bool real() const { return real_; }                                  ///< floats are f64
+  int bits() const { return bits_; }                                   ///< of the widest value
+  const std::string& inexact() const { return inexact_; }              ///< why values may differ; empty: they do not
 
  private:
   enum class Kind : std::uint8_t { floating, integer };
@@ -82,11 +83,11 @@ class TypedCompute {
   int in_width(int node, Held wanted);
   int append(const VectorNode& node, const NodeValue& value);
   bool all_needed(std::size_t i) const;
+  void ask(int node, int bits);
 
   VectorCompute compute_;
   std::vector<NodeValue> values_;
-  std::vector<bool> exact_;   ///< someone asks for more than the lowest 32 bits
-  std::vector<bool> needed_;  ///< and there are more
+  std::vector<bool> needed_;  ///< more than 32 bits are asked for, and there are more
   std::vector<Held> totals_;
   std::vector<bool> bounded_;
   std::vector<Kind> kinds_;

@@ -176,8 +176,7 @@ void NodeWriter::neutral(Combiner combiner, DType dtype, Held held, unsigned to)
 
 void NodeWriter::identity(Combiner combiner, Held held, unsigned to) {
   const bool extreme = combiner == Combiner::maximum || combiner == Combiner::minimum;
-  if (held == Held::real)
-    return fill_wide(to, std::bit_cast<std::int64_t>(identity_element(combiner, DType::f64)));
+  if (held == Held::real) return fill_wide(to, std::bit_cast<std::int64_t>(identity_element(combiner, DType::f64)));
   if (held == Held::floating) return neutral(combiner, DType::f32, held, to);
   const std::int64_t value =
       extreme ? end_of(held, combiner == Combiner::maximum) : integer_identity(combiner, DType::i64);
@@ -239,6 +238,7 @@ void NodeWriter::keep_divisors(int bits, unsigned reg) {
 void NodeWriter::refuse_zeros(int bits) {
   set(bits);
   code_.op("vmseq.vi", {0, divisors_[bits == 64 ? 1 : 0], 0});
+  code_.load_constant(t1, 0);  // what a dry run, in which no vector has a value, goes on with
   code_.op("vcpop.m", {t1, 0});
   code_.op("beq", {t1, zero, 8});
   code_.op("ebreak", std::vector<std::int64_t>{});

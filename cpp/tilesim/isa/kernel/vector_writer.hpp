@@ -40,6 +40,11 @@ class NodeWriter {
   void store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch);
   /// to = the node's function of its arguments, whose registers are given; `to` and `scratch` are none of them.
   void function(const VectorNode& node, unsigned to, const unsigned* arguments, unsigned scratch);
+  /// Whether it compares two values, and a select may do so itself.
+  bool compares(const VectorNode& node) const;
+  /// A select whose condition is the comparison of two values: no register holds it.
+  void select_where(const VectorNode& node, unsigned to, const unsigned* arguments, const VectorNode& comparison,
+                    const unsigned* compared);
   /// Whether a node's value is its operand's.
   bool changes_nothing(const VectorNode& node) const;
   /// The same for a node that converts.
@@ -87,11 +92,11 @@ class NodeWriter {
   void shift(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch);
   void count_bits(DType dtype, Held in, unsigned to, unsigned x, unsigned scratch);
   void logical(Function function, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch);
-  void select(const VectorNode& node, unsigned to, const unsigned* arguments, unsigned scratch);
-  void compare(const char* name, bool swapped, Held in, unsigned to, unsigned x, unsigned y);
+  void select(const VectorNode& node, unsigned to, const unsigned* arguments);
+  void compare(Function function, Held in, unsigned x, unsigned y);
   void extreme(bool largest, Held in, unsigned to, unsigned x, unsigned y);
   void from_mask(unsigned to);
-  void change(DType through, Held from, Held held, const NodeValue* known, unsigned to, unsigned source,
+  void change(DType through, Held from, Held held, const NodeValue* known, int asked, unsigned to, unsigned source,
               unsigned scratch);
   void to_integer(Held from, const NodeValue* known, Held held, unsigned to, unsigned source, unsigned scratch);
   void modulo(Held from, Held held, unsigned to, unsigned source, unsigned scratch);
@@ -99,6 +104,7 @@ class NodeWriter {
   void to_float(DType through, Held from, const NodeValue* known, unsigned to, unsigned source, unsigned scratch);
   void through_float(DType through, Held from, unsigned to, unsigned source, unsigned scratch);
   void wrap(DType through, unsigned to, unsigned source);
+  void not_a_number_to_zero(Held held, unsigned to, unsigned x, unsigned scratch);
   void in_float_register(double value, Held held);
   void fill(unsigned to, std::uint32_t bits);
   void fill_wide(unsigned to, std::int64_t bits);
@@ -110,8 +116,8 @@ class NodeWriter {
   const VectorNode* first_;  ///< of those that are given
   std::int64_t elements_;
   int lmul_;
-  unsigned zero_ = 0;            ///< 0: none
-  unsigned divisors_[2] = {};    ///< of 32 and 64 bits
+  unsigned zero_ = 0;          ///< 0: none
+  unsigned divisors_[2] = {};  ///< of 32 and 64 bits
   std::string inexact_;
 };
 

@@ -103,13 +103,19 @@ std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::Place& at)
   return 0;
 }
 
+bool divides(const VectorCompute& compute) {
+  return std::ranges::any_of(compute.nodes, [](const VectorNode& node) {
+    return node.op == VectorNode::Op::function && info(node.function).flop_class == FlopClass::divide;
+  });
+}
+
 /// An operand as the kernel reads it; what repeats stands in every place of its registers. Places without an element
-/// have those of the first one: what a kernel refuses is an element's.
+/// hold 0, or the first one where that would be divided by: what a kernel refuses is an element's.
 std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, const TileView& view,
                                 Form::Reach reach) {
   const std::int64_t bytes = host_bytes(view.dtype), stride = lane_stride(compute, view), step = slot_step(reach);
   std::vector<std::byte> to(static_cast<std::size_t>(slots_of(form, reach) * bytes));
-  copy_run(to.data(), 1, view.data, 0, slots_of(form, reach), bytes);
+  if (reach == Form::Reach::one || divides(compute)) copy_run(to.data(), 1, view.data, 0, slots_of(form, reach), bytes);
   if (reach == Form::Reach::one) return to;
   each_run(compute, form, [&](const auto& index, const Form::Place& at, std::int64_t count) {
     copy_run(to.data() + slot_of(form, reach, at) * bytes, step, view.data + offset_in(view, index) * bytes, stride,
