@@ -38,6 +38,13 @@ class OwnUnits {
 
 }  // namespace
 
+std::vector<Function> functions_of(const UserInstructions& taken) {
+  std::vector<Function> stated;
+  for (const auto& [function, one] : taken)
+    if (one.cycles()) stated.push_back(function);
+  return stated;
+}
+
 VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const UserInstructions& taken) {
   VectorWork work;
   OwnUnits own;
@@ -59,13 +66,48 @@ VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const Use
   return work;
 }
 
+namespace {
+
+/// Dims along which a view differs: bits.
+std::uint32_t dims_of(const View& view) {
+  std::uint32_t dims = 0;
+  for (std::size_t i = 0; i < view.dims.size() && i < most_vector_dims; ++i) {
+    const Expr& stride = view.dims[i].stride;
+    if (!stride.is_constant() || stride.value() != 0) dims |= std::uint32_t{1} << i;
+  }
+  return dims;
+}
+
+bool accumulates(const VectorOutputSpec& output) {
+  return !output.accumulate.is_constant() || output.accumulate.value() != 0;
+}
+
+std::uint32_t bits_of(const std::vector<int>& dims) {
+  std::uint32_t all = 0;
+  for (const int dim : dims) all |= std::uint32_t{1} << (dim & 31);
+  return all;
+}
+
+}  // namespace
+
+VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const UserInstructions& taken) {
+  if (op.extents.size() > most_vector_dims) return {};
+  std::vector<VectorNode> nodes;
+  std::vector<VectorRead> reads;
+  std::vector<VectorWrite> writes;
+  for (const VectorNodeSpec& spec : op.nodes) nodes.push_back(spec.node);
+  for (const View& view : op.inputs) reads.push_back({dtype_of(view), dims_of(view)});
+  for (const VectorOutputSpec& output : op.outputs)
+    writes.push_back({output.node, dtype_of(output.view), bits_of(output.reduce), output.combiner, accumulates(output)});
+  return pattern_of(nodes, reads, writes, functions_of(taken));
+}
+
 VectorWork work_of(const VectorOp& op, const UserInstructions& taken) {
   const int lane = op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1;
   VectorWork work = work_of(op.nodes, lane, taken);
   for (const VectorOutputSpec& output : op.outputs) {
     // What several computes sum one after the other costs as much as what one of them sums.
-    const bool accumulates = !output.accumulate.is_constant() || output.accumulate.value() != 0;
-    if (!output.reduce.empty() || accumulates) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];
+    if (!output.reduce.empty() || accumulates(output)) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];
     work.lane_reductions += std::find(output.reduce.begin(), output.reduce.end(), op.lane_dim) != output.reduce.end();
   }
   return work;

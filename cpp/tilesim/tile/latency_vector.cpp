@@ -58,6 +58,8 @@ std::int64_t registers(const VectorSpec& vector, const Descriptor& d) {
 TileLatency vector_latency(const Share& machine, const Descriptor& d) {
   const VectorSpec& vector = machine.core.vector;
   if (d.elements <= 0) return {};
+  if (d.moves.known())
+    if (const std::optional<TileLatency> latency = kernel_latency(machine, d)) return *latency;
   const std::int64_t count = registers(vector, d);
   const std::int64_t costs[4] = {milli(vector.simple), milli(vector.multiply), milli(vector.divide),
                                  milli(vector.transcendental)};
@@ -148,6 +150,10 @@ std::size_t hash_of(const Descriptor& d, const History& h) {
   for (std::int32_t count : d.functions) hash = mix(hash, count);
   if (d.own != OwnWork{})
     for (std::int64_t value : {d.own.shared, d.own.crossing, d.own.apart, d.own.latency}) hash = mix(hash, value);
+  if (d.moves.known()) {
+    hash = mix(hash, d.combined);
+    for (const std::uint16_t one : d.moves.counts) hash = mix(hash, one);
+  }
   if (d.signature != 0) hash = mix(hash, static_cast<std::int64_t>(d.signature));
   return mix(hash, (h.weights_resident ? 1 : 0) + (h.pipelined ? 2 : 0) + 4 * static_cast<int>(d.second));
 }

@@ -95,7 +95,11 @@ std::array<int, 2> VectorLowering::merged_nodes(std::vector<program::VectorNodeS
 void VectorLowering::add_arg_stages() {
   using Rows = mapping::VectorStage::Rows;
   const ValueId operand = op(reduces_[0]).operands[0];
-  mapping::VectorStage extreme = stage({operand}, {});
+  const bool largest = op(reduces_[0]).attributes.text("combiner") == "argmax";
+  mapping::VectorStage extreme =
+      stage({operand}, {},
+            {{0, dtype_of_input(static_cast<int>(kernel_.inputs.size())), reduced_bits(),
+              largest ? Combiner::maximum : Combiner::minimum, false}});
   ++extreme.functions[0];
   extreme.reductions = 1;
   const auto inputs = static_cast<int>(kernel_.inputs.size());

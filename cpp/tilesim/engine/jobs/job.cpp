@@ -21,6 +21,12 @@ std::vector<StaticCost> costs_of(const program::CompiledProgram& program, const 
     cost.work = program::work_of(op);
     for (const std::int32_t count : cost.work.functions) cost.functions_total += count;
     if (!taken.empty()) cost.work = program::work_of(op, taken);
+    std::map<std::string, DType> types;
+    const std::size_t inputs = op.inputs.size();
+    for (std::size_t v = 0; v < instruction.views.size(); ++v)
+      types.emplace(v < inputs ? op.inputs[v].slot : op.outputs[v - inputs].view.slot,
+                    program.slots[at(instruction.views[v].slot)].dtype);
+    cost.work.pattern = program::pattern_of(op, [&](const program::View& view) { return types.at(view.slot); }, taken);
   }
   return costs;
 }
