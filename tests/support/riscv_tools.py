@@ -14,7 +14,7 @@ import pytest
 TARGET = (
     "-target",
     "riscv64-freestanding-none",
-    "-mcpu=generic_rv64+m+a+f+d+c+v+zba+zbb+zbs+zfh+zvfh+zvfbfmin+zvfbfwma",
+    "-mcpu=generic_rv64+m+a+f+d+c+v+zba+zbb+zbs+zfh+zvfh+zvfbfmin+zvfbfwma+zihintpause",
 )
 
 

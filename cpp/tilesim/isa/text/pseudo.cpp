@@ -86,7 +86,6 @@ constexpr Pseudo pseudos[] = {
     {"fge.s", 3, "fle.s $0, $2, $1"},
     {"fge.d", 3, "fle.d $0, $2, $1"},
     {"fge.h", 3, "fle.h $0, $2, $1"},
-    {"vmcpy.m", 2, "vmand.mm $0, $1, $1"},
     {"vmmv.m", 2, "vmand.mm $0, $1, $1"},
     {"vmnot.m", 2, "vmnand.mm $0, $1, $1"},
     {"vmclr.m", 1, "vmxor.mm $0, $0, $0"},
