@@ -1,4 +1,4 @@
-"""`tilesim isa` by hand on what is no program, or goes wrong: exit codes 0, 1 and 2, one message, what the JSON says."""
+"""`tilesim isa` on what is no program, or goes wrong: exit codes 0, 1 and 2, one message, what the JSON says."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ def test_text_that_cannot_be_assembled(text: str, words: list[str], tmp_path: Pa
 def test_ctrl_c_ends_an_endless_loop(tmp_path: Path) -> None:
     """The process is seen to run before it is interrupted; it ends as after Ctrl-C, without a traceback."""
     (tmp_path / "p.elf").write_bytes(
-        isa.assemble(f"_start: li a0, 1\nla a1, t\nli a2, 3\nli a7, 64\necall\n1: j 1b{EXIT}\nt: .ascii \"up\\n\"")
+        isa.assemble(f'_start: li a0, 1\nla a1, t\nli a2, 3\nli a7, 64\necall\n1: j 1b{EXIT}\nt: .ascii "up\\n"')
     )
     command = [sys.executable, "-m", "tilesim", "isa", "run", "p.elf"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as child:

@@ -17,7 +17,8 @@ static inline float power(float x) {            /* e^x for x <= 0: 2^n times a p
   float scaled = x * 1.44269504f;
   int32_t n = (int32_t)(scaled - 0.5f);
   float r = x - (float)n * 0.693359375f + (float)n * 2.12194440e-4f;
-  float p = 1.0f + r * (1.0f + r * (0.5f + r * (0.16666667f + r * (0.041666668f + r * (0.008333334f + r * 0.0013888889f)))));
+  float high = 0.16666667f + r * (0.041666668f + r * (0.008333334f + r * 0.0013888889f));
+  float p = 1.0f + r * (1.0f + r * (0.5f + r * high));
   union { int32_t i; float f; } two = {(n + 127) << 23};
   return p * two.f;
 }

@@ -1,4 +1,4 @@
-"""Linux calls that C libraries make behind printf, perror, assert, realloc: programs do here what they do under qemu."""
+"""Linux calls that C libraries make behind printf, perror, assert, realloc: as under qemu-user."""
 
 from __future__ import annotations
 

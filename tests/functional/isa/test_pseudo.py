@@ -16,8 +16,8 @@ from support import riscv_tools
 from tilesim import _core
 
 #: The assembly programmer's manual's tables (call and tail apart), the notes of V 1.0, older names.
-SCALAR = """nop; mv a0, a1; move a0, a1; not s0, s1; neg t0, t1; negw t0, t1; sext.b a0, a1; sext.h a0, a1; sext.w a0, a1
-zext.b a0, a1; zext.h a0, a1; zext.w a0, a1; seqz a0, a1; snez a0, a1; sltz a0, a1; sgtz a0, a1; sgt a0, a1, a2
+SCALAR = """nop; mv a0, a1; move a0, a1; not s0, s1; neg t0, t1; negw t0, t1; sext.b a0, a1; sext.h a0, a1
+sext.w a0, a1; zext.b a0, a1; zext.h a0, a1; zext.w a0, a1; seqz a0, a1; snez a0, a1; sltz a0, a1; sgtz a0, a1; sgt a0, a1, a2
 sgtu a0, a1, a2; beqz a0, 8; bnez a0, -8; blez a0, 8; bgez a0, 8; bltz a0, 8; bgtz a0, 8; bgt a0, a1, 8
 ble a0, a1, 8; bgtu a0, a1, 8; bleu a0, a1, 8; j 16; jal 16; jal t0, 16; jr a0; jr 4(a0); jalr a0; jalr 4(a0)
 jalr t0, a0; jalr t0, -4(a0); jalr t0, a0, 12; jalr a0, 12; jr a0, 12; ret; csrr a0, fcsr; csrw fflags, a0
@@ -26,7 +26,8 @@ csrc fflags, a0; csrwi frm, 3; csrsi frm, 3; csrci frm, 3; csrw frm, 3; csrs frm
 csrrs a0, frm, 3; csrrc a0, frm, 3; frcsr a0; fscsr a0; fscsr a0, a1; frrm a0; fsrm a0; fsrm a0, a1; fsrmi 3
 fsrmi a0, 3; frflags a0; fsflags a0; fsflags a0, a1; fsflagsi 3; fsflagsi a0, 3; rdcycle a0; rdtime a0; rdinstret a0
 fmv.s fa0, fa1; fneg.d fa0, fa1; fabs.h fa0, fa1; fmv.h fa0, fa1; fmv.x.s a0, fa0; fmv.s.x fa0, a0
-fgt.s a0, fa1, fa2; fgt.d a0, fa1, fa2; fgt.h a0, fa1, fa2; fge.s a0, fa1, fa2; fge.d a0, fa1, fa2; fge.h a0, fa1, fa2
+fgt.s a0, fa1, fa2; fgt.d a0, fa1, fa2; fgt.h a0, fa1, fa2
+fge.s a0, fa1, fa2; fge.d a0, fa1, fa2; fge.h a0, fa1, fa2
 fence; pause; fence.tso; unimp; scall; sbreak; add a0, a1, 5; addw a0, a1, -5; and a0, a1, 5; or a0, a1, 5
 xor a0, a1, 5; slt a0, a1, 5; sltu a0, a1, 5; sll a0, a1, 5; sllw a0, a1, 5; srl a0, a1, 5; srlw a0, a1, 5
 sra a0, a1, 5; sraw a0, a1, 5; bclr a0, a1, 5; bext a0, a1, 5; binv a0, a1, 5; bset a0, a1, 5; ror a0, a1, 5
@@ -122,17 +123,17 @@ def test_labels_data_and_expressions_are_those_of_clang(tmp_path: Path) -> None:
 
 
 def test_addresses_are_those_of_a_linker(tmp_path: Path) -> None:
-    """Linked by GNU ld where our assembler puts code: addresses in two parts, relative ones, loads and stores at labels."""
+    """Linked by GNU ld where our assembler puts code: addresses in parts, relative ones, loads and stores at labels."""
     from elftools.elf.elffile import ELFFile
 
     linker = shutil.which("riscv64-linux-gnu-ld")
     if linker is None:
         pytest.skip("riscv64-linux-gnu-ld is not installed (Debian: binutils-riscv64-linux-gnu)")
-    (tmp_path / "a.s").write_text(".option norelax\n.option exact\n.globl _start\n" + ADDRESSES + "\n", encoding="utf-8")
-    riscv_tools.clang(tmp_path, "-c", "a.s", "-o", "a.o")
-    subprocess.run(
-        [linker, "--no-relax", "-Ttext=0x10000", "a.o", "-o", "a.elf"], cwd=tmp_path, check=True, timeout=60
+    (tmp_path / "a.s").write_text(
+        ".option norelax\n.option exact\n.globl _start\n" + ADDRESSES + "\n", encoding="utf-8"
     )
+    riscv_tools.clang(tmp_path, "-c", "a.s", "-o", "a.o")
+    subprocess.run([linker, "--no-relax", "-Ttext=0x10000", "a.o", "-o", "a.elf"], cwd=tmp_path, check=True, timeout=60)
     with (tmp_path / "a.elf").open("rb") as file:
         theirs = ELFFile(file).get_section_by_name(".text")
         assert theirs["sh_addr"] == 0x10000
