@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +9,7 @@ import pytest
 
 import tilesim as ts
 import tilesim.isa as isa
+from support.riscv_tools import under_qemu
 from tilesim import _core
 from tilesim.isa.assembly import elf_of
 from tilesim.isa.elf import read_elf
@@ -93,10 +92,5 @@ def test_permutes_run_elsewhere(name: str, tmp_path: Path) -> None:
     (tmp_path / "k.elf").chmod(0o755)
     if "xl." in isa.kernel_text(text, "edge-8"):
         return  # an instruction of the core's own
-    qemu = shutil.which("qemu-riscv64")
-    if qemu is None:
-        pytest.skip("qemu-riscv64 is not installed (Debian: qemu-user)")
-    vlen = isa.Core.from_machine("edge-8").vlen
-    command = [qemu, "-cpu", f"rv64,v=true,vlen={vlen},vext_spec=v1.0", str(tmp_path / "k.elf")]
-    done = subprocess.run(command, input=x.tobytes(), capture_output=True, timeout=60, check=False)
+    done = under_qemu(tmp_path / "k.elf", given=x.tobytes(), vlen=isa.Core.from_machine("edge-8").vlen)
     assert done.returncode == 0 and done.stdout == wanted.tobytes(), done.stderr

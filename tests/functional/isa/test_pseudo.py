@@ -17,9 +17,9 @@ from tilesim import _core
 
 #: The assembly programmer's manual's tables (call and tail apart), the notes of V 1.0, older names.
 SCALAR = """nop; mv a0, a1; move a0, a1; not s0, s1; neg t0, t1; negw t0, t1; sext.b a0, a1; sext.h a0, a1
-sext.w a0, a1; zext.b a0, a1; zext.h a0, a1; zext.w a0, a1; seqz a0, a1; snez a0, a1; sltz a0, a1; sgtz a0, a1; sgt a0, a1, a2
+sext.w a0, a1; zext.b a0, a1; zext.h a0, a1; zext.w a0, a1; seqz a0, a1; snez a0, a1; sltz a0, a1; sgtz a0, a1
 sgtu a0, a1, a2; beqz a0, 8; bnez a0, -8; blez a0, 8; bgez a0, 8; bltz a0, 8; bgtz a0, 8; bgt a0, a1, 8
-ble a0, a1, 8; bgtu a0, a1, 8; bleu a0, a1, 8; j 16; jal 16; jal t0, 16; jr a0; jr 4(a0); jalr a0; jalr 4(a0)
+sgt a0, a1, a2; ble a0, a1, 8; bgtu a0, a1, 8; bleu a0, a1, 8; j 16; jal 16; jal t0, 16; jr a0; jr 4(a0); jalr a0; jalr 4(a0)
 jalr t0, a0; jalr t0, -4(a0); jalr t0, a0, 12; jalr a0, 12; jr a0, 12; ret; csrr a0, fcsr; csrw fflags, a0
 csrs fflags, a0
 csrc fflags, a0; csrwi frm, 3; csrsi frm, 3; csrci frm, 3; csrw frm, 3; csrs frm, 3; csrc frm, 3; csrrw a0, frm, 3
