@@ -59,7 +59,8 @@ def test_files_that_are_no_programs(name: str, command: str, tmp_path: Path) -> 
     if command == "dis" and name == "overlapping":  # code can still be read
         assert done.returncode == 0
         return
-    assert done.returncode == 2 and said in done.stderr and "p.elf" in done.stderr, done
+    assert done.returncode == 2 and said in done.stderr, done
+    assert "p.elf" in done.stderr or name == "overlapping"
     assert done.stdout == "" and "Traceback" not in done.stderr
 
 
@@ -116,7 +117,7 @@ def test_codes_of_programs_that_end(tmp_path: Path) -> None:
         (["run", "none.elf"], ["none.elf"]),
         (["run", "GOOD", "--vlen", "100"], ["power of two", "100"]),
         (["run", "GOOD", "--vlen", "64"], ["power of two", "64"]),
-        (["run", "GOOD", "--vlen", "131072"], ["power of two", "65,536", "131072"]),
+        (["run", "GOOD", "--vlen", "131072"], ["power of two", "65536", "131072"]),
         (["run", "GOOD", "--vlen", "-128"], ["-128"]),
         (["run", "GOOD", "--core", "sifive-x28"], ["sifive-x280"]),
         (["run", "GOOD", "--machine", "tpu-v9"], ["tpu-v"]),

@@ -10,7 +10,6 @@ import numpy as np
 SOURCE = r"""
 #include <stddef.h>
 #include <stdint.h>
-#include <string.h>
 
 static inline float power(float x) {            /* e^x for x <= 0: 2^n times a polynomial */
   if (x < -80.0f) x = -80.0f;

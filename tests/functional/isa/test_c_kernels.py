@@ -15,7 +15,7 @@ from support import riscv_tools
 from support.c_kernels import SOURCE, cases
 
 LEVELS = ("-O0", "-O1", "-O2", "-O3")
-OPTIONS = ("-ffp-contract=off", "-fno-sanitize=all", "-fno-builtin")
+OPTIONS = ("-ffp-contract=off", "-fno-sanitize=all", "-fno-builtin", "-fno-math-errno")
 
 
 def by_clang(folder: Path, level: str) -> Path:
@@ -29,7 +29,18 @@ def by_gcc(folder: Path, level: str) -> Path:
     if compiler is None:
         pytest.skip("riscv64-linux-gnu-gcc is not installed (Debian: gcc-riscv64-linux-gnu)")
     (folder / "k.c").write_text(SOURCE, encoding="utf-8")
-    command = [compiler, level, "-ffp-contract=off", "-fno-builtin", "-mcmodel=medany", "-c", "k.c", "-o", "k.o"]
+    command = [
+        compiler,
+        level,
+        "-ffp-contract=off",
+        "-fno-builtin",
+        "-fno-math-errno",
+        "-mcmodel=medany",
+        "-c",
+        "k.c",
+        "-o",
+        "k.o",
+    ]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     return folder / "k.o"

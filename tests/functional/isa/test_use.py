@@ -90,8 +90,8 @@ def test_latency_delays_the_last_result() -> None:
     assert slow["done"] - fast["done"] == 100
 
 
-def closed(machine: ts.Machine | str) -> tuple[int, int, float]:
-    row = latency(ts.Machine.load(machine), 64, "closed form")
+def closed(machine: ts.Machine | str, rows: int = 64) -> tuple[int, int, float]:
+    row = latency(ts.Machine.load(machine), rows, "closed form")
     return row["busy"], row["done"], row["elements"] / LANES
 
 
@@ -106,10 +106,10 @@ def test_closed_forms_take_its_cost() -> None:
 def test_closed_forms_take_cycles_of_groups() -> None:
     """`cycles` whatever the group: kernels give it four registers together, so a register costs a fourth."""
     machine = used(cycles_per_register=None, cycles=200)
-    busy, _, registers = closed(machine)
+    busy, _, registers = closed(machine, 16)  # four registers of rows side by side
     assert busy == 50 * registers
-    kernel = latency(machine, 64)
-    assert kernel["elements"] / LANES == registers and abs(busy / kernel["busy"] - 1) < 0.1
+    kernel = latency(machine, 16)
+    assert kernel["elements"] / LANES == registers and busy <= kernel["busy"] <= busy + 200
 
 
 def test_a_unit_of_its_own_in_kernels() -> None:

@@ -49,8 +49,7 @@ std::map<std::string_view, std::string> fields_of(const std::vector<std::string>
   for (std::size_t i = first; i < words.size(); ++i) {
     const std::string& word = words[i];
     const bool hash = word[0] == 'g' && word.size() > 1;  // hexadecimal
-    const std::string label =
-        hash ? "g" : word.substr(0, std::min(word.find_first_of("0123456789-+,."), word.size()));
+    const std::string label = hash ? "g" : word.substr(0, std::min(word.find_first_of("0123456789-+,."), word.size()));
     const auto twice = [&] { return std::find(seen.begin(), seen.end(), label) != seen.end(); };
     const auto field = std::find_if(fields.begin(), fields.end(), [&](const Field& one) { return one.label == label; });
     const bool known = field != fields.end() || std::find(more.begin(), more.end(), label) != more.end();
@@ -92,6 +91,7 @@ DType type_of(const std::vector<std::string>& words, std::size_t at, std::string
 KernelText product_text(const std::string& text, const std::vector<std::string>& words) {
   type_of(words, 1, product_form);
   if (words.size() < 3) refuse("the second element type is missing", "'" + text + "'", product_form);
+  parse_held_dtype(words[2]);
   const auto fields = fields_of(words, 3, product_fields, product_form,
                                 {"stationary_a", "accumulate", "run", "resident", "pipelined", "g"});
   for (const auto& [label, number] : fields)

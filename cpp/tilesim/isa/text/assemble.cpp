@@ -195,10 +195,9 @@ void Assembler::add(Statement statement) {
     Statement one{statement.place, text.substr(0, space), {}, {}, base_ + size_, statement.order};
     split(space == std::string::npos ? "" : text.substr(space), statement.place, one);
     for (std::size_t i = 0; i < one.operands.size(); ++i) {
-      const auto same = std::find(statement.operands.begin(), statement.operands.end(), one.operands[i]);
-      one.places[i] = same == statement.operands.end()
-                          ? statement.place
-                          : statement.places[static_cast<std::size_t>(same - statement.operands.begin())];
+      one.places[i] = statement.place;
+      for (std::size_t k = 0; k < statement.operands.size(); ++k)
+        if (one.operands[i].find(statement.operands[k]) != std::string::npos) one.places[i] = statement.places[k];
     }
     note_high(one);
     statements_.push_back(std::move(one));

@@ -217,12 +217,15 @@ class Expression {
   }
   Quantity local(const std::string& word) const {
     const std::string number = word.substr(0, word.size() - 1);
-    const bool digits = std::all_of(number.begin(), number.end(), [](char c) { return c >= '0' && c <= '9'; });
-    if (!digits || number.empty() || (word.back() != 'b' && word.back() != 'f'))
-      wrong(where_.place,
-            digits && word.back() >= '0' && word.back() <= '9' ? "this number has more than 64 bits"
-                                                               : "this is neither a number nor a label",
-            word);
+    const auto digits = [](const std::string& text, std::string_view allowed) {
+      return !text.empty() && text.find_first_not_of(allowed) == std::string::npos;
+    };
+    constexpr std::string_view decimal = "0123456789", hexadecimal = "0123456789abcdefABCDEF";
+    const bool hex = word.size() > 2 && (word[1] == 'x' || word[1] == 'X');
+    if (digits(word, decimal) || (hex && digits(word.substr(2), hexadecimal)))
+      wrong(where_.place, "this number has more than 64 bits", word);
+    if (!digits(number, decimal) || (word.back() != 'b' && word.back() != 'f'))
+      wrong(where_.place, "this is neither a number nor a label", word);
     static const std::vector<Labels::Local> none;
     const auto known = labels_.locals.find(number);
     const std::vector<Labels::Local>& all = known == labels_.locals.end() ? none : known->second;
