@@ -1361,13 +1361,13 @@ def isa_instructions(set: IsaSet | None = None) -> list:
     """
     All instructions of the standard table, or of a set.
     """
-def isa_kernel(machine: Machine, compute: str, moving: typing.SupportsInt | typing.SupportsIndex, kept: typing.SupportsInt | typing.SupportsIndex, sums: typing.SupportsInt | typing.SupportsIndex) -> dict:
+def isa_kernel(machine: Machine, compute: str, places: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> dict:
     """
-    Code and listing of the kernel of a product, and the bytes of its operands as they lie.
+    Code and listing of the kernel of a product or a permute whose operands lie at these (three) addresses, and their names and bytes.
     """
 def isa_latency(machine: Machine, compute: str) -> dict:
     """
-    What the kernel of a product takes on a machine's core, in cycles.
+    What the kernel of a product or a permute takes on a machine's core, in cycles.
     """
 def isa_loops(core: str, cases: collections.abc.Sequence[tuple[str, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, bool]], every_trip: bool = False, file: str = 'core') -> list:
     """

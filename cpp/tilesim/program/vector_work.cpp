@@ -9,13 +9,17 @@ namespace tilesim::program {
 
 namespace {
 
+/// Registers that kernels give an instruction together where rows are many: what holds its pipe so long whatever the
+/// group takes a fourth of that for each.
+constexpr double group = 4;
+
 /// Cycles by unit, several instructions on one unit together.
 class OwnUnits {
  public:
   void add(const UserInstruction& one) {
     if (one.latency) work_.latency = std::max(work_.latency, static_cast<std::int64_t>(std::ceil(*one.latency)));
     if (!one.cycles()) return;
-    const std::int64_t milli = std::llround(*one.cycles() * 1000);
+    const std::int64_t milli = std::llround((one.per_register ? *one.per_register : *one.whole / group) * 1000);
     if (one.own)
       apart_[one.own->name] += (milli + one.own->pipes - 1) / one.own->pipes;
     else if (one.unit == "arithmetic" || one.unit == "special")  // machines have no pipe of special functions

@@ -22,7 +22,12 @@ class Elf:
     """What a program is made of: segments for the core, symbols and source lines for people."""
 
     def __init__(
-        self, name: str, image: dict[str, Any], symbols: Callable[[], list[tuple[int, int, str]]], source: Any = None
+        self,
+        name: str,
+        image: dict[str, Any],
+        symbols: Callable[[], list[tuple[int, int, str]]],
+        source: Any = None,
+        sections: Callable[[], list[tuple[int, bytes]]] | None = None,
     ) -> None:
         """Made by `read_elf`.
 
@@ -31,9 +36,10 @@ class Elf:
             image: segments, entry and the rest as the core takes them.
             symbols: gives address, bytes and name of each function or object.
             source: gives DWARF information of pyelftools, or none.
+            sections: gives address and bytes of those with code; none: code is all of what may be executed.
         """
         self.name, self.image = name, image
-        self._read_symbols, self._source = symbols, source
+        self._read_symbols, self._source, self._sections = symbols, source, sections
         self._lines: tuple[list[int], list[str | None]] | None = None
 
     @cached_property
@@ -71,6 +77,30 @@ class Elf:
             allowed=listed(names),
             suggestion=nearest(symbol, names),
         )
+
+    def code(self) -> list[tuple[int, bytes]]:
+        """Where instructions lie: sections with code, or executable segments of a file without sections.
+
+        Returns:
+            Address and bytes of each, by address.
+        """
+        try:
+            found = self._sections() if self._sections is not None else []
+        except Exception:  # damaged section headers: a program runs without them
+            found = []
+        executable = [(address, data) for address, data, _, access in self.image["segments"] if access & 4]
+        return sorted(found or executable)
+
+    def labels(self) -> dict[int, list[str]]:
+        """Names of all symbols.
+
+        Returns:
+            Them, by address.
+        """
+        found: dict[int, list[str]] = {}
+        for at, _, name in self._symbols:
+            found.setdefault(at, []).append(name)
+        return found
 
     def _at(self, address: int) -> tuple[str, int]:
         """Name and offset of what lies at an address; an empty name where none is known."""
@@ -215,7 +245,7 @@ def _read(data: bytes, name: str) -> Elf:
     def lines() -> Any:
         return elf.get_dwarf_info() if elf.has_dwarf_info() else None
 
-    return Elf(name, image, lambda: _symbols(elf, base), lines)
+    return Elf(name, image, lambda: _symbols(elf, base), lines, lambda: _code_sections(elf, base))
 
 
 def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, Any]:
@@ -254,6 +284,15 @@ def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, An
         "thread_bytes": local["p_memsz"] if local is not None else 0,
         "base": base,
     }
+
+
+def _code_sections(elf: Any, base: int) -> list[tuple[int, bytes]]:
+    executable, allocated = 4, 2
+    return [
+        (section["sh_addr"] + base, section.data())
+        for section in elf.iter_sections()
+        if section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & executable and section["sh_flags"] & allocated
+    ]
 
 
 def _symbols(elf: Any, base: int) -> list[tuple[int, int, str]]:

@@ -90,8 +90,8 @@ def test_latency_delays_the_last_result() -> None:
     assert slow["done"] - fast["done"] == 100
 
 
-def closed(machine: ts.Machine | str) -> tuple[int, int, float]:
-    row = latency(ts.Machine.load(machine), 64, "closed form")
+def closed(machine: ts.Machine | str, rows: int = 64) -> tuple[int, int, float]:
+    row = latency(ts.Machine.load(machine), rows, "closed form")
     return row["busy"], row["done"], row["elements"] / LANES
 
 
@@ -101,6 +101,15 @@ def test_closed_forms_take_its_cost() -> None:
     assert closed(used(cycles_per_register=50, unit=isa.unit("lookup", pipes=2)))[0] == 25 * registers
     # nothing is stated: the class of the function
     assert closed(used(cycles_per_register=None, latency=None)) == closed("edge-8")
+
+
+def test_closed_forms_take_cycles_of_groups() -> None:
+    """`cycles` whatever the group: kernels give it four registers together, so a register costs a fourth."""
+    machine = used(cycles_per_register=None, cycles=200)
+    busy, _, registers = closed(machine, 16)  # four registers of rows side by side
+    assert busy == 50 * registers
+    kernel = latency(machine, 16)
+    assert kernel["elements"] / LANES == registers and busy <= kernel["busy"] <= busy + 200
 
 
 def test_a_unit_of_its_own_in_kernels() -> None:
@@ -146,6 +155,21 @@ def test_a_file_has_the_declaration_alone(tmp_path: Path) -> None:
         again = isa.use(loaded, "exp2", exp2(unit=isa.unit("lookup", queue=2)))
         found = ts.execute(ts.compile(applied("exp2", x.shape), again), [x], level="instruction")
         np.testing.assert_array_equal(found["y"], np.exp2(x))
+
+
+def test_a_program_is_not_parted_from_its_machine(tmp_path: Path) -> None:
+    """A .json file names a preset alone; .tsim keeps the machine and its times."""
+    program = ts.compile(applied("exp2", (16, 64)), used(cycles_per_register=100))
+    with pytest.raises(ts.UserError, match=r"preset.*exp2.*\.tsim"):
+        program.save(tmp_path / "p.json")
+    assert not (tmp_path / "p.json").exists()
+    program.save(tmp_path / "p.tsim")
+    for level in ("tile", "instruction"):
+        found = ts.simulate(ts.Program.load(tmp_path / "p.tsim"), level=level)
+        assert found.cycles == ts.simulate(program, level=level).cycles
+    plain = ts.compile(applied("exp2", (16, 64)), "edge-8")
+    plain.save(tmp_path / "p.json")
+    assert ts.simulate(ts.Program.load(tmp_path / "p.json")).cycles == ts.simulate(plain).cycles
 
 
 def test_copies_have_the_semantics() -> None:
