@@ -42,8 +42,8 @@ class OwnUnits {
 
 }  // namespace
 
-std::vector<Function> functions_of(const UserInstructions& taken) {
-  std::vector<Function> stated;
+std::vector<tilesim::Function> functions_of(const UserInstructions& taken) {
+  std::vector<tilesim::Function> stated;
   for (const auto& [function, one] : taken)
     if (one.cycles()) stated.push_back(function);
   return stated;

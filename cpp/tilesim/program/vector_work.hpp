@@ -16,6 +16,6 @@ VectorWork work_of(const VectorOp& op, const UserInstructions& taken = {});
 using DTypeOf = std::function<DType(const View&)>;
 VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const UserInstructions& taken = {});
 /// Functions whose instructions state their cycles.
-std::vector<Function> functions_of(const UserInstructions& taken);
+std::vector<tilesim::Function> functions_of(const UserInstructions& taken);
 
 }  // namespace tilesim::program

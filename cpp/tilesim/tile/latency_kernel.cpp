@@ -13,7 +13,7 @@ namespace tilesim {
 
 namespace {
 
-namespace count = vector_count;
+namespace at_place = vector_count;
 using Reach = VectorForm::Reach;
 
 constexpr std::size_t reaches = 5, widths = 3;
@@ -106,20 +106,20 @@ class KernelShape {
 
 /// Where it lies in registers; false: longer registers than rows.
 void KernelShape::lay() {
-  combines_ = of(count::combines) + of(count::combines + 1) > 0;
+  combines_ = of(at_place::combines) + of(at_place::combines + 1) > 0;
   const std::int64_t outer = d_.elements / std::max<std::int64_t>(1, d_.lane_extent);
   const bool split = combines_ || shared_;
   const std::int64_t combined = split ? d_.combined : 1;
   f_ = VectorForm(d_.lane_extent, outer / std::max<std::int64_t>(1, combined), combined, combines_,
-                  d_.moves.counts[count::lanes_combined] != 0, u_.lanes, u_.rows << lmul_);
+                  d_.moves.counts[at_place::lanes_combined] != 0, u_.lanes, u_.rows << lmul_);
   for (unsigned w = 0; w < 8; ++w) {
     const unsigned where = !split && (w & VectorForm::along_combined) != 0
                                ? (w & ~VectorForm::along_combined) | VectorForm::along_kept
                                : w;
     const auto reach = static_cast<std::size_t>(f_.reach(where));
-    for (std::size_t width = 0; width < widths; ++width) operands_[reach][width] += of(count::load(w, width));
+    for (std::size_t width = 0; width < widths; ++width) operands_[reach][width] += of(at_place::load(w, width));
   }
-  outputs_ = of(count::combines) + of(count::combines + 1);
+  outputs_ = of(at_place::combines) + of(at_place::combines + 1);
   held_ = outputs_;
   for (std::size_t width = 0; width < widths; ++width)
     held_ += operands_[static_cast<std::size_t>(Reach::by_group)][width] +
@@ -175,18 +175,18 @@ void KernelShape::compute() {
   crossing_ += spreading_;
   double cost = static_cast<double>(d_.own.shared) / 1000, all = 0;
   for (std::size_t i = 0; i < u_.cost.size(); ++i)
-    cost += of(count::instructions + i) * u_.cost[i], all += of(count::instructions + i);
+    cost += of(at_place::instructions + i) * u_.cost[i], all += of(at_place::instructions + i);
   const double iterations = static_cast<double>(f_.groups * f_.steps);
-  arithmetic_ += beats(each(), 0) * cost / u_.issue + iterations * of(count::masks) * u_.latency;
+  arithmetic_ += beats(each(), 0) * cost / u_.issue + iterations * of(at_place::masks) * u_.latency;
   crossing_ += beats(each(), 0) * static_cast<double>(d_.own.crossing) / 1000;
   instructions_ += iterations * all;
-  lives_ += of(count::lives) * u_.latency;
+  lives_ += of(at_place::lives) * u_.latency;
 }
 
 void KernelShape::store() {
   for (const bool combined : {false, true})
     for (std::size_t kind = 0; kind < 4; ++kind) {
-      const double n = of(count::store(combined, kind));
+      const double n = of(at_place::store(combined, kind));
       if (n == 0) continue;
       const std::size_t width = std::min(kind, widths - 1);
       const Times times = combined ? groups() : each();
@@ -203,7 +203,7 @@ void KernelShape::store() {
 
 void KernelShape::combine() {
   if (!combines_) return;
-  const double cost = of(count::combines) * u_.cost[0] + of(count::combines + 1) * u_.cost[1];
+  const double cost = of(at_place::combines) * u_.cost[0] + of(at_place::combines + 1) * u_.cost[1];
   const auto groups = static_cast<double>(f_.groups), steps = static_cast<double>(f_.steps);
   const double pass = full_ / u_.issue;
   if (f_.steps > 1) {
@@ -219,7 +219,7 @@ void KernelShape::combine() {
   if (lanes_at_end_) arithmetic_ += groups * outputs_ * pass * u_.cost[0], instructions_ += groups * outputs_ * 2;
   reduces_ = (f_.lane_reduced ? 1 : 0) + (f_.rows_reduced ? 1 : 0);
   crossing_ += reduces_ * groups * outputs_ * full_ * u_.pass, instructions_ += reduces_ * groups * outputs_;
-  const double adds = of(count::accumulates);
+  const double adds = of(at_place::accumulates);
   arithmetic_ += groups * adds * pass * (u_.cost[0] + cost / outputs_);
   load_ += groups * adds * full_ * u_.port, instructions_ += groups * adds * 4;
   // registers are given to all iterations, those that finish nothing too
@@ -245,12 +245,12 @@ double KernelShape::registers(double interval) const {
 
 /// The pace at which registers suffice; 0: they are too few, however slow.
 double KernelShape::pace_by_registers(double least) const {
-  double free = static_cast<double>(32 >> lmul_) - 1 - hoisted_ - of(count::constants);
+  double free = static_cast<double>(32 >> lmul_) - 1 - hoisted_ - of(at_place::constants);
   if (ragged_ || lanes_at_end_) free -= outputs_;
-  const double live = of(count::live) + (widens_ ? 1 : 0);
-  const double length = (of(count::chain) + 4) * u_.latency + 4 * full_ * u_.pass;
+  const double live = of(at_place::live) + (widens_ ? 1 : 0);
+  const double length = (of(at_place::chain) + 4) * u_.latency + 4 * full_ * u_.pass;
   constexpr double turns = 8;  // of a value's registers, at most
-  const double longest = of(count::longest) * u_.latency + 1;
+  const double longest = of(at_place::longest) * u_.latency + 1;
   for (double interval = std::max(least, 1 / u_.issue); interval <= 2 * length + least;
        interval += std::max(1 / u_.issue, std::floor(interval * u_.issue / 8) / u_.issue))
     if (std::max(registers(interval), live) <= free && longest <= turns * interval) return interval;
@@ -266,7 +266,7 @@ bool KernelShape::fits() {
 
 bool KernelShape::find_pace() {
   const auto groups = static_cast<double>(f_.groups), n = groups * static_cast<double>(f_.steps);
-  front_ = (instructions_ + 2 * n + 8 + before_ + 3 * of(count::constants)) / u_.width;
+  front_ = (instructions_ + 2 * n + 8 + before_ + 3 * of(at_place::constants)) / u_.width;
   apart_ = beats(each(), 0) * static_cast<double>(d_.own.apart) / 1000;
   const double carried = combines_ && f_.steps > 1 ? u_.latency / (totals_ * static_cast<double>(f_.block)) : 0;
   const std::pair<double, const char*> paces[] = {
@@ -292,7 +292,7 @@ double KernelShape::chained(double hops) const {
   const double result = std::max(u_.latency, static_cast<double>(d_.own.latency));
   double cycles = hops * result, left = hops;
   for (std::size_t i = u_.cost.size(); i-- > 0;) {
-    const double some = std::min(left, i > 0 ? of(count::instructions + i) : left);
+    const double some = std::min(left, i > 0 ? of(at_place::instructions + i) : left);
     cycles += some * std::max(0.0, full_ * u_.cost[i] - result), left -= some;
   }
   return cycles;
@@ -300,13 +300,13 @@ double KernelShape::chained(double hops) const {
 
 TileLatency KernelShape::latency() {
   const auto groups = static_cast<double>(f_.groups), steps = static_cast<double>(f_.steps);
-  const double filled = of(count::known) > 1 ? 1 : 0;  // registers that the first instruction waits for
+  const double filled = of(at_place::known) > 1 ? 1 : 0;  // registers that the first instruction waits for
   const double more = !combines_ ? 0 : (f_.steps > 1 ? totals_ : 0) + (ragged_ ? 1 : 0) + (lanes_at_end_ ? 1 : 0);
-  const double after = combines_ ? (of(count::accumulates) > 0 ? 1 : 0) + narrows_totals_ : 0;
-  const double hops = of(count::chain) + more;
+  const double after = combines_ ? (of(at_place::accumulates) > 0 ? 1 : 0) + narrows_totals_ : 0;
+  const double hops = of(at_place::chain) + more;
   const double across = reduces_ * (full_ * u_.pass + u_.reduce_latency);
   const double spread = spreads_ ? u_.cross_latency + (full_ - 1) * (u_.pass - 1) : 0;
-  const double last = full_ * u_.cost[0], fills = of(count::constants) * full_ * u_.cost[0] / u_.issue;
+  const double last = full_ * u_.cost[0], fills = of(at_place::constants) * full_ * u_.cost[0] / u_.issue;
   // the last iteration behind the first
   const double follow = (groups - 1) * group_pace_ + (steps - 1) * interval_;
   span_ = hops > 0 ? chained(hops + filled - (after > 0 ? 0 : 1)) + (spreads_narrow_ ? spread : 0) : 0;
@@ -319,13 +319,13 @@ TileLatency KernelShape::latency() {
     crossed = between;
     if (spreads_)
       crossed += (groups - 1) * std::max(steps * interval_, spreading_ / groups) + (steps - 1) * interval_ + spread +
-                 chained(of(count::spread_chain) + more);
+                 chained(of(at_place::spread_chain) + more);
     else
       crossed += (groups - 1) * group_pace_;
   }
   busy = std::max({busy, load_ / u_.loads, store_ / u_.stores, crossing_, arithmetic_, apart_, front_, crossed});
-  const double prologue = (6 + before_ + 3 * of(count::constants)) / u_.width + 2;
-  done = prologue + u_.load_latency + follow + std::max(chained(hops), spread + chained(of(count::spread_chain) + more)) +
+  const double prologue = (6 + before_ + 3 * of(at_place::constants)) / u_.width + 2;
+  done = prologue + u_.load_latency + follow + std::max(chained(hops), spread + chained(of(at_place::spread_chain) + more)) +
          (after > 0 ? chained(after) : 0) + across + full_ * u_.port + 1;
   done = std::max(done, busy + (arithmetic_ > 0 ? u_.load_latency : 0));
   TileLatency found;
@@ -344,7 +344,7 @@ std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor
   std::optional<TileLatency> best;
   for (const int lmul : {2, 1, 0})
     for (const bool shared : {false, true}) {
-      const bool combines = d.moves.counts[count::combines] + d.moves.counts[count::combines + 1] > 0;
+      const bool combines = d.moves.counts[at_place::combines] + d.moves.counts[at_place::combines + 1] > 0;
       if (shared && (combines || d.combined == 1)) continue;
       KernelShape shape(units, d, lmul, shared);
       if (!shape.fits()) continue;

@@ -10,7 +10,7 @@ namespace {
 
 using F = Function;
 using Op = VectorNode::Op;
-namespace count = vector_count;
+namespace at_place = vector_count;
 
 /// Instructions of a node by class, those that wait for each other, and those that wait for a mask made just before.
 struct NodeCost {
@@ -86,7 +86,7 @@ class Counter {
           const std::vector<Function>& taken)
       : nodes_(nodes), reads_(reads), writes_(writes), taken_(taken), of_(nodes.size()) {}
 
-  VectorPattern count() {
+  VectorPattern count_all() {
     if (!counted()) return {};
     find_needed();
     for (std::size_t i = 0; i < nodes_.size(); ++i) take(i);
@@ -94,7 +94,7 @@ class Counter {
     for (std::size_t i = nodes_.size(); i-- > 0;) follow(i);
     find_lives();
     for (const VectorPattern::Operand& operand : pattern_.operands) lengthen(operand.chain + (operand.width > 0 ? 1 : 0));
-    at(count::known) = filled_ > at(count::chain) ? 2 : 1;
+    at(at_place::known) = filled_ > at(at_place::chain) ? 2 : 1;
     return std::move(pattern_);
   }
 
@@ -140,7 +140,7 @@ class Counter {
     if (!mine.needed) return;
     if (node.op == Op::constant || node.op == Op::scalar) {
       mine.floating = is_float(node.dtype), mine.hoisted = true;
-      return add(count::constants, 1);
+      return add(at_place::constants, 1);
     }
     if (node.op == Op::input) {
       const VectorRead& read = reads_[static_cast<std::size_t>(node.index)];
@@ -177,37 +177,37 @@ class Counter {
       cost = own ? NodeCost{} : cost_of(node.function, floating);
       mine.floating = floating && !info(node.function).returns_boolean;
       if (mixed) ++cost.simple, ++cost.chain;
-      if (node.function == F::relu && floating && !has_zero_) has_zero_ = true, add(count::constants, 1);
+      if (node.function == F::relu && floating && !has_zero_) has_zero_ = true, add(at_place::constants, 1);
     }
     mine.time = mine.start + cost.chain;
-    add(count::instructions, cost.simple), add(count::instructions + 1, cost.multiply);
-    add(count::instructions + 2, cost.divide), add(count::instructions + 3, cost.transcendental);
-    add(count::masks, cost.masks);
+    add(at_place::instructions, cost.simple), add(at_place::instructions + 1, cost.multiply);
+    add(at_place::instructions + 2, cost.divide), add(at_place::instructions + 3, cost.transcendental);
+    add(at_place::masks, cost.masks);
   }
 
   void take(const VectorWrite& write) {
     const bool combined = write.combined != 0, floating = is_float(write.dtype);
     pattern_.combined |= write.combined;
     const std::size_t width = width_of(write.dtype), kind = width == 2 && !floating ? 3 : width;
-    add(count::store(combined, kind), 1);
+    add(at_place::store(combined, kind), 1);
     int time = of(write.node).time;
     if (of(write.node).floating != floating && of(write.node).floating)
-      add(count::instructions, 3), add(count::masks, 1), time += 2;
+      add(at_place::instructions, 3), add(at_place::masks, 1), time += 2;
     else if (of(write.node).floating != floating)
-      add(count::instructions, 1), time += 1;
+      add(at_place::instructions, 1), time += 1;
     else if (write.dtype == DType::boolean)
-      add(count::instructions, 3), add(count::masks, 1), time += 2;
+      add(at_place::instructions, 3), add(at_place::masks, 1), time += 2;
     use(write.node, time);
     if (!combined) time += kind == 3 ? 2 : kind > 0 ? 1 : 0;
     lengthen(time);
     of(write.node).behind = std::max(of(write.node).behind, time - of(write.node).time);
     const bool multiplies = floating && (write.combiner == Combiner::add || write.combiner == Combiner::multiply);
-    if (combined) add(count::combines + (multiplies ? 1 : 0), 1);
-    if (write.accumulate) add(count::accumulates, 1);
+    if (combined) add(at_place::combines + (multiplies ? 1 : 0), 1);
+    if (write.accumulate) add(at_place::accumulates, 1);
   }
 
   void lengthen(int chain) {
-    at(count::chain) = std::max(at(count::chain), static_cast<std::uint16_t>(std::min<int>(UINT16_MAX, chain)));
+    at(at_place::chain) = std::max(at(at_place::chain), static_cast<std::uint16_t>(std::min<int>(UINT16_MAX, chain)));
   }
 
   /// What comes behind a node's value.
@@ -224,15 +224,15 @@ class Counter {
   }
 
   void find_lives() {
-    std::vector<int> alive(static_cast<std::size_t>(at(count::chain)) + 4, 0);
+    std::vector<int> alive(static_cast<std::size_t>(at(at_place::chain)) + 4, 0);
     for (const Node& node : of_) {
       if (!node.needed || node.hoisted || node.last < 0) continue;
       const int begin = node.loaded ? node.first : node.time - 1;
-      add(count::lives, std::max(0, node.last - begin));
-      at(count::longest) = std::max<std::uint16_t>(at(count::longest), static_cast<std::uint16_t>(node.last - begin));
+      add(at_place::lives, std::max(0, node.last - begin));
+      at(at_place::longest) = std::max<std::uint16_t>(at(at_place::longest), static_cast<std::uint16_t>(node.last - begin));
       for (int t = std::max(0, begin); t <= node.last && t < std::ssize(alive); ++t) ++alive[static_cast<std::size_t>(t)];
     }
-    at(count::live) = static_cast<std::uint16_t>(*std::max_element(alive.begin(), alive.end()));
+    at(at_place::live) = static_cast<std::uint16_t>(*std::max_element(alive.begin(), alive.end()));
   }
 
   std::span<const VectorNode> nodes_;
@@ -249,7 +249,7 @@ class Counter {
 
 VectorPattern pattern_of(std::span<const VectorNode> nodes, std::span<const VectorRead> reads,
                          std::span<const VectorWrite> writes, const std::vector<Function>& taken) {
-  return Counter(nodes, reads, writes, taken).count();
+  return Counter(nodes, reads, writes, taken).count_all();
 }
 
 void add_moves(Descriptor& d, const VectorPattern& pattern, std::span<const std::int64_t> extents, int lane) {
@@ -266,16 +266,16 @@ void add_moves(Descriptor& d, const VectorPattern& pattern, std::span<const std:
   for (std::size_t i = 0; i < extents.size() && i < 32; ++i)
     if (combined >> i & 1) d.combined *= std::max<std::int64_t>(1, extents[i]);
   d.moves = pattern.moves;
-  d.moves.counts[count::lanes_combined] = (pattern.combined & along) != 0 ? 1 : 0;
+  d.moves.counts[at_place::lanes_combined] = (pattern.combined & along) != 0 ? 1 : 0;
   for (std::size_t i = 0; i < pattern.operands.size(); ++i) {
     const VectorPattern::Operand& operand = pattern.operands[i];
     const std::uint32_t differs = operand.dims & there;
     unsigned where = (differs & along) != 0 ? VectorForm::along_lanes : 0;
     if ((differs & combined) != 0) where |= VectorForm::along_combined;
     if ((differs & ~combined & ~along) != 0) where |= VectorForm::along_kept;
-    ++d.moves.counts[count::load(where, operand.width)];
+    ++d.moves.counts[at_place::load(where, operand.width)];
     if ((differs & along) != 0 || differs == 0) continue;
-    d.moves.counts[count::spread_chain] = std::max(d.moves.counts[count::spread_chain], operand.chain);
+    d.moves.counts[at_place::spread_chain] = std::max(d.moves.counts[at_place::spread_chain], operand.chain);
   }
 }
 
