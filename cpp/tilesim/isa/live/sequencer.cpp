@@ -31,13 +31,16 @@ void Sequencer::reserve(std::int64_t until) {
   if (!any()) pipeline_.sleep(until * cycle);
 }
 
-/// Results are taken in the order of the pushes, and one kernel at a time only takes them.
+/// Rows are pushed, and results taken, in the order of the kernels; a whole set of weights would be taken into use by
+/// the next push.
 std::size_t Sequencer::whose() const {
   const Run &begins = runs_[begun_], &ends = runs_[1 - begun_];
   if (ends.kernel == nullptr) return begun_;
   if (begins.kernel == nullptr) return 1 - begun_;
   const std::size_t at = begins.at();
-  const bool waits = at >= begins.kernel->drains || (begins.kernel->parts[at] & LiveKernel::takes) != 0;
+  unsigned behind = LiveKernel::takes;
+  if (ends.at() < ends.kernel->pushed) behind |= LiveKernel::pushes | LiveKernel::completes | LiveKernel::targets;
+  const bool waits = at >= begins.kernel->drains || (begins.kernel->parts[at] & behind) != 0;
   return waits ? 1 - begun_ : turn_;
 }
 
@@ -94,7 +97,10 @@ bool Sequencer::advance(Ticks until, std::vector<LiveEvent>& events) {
     run.over = std::max(run.over, pipeline_.ended());
     if ((part & LiveKernel::reads) != 0) run.consumed = std::max(run.consumed, pipeline_.left());
     run.hart.pc += 4;
-    if (issues_ == begun_ ? (part & LiveKernel::pushes) != 0 : (part & LiveKernel::stores) != 0) turn_ = 1 - issues_;
+    // weights come between the pushes of the one before; behind its last push they come first
+    const unsigned own = pushing() ? LiveKernel::pushes | LiveKernel::weights : LiveKernel::pushes;
+    const unsigned step = issues_ == begun_ ? own : run.kernel->step;
+    if ((part & step) != 0) turn_ = 1 - issues_;
     if (reach(events)) return true;
   }
   return false;

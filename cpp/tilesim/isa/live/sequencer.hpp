@@ -24,9 +24,9 @@ struct LiveEvent {
   std::int64_t cycle = 0;
 };
 
-/// A kernel whose last rows are in an array only takes results. The next one begins beside it, as in one schedule of
-/// both: a step of the one that ends, up to its store, then one of the one that begins, up to its push. Results are
-/// taken in the order of the pushes.
+/// A kernel that has loaded its last weights pushes rows and takes results. The next one begins beside it, as in one
+/// schedule of both: a step of the one that ends, up to its store, then one of the one that begins, up to its weights
+/// or push. Rows and results keep the order of the kernels.
 class Sequencer {
  public:
   static constexpr Ticks never = std::numeric_limits<Ticks>::max();
@@ -59,6 +59,11 @@ class Sequencer {
   };
   bool any() const { return runs_[0].kernel != nullptr || runs_[1].kernel != nullptr; }
   std::size_t whose() const;
+  /// Whether the kernel that ends has rows to push.
+  bool pushing() const {
+    const Run& ends = runs_[1 - begun_];
+    return ends.kernel != nullptr && ends.at() < ends.kernel->pushed;
+  }
   bool reach(std::vector<LiveEvent>& events);
   void tell_end(Run& run, std::vector<LiveEvent>& events);
 
