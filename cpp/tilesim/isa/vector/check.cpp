@@ -110,6 +110,12 @@ u64 written(const Hart& h, const InstructionInfo& info, const std::vector<u8>& p
   return count;
 }
 
+/// Elements below it stay as they were whatever the mask says: what a slide up goes over.
+u64 first_element(const Hart& h, const Op& o, const InstructionInfo& info) {
+  if (info.name == "vslideup.vi") return static_cast<u64>(o.imm);
+  return info.name == "vslideup.vx" ? h.x[o.rs1] : 0;
+}
+
 /// Ones into what the policies call agnostic; `mask` is v0 as it was before, `packed` vs1.
 void write_ones(Hart& h, const Op& o, const InstructionInfo& info, const std::vector<u8>& mask,
                 const std::vector<u8>& packed) {
@@ -129,7 +135,7 @@ void write_ones(Hart& h, const Op& o, const InstructionInfo& info, const std::ve
     u8* to = h.v.at<u8>(o.rd + f * d.count);
     const u64 done = written(h, info, packed);
     if (h.v.type.tail_agnostic && done < elements) std::memset(to + done * bytes, 0xFF, (elements - done) * bytes);
-    for (u64 i = 0; left_out && !info.is(scalar_destination) && i < h.v.vl; ++i)
+    for (u64 i = first_element(h, o, info); left_out && !info.is(scalar_destination) && i < h.v.vl; ++i)
       if ((mask[i >> 3] >> (i & 7) & 1) == 0) std::memset(to + i * bytes, 0xFF, bytes);
   }
 }
