@@ -27,8 +27,10 @@ bool stays_within(DType through, Held from, const NodeValue* known, int asked) {
 
 /// A value that another already is.
 bool NodeWriter::changes_nothing(const VectorNode& node) const {
-  if (node.op != VectorNode::Op::convert || node.dtype == DType::boolean) return false;
+  if (node.op != VectorNode::Op::convert) return false;
   const NodeValue& from = typed_.of(node.arguments[0]);
+  if (node.dtype == DType::boolean)
+    return !is_floating(from.held) && bits_of(from.held) == 32 && from.numbers.within({0, 1});
   const Held held = value_of(node).held;
   if (is_float(node.dtype)) return is_floating(from.held) && bits(node.dtype) >= bits_of(from.held);
   return !is_floating(from.held) && bits_of(from.held) == bits_of(held) &&
@@ -58,10 +60,9 @@ void NodeWriter::change(DType through, Held from, Held held, const NodeValue* kn
                         unsigned source, unsigned scratch) {
   if (through == DType::boolean) {
     set(bits_of(from));
-    if (is_floating(from))
-      in_float_register(0, from), code_.op("vmfne.vf", {0, source, 0});
-    else
-      code_.op("vmsne.vi", {0, source, 0});
+    if (!is_floating(from)) return truth(from, to, source, scratch);
+    in_float_register(0, from);
+    code_.op("vmfne.vf", {0, source, 0});
     return from_mask(to);
   }
   if (is_float(through)) return to_float(through, from, known, to, source, scratch);
@@ -96,20 +97,12 @@ void NodeWriter::wrap(DType through, unsigned to, unsigned source) {
 void NodeWriter::to_integer(Held from, const NodeValue* known, Held held, unsigned to, unsigned source,
                             unsigned scratch) {
   if (bits_of(held) == 64 || !truncates_to_32_bits(known)) return modulo(from, held, to, source, scratch);
-  not_a_number_to_zero(from, to, source, scratch);
   set();
-  code_.op(from == Held::real ? "vfncvt.rtz.x.f.w" : "vfcvt.rtz.x.f.v", {from == Held::real ? scratch : to, to});
-  if (from == Held::real) code_.op("vmv.v.v", {to, scratch});
-}
-
-/// The smaller of x and 0 and the larger one, which are 0 where x is NaN.
-void NodeWriter::not_a_number_to_zero(Held held, unsigned to, unsigned x, unsigned scratch) {
-  set(bits_of(held));
-  in_float_register(0, held);
-  code_.op("vfmin.vf", {scratch, x, 0});
-  in_float_register(0, held);
-  code_.op("vfmax.vf", {to, x, 0});
-  code_.op("vfadd.vv", {to, to, scratch});
+  code_.op(from == Held::real ? "vfncvt.rtz.x.f.w" : "vfcvt.rtz.x.f.v", {to, source});
+  set(bits_of(from));
+  code_.op("vmfne.vv", {0, source, source});
+  set();
+  code_.op("vmerge.vim", {to, to, 0});
 }
 
 /// Whole numbers of any size in their lowest bits: x - 2^n * round(x / 2^n) is exact. NaN and infinities give 0, as

@@ -21,8 +21,7 @@ bool closed_on_flags(F f) {
 }  // namespace
 
 bool NodeWriter::takes_mask(const VectorNode& node) const {
-  if (node.op == VectorNode::Op::convert)
-    return !changes_nothing(node) && !(is_float(node.dtype) && bits(node.dtype) >= 32);
+  if (node.op == VectorNode::Op::convert) return is_floating(held(node.arguments[0])) != is_float(node.dtype);
   if (node.op != VectorNode::Op::function) return false;
   switch (node.function) {
     case F::identity:
@@ -43,11 +42,20 @@ bool NodeWriter::takes_mask(const VectorNode& node) const {
     case F::bitwise_xor:
     case F::clamp:
     case F::fma:
-    case F::floor:
-    case F::ceil:
-    case F::trunc:
-    case F::round_even:
-      return node.dtype == DType::boolean;
+    case F::bitwise_not:
+    case F::sign:
+      return is_floating(value_of(node).work) && node.function == F::sign;
+    case F::equal:
+    case F::not_equal:
+    case F::less:
+    case F::less_equal:
+    case F::greater:
+    case F::greater_equal:
+    case F::logical_and:
+    case F::logical_or:
+    case F::logical_xor:
+    case F::logical_not:
+      return is_floating(value_of(node).work);
     default:
       return special_number(node.function) < 0;
   }
@@ -114,8 +122,8 @@ void NodeWriter::function(const VectorNode& node, unsigned to, const unsigned* a
   for (int a = 0; a < info(node.function).arity; ++a)
     of_flags = of_flags && typed_.of(node.arguments[static_cast<std::size_t>(a)]).numbers.within({0, 1});
   if (!flags || (of_flags && bits_of(in) == 32)) return;
-  code_.op("vmsne.vi", {0, to, 0});
-  from_mask(to);
+  at_most_one(to, to);
+  if (bits_of(in) == 64) to_32_bits(to, to, 0);
 }
 
 void NodeWriter::select(const VectorNode& node, unsigned to, const unsigned* arguments) {
@@ -158,37 +166,22 @@ void NodeWriter::unary(const VectorNode& node, Held in, unsigned to, unsigned x,
   is_floating(in) ? float_unary(node.function, in, to, x, scratch) : integer_unary(node, in, to, x, scratch);
 }
 
-/// Floats from 2^23 (2^52) on, and NaN, are whole: of what is smaller the rest is taken off, and what magnitudes are
-/// beyond is added again to their bits. No masks: what is written with them has to wait for them.
+/// Whole numbers from 2^23 (2^52) on, and NaN, stay.
 void NodeWriter::whole_number(F f, Held in, unsigned to, unsigned x, unsigned scratch) {
-  const bool real = in == Held::real, down = f == F::floor;
-  const double limit = real ? 4503599627370496.0 : 8388608.0;
-  const auto with_limit = [&](const char* name, unsigned result, unsigned operand, bool less) {
-    const std::int64_t number =
-        real ? std::bit_cast<std::int64_t>(limit) : std::bit_cast<std::int32_t>(static_cast<float>(limit));
-    code_.load_constant(t1, less ? -number : number);
-    code_.op(name, {result, operand, t1});
-  };
-  code_.op("vfsgnjx.vv", {scratch, x, x});
-  with_limit("vminu.vx", scratch, scratch, false);
-  code_.op("vfsgnj.vv", {scratch, scratch, x});
-  code_.op(f == F::round_even ? "vfcvt.x.f.v" : "vfcvt.rtz.x.f.v", {to, scratch});
-  if (f == F::floor || f == F::ceil) {  // one less (more) where it is above (below)
-    const unsigned rest = scratch;
-    code_.op("vfcvt.f.x.v", {to, to});
-    code_.op("vfsgnj.vv", {to, to, scratch});  // 0 and -0 leave nothing that is below 0
-    code_.op("vfsub.vv", {rest, down ? scratch : to, down ? to : scratch});
-    code_.load_constant(t1, real ? 63 : 31);
-    code_.op("vsra.vx", {rest, rest, t1});
-    code_.op("vfcvt.x.f.v", {to, to});
-    code_.op(down ? "vadd.vv" : "vsub.vv", {to, to, rest});
+  code_.op("vfcvt" + std::string(f == F::round_even ? "" : ".rtz") + ".x.f.v", {scratch, x});
+  code_.op("vfcvt.f.x.v", {scratch, scratch});
+  code_.op("vfsgnj.vv", {to, scratch, x});
+  if (f == F::floor || f == F::ceil) {
+    const bool down = f == F::floor;
+    code_.op("vmflt.vv", {0, down ? x : to, down ? to : x});
+    in_float_register(down ? -1 : 1, in);
+    code_.op("vfadd.vf", {scratch, to, 0});
+    code_.op("vmerge.vvm", {to, to, scratch});
   }
-  code_.op("vfcvt.f.x.v", {to, to});
   code_.op("vfsgnjx.vv", {scratch, x, x});
-  with_limit("vmaxu.vx", scratch, scratch, false);
-  with_limit("vadd.vx", scratch, scratch, true);
-  code_.op("vadd.vv", {to, to, scratch});
-  code_.op("vfsgnj.vv", {to, to, x});
+  in_float_register(in == Held::real ? 4503599627370496.0 : 8388608.0, in);
+  code_.op("vmflt.vf", {0, scratch, 0});
+  code_.op("vmerge.vvm", {to, x, to});
 }
 
 void NodeWriter::float_unary(F f, Held in, unsigned to, unsigned x, unsigned scratch) {
@@ -254,27 +247,65 @@ void NodeWriter::binary(const VectorNode& node, Held in, unsigned to, unsigned x
     case F::less_equal:
     case F::greater:
     case F::greater_equal:
+      if (!is_floating(in)) return compared(node.function, in, to, x, y);
       compare(node.function, in, x, y);
       return from_mask(to);
     case F::logical_and:
     case F::logical_or:
     case F::logical_xor:
-      return logical(node.function, in, to, x, y, scratch);
+      return logical(node, in, to, x, y, scratch);
     default:
       is_floating(in) ? float_binary(node.function, to, x, y) : integer_binary(node, in, to, x, y, scratch);
   }
 }
 
-void NodeWriter::logical(F f, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch) {
-  const auto flags = [&](unsigned mask, unsigned of) {
-    if (is_floating(in))
+void NodeWriter::logical(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch) {
+  const F f = node.function;
+  const std::string name = f == F::logical_and ? "and" : f == F::logical_or ? "or" : "xor";
+  if (is_floating(in)) {
+    for (const auto& [mask, of] : {std::pair{scratch, x}, {0U, y}})
       in_float_register(0, in), code_.op("vmfne.vf", {mask, of, 0});
+    code_.op("vm" + name + ".mm", {0, 0, scratch});
+    return from_mask(to);
+  }
+  if (!typed_.of(node.arguments[0]).numbers.within({0, 1})) at_most_one(scratch, x), x = scratch;
+  if (!typed_.of(node.arguments[1]).numbers.within({0, 1})) at_most_one(to, y), y = to;
+  code_.op("v" + name + ".vv", {to, x, y});
+  if (bits_of(in) == 64) to_32_bits(to, to, 0);
+}
+
+/// Of integers: 1 where x is not 0, in as many bits.
+void NodeWriter::at_most_one(unsigned to, unsigned x) {
+  code_.load_constant(t1, 1);
+  code_.op("vminu.vx", {to, x, t1});
+}
+
+/// The lowest of 64 bits, from one of them on.
+void NodeWriter::to_32_bits(unsigned to, unsigned x, int from) {
+  set();
+  code_.load_constant(t1, from);
+  code_.op("vnsrl.wx", {to, x, t1});
+}
+
+/// 0 or 1 of integers, without a mask: what is written by one has to wait for it.
+void NodeWriter::compared(F f, Held in, unsigned to, unsigned x, unsigned y) {
+  const int highest = bits_of(in) - 1;
+  const bool ordered = f != F::equal && f != F::not_equal, wide = bits_of(in) == 64;
+  // x < y, or for the other two y < x and not; a difference that is too large keeps its sign
+  if (f == F::greater || f == F::less_equal) std::swap(x, y);
+  const bool turned = f == F::less_equal || f == F::greater_equal || f == F::equal;
+  if (!ordered || !has_sign(in)) {
+    code_.op(ordered ? "vssubu.vv" : "vxor.vv", {to, ordered ? y : x, ordered ? x : y});
+    at_most_one(to, to);
+    if (wide) to_32_bits(to, to, 0);
+  } else {
+    code_.op("vssub.vv", {to, x, y});
+    if (wide)
+      to_32_bits(to, to, highest);
     else
-      code_.op("vmsne.vi", {mask, of, 0});
-  };
-  flags(scratch, x), flags(0, y);
-  code_.op(f == F::logical_and ? "vmand.mm" : f == F::logical_or ? "vmor.mm" : "vmxor.mm", {0, 0, scratch});
-  from_mask(to);
+      code_.op("vsrl.vi", {to, to, highest});
+  }
+  if (turned) code_.op("vxor.vi", {to, to, 1});
 }
 
 void NodeWriter::float_binary(F f, unsigned to, unsigned x, unsigned y) {

@@ -47,8 +47,9 @@ void NodeWriter::integer_unary(const VectorNode& node, Held in, unsigned to, uns
       if (node.dtype != DType::boolean) return code_.op("vxor.vi", {to, x, -1});
       [[fallthrough]];
     case F::logical_not:
-      code_.op("vmseq.vi", {0, x, 0});
-      return from_mask(to);
+      at_most_one(to, x);
+      if (bits_of(in) == 64) to_32_bits(to, to, 0);
+      return code_.op("vxor.vi", {to, to, 1});
     case F::is_finite:
     case F::is_nan:
       set();

@@ -104,7 +104,7 @@ void VectorKernelWriter::hoist() {
 bool VectorKernelWriter::takes_masks() const {
   const auto of_node = [&](const VectorNode& node) { return nodes_.takes_mask(node); };
   const auto of_result = [](const VectorOutput& output) {
-    return !is_float(output.view.dtype) || is_logical(output.combiner);
+    return is_float(output.view.dtype) && is_logical(output.combiner);
   };
   return std::ranges::any_of(compute_.nodes, of_node) || std::ranges::any_of(compute_.outputs, of_result);
 }

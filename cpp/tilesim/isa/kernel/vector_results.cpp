@@ -134,9 +134,12 @@ void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::
     value = made(section, [&, from = value](unsigned to) { nodes_.join(output.combiner, held, to, from, neutral, 0); });
   }
   if (output.accumulate) value = with_before(output, o, value);
+  const bool plain = output.reduce.empty() && !output.accumulate;
+  const bool is_flag = !is_floating(held) && bits_of(held) == 32 &&
+                       (plain ? typed_.of(output.node).numbers.within({0, 1}) : is_logical(output.combiner));
   const unsigned scratch = pipeline_.value();
   pipeline_.begin(section);
-  nodes_.store(output.view.dtype, held, value, output_pointers_[o], scratch);
+  nodes_.store(output.view.dtype, held, value, output_pointers_[o], scratch, is_flag);
   code_.advance(output_pointers_[o], bytes(output.view.dtype));
   pipeline_.end();
 }

@@ -110,12 +110,12 @@ void NodeWriter::keep_zero(unsigned reg) {
   zero_ = reg;
 }
 
-void NodeWriter::store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch) {
+void NodeWriter::store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch, bool is_flag) {
   static constexpr const char* stores[] = {"vse8.v", "vse16.v", "vse32.v", "vse64.v"};
   const int width = stored_bits(dtype);
   unsigned value = from;
   int now = bits_of(held);
-  if (dtype == DType::boolean) truth(held, scratch, from, scratch), value = scratch, now = 32;
+  if (dtype == DType::boolean && !is_flag) truth(held, scratch, from, scratch), value = scratch, now = 32;
   if (is_float(dtype)) {
     if (width < now && width == 8 && now == 64)
       no_vector_kernel("no vector kernel rounds 64 bits to this type", name(dtype));
@@ -214,8 +214,9 @@ void NodeWriter::from_mask(unsigned to) {
 void NodeWriter::truth(Held held, unsigned to, unsigned x, unsigned scratch) {
   set(bits_of(held));
   if (!is_floating(held)) {
-    code_.op("vmsne.vi", {0, x, 0});
-    return from_mask(to);
+    at_most_one(to, x);
+    if (bits_of(held) == 64) to_32_bits(to, to, 0);
+    return;
   }
   identity(Combiner::multiply, held, scratch);
   code_.op("vmv.v.i", {to, 0});

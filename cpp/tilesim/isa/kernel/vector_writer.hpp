@@ -37,7 +37,8 @@ class NodeWriter {
   /// The first element of each row of lanes, in all of them.
   void spread(unsigned to, unsigned from) { code_.op("xl.spread", {to, from}); }
   void keep_zero(unsigned reg);  ///< a register of zeros from here on
-  void store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch);
+  /// `is_flag`: it is 0 or 1.
+  void store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch, bool is_flag = false);
   /// to = the node's function of its arguments, whose registers are given; `to` and `scratch` are none of them.
   void function(const VectorNode& node, unsigned to, const unsigned* arguments, unsigned scratch);
   /// Whether it compares two values, and a select may do so itself.
@@ -91,7 +92,10 @@ class NodeWriter {
   void divide(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch);
   void shift(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch);
   void count_bits(DType dtype, Held in, unsigned to, unsigned x, unsigned scratch);
-  void logical(Function function, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch);
+  void logical(const VectorNode& node, Held in, unsigned to, unsigned x, unsigned y, unsigned scratch);
+  void at_most_one(unsigned to, unsigned x);
+  void to_32_bits(unsigned to, unsigned x, int from);
+  void compared(Function function, Held in, unsigned to, unsigned x, unsigned y);
   void select(const VectorNode& node, unsigned to, const unsigned* arguments);
   void compare(Function function, Held in, unsigned x, unsigned y);
   void extreme(bool largest, Held in, unsigned to, unsigned x, unsigned y);
@@ -104,7 +108,6 @@ class NodeWriter {
   void to_float(DType through, Held from, const NodeValue* known, unsigned to, unsigned source, unsigned scratch);
   void through_float(DType through, Held from, unsigned to, unsigned source, unsigned scratch);
   void wrap(DType through, unsigned to, unsigned source);
-  void not_a_number_to_zero(Held held, unsigned to, unsigned x, unsigned scratch);
   void in_float_register(double value, Held held);
   void fill(unsigned to, std::uint32_t bits);
   void fill_wide(unsigned to, std::int64_t bits);
