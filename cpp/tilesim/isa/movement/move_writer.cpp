@@ -148,7 +148,7 @@ class PassWriter {
   /// Whether some places are reached from one pointer at once: else each waits a cycle for the pointer's step before
   /// it.
   static bool beside_pointer(const std::vector<std::int64_t>& places) {
-    constexpr std::size_t constants = 4;
+    constexpr std::size_t constants = 6;
     constexpr std::int64_t in_instruction = 2048;
     std::set<std::int64_t> large;
     const std::size_t each = 1 + other_pointers.size();
