@@ -20,9 +20,9 @@ using Reach = VectorForm::Reach;
 
 constexpr std::size_t reaches = 5, widths = 3;
 /// Of numbers that are not negative; quicker than the library's.
-double whole(double a) { return static_cast<double>(static_cast<std::int64_t>(a)); }
-double whole_up(double a) {
-  const double below = whole(a);
+double rounded_down(double a) { return static_cast<double>(static_cast<std::int64_t>(a)); }
+double rounded_up(double a) {
+  const double below = rounded_down(a);
   return below + (a - below > 1e-9 ? 1 : 0);
 }
 
@@ -73,7 +73,7 @@ class KernelShape {
   double of(std::size_t which) const { return static_cast<double>(d_.moves.counts[which]); }
   double beats(double rows, std::size_t width) const {
     static constexpr double bits[] = {32, 16, 8};
-    return std::max(1.0, whole_up(rows * static_cast<double>(u_.lanes) * bits[width] / u_.bits));
+    return std::max(1.0, rounded_up(rows * static_cast<double>(u_.lanes) * bits[width] / u_.bits));
   }
   void lay();
   void load();
@@ -143,7 +143,7 @@ void KernelShape::lay() {
 }
 
 void KernelShape::load() {
-  const double blocks = whole_up(static_cast<double>(f_.groups) / static_cast<double>(f_.block));
+  const double blocks = rounded_up(static_cast<double>(f_.groups) / static_cast<double>(f_.block));
   for (std::size_t r = 0; r < reaches; ++r)
     for (std::size_t width = 0; width < widths; ++width) {
       const double n = operands_[r][width];
@@ -246,9 +246,9 @@ double KernelShape::registers(double interval) const {
   double taken = lives_ / interval;
   if (f_.steps == 1) return taken;
   const auto block = static_cast<double>(f_.block), steps = static_cast<double>(f_.steps);
-  const double ahead = whole(((steps - 1) * block * interval + group_life_) / (steps * block * interval));
+  const double ahead = rounded_down(((steps - 1) * block * interval + group_life_) / (steps * block * interval));
   taken += group_values_ * std::min(block * (ahead + 1), static_cast<double>(f_.groups));
-  const double in_step = whole(((block - 1) * interval + u_.load_latency) / (block * interval)) + 1;
+  const double in_step = rounded_down(((block - 1) * interval + u_.load_latency) / (block * interval)) + 1;
   return taken + step_values_ * in_step;
 }
 
@@ -261,7 +261,7 @@ double KernelShape::pace_by_registers(double least) const {
   constexpr double turns = 8;  // of a value's registers, at most
   const double longest = of(at_place::longest) * u_.latency + 1;
   for (double interval = std::max(least, 1 / u_.issue); interval <= 2 * length + least;
-       interval += std::max(1 / u_.issue, whole(interval * u_.issue / 8) / u_.issue))
+       interval += std::max(1 / u_.issue, rounded_down(interval * u_.issue / 8) / u_.issue))
     if (std::max(registers(interval), live) <= free && longest <= turns * interval) return interval;
   return 0;
 }
@@ -286,10 +286,10 @@ bool KernelShape::find_pace() {
   for (const auto& [pace, name] : paces)
     if (pace > least) least = pace, limit_ = name;
   const double least_scheduled = std::max({arithmetic_, load_ / u_.loads, store_ / u_.stores, crossing_}) / n;
-  regs_ = pace_by_registers(whole_up(least_scheduled * u_.issue) / u_.issue);
+  regs_ = pace_by_registers(rounded_up(least_scheduled * u_.issue) / u_.issue);
   if (regs_ == 0) return false;
   interval_ = least;
-  if (regs_ > whole_up(least_scheduled * u_.issue) / u_.issue && regs_ > least) interval_ = regs_, limit_ = "registers";
+  if (regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least) interval_ = regs_, limit_ = "registers";
   group_pace_ = interval_ * static_cast<double>(f_.steps);
   if (crossing_ / groups > group_pace_) group_pace_ = crossing_ / groups, limit_ = "cross-lane";
   return true;
