@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
+#include <vector>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/tile/latency.hpp"
@@ -17,10 +19,16 @@ namespace at_place = vector_count;
 using Reach = VectorForm::Reach;
 
 constexpr std::size_t reaches = 5, widths = 3;
-double up(double a, double b) { return std::ceil(a / b - 1e-9); }
+/// Of numbers that are not negative; quicker than the library's.
+double rounded_down(double a) { return static_cast<double>(static_cast<std::int64_t>(a)); }
+double rounded_up(double a) {
+  const double below = rounded_down(a);
+  return below + (a - below > 1e-9 ? 1 : 0);
+}
 
 /// The units of a core as kernels see them (isa/pipeline/machine_core.cpp), in cycles.
 struct Units {
+  Units() = default;
   explicit Units(const Share& machine) {
     const VectorSpec& vector = machine.core.vector;
     const CrossLaneSpec& crossing = machine.core.cross_lane;
@@ -45,6 +53,7 @@ struct Units {
   std::array<double, 4> cost{};
   double issue = 1, latency = 1, reduce_latency = 0, port = 1, loads = 1, stores = 1, load_latency = 1, pass = 1,
          cross_latency = 1, width = 1;
+  friend bool operator==(const Units&, const Units&) = default;
 };
 
 /// One of the shapes that a kernel may have: 2^lmul registers together; `shared`: spread operands follow each other.
@@ -64,7 +73,7 @@ class KernelShape {
   double of(std::size_t which) const { return static_cast<double>(d_.moves.counts[which]); }
   double beats(double rows, std::size_t width) const {
     static constexpr double bits[] = {32, 16, 8};
-    return std::max(1.0, up(rows * static_cast<double>(u_.lanes) * bits[width], u_.bits));
+    return std::max(1.0, rounded_up(rows * static_cast<double>(u_.lanes) * bits[width] / u_.bits));
   }
   void lay();
   void load();
@@ -134,7 +143,7 @@ void KernelShape::lay() {
 }
 
 void KernelShape::load() {
-  const double blocks = up(static_cast<double>(f_.groups), static_cast<double>(f_.block));
+  const double blocks = rounded_up(static_cast<double>(f_.groups) / static_cast<double>(f_.block));
   for (std::size_t r = 0; r < reaches; ++r)
     for (std::size_t width = 0; width < widths; ++width) {
       const double n = operands_[r][width];
@@ -237,9 +246,9 @@ double KernelShape::registers(double interval) const {
   double taken = lives_ / interval;
   if (f_.steps == 1) return taken;
   const auto block = static_cast<double>(f_.block), steps = static_cast<double>(f_.steps);
-  const double ahead = std::floor(((steps - 1) * block * interval + group_life_) / (steps * block * interval));
+  const double ahead = rounded_down(((steps - 1) * block * interval + group_life_) / (steps * block * interval));
   taken += group_values_ * std::min(block * (ahead + 1), static_cast<double>(f_.groups));
-  const double in_step = std::floor(((block - 1) * interval + u_.load_latency) / (block * interval)) + 1;
+  const double in_step = rounded_down(((block - 1) * interval + u_.load_latency) / (block * interval)) + 1;
   return taken + step_values_ * in_step;
 }
 
@@ -252,7 +261,7 @@ double KernelShape::pace_by_registers(double least) const {
   constexpr double turns = 8;  // of a value's registers, at most
   const double longest = of(at_place::longest) * u_.latency + 1;
   for (double interval = std::max(least, 1 / u_.issue); interval <= 2 * length + least;
-       interval += std::max(1 / u_.issue, std::floor(interval * u_.issue / 8) / u_.issue))
+       interval += std::max(1 / u_.issue, rounded_down(interval * u_.issue / 8) / u_.issue))
     if (std::max(registers(interval), live) <= free && longest <= turns * interval) return interval;
   return 0;
 }
@@ -277,10 +286,10 @@ bool KernelShape::find_pace() {
   for (const auto& [pace, name] : paces)
     if (pace > least) least = pace, limit_ = name;
   const double least_scheduled = std::max({arithmetic_, load_ / u_.loads, store_ / u_.stores, crossing_}) / n;
-  regs_ = pace_by_registers(std::ceil(least_scheduled * u_.issue - 1e-9) / u_.issue);
+  regs_ = pace_by_registers(rounded_up(least_scheduled * u_.issue) / u_.issue);
   if (regs_ == 0) return false;
   interval_ = least;
-  if (regs_ > std::ceil(least_scheduled * u_.issue - 1e-9) / u_.issue && regs_ > least) interval_ = regs_, limit_ = "registers";
+  if (regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least) interval_ = regs_, limit_ = "registers";
   group_pace_ = interval_ * static_cast<double>(f_.steps);
   if (crossing_ / groups > group_pace_) group_pace_ = crossing_ / groups, limit_ = "cross-lane";
   return true;
@@ -337,14 +346,50 @@ TileLatency KernelShape::latency() {
   return found;
 }
 
-}  // namespace
+/// A search asks for the same tiles again and again.
+class Known {
+ public:
+  template <class Find>
+  const std::optional<TileLatency>& of(const Units& units, const Descriptor& d, Find find) {
+    if (entries_.empty()) entries_.resize(entries);
+    Entry& entry = entries_[hash(d) % entries];
+    const bool same = entry.used && entry.units == units && entry.elements == d.elements &&
+                      entry.lane_extent == d.lane_extent && entry.combined == d.combined && entry.own == d.own &&
+                      entry.moves == d.moves;
+    if (!same) entry = {units, d.moves, d.own, d.elements, d.lane_extent, d.combined, find(), true};
+    return entry.latency;
+  }
 
-std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor& d) {
-  const Units units(machine);
+ private:
+  static constexpr std::size_t entries = 1024;
+  struct Entry {
+    Units units;
+    VectorMoves moves;
+    OwnWork own;
+    std::int64_t elements = 0, lane_extent = 0, combined = 0;
+    std::optional<TileLatency> latency;
+    bool used = false;
+  };
+  static std::size_t hash(const Descriptor& d) {
+    std::uint64_t hash = 0;
+    const auto mix = [&](std::uint64_t value) {
+      hash = (hash ^ value) * 0x9E3779B97F4A7C15ULL;
+      hash ^= hash >> 29;
+    };
+    for (const std::int64_t value : {d.elements, d.lane_extent, d.combined}) mix(static_cast<std::uint64_t>(value));
+    for (std::size_t i = 0; i < VectorMoves::kinds; i += 4)
+      mix(d.moves.counts[i] ^ std::uint64_t{d.moves.counts[i + 1]} << 16 ^ std::uint64_t{d.moves.counts[i + 2]} << 32 ^
+          std::uint64_t{d.moves.counts[i + 3]} << 48);
+    return static_cast<std::size_t>(hash >> 16);
+  }
+  std::vector<Entry> entries_;
+};
+
+std::optional<TileLatency> best_shape(const Units& units, const Descriptor& d) {
   std::optional<TileLatency> best;
+  const bool combines = d.moves.counts[at_place::combines] + d.moves.counts[at_place::combines + 1] > 0;
   for (const int lmul : {2, 1, 0})
     for (const bool shared : {false, true}) {
-      const bool combines = d.moves.counts[at_place::combines] + d.moves.counts[at_place::combines + 1] > 0;
       if (shared && (combines || d.combined == 1)) continue;
       KernelShape shape(units, d, lmul, shared);
       if (!shape.fits()) continue;
@@ -352,6 +397,14 @@ std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor
       if (!best || found.busy + found.done < best->busy + best->done) best = found;
     }
   return best;
+}
+
+}  // namespace
+
+std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor& d) {
+  thread_local Known known;
+  const Units units(machine);
+  return known.of(units, d, [&] { return best_shape(units, d); });
 }
 
 }  // namespace tilesim
