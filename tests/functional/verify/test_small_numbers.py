@@ -7,7 +7,6 @@ import pytest
 
 import tilesim as ts
 
-
 STEP = 2.0**-24  # the smallest f16
 
 
