@@ -58,7 +58,8 @@ def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
     for name in CYCLES:
         value = row.get(name)
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 1 << 62:
-            raise wrong(f"'{name}' of a tile latency is no number of cycles", shown(value)[:60], "whole numbers, 0 or more")
+            what = f"'{name}' of a tile latency is no number of cycles"
+            raise wrong(what, shown(value)[:60], "whole numbers, 0 or more")
         found[name] = int(value)
     if not is_text(row.get("limit")):
         raise wrong("'limit' of a tile latency is no text", shown(row.get("limit"))[:60], "what limits it, as a text")

@@ -30,7 +30,8 @@ def run_both(program: rv.Program, folder: Path, ones: bool = False) -> tuple[byt
     file = folder / "random.elf"
     file.write_bytes(program.file)
     file.chmod(0o755)
-    cpu = f"rv64,v=true,vext_spec=v1.0,vlen={program.vlen},Zfh=true" + (",rvv_ta_all_1s=true,rvv_ma_all_1s=true" if ones else "")
+    policy = ",rvv_ta_all_1s=true,rvv_ma_all_1s=true" if ones else ""
+    cpu = f"rv64,v=true,vext_spec=v1.0,vlen={program.vlen},Zfh=true{policy}"
     theirs = subprocess.run([QEMU, "-cpu", cpu, str(file)], capture_output=True, timeout=300, check=True)
     ours = isa.run(file, vlen=program.vlen, agnostic="ones" if ones else "undisturbed")
     assert ours.trap is None and ours.exit_status == 0
