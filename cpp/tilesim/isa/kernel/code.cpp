@@ -62,7 +62,9 @@ void Code::load_constant(unsigned x, std::int64_t value) {
     return;
   }
   const std::int64_t low = (value << 52) >> 52;
-  load_constant(x, (value - low) >> 12);
+  // the highest numbers have no number above them: modulo 2^64 as the instructions
+  load_constant(x,
+                static_cast<std::int64_t>(static_cast<std::uint64_t>(value) - static_cast<std::uint64_t>(low)) >> 12);
   op("slli", {x, x, 12});
   if (low != 0) op("addi", {x, x, low});
 }

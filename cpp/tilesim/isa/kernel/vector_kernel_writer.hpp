@@ -67,7 +67,8 @@ class VectorKernelWriter {
   bool takes_masks() const;
   void finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals);
   unsigned across(const VectorOutput& output, std::size_t o, unsigned value);
-  unsigned with_before(const VectorOutput& output, std::size_t o, unsigned value);
+  /// `held` becomes what the result's type has, where that is wider.
+  unsigned with_before(const VectorOutput& output, std::size_t o, unsigned value, Held& held);
   unsigned as_combined(const VectorOutput& output, Held held, unsigned value, Section section);
   template <class Write>
   unsigned made(Section section, Write write) {

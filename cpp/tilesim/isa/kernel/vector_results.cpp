@@ -94,11 +94,10 @@ unsigned VectorKernelWriter::across(const VectorOutput& output, std::size_t o, u
 }
 
 /// With what the result holds already.
-unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t o, unsigned value) {
-  const Held held = typed_.total(o);
+unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t o, unsigned value, Held& held) {
   const Section section = last_of(output);
   const DType dtype = output.view.dtype;
-  Held stored = is_float(dtype) ? held : held_as(dtype);
+  const Held stored = is_float(dtype) ? held : held_as(dtype);
   const unsigned narrow = pipeline_.value();
   unsigned before =
       made(section, [&](unsigned to) { nodes_.load(dtype, to, before_pointers_[o], narrow, bytes(dtype)); });
@@ -106,6 +105,9 @@ unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t
     before = as_combined(output, stored, before, section);
   } else if (bits_of(stored) < bits_of(held)) {
     before = made(section, [&, from = before](unsigned to) { nodes_.widen(stored, to, from); });
+  } else if (bits_of(stored) > bits_of(held)) {
+    value = made(section, [&, from = value](unsigned to) { nodes_.widen(held, to, from); });
+    held = stored;
   }
   const unsigned sum = made(section, [&](unsigned to) { nodes_.set(bits_of(held)), code_.op("vmv.v.v", {to, value}); });
   pipeline_.begin(section);
@@ -116,7 +118,7 @@ unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t
 
 /// Totals across lanes and rows, with what was there before, to their places.
 void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals) {
-  const Held held = output.reduce.empty() && !output.accumulate ? nodes_.held(output.node) : typed_.total(o);
+  Held held = output.reduce.empty() && !output.accumulate ? nodes_.held(output.node) : typed_.total(o);
   const Section section = last_of(output);
   while (totals.size() > 1) {
     pipeline_.begin(section);
@@ -133,7 +135,7 @@ void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::
         made(section, [&](unsigned to) { nodes_.bound(output.combiner, output.view.dtype, held, to); });
     value = made(section, [&, from = value](unsigned to) { nodes_.join(output.combiner, held, to, from, neutral, 0); });
   }
-  if (output.accumulate) value = with_before(output, o, value);
+  if (output.accumulate) value = with_before(output, o, value, held);
   const bool plain = output.reduce.empty() && !output.accumulate;
   const bool is_flag = !is_floating(held) && bits_of(held) == 32 &&
                        (plain ? typed_.of(output.node).numbers.within({0, 1}) : is_logical(output.combiner));

@@ -194,8 +194,8 @@ void TypedCompute::ask(int node, int bits) {
   asked = std::max(asked, bits);
 }
 
-/// Of what a result is combined to, all of its steps aside from wrapping.
-Numbers TypedCompute::total_numbers(const VectorOutput& output) const {
+/// Of what a result is combined to; `accumulated`: with what was there.
+Numbers TypedCompute::total_numbers(const VectorOutput& output, bool accumulated) const {
   Numbers total = of(output.node).numbers;
   const Numbers stored = Numbers::of(output.view.dtype);
   const bool extreme = output.combiner == Combiner::maximum || output.combiner == Combiner::minimum;
@@ -206,7 +206,7 @@ Numbers TypedCompute::total_numbers(const VectorOutput& output) const {
     if (output.combiner == Combiner::multiply && count > 1) return {};
     total = either({0, 0}, numbers_of({.op = VectorNode::Op::function, .function = Function::multiply},
                                       std::array{total, Numbers{count, count}}.data()));
-    if (output.accumulate)
+    if (accumulated)
       total = numbers_of({.op = VectorNode::Op::function,
                           .function = output.combiner == Combiner::add ? Function::add : Function::multiply},
                          std::array{total, stored}.data());
@@ -216,7 +216,7 @@ Numbers TypedCompute::total_numbers(const VectorOutput& output) const {
     const std::int64_t neutral = integer_identity(output.combiner, output.view.dtype);
     total = either(total, {neutral, neutral});
   }
-  return output.accumulate ? either(total, stored) : total;
+  return accumulated ? either(total, stored) : total;
 }
 
 void TypedCompute::need_of_function(std::size_t i) {
@@ -323,12 +323,12 @@ void TypedCompute::widths_of_outputs() {
     Held total = of(output.node).held;
     bool is_bounded = false;
     if (combined && !is_floating(total)) {
-      const Numbers numbers = total_numbers(output);
+      // what 64 bits hold already is added to a total when that is whole
+      const Numbers numbers = total_numbers(output, output.accumulate && !of_64_bits(output.view.dtype));
       const bool logical = output.combiner == Combiner::logical_and || output.combiner == Combiner::logical_or;
       const bool modular = !logical && output.combiner != Combiner::maximum && output.combiner != Combiner::minimum;
       const bool lowest = modular && !of_64_bits(output.view.dtype) && output.view.dtype != DType::boolean;
       total = lowest ? Held::integer : in_32_bits(numbers) ? narrow(numbers) : Held::wide;
-      if (output.accumulate && of_64_bits(output.view.dtype)) total = Held::wide;
       if (logical) total = Held::integer;
       is_bounded = !modular && !logical && !output.reduce.empty() &&
                    !of(output.node).numbers.within(Numbers::of(output.view.dtype));

@@ -76,7 +76,7 @@ class TypedCompute {
   void take_ranges();
   void take_needs();
   void need_of_function(std::size_t i);
-  Numbers total_numbers(const VectorOutput& output) const;
+  Numbers total_numbers(const VectorOutput& output, bool accumulated) const;
   void take_widths();
   void width_of_function(VectorNode& node, NodeValue& value, std::size_t old);
   void widths_of_outputs();
