@@ -189,7 +189,10 @@ void KernelShape::compute() {
   arithmetic_ += beats(each(), 0) * cost / u_.issue + iterations * of(at_place::masks) * u_.latency;
   crossing_ += beats(each(), 0) * static_cast<double>(d_.own.crossing) / 1000;
   instructions_ += iterations * all;
-  lives_ += of(at_place::lives) * u_.latency;
+  lives_ += of(at_place::lives) * u_.latency + all / u_.issue;
+  // what is done sooner waits for the last part of its operand
+  for (std::size_t i = 1; i < u_.cost.size(); ++i)
+    lives_ += of(at_place::instructions + i) * full_ * std::max(0.0, u_.cost[i] - u_.cost[0]);
 }
 
 void KernelShape::store() {
@@ -289,7 +292,9 @@ bool KernelShape::find_pace() {
   regs_ = pace_by_registers(rounded_up(least_scheduled * u_.issue) / u_.issue);
   if (regs_ == 0) return false;
   interval_ = least;
-  if (regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least) interval_ = regs_, limit_ = "registers";
+  // where no instructions of an iteration wait for each other, loads run ahead of the schedule
+  const bool waits = of(at_place::chain) > 0;
+  if (waits && regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least) interval_ = regs_, limit_ = "registers";
   group_pace_ = interval_ * static_cast<double>(f_.steps);
   if (crossing_ / groups > group_pace_) group_pace_ = crossing_ / groups, limit_ = "cross-lane";
   return true;

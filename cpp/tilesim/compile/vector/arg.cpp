@@ -113,7 +113,10 @@ void VectorLowering::add_arg_stages() {
     for (int i = 0; i < inputs; ++i) dag.bind_input(kernel_.inputs[at(i)], i);
     const int x = dag.node_of(operand, ops_);
     const int best = add_node(dag.nodes(), {.op = VectorNode::Op::input, .index = inputs});
-    mapping::VectorStage where = work_of(dag.nodes(), {where_node(dag.nodes(), x, best, streamed)});
+    const int root = where_node(dag.nodes(), x, best, streamed);
+    mapping::VectorStage where = work_of(dag.nodes(), {root});
+    const DType place = streamed ? DType::i64 : problem_.operands[at(inputs)].dtype;
+    where.pattern = pattern_of(dag.nodes(), {{root, place, reduced_bits(), Combiner::minimum, false}});
     ++where.functions[0];
     where.reductions = 1;
     where.loads = extreme.loads;
