@@ -87,8 +87,8 @@ class Counter {
       : nodes_(nodes), reads_(reads), writes_(writes), taken_(taken), of_(nodes.size()) {}
 
   VectorPattern count_all() {
-    if (!counted()) return {};
     find_needed();
+    if (!counted()) return {};
     for (std::size_t i = 0; i < nodes_.size(); ++i) take(i);
     for (const VectorWrite& write : writes_) take(write);
     for (std::size_t i = nodes_.size(); i-- > 0;) follow(i);
@@ -110,9 +110,12 @@ class Counter {
   /// Running sums, and types of which no kernel is written, keep closed forms that count no moves.
   bool counted() const {
     const auto wide = [](DType dtype) { return bits(dtype) > 32 || bits(dtype) < 8 || is_two_of_four(dtype); };
-    return std::none_of(nodes_.begin(), nodes_.end(), [](const VectorNode& node) { return node.op == Op::scan; }) &&
-           std::none_of(reads_.begin(), reads_.end(), [&](const VectorRead& read) { return wide(read.dtype); }) &&
-           std::none_of(writes_.begin(), writes_.end(), [&](const VectorWrite& write) { return wide(write.dtype); });
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].op == Op::scan) return false;
+      const bool reads = of_[i].needed && nodes_[i].op == Op::input;
+      if (reads && wide(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype)) return false;
+    }
+    return std::none_of(writes_.begin(), writes_.end(), [&](const VectorWrite& write) { return wide(write.dtype); });
   }
   std::uint16_t& at(std::size_t which) { return pattern_.moves.counts[which]; }
   void add(std::size_t which, int more) {
