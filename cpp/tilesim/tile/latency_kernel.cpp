@@ -62,14 +62,11 @@ class KernelShape {
   KernelShape(const Units& units, const Descriptor& d, int lmul, bool shared)
       : u_(units), d_(d), lmul_(lmul), shared_(shared), full_(static_cast<double>(1 << lmul)) {}
 
-  bool fits();
+  bool fits();  ///< false: longer registers than rows, or too few
   TileLatency latency();
   double busy = 0, done = 0;
-#ifdef TRACE_FORM
- public:
-#else
+
  private:
-#endif
   double of(std::size_t which) const { return static_cast<double>(d_.moves.counts[which]); }
   double beats(double rows, std::size_t width) const {
     static constexpr double bits[] = {32, 16, 8};
@@ -113,7 +110,7 @@ class KernelShape {
   const char* limit_ = "";
 };
 
-/// Where it lies in registers; false: longer registers than rows.
+/// Where it lies in registers.
 void KernelShape::lay() {
   combines_ = of(at_place::combines) + of(at_place::combines + 1) > 0;
   const std::int64_t outer = d_.elements / std::max<std::int64_t>(1, d_.lane_extent);
@@ -281,10 +278,13 @@ bool KernelShape::find_pace() {
   front_ = (instructions_ + 2 * n + 8 + before_ + 3 * of(at_place::constants)) / u_.width;
   apart_ = beats(each(), 0) * static_cast<double>(d_.own.apart) / 1000;
   const double carried = combines_ && f_.steps > 1 ? u_.latency / (totals_ * static_cast<double>(f_.block)) : 0;
-  const std::pair<double, const char*> paces[] = {
-      {arithmetic_ / n, "vector"}, {load_ / u_.loads / n, "load port"},  {store_ / u_.stores / n, "store port"},
-      {front_ / n, "front end"},   {apart_ / n, "own instruction"},      {carried, "latency"},
-      {f_.steps == 1 ? crossing_ / n : 0, "cross-lane"}};
+  const std::pair<double, const char*> paces[] = {{arithmetic_ / n, "vector"},
+                                                  {load_ / u_.loads / n, "load port"},
+                                                  {store_ / u_.stores / n, "store port"},
+                                                  {front_ / n, "front end"},
+                                                  {apart_ / n, "own instruction"},
+                                                  {carried, "latency"},
+                                                  {f_.steps == 1 ? crossing_ / n : 0, "cross-lane"}};
   double least = 0;
   for (const auto& [pace, name] : paces)
     if (pace > least) least = pace, limit_ = name;
@@ -294,7 +294,8 @@ bool KernelShape::find_pace() {
   interval_ = least;
   // where no instructions of an iteration wait for each other, loads run ahead of the schedule
   const bool waits = of(at_place::chain) > 0;
-  if (waits && regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least) interval_ = regs_, limit_ = "registers";
+  if (waits && regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least)
+    interval_ = regs_, limit_ = "registers";
   group_pace_ = interval_ * static_cast<double>(f_.steps);
   if (crossing_ / groups > group_pace_) group_pace_ = crossing_ / groups, limit_ = "cross-lane";
   return true;
@@ -339,8 +340,11 @@ TileLatency KernelShape::latency() {
   }
   busy = std::max({busy, load_ / u_.loads, store_ / u_.stores, crossing_, arithmetic_, apart_, front_, crossed});
   const double prologue = (6 + before_ + 3 * of(at_place::constants)) / u_.width + 2;
-  done = prologue + u_.load_latency + follow + std::max(chained(hops), spread + chained(of(at_place::spread_chain) + more)) +
+  done = prologue + u_.load_latency + follow +
+         std::max(chained(hops), spread + chained(of(at_place::spread_chain) + more)) +
          (after > 0 ? chained(after) : 0) + across + full_ * u_.port + 1;
+  // an instruction of the user's gives the last register of a group later
+  done += (full_ - 1) * static_cast<double>(std::max(d_.own.shared, d_.own.apart)) / 1000;
   done = std::max(done, busy + (arithmetic_ > 0 ? u_.load_latency : 0));
   TileLatency found;
   found.busy = std::max<std::int64_t>(1, std::llround(busy));

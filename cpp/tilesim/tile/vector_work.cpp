@@ -93,7 +93,8 @@ class Counter {
     for (const VectorWrite& write : writes_) take(write);
     for (std::size_t i = nodes_.size(); i-- > 0;) follow(i);
     find_lives();
-    for (const VectorPattern::Operand& operand : pattern_.operands) lengthen(operand.chain + (operand.width > 0 ? 1 : 0));
+    for (const VectorPattern::Operand& operand : pattern_.operands)
+      lengthen(operand.chain + (operand.width > 0 ? 1 : 0));
     at(at_place::known) = filled_ > at(at_place::chain) ? 2 : 1;
     return std::move(pattern_);
   }
@@ -101,9 +102,9 @@ class Counter {
  private:
   struct Node {
     bool needed = false, floating = false, hoisted = false, loaded = false;
-    int start = 0, time = 0;            ///< of its first instruction; when its value is there
-    int first = INT32_MAX, last = -1;   ///< uses
-    int behind = 0;                     ///< instructions from its value to a result
+    int start = 0, time = 0;           ///< of its first instruction; when its value is there
+    int first = INT32_MAX, last = -1;  ///< uses
+    int behind = 0;                    ///< instructions from its value to a result
     int operand = -1;
   };
 
@@ -232,8 +233,10 @@ class Counter {
       if (!node.needed || node.hoisted || node.last < 0) continue;
       const int begin = node.loaded ? node.first : node.time - 1;
       add(at_place::lives, std::max(0, node.last - begin));
-      at(at_place::longest) = std::max<std::uint16_t>(at(at_place::longest), static_cast<std::uint16_t>(node.last - begin));
-      for (int t = std::max(0, begin); t <= node.last && t < std::ssize(alive); ++t) ++alive[static_cast<std::size_t>(t)];
+      at(at_place::longest) =
+          std::max<std::uint16_t>(at(at_place::longest), static_cast<std::uint16_t>(node.last - begin));
+      for (int t = std::max(0, begin); t <= node.last && t < std::ssize(alive); ++t)
+        ++alive[static_cast<std::size_t>(t)];
     }
     at(at_place::live) = static_cast<std::uint16_t>(*std::max_element(alive.begin(), alive.end()));
   }
