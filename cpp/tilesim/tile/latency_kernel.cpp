@@ -9,6 +9,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/tile/latency.hpp"
 #include "tilesim/tile/vector_form.hpp"
+#include "tilesim/tile/vector_units.hpp"
 #include "tilesim/tile/vector_work.hpp"
 
 namespace tilesim {
@@ -26,40 +27,10 @@ double rounded_up(double a) {
   return below + (a - below > 1e-9 ? 1 : 0);
 }
 
-/// The units of a core as kernels see them (isa/pipeline/machine_core.cpp), in cycles.
-struct Units {
-  Units() = default;
-  explicit Units(const Share& machine) {
-    const VectorSpec& vector = machine.core.vector;
-    const CrossLaneSpec& crossing = machine.core.cross_lane;
-    const IsaSpec& isa = machine.core.isa;
-    lanes = vector.lanes;
-    const std::int64_t vlen = isa.vlen > 0 ? isa.vlen : 32 * vector.lanes * vector.sublanes;
-    rows = std::max<std::int64_t>(1, vlen / 32 / lanes);
-    bits = static_cast<double>(vlen);
-    cost = {vector.simple, vector.multiply, vector.divide, vector.transcendental};
-    issue = static_cast<double>(std::clamp<std::int64_t>(vector.issue, 1, 8));
-    latency = static_cast<double>(vector.latency);
-    reduce_latency = static_cast<double>(vector.reduce_latency);
-    port = isa.port_bytes > 0 ? bits / 8 / static_cast<double>(isa.port_bytes) : 1;
-    loads = static_cast<double>(isa.loads), stores = static_cast<double>(isa.stores);
-    load_latency = static_cast<double>(isa.load_latency) + 1;
-    pass = bits / 8 / static_cast<double>(crossing.bytes_per_cycle);
-    cross_latency = static_cast<double>(crossing.latency);
-    width = static_cast<double>(isa.width);
-  }
-  std::int64_t lanes = 1, rows = 1;  ///< of a register
-  double bits = 32;
-  std::array<double, 4> cost{};
-  double issue = 1, latency = 1, reduce_latency = 0, port = 1, loads = 1, stores = 1, load_latency = 1, pass = 1,
-         cross_latency = 1, width = 1;
-  friend bool operator==(const Units&, const Units&) = default;
-};
-
 /// One of the shapes that a kernel may have: 2^lmul registers together; `shared`: spread operands follow each other.
 class KernelShape {
  public:
-  KernelShape(const Units& units, const Descriptor& d, int lmul, bool shared)
+  KernelShape(const VectorUnits& units, const Descriptor& d, int lmul, bool shared)
       : u_(units), d_(d), lmul_(lmul), shared_(shared), full_(static_cast<double>(1 << lmul)) {}
 
   bool fits();  ///< false: longer registers than rows, or too few
@@ -91,7 +62,7 @@ class KernelShape {
            times.last * beats(static_cast<double>(f_.last_rows), width);
   }
 
-  const Units& u_;
+  const VectorUnits& u_;
   const Descriptor& d_;
   int lmul_;
   bool shared_;
@@ -359,7 +330,7 @@ TileLatency KernelShape::latency() {
 class Known {
  public:
   template <class Find>
-  const std::optional<TileLatency>& of(const Units& units, const Descriptor& d, Find find) {
+  const std::optional<TileLatency>& of(const VectorUnits& units, const Descriptor& d, Find find) {
     if (entries_.empty()) entries_.resize(entries);
     Entry& entry = entries_[hash(d) % entries];
     const bool same = entry.used && entry.units == units && entry.elements == d.elements &&
@@ -372,7 +343,7 @@ class Known {
  private:
   static constexpr std::size_t entries = 1024;
   struct Entry {
-    Units units;
+    VectorUnits units;
     VectorMoves moves;
     OwnWork own;
     std::int64_t elements = 0, lane_extent = 0, combined = 0;
@@ -394,7 +365,7 @@ class Known {
   std::vector<Entry> entries_;
 };
 
-std::optional<TileLatency> best_shape(const Units& units, const Descriptor& d) {
+std::optional<TileLatency> best_shape(const VectorUnits& units, const Descriptor& d) {
   std::optional<TileLatency> best;
   const bool combines = d.moves.counts[at_place::combines] + d.moves.counts[at_place::combines + 1] > 0;
   for (const int lmul : {2, 1, 0})
@@ -412,7 +383,7 @@ std::optional<TileLatency> best_shape(const Units& units, const Descriptor& d) {
 
 std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor& d) {
   thread_local Known known;
-  const Units units(machine);
+  const VectorUnits units(machine);
   return known.of(units, d, [&] { return best_shape(units, d); });
 }
 
