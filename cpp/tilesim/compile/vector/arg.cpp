@@ -96,10 +96,9 @@ void VectorLowering::add_arg_stages() {
   using Rows = mapping::VectorStage::Rows;
   const ValueId operand = op(reduces_[0]).operands[0];
   const bool largest = op(reduces_[0]).attributes.text("combiner") == "argmax";
-  mapping::VectorStage extreme =
-      stage({operand}, {},
-            {{0, dtype_of_input(static_cast<int>(kernel_.inputs.size())), reduced_bits(),
-              largest ? Combiner::maximum : Combiner::minimum, false}});
+  mapping::VectorStage extreme = stage({operand}, {},
+                                       {{0, dtype_of_input(static_cast<int>(kernel_.inputs.size())), reduced_bits(),
+                                         largest ? Combiner::maximum : Combiner::minimum, false}});
   ++extreme.functions[0];
   extreme.reductions = 1;
   const auto inputs = static_cast<int>(kernel_.inputs.size());
