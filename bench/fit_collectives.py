@@ -17,18 +17,20 @@ from typing import Any
 import numpy as np
 from scipy.optimize import least_squares
 
+from tilesim.analytic.families import pack_keys
 from tilesim.cluster import library, library_model
-from tilesim.validation.collective import Case, cases_of
+from tilesim.validation.collective import Case, cases_of, key_of
 
 FILE = Path(__file__).resolve().parents[1] / "configs" / "libraries" / "nccl.json"
 PRIOR = 0.02  # weight of a constant's start: holds what the rows do not show
-START = {
+START: dict[str, float] = {
     "call_seconds": 6e-6, "ll_step_seconds": 1e-6, "spread_seconds": 1e-6, "spread_step_seconds": 0.2e-6,
     "spread_bytes": 4e3, "ll_share": 0.3, "ll128_step_seconds": 3e-6, "ll128_share": 0.55,
     "simple_call_seconds": 14e-6, "simple_step_seconds": 7e-6, "simple_share": 0.78, "copy_share": 1.5,
     "sum_cost_one_byte": 0.06, "nvls_call_seconds": 25e-6, "nvls_fill_seconds": 80e-6, "nvls_fill_bytes": 24e6,
     "nvls_share": 0.65, "peer_call_seconds": 7e-6, "peer_step_seconds": 1e-6, "peer_spread_seconds": 2e-6,
-    "peer_simple_call_seconds": 14e-6, "peer_share": 0.7, "peer_copy_share": 3.0, "peer_fill_seconds": 40e-6, "peer_fill_bytes": 16e6,
+    "peer_simple_call_seconds": 14e-6, "peer_share": 0.7, "peer_copy_share": 3.0,
+    "peer_fill_seconds": 40e-6, "peer_fill_bytes": 16e6,
     "socket_share": 0.22, "sockets_share": 0.06,
 }  # fmt: skip
 NODES = {
@@ -88,7 +90,9 @@ def _part(q: library_model.Query, own: Any) -> library_model.Query:
     return library_model.Query(q.op, *arrays, one_byte=q.one_byte)
 
 
-def minimised(residuals: Callable[[dict[str, float]], Any], start: dict[str, float], tries: int = 3) -> dict[str, float]:
+def minimised(
+    residuals: Callable[[dict[str, float]], Any], start: dict[str, float], tries: int = 3
+) -> dict[str, float]:
     """Constants with the least robust error, positive, shares of a link below one."""
     names = list(start)
     begin = np.log([start[name] for name in names])
@@ -151,29 +155,28 @@ def halves(cases: list[Case]) -> tuple[list[Case], list[Case]]:
     return [c for c in cases if place[c.bytes] % 2 == 0], [c for c in cases if place[c.bytes] % 2]
 
 
-def one_generation(name: str, cases: list[Case], beliefs: dict[str, float]) -> dict[str, float]:
-    """Fits a generation and says how well it holds on what was left out."""
-    found = fitted(cases, name, beliefs)
+def one_generation(
+    name: str, cases: list[Case], beliefs: dict[str, float]
+) -> tuple[dict[str, float], list[dict[str, float]]]:
+    """Fits a generation and says how well it holds on what was left out; constants of all rows, and of each half."""
+    found = fitted(cases, name, beliefs, 2)
     full = {**NODES, **beliefs, **found}
     residual = errors(cases, full)
     print(f"{name:8} as fitted {mean(residual)}: {by(cases, residual, lambda c: f'{c.op} {c.devices}')}")
     first, second = halves(cases)
-    out = []
-    for train, test in ((first, second), (second, first)):
-        own = {**NODES, **beliefs, **fitted(train, name, beliefs, 1)}
-        out.append(errors(test, own))
-    print(f"{'':8} sizes left out: even {mean(out[1])}, odd {mean(out[0])}")
-    for devices in (4,):
-        test = [c for c in cases if c.devices == devices]
-        own = {**NODES, **beliefs, **fitted([c for c in cases if c.devices != devices], name, beliefs, 1)}
-        print(f"{'':8} {devices} devices left out: {mean(errors(test, own))}")
+    parts = [fitted(train, name, beliefs, 1) for train in (first, second)]
+    out = [errors(test, {**NODES, **beliefs, **part}) for part, test in zip(parts, (second, first), strict=True)]
+    print(f"{'':8} sizes left out: even {mean(out[1])}, odd {mean(out[0])}; both {mean(np.concatenate(out))}")
+    test = [c for c in cases if c.devices == 4]
+    own = {**NODES, **beliefs, **fitted([c for c in cases if c.devices != 4], name, beliefs, 1)}
+    print(f"{'':8} 4 devices left out: {mean(errors(test, own))}")
     for device in dict.fromkeys(c.device for c in cases):
         test = [c for c in cases if c.device == device]
         rest = [c for c in cases if c.device != device]
-        if rest:
+        if len(rest) > len(test):
             own = {**NODES, **beliefs, **fitted(rest, name, beliefs, 1)}
-            print(f"{'':8} {device} left out: {mean(errors(test, own))}")
-    return found
+            print(f"{'':8} {device} left out: {mean(errors(test, own))}", flush=True)
+    return found, parts
 
 
 def between(cases: list[Case], constants: dict[str, dict[str, float]]) -> dict[str, float]:
@@ -228,15 +231,22 @@ def main() -> int:
     constants: dict[str, dict[str, float]] = {}
     for name, own in inside.items():
         beliefs = library.beliefs(data["generations"][name])
-        found = one_generation(name, own, beliefs)
+        found, parts = one_generation(name, own, beliefs)
         constants[name] = {**NODES, **beliefs, **found}
         source = f"fitted on {len(own)} rows of {Path(table).name}, one node"
         data["generations"][name]["constants"] = found
-        data["generations"][name]["provenance"] = source
+        entry = data["generations"][name]
+        entry.update(provenance=source, halves=parts)
+        entry["seen"] = {
+            "devices": max(c.devices for c in own),
+            "bytes_from": int(min(c.bytes for c in own)),
+            "bytes_to": int(max(c.bytes for c in own)),
+        }
     carried(inside, constants)
     outside = [case for case in cases if case.nodes > 1]
     data["nodes"]["constants"] = between(outside, constants)
     data["nodes"]["provenance"] = f"fitted on {len(outside)} rows of {Path(table).name}, several nodes"
+    data["fitted_rows"] = pack_keys(key_of(case.row) for case in cases)
     if "--write" in sys.argv:
         FILE.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
     return 0

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -19,27 +18,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..analytic.families import unpack_keys
-from ..base.arguments import dtype_name, one_of, whole
+from ..base.arguments import dtype_name, one_of
 from ..base.checked import is_number
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
 from ..machine.device import folded
 from . import library_model, library_steps
+from .library_arguments import OPERATIONS, query_of
 from .library_model import Query
 
 __all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "System", "load", "names"]
 
-OPERATIONS = (
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices",
-)  # fmt: skip
 PROTOCOLS = ("nccl-tests", "torch")
 _UNSEEN = {
     "permute_devices": "no rows of permutes: one message of an all_to_all to one device",
     "broadcast_devices": "no rows of broadcasts: a pipelined ring with the steps of an all_gather",
 }
-_MOST_BYTES = float(1 << 50)
-_MOST_DEVICES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -155,7 +150,7 @@ class Library:
         Raises:
             UserError: as `seconds`.
         """
-        query = self._query(op, bytes, dtype, devices, per_node, link, node_link)
+        query = query_of(op, bytes, dtype, devices, per_node, link, node_link)
         shape = np.broadcast_shapes(*(np.shape(one) for one in (bytes, devices, per_node, link)))
         constants = self._constants(generation, float(query.rate.flat[0]) if query.rate.size else 1.0, protocol)
         times = self._times(constants, query) + (constants["torch_call_seconds"] if protocol == "torch" else 0.0)
@@ -194,7 +189,7 @@ class Library:
         Raises:
             UserError: as `seconds`.
         """
-        query = self._query(op, [bytes], dtype, [devices], [per_node], [link], node_link)
+        query = query_of(op, [bytes], dtype, [devices], [per_node], [link], node_link)
         total = self.seconds(
             op, bytes, dtype, devices, per_node, link=link, node_link=node_link, generation=generation,
             protocol=protocol,
@@ -251,38 +246,9 @@ class Library:
     def _constants(self, generation: str, link: float, protocol: str) -> dict[str, float]:
         one_of("unknown protocol", "protocol", protocol, *PROTOCOLS)
         if not isinstance(generation, str):
-            raise user_error(
-                "no name of a generation", value=shown(generation), allowed=", ".join(self.generations)
-            )
+            raise user_error("no name of a generation", value=shown(generation), allowed=", ".join(self.generations))
         data = self.generations[self.generation_near(generation, link)]
         return {"torch_call_seconds": 0.0, **self.nodes.get("constants", {}), **beliefs(data), **data["constants"]}
-
-    def _query(
-        self, op: str, size: Any, dtype: str, devices: Any, per_node: Any, link: Any, node_link: Any
-    ) -> Query:
-        one_of("unknown operation", "op", op, *OPERATIONS)
-        text = dtype_name(dtype)
-        bits = int((re.findall(r"\d+", text) or ["8"])[0])
-        columns = {"bytes": size, "devices": devices, "per_node": per_node, "link": link}
-        limits = {"bytes": (0.0, _MOST_BYTES), "devices": (1.0, _MOST_DEVICES), "per_node": (1.0, _MOST_DEVICES)}
-        columns["node_link"] = math.inf if node_link is None else node_link
-        arrays = {name: _numbers(name, value, *limits.get(name, (1.0, math.inf))) for name, value in columns.items()}
-        try:
-            spread = np.broadcast_arrays(*arrays.values())
-        except ValueError:
-            told = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-            raise user_error("arrays differ in shape", value=told, allowed="numbers, or arrays of one shape") from None
-        flat = dict(zip(arrays, (np.array(array, dtype=float).ravel() for array in spread), strict=True))
-        nodes = np.ceil(flat["devices"] / flat["per_node"])
-        if node_link is None and (nodes > 1).any():
-            raise user_error(
-                "a call over several nodes needs the rate between them", place="node_link", value="None",
-                allowed="bytes per second and device",
-            )  # fmt: skip
-        for name in ("devices", "per_node"):
-            if (flat[name] != np.floor(flat[name])).any():
-                raise user_error("not a whole number", place=name, value=shown(columns[name]), allowed="from 1 on")
-        return Query(op, flat["bytes"], flat["devices"], nodes, flat["link"], flat["node_link"], bits <= 8)
 
     def _times(self, constants: Mapping[str, float], query: Query) -> NDArray[np.float64]:
         return (library_steps if self.model == "steps" else library_model).seconds(constants, query)
@@ -290,7 +256,12 @@ class Library:
     def _taken(self, constants: Mapping[str, float], query: Query) -> tuple[str, str, dict[str, float], float]:
         if self.model == "steps":
             terms = library_steps.costs(constants, query)
-            return "ring", "", _plain(terms), float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query)
+            return (
+                "ring",
+                "",
+                _plain(terms),
+                float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query),
+            )
         size = query.bytes[0]
         for piece in library_model.pieces(constants, query):
             if piece.above[0] < piece.upto[0] and (size <= piece.upto[0]):
@@ -332,17 +303,6 @@ def _plain(terms: Mapping[str, Any]) -> dict[str, float]:
 def _sent(query: Query) -> float:
     whole_ = float(query.bytes[0])
     return whole_ if query.op == "permute_devices" else whole_ * float(1 - 1 / query.devices[0])
-
-
-def _numbers(name: str, value: Any, low: float, high: float) -> NDArray[np.float64]:
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        array = np.array([np.nan])
-    boolean = isinstance(value, bool) or (isinstance(value, np.ndarray) and value.dtype == bool)
-    if boolean or not ((array >= low) & (array <= high)).all():
-        raise user_error("out of range", place=name, value=shown(value), allowed=f"a number from {low:g} to {high:g}")
-    return array
 
 
 def beliefs(data: Mapping[str, Any]) -> dict[str, float]:
@@ -398,18 +358,30 @@ def _read(path: Path) -> Library:
     data, place = read_json(path, "tilesim.library"), path_text(path)
     for key in ("name", "model", "generations"):
         if key not in data:
-            raise user_error(f"the library lacks {key}", place=place, value=", ".join(data), allowed="name, model, generations")
+            raise user_error(
+                f"the library lacks {key}", place=place, value=", ".join(data), allowed="name, model, generations"
+            )
     one_of("unknown model", place, data["model"], "rings", "steps")
     if not isinstance(data["generations"], dict) or not data["generations"]:
         raise user_error("generations is no object with an entry", place=place, value=shown(data["generations"]))
     nodes = data.get("nodes", {})
+    needed = (library_steps if data["model"] == "steps" else library_model).NEEDED
     for generation, own in data["generations"].items():
-        for group in (own.get("constants", {}), beliefs(own) if "believed" in own else {}, nodes.get("constants", {})):
-            for key, value in group.items():
-                if not is_number(value) or not 0 <= value < math.inf:
-                    raise user_error(
-                        "a constant is no number from 0 on", place=f"{place}: {generation}.{key}", value=shown(value)
-                    )
+        constants = {**nodes.get("constants", {}), **own.get("believed", {}), **own.get("constants", {})}
+        lacking = next((key for key in needed if key not in constants), None)
+        if lacking:
+            raise user_error(
+                f"a generation lacks the constant {lacking}",
+                place=f"{place}: {generation}",
+                value=", ".join(constants),
+                allowed=", ".join(needed),
+                suggestion=nearest(lacking, constants),
+            )
+        for key, value in constants.items():
+            if not is_number(value) or not 0 <= value < math.inf:
+                raise user_error(
+                    "a constant is no number from 0 on", place=f"{place}: {generation}.{key}", value=shown(value)
+                )
     return Library(
         str(data["name"]), str(data.get("description", "")), data["model"], data["generations"], nodes,
         data.get("fabrics", {}), unpack_keys(data.get("fitted_rows", ""), place),

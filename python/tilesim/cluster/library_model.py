@@ -18,6 +18,14 @@ __all__ = ["Piece", "Query", "costs", "pieces"]
 
 Array = NDArray[np.float64]
 RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast_devices")
+BELIEVED = tuple(f"believed_{key}{step}_seconds" for key in ("ll", "ll128", "simple") for step in ("", "_step"))
+NEEDED = (
+    *("call_seconds", "ll_step_seconds", "ll_share", "spread_seconds", "spread_step_seconds", "spread_bytes"),
+    *("simple_call_seconds", "simple_step_seconds", "simple_share", "copy_share", "sum_cost_one_byte"),
+    *("peer_call_seconds", "peer_step_seconds", "peer_spread_seconds", "peer_simple_call_seconds", "peer_share"),
+    *("peer_copy_share", "peer_fill_seconds", "peer_fill_bytes", "node_ll_step_seconds", "node_simple_step_seconds"),
+    *("node_ll_share", "node_simple_share", "believed_share", "believed_ll_rate", "believed_ll128_share", *BELIEVED),
+)
 PEER_LL_BYTES = 16384.0  # NCCL_P2P_LL_THRESHOLD: the largest message between two devices that goes by LL
 NVLS_BYTES = float(1 << 20)
 NVLS_DEVICES = 5  # of one node; below, the ring is what rows of Hopper and Blackwell show
@@ -43,10 +51,14 @@ class Query:
 
     def moved(self) -> Array:
         """Bytes that a ring sends per device."""
+        return self.bytes * self.share_moved()
+
+    def share_moved(self) -> Array:
+        """The same per byte of the call."""
         if self.op == "broadcast_devices":
-            return self.bytes.copy()
+            return np.ones_like(self.devices)
         rounds = 2.0 if self.op == "all_reduce" else 1.0
-        result: Array = rounds * (self.devices - 1) / self.devices * self.bytes
+        result: Array = rounds * (self.devices - 1) / self.devices
         return result
 
     def at(self, most: Array) -> Query:
@@ -164,7 +176,7 @@ def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
     inner, outer = q.steps()
     node = np.where(q.nodes > 1, q.node_rate * q.devices / q.nodes, np.inf)
     bus = np.minimum(c["believed_share"] * q.rate, node)
-    per_byte = np.maximum(q.moved(), 1.0) / np.maximum(q.bytes, 1.0)
+    per_byte = q.share_moved()
     rates = (
         np.minimum(c["believed_ll_rate"], bus * 0.5),
         np.minimum(bus, c["believed_ll128_share"] * c["believed_share"] * q.rate) if "ll128_share" in c else None,
@@ -212,7 +224,11 @@ def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
         inside = (q.nodes == 1) & (q.devices >= NVLS_DEVICES)
     end = np.where(inside, NVLS_BYTES, np.inf)
     first, second = np.minimum(first, end), np.minimum(second, end)
-    found = [Piece("ring", "LL", zero, first), Piece("ring", "LL128", first, second), Piece("ring", "Simple", second, end)]
+    found = [
+        Piece("ring", "LL", zero, first),
+        Piece("ring", "LL128", first, second),
+        Piece("ring", "Simple", second, end),
+    ]
     return [*found, Piece("nvls", "Simple", end, most)] if inside.any() else found
 
 

@@ -1,4 +1,4 @@
-"""A library of three numbers: a cost per call, a latency per step of a ring that goes both ways, a share of the rate."""
+"""A library of three numbers: a cost per call, a latency per step of a ring both ways, a share of the rate."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from .library_model import RINGS, Query
 
 __all__ = ["costs", "seconds"]
 
+NEEDED = ("call_seconds", "step_seconds", "share")
 Array = NDArray[np.float64]
 
 
