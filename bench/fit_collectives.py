@@ -1,4 +1,4 @@
-"""Fits the constants of configs/libraries/nccl.json: `fit_collectives.py collective_latency.csv [--write]`.
+"""Fits the constants of configs/libraries/nccl.json: `fit_collectives.py TABLE [GENERATION … | nodes] [--write]`.
 
 Per generation of links one robust fit of the log error over its rows in one node; then the few constants between nodes
 and of single calls. Says the error as fitted, with every other size left out, with four devices left out, and with
@@ -38,8 +38,8 @@ NODES = {
     "node_simple_step_seconds": 25e-6,
     "node_ll_share": 0.4,
     "node_simple_share": 0.9,
-    "torch_call_seconds": 15e-6,
 }
+TORCH_CALL = 15e-6  # launch of one call; every row with it has several nodes, so it does not show beside their steps
 LACKS = {
     "nvlink3": ("nvls", "socket"),
     "nvlink4": ("socket",),
@@ -185,7 +185,7 @@ def between(cases: list[Case], constants: dict[str, dict[str, float]]) -> dict[s
 
     def predicted(own: dict[str, float], which: Rows) -> Any:
         times = which.predicted(lambda case: {**constants[case.generation], **own})
-        return times + which.torch * own["torch_call_seconds"]
+        return times + which.torch * TORCH_CALL
 
     def fit(which: Rows) -> dict[str, float]:
         return minimised(lambda own: np.log(predicted(own, which) / which.measured), NODES)
@@ -220,32 +220,36 @@ def rows_of(table: str) -> Iterable[Case]:
     return (case for case in cases_of(table) if case.status == "ok")
 
 
+def refit(entry: dict[str, Any], name: str, own: list[Case], table: str) -> None:
+    """Puts the constants of a generation, of all rows and of each half of the sizes, into its entry."""
+    entry["constants"], entry["halves"] = one_generation(name, own, library.beliefs(entry))
+    entry["provenance"] = f"fitted on {len(own)} rows of {Path(table).name}, one node"
+    entry["seen"] = {
+        "devices": max(c.devices for c in own),
+        "bytes_from": int(min(c.bytes for c in own)),
+        "bytes_to": int(max(c.bytes for c in own)),
+    }
+
+
 def main() -> int:
     """Fits, says, writes."""
-    table = sys.argv[1]
+    table, *names = (word for word in sys.argv[1:] if not word.startswith("--"))
     data = json.loads(FILE.read_text(encoding="utf-8"))
     cases = list(rows_of(table))
     inside = {
         name: [case for case in cases if case.generation == name and case.nodes == 1] for name in data["generations"]
     }
-    constants: dict[str, dict[str, float]] = {}
-    for name, own in inside.items():
-        beliefs = library.beliefs(data["generations"][name])
-        found, parts = one_generation(name, own, beliefs)
-        constants[name] = {**NODES, **beliefs, **found}
-        source = f"fitted on {len(own)} rows of {Path(table).name}, one node"
-        data["generations"][name]["constants"] = found
-        entry = data["generations"][name]
-        entry.update(provenance=source, halves=parts)
-        entry["seen"] = {
-            "devices": max(c.devices for c in own),
-            "bytes_from": int(min(c.bytes for c in own)),
-            "bytes_to": int(max(c.bytes for c in own)),
-        }
-    carried(inside, constants)
-    outside = [case for case in cases if case.nodes > 1]
-    data["nodes"]["constants"] = between(outside, constants)
-    data["nodes"]["provenance"] = f"fitted on {len(outside)} rows of {Path(table).name}, several nodes"
+    for name in inside:
+        if not names or name in names:
+            refit(data["generations"][name], name, inside[name], table)
+    if not names or "nodes" in names:
+        entries = data["generations"].items()
+        constants = {name: {**NODES, **library.beliefs(entry), **entry["constants"]} for name, entry in entries}
+        carried(inside, constants)
+        outside = [case for case in cases if case.nodes > 1]
+        data["nodes"]["constants"] = {**between(outside, constants), "torch_call_seconds": TORCH_CALL}
+        source = f"fitted on {len(outside)} rows of {Path(table).name}, several nodes"
+        data["nodes"]["provenance"] = f"{source}; torch_call_seconds is assumed: it does not show beside steps of nodes"
     data["fitted_rows"] = pack_keys(key_of(case.row) for case in cases)
     if "--write" in sys.argv:
         FILE.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")

@@ -193,11 +193,8 @@ def written(path: Path, rows: list[dict[str, str]]) -> Path:
 
 def test_rows_that_say_nothing(tmp_path: Path) -> None:
     rows = [ROW]
-    changes = [
-        ("device", "TX-9000", "unsupported"),
-        ("device", "MI300X", "unsupported"),
-        ("library", "Gloo", "unsupported"),
-    ]
+    changes = [("device", name, "unsupported") for name in ("TX-9000", "MI300X", "A100-PCIE-40GB", "H100-PCIE")]
+    changes += [("library", "Gloo", "unsupported")]
     changes += [(column, "0", "invalid") for column in ("devices", "nodes", "bytes", "measured_ms")]
     changes += [("op", "all_redcue", "invalid"), ("bytes", "nan", "invalid"), ("nodes", "3", "invalid")]
     changes += [("dtype", "f17", "invalid"), ("protocol", "mpi", "invalid"), ("devices", "1", "invalid")]

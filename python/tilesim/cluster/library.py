@@ -23,7 +23,7 @@ from ..base.checked import is_number
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
-from ..machine.device import folded
+from ..machine.device import folded, is_label
 from . import library_model, library_steps
 from .library_arguments import OPERATIONS, query_of
 from .library_model import Query
@@ -220,7 +220,8 @@ class Library:
         for generation, data in self.generations.items():
             listed = data.get("devices", {})
             found = next((name for name in listed if folded(name) == text), None)
-            found = found or next((name for name in listed if folded(device.split("-")[0]) == folded(name)), None)
+            if not found and not is_label(device) and "pcie" not in text:
+                found = next((name for name in listed if folded(device.split("-")[0]) == folded(name)), None)
             if found:
                 entry = listed[found]
                 return System(generation, float(entry["link"]), float(entry["node_link"]), int(entry["domain"]))

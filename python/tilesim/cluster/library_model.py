@@ -175,7 +175,8 @@ def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
     """Bytes at which the library leaves LL, and LL128, by what it believes of itself: a latency and a rate each."""
     inner, outer = q.steps()
     node = np.where(q.nodes > 1, q.node_rate * q.devices / q.nodes, np.inf)
-    bus = np.minimum(c["believed_share"] * q.rate, node)
+    share = np.where(q.devices / q.nodes > 4, c.get("believed_sockets_share", c["believed_share"]), c["believed_share"])
+    bus = np.minimum(share * q.rate, node)
     per_byte = q.share_moved()
     rates = (
         np.minimum(c["believed_ll_rate"], bus * 0.5),
