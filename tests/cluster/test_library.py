@@ -124,6 +124,17 @@ def test_many_are_each() -> None:
         assert sum(one.terms.values()) == pytest.approx(time, abs=2e-12)
 
 
+def test_rates_as_arrays() -> None:
+    rates = np.array([[25e9], [50e9]])
+    sizes = np.array([1e5, 1e7, 1e9])
+    found = NCCL.seconds_many("all_reduce", sizes, "f16", 16, 8, link=450e9, node_link=rates, generation="nvlink4")
+    assert found.shape == (2, 3)
+    for row, rate in zip(found, (25e9, 50e9), strict=True):
+        for size, time in zip(sizes, row, strict=True):
+            alone = NCCL.seconds("all_reduce", size, "f16", 16, 8, link=450e9, node_link=rate, generation="nvlink4")
+            assert time == alone
+
+
 def test_what_is_assumed_is_said() -> None:
     def said(op: str = "all_gather", size: float = 1e6, devices: int = 8, generation: str = "nvlink4") -> str:
         told = NCCL.explain(op, size, "f16", devices, 72, link=450e9, generation=generation)

@@ -151,7 +151,7 @@ class Library:
             UserError: as `seconds`.
         """
         query = query_of(op, bytes, dtype, devices, per_node, link, node_link)
-        shape = np.broadcast_shapes(*(np.shape(one) for one in (bytes, devices, per_node, link)))
+        shape = np.broadcast_shapes(*(np.shape(one) for one in (bytes, devices, per_node, link, node_link)))
         constants = self._constants(generation, float(query.rate.flat[0]) if query.rate.size else 1.0, protocol)
         times = self._times(constants, query) + (constants["torch_call_seconds"] if protocol == "torch" else 0.0)
         result: NDArray[np.float64] = np.where(query.devices > 1, times, 0.0).reshape(shape)
