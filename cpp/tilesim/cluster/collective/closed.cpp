@@ -70,12 +70,6 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
   return Closed{sum(operation) ? 2 * longest : longest, exact};
 }
 
-int64_t members(const std::vector<Axis>& axes) {
-  int64_t product = 1;
-  for (const Axis& axis : axes) product *= axis.size;
-  return product;
-}
-
 /// Bytes over the busiest link of each axis, and the way to the farthest device.
 Closed exchange_bound(const std::vector<Axis>& axes, int64_t bytes) {
   int64_t longest = 0, latency = 0;

@@ -61,6 +61,7 @@ std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vect
     int stride = network.stride(number);
     std::vector<std::int64_t> sizes = dimension.sizes;
     if (!dimension.grid()) sizes = {dimension.size()};
+    const std::int64_t inside = product;  // members of the dimensions before this one
     for (const std::int64_t wide : sizes) {
       const int size = static_cast<int>(wide);
       std::set<int> seen;
@@ -69,11 +70,15 @@ std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vect
       if (seen.size() == 1) continue;
       const std::vector<int> members(seen.begin(), seen.end());
       if (dimension.grid()) {
-        const auto axis = grid_axis(dimension, size, members);
+        auto axis = grid_axis(dimension, size, members);
         if (!axis) return std::nullopt;
+        if (dimension.rails > 0 && inside > dimension.rails) {  // several devices have the links of one position
+          axis->bytes_per_second = std::max<std::int64_t>(1, axis->bytes_per_second * dimension.rails / inside);
+          axis->exact = false;
+        }
         axes.push_back(*axis);
       } else {
-        axes.push_back(port_axis(network, number, members, static_cast<int>(product)));
+        axes.push_back(port_axis(network, number, members, static_cast<int>(inside)));
       }
       product *= static_cast<std::int64_t>(members.size());
     }
