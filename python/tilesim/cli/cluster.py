@@ -9,7 +9,7 @@ import typer
 from ..base import figures
 from ..base.errors import user_error
 from ..cluster.cluster import Cluster
-from ..cluster.collective import OPERATIONS, collective
+from ..cluster.communication import OPERATIONS, collective
 from .complete import App
 from .examples import epilog
 from .load import write

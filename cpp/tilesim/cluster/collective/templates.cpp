@@ -114,11 +114,18 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
   const int n = program.group.size();
   program.parts = static_cast<int>(parts.size());
   program.pieces = static_cast<std::int64_t>(n) * program.parts;
-  std::vector<Template::Sent> gathered;
+  std::vector<Template::Sent> gathered, scattered;
   int length = 0;
   for (const Leg& leg : legs) length += steps_of(leg);
-  for (int p = 0; p < program.parts; ++p) gather_part(legs, parts[at(p)], p * n, gathered);
-  if (operation != Operation::all_gather) program.messages = reversed(program, gathered, length - 1);
+  for (int p = 0; p < program.parts; ++p) {
+    const Part& part = parts[at(p)];
+    gather_part(legs, part, p * n, gathered);
+    // A scatter is a gather backwards in time; round a ring the other way, so that it goes the same way in the end.
+    Part back = part;
+    for (std::size_t a = 0; a < legs.size(); ++a) back.strides[a] = (legs[a].size - part.strides[a]) % legs[a].size;
+    if (operation != Operation::all_gather) gather_part(legs, back, p * n, scattered);
+  }
+  if (operation != Operation::all_gather) program.messages = reversed(program, scattered, length - 1);
   if (operation == Operation::all_reduce)
     for (auto& message : gathered) message.step += length;
   if (operation != Operation::reduce_scatter)
