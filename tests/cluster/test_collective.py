@@ -17,9 +17,7 @@ PS = 500_000  # LATENCY in picoseconds
 
 def single(kind, n, rate=RATE, latency=LATENCY, **more):
     return ts.Cluster(
-        network=[
-            {"kind": kind, "size": n, "bandwidth_bytes_per_second": rate, "latency_seconds": latency, **more}
-        ]
+        network=[{"kind": kind, "size": n, "bandwidth_bytes_per_second": rate, "latency_seconds": latency, **more}]
     )
 
 
@@ -30,7 +28,7 @@ def networks(n):
     yield single("mesh", n)
     yield single("full", n)
     yield single("switch", n)
-    yield single("fat_tree", n, radix=4, levels=3)
+    yield single("fat_tree", n, radix=6, levels=3)
     if n % 2 == 0:
         base = {"bandwidth_bytes_per_second": RATE, "latency_seconds": LATENCY}
         yield ts.Cluster(network=[{"kind": "torus", "sizes": [n // 2, 2], **base}])
@@ -160,8 +158,12 @@ def test_chunks_equal_another_simulator(n):
             for algorithm in algorithms(op, n):
                 options = {"pieces": 3} if algorithm in ("tree", "ring") else {}
                 made = schedule(cluster, op, algorithm, size, **options)
-                found = ts.cluster.collective(op, size, cluster, algorithm=algorithm, model="chunks", **options)
-                assert found.picoseconds == simulate(cluster, made, size), (cluster, op, algorithm)
+                expected = simulate(cluster, made, size)
+                listed = ts.cluster.collective(op, size, cluster, algorithm=made, model="chunks")
+                assert listed.picoseconds == expected, (cluster, op, algorithm)
+                if cluster.dimensions and cluster.dimensions[0].kind == "switch":  # no ties that order could change
+                    found = ts.cluster.collective(op, size, cluster, algorithm=algorithm, model="chunks", **options)
+                    assert found.picoseconds == expected, (cluster, op, algorithm)
 
 
 @pytest.mark.parametrize("n", range(2, 18))
@@ -223,12 +225,14 @@ def test_forms_by_hand():
     assert abs(steps.picoseconds - (28 * one + 7 * PS)) <= 28
 
 
-@pytest.mark.parametrize(("n", "milliseconds"), [(8, 36.769), (64, 41.420), (256, 42.104), (512, 42.442), (1024, 42.996)])
+@pytest.mark.parametrize(
+    ("n", "milliseconds"), [(8, 36.769), (64, 41.420), (256, 42.104), (512, 42.442), (1024, 42.996)]
+)
 def test_rows_of_a_field_simulator(n, milliseconds):
-    """Rings at 50 GiB/s and 500 ns, whose reduction takes 3 message / 1600 GiB/s more; it truncates to nanoseconds."""
+    """Rings at 50 GiB/s and 500 ns, whose reduction takes 3 message / 1600 GB/s more; it truncates to nanoseconds."""
     cluster = single("ring", n, rate=50 * 2**30, latency=5e-7, both_ways=False)
-    time = ts.cluster.collective("all_reduce", GIB, cluster).seconds + (n - 1) * 3 / n / 1600
-    assert abs(time * 1e3 - milliseconds) <= 0.001 + (n - 1) * 4e-6
+    time = ts.cluster.collective("all_reduce", GIB, cluster).seconds + (n - 1) * 3 * GIB / n / 1600e9
+    assert abs(time * 1e3 - milliseconds) <= 0.0005 + 2 * (n - 1) * 1e-6
 
 
 def test_torus_is_as_quick_as_its_links():
@@ -278,9 +282,15 @@ def test_more_bytes_and_latency_never_take_less():
     for kind in ("ring", "full", "switch", "mesh"):
         for op in (*SPREAD, "all_to_all", "broadcast_devices", "permute_devices"):
             for model in ("closed", "chunks", "flows"):
-                ask = lambda size, **more: ts.cluster.collective(  # noqa: E731
-                    op, size, single(kind, 6, **more), model=model, algorithm=algorithms(op, 6)[0]  # noqa: B023
-                ).picoseconds
+                ask = lambda size, **more: (
+                    ts.cluster.collective(  # noqa: E731
+                        op,
+                        size,
+                        single(kind, 6, **more),
+                        model=model,
+                        algorithm=algorithms(op, 6)[0],  # noqa: B023
+                    ).picoseconds
+                )
                 times = [ask(size) for size in (0, 1, 1000, 10**6, 10**9)]
                 assert times == sorted(times) and times[1] < times[-1]
                 assert ask(10**6, latency=1e-6) >= ask(10**6, latency=1e-7)
@@ -293,12 +303,8 @@ def test_two_at_once(model):
     size = 10**8
     asked = {"op": "permute_devices", "bytes": size, "pairs": [(0, 1)]}
     alone = ts.cluster.collective(cluster=cluster, devices=[0, 1], model=model, **asked).seconds
-    shared = ts.cluster.collectives(
-        [{**asked, "devices": [0, 1]}, {**asked, "devices": [0, 1]}], cluster, model=model
-    )
-    apart = ts.cluster.collectives(
-        [{**asked, "devices": [0, 1]}, {**asked, "devices": [4, 5]}], cluster, model=model
-    )
+    shared = ts.cluster.collectives([{**asked, "devices": [0, 1]}, {**asked, "devices": [0, 1]}], cluster, model=model)
+    apart = ts.cluster.collectives([{**asked, "devices": [0, 1]}, {**asked, "devices": [4, 5]}], cluster, model=model)
     assert alone == size / RATE
     assert max(one.seconds for one in shared) == pytest.approx(2 * alone, rel=1e-9)
     assert [one.seconds for one in apart] == [alone, alone]

@@ -24,7 +24,7 @@ std::vector<Step> gather(const Leg& leg, int stride) {
     for (int t = 0; t + 1 < n; ++t)
       steps.push_back({t, stride % n, {static_cast<int>((n - static_cast<std::int64_t>(t) * stride % n) % n)}});
   } else if (leg.walk == Walk::direct) {
-    for (int k = 1; k < n; ++k) steps.push_back({0, k, {0}});
+    for (int k = 1; k < n; ++k) steps.push_back({k - 1, k, {0}});  // nobody is sent to by two at a time
   } else {
     int t = 0;
     for (int distance = 1; distance < n; distance *= 2, ++t) {
@@ -37,8 +37,7 @@ std::vector<Step> gather(const Leg& leg, int stride) {
 }
 
 int steps_of(const Leg& leg) {
-  if (leg.walk == Walk::direct) return leg.size > 1 ? 1 : 0;
-  if (leg.walk == Walk::ring) return leg.size - 1;
+  if (leg.walk == Walk::ring || leg.walk == Walk::direct) return leg.size - 1;
   int count = 0;
   for (int distance = 1; distance < leg.size; distance *= 2) ++count;
   return count;
@@ -216,7 +215,8 @@ Schedule expand(const Template& program) {
     for (int d = 0; d < n; ++d)
       for (const int label : message.labels) {
         const int slot = program.move(label, d);
-        schedule.transfers.push_back({message.step, d, program.group.add(d, message.offset), slot, slot, message.combine});
+        schedule.transfers.push_back(
+            {message.step, d, program.group.add(d, message.offset), slot, slot, message.combine});
       }
   state_meaning(schedule, false);
   return schedule;
