@@ -55,8 +55,7 @@ py::list priced(const Network& network, const py::list& requests, const std::str
   std::vector<Request> all;
   for (const py::handle one : requests) all.push_back(request_of(one.cast<py::dict>()));
   const Model chosen = model_of(model);
-  const Answers answers =
-      bindings::cancellable([&] { return price(network, std::move(all), chosen, symmetry); });
+  const Answers answers = bindings::cancellable([&] { return price(network, std::move(all), chosen, symmetry); });
   py::list result;
   for (const Answer& answer : answers.each) {
     py::dict row;

@@ -9,7 +9,7 @@ import typer
 from ..base import figures
 from ..base.errors import user_error
 from ..cluster.cluster import Cluster
-from ..cluster.collective import OPERATIONS, collective
+from ..cluster.communication import OPERATIONS, collective
 from .complete import App
 from .examples import epilog
 from .load import write
@@ -32,9 +32,7 @@ def cluster_list(json: Json = None, quiet: Quiet = False) -> None:
     for known in Cluster.names():
         cluster = Cluster.load(known)
         kinds = " x ".join(f"{one.kind} {'x'.join(map(str, one.sizes))}" for one in cluster.dimensions)
-        rows.append(
-            {"name": known, "devices": cluster.devices, "network": kinds, "description": cluster.description}
-        )
+        rows.append({"name": known, "devices": cluster.devices, "network": kinds, "description": cluster.description})
     if json is not None:
         write(rows, json)
     if not quiet and json != "-":
@@ -90,7 +88,9 @@ def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
 @cluster_app.command("collective", epilog=epilog("cluster collective"))
 def cluster_collective(
     op: Annotated[str, typer.Argument(help=", ".join(OPERATIONS))],
-    size: Annotated[str, typer.Argument(metavar="BYTES", help="The larger of what a device puts in and takes out: 1GiB.")],
+    size: Annotated[
+        str, typer.Argument(metavar="BYTES", help="The larger of what a device puts in and takes out: 1GiB.")
+    ],
     cluster: Named,
     devices: Annotated[str | None, typer.Option(help="8 (the first), 0,2,4, or groups 0,1;2,3.")] = None,
     dtype: Annotated[str, typer.Option(help="Of the elements.")] = "bf16",
@@ -118,9 +118,9 @@ def cluster_collective(
     if quiet or json == "-":
         return
     how = f"{found.algorithm}, {found.model}" + ("" if found.exact else " (a bound from below)")
-    each = f"{found.groups} groups of {found.devices // found.groups}" if found.groups > 1 else f"{found.devices} devices"
+    each = (
+        f"{found.groups} groups of {found.devices // found.groups}" if found.groups > 1 else f"{found.devices} devices"
+    )
     line = f"{op} of {found.bytes:,} bytes on {each}: {figures.duration(found.seconds)} ({how})"
     wire = f"each device sends {found.wire_bytes:,.0f} bytes, {found.bus_bytes_per_second / 1e9:.1f} GB/s"
     say([*wrapped(line, hang="  "), *wrapped(wire, hang="  ")])
-
-

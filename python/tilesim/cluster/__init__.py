@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from .chakra.replaying import replay
     from .chakra.writing import to_chakra
     from .cluster import Cluster, Dimension
-    from .collective import CollectiveResult, collective, collectives
+    from .communication import CollectiveResult, collective, collectives
     from .pipelines.calling import pipeline
     from .pipelines.result import Pipeline
     from .trace import Trace, TraceClass, TraceNode, fsdp_trace
@@ -42,7 +42,7 @@ _NAMES = {
     ".chakra.replaying": ("replay",),
     ".chakra.writing": ("to_chakra",),
     ".cluster": ("Cluster", "Dimension"),
-    ".collective": ("CollectiveResult", "collective", "collectives"),
+    ".communication": ("CollectiveResult", "collective", "collectives"),
     ".pipelines.calling": ("pipeline",),
     ".pipelines.result": ("Pipeline",),
     ".trace": ("Trace", "TraceClass", "TraceNode", "fsdp_trace"),

@@ -144,8 +144,25 @@ class _Steps:
                 if not left[later]:
                     ready.append(later)
         if done < len(self.local):
-            raise user_error("steps wait for each other in a circle", place="MSCCL", value=f"{len(self.local) - done} steps")
+            raise user_error(
+                "steps wait for each other in a circle", place="MSCCL", value=f"{len(self.local) - done} steps"
+            )
         return levels
+
+
+def _header(root: ElementTree.Element, path: str) -> tuple[str, int, int]:
+    """Operation, devices and chunks of a file."""
+    if root.tag != "algo":
+        raise user_error("the file is no MSCCL XML", place=path, value=f"<{root.tag}>", allowed="<algo>")
+    operation = OPERATIONS.get(root.get("coll", "").lower())
+    if operation is None or operation == "broadcast_devices":
+        raise user_error("unknown collective", place=path, value=shown(root.get("coll")), allowed=", ".join(OPERATIONS))
+    n, chunks = _number(root, "ngpus"), _number(root, "nchunksperloop")
+    if not 1 <= n <= 1 << 12 or not 1 <= chunks <= 1 << 16:
+        raise user_error("out of range", place=path, value=f"{n} devices, {chunks} chunks")
+    if operation != "all_reduce" and chunks % n:
+        raise user_error("so many chunks cannot be divided", place=path, value=str(chunks), allowed=f"multiples of {n}")
+    return operation, n, chunks
 
 
 def _of_xml(path: str) -> dict[str, Any]:
@@ -154,20 +171,11 @@ def _of_xml(path: str) -> dict[str, Any]:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, OSError) as error:
         raise user_error("the file is no MSCCL XML", place=path, value=str(error)) from None
-    if root.tag != "algo":
-        raise user_error("the file is no MSCCL XML", place=path, value=f"<{root.tag}>", allowed="<algo>")
-    operation = OPERATIONS.get(root.get("coll", "").lower())
-    if operation is None or operation == "broadcast_devices":
-        raise user_error("unknown collective", place=path, value=shown(root.get("coll")), allowed=", ".join(OPERATIONS))
-    n, per_loop = _number(root, "ngpus"), _number(root, "nchunksperloop")
-    if not 1 <= n <= 1 << 12 or not 1 <= per_loop <= 1 << 16:
-        raise user_error("out of range", place=path, value=f"{n} devices, {per_loop} chunks")
-    in_place = root.get("inplace", "0") == "1" or operation == "all_reduce"
-    own = per_loop // n if operation in ("all_gather", "reduce_scatter") else per_loop
-    size = max(per_loop, *(_number(gpu, key, "0") for gpu in root.iter("gpu") for key in ("i_chunks", "o_chunks", "s_chunks")))
-    offsets = {"i": 0, "o": 0 if in_place and operation == "all_reduce" else size, "s": 2 * size}
-    slots = 3 * size
-    steps, rows = _Steps(root), []
+    operation, n, chunks = _header(root, path)
+    counts = (_number(gpu, key, "0") for gpu in root.iter("gpu") for key in ("i_chunks", "o_chunks", "s_chunks"))
+    size = max(chunks, *counts)
+    offsets = {"i": 0, "o": 0 if operation == "all_reduce" else size, "s": 2 * size}
+    slots, steps, rows = 3 * size, _Steps(root), []
 
     def slot(step: ElementTree.Element, side: str, shift: int) -> int:
         buffer, offset = step.get(f"{side}buf", ""), _number(step, f"{side}off") + shift
@@ -180,20 +188,28 @@ def _of_xml(path: str) -> dict[str, Any]:
             level = steps.levels[number]
             if number in steps.peer:
                 _, sent, source, _, _ = steps.local[steps.peer[number]]
-                side = "src" if sent.get("type") == "s" else "dst"
-                rows.append((level, source, device, slot(sent, side, shift), slot(step, "dst", shift), kind in ("rrc", "rrs", "rrcs")))
+                taken = slot(sent, "src" if sent.get("type") == "s" else "dst", shift)
+                rows.append((level, source, device, taken, slot(step, "dst", shift), kind in ("rrc", "rrs", "rrcs")))
             elif kind in ("cpy", "re"):
-                rows.append((level, device, device, slot(step, "src", shift), slot(step, "dst", shift), kind == "re"))
-    initial, wanted = [-1] * (n * slots), [-1] * (n * slots)
-    for device in range(n):
-        for chunk in range(per_loop if operation != "all_gather" else own):
-            value = device * own + chunk if operation == "all_gather" else chunk
-            initial[device * slots + chunk] = device * per_loop + chunk if operation == "all_to_all" else value
-        for chunk in range(own if operation == "reduce_scatter" else per_loop):
-            value = device * own + chunk if operation == "reduce_scatter" else chunk
-            if operation == "all_to_all":
-                share = per_loop // n
-                value = (chunk // share) * per_loop + device * share + chunk % share
-            wanted[device * slots + offsets["o"] + chunk] = value
+                taken = slot(step, "src", shift)
+                rows.append((level, device, device, taken, slot(step, "dst", shift), kind == "re"))
     made = {"name": root.get("name") or "msccl", "operation": operation, "devices": n, "slots": slots}
-    return made | {"pieces": per_loop, "transfers": rows, "initial": initial, "wanted": wanted}
+    initial, wanted = _meaning(operation, n, chunks, slots, offsets["o"])
+    return made | {"pieces": chunks, "transfers": rows, "initial": initial, "wanted": wanted}
+
+
+def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple[list[int], list[int]]:
+    """What lies in the input buffers, and what must lie in the output buffers."""
+    initial, wanted = [-1] * (n * slots), [-1] * (n * slots)
+    share = chunks // n
+    for device in range(n):
+        start = device * slots
+        for c in range(share if operation == "all_gather" else chunks):
+            first = {"all_gather": device * share, "all_to_all": device * chunks}.get(operation, 0)
+            initial[start + c] = first + c
+        for c in range(share if operation == "reduce_scatter" else chunks):
+            value = device * share + c if operation == "reduce_scatter" else c
+            if operation == "all_to_all":
+                value = c // share * chunks + device * share + c % share
+            wanted[start + out + c] = value
+    return initial, wanted

@@ -49,16 +49,17 @@ class Ready {
 struct Running {
   const Job* job;
   std::int64_t first;
-  std::vector<int> wait_row;           ///< per message its row of `waiting`, -1: it waits for one message or none
-  std::vector<int> waiting;            ///< row x copies + copy: messages that have not arrived
-  std::vector<std::int64_t> ready;     ///< the same: the latest arrival
-  std::vector<int> size_of;            ///< per message the row of `durations`
-  std::vector<std::int64_t> durations; ///< sizes x rates
+  std::vector<int> wait_row;            ///< per message its row of `waiting`, -1: it waits for one message or none
+  std::vector<int> waiting;             ///< row x copies + copy: messages that have not arrived
+  std::vector<std::int64_t> ready;      ///< the same: the latest arrival
+  std::vector<int> size_of;             ///< per message the row of `durations`
+  std::vector<std::int64_t> durations;  ///< sizes x rates
 };
 
 class Chunks {
  public:
-  Chunks(const Network& network, const std::vector<Job>& jobs) : network_(network), lanes_first_(network.links().size()) {
+  Chunks(const Network& network, const std::vector<Job>& jobs)
+      : network_(network), lanes_first_(network.links().size()) {
     std::map<std::int64_t, int> rates;
     std::size_t lanes = 0;
     for (std::size_t i = 0; i < network.links().size(); ++i) {
@@ -110,7 +111,8 @@ class Chunks {
       const auto [found, fresh] = sizes.try_emplace(program.chunks[m], static_cast<int>(sizes.size()));
       if (fresh)
         for (const std::int64_t rate : rates_)
-          running.durations.push_back(rate == 0 || found->first == 0 ? 0 : picoseconds(job.bytes, found->first, program.pieces, rate));
+          running.durations.push_back(
+              rate == 0 || found->first == 0 ? 0 : picoseconds(job.bytes, found->first, program.pieces, rate));
       running.size_of.push_back(found->second);
       running.wait_row.push_back(program.waits[m] > 1 ? rows++ : -1);
       for (int copy = 0; copy < job.copies; ++copy) {

@@ -26,11 +26,14 @@ bool spreads(Operation operation) { return operation <= Operation::reduce_scatte
 std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_t blocks, int64_t pieces) {
   const int n = axis.size;
   const int64_t x = wire(bytes, blocks, pieces, axis);
-  if (walk == Walk::ring) return axis.kind == AxisKind::line ? std::nullopt : std::optional((n - 1) * (x + axis.latency));
+  if (walk == Walk::ring)
+    return axis.kind == AxisKind::line ? std::nullopt : std::optional((n - 1) * (x + axis.latency));
   if (axis.kind == AxisKind::circle || axis.kind == AxisKind::line) {
     if (n != 2) return std::nullopt;
     return x + axis.latency;
   }
+  // Of another number the last step sends less, which does not wait for all that came before.
+  if (walk == Walk::bruck && !std::has_single_bit(static_cast<unsigned>(n))) return std::nullopt;
   if (walk == Walk::direct) return (axis.kind == AxisKind::full ? 1 : n - 1) * x + axis.latency;
   int64_t time = 0;
   for (int64_t distance = 1; distance < n; distance *= 2)
@@ -52,16 +55,18 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
     }
   }
   const auto parts = static_cast<int64_t>(plan.parts.size());
+  const bool both = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return default_rings(axis) == 2; });
+  const int64_t ways = both ? 2 : 1;
   for (const Part& part : plan.parts) {
     int64_t time = 0, held = 1;
     for (auto axis = part.order.rbegin(); axis != part.order.rend(); ++axis) {
       const Axis& one = axes[at(*axis)];
-      // A port that all parts use at the same time has a share of its rate for each.
-      Axis share = one;
-      const bool together = one.kind != AxisKind::circle && parts > 1;
-      const auto step = gather(plan.legs[at(*axis)].walk, share, bytes, held * (together ? parts : 1), devices * parts);
+      // Parts that use a port at the same time, or a circle's only way round, send together.
+      const bool circular = one.kind == AxisKind::circle;
+      const int64_t together = !circular ? parts : default_rings(one) == 1 ? ways : 1;
+      const auto step = gather(plan.legs[at(*axis)].walk, one, bytes, held * together, devices * parts);
       if (!step) return std::nullopt;
-      if (together) exact = exact && plan.parts.size() <= 2;
+      if (!circular) exact = exact && parts <= 2;
       time += *step;
       held *= one.size;
     }
@@ -101,7 +106,7 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
     for (int64_t s = 0; s < far; ++s) time += wire(bytes, far - s, n, axis) + axis.latency;
     return Closed{time, axis.exact};
   }
-  if (choice.algorithm == "bruck" && single && !grid) {
+  if (choice.algorithm == "bruck" && single && !grid && std::has_single_bit(static_cast<unsigned>(n))) {
     int64_t time = 0;
     for (int64_t distance = 1; distance < n; distance *= 2) {
       int64_t blocks = 0;
@@ -155,14 +160,15 @@ std::vector<int> ring_strides(int n, int rings) {
     if (static_cast<int>(strides.size()) < rings && n - step != step) strides.push_back(n - step);
   }
   if (static_cast<int>(strides.size()) < rings)
-    throw UserError({"there are not so many rings through all devices", "rings", std::to_string(rings),
-                     "1 ... " + std::to_string(strides.size()) + " for " + std::to_string(n) + " devices", {}});
+    throw UserError({"there are not so many rings through all devices",
+                     "rings",
+                     std::to_string(rings),
+                     "1 ... " + std::to_string(strides.size()) + " for " + std::to_string(n) + " devices",
+                     {}});
   return strides;
 }
 
-int default_rings(const Axis& axis) {
-  return axis.kind == AxisKind::circle && axis.both_ways && axis.size > 2 ? 2 : 1;
-}
+int default_rings(const Axis& axis) { return axis.kind == AxisKind::circle && axis.both_ways && axis.size > 2 ? 2 : 1; }
 
 int pieces_for(const Choice& choice, int hops, int64_t bytes, int64_t rate, int64_t latency) {
   if (choice.pieces > 0) return choice.pieces;

@@ -12,14 +12,17 @@ namespace tilesim::cluster {
 namespace {
 
 constexpr std::int64_t most_messages = std::int64_t{1} << 27;
-const std::vector<std::string> algorithms{"auto", "ring",  "tree",         "halving-doubling", "bruck",
-                                          "direct", "torus", "hierarchical"};
+const std::vector<std::string> algorithms{"auto",  "ring",   "tree",  "halving-doubling",
+                                          "bruck", "direct", "torus", "hierarchical"};
 
 using Made = std::variant<Template, Schedule>;
 
 [[noreturn]] void cannot(const Request& request, const std::string& why, const std::string& allowed) {
   throw Unsupported({"algorithm '" + request.choice.algorithm + "' does not do " + name_of(request.operation) + why,
-                     "algorithm", request.choice.algorithm, allowed, {}});
+                     "algorithm",
+                     request.choice.algorithm,
+                     allowed,
+                     {}});
 }
 
 /// Where a group is no box in its network, its devices are taken as one axis of ports.
@@ -101,32 +104,44 @@ void check(const Network& network, Request& request) {
     throw UserError({"a collective has so many bytes", "bytes", text(request.bytes), "0 ... " + text(most_bytes), {}});
   for (const int place : request.places)
     if (place < 0 || place >= network.devices())
-      throw UserError({"the cluster does not have this device", "devices", text(place),
-                       "0 ... " + text(network.devices() - 1), {}});
+      throw UserError({"the cluster does not have this device",
+                       "devices",
+                       text(place),
+                       "0 ... " + text(network.devices() - 1),
+                       {}});
   std::vector<int> sorted = request.places;
   std::sort(sorted.begin(), sorted.end());
   const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end()) throw UserError({"a device is twice in a group", "devices", text(*twice), "each once", {}});
+  if (twice != sorted.end())
+    throw UserError({"a device is twice in a group", "devices", text(*twice), "each once", {}});
   if (request.places.empty()) throw UserError({"a group has a device", "devices", "[]", "one device or more", {}});
   if (request.choice.root < 0 || request.choice.root >= static_cast<int>(request.places.size()))
-    throw UserError({"the root is a position of the group", "root", text(request.choice.root),
-                     "0 ... " + text(static_cast<std::int64_t>(request.places.size()) - 1), {}});
+    throw UserError({"the root is a position of the group",
+                     "root",
+                     text(request.choice.root),
+                     "0 ... " + text(static_cast<std::int64_t>(request.places.size()) - 1),
+                     {}});
   const std::string& name = request.choice.algorithm;
   if (!request.own && std::find(algorithms.begin(), algorithms.end(), name) == algorithms.end())
     throw UserError({"unknown algorithm", "algorithm", name, join(algorithms), nearest(name, algorithms)});
   // Only the order of pairs, of a root and of own algorithms means something.
   if (!request.own && request.operation <= Operation::all_to_all) request.places = sorted;
   if (request.own && request.own->devices != static_cast<int>(request.places.size()))
-    throw UserError({"the algorithm is for another number of devices", "algorithm", text(request.own->devices),
-                     text(static_cast<std::int64_t>(request.places.size())), {}});
+    throw UserError({"the algorithm is for another number of devices",
+                     "algorithm",
+                     text(request.own->devices),
+                     text(static_cast<std::int64_t>(request.places.size())),
+                     {}});
 }
 
 /// A formula, where there is one; the algorithm is chosen for the axes if it was not named.
 std::optional<Closed> form(Request& request, const std::optional<std::vector<Axis>>& axes) {
   const bool sorted = std::is_sorted(request.places.begin(), request.places.end());
   if (request.choice.algorithm == "auto") {
-    if (axes && !axes->empty() && sorted) request.choice.algorithm = choose(request.operation, request.choice, *axes, request.bytes);
-    else request.choice.algorithm = request.operation <= Operation::reduce_scatter ? "ring" : "direct";
+    if (axes && !axes->empty() && sorted)
+      request.choice.algorithm = choose(request.operation, request.choice, *axes, request.bytes);
+    else
+      request.choice.algorithm = request.operation <= Operation::reduce_scatter ? "ring" : "direct";
   }
   if (!axes || !sorted) return std::nullopt;
   return closed_form(request.operation, request.choice, *axes, request.bytes);
@@ -153,7 +168,8 @@ Prepared prepare(const Network& network, Request& request, const std::optional<s
 Model model_of(const std::string& name) {
   static const std::vector<std::string> names{"closed", "chunks", "flows"};
   const auto found = std::find(names.begin(), names.end(), name);
-  if (found == names.end()) throw UserError({"unknown network model", "model", name, join(names), nearest(name, names)});
+  if (found == names.end())
+    throw UserError({"unknown network model", "model", name, join(names), nearest(name, names)});
   return static_cast<Model>(found - names.begin());
 }
 
@@ -186,9 +202,10 @@ Answers price(const Network& network, std::vector<Request> requests, Model model
     }
     answers.each.push_back(std::move(answer));
   }
-  const bool alike = symmetry && std::all_of(prepared.begin(), prepared.end(), [&](const Prepared& one) {
-    return one.alike && requests[simulated[&one - prepared.data()]].places == requests[simulated[0]].places;
-  });
+  const bool alike =
+      symmetry && std::all_of(prepared.begin(), prepared.end(), [&](const Prepared& one) {
+        return one.alike && requests[simulated[&one - prepared.data()]].places == requests[simulated[0]].places;
+      });
   std::vector<Job> jobs;
   std::int64_t messages = 0;
   for (std::size_t k = 0; k < simulated.size(); ++k) {
@@ -212,8 +229,8 @@ Schedule schedule_of(const Request& given, const std::optional<std::vector<Axis>
   Request request = given;
   form(request, axes);
   Made made = make(request, axes);
-  Schedule schedule = std::holds_alternative<Schedule>(made) ? std::move(std::get<Schedule>(made))
-                                                            : expand(std::get<Template>(made));
+  Schedule schedule =
+      std::holds_alternative<Schedule>(made) ? std::move(std::get<Schedule>(made)) : expand(std::get<Template>(made));
   schedule.algorithm = request.choice.algorithm;
   return schedule;
 }

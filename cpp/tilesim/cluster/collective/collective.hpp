@@ -18,12 +18,12 @@ Model model_of(const std::string& name);
 /// One collective of one group of devices.
 struct Request {
   Operation operation = Operation::all_reduce;
-  std::int64_t bytes = 0;                    ///< the larger of what a device puts in and takes out
-  std::vector<int> places;                   ///< devices by position
+  std::int64_t bytes = 0;   ///< the larger of what a device puts in and takes out
+  std::vector<int> places;  ///< devices by position
   Choice choice;
-  std::vector<std::pair<int, int>> pairs;    ///< of permute_devices: positions
-  std::optional<Schedule> own;               ///< the user's algorithm
-  std::int64_t start = 0;                    ///< picoseconds
+  std::vector<std::pair<int, int>> pairs;  ///< of permute_devices: positions
+  std::optional<Schedule> own;             ///< the user's algorithm
+  std::int64_t start = 0;                  ///< picoseconds
 };
 
 struct Answer {

@@ -19,10 +19,10 @@ constexpr double picoseconds_per_second = 1e12;
 struct Flow {
   std::size_t job;
   int message, copy;
-  double left;            ///< bytes
-  double rate = 0;        ///< bytes per second
-  double before = 0;      ///< the rate until now; where it stays, so does the end
-  std::int64_t end = 0;   ///< at this rate
+  double left;           ///< bytes
+  double rate = 0;       ///< bytes per second
+  double before = 0;     ///< the rate until now; where it stays, so does the end
+  std::int64_t end = 0;  ///< at this rate
 };
 
 class Flows {
@@ -37,7 +37,8 @@ class Flows {
       for (std::size_t m = 0; m < job.program.size(); ++m)
         for (int copy = 0; copy < job.copies; ++copy) {
           waiting_.back().push_back(job.program.waits[m]);
-          if (job.program.waits[m] == 0) ready_[job.start].push_back({.job = j, .message = static_cast<int>(m), .copy = copy, .left = 0});
+          if (job.program.waits[m] == 0)
+            ready_[job.start].push_back({.job = j, .message = static_cast<int>(m), .copy = copy, .left = 0});
         }
     }
     latest_.resize(jobs.size());
@@ -87,8 +88,10 @@ class Flows {
         }
         ++times_.messages;
         flow.left = static_cast<double>(job.bytes) * chunks / static_cast<double>(job.program.pieces);
-        if (flow.left <= 0) arrive(flow, now + way.latency);
-        else active_.push_back(flow);
+        if (flow.left <= 0)
+          arrive(flow, now + way.latency);
+        else
+          active_.push_back(flow);
       }
     }
   }
@@ -100,8 +103,8 @@ class Flows {
     for (const int follower : job.program.after(flow.message)) {
       const std::size_t place = at(static_cast<std::int64_t>(follower) * job.copies + next);
       latest_[flow.job][place] = std::max(latest_[flow.job][place], time);
-      if (--waiting_[flow.job][place] == 0) ready_[latest_[flow.job][place]].push_back(
-          {.job = flow.job, .message = follower, .copy = next, .left = 0});
+      if (--waiting_[flow.job][place] == 0)
+        ready_[latest_[flow.job][place]].push_back({.job = flow.job, .message = follower, .copy = next, .left = 0});
     }
   }
 

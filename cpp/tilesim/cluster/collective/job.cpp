@@ -28,8 +28,10 @@ std::tuple<int, int, int> class_of(const Network& network, int link, const Group
     const auto size = static_cast<int>(dimension.sizes[at(axis)]);
     between = (network.links()[at(link)].source / stride % size - origin / stride % size + size) % size;
     const int members = group.axes.empty() ? 1 : group.axes[0].size;
-    if (group.axes.size() == 1) between %= std::max(1, size / std::max(members, 1));
-    else between = 0;
+    if (group.axes.size() == 1)
+      between %= std::max(1, size / std::max(members, 1));
+    else
+      between = 0;
   }
   return {number, class_of_link(dimension, network.local_link(link), by_xor), between};
 }
@@ -102,7 +104,8 @@ Job::Job(Program made, const Network& network, std::vector<int> places, std::int
   std::map<std::pair<int, int>, int> kinds;
   std::vector<std::pair<int, int>> pairs;
   for (std::size_t m = 0; m < program.size(); ++m) {
-    const auto [found, fresh] = kinds.try_emplace({program.source[m], program.target[m]}, static_cast<int>(pairs.size()));
+    const auto [found, fresh] =
+        kinds.try_emplace({program.source[m], program.target[m]}, static_cast<int>(pairs.size()));
     if (fresh) pairs.push_back(found->first);
     kind_of_message.push_back(found->second);
   }

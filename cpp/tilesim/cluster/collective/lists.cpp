@@ -13,7 +13,7 @@ namespace {
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 const std::vector<std::string>& names() {
-  static const std::vector<std::string> all{"all_reduce", "all_gather",     "reduce_scatter",
+  static const std::vector<std::string> all{"all_reduce", "all_gather",      "reduce_scatter",
                                             "all_to_all", "permute_devices", "broadcast_devices"};
   return all;
 }
@@ -138,8 +138,10 @@ Schedule permute(int n, const std::vector<std::pair<int, int>>& pairs) {
   for (const auto& [source, target] : pairs) {
     const std::string pair = std::to_string(source) + " -> " + std::to_string(target);
     if (source < 0 || source >= n || target < 0 || target >= n)
-      throw UserError({"a pair names a position that is not there", "pairs", pair, "0 ... " + std::to_string(n - 1), {}});
-    if (taken[at(target)]++ != 0) throw UserError({"two sources have one target", "pairs", pair, "each target once", {}});
+      throw UserError(
+          {"a pair names a position that is not there", "pairs", pair, "0 ... " + std::to_string(n - 1), {}});
+    if (taken[at(target)]++ != 0)
+      throw UserError({"two sources have one target", "pairs", pair, "each target once", {}});
     schedule.wanted[at(target) * at(n) + at(source)] = source;
     if (source != target) schedule.transfers.push_back({0, source, target, source, source, false});
   }

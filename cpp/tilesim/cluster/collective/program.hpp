@@ -13,13 +13,13 @@ namespace tilesim::cluster {
 /// Messages by step; a message starts when all it sends has arrived. `copies` devices send each of them.
 struct Program {
   int devices = 1;
-  int copies = 1;           ///< devices of a template; 1: a list
-  std::int64_t pieces = 1;  ///< a chunk is bytes / pieces
-  Group group;              ///< of a template
-  std::vector<int> source, target;   ///< positions; of a template `target` is the offset and `source` 0
-  std::vector<int> chunks;           ///< per message; 0: a copy within a device, or a gate
-  std::vector<int> waits;            ///< number of messages that it waits for
-  std::vector<int> first, followers; ///< messages that wait for it, where it arrives
+  int copies = 1;                     ///< devices of a template; 1: a list
+  std::int64_t pieces = 1;            ///< a chunk is bytes / pieces
+  Group group;                        ///< of a template
+  std::vector<int> source, target;    ///< positions; of a template `target` is the offset and `source` 0
+  std::vector<int> chunks;            ///< per message; 0: a copy within a device, or a gate
+  std::vector<int> waits;             ///< number of messages that it waits for
+  std::vector<int> first, followers;  ///< messages that wait for it, where it arrives
   std::size_t size() const { return target.size(); }
   std::span<const int> after(int message) const {
     const auto m = static_cast<std::size_t>(message);
@@ -40,16 +40,17 @@ struct Job {
   int copies = 1;  ///< simulated: of one device per class 1
   /// Per message and copy, at `way(message, copy)`.
   struct Way {
-    int begin = 0, end = 0;        ///< in `links`
-    std::int64_t latency = 0;      ///< sum over the links
-    int next = 0;                  ///< copy of the receiver
+    int begin = 0, end = 0;    ///< in `links`
+    std::int64_t latency = 0;  ///< sum over the links
+    int next = 0;              ///< copy of the receiver
   };
   std::vector<int> kind_of_message;  ///< messages of one kind have the same ways
   std::vector<Way> ways;
   std::vector<int> links;
   const Way& way(int message, int copy) const {
     return ways[static_cast<std::size_t>(kind_of_message[static_cast<std::size_t>(message)]) *
-                    static_cast<std::size_t>(copies) + static_cast<std::size_t>(copy)];
+                    static_cast<std::size_t>(copies) +
+                static_cast<std::size_t>(copy)];
   }
 };
 

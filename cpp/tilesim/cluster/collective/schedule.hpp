@@ -11,7 +11,12 @@
 namespace tilesim::cluster {
 
 enum class Operation : std::uint8_t {
-  all_reduce, all_gather, reduce_scatter, all_to_all, permute_devices, broadcast_devices
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  permute_devices,
+  broadcast_devices
 };
 /// Throws UserError with the nearest spelling.
 Operation operation_of(std::string_view name);
@@ -47,7 +52,7 @@ struct Template {
   std::string algorithm;
   Operation operation = Operation::all_reduce;
   Group group;
-  int parts = 1;      ///< a label is part x n^coordinates + position (source x n + target where there are two)
+  int parts = 1;  ///< a label is part x n^coordinates + position (source x n + target where there are two)
   int coordinates = 1;
   std::int64_t pieces = 1;
   std::vector<Sent> messages;  ///< by step, then offset
@@ -63,9 +68,7 @@ struct Leg {
 };
 /// A part of the data: the order in which it goes through the axes to be scattered, and the step of ring walks (1: to
 /// the next device, size - 1: to the one before; others skip) per axis.
-struct Part {
-  std::vector<int> order, strides;
-};
+struct Part { std::vector<int> order, strides; };
 
 /// all_reduce, all_gather, reduce_scatter over axes.
 Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts);

@@ -33,8 +33,9 @@ class Contents {
   Taken take(const Transfer& transfer) const {
     const std::size_t place = place_of(transfer.source, transfer.from);
     if (value_[place] < 0) fail("a chunk is sent that the device does not have", transfer);
-    return {value_[place], {sets_.begin() + static_cast<std::ptrdiff_t>(place * words_),
-                            sets_.begin() + static_cast<std::ptrdiff_t>((place + 1) * words_)}};
+    return {value_[place],
+            {sets_.begin() + static_cast<std::ptrdiff_t>(place * words_),
+             sets_.begin() + static_cast<std::ptrdiff_t>((place + 1) * words_)}};
   }
   void put(const Transfer& transfer, const Taken& taken) {
     const std::size_t place = place_of(transfer.target, transfer.into);
@@ -60,16 +61,19 @@ class Contents {
       const int wanted = schedule_.wanted[place];
       if (wanted < 0) continue;
       std::vector<std::uint64_t> whole(words_, 0);
-      if (schedule_.summed()) whole = all;
-      else whole[word(source[at(wanted)])] = bit(source[at(wanted)]);
+      if (schedule_.summed())
+        whole = all;
+      else
+        whole[word(source[at(wanted)])] = bit(source[at(wanted)]);
       const bool same = value_[place] == wanted && std::equal(whole.begin(), whole.end(), &sets_[place * words_]);
       if (same) continue;
       const auto slot = static_cast<int>(place % at(schedule_.slots));
-      throw UserError({exact_ || value_[place] != wanted ? "a part never arrives"
-                                                        : "a part never arrives, or is counted twice",
-                       "algorithm '" + schedule_.algorithm + "'",
-                       "device " + std::to_string(device_of(place)) + ", chunk " + std::to_string(slot),
-                       "what " + name_of(schedule_.operation) + " means on every device", {}});
+      throw UserError(
+          {exact_ || value_[place] != wanted ? "a part never arrives" : "a part never arrives, or is counted twice",
+           "algorithm '" + schedule_.algorithm + "'",
+           "device " + std::to_string(device_of(place)) + ", chunk " + std::to_string(slot),
+           "what " + name_of(schedule_.operation) + " means on every device",
+           {}});
     }
   }
 
@@ -86,10 +90,12 @@ class Contents {
     return x ^ (x >> 31);
   }
   [[noreturn]] void fail(const char* what, const Transfer& transfer) const {
-    throw UserError({what, "algorithm '" + schedule_.algorithm + "', step " + std::to_string(transfer.step),
-                     "device " + std::to_string(transfer.source) + " to " + std::to_string(transfer.target) + ", chunk " +
-                         std::to_string(transfer.from),
-                     "every contribution once", {}});
+    throw UserError({what,
+                     "algorithm '" + schedule_.algorithm + "', step " + std::to_string(transfer.step),
+                     "device " + std::to_string(transfer.source) + " to " + std::to_string(transfer.target) +
+                         ", chunk " + std::to_string(transfer.from),
+                     "every contribution once",
+                     {}});
   }
 
   const Schedule& schedule_;
@@ -104,9 +110,8 @@ class Contents {
 void check_on_sets(const Schedule& schedule) {
   std::vector<int> order(schedule.transfers.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return schedule.transfers[at(a)].step < schedule.transfers[at(b)].step;
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return schedule.transfers[at(a)].step < schedule.transfers[at(b)].step; });
   Contents contents(schedule);
   std::vector<Contents::Taken> taken;
   for (std::size_t begin = 0; begin < order.size();) {

@@ -18,15 +18,16 @@ int levels_climbed(const Dimension& dimension, int low, int high) {
 /// Of a dimension without axes of its own: the port of a device.
 Axis port_axis(const Network& network, int number, const std::vector<int>& members, int inside) {
   const Dimension& dimension = network.dimensions()[at(number)];
-  Axis axis{AxisKind::port, static_cast<int>(members.size()), dimension.bytes_per_second, dimension.latency, true, true};
+  Axis axis{
+      AxisKind::port, static_cast<int>(members.size()), dimension.bytes_per_second, dimension.latency, true, true};
   if (dimension.kind == DimensionKind::full) axis.kind = AxisKind::full;
   if (dimension.kind == DimensionKind::fat_tree) {
     const int levels = levels_climbed(dimension, members.front(), members.back());
     axis.latency += levels * dimension.trunk_latency;
     axis.exact = levels == 0;
     for (int i = 0; i < levels; ++i)
-      axis.bytes_per_second = static_cast<std::int64_t>(
-          static_cast<double>(axis.bytes_per_second) / dimension.oversubscription);
+      axis.bytes_per_second =
+          static_cast<std::int64_t>(static_cast<double>(axis.bytes_per_second) / dimension.oversubscription);
   }
   if (dimension.kind == DimensionKind::dragonfly) {
     axis.latency *= members.size() <= static_cast<std::size_t>(dimension.sizes[0]) ? 1 : 4;
@@ -46,8 +47,12 @@ std::optional<Axis> grid_axis(const Dimension& dimension, int size, const std::v
     if (members[at(i)] - members[at(i - 1)] != step) return std::nullopt;
   const bool closed = dimension.kind != DimensionKind::mesh && step * count == size;
   if (!closed && !dimension.both_ways) return std::nullopt;
-  return Axis{closed ? AxisKind::circle : AxisKind::line, count, dimension.bytes_per_second, dimension.latency * step,
-              dimension.both_ways, closed};
+  return Axis{closed ? AxisKind::circle : AxisKind::line,
+              count,
+              dimension.bytes_per_second,
+              dimension.latency * step,
+              dimension.both_ways,
+              closed};
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ std::vector<Step> gather(const Leg& leg, int stride) {
     for (int t = 0; t + 1 < n; ++t)
       steps.push_back({t, stride % n, {static_cast<int>((n - static_cast<std::int64_t>(t) * stride % n) % n)}});
   } else if (leg.walk == Walk::direct) {
-    for (int k = 1; k < n; ++k) steps.push_back({0, k, {0}});
+    for (int k = 1; k < n; ++k) steps.push_back({k - 1, k, {0}});  // nobody is sent to by two at a time
   } else {
     int t = 0;
     for (int distance = 1; distance < n; distance *= 2, ++t) {
@@ -37,8 +37,7 @@ std::vector<Step> gather(const Leg& leg, int stride) {
 }
 
 int steps_of(const Leg& leg) {
-  if (leg.walk == Walk::direct) return leg.size > 1 ? 1 : 0;
-  if (leg.walk == Walk::ring) return leg.size - 1;
+  if (leg.walk == Walk::ring || leg.walk == Walk::direct) return leg.size - 1;
   int count = 0;
   for (int distance = 1; distance < leg.size; distance *= 2) ++count;
   return count;
@@ -114,11 +113,18 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
   const int n = program.group.size();
   program.parts = static_cast<int>(parts.size());
   program.pieces = static_cast<std::int64_t>(n) * program.parts;
-  std::vector<Template::Sent> gathered;
+  std::vector<Template::Sent> gathered, scattered;
   int length = 0;
   for (const Leg& leg : legs) length += steps_of(leg);
-  for (int p = 0; p < program.parts; ++p) gather_part(legs, parts[at(p)], p * n, gathered);
-  if (operation != Operation::all_gather) program.messages = reversed(program, gathered, length - 1);
+  for (int p = 0; p < program.parts; ++p) {
+    const Part& part = parts[at(p)];
+    gather_part(legs, part, p * n, gathered);
+    // A scatter is a gather backwards in time; round a ring the other way, so that it goes the same way in the end.
+    Part back = part;
+    for (std::size_t a = 0; a < legs.size(); ++a) back.strides[a] = (legs[a].size - part.strides[a]) % legs[a].size;
+    if (operation != Operation::all_gather) gather_part(legs, back, p * n, scattered);
+  }
+  if (operation != Operation::all_gather) program.messages = reversed(program, scattered, length - 1);
   if (operation == Operation::all_reduce)
     for (auto& message : gathered) message.step += length;
   if (operation != Operation::reduce_scatter)
@@ -209,7 +215,8 @@ Schedule expand(const Template& program) {
     for (int d = 0; d < n; ++d)
       for (const int label : message.labels) {
         const int slot = program.move(label, d);
-        schedule.transfers.push_back({message.step, d, program.group.add(d, message.offset), slot, slot, message.combine});
+        schedule.transfers.push_back(
+            {message.step, d, program.group.add(d, message.offset), slot, slot, message.combine});
       }
   state_meaning(schedule, false);
   return schedule;

@@ -18,8 +18,7 @@ const std::vector<std::string>& kinds() {
 DimensionKind kind_of(const Json& json) {
   const std::string& text = json.as_string();
   const auto found = std::find(kinds().begin(), kinds().end(), text);
-  if (found == kinds().end())
-    json.fail("unknown kind of network dimension", join(kinds()), nearest(text, kinds()));
+  if (found == kinds().end()) json.fail("unknown kind of network dimension", join(kinds()), nearest(text, kinds()));
   return static_cast<DimensionKind>(found - kinds().begin());
 }
 
@@ -39,7 +38,8 @@ std::int64_t time_of(const Json* json) {
 void read_sizes(ObjectReader& reader, const Json& json, Dimension& dimension) {
   const Json* one = reader.optional("size");
   const Json* several = reader.optional("sizes");
-  if ((one == nullptr) == (several == nullptr)) json.fail("a dimension has a size, or sizes of its axes", "one of both");
+  if ((one == nullptr) == (several == nullptr))
+    json.fail("a dimension has a size, or sizes of its axes", "one of both");
   if (one != nullptr) dimension.sizes = {one->as_int(1, most_devices)};
   if (several != nullptr)
     for (const Json& item : several->items()) dimension.sizes.push_back(item.as_int(1, most_devices));
@@ -82,7 +82,8 @@ std::int64_t Dimension::size() const {
 }
 
 std::int64_t Dimension::trunks(std::int64_t members) const {
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::floor(static_cast<double>(members) / oversubscription)));
+  return std::max<std::int64_t>(1,
+                                static_cast<std::int64_t>(std::floor(static_cast<double>(members) / oversubscription)));
 }
 
 Dimension Dimension::read(const Json& json) {
@@ -111,7 +112,8 @@ std::int64_t picoseconds(std::int64_t bytes, std::int64_t count, std::int64_t pa
   const Int128 divisor = static_cast<Int128>(parts) * bytes_per_second;
   const Int128 time = (static_cast<Int128>(bytes) * count * 1000000000000 + divisor - 1) / divisor;
   if (time > std::numeric_limits<std::int64_t>::max() / 1024)
-    throw UserError({"the message takes longer than times reach", {}, std::to_string(bytes) + " bytes", "104 days", {}});
+    throw UserError(
+        {"the message takes longer than times reach", {}, std::to_string(bytes) + " bytes", "104 days", {}});
   return static_cast<std::int64_t>(time);
 }
 

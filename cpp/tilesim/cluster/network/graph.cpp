@@ -38,7 +38,8 @@ void Network::read_graph(const Json& json) {
     const auto bandwidth = static_cast<std::int64_t>(std::llround(rate.as_double()));
     const int lanes = static_cast<int>(link.integer_or("lanes", 1, 1, 1 << 20));
     links_.push_back({source, target, bandwidth, seconds(latency), lanes, false});
-    if (link.boolean_or("both_ways", true)) links_.push_back({target, source, bandwidth, seconds(latency), lanes, false});
+    if (link.boolean_or("both_ways", true))
+      links_.push_back({target, source, bandwidth, seconds(latency), lanes, false});
     link.finish();
   }
   if (const Json* routes = reader.optional("routes")) {
@@ -90,8 +91,11 @@ void Network::apply(const Fault& fault, const Json& json) {
     if (!both && !(link.source == fault.source && link.target == fault.target)) continue;
     ++changed;
     if (fault.share == 0) searched_ = true;
-    link.bytes_per_second = fault.share == 0 ? 0 : std::max<std::int64_t>(
-        1, static_cast<std::int64_t>(std::llround(static_cast<double>(link.bytes_per_second) * fault.share)));
+    link.bytes_per_second =
+        fault.share == 0
+            ? 0
+            : std::max<std::int64_t>(
+                  1, static_cast<std::int64_t>(std::llround(static_cast<double>(link.bytes_per_second) * fault.share)));
   }
   if (changed == 0)
     json.fail("no link is there to change", fault.target < 0 ? "a device with links" : "source and target of one link",
@@ -101,8 +105,11 @@ void Network::apply(const Fault& fault, const Json& json) {
 /// Shortest by latency, then links, then the lower number.
 void Network::search_routes() {
   if (static_cast<std::int64_t>(devices_) * nodes_ > (1 << 26))
-    throw UserError({"the network is too large for routes by search", {}, std::to_string(devices_) + " devices",
-                     "devices x nodes up to 67108864", {}});
+    throw UserError({"the network is too large for routes by search",
+                     {},
+                     std::to_string(devices_) + " devices",
+                     "devices x nodes up to 67108864",
+                     {}});
   std::vector<std::vector<int>> out(at(nodes_));
   for (int i = 0; i < static_cast<int>(links_.size()); ++i)
     if (links_[at(i)].bytes_per_second > 0) out[at(links_[at(i)].source)].push_back(i);
@@ -130,9 +137,11 @@ void Network::search_routes() {
     }
     for (int target = 0; target < devices_; ++target)
       if (target != source && before[at(target)] < 0 && !stated_.contains({source, target}))
-        throw UserError({"the network is not connected", {},
+        throw UserError({"the network is not connected",
+                         {},
                          "no way from device " + std::to_string(source) + " to " + std::to_string(target),
-                         "links between all devices", {}});
+                         "links between all devices",
+                         {}});
   }
 }
 

@@ -63,8 +63,8 @@ class Network {
   std::vector<Link> links_;
   std::vector<Fault> faults_;
   int devices_ = 0, nodes_ = 0;
-  bool searched_ = false;                             ///< routes by search: a graph, or a link failed
-  std::vector<std::vector<int>> before_;              ///< source to node to the link it is reached by, -1: not
+  bool searched_ = false;                                   ///< routes by search: a graph, or a link failed
+  std::vector<std::vector<int>> before_;                    ///< source to node to the link it is reached by, -1: not
   std::map<std::pair<int, int>, std::vector<int>> stated_;  ///< routes that the graph lists
 };
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...base.errors import user_error
 from ..cluster import Cluster
-from ..collective import collective
+from ..communication import collective
 from ..trace import Trace
 from .matching import Price, quotient
 from .reading import from_chakra

@@ -189,7 +189,9 @@ def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
         return [list(range(whole("devices", devices, 1, cluster.devices)))]
     listed = list(devices)
     several = bool(listed) and all(isinstance(one, Iterable) for one in listed)
-    groups = [[whole("devices", one, 0, cluster.devices - 1) for one in group] for group in (listed if several else [listed])]
+    groups = [
+        [whole("devices", one, 0, cluster.devices - 1) for one in group] for group in (listed if several else [listed])
+    ]
     seen: set[int] = set()
     for group in groups:
         for device in group:
@@ -204,10 +206,12 @@ def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
 
 def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     own = None
-    if not isinstance(chosen, str):
+    if not isinstance(chosen, str) or chosen.endswith((".json", ".xml")):
         own = own_algorithm(chosen)
         if own["operation"] != op:
-            raise user_error("the algorithm is for another operation", place="algorithm", value=own["operation"], allowed=op)
+            raise user_error(
+                "the algorithm is for another operation", place="algorithm", value=own["operation"], allowed=op
+            )
     pairs = options.get("pairs")
     if op == "permute_devices":
         count = len(group)
@@ -220,7 +224,7 @@ def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping
         "operation": op,
         "bytes": size,
         "devices": group,
-        "algorithm": chosen if own is None else own["name"],
+        "algorithm": str(chosen) if own is None else own["name"],
         "rings": 0 if rings is None else whole("rings", rings, 1, 1 << 16),
         "pieces": 0 if pieces is None else whole("pieces", pieces, 1, 1 << 16),
         "root": whole("root", options.get("root") or 0, 0, len(group) - 1),
