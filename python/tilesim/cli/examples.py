@@ -12,6 +12,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "isa header": ("tilesim isa header --machine edge-8 -o tilesim_isa.h",),
     "isa list": ("tilesim isa list Zbb",),
     "isa kernel": ('tilesim isa kernel "mma i8 i8 b1 m4 n8 k8 ko1" --machine edge-8 -o k.elf',),
+    "cluster collective": (
+        "tilesim cluster collective all_reduce 1GiB --cluster dgx-h100:64",
+        "tilesim cluster collective all_to_all 64MiB --cluster tpu-v4:64 --model flows",
+    ),
+    "cluster list": ("tilesim cluster list",),
+    "cluster show": ("tilesim cluster show dgx-h100:64",),
     "run": (
         "tilesim run resnet18",
         "tilesim run bert-base --machine tpu-v4 --batch 8",
