@@ -6,7 +6,7 @@ from .base.lazy import lazy, listed
 TYPE_CHECKING = False  # as of typing, which takes time to import
 
 if TYPE_CHECKING:
-    from . import executors, isa, mapping, memory, models, network, views, workloads
+    from . import cluster, executors, isa, mapping, memory, models, network, views, workloads
     from ._core import __version__
     from .analytic.best import best_schemes
     from .analytic.calibrate import calibrate
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from .analytic.profile import Profile
     from .base.errors import Error, InternalError, Unsupported, UserError
     from .base.store import Store
+    from .cluster.plan import Plan
     from .frontends import (
         from_jax,
         from_onnx,
@@ -64,6 +65,7 @@ __all__ = [
     "Machine",
     "MappingTable",
     "OperationTimes",
+    "Plan",
     "Profile",
     "Program",
     "Rate",
@@ -80,6 +82,7 @@ __all__ = [
     "accuracy",
     "best_schemes",
     "calibrate",
+    "cluster",
     "compare",
     "compile",
     "coverage",
@@ -127,6 +130,7 @@ _NAMES = {
     ".analytic.profile": ("Profile",),
     ".base.errors": ("Error", "InternalError", "Unsupported", "UserError"),
     ".base.store": ("Store",),
+    ".cluster.plan": ("Plan",),
     ".graph": ("Graph", "GraphBuilder", "optimize"),
     ".graph.gradient": ("gradient",),
     ".machine.device": ("Device", "Level", "Rate"),
@@ -167,6 +171,7 @@ _NAMES = {
 _PACKAGES = (
     "analytic",
     "base",
+    "cluster",
     "executors",
     "frontends",
     "graph",

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..models.layered import Layered
-from .plan import OFFLOAD, RECOMPUTE, SHARDS, Plan
+from .plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
-__all__ = ["Columns", "columns"]
+__all__ = ["Columns", "columns", "of_table"]
 
 Array = NDArray[np.float64]
 
@@ -119,21 +120,26 @@ class Columns:
         """Of the model."""
         return self.layers * self.layer_parameters + self.table_parameters
 
-    def take(self, index: NDArray[np.int64]) -> Columns:
-        """The steps of some rows.
-
-        Args:
-            index: of the rows.
-
-        Returns:
-            Their columns.
-        """
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return Columns(**{key: value if np.isscalar(value) else value[index] for key, value in values.items()})
-
 
 _OF_WORKLOAD = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_size", "vocab", "sequence", "global_batch")
 _OF_PLAN = ("tensor", "pipeline", "virtual", "data", "context", "expert", "micro_batch")
+_CODES = {"shard": SHARDS, "recompute": RECOMPUTE, "schedule": SCHEDULES, "offload": OFFLOAD}
+
+
+def _of_workloads(workloads: Sequence[Layered]) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        name: np.array([getattr(one, name) for one in workloads], dtype=np.float64) for name in _OF_WORKLOAD
+    }
+    dtype = workloads[0].dtype
+    return table | {
+        "gated": np.array([one.gated for one in workloads]),
+        "unfused": np.array([one.attention == "unfused" for one in workloads]),
+        "experts": np.array([one.experts for one in workloads], dtype=np.float64),
+        "experts_chosen": np.array([max(1, one.experts_chosen) for one in workloads], dtype=np.float64),
+        "keys": table["sequence"],
+        "element_bytes": 4.0 if dtype == "f32" else 2.0,
+        "parameter_bytes": 4.0 if dtype in ("f32", "bf16-amp") else 2.0,
+    }
 
 
 def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
@@ -145,25 +151,33 @@ def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
     Returns:
         The columns, in the same order.
     """
-    workloads, plans = [step[0] for step in steps], [step[1] for step in steps]
+    plans = [step[1] for step in steps]
+    table = {name: np.array([getattr(one, name) for one in plans], dtype=np.float64) for name in _OF_PLAN}
+    for name, known in _CODES.items():
+        table[name] = np.array([known.index(getattr(one, name)) for one in plans], dtype=np.float64)
+    sequence = np.array([one.sequence for one in plans], dtype=bool)
+    return _made(_of_workloads([step[0] for step in steps]), table, sequence)
 
-    def numbers(values: list[float]) -> Array:
-        return np.array(values, dtype=np.float64)
 
-    table = {name: numbers([getattr(one, name) for one in workloads]) for name in _OF_WORKLOAD}
-    table |= {name: numbers([getattr(one, name) for one in plans]) for name in _OF_PLAN}
-    return Columns(
-        **table,
-        gated=np.array([one.gated for one in workloads]),
-        unfused=np.array([one.attention == "unfused" for one in workloads]),
-        experts=numbers([one.experts.count if one.experts else 0 for one in workloads]),
-        experts_chosen=numbers([one.experts.chosen if one.experts else 1 for one in workloads]),
-        keys=numbers([one.sequence for one in workloads]),
-        sequence_parallel=np.array([one.sequence for one in plans], dtype=bool),
-        shard=numbers([SHARDS.index(one.shard) for one in plans]),
-        recompute=numbers([RECOMPUTE.index(one.recompute) for one in plans]),
-        gpipe=np.array([one.schedule == "gpipe" for one in plans]),
-        offload=numbers([OFFLOAD.index(one.offload) for one in plans]),
-        element_bytes=2.0 if workloads[0].dtype != "f32" else 4.0,
-        parameter_bytes=4.0 if workloads[0].dtype in ("f32", "bf16-amp") else 2.0,
-    )
+def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
+    """Many plans of one workload as columns.
+
+    Args:
+        workload: of every plan.
+        plans: by field of a plan; schedule, shard and recompute as numbers in their lists.
+
+    Returns:
+        The columns, in the same order.
+    """
+    count = len(plans["tensor"])
+    whole = _of_workloads([workload])
+    spread = {key: value if np.isscalar(value) else np.repeat(value, count) for key, value in whole.items()}
+    table = {name: np.asarray(value) for name, value in plans.items() if name != "sequence"}
+    table.setdefault("offload", np.zeros(count))
+    return _made(spread, table, plans["sequence"].astype(bool))
+
+
+def _made(workloads: Mapping[str, Any], plans: Mapping[str, Array], sequence: NDArray[np.bool_]) -> Columns:
+    rest = {name: value for name, value in plans.items() if name != "schedule"}
+    gpipe = plans["schedule"] == SCHEDULES.index("gpipe")
+    return Columns(**workloads, **rest, gpipe=gpipe, sequence_parallel=sequence)

@@ -67,6 +67,20 @@ def _steps(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     return inside + 2 * np.log2(np.maximum(1.0, nodes)) * (fabric.node_latency + constants["node_step"])
 
 
+def _by_library(op: str, data: Array, of: Group, fabric: Fabric) -> Array:
+    """Seconds as a communication library prices a call."""
+    several = of.size > 1
+    seconds = np.zeros(np.shape(of.size))
+    if not np.any(several):
+        return seconds
+    size, inner, sent = (np.broadcast_to(value, several.shape)[several] for value in (of.size, of.inner, data))
+    seconds[several] = fabric.library.seconds_many(
+        op, np.ceil(sent), "bf16", size.astype(np.int64), inner.astype(np.int64), link=fabric.link,
+        node_link=fabric.node_link / fabric.per_node, generation=fabric.generation,
+    )  # fmt: skip
+    return seconds
+
+
 def gather(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of an all_gather or reduce_scatter.
 
@@ -79,6 +93,8 @@ def gather(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     Returns:
         Seconds; 0 for groups of one.
     """
+    if fabric.library is not None:
+        return _by_library("all_gather", data, of, fabric)
     inside, across = _rates(of, fabric, constants)
     wire = (of.size - 1) / of.size * data
     rate = np.where(of.crosses, np.minimum(inside, across), inside)
@@ -98,6 +114,8 @@ def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, f
     Returns:
         Seconds; 0 for groups of one.
     """
+    if fabric.library is not None:
+        return _by_library("all_reduce", data, of, fabric)
     return np.maximum(0.0, 2 * gather(data, of, fabric, constants) - np.where(of.size > 1, constants["call"], 0.0))
 
 
@@ -113,6 +131,8 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     Returns:
         Seconds; 0 for groups of one.
     """
+    if fabric.library is not None:
+        return _by_library("all_to_all", data, of, fabric)
     inside, _ = _rates(of, fabric, constants)
     across = fabric.node_link * constants["node_share"] / np.minimum(fabric.per_node, of.inner * of.beside)
     outside = (of.size - of.inner) / of.size * data / across

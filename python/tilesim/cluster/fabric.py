@@ -12,7 +12,7 @@ from ..base.files import read_json
 from ..base.paths import configs_dir
 from ..machine.device import Device
 
-__all__ = ["Fabric", "fabric_of", "systems"]
+__all__ = ["Fabric", "fabric_of", "systems", "with_library"]
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,8 @@ class Fabric:
     devices: int = 0
     name: str = ""
     slices: bool = False
+    library: Any = None
+    generation: str = ""
 
 
 @cache
@@ -89,6 +91,29 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
             suggestion=nearest(name, known),
         )  # fmt: skip
     return replace(found, devices=devices or (int(count) if colon else 0))
+
+
+def with_library(fabric: Fabric, library: Any) -> Fabric:
+    """A fabric whose collectives a communication library prices.
+
+    Args:
+        fabric: links.
+        library: a library, its name, or none for shares of link rates.
+
+    Returns:
+        The fabric.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    if library is None:
+        return fabric
+    if isinstance(library, str):
+        from importlib import import_module
+
+        library = import_module(".library", __package__).load(library)
+    found = library.system(fabric.device.name)
+    return replace(fabric, library=library, generation=found.generation if found else "unknown")
 
 
 def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:

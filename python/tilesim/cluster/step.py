@@ -13,9 +13,10 @@ from ..base.arguments import one_of
 from ..base.errors import UserError, shown, user_error
 from ..machine.device import Device
 from ..models.layered import Layered
+from ..models.layered_presets import layered
 from .closed import Times, times
 from .columns import Columns, columns
-from .fabric import Fabric, fabric_of
+from .fabric import Fabric, fabric_of, with_library
 from .frameworks import Framework
 from .memory import GIB, Memory, memory
 from .plan import Plan
@@ -113,14 +114,15 @@ def step(
     """Time and memory of one step of a layered workload.
 
     Args:
-        workload: as of `ts.workloads.transformer_step`, or a file of one.
+        workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file.
         cluster: a `ts.Cluster`, or the name of one as "dgx-a100:64" (devices behind the colon).
         plan: how it is divided; none: replicas over all devices.
         predictor: "closed".
         network: "closed".
         overlap: "none": nothing that passes between devices is hidden; "ready", "library": parameters are gathered
             ahead, gradients summed behind, at the framework's price.
-        library: none: shares of link rates of the framework.
+        library: a communication library or its name, which prices what passes between devices; none: shares of link
+            rates of the framework.
         symmetry: equal devices once; the closed form always does so.
         framework: "megatron", "fsdp", "xla", "unfitted"; none: what trains so.
         check_memory: a plan that does not fit into a device's memory is an error.
@@ -134,8 +136,8 @@ def step(
     one_of("unknown predictor", "predictor", predictor, "closed")
     one_of("unknown network", "network", network, "closed")
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
-    workload = workload if isinstance(workload, Layered) else Layered.load(workload)
-    fabric = fabric_of(cluster)
+    workload = workload if isinstance(workload, Layered) else layered(workload)
+    fabric = with_library(fabric_of(cluster), library)
     plan = plan or plan_for(workload, fabric)
     if not isinstance(plan, Plan):
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")

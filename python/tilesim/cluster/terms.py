@@ -18,6 +18,7 @@ from .columns import Columns
 __all__ = ["Pass", "Pricer", "Work"]
 
 Array = NDArray[np.float64]
+_TOTAL = attention.TERMS.index("total")
 
 
 @dataclass(frozen=True)
@@ -60,36 +61,66 @@ class Pricer:
         self.dtype = {"f16": "fp16"}.get(dtype, dtype)
         if device.kind == "tpu" and self.dtype == "fp16":
             self.dtype = "bf16"
-        self._model = gemm.estimator(device, self.dtype)
+        self._model = gemm.estimator(device, self.dtype).core()
+        phases = (attention.constants_of(device, phase, self.dtype, self.dtype) for phase in ("prefill", "decode"))
+        self._prefill, self._decode = (
+            attention.core_of(device, self.dtype, self.dtype, entry.constants) for entry in phases
+        )
         self._known: dict[tuple[float, ...], float] = {}
 
     def _priced(self, kind: float, columns: list[Array], price: Any) -> Array:
         arrays = np.broadcast_arrays(*columns)
         table = np.stack([array.ravel() for array in arrays], axis=1)
-        distinct, index = np.unique(table, axis=0, return_inverse=True)
+        if len(table) > 16:
+            distinct, index = distinct_rows(table)
+        else:
+            distinct, index = table, np.arange(len(table))
         keys = [(kind, *row) for row in distinct.tolist()]
         missing = [number for number, key in enumerate(keys) if key not in self._known]
         if missing:
             found = price(*distinct[missing].T)
             self._known.update(zip((keys[number] for number in missing), found.tolist(), strict=True))
-        return np.array([self._known[key] for key in keys])[index.ravel()].reshape(arrays[0].shape)
+        return np.array([self._known[key] for key in keys])[index].reshape(arrays[0].shape)
 
     def product(self, m: Array, n: Array, k: Array, batch: Array | float = 1.0) -> Array:
         """Seconds of `batch` products of [m, k] by [k, n]; extents are rounded up to whole ones."""
         columns = [np.ceil(np.asarray(value, dtype=np.float64)) for value in (m, n, k, batch)]
-        return self._priced(0.0, columns, lambda m, n, k, batch: self._model.seconds(m, n, k, batch))
+
+        def price(m: Array, n: Array, k: Array, batch: Array) -> Array:
+            return np.asarray(self._model.seconds(*(np.ascontiguousarray(one) for one in (batch, m, n, k))))
+
+        return self._priced(0.0, columns, price)
 
     def flash(self, batch: Array, queries: Array, keys: Array, heads: Array, kv_heads: Array, depth: Array) -> Array:
         """Seconds of fused causal attention, forward."""
         columns = [np.ceil(np.asarray(value, dtype=np.float64)) for value in (batch, queries, keys, heads, kv_heads)]
 
         def price(batch: Array, queries: Array, keys: Array, heads: Array, kv_heads: Array, depth: Array) -> Array:
-            return attention.attention_seconds(
-                self.device, batch=batch, queries=queries, keys=keys, heads=heads,
-                key_heads=np.minimum(kv_heads, heads), depth=depth, dtype=self.dtype,
-            )  # fmt: skip
+            shapes = dict(batch=batch, queries=queries, keys=keys, heads=heads, key_heads=kv_heads, depth=depth)
+            arrays = {name: np.ascontiguousarray(value) for name, value in shapes.items()}
+            window = np.zeros(len(batch))
+            terms = np.asarray(self._prefill.terms(**arrays, window=window, causal=True, decode=self._decode))
+            return np.array(terms[:, _TOTAL])
 
         return self._priced(1.0, [*columns, depth], price)
+
+
+def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
+    """The distinct rows of a table, and for each row which of them it is.
+
+    Args:
+        table: shape [rows, columns].
+
+    Returns:
+        Both.
+    """
+    order = np.lexsort(table.T)
+    ordered = table[order]
+    first = np.ones(len(table), dtype=bool)
+    first[1:] = np.any(ordered[1:] != ordered[:-1], axis=1)
+    index = np.empty(len(table), dtype=np.int64)
+    index[order] = np.cumsum(first) - 1
+    return ordered[first], index
 
 
 def _products(c: Columns, price: Pricer) -> tuple[Array, Array]:
@@ -113,9 +144,13 @@ def _products(c: Columns, price: Pricer) -> tuple[Array, Array]:
 def _attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tuple[Array, Array]:
     heads, depth, batch = c.heads / c.tensor, c.head_size, c.micro_batch
     queries, keys = c.sequence / c.context, c.keys
-    fused = price.flash(batch, queries, keys, heads, np.ceil(c.kv_heads / c.tensor), depth)
+    # parts of a divided sequence are dealt so that each sees as many keys: half of all, and half of its own
+    seen = np.where(c.context > 1, (keys + queries) / 2, keys)
+    kv_heads = np.minimum(np.ceil(c.kv_heads / c.tensor), np.ceil(heads))
+    fused = price.flash(batch, queries, seen, heads, kv_heads, depth)
     # the backward kernel makes five products where the forward one makes two
-    newer = constants["mma_share"] if price.device.family not in ("volta", "turing", "ampere", "ada") else 1.0
+    older = price.device.family in ("volta", "turing", "ampere", "ada")
+    newer = 1.0 if older or price.device.kind != "gpu" else constants["mma_share"]
     forward = fused / (constants["flash_share"] * newer)
     backward = 2.5 * fused / (constants["flash_backward_share"] * newer)
     if np.any(c.unfused):

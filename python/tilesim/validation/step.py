@@ -8,7 +8,7 @@ from typing import Any
 from .. import _core
 from ..base.errors import Unsupported, UserError
 from ..base.validation import envelope, positive, read_cases
-from ..cluster.fabric import fabric_of
+from ..cluster.fabric import Fabric, fabric_of
 from ..cluster.frameworks import Framework
 from ..cluster.plan import Plan
 from ..cluster.step import framework_of, priced
@@ -38,22 +38,47 @@ def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[st
     """
     if framework is not None:
         Framework.load(framework)
-    rows = [_predicted(given, framework) for given in read_cases(cases, _COLUMNS)]
+    rows = [_read(given) for given in read_cases(cases, _COLUMNS)]
+    groups: dict[tuple[str, str, str], list[tuple[_Row, Layered, Plan]]] = {}
+    for row, pair in rows:
+        if pair is not None:
+            name = framework or framework_of(fabric_of(row["system"]).device, pair[1])
+            groups.setdefault((row["system"], pair[0].dtype, name), []).append((row, *pair))
+    for (system, _, name), members in groups.items():
+        _predict(members, fabric_of(system), Framework.load(name))
     settings = {"framework": framework or "by system", "network": "closed", "tilesim": _core.__version__}
-    return envelope("step", settings, rows, lambda row: f"{row['source']}|{row['system']}")
+    return envelope("step", settings, [row for row, _ in rows], lambda row: f"{row['source']}|{row['system']}")
 
 
-def _predicted(given: _Row, framework: str | None) -> _Row:
+def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
+    """A row of the result, and what it asks for; the reason in the row where it asks for nothing that there is."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
     try:
-        row["measured_ms"] = measured = positive(given, "measured_ms")
-        row.update(_seconds(given, framework))
-        row["error"] = row["predicted_ms"] / measured - 1
+        row["measured_ms"] = positive(given, "measured_ms")
+        row["system"] = str(given["system"]).strip()
+        workload, plan = _workload(given), _plan(given)
+        fabric_of(row["system"])
+        plan.check(workload, _whole(given, "devices"))
+        return row, (workload, plan)
     except Unsupported as error:
         row.update(status="unsupported", reason=str(error))
     except UserError as error:
         row.update(status="invalid", reason=str(error))
-    return row
+    return row, None
+
+
+def _predict(members: list[tuple[_Row, Layered, Plan]], fabric: Fabric, framework: Framework) -> None:
+    """Rows of one system, dtype and framework, at once."""
+    _, found, held = priced([(workload, plan) for _, workload, plan in members], fabric, framework)
+    for number, (row, _, _) in enumerate(members):
+        row.update(
+            predicted_ms=float(found.seconds[number]) * 1e3,
+            predicted_exposed_ms=float(found.exposed[number]) * 1e3,
+            predicted_bubble_ms=float(found.bubble[number]) * 1e3,
+            predicted_gib=float(held.peak[number]) / (1 << 30),
+            framework=framework.name,
+        )
+        row["error"] = row["predicted_ms"] / row["measured_ms"] - 1
 
 
 def _whole(row: _Row, name: str, standard: int | None = None) -> int:
@@ -77,18 +102,3 @@ def _plan(row: _Row) -> Plan:
     # Megatron's selective recompute came with sequence parallelism (arXiv 2205.05198)
     sequence = recompute == "selective" and sizes["tensor"] > 1
     return Plan(**sizes, shard=str(row["shard"]).strip() or "none", recompute=recompute, sequence=sequence)
-
-
-def _seconds(row: _Row, framework: str | None) -> _Row:
-    workload, plan = _workload(row), _plan(row)
-    fabric = fabric_of(str(row["system"]).strip())
-    plan.check(workload, _whole(row, "devices"))
-    used = Framework.load(framework or framework_of(fabric.device, plan))
-    _, found, held = priced([(workload, plan)], fabric, used)
-    return {
-        "predicted_ms": float(found.seconds[0]) * 1e3,
-        "predicted_exposed_ms": float(found.exposed[0]) * 1e3,
-        "predicted_bubble_ms": float(found.bubble[0]) * 1e3,
-        "predicted_gib": float(held.peak[0]) / (1 << 30),
-        "framework": used.name,
-    }
