@@ -45,7 +45,7 @@ def step(
 ) -> None:
     """Time and memory of one training step on many devices."""
     from ..cluster.plan import Plan
-    from ..cluster.step import step as run
+    from ..cluster.stepping import step as run
 
     parsed = Plan.parse(plan) if plan is not None else None
     result = run(workload, cluster, parsed, predictor, network, overlap, framework=framework)
@@ -67,7 +67,7 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Every plan that divides a workload, priced; the fastest that fit, and what the best one spends its time on."""
-    from ..cluster.search import search as run
+    from ..cluster.searching import search as run
 
     with shown_step("pricing plans"):
         study = run(workload, cluster, budget, framework=framework, keep=best)

@@ -51,7 +51,7 @@ def advice(result: StepResult, most: int = 3) -> list[str]:
     Returns:
         Lines, the fastest first; those that do not fit last.
     """
-    from .step import step
+    from .stepping import step
 
     lines = []
     for text, plan in neighbours(result.plan):

@@ -11,7 +11,7 @@ from ..base.validation import envelope, positive, read_cases
 from ..cluster.fabric import Fabric, fabric_of
 from ..cluster.frameworks import Framework
 from ..cluster.plan import Plan
-from ..cluster.step import framework_of, priced
+from ..cluster.stepping import framework_of, priced
 from ..models.layered import Layered
 
 __all__ = ["step"]

@@ -21,7 +21,7 @@ from .frameworks import Framework
 from .memory import memory
 from .plan import RECOMPUTE, SCHEDULES, SHARDS, Plan
 from .result import StepResult
-from .step import framework_of, pricer, step
+from .stepping import framework_of, pricer, step
 
 __all__ = ["SearchStudy", "search"]
 
