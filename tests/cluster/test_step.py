@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
 from pathlib import Path
@@ -40,7 +41,9 @@ def parts(result: Any) -> float:
     return math.fsum(result.parts.values())
 
 
-@pytest.mark.parametrize("plan", ["data=8", "tensor=8", "pipeline=8", "tensor=2,pipeline=2,data=2", "tensor=2,pipeline=2,virtual=2,data=2"])
+@pytest.mark.parametrize(
+    "plan", ["data=8", "tensor=8", "pipeline=8", "tensor=2,pipeline=2,data=2", "tensor=2,pipeline=2,virtual=2,data=2"]
+)
 @pytest.mark.parametrize("framework", names())
 def test_parts_are_the_whole(plan: str, framework: str) -> None:
     result = ts.cluster.step(WORK, "dgx-a100:8", ts.Plan.parse(plan), framework=framework, check_memory=False)
@@ -251,6 +254,12 @@ def test_options_that_are_none(values: dict[str, Any], told: str) -> None:
         ts.cluster.step(WORK, "dgx-a100:8", **values)
 
 
+@pytest.mark.parametrize("plan", ["pipeline=8,schedule=zb-h1", "data=8,offload=optimizer"])
+def test_plans_without_a_closed_form(plan: str) -> None:
+    with pytest.raises(ts.Unsupported, match="1f1b"):
+        ts.cluster.step(WORK, "dgx-a100:8", ts.Plan.parse(plan))
+
+
 def test_result_files(tmp_path: Path) -> None:
     result = ts.cluster.step(WORK, "dgx-a100:8", ts.Plan(pipeline=4, data=2, recompute="full"))
     result.save(tmp_path / "r.json")
@@ -264,7 +273,7 @@ def test_result_files(tmp_path: Path) -> None:
     assert max(one["ts"] + one["dur"] for one in spans) == pytest.approx(result.seconds * 1e6, rel=0.05)
     for stage in range(4):  # a stage does one thing at a time
         own = sorted((one["ts"], one["dur"]) for one in spans if one["pid"] == stage)
-        assert all(a + d <= b + 1e-3 for (a, d), (b, _) in zip(own, own[1:], strict=False))
+        assert all(a + d <= b + 1e-3 for (a, d), (b, _) in itertools.pairwise(own))
     assert "recompute=selective" in result.explain()
     assert next(iter(result.table()))["part"] == "compute"
 

@@ -13,7 +13,10 @@ from .show import step as shown_step
 from .tables import layout, number, text
 
 WorkloadFile = Annotated[
-    str, typer.Argument(help="gpt3-175b, llama-3-70b, ..., or a JSON file, as ts.workloads.transformer_step(...).save writes it.")
+    str,
+    typer.Argument(
+        help="gpt3-175b, llama-3-70b, ..., or a JSON file, as ts.workloads.transformer_step(...).save writes it."
+    ),
 ]
 ClusterName = Annotated[str, typer.Option(help="A cluster and its devices, as dgx-a100:64.", rich_help_panel=MACHINE)]
 FrameworkName = Annotated[

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from ..base.errors import UserError
+from ..machine.device import Device
 from .memory import GIB
 from .plan import Plan
-
-if TYPE_CHECKING:
-    from .result import StepResult
 
 __all__ = ["advice", "neighbours"]
 
@@ -41,34 +39,27 @@ def neighbours(plan: Plan) -> list[tuple[str, Plan]]:
     return [(text, plan.replaced(**changes)) for text, changes in found]
 
 
-def advice(result: StepResult, most: int = 3) -> list[str]:
+def advice(result: Any, most: int = 3) -> list[str]:
     """What neighbouring plans would take.
 
     Args:
-        result: of the plan.
+        result: the StepResult of the plan.
         most: lines.
 
     Returns:
         Lines, the fastest first; those that do not fit last.
     """
-    from .stepping import step
-
-    lines = []
-    for text, plan in neighbours(result.plan):
+    lines: list[tuple[bool, float, str]] = []
+    for text, plan in neighbours(result.plan) if result.again else []:
         if plan.reasons(result.workload, result.devices):
             continue
         try:
-            other = step(
-                result.workload, result.cluster, plan, overlap=result.overlap, framework=result.framework,
-                check_memory=False,
-            )  # fmt: skip
+            other = result.again(plan)
         except UserError:
             continue
         gain = 1 - other.seconds / result.seconds
         if gain < 0.005:
             continue
-        from ..machine.device import Device
-
         room = Device.load(result.device).memory.bytes
         fits = other.peak_bytes <= room
         told = f"{text}: {other.seconds * 1e3:,.1f} ms, {gain:.1%} less"

@@ -163,5 +163,11 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     parts["data"] = parts["data"] + reduced
     ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
-        seconds, **parts, bubble=bubble, optimizer=optimizer, stage_forward=ahead, stage_backward=slowest - ahead, work=w
+        seconds,
+        **parts,
+        bubble=bubble,
+        optimizer=optimizer,
+        stage_forward=ahead,
+        stage_backward=slowest - ahead,
+        work=w,
     )

@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Group:
-    """Where the members of an axis lie: how many, how many of them in one node, and groups of a node that talk at once."""
+    """Where members of an axis lie: how many, how many of them in one node, groups of a node that talk at once."""
 
     size: Array
     inner: Array

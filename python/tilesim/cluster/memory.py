@@ -69,7 +69,9 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     statistics = c.heads / t * 4
     kept_scores = np.where(c.unfused & (c.recompute != 1.0), scores, np.where(c.unfused, 0.0, statistics))
     again = c.recompute == 3.0  # minimal: products' outputs alone
-    minimal = (width + 2 * c.kv_heads * c.head_size + width + c.hidden) * e / t + c.ffn * np.where(c.gated, 2, 1) * e / t
+    minimal = (width + 2 * c.kv_heads * c.head_size + width + c.hidden) * e / t + c.ffn * np.where(
+        c.gated, 2, 1
+    ) * e / t
     full = np.where(again, minimal + c.hidden * e / shared, whole + inside + inner + kept_scores)
     return c.tokens * full, c.tokens * c.hidden * e / shared
 

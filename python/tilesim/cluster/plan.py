@@ -65,7 +65,7 @@ class Plan:
 
     @property
     def devices(self) -> int:
-        """How many the plan uses."""
+        """How many devices the plan uses: a number."""
         return self.tensor * self.pipeline * self.data * self.context
 
     def check(self, workload: Layered, devices: int | None = None) -> None:
@@ -120,7 +120,11 @@ class Plan:
         return found
 
     def json(self) -> dict[str, Any]:
-        """As a JSON value, schema `tilesim.plan`."""
+        """As a JSON value, schema `tilesim.plan`.
+
+        Returns:
+            The value.
+        """
         return {"schema": SCHEMA, "version": VERSION, **asdict(self)}
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -209,7 +213,11 @@ class Plan:
         return replace(self, **changes)
 
     def text(self) -> str:
-        """What differs from the default, as the command line takes it."""
+        """What differs from the default, as the command line takes it.
+
+        Returns:
+            Pairs, joined by commas.
+        """
         standard = Plan()
         names = [field.name for field in fields(self) if getattr(self, field.name) != getattr(standard, field.name)]
         return ",".join(f"{name}={str(getattr(self, name)).lower()}" for name in names) or "tensor=1"

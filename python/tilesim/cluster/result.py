@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.files import writing
 from ..base.table import Table
 from ..models.layered import Layered
+from .advice import advice
 from .closed import Times
 from .columns import Columns
 from .fabric import Fabric
@@ -61,6 +63,7 @@ class StepResult:
     classes: list[dict[str, Any]]
     stage: dict[str, float]
     provenance: dict[str, str] = field(default_factory=dict)
+    again: Callable[[Plan], StepResult] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(
@@ -108,12 +111,12 @@ class StepResult:
 
     @property
     def bubble_seconds(self) -> float:
-        """In which stages wait for each other."""
+        """Seconds in which stages wait for each other."""
         return self.parts["bubble"]
 
     @property
     def peak_bytes(self) -> int:
-        """Of the fullest device."""
+        """Bytes of the fullest device."""
         return sum(self.memory.values())
 
     def table(self) -> Table:
@@ -141,17 +144,13 @@ class StepResult:
             f"predictor {self.predictor}, network {self.network}, framework {self.framework}",
         ]
         lines += [
-            f"  {row['share']:6.1%}  {row['part']}: {row['seconds'] * 1e3:,.1f} ms, {row['what']}" for row in self.table()
+            f"  {row['share']:6.1%}  {row['part']}: {row['seconds'] * 1e3:,.1f} ms, {row['what']}"
+            for row in self.table()
         ]
         kept = ", ".join(f"{name} {value / GIB:.1f}" for name, value in self.memory.items() if value)
         lines.append(f"  {self.peak_bytes / GIB:.1f} GiB on the fullest device: {kept}")
-        lines += [f"  {text}" for text in self._advice()]
+        lines += [f"  {text}" for text in advice(self)]
         return "\n".join(lines)
-
-    def _advice(self) -> list[str]:
-        from .advice import advice
-
-        return advice(self)
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes trace events for Perfetto: a process per stage, passes of micro-batches in order.
@@ -166,7 +165,11 @@ class StepResult:
             json.dump({"displayTimeUnit": "ms", "traceEvents": events(self)}, file)
 
     def json(self) -> dict[str, Any]:
-        """As a JSON value, schema `tilesim.cluster_result`."""
+        """As a JSON value, schema `tilesim.cluster_result`.
+
+        Returns:
+            The value.
+        """
         return {
             "schema": "tilesim.cluster_result",
             "version": 1,

@@ -217,7 +217,9 @@ def search(
     workload = workload if isinstance(workload, Layered) else layered(workload)
     fabric = fabric_of(cluster)
     if not fabric.devices:
-        raise user_error("a search needs a number of devices", place="cluster", value=str(cluster), allowed="NAME:devices")
+        raise user_error(
+            "a search needs a number of devices", place="cluster", value=str(cluster), allowed="NAME:devices"
+        )
     rows = candidates(workload, fabric.devices)
     if not len(rows):
         raise user_error(

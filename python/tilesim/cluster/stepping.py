@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..base.arguments import one_of
-from ..base.errors import UserError, shown, user_error
+from ..base.errors import UserError, shown, unsupported, user_error
 from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered
@@ -131,6 +132,7 @@ def step(
         Seconds, by what they go to, and bytes per class of devices.
 
     Raises:
+        Unsupported: for a schedule or an offload without a closed form.
         UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit.
     """
     one_of("unknown predictor", "predictor", predictor, "closed")
@@ -143,10 +145,20 @@ def step(
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
     if workload.phase != "train":
         raise user_error("only training steps are priced", place="phase", value=workload.phase, allowed="train")
+    if plan.schedule not in ("1f1b", "gpipe", "interleaved") or plan.offload != "none":
+        raise unsupported(
+            "closed forms have no such schedule or offload", place="plan", value=plan.text(),
+            allowed="schedule 1f1b, gpipe, interleaved; offload none",
+        )  # fmt: skip
     plan.check(workload, fabric.devices or None)
     used = Framework.load(framework or framework_of(fabric.device, plan))
     table, found, held = priced([(workload, plan)], fabric, used, overlap)
     result = StepResult.of(workload, plan, fabric, used, table, found, held, overlap)
+
+    def again(other: Plan) -> StepResult:
+        return step(workload, fabric, other, overlap=overlap, library=library, framework=used.name, check_memory=False)
+
+    result = replace(result, again=again)
     if check_memory and result.peak_bytes > fabric.device.memory.bytes:
         raise _too_large(result, fabric.device)
     return result

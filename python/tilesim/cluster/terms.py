@@ -175,7 +175,11 @@ def _bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Array, Ar
     backward = wide * (6 + 4 + 2 * (2 + 0.5) * drop) + inner * np.where(c.gated, 5, 3) + heads * 3
     scores = c.micro_batch * c.heads / c.tensor * c.sequence / c.context * c.keys * e
     passes = np.where(c.unfused, scores * (2 + 2.5 * drop) * constants["scores"], 0.0)
-    return forward + passes, backward + np.where(c.unfused, scores * (3 + 2.5 * drop) * constants["scores"], 0.0), passes
+    return (
+        forward + passes,
+        backward + np.where(c.unfused, scores * (3 + 2.5 * drop) * constants["scores"], 0.0),
+        passes,
+    )
 
 
 def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
@@ -210,9 +214,7 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
     vocabulary = c.vocab / c.tensor
     logits = c.tokens * vocabulary
     head = price.product(c.tokens, vocabulary, c.hidden) / rate
-    head_b = (
-        price.product(c.tokens, c.hidden, vocabulary) + price.product(c.hidden, vocabulary, c.tokens)
-    ) / rate
+    head_b = (price.product(c.tokens, c.hidden, vocabulary) + price.product(c.hidden, vocabulary, c.tokens)) / rate
     table = c.tokens * c.hidden * c.element_bytes
     return Work(
         forward,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from .result import StepResult
+from typing import Any
 
 __all__ = ["events", "passes"]
 
@@ -62,11 +59,11 @@ def passes(stages: int, count: int, forward: float, backward: float, gpipe: bool
     return found
 
 
-def events(result: StepResult) -> list[dict[str, Any]]:
+def events(result: Any) -> list[dict[str, Any]]:
     """Trace events of a result, times in microseconds.
 
     Args:
-        result: of a step.
+        result: a StepResult.
 
     Returns:
         One process per stage; stages are taken as equal, with passes as long as the slowest one's.
@@ -90,7 +87,9 @@ def events(result: StepResult) -> list[dict[str, Any]]:
         at = last
         for name, length in rest:
             for stage in range(plan.pipeline):
-                rows.append({"ph": "X", "pid": stage, "tid": 0, "name": name, "ts": at * 1e6, "dur": max(0.0, length) * 1e6})
+                rows.append(
+                    {"ph": "X", "pid": stage, "tid": 0, "name": name, "ts": at * 1e6, "dur": max(0.0, length) * 1e6}
+                )
             at += max(0.0, length)
         return rows
     at = 0.0  # interleaved, or too many passes: the parts of the critical stage one after the other
