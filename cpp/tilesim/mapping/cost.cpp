@@ -23,7 +23,9 @@ VectorPattern functions_in_turn(DType from, DType to, std::int64_t count) {
   std::vector<VectorNode> nodes{{.op = VectorNode::Op::input, .dtype = from}};
   const VectorRead read{from, ~std::uint32_t{0}};
   for (std::int64_t i = 0; i < count; ++i)
-    nodes.push_back({.op = VectorNode::Op::function, .function = Function::maximum, .arguments = {static_cast<int>(i), static_cast<int>(i), -1}});
+    nodes.push_back({.op = VectorNode::Op::function,
+                     .function = Function::maximum,
+                     .arguments = {static_cast<int>(i), static_cast<int>(i), -1}});
   const VectorWrite write{static_cast<int>(count), to, 0, Combiner::add, false};
   return pattern_of(nodes, {&read, 1}, {&write, 1});
 }

@@ -102,7 +102,8 @@ VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const User
   for (const VectorNodeSpec& spec : op.nodes) nodes.push_back(spec.node);
   for (const View& view : op.inputs) reads.push_back({dtype_of(view), dims_of(view)});
   for (const VectorOutputSpec& output : op.outputs)
-    writes.push_back({output.node, dtype_of(output.view), bits_of(output.reduce), output.combiner, accumulates(output)});
+    writes.push_back(
+        {output.node, dtype_of(output.view), bits_of(output.reduce), output.combiner, accumulates(output)});
   return pattern_of(nodes, reads, writes, functions_of(taken));
 }
 

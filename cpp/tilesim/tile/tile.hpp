@@ -142,8 +142,8 @@ struct OwnWork {
   friend bool operator==(const OwnWork&, const OwnWork&) = default;
 };
 
-/// What a vector compute moves and how its nodes follow each other, as counts by VectorCount (tile/vector_work.hpp); all
-/// 0: not known, or running sums.
+/// What a vector compute moves and how its nodes follow each other, as counts by VectorCount (tile/vector_work.hpp);
+/// all 0: not known, or running sums.
 struct VectorMoves {
   static constexpr std::size_t kinds = 48;
   std::array<std::uint16_t, kinds> counts{};

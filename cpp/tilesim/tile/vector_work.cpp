@@ -87,13 +87,14 @@ class Counter {
       : nodes_(nodes), reads_(reads), writes_(writes), taken_(taken), of_(nodes.size()) {}
 
   VectorPattern count_all() {
-    if (!counted()) return {};
     find_needed();
+    if (!counted()) return {};
     for (std::size_t i = 0; i < nodes_.size(); ++i) take(i);
     for (const VectorWrite& write : writes_) take(write);
     for (std::size_t i = nodes_.size(); i-- > 0;) follow(i);
     find_lives();
-    for (const VectorPattern::Operand& operand : pattern_.operands) lengthen(operand.chain + (operand.width > 0 ? 1 : 0));
+    for (const VectorPattern::Operand& operand : pattern_.operands)
+      lengthen(operand.chain + (operand.width > 0 ? 1 : 0));
     at(at_place::known) = filled_ > at(at_place::chain) ? 2 : 1;
     return std::move(pattern_);
   }
@@ -101,18 +102,21 @@ class Counter {
  private:
   struct Node {
     bool needed = false, floating = false, hoisted = false, loaded = false;
-    int start = 0, time = 0;            ///< of its first instruction; when its value is there
-    int first = INT32_MAX, last = -1;   ///< uses
-    int behind = 0;                     ///< instructions from its value to a result
+    int start = 0, time = 0;           ///< of its first instruction; when its value is there
+    int first = INT32_MAX, last = -1;  ///< uses
+    int behind = 0;                    ///< instructions from its value to a result
     int operand = -1;
   };
 
   /// Running sums, and types of which no kernel is written, keep closed forms that count no moves.
   bool counted() const {
     const auto wide = [](DType dtype) { return bits(dtype) > 32 || bits(dtype) < 8 || is_two_of_four(dtype); };
-    return std::none_of(nodes_.begin(), nodes_.end(), [](const VectorNode& node) { return node.op == Op::scan; }) &&
-           std::none_of(reads_.begin(), reads_.end(), [&](const VectorRead& read) { return wide(read.dtype); }) &&
-           std::none_of(writes_.begin(), writes_.end(), [&](const VectorWrite& write) { return wide(write.dtype); });
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      if (nodes_[i].op == Op::scan) return false;
+      const bool reads = of_[i].needed && nodes_[i].op == Op::input;
+      if (reads && wide(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype)) return false;
+    }
+    return std::none_of(writes_.begin(), writes_.end(), [&](const VectorWrite& write) { return wide(write.dtype); });
   }
   std::uint16_t& at(std::size_t which) { return pattern_.moves.counts[which]; }
   void add(std::size_t which, int more) {
@@ -229,8 +233,10 @@ class Counter {
       if (!node.needed || node.hoisted || node.last < 0) continue;
       const int begin = node.loaded ? node.first : node.time - 1;
       add(at_place::lives, std::max(0, node.last - begin));
-      at(at_place::longest) = std::max<std::uint16_t>(at(at_place::longest), static_cast<std::uint16_t>(node.last - begin));
-      for (int t = std::max(0, begin); t <= node.last && t < std::ssize(alive); ++t) ++alive[static_cast<std::size_t>(t)];
+      at(at_place::longest) =
+          std::max<std::uint16_t>(at(at_place::longest), static_cast<std::uint16_t>(node.last - begin));
+      for (int t = std::max(0, begin); t <= node.last && t < std::ssize(alive); ++t)
+        ++alive[static_cast<std::size_t>(t)];
     }
     at(at_place::live) = static_cast<std::uint16_t>(*std::max_element(alive.begin(), alive.end()));
   }

@@ -12,6 +12,7 @@ namespace tilesim {
 
 /// Places in VectorMoves::counts.
 namespace vector_count {
+/// 1; 2: the longest chain begins with a register that is filled before the first element.
 inline constexpr std::size_t known = 0;
 /// Operands, [where they differ: a sum of VectorForm::along_*][32, 16, 8 bits in memory].
 inline constexpr std::size_t loads = 1;
@@ -21,14 +22,14 @@ inline constexpr std::size_t stores = 25;
 inline constexpr std::size_t instructions = 33;
 /// Results that are combined by a simple instruction, by one of the multiply class.
 inline constexpr std::size_t combines = 37;
-inline constexpr std::size_t accumulates = 39;   ///< results that are combined with what is there
-inline constexpr std::size_t masks = 40;         ///< instructions that wait for a mask just made
-inline constexpr std::size_t chain = 41;         ///< instructions of the longest chain
-inline constexpr std::size_t spread_chain = 42;  ///< of the longest from an operand with one element for each row
-inline constexpr std::size_t lives = 43;         ///< of all values together, in latencies of an instruction
-inline constexpr std::size_t live = 44;          ///< values at one time, at most
-inline constexpr std::size_t constants = 45;     ///< registers that are filled before the first element
-inline constexpr std::size_t longest = 46;       ///< life of a value, in latencies of an instruction
+inline constexpr std::size_t accumulates = 39;     ///< results that are combined with what is there
+inline constexpr std::size_t masks = 40;           ///< instructions that wait for a mask just made
+inline constexpr std::size_t chain = 41;           ///< instructions of the longest chain
+inline constexpr std::size_t spread_chain = 42;    ///< of the longest from an operand with one element for each row
+inline constexpr std::size_t lives = 43;           ///< of all values together, in latencies of an instruction
+inline constexpr std::size_t live = 44;            ///< values at one time, at most
+inline constexpr std::size_t constants = 45;       ///< registers that are filled before the first element
+inline constexpr std::size_t longest = 46;         ///< life of a value, in latencies of an instruction
 inline constexpr std::size_t lanes_combined = 47;  ///< 1: results are combined over the lanes
 constexpr std::size_t load(unsigned where, std::size_t width) { return loads + 3 * where + width; }
 constexpr std::size_t store(bool combined, std::size_t width) { return stores + (combined ? 4 : 0) + width; }
@@ -45,7 +46,7 @@ struct VectorPattern {
   };
   VectorMoves moves;
   std::vector<Operand> operands;
-  std::uint32_t combined = 0;         ///< dims
+  std::uint32_t combined = 0;  ///< dims
   bool known() const { return moves.known(); }
 };
 

@@ -77,6 +77,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cluster step": ("tilesim cluster step gpt3-175b --cluster dgx-a100:64 --plan tensor=8,pipeline=8,recompute=full",),
     "cluster search": ("tilesim cluster search gpt3-175b --cluster dgx-a100:64",),
     "validate network": ("tilesim validate network",),
+    "validate collective": ("tilesim validate collective",),
 }
 
 

@@ -1,4 +1,4 @@
-"""Many chips: plans, steps, and what passes between devices."""
+"""Many chips: networks, communication libraries, collectives, plans and steps."""
 
 from ..base.lazy import lazy, listed
 

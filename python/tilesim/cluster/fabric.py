@@ -63,6 +63,18 @@ def _named(name: str) -> Fabric | None:
     return None
 
 
+def _shipped(name: str) -> Any:
+    """A shipped `ts.Cluster` of that name; none where there is none."""
+    from importlib.util import find_spec
+
+    if find_spec(".cluster", __package__) is None:
+        return None
+    from importlib import import_module
+
+    kind = import_module(".cluster", __package__).Cluster
+    return kind.load(name) if name.partition(":")[0] in kind.names() else None
+
+
 def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     """The fabric of a cluster.
 
@@ -84,6 +96,8 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     if colon and not (count.isascii() and count.isdigit() and 0 < int(count) < 1 << 31):
         raise user_error("no number of devices", place="cluster", value=f"'{count}'", allowed="NAME:devices")
     found = _named(name)
+    if found is None and (shipped := _shipped(cluster)) is not None:
+        return _of_dimensions(shipped, devices)
     if found is None:
         known = list(systems())
         raise user_error(
@@ -127,10 +141,12 @@ def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
     def rate(one: Any) -> float:
         return float(one.bandwidth_bytes_per_second)
 
+    ports = int(getattr(outer, "rails", 0)) or per_node
+
     torus = inner.kind in ("torus", "ring")
     axes = len(getattr(inner, "sizes", None) or [1])
     link = rate(inner) * (2 * axes if torus else 1)
-    node_link = rate(outer) * per_node if len(dimensions) > 1 else link
+    node_link = rate(outer) * ports if len(dimensions) > 1 else link
     latencies = float(inner.latency_seconds), float(outer.latency_seconds)
     total = devices or int(cluster.devices)
     device = Device.load(cluster.device)

@@ -206,12 +206,9 @@ class Program:
         """A .json file names its machine's preset: instructions that `ts.isa.use` gave the machine would be lost."""
         taken = {} if self.machine is None else _core.isa_functions(self.machine.core)
         if taken:
-            raise user_error(
-                "a .json file names a preset, which has no instructions of one's own",
-                place=path,
-                value=f"a machine with an instruction for {', '.join(sorted(taken))}",
-                allowed="a name with .tsim, which keeps the machine",
-            )
+            what = "a .json file names a preset, which has no instructions of one's own"
+            value, allowed = ", ".join(sorted(taken)), "a name with .tsim, which keeps the machine"
+            raise user_error(what, place=path, value=f"a machine with an instruction for {value}", allowed=allowed)
 
     def _contents(self) -> dict[str, Any]:
         """What a file holds beside graph, machine and program."""

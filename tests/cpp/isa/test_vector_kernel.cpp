@@ -201,7 +201,7 @@ BOOST_AUTO_TEST_CASE(extremes_of_zeros_have_one_sign) {
         };
         execute(compute);
         check();
-        KernelExecutor executor(vector_machine(8, 4));
+        KernelExecutor executor(kernel_machine(8, 4));
         for (int turn = 0; turn < 4; ++turn) {
           std::fill(result.begin(), result.end(), 7.0F);
           executor.run(compute);

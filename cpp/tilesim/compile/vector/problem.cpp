@@ -197,8 +197,7 @@ void VectorLowering::add_outputs(const std::vector<ValueId>& values, bool points
   std::vector<VectorWrite> writes;
   for (const ValueId value : values)
     for (std::size_t i = 0; i < kernel_.outputs.size(); ++i)
-      if (kernel_.outputs[i] == value)
-        writes.push_back({.dtype = problem_.operands[kernel_.inputs.size() + i].dtype});
+      if (kernel_.outputs[i] == value) writes.push_back({.dtype = problem_.operands[kernel_.inputs.size() + i].dtype});
   mapping::VectorStage outputs = stage(values, finished, writes);
   outputs.points = points;
   outputs.pass = pass;

@@ -115,10 +115,7 @@ bool Pipeline::reach(const Op& op) {
   std::vector<ArrayClock>& arrays = of_core().arrays;
   if (fixed.work == ArrayWork::target && op.rs3 < arrays.size()) arrays[op.rs3].keeps_results(op.rs1 != 0);
   if (fixed.kind == StaticTiming::scalar) return false;
-  if (fixed.kind == StaticTiming::vset) {
-    vset_ready_ = now_ + core().scalar.vset;
-    return false;
-  }
+  if (fixed.kind == StaticTiming::vset) return vset_ready_ = now_ + core().scalar.vset, false;
   control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0,
   after_ = op.pc + op.length;
   return false;

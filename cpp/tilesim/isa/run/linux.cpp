@@ -44,7 +44,6 @@ constexpr std::pair<int, const char*> others[] = {{17, "getcwd"},
                                                   {103, "setitimer"},
                                                   {115, "clock_nanosleep"},
                                                   {122, "sched_setaffinity"},
-                                                  {123, "sched_getaffinity"},
                                                   {129, "kill"},
                                                   {132, "sigaltstack"},
                                                   {139, "rt_sigreturn"},
@@ -87,6 +86,7 @@ const std::vector<Linux::Entry>& Linux::table() {
                                              {98, "futex", &Linux::futex},
                                              {99, "set_robust_list", &Linux::nothing},
                                              {113, "clock_gettime", &Linux::clock_gettime},
+                                             {123, "sched_getaffinity", &Linux::affinity},
                                              {124, "sched_yield", &Linux::nothing},
                                              {130, "tkill", &Linux::signal},
                                              {131, "tgkill", &Linux::signal},
@@ -255,6 +255,13 @@ std::int64_t Linux::futex(Hart& hart, const std::uint64_t* a) {
   if (operation != 0) return -ENOSYS;
   // waiting for a value that nobody else can change would last for ever
   return hart.memory->load<std::uint32_t>(a[0]) != static_cast<std::uint32_t>(a[2]) ? -EAGAIN : -EDEADLK;
+}
+
+std::int64_t Linux::affinity(Hart& hart, const std::uint64_t* a) {
+  const std::uint64_t one = 1;  // a single processor
+  if (a[1] < sizeof(one)) return -EINVAL;
+  hart.memory->write(a[2], &one, sizeof(one));
+  return sizeof(one);
 }
 
 std::int64_t Linux::prlimit(Hart& hart, const std::uint64_t* a) {

@@ -64,6 +64,7 @@ class Linux : public Environment {
   std::int64_t gettimeofday(Hart&, const std::uint64_t*);
   std::int64_t getrandom(Hart&, const std::uint64_t*);
   std::int64_t futex(Hart&, const std::uint64_t*);
+  std::int64_t affinity(Hart&, const std::uint64_t*);
   std::int64_t prlimit(Hart&, const std::uint64_t*);
   std::int64_t uname(Hart&, const std::uint64_t*);
   std::int64_t sysinfo(Hart&, const std::uint64_t*);

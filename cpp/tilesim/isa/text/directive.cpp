@@ -11,7 +11,7 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr std::int64_t most_bytes = 1 << 28;
+constexpr std::int64_t most_room = 1 << 28;
 
 const std::map<std::string_view, unsigned>& data_widths() {
   static const std::map<std::string_view, unsigned> widths{{".byte", 1}, {".half", 2}, {".short", 2}, {".2byte", 2},
@@ -92,9 +92,9 @@ std::int64_t ranged(const Statement& s, const Labels& labels, std::size_t operan
 std::uint64_t room(const Statement& s, const Labels& labels) {
   if (s.operands.empty()) wrong(s.place, "'" + s.name + "' takes a number", s.name);
   if (s.operands.size() > 2) wrong(s.places[2], "'" + s.name + "' takes a number and a byte", s.operands[2]);
-  if (is_space(s.name)) return static_cast<std::uint64_t>(ranged(s, labels, 0, most_bytes));
+  if (is_space(s.name)) return static_cast<std::uint64_t>(ranged(s, labels, 0, most_room));
   const bool power = s.name != ".balign";
-  const auto number = static_cast<std::uint64_t>(ranged(s, labels, 0, power ? 20 : most_bytes));
+  const auto number = static_cast<std::uint64_t>(ranged(s, labels, 0, power ? 20 : most_room));
   const std::uint64_t unit = power ? std::uint64_t{1} << number : number;
   if (unit == 0 || (unit & (unit - 1)) != 0)
     wrong(s.places[0], "this operand is out of range", s.operands[0], "powers of two");

@@ -99,10 +99,9 @@ class AttentionUnits {
   double merged(std::int64_t rows) const {
     const std::int64_t all = rows * plan_.splits;
     const auto none = [] { return VectorPattern{}; };
-    return static_cast<double>(
-        vector(Which::merged, {1, 0, 0, 0}, 0, plan_.splits, rows, none).done +
-        vector(Which::merged, {4, 1, 0, 1}, 0, plan_.splits, rows, none).done +
-        vector(Which::merged, {1, 1, 0, 0}, 0, all, p_.width, none).done + divided(rows).done);
+    return static_cast<double>(vector(Which::merged, {1, 0, 0, 0}, 0, plan_.splits, rows, none).done +
+                               vector(Which::merged, {4, 1, 0, 1}, 0, plan_.splits, rows, none).done +
+                               vector(Which::merged, {1, 1, 0, 0}, 0, all, p_.width, none).done + divided(rows).done);
   }
   TileLatency end(std::int64_t rows) const {
     if (plan_.splits == 1) return divided(rows);
@@ -146,7 +145,16 @@ class AttentionUnits {
     });
   }
   enum class Which : std::uint8_t {
-    largest, rows, weights, rescale, first_rows, first_sums, queries, merged, parts, divided
+    largest,
+    rows,
+    weights,
+    rescale,
+    first_rows,
+    first_sums,
+    queries,
+    merged,
+    parts,
+    divided
   };
   TileLatency divided(std::int64_t rows) const {
     return vector(Which::divided, {2, 0, 1, 0}, 0, rows, p_.width, [&] {

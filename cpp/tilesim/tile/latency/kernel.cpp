@@ -9,6 +9,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/tile/latency.hpp"
 #include "tilesim/tile/vector_form.hpp"
+#include "tilesim/tile/vector_units.hpp"
 #include "tilesim/tile/vector_work.hpp"
 
 namespace tilesim {
@@ -26,50 +27,17 @@ double rounded_up(double a) {
   return below + (a - below > 1e-9 ? 1 : 0);
 }
 
-/// The units of a core as kernels see them (isa/pipeline/machine_core.cpp), in cycles.
-struct Units {
-  Units() = default;
-  explicit Units(const Share& machine) {
-    const VectorSpec& vector = machine.core.vector;
-    const CrossLaneSpec& crossing = machine.core.cross_lane;
-    const IsaSpec& isa = machine.core.isa;
-    lanes = vector.lanes;
-    const std::int64_t vlen = isa.vlen > 0 ? isa.vlen : 32 * vector.lanes * vector.sublanes;
-    rows = std::max<std::int64_t>(1, vlen / 32 / lanes);
-    bits = static_cast<double>(vlen);
-    cost = {vector.simple, vector.multiply, vector.divide, vector.transcendental};
-    issue = static_cast<double>(std::clamp<std::int64_t>(vector.issue, 1, 8));
-    latency = static_cast<double>(vector.latency);
-    reduce_latency = static_cast<double>(vector.reduce_latency);
-    port = isa.port_bytes > 0 ? bits / 8 / static_cast<double>(isa.port_bytes) : 1;
-    loads = static_cast<double>(isa.loads), stores = static_cast<double>(isa.stores);
-    load_latency = static_cast<double>(isa.load_latency) + 1;
-    pass = bits / 8 / static_cast<double>(crossing.bytes_per_cycle);
-    cross_latency = static_cast<double>(crossing.latency);
-    width = static_cast<double>(isa.width);
-  }
-  std::int64_t lanes = 1, rows = 1;  ///< of a register
-  double bits = 32;
-  std::array<double, 4> cost{};
-  double issue = 1, latency = 1, reduce_latency = 0, port = 1, loads = 1, stores = 1, load_latency = 1, pass = 1,
-         cross_latency = 1, width = 1;
-  friend bool operator==(const Units&, const Units&) = default;
-};
-
 /// One of the shapes that a kernel may have: 2^lmul registers together; `shared`: spread operands follow each other.
 class KernelShape {
  public:
-  KernelShape(const Units& units, const Descriptor& d, int lmul, bool shared)
+  KernelShape(const VectorUnits& units, const Descriptor& d, int lmul, bool shared)
       : u_(units), d_(d), lmul_(lmul), shared_(shared), full_(static_cast<double>(1 << lmul)) {}
 
-  bool fits();
+  bool fits();  ///< false: longer registers than rows, or too few
   TileLatency latency();
   double busy = 0, done = 0;
-#ifdef TRACE_FORM
- public:
-#else
+
  private:
-#endif
   double of(std::size_t which) const { return static_cast<double>(d_.moves.counts[which]); }
   double beats(double rows, std::size_t width) const {
     static constexpr double bits[] = {32, 16, 8};
@@ -94,7 +62,7 @@ class KernelShape {
            times.last * beats(static_cast<double>(f_.last_rows), width);
   }
 
-  const Units& u_;
+  const VectorUnits& u_;
   const Descriptor& d_;
   int lmul_;
   bool shared_;
@@ -113,7 +81,7 @@ class KernelShape {
   const char* limit_ = "";
 };
 
-/// Where it lies in registers; false: longer registers than rows.
+/// Where it lies in registers.
 void KernelShape::lay() {
   combines_ = of(at_place::combines) + of(at_place::combines + 1) > 0;
   const std::int64_t outer = d_.elements / std::max<std::int64_t>(1, d_.lane_extent);
@@ -189,7 +157,10 @@ void KernelShape::compute() {
   arithmetic_ += beats(each(), 0) * cost / u_.issue + iterations * of(at_place::masks) * u_.latency;
   crossing_ += beats(each(), 0) * static_cast<double>(d_.own.crossing) / 1000;
   instructions_ += iterations * all;
-  lives_ += of(at_place::lives) * u_.latency;
+  lives_ += of(at_place::lives) * u_.latency + all / u_.issue;
+  // what is done sooner waits for the last part of its operand
+  for (std::size_t i = 1; i < u_.cost.size(); ++i)
+    lives_ += of(at_place::instructions + i) * full_ * std::max(0.0, u_.cost[i] - u_.cost[0]);
 }
 
 void KernelShape::store() {
@@ -278,10 +249,13 @@ bool KernelShape::find_pace() {
   front_ = (instructions_ + 2 * n + 8 + before_ + 3 * of(at_place::constants)) / u_.width;
   apart_ = beats(each(), 0) * static_cast<double>(d_.own.apart) / 1000;
   const double carried = combines_ && f_.steps > 1 ? u_.latency / (totals_ * static_cast<double>(f_.block)) : 0;
-  const std::pair<double, const char*> paces[] = {
-      {arithmetic_ / n, "vector"}, {load_ / u_.loads / n, "load port"},  {store_ / u_.stores / n, "store port"},
-      {front_ / n, "front end"},   {apart_ / n, "own instruction"},      {carried, "latency"},
-      {f_.steps == 1 ? crossing_ / n : 0, "cross-lane"}};
+  const std::pair<double, const char*> paces[] = {{arithmetic_ / n, "vector"},
+                                                  {load_ / u_.loads / n, "load port"},
+                                                  {store_ / u_.stores / n, "store port"},
+                                                  {front_ / n, "front end"},
+                                                  {apart_ / n, "own instruction"},
+                                                  {carried, "latency"},
+                                                  {f_.steps == 1 ? crossing_ / n : 0, "cross-lane"}};
   double least = 0;
   for (const auto& [pace, name] : paces)
     if (pace > least) least = pace, limit_ = name;
@@ -289,7 +263,10 @@ bool KernelShape::find_pace() {
   regs_ = pace_by_registers(rounded_up(least_scheduled * u_.issue) / u_.issue);
   if (regs_ == 0) return false;
   interval_ = least;
-  if (regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least) interval_ = regs_, limit_ = "registers";
+  // where no instructions of an iteration wait for each other, loads run ahead of the schedule
+  const bool waits = of(at_place::chain) > 0;
+  if (waits && regs_ > rounded_up(least_scheduled * u_.issue) / u_.issue && regs_ > least)
+    interval_ = regs_, limit_ = "registers";
   group_pace_ = interval_ * static_cast<double>(f_.steps);
   if (crossing_ / groups > group_pace_) group_pace_ = crossing_ / groups, limit_ = "cross-lane";
   return true;
@@ -334,8 +311,11 @@ TileLatency KernelShape::latency() {
   }
   busy = std::max({busy, load_ / u_.loads, store_ / u_.stores, crossing_, arithmetic_, apart_, front_, crossed});
   const double prologue = (6 + before_ + 3 * of(at_place::constants)) / u_.width + 2;
-  done = prologue + u_.load_latency + follow + std::max(chained(hops), spread + chained(of(at_place::spread_chain) + more)) +
+  done = prologue + u_.load_latency + follow +
+         std::max(chained(hops), spread + chained(of(at_place::spread_chain) + more)) +
          (after > 0 ? chained(after) : 0) + across + full_ * u_.port + 1;
+  // an instruction of the user's gives the last register of a group later
+  done += (full_ - 1) * static_cast<double>(std::max(d_.own.shared, d_.own.apart)) / 1000;
   done = std::max(done, busy + (arithmetic_ > 0 ? u_.load_latency : 0));
   TileLatency found;
   found.busy = std::max<std::int64_t>(1, std::llround(busy));
@@ -350,7 +330,7 @@ TileLatency KernelShape::latency() {
 class Known {
  public:
   template <class Find>
-  const std::optional<TileLatency>& of(const Units& units, const Descriptor& d, Find find) {
+  const std::optional<TileLatency>& of(const VectorUnits& units, const Descriptor& d, Find find) {
     if (entries_.empty()) entries_.resize(entries);
     Entry& entry = entries_[hash(d) % entries];
     const bool same = entry.used && entry.units == units && entry.elements == d.elements &&
@@ -363,7 +343,7 @@ class Known {
  private:
   static constexpr std::size_t entries = 1024;
   struct Entry {
-    Units units;
+    VectorUnits units;
     VectorMoves moves;
     OwnWork own;
     std::int64_t elements = 0, lane_extent = 0, combined = 0;
@@ -385,7 +365,7 @@ class Known {
   std::vector<Entry> entries_;
 };
 
-std::optional<TileLatency> best_shape(const Units& units, const Descriptor& d) {
+std::optional<TileLatency> best_shape(const VectorUnits& units, const Descriptor& d) {
   std::optional<TileLatency> best;
   const bool combines = d.moves.counts[at_place::combines] + d.moves.counts[at_place::combines + 1] > 0;
   for (const int lmul : {2, 1, 0})
@@ -403,7 +383,7 @@ std::optional<TileLatency> best_shape(const Units& units, const Descriptor& d) {
 
 std::optional<TileLatency> kernel_latency(const Share& machine, const Descriptor& d) {
   thread_local Known known;
-  const Units units(machine);
+  const VectorUnits units(machine);
   return known.of(units, d, [&] { return best_shape(units, d); });
 }
 
