@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .base.errors import Error, InternalError, Unsupported, UserError
     from .base.store import Store
     from .cluster.cluster import Cluster
+    from .cluster.plan import Plan
     from .frontends import (
         from_jax,
         from_onnx,
@@ -66,6 +67,7 @@ __all__ = [
     "Machine",
     "MappingTable",
     "OperationTimes",
+    "Plan",
     "Profile",
     "Program",
     "Rate",
@@ -131,6 +133,7 @@ _NAMES = {
     ".base.errors": ("Error", "InternalError", "Unsupported", "UserError"),
     ".base.store": ("Store",),
     ".cluster.cluster": ("Cluster",),
+    ".cluster.plan": ("Plan",),
     ".graph": ("Graph", "GraphBuilder", "optimize"),
     ".graph.gradient": ("gradient",),
     ".machine.device": ("Device", "Level", "Rate"),

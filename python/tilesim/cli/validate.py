@@ -363,6 +363,31 @@ def validate_vector(
     _validate("vector", cases, device, profile, json_, html)
 
 
+def validate_step(
+    cases: Annotated[
+        str | None,
+        typer.Option(help="CSV: system, workload, plan, measured_ms of training steps; the shipped sample if none."),
+    ] = None,
+    framework: Annotated[
+        str | None, typer.Option(help="Constants of one framework for all rows; unfitted has none from steps.")
+    ] = None,
+    json_: Json = None,
+) -> None:
+    """Compare predicted with measured training steps on many devices."""
+    from ..validation.step import step as compared
+
+    with step("predicting and comparing"):
+        report = compared(cases_of("step", cases), framework)
+    if json_:
+        write(report, json_)
+    if json_ == "-":
+        return
+    _said("step", cases, report["n"])
+    _groups(report)
+    _summary(report)
+    _reasons(report)
+
+
 _COMMANDS: dict[str, Callable[..., None]] = {
     "tpu-v3": validate_tpu_v3,
     "noc": validate_noc,
@@ -374,5 +399,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "sparse": validate_sparse,
     "rvv": validate_rvv,
     "network": validate_network,
+    "step": validate_step,
     "collective": validate_collective,
 }

@@ -1,4 +1,4 @@
-"""Many chips: networks, collectives, and what runs on them."""
+"""Many chips: networks, communication libraries, collectives, plans and steps."""
 
 from ..base.lazy import lazy, listed
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from .communication import CollectiveResult, collective, collectives
     from .pipelines.calling import pipeline
     from .pipelines.result import Pipeline
+    from .plan import Plan
+    from .result import StepResult
+    from .searching import search
+    from .stepping import step
     from .trace import Trace, TraceClass, TraceNode, fsdp_trace
 
 __all__ = [
@@ -21,7 +25,9 @@ __all__ = [
     "CollectiveResult",
     "Dimension",
     "Pipeline",
+    "Plan",
     "Replay",
+    "StepResult",
     "Trace",
     "TraceClass",
     "TraceNode",
@@ -32,6 +38,8 @@ __all__ = [
     "fsdp_trace",
     "pipeline",
     "replay",
+    "search",
+    "step",
     "to_chakra",
 ]
 
@@ -45,6 +53,10 @@ _NAMES = {
     ".communication": ("CollectiveResult", "collective", "collectives"),
     ".pipelines.calling": ("pipeline",),
     ".pipelines.result": ("Pipeline",),
+    ".plan": ("Plan",),
+    ".result": ("StepResult",),
+    ".searching": ("search",),
+    ".stepping": ("step",),
     ".trace": ("Trace", "TraceClass", "TraceNode", "fsdp_trace"),
 }
 __getattr__ = lazy(__name__, {name: module for module, names in _NAMES.items() for name in names})
