@@ -111,10 +111,12 @@ class Spmd:
             raise user_error(
                 "the graph is for one device", place=f"graph '{graph.name}'", allowed="collectives, a mesh"
             )
-        bordered = any(name.startswith(tuple(f"function.{b}" for b in BORDERS) + BORDERS) for name in graph.functions)
-        said = {} if bordered else graph.shardings
+        whole = any(name.startswith(BORDERS) for name in graph.functions) or (
+            bool(graph.shardings) and not communicates(graph)
+        )
+        said = {} if whole else graph.shardings
         borders = [
-            [_border(row, graph.mesh or "", said.get(row["name"], ""), bordered) for row in rows]
+            [_border(row, graph.mesh or "", said.get(row["name"], ""), whole) for row in rows]
             for rows in (graph.inputs, graph.outputs)
         ]
         return cls([graph], devices, mesh=graph.mesh or "", inputs=borders[0], outputs=borders[1])
@@ -213,11 +215,17 @@ class Spmd:
         return cls.from_json(read_bytes(place, MAX_BYTES).decode("utf-8", "replace"))
 
 
+def communicates(graph: Graph) -> bool:
+    """Whether devices have values of their own anywhere: operations between devices, or their number."""
+    return any(entry["kind"] == "device_index" or not entry["functions"] for name in graph.functions
+               for entry in graph.core.communications(name))  # fmt: skip
+
+
 def needs_partitioning(graph: Graph) -> bool:
     """Whether shardings of a graph are still to be carried out: it has some, and not only at a partitioned border."""
     if not graph.shardings or mesh_devices(graph.core) == 1:
         return False
-    if not collectives(graph.core):
+    if not communicates(graph):
         return True
     border = {row["name"] for row in [*graph.inputs, *graph.outputs]}
     return any(name not in border for name in graph.shardings)
