@@ -15,12 +15,11 @@ from tilesim import _core
 SCRIPT = Path(__file__).with_name("jax_programs.py")
 WORKLOADS = Path(__file__).resolve().parents[2].parent / "shared" / "workloads" / "stablehlo"
 NAMES = [
-    f"{name}.{how}"
-    for name in (
+    *(f"{name}.shardy" for name in (
         "tensor", "data", "fsdp", "sequence", "psum", "index", "gather", "scatter", "experts", "ring", "branch", "halo",
         "both", "partly",
-    )
-    for how in ("shardy", "gspmd")
+    )),
+    *(f"{name}.gspmd" for name in ("tensor", "fsdp", "psum", "experts", "ring", "partly")),
 ]  # fmt: skip
 needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
 
@@ -309,7 +308,7 @@ def test_results_say_that_this_is_the_whole_program():
     graph = two_layers().build(shardings={"x": '[{"d"}, {}]'}, mesh={"d": 4})
     told = "whole program of 4 devices on one"
     assert told in " ".join(ts.estimate(graph, "a100").approximations)
-    assert told in " ".join(ts.simulate(ts.compile(graph, "tiny")).approximations)
-    assert told in " ".join(ts.run(graph, "tiny").approximations)
+    assert told in " ".join(ts.simulate(ts.compile(graph, "edge-8")).approximations)
+    assert told in " ".join(ts.run(graph, machine="edge-8").approximations)
     same = two_layers().build()
     assert "devices" not in " ".join(ts.estimate(same, "a100").approximations)
