@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .base.store import Store
     from .cluster.cluster import Cluster
     from .cluster.plan import Plan
+    from .cluster.partition import partition
+    from .cluster.spmd import Spmd
     from .frontends import (
         from_jax,
         from_onnx,
@@ -74,6 +76,7 @@ __all__ = [
     "Residency",
     "Result",
     "Roofline",
+    "Spmd",
     "Store",
     "Study",
     "TileLatencies",
@@ -109,6 +112,7 @@ __all__ = [
     "models",
     "network",
     "optimize",
+    "partition",
     "play",
     "profile",
     "quantize",
@@ -134,6 +138,8 @@ _NAMES = {
     ".base.store": ("Store",),
     ".cluster.cluster": ("Cluster",),
     ".cluster.plan": ("Plan",),
+    ".cluster.partition": ("partition",),
+    ".cluster.spmd": ("Spmd",),
     ".graph": ("Graph", "GraphBuilder", "optimize"),
     ".graph.gradient": ("gradient",),
     ".machine.device": ("Device", "Level", "Rate"),

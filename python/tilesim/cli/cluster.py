@@ -10,6 +10,7 @@ from ..base import figures
 from ..base.errors import user_error
 from ..cluster.cluster import Cluster
 from ..cluster.communication import OPERATIONS, collective
+from .cluster_partition import partition
 from .cluster_step import search, step
 from .complete import App
 from .examples import epilog
@@ -21,6 +22,7 @@ from .tables import layout, name, number, text
 __all__ = ["cluster_app"]
 
 cluster_app = App(no_args_is_help=True, help="Many chips: networks, collectives, steps.")
+cluster_app.command("partition")(partition)
 cluster_app.command("step", epilog=epilog("cluster step"))(step)
 cluster_app.command("search", epilog=epilog("cluster search"))(search)
 
