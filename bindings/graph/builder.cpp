@@ -10,6 +10,7 @@
 #include "base/messages.hpp"
 #include "graph/graph.hpp"
 #include "tilesim/base/error.hpp"
+#include "tilesim/graph/sharding.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -117,6 +118,15 @@ class PyBuilder {
     return builder_;
   }
   const Graph& graph() { return target_->in_place(); }
+  bool annotate(ValueId value, std::shared_ptr<const Sharding> sharding) {
+    GraphFunction& function = target_->in_place().functions[static_cast<std::size_t>(builder_.function_index())];
+    std::shared_ptr<const Sharding>& held = function.values.at(static_cast<std::size_t>(value)).sharding;
+    if (!held)
+      held = std::move(sharding);
+    else
+      return *held == *sharding;
+    return true;
+  }
 
  private:
   bindings::SharedGraph* target_;
@@ -135,6 +145,11 @@ std::vector<ValueId> add_op(PyBuilder& own, const std::string& kind_name, std::v
     callees.push_back(static_cast<std::int32_t>(&function_of(graph, callee) - graph.functions.data()));
   return builder.op(kind, std::move(operands), bindings::attributes_from(kind, attributes), name, results,
                     std::move(callees));
+}
+
+bool annotate(PyBuilder& own, ValueId value, const std::string& text) {
+  own.builder();  // checks
+  return own.annotate(value, std::make_shared<const Sharding>(Sharding::parse(text)));
 }
 
 py::list kind_table() {
@@ -245,6 +260,8 @@ void bind_operations(BuilderClass& type) {
       .def(
           "set_source", [](PyBuilder& self, const std::string& source) { self.builder().set_source(source); },
           py::arg("source"), "Place in the user's model of the operations that follow.")
+      .def("annotate", &annotate, py::arg("value"), py::arg("sharding"),
+           "Says how a value is divided, as text; the first that is said stays. Whether it is this one.")
       .def(
           "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder().output(value, name); },
           py::arg("value"), py::arg("name") = "", "Makes a value an output of the function.")

@@ -10,6 +10,7 @@
 #include "base/arrays.hpp"
 #include "base/cancel.hpp"
 #include "graph/graph.hpp"
+#include "graph/sharding.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/json/tree.hpp"
@@ -353,6 +354,7 @@ void bind_graph(py::module_& module) {
   bind_files(type);
   bind_contents(type);
   bind_passes(type);
+  bindings::bind_shardings(module, type);
 }
 
 }  // namespace

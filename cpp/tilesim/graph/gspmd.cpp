@@ -6,6 +6,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/graph/limits.hpp"
 #include "tilesim/graph/sharding.hpp"
 #include "tilesim/graph/sharding_text.hpp"
 
@@ -16,8 +17,6 @@ namespace {
 using Integers = std::vector<std::int64_t>;
 using Form = GspmdSharding::Form;
 using Rest = GspmdSharding::Rest;
-
-constexpr std::int64_t most_devices = std::int64_t{1} << 24;
 
 std::int64_t product(const Integers& values) {
   std::int64_t found = 1;

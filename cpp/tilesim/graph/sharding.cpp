@@ -5,13 +5,12 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/graph/limits.hpp"
 #include "tilesim/graph/sharding_text.hpp"
 
 namespace tilesim {
 
 namespace {
-
-constexpr std::int64_t most_devices = std::int64_t{1} << 24;
 
 std::string quoted(const AxisPart& part) {
   std::string text = "\"" + part.axis + "\"";
@@ -246,6 +245,29 @@ std::vector<AxisPart> joined(const Mesh& mesh, std::vector<AxisPart> parts) {
   }
   for (AxisPart& part : found)
     if (part.before == 1 && part.size == mesh.axes[mesh.axis(part.axis)].size) part.size = 0;
+  return found;
+}
+
+Division divide(const Sharding& sharding, const Mesh& mesh) {
+  check_sharding(sharding, mesh, sharding.axes.size(), "");
+  Division found;
+  Shape sizes;
+  for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
+  const Shape strides = row_major_strides(sizes);
+  found.indices.assign(at(mesh.devices()), Shape(sharding.axes.size(), 0));
+  for (std::size_t axis = 0; axis < sharding.axes.size(); ++axis) {
+    std::int64_t count = 1;
+    for (const AxisPart& part : sharding.axes[axis].parts) {
+      const std::size_t number = mesh.axis(part.axis);
+      const std::int64_t size = extent(mesh, part), after = sizes[number] / (part.size > 0 ? part.before * size : size);
+      count *= size;
+      for (std::int64_t place = 0; place < mesh.devices(); ++place) {
+        std::int64_t& index = found.indices[at(mesh.device(place))][axis];
+        index = index * size + place / strides[number] % sizes[number] / after % size;
+      }
+    }
+    found.counts.push_back(count);
+  }
   return found;
 }
 

@@ -74,6 +74,13 @@ void check_sharding(const Sharding& sharding, const Mesh& mesh, std::size_t rank
 /// Parts that adjoin become one; a part that is all of its axis loses its numbers.
 std::vector<AxisPart> joined(const Mesh& mesh, std::vector<AxisPart> parts);
 
+struct Division {
+  Shape counts;                ///< parts of each axis of the tensor
+  std::vector<Shape> indices;  ///< per device: which part of each axis it has
+};
+/// Parts of an axis of d elements are ceil(d / count) long, the last ones shorter or empty.
+Division divide(const Sharding& sharding, const Mesh& mesh);
+
 /// A sharding as GSPMD writes it (XLA's HloSharding).
 struct GspmdSharding {
   enum class Form : std::uint8_t { replicated, maximal, manual, unknown, tiled };

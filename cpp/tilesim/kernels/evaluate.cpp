@@ -5,7 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/no_memory.hpp"
-#include "tilesim/kernels/kernel.hpp"
+#include "tilesim/kernels/running.hpp"
 
 namespace tilesim {
 namespace kernels {
@@ -115,11 +115,15 @@ Kernel kernel_of(Kind kind) {
   throw InternalError("kernel_of: unknown kind");
 }
 
+}  // namespace
+
 std::string place_of(const GraphFunction& function, const Op& op) {
   std::string place = "function \"" + function.name + "\", operation \"" + op.name + "\"";
   if (!op.source.empty()) place += " (" + op.source + ")";
   return place;
 }
+
+namespace {
 
 Results run_function(const Graph& graph, const GraphFunction& function, const std::vector<Array>& inputs,
                      const EvaluateOptions& options);
@@ -134,6 +138,8 @@ Results run_callee(const Graph& graph, const Op& op, const std::vector<Array>& o
   return run_function(graph, callee, operands, silent);
 }
 
+}  // namespace
+
 Results run_op(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<Array>& operands,
                const EvaluateOptions& options) {
   const Kernel kernel = kernel_of(op.kind);
@@ -147,7 +153,6 @@ Results run_op(const Graph& graph, const GraphFunction& function, const Op& op, 
   return results;
 }
 
-/// For each operation, the values that nobody reads afterwards.
 std::vector<std::vector<ValueId>> last_uses(const GraphFunction& function) {
   std::vector<bool> live(function.values.size(), false);
   for (const ValueId output : function.outputs) live[static_cast<std::size_t>(output)] = true;
@@ -163,6 +168,8 @@ std::vector<std::vector<ValueId>> last_uses(const GraphFunction& function) {
   }
   return dying;
 }
+
+namespace {
 
 Results run_function(const Graph& graph, const GraphFunction& function, const std::vector<Array>& inputs,
                      const EvaluateOptions& options) {
@@ -186,6 +193,8 @@ Results run_function(const Graph& graph, const GraphFunction& function, const st
   return outputs;
 }
 
+}  // namespace
+
 void check_inputs(const GraphFunction& function, const std::vector<Array>& inputs) {
   if (inputs.size() != function.inputs.size()) {
     throw UserError({"wrong number of inputs",
@@ -207,7 +216,6 @@ void check_inputs(const GraphFunction& function, const std::vector<Array>& input
   }
 }
 
-/// Outputs that are views of an input, a weight or another output become copies: a caller may write to what it gets.
 void own_outputs(const Graph& graph, const std::vector<Array>& inputs, std::vector<Array>& outputs) {
   std::set<const std::byte*> taken;
   for (const Array& input : inputs) taken.insert(input.bytes());
@@ -216,8 +224,6 @@ void own_outputs(const Graph& graph, const std::vector<Array>& inputs, std::vect
     if (!taken.insert(output.bytes()).second) output = output.clone();
   }
 }
-
-}  // namespace
 
 /// Operations inside are not observed: they run any number of times.
 Results run_callee(const Call& call, std::size_t index, const std::vector<Array>& inputs) {
