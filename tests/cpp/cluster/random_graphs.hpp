@@ -117,8 +117,8 @@ class RandomGraph {
   void push(ValueId value) {
     if (builder_.type(value).dtype != DType::f64) value = builder_.convert(value, DType::f64);
     // Small integers stay exact however sums are ordered.
-    values_.push_back(builder_.elementwise(
-        Function::clamp, {builder_.scalar(-4, DType::f64), value, builder_.scalar(4, DType::f64)}));
+    values_.push_back(builder_.elementwise(Function::clamp,
+                                           {builder_.scalar(-4, DType::f64), value, builder_.scalar(4, DType::f64)}));
   }
   ValueId op(Kind kind, std::vector<ValueId> operands, const std::vector<std::pair<std::string, Attribute>>& set,
              int results = 1) {
@@ -130,30 +130,50 @@ class RandomGraph {
 
   void operation() {
     switch (pick(0, 23)) {
-      case 0: return push(builder_.elementwise(Function::negate, {any()}));
-      case 1: return binary();
+      case 0:
+        return push(builder_.elementwise(Function::negate, {any()}));
+      case 1:
+        return binary();
       case 2:
       case 3:
-      case 4: return product();
+      case 4:
+        return product();
       case 5:
-      case 6: return reduce();
-      case 7: return transpose();
+      case 6:
+        return reduce();
+      case 7:
+        return transpose();
       case 8:
-      case 9: return reshape();
-      case 10: return broadcast();
-      case 11: return slice();
-      case 12: return pad();
-      case 13: return concat();
-      case 14: return along();
-      case 15: return table();
-      case 16: return scatter();
-      case 17: return dynamic();
-      case 18: return counting();
-      case 19: return convolution();
-      case 20: return window();
-      case 21: return loop();
-      case 22: return gather();
-      default: return order();
+      case 9:
+        return reshape();
+      case 10:
+        return broadcast();
+      case 11:
+        return slice();
+      case 12:
+        return pad();
+      case 13:
+        return concat();
+      case 14:
+        return along();
+      case 15:
+        return table();
+      case 16:
+        return scatter();
+      case 17:
+        return dynamic();
+      case 18:
+        return counting();
+      case 19:
+        return convolution();
+      case 20:
+        return window();
+      case 21:
+        return loop();
+      case 22:
+        return gather();
+      default:
+        return order();
     }
   }
 
@@ -187,7 +207,8 @@ class RandomGraph {
     if (rank(a) + rank(b) > 6) return;
     std::vector<ValueId> operands{a, b};
     if (chance(0.3)) {
-      const ValueId bare = op(Kind::contract, {a, b}, {{"a_contract", Integers{k}}, {"b_contract", Integers{other_axis_}}});
+      const ValueId bare =
+          op(Kind::contract, {a, b}, {{"a_contract", Integers{k}}, {"b_contract", Integers{other_axis_}}});
       if (rank(bare) > 0)
         operands.push_back(
             builder_.input("bias" + std::to_string(values_.size()), {DType::f64, {extents(bare).back()}}));
@@ -320,8 +341,7 @@ class RandomGraph {
     if (x == no_value) return;
     const std::int64_t axis = axis_of(x);
     std::vector<ValueId> starts;
-    for (int i = 0; i < rank(x); ++i)
-      starts.push_back(builder_.scalar(i == axis ? pick(0, 2) : 0, DType::i64));
+    for (int i = 0; i < rank(x); ++i) starts.push_back(builder_.scalar(i == axis ? pick(0, 2) : 0, DType::i64));
     Integers sizes = extents(x);
     sizes[at(axis)] = std::max<std::int64_t>(1, sizes[at(axis)] - 2);
     std::vector<ValueId> operands{x};
@@ -383,11 +403,9 @@ class RandomGraph {
     sum.set("keep_dims", true);
     const ValueId total = body.op(Kind::reduce, {state}, sum)[0];
     const ValueId next = body.elementwise(Function::subtract, {total, state});
-    body.output(body.elementwise(Function::clamp,
-                                 {body.scalar(-4, DType::f64), next, body.scalar(4, DType::f64)}));
-    const std::vector<ValueId> results =
-        builder_.op(Kind::while_loop, {builder_.scalar(0, DType::i64), x}, {}, {}, 2,
-                    {condition.function_index(), body.function_index()});
+    body.output(body.elementwise(Function::clamp, {body.scalar(-4, DType::f64), next, body.scalar(4, DType::f64)}));
+    const std::vector<ValueId> results = builder_.op(Kind::while_loop, {builder_.scalar(0, DType::i64), x}, {}, {}, 2,
+                                                     {condition.function_index(), body.function_index()});
     values_.push_back(results[1]);
   }
 

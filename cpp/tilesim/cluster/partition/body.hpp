@@ -76,7 +76,8 @@ class Body {
   Attributes localized(const Op& op, const std::vector<ValueId>& operands, const std::vector<TensorType>& results);
   std::vector<ValueId> emit(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
                             const std::vector<TensorType>& results, const Atoms& partial);
-  ValueId rows_of_table(const Op& op, const std::vector<ValueId>& operands, const Atoms& atoms);
+  ValueId rows_of_table(const Op& op, const std::vector<ValueId>& operands, Attributes attributes, const Atoms& atoms);
+  ValueId own_rows(const Rule& rule, const Division& division, const std::vector<ValueId>& operands);
   ValueId counted(const Op& op, ValueId local, const Atoms& atoms);
 
   Module& module_;

@@ -41,9 +41,13 @@ Attributes Body::localized(const Op& op, const std::vector<ValueId>& operands, c
     case Kind::slice:
       attributes.set("limit", narrowed(attributes.integers("limit"), all(0), local(0)));
       break;
-    case Kind::gather:
-      attributes.set("slice_sizes", narrowed(attributes.integers("slice_sizes"), all(0), local(0)));
+    case Kind::gather: {
+      Integers sizes = attributes.integers("slice_sizes");
+      for (std::size_t i = 0; i < sizes.size(); ++i)
+        if (sizes[i] == all(0)[i]) sizes[i] = std::min(sizes[i], local(0)[i]);
+      attributes.set("slice_sizes", sizes);
       break;
+    }
     case Kind::convolution:
       if (attributes.integer("groups", 1) > 1)
         attributes.set("groups", local(0)[label(op, "x_labels", 'C')] / local(1)[label(op, "w_labels", 'I')]);
@@ -64,8 +68,10 @@ Attributes Body::localized(const Op& op, const std::vector<ValueId>& operands, c
 std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
                                 const std::vector<TensorType>& results, const Atoms& partial) {
   Attributes attributes = localized(op, operands, results);
+  if (op.kind == Kind::scatter) operands[1] = own_rows(rule, division, operands);
   if (!partial.empty()) {
-    if (op.kind == Kind::embedding) return {rows_of_table(op, operands, partial)};
+    if (op.kind == Kind::embedding || op.kind == Kind::gather)
+      return {rows_of_table(op, operands, std::move(attributes), partial)};
     const bool biased = (op.kind == Kind::contract || op.kind == Kind::convolution) && operands.size() > 2;
     if (biased && operands[2] != no_value) operands[2] = once(operands[2], partial);
     if (op.kind == Kind::scatter) operands[0] = once(operands[0], partial);
@@ -91,18 +97,45 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
 }
 
 /// Rows that a device has not are zero; one device has each.
-ValueId Body::rows_of_table(const Op& op, const std::vector<ValueId>& operands, const Atoms& atoms) {
-  const std::int64_t rows = builder_.type(operands[0]).shape[0];
-  const ValueId ids = builder_.convert(operands[1], DType::i64), zero = number(0, DType::i64);
+ValueId Body::rows_of_table(const Op& op, const std::vector<ValueId>& operands, Attributes attributes,
+                            const Atoms& atoms) {
+  const bool gather = op.kind == Kind::gather;
+  const auto axis = gather ? at(op.attributes.integers("start_index_map")[0]) : 0;
+  const std::int64_t rows = builder_.type(operands[0]).shape[axis], all = type(op.operands[0]).shape[axis];
+  const auto whole_number = [&](std::int64_t value) { return number(static_cast<double>(value), DType::i64); };
+  ValueId ids = builder_.convert(operands[1], DType::i64);
+  if (gather) ids = builder_.elementwise(Function::clamp, {whole_number(0), ids, whole_number(all - 1)});
   const ValueId own = binary(Function::subtract, ids, shard_index(atoms, rows));
-  const ValueId inside = binary(Function::logical_and, binary(Function::greater_equal, own, zero),
-                                binary(Function::less, own, number(static_cast<double>(rows), DType::i64)));
-  const ValueId legal = builder_.elementwise(Function::select, {inside, own, zero});
-  const ValueId found = builder_.op(Kind::embedding, {operands[0], legal}, op.attributes, op.name)[0];
-  Shape wide = builder_.type(inside).shape;
-  wide.push_back(1);
+  const ValueId inside = binary(Function::logical_and, binary(Function::greater_equal, own, whole_number(0)),
+                                binary(Function::less, own, whole_number(rows)));
+  const ValueId legal = builder_.elementwise(Function::select, {inside, own, whole_number(0)});
+  const ValueId found = builder_.op(op.kind, {operands[0], legal}, std::move(attributes), op.name)[0];
+  // Axes of the result that the indices have not are 1.
+  Shape wide(builder_.type(found).shape.size(), 1);
+  Shape batch = builder_.type(inside).shape;
+  Integers offsets{static_cast<std::int64_t>(wide.size()) - 1};
+  if (gather) {
+    offsets = op.attributes.integers("offset_dims");
+    const auto vector = op.attributes.integer("index_vector_dim");
+    if (vector < static_cast<std::int64_t>(batch.size())) batch.erase(batch.begin() + vector);
+  }
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    if (std::ranges::find(offsets, static_cast<std::int64_t>(i)) == offsets.end()) wide[i] = batch[next++];
   return builder_.elementwise(Function::select,
                               {builder_.reshape(inside, wide), found, number(0, builder_.type(found).dtype)});
+}
+
+/// Indices of a scatter from the first row on that a device has.
+ValueId Body::own_rows(const Rule& rule, const Division& division, const std::vector<ValueId>& operands) {
+  for (std::size_t axis = 0; axis < rule.operands[0].size(); ++axis)
+    for (const int factor : rule.operands[0][axis]) {
+      const Atoms& atoms = division[at(factor)];
+      if (rule.factors[at(factor)].name != "rows" || atoms.empty()) continue;
+      const std::int64_t rows = builder_.type(operands[0]).shape[axis];
+      return binary(Function::subtract, builder_.convert(operands[1], DType::i64), shard_index(atoms, rows));
+    }
+  return operands[1];
 }
 
 /// A part of a mean: the sum of what is here, over the count of all.

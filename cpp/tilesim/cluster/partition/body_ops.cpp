@@ -78,7 +78,9 @@ std::vector<Division> Body::candidates(const Op& op, const Rule& rule) const {
           merged[k].push_back(sources[source][k][i]);
         }
       }
-      if (std::ranges::find(found, merged) == found.end()) found.push_back(merged);
+      Division possible = merged;
+      make_possible(module_.grid, rule, possible);
+      if (std::ranges::find(found, possible) == found.end()) found.push_back(std::move(possible));
     }
   } while (std::ranges::next_permutation(order).found);
   return found;
@@ -141,7 +143,7 @@ std::string why_of(const Rule& rule, const AxisFactors& axes) {
 }  // namespace
 
 void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
-  if (op.kind == Kind::embedding) return;
+  if (op.kind == Kind::embedding || op.kind == Kind::gather) return;
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i] == no_value) continue;
     for (std::size_t axis = 0; axis < rule.operands[i].size(); ++axis)

@@ -185,6 +185,27 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
   }
 }
 
+void make_possible(const Grid& grid, const Rule& rule, Division& division) {
+  bool changed = true;
+  const auto settle = [&](const AxisFactors& axes) {
+    for (const std::vector<int>& list : axes) {
+      bool open = true;
+      for (const int factor : list) {
+        if (!open && !division[at(factor)].empty()) {
+          division[at(factor)].clear();
+          changed = true;
+        }
+        open = open && grid.parts(division[at(factor)]) == rule.factors[at(factor)].extent;
+      }
+    }
+  };
+  while (changed) {
+    changed = false;
+    for (const AxisFactors& axes : rule.operands) settle(axes);
+    for (const AxisFactors& axes : rule.results) settle(axes);
+  }
+}
+
 Layout layout_of(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Division& division) {
   Layout layout = whole(axes.size());
   for (std::size_t axis = 0; axis < axes.size(); ++axis)

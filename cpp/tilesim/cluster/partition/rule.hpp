@@ -40,6 +40,8 @@ using Division = std::vector<Atoms>;
 /// What a tensor's layout says about factors: atoms that divide them, as far as the rule lets them.
 void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Layout& layout,
                    Division& division);
+/// Takes away what some tensor cannot have: a minor factor of an axis whose major ones are not divided to the end.
+void make_possible(const Grid& grid, const Rule& rule, Division& division);
 /// Layout of a tensor under a division (without partial results).
 Layout layout_of(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Division& division);
 

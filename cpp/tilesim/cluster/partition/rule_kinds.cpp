@@ -117,6 +117,9 @@ void gather(Maker& make) {
     make.on(1, batch++, made);
     make.gives(0, axis, made);
   }
+  // Rows by one index each: a device has zeros for those of others.
+  const bool one = map.size() == 1 && sizes[at(map[0])] == 1 && make.attributes().text("mode", "clip") == "clip";
+  if (one) make.on(0, at(map[0]), make.sum("rows", x[at(map[0])], "add", true));
 }
 
 /// Rows of x that every device has: only windows pass through.
@@ -135,13 +138,19 @@ void scatter(Maker& make) {
     make.on(2, source, made);
     make.gives(0, axis, made);
   }
+  // Rows by one index each: what falls on other devices' rows is dropped.
+  const bool drops = make.attributes().text("mode", "drop") == "drop";
+  if (map.size() == 1 && holds(inserted, map[0]) && drops) {
+    const int rows = make.factor("rows", x[at(map[0])]);
+    make.on(0, at(map[0]), rows);
+    make.gives(0, at(map[0]), rows);
+  }
   if (make.attributes().text("combiner") != "add") return;
   const auto vector_dim = make.attributes().integer("index_vector_dim");
   std::size_t batch = 0;
   for (std::size_t axis = 0; axis < updates.size(); ++axis) {
     if (holds(window, static_cast<std::int64_t>(axis))) continue;
     if (static_cast<std::int64_t>(batch) == vector_dim) ++batch;
-    const bool drops = make.attributes().text("mode", "drop") == "drop";
     const int made = make.sum("batch" + std::to_string(batch), indices[batch], "add", drops);
     make.on(1, batch++, made);
     make.on(2, axis, made);
