@@ -118,6 +118,12 @@ class PyBuilder {
     return builder_;
   }
   const Graph& graph() { return target_->in_place(); }
+  void set_devices(const std::string& mesh, std::int64_t devices) {
+    builder();  // checks
+    Graph& graph = target_->in_place();
+    graph.mesh = mesh.empty() ? nullptr : std::make_shared<const Mesh>(Mesh::parse(mesh));
+    graph.devices = devices;
+  }
   bool annotate(ValueId value, std::shared_ptr<const Sharding> sharding) {
     GraphFunction& function = target_->in_place().functions[static_cast<std::size_t>(builder_.function_index())];
     std::shared_ptr<const Sharding>& held = function.values.at(static_cast<std::size_t>(value)).sharding;
@@ -260,6 +266,8 @@ void bind_operations(BuilderClass& type) {
       .def(
           "set_source", [](PyBuilder& self, const std::string& source) { self.builder().set_source(source); },
           py::arg("source"), "Place in the user's model of the operations that follow.")
+      .def("set_devices", &PyBuilder::set_devices, py::arg("mesh"), py::arg("devices"),
+           "The mesh that shardings are about (\"\": none), and how many devices run the graph together.")
       .def("annotate", &annotate, py::arg("value"), py::arg("sharding"),
            "Says how a value is divided, as text; the first that is said stays. Whether it is this one.")
       .def(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from .analytic.profile import Profile
     from .base.errors import Error, InternalError, Unsupported, UserError
     from .base.store import Store
+    from .cluster.partition import partition
+    from .cluster.spmd import Spmd
     from .frontends import (
         from_jax,
         from_onnx,
@@ -70,6 +72,7 @@ __all__ = [
     "Residency",
     "Result",
     "Roofline",
+    "Spmd",
     "Store",
     "Study",
     "TileLatencies",
@@ -104,6 +107,7 @@ __all__ = [
     "models",
     "network",
     "optimize",
+    "partition",
     "play",
     "profile",
     "quantize",
@@ -127,6 +131,8 @@ _NAMES = {
     ".analytic.profile": ("Profile",),
     ".base.errors": ("Error", "InternalError", "Unsupported", "UserError"),
     ".base.store": ("Store",),
+    ".cluster.partition": ("partition",),
+    ".cluster.spmd": ("Spmd",),
     ".graph": ("Graph", "GraphBuilder", "optimize"),
     ".graph.gradient": ("gradient",),
     ".machine.device": ("Device", "Level", "Rate"),
