@@ -32,7 +32,8 @@ def partition(
         graph: of whole tensors, or of a module that is partitioned already.
         mesh: devices in named axes, {"x": 2, "y": 4} or "x=2, y=4"; the graph's own by default.
         shardings: by name of a value of the entry function ("function:value" elsewhere), beside those of the graph: per
-            axis the mesh axes that divide it, ("x", None, ("y", "z")), or Shardy's text, '[{"x"}, {}, {"y", "z", ?}]'.
+            axis the mesh axes that divide it, ("x", None, ("y", "z")), further axes whole; or Shardy's text,
+            '[{"x"}, {}, {"y", "z", ?}]'.
             Values that are named by nobody are divided as the others suggest.
         by: who spreads the shardings.
 
@@ -48,7 +49,8 @@ def partition(
         raise user_error("unknown partitioner", value=f"'{by}'", allowed=", ".join(BY), suggestion=nearest(by, list(BY)))
     if by != "own":
         raise _core.Unsupported(f"partitioning by {by}: only by='own' is there yet")
-    named = {name: _text(name, given) for name, given in (shardings or {}).items()}
+    ranks = _ranks(graph) if shardings else {}
+    named = {name: _text(name, given, ranks.get(name, 0)) for name, given in (shardings or {}).items()}
     if mesh is None and not named and not needs_partitioning(graph):
         return Spmd.from_partitioned(graph)
     core = graph.core.copy()
@@ -81,7 +83,7 @@ def partition_rules(graph: Graph) -> dict[str, tuple[str, list[str]]]:
 
 
 def _divided(row: dict[str, Any]) -> dict[str, Any]:
-    return {**row, "shape": list(row["shape"]), "view": "divided"}
+    return {**row, "shape": list(row["shape"]), "view": "divided" if row["shape"] else "whole"}
 
 
 def _mesh_text(mesh: str | Mapping[str, int]) -> str:
@@ -90,15 +92,22 @@ def _mesh_text(mesh: str | Mapping[str, int]) -> str:
     return ", ".join(f"{name}={size}" for name, size in mesh.items())
 
 
-def _text(name: str, given: Any) -> str:
-    """A sharding as Shardy's text."""
+def _ranks(graph: Graph) -> dict[str, int]:
+    rows = [*graph.inputs, *graph.outputs]
+    for entry in graph.core.operations(""):
+        rows += entry["results"]
+    return {row["name"]: len(row["shape"]) for row in rows}
+
+
+def _text(name: str, given: Any, rank: int) -> str:
+    """A sharding as Shardy's text; axes that it does not name are whole."""
     if given is None or isinstance(given, str):
         return given or ""
     if not isinstance(given, Sequence):
         allowed = "('x', None, ('y', 'z')) or '[{\"x\"}, {}, {\"y\", \"z\"}]'"
         raise user_error("this is no sharding", place=f"shardings['{name}']", value=repr(given), allowed=allowed)
     parts = []
-    for axis in given:
+    for axis in [*given, *[None] * (rank - len(given))]:
         names = [] if axis is None else [axis] if isinstance(axis, str) else list(axis)
         parts.append("{" + ", ".join(f'"{part}"' for part in names) + "}")
     return "[" + ", ".join(parts) + "]"

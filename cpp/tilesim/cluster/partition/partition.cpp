@@ -57,6 +57,26 @@ void check_values(const Graph& graph) {
   }
 }
 
+/// Axes along which a kind combines rows, where parts of rows could be combined after its expansion.
+std::vector<std::int64_t> row_axes(const Op& op) {
+  if (op.kind == Kind::softmax || op.kind == Kind::log_softmax) return {op.attributes.integer("dim")};
+  const bool rows =
+      op.kind == Kind::normalize && (op.attributes.text("mode") == "layer" || op.attributes.text("mode") == "rms");
+  return rows ? op.attributes.integers("dims") : std::vector<std::int64_t>{};
+}
+
+/// Operations whose rows are divided become primitives, which pass parts of rows on; whether there are any.
+bool expand_divided_rows(Graph& graph, const Spread& spread) {
+  std::set<std::string> names;
+  for (std::size_t f = 0; f < graph.functions.size(); ++f)
+    for (const Op& op : graph.functions[f].ops)
+      for (const std::int64_t axis : row_axes(op))
+        for (const ValueId value : {op.operands[0], op.results[0]})
+          if (!spread.layouts[f][at(value)].axes[at(axis)].empty()) names.insert(op.name);
+  return !names.empty() &&
+         expand(graph, [&](const Op& op) { return names.contains(op.name) && !row_axes(op).empty(); }) > 0;
+}
+
 std::vector<Border> borders(const Grid& grid, const GraphFunction& function, const std::vector<ValueId>& values,
                             const std::vector<Layout>& layouts) {
   std::vector<Border> result;
@@ -96,13 +116,14 @@ Partitioned partition(const Graph& graph) {
   if (!graph.mesh)
     throw UserError({"the graph names no mesh", "graph \"" + graph.name + "\"", {}, "mesh=, such as \"x=2, y=4\"", {}});
   check_values(graph);
-  const Graph whole_graph = opened(graph);
+  Graph whole_graph = opened(graph);
   std::vector<const Sharding*> shardings;
   for (const GraphFunction& function : whole_graph.functions)
     for (const Value& value : function.values)
       if (value.sharding && value.sharding->given) shardings.push_back(value.sharding.get());
   const Grid grid(*graph.mesh, shardings);
-  const Spread spread = propagate(grid, whole_graph);
+  Spread spread = propagate(grid, whole_graph);
+  if (expand_divided_rows(whole_graph, spread)) spread = propagate(grid, whole_graph);
   Partitioned result;
   Graph& local = result.graph;
   local.name = graph.name;
@@ -125,7 +146,7 @@ std::vector<std::string> describe_rule(const GraphFunction& function, const Op& 
   std::vector<std::string> lines;
   for (const Factor& factor : rule.factors)
     if (factor.extent > 1) lines.push_back(shown(factor, rule));
-  if (lines.empty()) lines.push_back("whole: " + (rule.why.empty() ? "no axis is longer than 1" : rule.why));
+  if (lines.empty()) lines.push_back("whole: " + (rule.why.empty() ? "no axis goes through as it is" : rule.why));
   return lines;
 }
 
