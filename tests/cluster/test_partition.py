@@ -166,6 +166,7 @@ APART = {
 
 MORE = {
     "update of rows": single("dynamic_update", [[8, 6], [2, 6], ([], "i32"), ([], "i32")]),
+    "reverse of columns": single("reverse", [[8, 6]], dims=[1]),
     "layers": single("normalize", [[8, 6], [6]], mode="rms", dims=[1], epsilon=1e-5),
 }
 

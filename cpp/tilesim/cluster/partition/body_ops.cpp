@@ -103,11 +103,14 @@ Division Body::choose(const Op& op, const Rule& rule) const {
     for (const Atoms& atoms : division) parts *= module_.grid.parts(atoms);
     return parts;
   };
+  // Products are divided among as many devices as may be: fewer bytes do not pay for computing the same in many places.
   std::size_t best = 0;
   double least = std::numeric_limits<double>::infinity();
   for (std::size_t i = 0; i < all.size(); ++i) {
     const double bytes = all.size() == 1 ? 0 : cost(op, rule, all[i]);
-    if (bytes > least || (bytes == least && devices(all[i]) <= devices(all[best]))) continue;
+    const std::int64_t more = devices(all[i]) - devices(all[best]);
+    const bool better = rule.product && more != 0 ? more > 0 : bytes < least || (bytes == least && more > 0);
+    if (i > 0 && !better) continue;
     best = i;
     least = bytes;
   }
