@@ -48,6 +48,7 @@ class RandomGraph {
  private:
   int pick(int low, int high) { return std::uniform_int_distribution<int>(low, high)(random_); }
   bool chance(double p) { return std::bernoulli_distribution(p)(random_); }
+  std::string fresh(const std::string& stem) { return stem + std::to_string(inputs_++); }
   ValueId any() { return values_[at(pick(0, static_cast<int>(values_.size()) - 1))]; }
   const Shape& extents(ValueId value) const { return builder_.type(value).shape; }
   int rank(ValueId value) const { return static_cast<int>(extents(value).size()); }
@@ -201,7 +202,7 @@ class RandomGraph {
             other_axis_ = axis;
           }
     if (b == no_value) {
-      b = builder_.input("w" + std::to_string(values_.size()), {DType::f64, other});
+      b = builder_.input(fresh("w"), {DType::f64, other});
       other_axis_ = 0;
     }
     if (rank(a) + rank(b) > 6) return;
@@ -209,9 +210,7 @@ class RandomGraph {
     if (chance(0.3)) {
       const ValueId bare =
           op(Kind::contract, {a, b}, {{"a_contract", Integers{k}}, {"b_contract", Integers{other_axis_}}});
-      if (rank(bare) > 0)
-        operands.push_back(
-            builder_.input("bias" + std::to_string(values_.size()), {DType::f64, {extents(bare).back()}}));
+      if (rank(bare) > 0) operands.push_back(builder_.input(fresh("bias"), {DType::f64, {extents(bare).back()}}));
     }
     push(op(Kind::contract, operands, {{"a_contract", Integers{k}}, {"b_contract", Integers{other_axis_}}}));
   }
@@ -414,6 +413,7 @@ class RandomGraph {
   Builder builder_;
   std::vector<ValueId> values_;
   std::int64_t other_axis_ = 0;
+  int inputs_ = 0;
 };
 
 /// Which of the parts of an axis a device has, by the digits of its place in the mesh.

@@ -64,6 +64,7 @@ class Body {
 
   // body_ops.cpp
   void operation(const Op& op, const Rule& rule);
+  bool keeps_partial(const Op& op, const Rule& rule);
   Division choose(const Op& op, const Rule& rule) const;
   double cost(const Op& op, const Rule& rule, const Division& division) const;
   std::vector<Division> candidates(const Op& op, const Rule& rule) const;
@@ -84,6 +85,7 @@ class Body {
   std::size_t function_;
   Builder builder_;
   std::vector<std::vector<Version>> versions_;
+  std::vector<int> uses_;  ///< of each value of the whole function
   std::map<std::pair<Atoms, std::int64_t>, ValueId> indices_;
   ValueId device_ = no_value;
 };

@@ -70,8 +70,10 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
   Attributes attributes = localized(op, operands, results);
   if (op.kind == Kind::scatter) operands[1] = own_rows(rule, division, operands);
   if (!partial.empty()) {
-    if (op.kind == Kind::embedding || op.kind == Kind::gather)
-      return {rows_of_table(op, operands, std::move(attributes), partial)};
+    if (op.kind == Kind::embedding || op.kind == Kind::gather) {
+      const auto rows = std::ranges::find(rule.factors, "rows", &Factor::name);
+      return {rows_of_table(op, operands, std::move(attributes), division[at(rows - rule.factors.begin())])};
+    }
     const bool biased = (op.kind == Kind::contract || op.kind == Kind::convolution) && operands.size() > 2;
     if (biased && operands[2] != no_value) operands[2] = once(operands[2], partial);
     if (op.kind == Kind::scatter) operands[0] = once(operands[0], partial);

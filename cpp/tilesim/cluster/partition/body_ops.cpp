@@ -10,7 +10,16 @@
 namespace tilesim::partitioning {
 
 Body::Body(Module& module, std::size_t function, const std::string& name)
-    : module_(module), function_(function), builder_(module.out, name), versions_(source().values.size()) {}
+    : module_(module),
+      function_(function),
+      builder_(module.out, name),
+      versions_(source().values.size()),
+      uses_(source().values.size(), 0) {
+  for (const Op& op : source().ops)
+    for (const ValueId value : op.operands)
+      if (value != no_value) ++uses_[at(value)];
+  for (const ValueId value : source().outputs) ++uses_[at(value)];
+}
 
 std::int32_t Body::write(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -160,9 +169,51 @@ void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division
   }
 }
 
+namespace {
+
+/// Whether sums of what devices have may be taken after the operation.
+bool linear(const Op& op, DType from, DType to) {
+  if (op.kind == Kind::transpose || op.kind == Kind::reshape || op.kind == Kind::copy) return true;
+  if (op.kind == Kind::convert) return is_float(from) && is_float(to) && bits(to) >= bits(from);
+  if (op.kind != Kind::elementwise) return false;
+  const std::string& function = op.attributes.text("function");
+  return function == "add" || function == "subtract" || function == "negate";
+}
+
+}  // namespace
+
+/// Partial sums that nothing else reads go through linear operations: what is added needs one collective together.
+bool Body::keeps_partial(const Op& op, const Rule& rule) {
+  if (op.operands.empty() || !linear(op, type(op.operands[0]).dtype, type(op.results[0]).dtype)) return false;
+  const Layout* first = nullptr;
+  Division division(rule.factors.size());
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const std::vector<Version>& versions = versions_[at(op.operands[i])];
+    if (uses_[at(op.operands[i])] != 1 || versions.size() != 1 || versions[0].layout.combiner != "add") return false;
+    if (!first) {
+      first = &versions[0].layout;
+      read_division(module_.grid, rule, rule.operands[i], *first, division);
+      make_possible(module_.grid, rule, division);
+    }
+    Layout layout = layout_of(module_.grid, rule, rule.operands[i], division);
+    layout.partial = first->partial;
+    layout.combiner = "add";
+    if (layout != versions[0].layout) return false;
+  }
+  Layout layout = layout_of(module_.grid, rule, rule.results[0], division);
+  layout.partial = first->partial;
+  layout.combiner = "add";
+  std::vector<ValueId> operands;
+  for (const ValueId value : op.operands) operands.push_back(versions_[at(value)][0].id);
+  const TensorType local = local_type(module_.grid, type(op.results[0]), layout);
+  add_version(op.results[0], layout, emit(op, rule, division, std::move(operands), {local}, {})[0]);
+  return true;
+}
+
 void Body::operation(const Op& op, const Rule& rule) {
   if (op.kind == Kind::while_loop) return loop(op);
   if (op.kind == Kind::branch) return branch(op);
+  if (keeps_partial(op, rule)) return;
   const Division division = choose(op, rule);
   std::vector<ValueId> operands;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
