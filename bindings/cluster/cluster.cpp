@@ -2,5 +2,9 @@
 #include <pybind11/pybind11.h>
 
 void init_cluster_network(pybind11::module_& module);
+void init_cluster_partition(pybind11::module_& module);
 
-void init_cluster(pybind11::module_& module) { init_cluster_network(module); }
+void init_cluster(pybind11::module_& module) {
+  init_cluster_network(module);
+  init_cluster_partition(module);
+}
