@@ -278,23 +278,19 @@ def test_bounds(n):
                         assert found.picoseconds >= farthest
 
 
-def test_more_bytes_and_latency_never_take_less():
-    for kind in ("ring", "full", "switch", "mesh"):
-        for op in (*SPREAD, "all_to_all", "broadcast_devices", "permute_devices"):
-            for model in ("closed", "chunks", "flows"):
-                ask = lambda size, **more: (
-                    ts.cluster.collective(  # noqa: E731
-                        op,
-                        size,
-                        single(kind, 6, **more),
-                        model=model,
-                        algorithm=algorithms(op, 6)[0],  # noqa: B023
-                    ).picoseconds
-                )
-                times = [ask(size) for size in (0, 1, 1000, 10**6, 10**9)]
-                assert times == sorted(times) and times[1] < times[-1]
-                assert ask(10**6, latency=1e-6) >= ask(10**6, latency=1e-7)
-                assert ask(10**6, rate=1e9) >= ask(10**6, rate=2e9)
+@pytest.mark.parametrize("kind", ["ring", "full", "switch", "mesh"])
+@pytest.mark.parametrize("op", [*SPREAD, "all_to_all", "broadcast_devices", "permute_devices"])
+@pytest.mark.parametrize("model", ["closed", "chunks", "flows"])
+def test_more_bytes_and_latency_never_take_less(kind, op, model):
+    def ask(size, **more):
+        cluster = single(kind, 6, **more)
+        found = ts.cluster.collective(op, size, cluster, model=model, algorithm=algorithms(op, 6)[0])
+        return found.picoseconds
+
+    times = [ask(size) for size in (0, 1, 1000, 10**6, 10**9)]
+    assert times == sorted(times) and times[1] < times[-1]
+    assert ask(10**6, latency=1e-6) >= ask(10**6, latency=1e-7)
+    assert ask(10**6, rate=1e9) >= ask(10**6, rate=2e9)
 
 
 @pytest.mark.parametrize("model", ["chunks", "flows"])

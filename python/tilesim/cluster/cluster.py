@@ -39,7 +39,7 @@ class Dimension:
 
     @property
     def size(self) -> int:
-        """Devices along the dimension."""
+        """Number of devices along the dimension."""
         return math.prod(self.sizes)
 
 

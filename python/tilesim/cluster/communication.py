@@ -49,7 +49,7 @@ class CollectiveResult:
 
     @property
     def bus_bytes_per_second(self) -> float:
-        """What each device sends by the time: the figure that is compared with a link's rate."""
+        """Bytes per second: what each device sends by the time, which is compared with the rate of its links."""
         return self.wire_bytes / self.seconds if self.seconds > 0 else 0.0
 
     def to_dict(self) -> dict[str, Any]:
