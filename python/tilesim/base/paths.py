@@ -25,11 +25,7 @@ def sample(table: str) -> Path:
     """The rows of a measured table that the package ships; `configs/samples/README.md` says where they come from.
 
     Args:
-<<<<<<< HEAD
-        table: tpu-v3, dram, noc, gemm, attention, conv, vector, network, sparse, rvv or step.
-=======
-        table: tpu-v3, dram, noc, gemm, attention, conv, vector, network, sparse, rvv or collective.
->>>>>>> comb
+        table: tpu-v3, dram, noc, gemm, attention, conv, vector, network, sparse, rvv, collective or step.
 
     Returns:
         A CSV file.

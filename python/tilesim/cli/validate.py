@@ -399,9 +399,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "sparse": validate_sparse,
     "rvv": validate_rvv,
     "network": validate_network,
-<<<<<<< HEAD
-    "step": validate_step,
-=======
     "collective": validate_collective,
->>>>>>> comb
+    "step": validate_step,
 }
