@@ -399,6 +399,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "sparse": validate_sparse,
     "rvv": validate_rvv,
     "network": validate_network,
-    "step": validate_step,
     "collective": validate_collective,
+    "step": validate_step,
 }
