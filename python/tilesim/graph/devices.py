@@ -73,7 +73,7 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
 
     Returns:
         Per operation (once for each way to it): its name ("caller/name" inside of calls), kind, count of calls
-        (trips of loops multiplied; the branch that sends most; a loop of unknown trips counts once), devices of a group,
+        (trips of loops multiplied; the dearest branch; a loop of unknown trips once), devices of a group,
         groups (of a permute: pairs), bytes_in, bytes_out and wire_bytes per device and call.
     """
     known: dict[str, list[dict[str, Any]]] = {}
