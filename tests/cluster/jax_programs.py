@@ -12,7 +12,6 @@ import sys
 
 import numpy as np
 
-
 GSPMD = ("tensor", "fsdp", "psum", "experts", "ring", "partly")  # written by the older partitioner too
 
 

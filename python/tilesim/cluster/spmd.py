@@ -30,7 +30,7 @@ Border = dict[str, Any]  # name, dtype, shape (of the whole tensor), view: "divi
 class Spmd:
     """A program of several devices: per class of devices a graph whose collectives are operations, shapes local.
 
-    Inputs and outputs each have a `view`. "divided": one global tensor, each device has the part that its sharding says.
+    Inputs and outputs each have a `view`. "divided": one global tensor, each device has the part its sharding says.
     "whole": all devices have the same tensor. "own": each device has a tensor of its own.
     """
 
@@ -57,7 +57,7 @@ class Spmd:
             records: what was inserted for which operation and why: "operation", "inserted", "reason".
 
         Raises:
-            UserError: for classes that are not all devices, or a number of inputs or outputs that the graphs do not have.
+            UserError: for classes that are not all devices, a number of inputs or outputs that graphs do not have.
         """
         self.graphs, self.devices, self.mesh = list(graphs), int(devices), mesh
         self.classes = [list(part) for part in classes] if classes is not None else [list(range(self.devices))]
@@ -125,7 +125,7 @@ class Spmd:
         """What passes between devices.
 
         Returns:
-            Per operation: operation, kind, count (calls: trips of loops, calls of functions, the branch that sends most),
+            Per operation: operation, kind, count (calls: trips of loops, calls of functions, the dearest branch),
             devices (of a group), groups (of a permute: pairs of source and target), bytes_in, bytes_out and wire_bytes
             (per device and call: 2(n−1)/n of all_reduce's tensor, (n−1)/n of the larger one of a gather, scatter or
             all_to_all, all of a permute's).
