@@ -46,7 +46,9 @@ def partition(
         Unsupported: for `by` other than "own".
     """
     if by not in BY:
-        raise user_error("unknown partitioner", value=f"'{by}'", allowed=", ".join(BY), suggestion=nearest(by, list(BY)))
+        raise user_error(
+            "unknown partitioner", value=f"'{by}'", allowed=", ".join(BY), suggestion=nearest(by, list(BY))
+        )
     if by != "own":
         raise _core.Unsupported(f"partitioning by {by}: only by='own' is there yet")
     ranks = _ranks(graph) if shardings else {}
