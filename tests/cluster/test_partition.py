@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.lowering_cases import CASES, single
 from tilesim import _core
 from tilesim.cluster.partition import partition_rules
-
-from support.lowering_cases import CASES, single
 
 
 def integers(shape, seed=0):

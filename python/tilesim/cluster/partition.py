@@ -41,8 +41,8 @@ def partition(
         The program, with its collectives.
 
     Raises:
-        UserError: for a graph of one device, a mesh or shardings that do not fit (unknown value or axis, another rank, an
-            axis used twice).
+        UserError: for a graph of one device, a mesh or shardings that do not fit (unknown value or axis, another rank,
+            an axis used twice).
         Unsupported: for `by` other than "own".
     """
     if by not in BY:
