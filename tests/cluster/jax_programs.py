@@ -7,9 +7,12 @@ import glob
 import json
 import os
 import pathlib
+import re
 import sys
 
 import numpy as np
+
+GSPMD = ("tensor", "fsdp", "psum", "experts", "ring", "partly")  # written by the older partitioner too
 
 
 def programs(jax, jnp, mesh, P, shard_map):
@@ -91,6 +94,23 @@ def programs(jax, jnp, mesh, P, shard_map):
     }
 
 
+MESHED = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}")
+
+
+def listed(found):
+    """Groups along axes of a mesh as lists of devices: jaxlib's converter to StableHLO loses the order of the devices."""
+    names = re.findall(r"'([^']+)'=", found[1])
+    sizes = [int(size) for size in re.findall(r"=(\d+)", found[1])]
+    devices = np.arange(np.prod(sizes))
+    if found[2]:
+        dims = [int(size) for size in found[2].split(",")]
+        devices = devices.reshape(dims).transpose([int(dim) for dim in found[3].split(",")] if found[3] else None)
+    axes = [names.index(name) for name in re.findall(r"'([^']+)'", found[4])]
+    rest = [axis for axis in range(len(names)) if axis not in axes]
+    rows = devices.reshape(sizes).transpose(rest + axes).reshape(-1, np.prod([sizes[axis] for axis in axes]))
+    return "replica_groups={" + ",".join("{" + ",".join(map(str, row)) + "}" for row in rows) + "}"
+
+
 def write(jax, directory, name, jitted, arguments):
     """A program's modules, inputs and outputs."""
     from jaxlib import _hlo, _jax
@@ -101,7 +121,7 @@ def write(jax, directory, name, jitted, arguments):
     pathlib.Path(folder, "module.mlir").write_text(lowered.as_text())
     compiled = lowered.compile({"xla_dump_to": folder, "xla_dump_hlo_pass_re": "spmd-partitioning"})
     found = glob.glob(os.path.join(folder, "*after_spmd-partitioning*"))
-    parsed = _hlo.hlo_module_from_text(pathlib.Path(found[0]).read_text())
+    parsed = _hlo.hlo_module_from_text(MESHED.sub(listed, pathlib.Path(found[0]).read_text()))
     pathlib.Path(folder, "partitioned.mlirbc").write_bytes(
         _jax.mlir.hlo_to_stablehlo(parsed.as_serialized_hlo_module_proto())
     )
@@ -140,6 +160,8 @@ def main(directory):
         jax.clear_caches()
         for name, (function, shapes, inside, outside) in programs(jax, jnp, mesh, PartitionSpec, shard_map).items():
             arguments = [rng.integers(-3, 4, shape).astype(np.float32) for shape in shapes]
+            if not shardy and name not in GSPMD:
+                continue
             options = {}
             if inside is not None:
                 options["in_shardings"] = tuple(placed(inside))

@@ -1,4 +1,4 @@
-"""Programs of several devices: collectives by numpy, loops and branches in lockstep, tables, files, the command line."""
+"""Programs of several devices: collectives by numpy, loops and branches in lockstep, tables, files, command line."""
 
 import json
 
@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 
 import tilesim as ts
 from tilesim.cli.main import app
+from tilesim.graph.tensor import Tensor
 
 GROUPS = [[0, 2], [1, 3]]
 FLAT = [0, 2, 1, 3]
@@ -45,7 +46,10 @@ REDUCE = {
     "minimum": np.minimum.reduce,
 }
 MEANINGS = {
-    **{("all_reduce", c): ({"combiner": c}, lambda xs, i, f=f: f(np.stack(xs))) for c, f in REDUCE.items()},
+    **{
+        ("all_reduce", c): ({"combiner": c}, lambda xs, i, f=f: f(np.stack(xs)).astype(xs[0].dtype))
+        for c, f in REDUCE.items()
+    },
     **{
         ("reduce_scatter", dim): (
             {"combiner": "add", "dim": dim},
@@ -124,6 +128,12 @@ def test_wrong_groups_are_told():
 # --- loops, branches, calls ---
 
 
+def running(b, kind, operands, functions, **attributes):
+    """Results of an operation that runs functions."""
+    values = b.core.op(kind, [x.value for x in operands], attributes, "", 0, functions)
+    return [Tensor(b, value) for value in values]
+
+
 def looped(trips_of):
     """x = all-reduced x + 1, as often as `trips_of(builder, x)` says."""
     b = ts.GraphBuilder("loop")
@@ -138,7 +148,7 @@ def looped(trips_of):
     x = b.input("x", (3,))
     n = trips_of(b)
     zero = b.weight("zero", data=np.int32(0))
-    state = b.op("while", zero, n, x, results=3, functions=["test", "body"], trips=5)
+    state = running(b, "while", [zero, n, x], ["test", "body"], trips=5)
     b.output(state[2], "y")
     graph = b.build()
     graph.annotate(devices=4)
@@ -157,7 +167,7 @@ def test_loops_run_in_lockstep():
 
 def test_devices_that_part_are_an_error():
     spmd = looped(lambda b: b.op("convert", b.op("device_index", axis="partition"), dtype="i32"))
-    with pytest.raises(ts.UserError, match="trips through a loop.*\n?.*device 1 differs"):
+    with pytest.raises(ts.UserError, match="device 1 differs"):
         ts.execute(spmd, [inputs((3,))])
 
 
@@ -167,7 +177,7 @@ def branching(which):
         f = b.function(name)
         f.output(f.op("all_reduce", f.input("x", (3,)), combiner=combiner), "y")
     x = b.input("x", (3,))
-    b.output(b.op("branch", which(b), x, functions=["yes", "no"]), "y")
+    b.output(running(b, "branch", [which(b), x], ["yes", "no"])[0], "y")
     graph = b.build()
     graph.annotate(devices=4)
     return ts.Spmd.from_partitioned(graph)
@@ -210,7 +220,7 @@ def test_calls_are_counted():
     f.output(f.op("all_reduce", f.input("x", (4,)), combiner="add", groups=[0, 1], group_size=2), "y")
     x = b.input("x", (4,))
     for _ in range(3):
-        x = b.op("call", x, functions=["layer"])
+        (x,) = running(b, "call", [x], ["layer"])
     b.output(x, "y")
     graph = b.build()
     graph.annotate(devices=2)

@@ -10,8 +10,8 @@ from .. import _core
 from .._core import __version__ as version
 from ..base.checked import checked, checked_class
 from ..base.figures import size
-from ..graph.devices import device_notes
 from ..graph import Graph, user_error
+from ..graph.devices import device_notes
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.device_fields import MOST_RATE, MOST_UNITS

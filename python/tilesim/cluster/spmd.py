@@ -30,7 +30,7 @@ Border = dict[str, Any]  # name, dtype, shape (of the whole tensor), view: "divi
 class Spmd:
     """A program of several devices: per class of devices a graph whose collectives are operations, shapes local.
 
-    Inputs and outputs each have a `view`. "divided": one global tensor, each device has the part that its sharding says.
+    Inputs and outputs each have a `view`. "divided": one global tensor, each device has the part its sharding says.
     "whole": all devices have the same tensor. "own": each device has a tensor of its own.
     """
 
@@ -57,7 +57,7 @@ class Spmd:
             records: what was inserted for which operation and why: "operation", "inserted", "reason".
 
         Raises:
-            UserError: for classes that are not all devices, or a number of inputs or outputs that the graphs do not have.
+            UserError: for classes that are not all devices, a number of inputs or outputs that graphs do not have.
         """
         self.graphs, self.devices, self.mesh = list(graphs), int(devices), mesh
         self.classes = [list(part) for part in classes] if classes is not None else [list(range(self.devices))]
@@ -111,10 +111,12 @@ class Spmd:
             raise user_error(
                 "the graph is for one device", place=f"graph '{graph.name}'", allowed="collectives, a mesh"
             )
-        bordered = any(name.startswith(tuple(f"function.{b}" for b in BORDERS) + BORDERS) for name in graph.functions)
-        said = {} if bordered else graph.shardings
+        whole = any(name.startswith(BORDERS) for name in graph.functions) or (
+            bool(graph.shardings) and not communicates(graph)
+        )
+        said = {} if whole else graph.shardings
         borders = [
-            [_border(row, graph.mesh or "", said.get(row["name"], ""), bordered) for row in rows]
+            [_border(row, graph.mesh or "", said.get(row["name"], ""), whole) for row in rows]
             for rows in (graph.inputs, graph.outputs)
         ]
         return cls([graph], devices, mesh=graph.mesh or "", inputs=borders[0], outputs=borders[1])
@@ -123,7 +125,7 @@ class Spmd:
         """What passes between devices.
 
         Returns:
-            Per operation: operation, kind, count (calls: trips of loops, calls of functions, the branch that sends most),
+            Per operation: operation, kind, count (calls: trips of loops, calls of functions, the dearest branch),
             devices (of a group), groups (of a permute: pairs of source and target), bytes_in, bytes_out and wire_bytes
             (per device and call: 2(n−1)/n of all_reduce's tensor, (n−1)/n of the larger one of a gather, scatter or
             all_to_all, all of a permute's).
@@ -213,11 +215,17 @@ class Spmd:
         return cls.from_json(read_bytes(place, MAX_BYTES).decode("utf-8", "replace"))
 
 
+def communicates(graph: Graph) -> bool:
+    """Whether devices have values of their own anywhere: operations between devices, or their number."""
+    return any(entry["kind"] == "device_index" or not entry["functions"] for name in graph.functions
+               for entry in graph.core.communications(name))  # fmt: skip
+
+
 def needs_partitioning(graph: Graph) -> bool:
     """Whether shardings of a graph are still to be carried out: it has some, and not only at a partitioned border."""
     if not graph.shardings or mesh_devices(graph.core) == 1:
         return False
-    if not collectives(graph.core):
+    if not communicates(graph):
         return True
     border = {row["name"] for row in [*graph.inputs, *graph.outputs]}
     return any(name not in border for name in graph.shardings)

@@ -72,8 +72,8 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
         core: the graph.
 
     Returns:
-        Per operation (once for each way of calls to it): its name ("caller/name" inside of calls), kind, count of calls
-        (trips of loops multiplied; the branch that sends most; a loop of unknown trips counts once), devices of a group,
+        Per operation (once for each way to it): its name ("caller/name" inside of calls), kind, count of calls
+        (trips of loops multiplied; the dearest branch; a loop of unknown trips once), devices of a group,
         groups (of a permute: pairs), bytes_in, bytes_out and wire_bytes per device and call.
     """
     known: dict[str, list[dict[str, Any]]] = {}
@@ -123,13 +123,11 @@ def device_notes(core: _core.Graph) -> list[str]:
         )
         among = devices if devices > 1 else max(max(map(max, row["groups"])) + 1 for row in rows if row["groups"])
         return [
-            f"devices: one of {among} is timed; {count} calls of collectives ({names}) that send {moved} bytes per device "
-            "are not"
+            f"devices: one of {among} is timed; {count} calls of collectives ({names}) that send {moved} bytes from "
+            "each device are not"
         ]
     if mesh > 1:
-        return [
-            f"devices: this is the whole program of {mesh} devices on one: it has shardings, which ts.partition carries out"
-        ]
+        return [f"devices: this is the whole program of {mesh} devices on one; ts.partition carries out its shardings"]
     if devices > 1:
         return [f"devices: one of {devices} is timed; all do the same, and nothing passes between them"]
     return []

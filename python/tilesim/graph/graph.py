@@ -191,7 +191,7 @@ class Graph:
 
     @property
     def devices(self) -> int:
-        """Devices that run this together, each with values of its own: 1, or as many as a module is made for."""
+        """Number of devices that run this together, each with values of its own: 1, or as many as a module is for."""
         return int(self.core.devices)
 
     @property

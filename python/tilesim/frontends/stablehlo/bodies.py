@@ -41,7 +41,7 @@ def unmarked(value: Any) -> Any:
     """The value that an annotation is about."""
     op = producer(value)
     while op is not None and (
-        named(op) in ("sdy.sharding_constraint", "sdy.reshard")
+        named(op) in ("sdy.sharding_constraint", "sdy.reshard", "mhlo.copy")
         or (named(op) == "stablehlo.custom_call" and text(op.operation, "call_target_name") == "Sharding")
     ):
         value = op.operands[0]

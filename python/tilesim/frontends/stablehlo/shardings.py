@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -54,37 +55,45 @@ class Devices:
         self.replicas, self.partitions = (max(1, count) for count in counts)
         self.meshes: dict[str, str] = {}
         gspmd: list[str] = []
+        shardy = False
         for op in operations(module.operation):
             if op.name == "sdy.mesh":
                 self.meshes[str(op.attributes["sym_name"].value)] = mesh_text(str(op.attributes["mesh"]))
+            shardy |= op.name.startswith("sdy.") and op.name != "sdy.mesh"
+            shardy |= any("sdy.sharding" in held or frontend(held, "xla.sdy.sharding") for held in annotated(op))
             gspmd += [str(held[GSPMD].value) for held in annotated(op) if GSPMD in held]
         for name, text in re.findall(
             r"(\w+) = #sdy\.mesh(<\[.*?\](?:, device_ids=\[[^\]]*\])?>)", frontend(attributes, "xla.sdy.meshes")
         ):
             self.meshes[name] = mesh_text(text)
-        self.mesh = self._mesh(gspmd)
+        tiled = any("devices=[" in text for text in gspmd)
+        self.mesh = self._of_gspmd(gspmd) if tiled and not shardy else self._of_shardy()
         self.devices = self.replicas * self.partitions
 
-    def _mesh(self, gspmd: list[str]) -> str:
+    def _of_shardy(self) -> str:
+        """The largest of the meshes."""
         sizes = {text: devices_of(text) for text in self.meshes.values()}
         largest = max(sizes, key=lambda text: sizes[text], default="")
-        if largest and sizes[largest] > 1:
-            if self.stated and self.partitions not in (1, sizes[largest]):
-                raise user_error(
-                    "the mesh and the module have different numbers of devices",
-                    value=largest,
-                    allowed=f"{self.partitions} devices (mhlo.num_partitions)",
-                )
-            return largest
-        tiled = [len(_first_devices(text)) for text in gspmd if "devices=[" in text]
-        if not tiled or max(tiled) <= 1:
+        if not largest or sizes[largest] <= 1:
             return ""
-        return str(_core.gspmd_mesh(list(dict.fromkeys(gspmd)), max(tiled)))
+        if self.stated and self.partitions not in (1, sizes[largest]):
+            raise user_error(
+                "the mesh and the module have different numbers of devices",
+                value=largest,
+                allowed=f"{self.partitions} devices (mhlo.num_partitions)",
+            )
+        return largest
+
+    @staticmethod
+    def _of_gspmd(texts: list[str]) -> str:
+        """A mesh whose axes express all of these."""
+        devices = max(_devices(text) for text in texts if "devices=[" in text)
+        return str(_core.gspmd_mesh(list(dict.fromkeys(texts)), devices)) if devices > 1 else ""
 
     # --- shardings ---
 
     def shardy(self, text: str) -> list[str]:
-        """Shardings in the text of an attribute of Shardy, one per tensor; empty where a mesh of one device is meant."""
+        """Shardings in the text of an attribute of Shardy, one per tensor; empty over a mesh of one device."""
         found = []
         for mesh, sharding in ONE.findall(text):
             name = mesh[1:].strip('"')
@@ -154,12 +163,9 @@ def devices_of(mesh: str) -> int:
     return count
 
 
-def _first_devices(text: str) -> range:
-    """As many numbers as the first tiled sharding of a text has devices."""
-    count = 1
-    for size in re.search(r"devices=\[([\d,]+)\]", text)[1].split(","):  # type: ignore[index]
-        count *= int(size)
-    return range(count)
+def _devices(text: str) -> int:
+    """Of the first tiled sharding of a text."""
+    return math.prod(int(size) for size in re.findall(r"devices=\[([\d,]+)\]", text)[0].split(","))
 
 
 def names_in(text: str) -> list[str]:
