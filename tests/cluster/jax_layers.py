@@ -31,9 +31,8 @@ def layers(jax, jnp, P, constrained):
     def vocabulary(ids, table):
         return table[ids.astype(jnp.int32)]
 
-    def head(x, table):
-        logits = x @ table.T
-        return -jax.nn.log_softmax(logits, axis=-1)[..., 0].mean()
+    def head(x, table, chosen):
+        return -(jax.nn.log_softmax(x @ table.T, axis=-1) * chosen).sum()
 
     return {
         "tensor": (mlp, [(8, 16), (16, 32), (32, 16)], [P("x"), P(None, "y"), P("y", None)], P("x", None)),
@@ -53,7 +52,7 @@ def layers(jax, jnp, P, constrained):
             P("x", None, None),
         ),
         "vocabulary": (vocabulary, [(4, 8), (32, 16)], [P("x"), P("y")], P("x", None, None)),
-        "head": (head, [(16, 16), (32, 16)], [P("x"), P("y")], P()),
+        "head": (head, [(16, 16), (32, 16), (16, 32)], [P("x"), P("y"), P("x", "y")], P()),
     }
 
 

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.lowering_cases import CASES, single
 from tilesim import _core
 from tilesim.cluster.partition import partition_rules
-
-from support.lowering_cases import CASES, single
 
 
 def integers(shape, seed=0):
@@ -22,7 +21,8 @@ def integers(shape, seed=0):
 def mlp(batch=8, width=16, hidden=32):
     builder = ts.GraphBuilder("mlp")
     x, up, down = (
-        builder.input(name, shape) for name, shape in (("x", (batch, width)), ("up", (width, hidden)), ("down", (hidden, width)))
+        builder.input(name, shape)
+        for name, shape in (("x", (batch, width)), ("up", (width, hidden)), ("down", (hidden, width)))
     )
     builder.output(builder.matmul(builder.apply("relu", builder.matmul(x, up)), down), "y")
     return builder.build()
@@ -166,6 +166,13 @@ APART = {
 
 MORE = {
     "update of rows": single("dynamic_update", [[8, 6], [2, 6], ([], "i32"), ([], "i32")]),
+    "attention": single("attention", [[2, 4, 6, 8], [2, 2, 6, 8], [2, 2, 6, 8]], causal=True),
+    "batch_norm": single("batch_norm", [[4, 6, 5], [6], [6], [6], [6]], feature_dim=1, epsilon=1e-5),
+    "rotary": single("rotary", [[2, 6, 8], [6, 8], [6, 8]], style="halves"),
+    "fft": single("fft", [[4, 8]], dim=1, results=2),
+    "linear_solve": single("linear_solve", [[4, 3, 3]], mode="cholesky"),
+    "ragged_contract": single("ragged_contract", [[8, 6], [2, 6, 4], ([2], "i32")]),
+    "window_scatter": single("window_scatter", [[4, 6], [4, 3]], window=[1, 2], strides=[1, 2], select="maximum"),
     "reverse of columns": single("reverse", [[8, 6]], dims=[1]),
     "layers": single("normalize", [[8, 6], [6]], mode="rms", dims=[1], epsilon=1e-5),
 }
@@ -186,9 +193,9 @@ def test_every_kind_has_rules_or_a_reason():
     assert set(known) | set(APART) == set({row["name"] for row in _core.kinds()})
 
 
-@pytest.mark.parametrize("case", list(CASES))
+@pytest.mark.parametrize("case", [*CASES, *MORE])
 def test_every_lowering_divided_along_its_first_and_last_axes(case):
-    graph = CASES[case]()
+    graph = (CASES | MORE)[case]()
     inputs = _core.random_inputs(graph.core, 3)
     try:
         whole = ts.reference(graph, list(inputs))

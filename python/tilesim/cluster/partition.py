@@ -41,12 +41,14 @@ def partition(
         The program, with its collectives.
 
     Raises:
-        UserError: for a graph of one device, a mesh or shardings that do not fit (unknown value or axis, another rank, an
-            axis used twice).
+        UserError: for a graph of one device, a mesh or shardings that do not fit (unknown value or axis, another rank,
+            an axis used twice).
         Unsupported: for `by` other than "own".
     """
     if by not in BY:
-        raise user_error("unknown partitioner", value=f"'{by}'", allowed=", ".join(BY), suggestion=nearest(by, list(BY)))
+        raise user_error(
+            "unknown partitioner", value=f"'{by}'", allowed=", ".join(BY), suggestion=nearest(by, list(BY))
+        )
     if by != "own":
         raise _core.Unsupported(f"partitioning by {by}: only by='own' is there yet")
     ranks = _ranks(graph) if shardings else {}

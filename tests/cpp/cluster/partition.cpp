@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(devices_together_equal_the_whole_graph) {
 
 BOOST_AUTO_TEST_CASE(no_collective_is_idle) {
   int dropped = 0, noticed = 0;
-  for (long seed = 0; seed < 60; ++seed) {
+  for (long seed = 0; seed < 120; ++seed) {
     test::RandomGraph made(static_cast<std::uint64_t>(seed));
     const std::vector<std::vector<Array>> inputs{made.inputs(), made.inputs(), made.inputs()};
     const partitioning::Partitioned local = partitioning::partition(made.graph());

@@ -27,13 +27,14 @@ std::int32_t Module::copy_function(std::int32_t index) {
 
 namespace {
 
-/// Calls and fused nodes in place of what they hold.
+/// Calls and fused nodes in place of what they hold, and nothing that no output needs.
 Graph opened(const Graph& graph) {
   Graph copy = graph;
   for (GraphFunction& function : copy.functions)
     for (Op& op : function.ops)
       if (op.kind == Kind::fused) op.kind = Kind::call;
   inline_calls(copy);
+  remove_dead_code(copy);
   return copy;
 }
 
