@@ -10,6 +10,7 @@ from ..base import figures
 from ..base.errors import user_error
 from ..cluster.cluster import Cluster
 from ..cluster.communication import OPERATIONS, collective
+from .clusters import replay as cluster_replay
 from .complete import App
 from .examples import epilog
 from .load import write
@@ -20,6 +21,7 @@ from .tables import layout, name, number, text
 __all__ = ["cluster_app"]
 
 cluster_app = App(no_args_is_help=True, help="Many chips: networks, collectives.")
+cluster_replay.register(cluster_app)
 
 Named = Annotated[str, typer.Option("--cluster", help="NAME, NAME:devices, or a file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing.")]
