@@ -101,8 +101,9 @@ def test_files_parse_by_the_public_numbers(schema, tmp_path):
     assert [node.type for node in nodes] == [7, 4, 7, 4, 4, 7, 4, 7]
     gather, forward, _, second = nodes[:4]
     assert values(gather) == {"is_cpu_op": False, "comm_type": 2, "comm_size": 1 << 18, "pg_name": "2"}
-    assert {one.name: one.WhichOneof("value") for one in gather.attr} == {
-        "is_cpu_op": "bool_val", "comm_type": "int64_val", "comm_size": "int64_val", "pg_name": "string_val"}  # fmt: skip
+    kinds = {one.name: one.WhichOneof("value") for one in gather.attr}
+    number = "int64_val"
+    assert kinds == {"is_cpu_op": "bool_val", "comm_type": number, "comm_size": number, "pg_name": "string_val"}
     assert values(nodes[5])["comm_size"] == 1 << 20 and values(nodes[5])["comm_type"] == 7
     assert forward.duration_micros == 1 and values(forward)["duration_ps"] == 1_234_567
     assert list(forward.data_deps) == [0] and list(second.data_deps) == [1, 2]
@@ -120,7 +121,8 @@ def test_messages_between_devices(schema, tmp_path):
                 assert kinds["comm_src"] == kinds["comm_dst"] == kinds["comm_tag"] == "int32_val"
                 assert device == found["comm_src" if node.type == 5 else "comm_dst"]
                 (sends if node.type == 5 else receives).append(
-                    tuple(found[key] for key in ("comm_src", "comm_dst", "comm_tag", "comm_size")))
+                    tuple(found[key] for key in ("comm_src", "comm_dst", "comm_tag", "comm_size"))
+                )
     assert sorted(sends) == sorted(receives) and len(set(sends)) == 2 * 2 * 4  # both ways over two borders
     assert {one[3] for one in sends} == {1000}
 
@@ -176,8 +178,9 @@ def random_trace(draw, devices):
     plan = []
     for i in range(draw.randrange(4, 14)):
         kind = draw.choice(["compute", "compute", "collective", "ring"])
-        plan.append((kind, draw.choice(["", "rows", "columns"]), draw.choice(["all_reduce", "all_gather", "all_to_all"]),
-                     draw.randrange(1, 5) * 1000 * devices, sorted(draw.sample(range(i), min(i, draw.randrange(3))))))  # fmt: skip
+        group, op = draw.choice(["", "rows", "columns"]), draw.choice(["all_reduce", "all_gather", "all_to_all"])
+        deps = sorted(draw.sample(range(i), min(i, draw.randrange(3))))
+        plan.append((kind, group, op, draw.randrange(1, 5) * 1000 * devices, deps))
     slow = draw.choice([(), (draw.randrange(devices),), tuple(range(0, devices, 2))])
     classes = []
     for late in (False, True):
@@ -294,7 +297,12 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
             number(k, v, "string" if isinstance(v, str) else "int64") for k, v in attributes.items()])  # fmt: skip
 
     def message(key, sort, **ends):
-        return Node(id=key, name=f"n{key}", type=sort, attr=[number("comm_size", 8), *(number(k, v, "int32") for k, v in ends.items())])
+        return Node(
+            id=key,
+            name=f"n{key}",
+            type=sort,
+            attr=[number("comm_size", 8), *(number(k, v, "int32") for k, v in ends.items())],
+        )
 
     one = Node(id=1, name="n1", type=4)
     whole = frame(schema["GlobalMetadata"](version="1"), one, Node(id=2, name="second", type=4, data_deps=[1]))
@@ -302,10 +310,15 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
         folder = tmp_path / f"cut{cut}"
         folder.mkdir()
         (folder / "t.0.et").write_bytes(whole[:cut])
-        at_border = cut in (len(frame(schema["GlobalMetadata"](version="1"))), len(frame(schema["GlobalMetadata"](version="1"), one)))
+        at_border = cut in (
+            len(frame(schema["GlobalMetadata"](version="1"))),
+            len(frame(schema["GlobalMetadata"](version="1"), one)),
+        )
         if not at_border:
             fails(folder, "t.0.et", "cut off")
-    fails(write(tmp_path / "type", schema, [one, Node(id=5, name="odd", type=12)]), "t.0.et: node 5 (odd)", "unknown type")
+    fails(
+        write(tmp_path / "type", schema, [one, Node(id=5, name="odd", type=12)]), "t.0.et: node 5 (odd)", "unknown type"
+    )
     fails(write(tmp_path / "none", schema, [Node(id=5, name="odd")]), "node 5 (odd)", "unknown type")
     ring = [Node(id=1, name="a", type=4, data_deps=[3]), Node(id=3, name="b", type=4, data_deps=[1])]
     fails(write(tmp_path / "ring", schema, ring), "t.0.et", "node 1 (a), which waits for node 3 (b)")
@@ -315,8 +328,15 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
     fails(write(tmp_path / "alone", schema, [comm(4)], [one]), "t.0.et: node 4 (n4)", "device 1 does not take part")
     fails(write(tmp_path / "other", schema, [comm(4)], [comm(6, comm_size=9)]), "node 4 (n4)", "t.1.et: node 6 (n6)")
     fails(write(tmp_path / "away", schema, [message(4, 5, comm_dst=7)]), "node 4 (n4)", "peer is not there")
-    fails(write(tmp_path / "peer", schema, [message(4, 5, comm_dst=1, comm_tag=3)], [one]), "t.0.et: node 4 (n4)", "device 1 receives nothing with tag 3")
-    fails(write(tmp_path / "src", schema, [message(4, 5, comm_src=1, comm_dst=1)], [message(4, 6, comm_src=0)]), "of another device")
+    fails(
+        write(tmp_path / "peer", schema, [message(4, 5, comm_dst=1, comm_tag=3)], [one]),
+        "t.0.et: node 4 (n4)",
+        "device 1 receives nothing with tag 3",
+    )
+    fails(
+        write(tmp_path / "src", schema, [message(4, 5, comm_src=1, comm_dst=1)], [message(4, 6, comm_src=0)]),
+        "of another device",
+    )
     cross = [message(1, 6, comm_src=1), message(2, 5, comm_dst=1)]
     cross[1].data_deps.append(1)
     back = [message(1, 6, comm_src=0), message(2, 5, comm_dst=0)]
@@ -327,7 +347,13 @@ def test_broken_files_name_file_and_node(schema, tmp_path):
     first[1].data_deps.append(1)
     second[0].data_deps.append(2)
     fails(write(tmp_path / "turns", schema, first, second, groups=turns), "node 1 (n1)", "wait for each other")
-    fails(write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]), "no model", "node 4 (n4)", price=None, cluster="dgx-h100:2")
+    fails(
+        write(tmp_path / "reduce", schema, [comm(4, comm_type=1)], [comm(4, comm_type=1)]),
+        "no model",
+        "node 4 (n4)",
+        price=None,
+        cluster="dgx-h100:2",
+    )
     gap = write(tmp_path / "gap", schema, [one], [one], [one])
     (gap / "t.1.et").unlink()
     fails(gap, "t.1.et", "missing")
@@ -344,5 +370,20 @@ def test_numbers_of_devices_must_agree(tmp_path):
     with pytest.raises(ts.UserError, match="to_trace"):
         ts.cluster.to_chakra(7, None, tmp_path)
     trace.classes[0].nodes[0].kind = "colective"
-    with pytest.raises(ts.UserError, match="node 0.*Did you mean 'collective'"):
+    with pytest.raises(ts.UserError, match=r"node 0.*Did you mean 'collective'"):
         ts.cluster.replay(trace, price=price)
+
+
+def test_command_line(tmp_path, capsys):
+    from tilesim.cli.main import app
+
+    trace = ts.cluster.fsdp_trace(16, 3, layer_bytes=1 << 20, forward_ps=10**7, backward_ps=10**7)
+    ts.cluster.to_chakra(trace, None, tmp_path)
+    given = ["cluster", "replay", str(tmp_path), "--cluster", "dgx-h100:16"]
+    app([*given, "--json", "-"], standalone_mode=False)
+    read = json.loads(capsys.readouterr().out)
+    result = ts.cluster.replay(trace, "dgx-h100:16")
+    assert read["seconds"] == result.seconds and read["classes"] == result.classes
+    assert set(read) >= {"exposed_seconds", "compute_seconds", "idle_seconds", "devices"}
+    app([*given, "--timeline", str(tmp_path / "t.json")], standalone_mode=False)
+    assert "16" in capsys.readouterr().out and (tmp_path / "t.json").exists()

@@ -11,9 +11,8 @@ import pytest
 
 import tilesim as ts
 
-F, I, W = 3e-3, 4e-3, 2e-3
 ONE = {"forward": 1e-3, "backward_input": 1e-3, "backward_weight": 1e-3}
-TIMES = {"forward": F, "backward_input": I, "backward_weight": W}
+TIMES = {"forward": 3e-3, "backward_input": 4e-3, "backward_weight": 2e-3}
 PICO = 10**12
 CASES = {
     "gpipe": [(p, m, 1) for p in range(1, 9) for m in range(1, 17)],
@@ -39,7 +38,9 @@ def build(name, p, m, v, **times):
 
 def words(result):
     """Per stage (kind, micro-batch, chunk), read from the text."""
-    return [[(k, int(n), int(c or 0)) for k, n, c in re.findall(r"([FBIW])(\d+)(?:\.(\d+))?", row)] for row in result.order]
+    return [
+        [(k, int(n), int(c or 0)) for k, n, c in re.findall(r"([FBIW])(\d+)(?:\.(\d+))?", row)] for row in result.order
+    ]
 
 
 def chain(name, p, v):
@@ -146,7 +147,9 @@ def test_times_are_those_of_the_longest_path():
         seconds = {k: [[one / PICO for one in row] for row in table[k]] for k in "FIW"}
         result = build(name, p, m, v, forward=seconds["F"], backward_input=seconds["I"], backward_weight=seconds["W"],
                        transfer=77_777e-12)  # fmt: skip
-        ends = longest_path(words(result), chain(name, p, v), lambda s, one: table[one[0]][s][one[2]], 77_777)
+        ends = longest_path(
+            words(result), chain(name, p, v), lambda s, one, table=table: table[one[0]][s][one[2]], 77_777
+        )
         assert round(result.seconds * PICO) == max(ends.values()), name
         busy = [row["busy_seconds"] for row in result.table()]
         assert round(max(busy) * PICO) == round((result.seconds - result.bubble_seconds) * PICO)
@@ -162,7 +165,7 @@ def test_own_orders_and_their_deadlocks():
             row = [(k, n, c) for k in "FB" for n in range(m) for c in range(v)]
             draw.shuffle(row)
             swap = {}
-            for i, (k, n, c) in enumerate(row):  # F before B
+            for i, (_, n, c) in enumerate(row):  # F before B
                 swap.setdefault((n, c), []).append(i)
                 row[i] = ("F" if len(swap[n, c]) == 1 else "B", n, c)
             rows.append(row)
@@ -186,7 +189,11 @@ def test_what_waits_is_named():
 
 
 def test_the_text_of_a_schedule_is_an_order():
-    for name, p, m, v, placement in (("interleaved", 2, 4, 2, None), ("zb-v", 3, 5, 2, "v"), ("dualpipe", 4, 8, 2, "both_ways")):
+    for name, p, m, v, placement in (
+        ("interleaved", 2, 4, 2, None),
+        ("zb-v", 3, 5, 2, "v"),
+        ("dualpipe", 4, 8, 2, "both_ways"),
+    ):
         first = build(name, p, m, v)
         again = ts.cluster.pipeline(first.order, p, m, v, **TIMES, placement=placement)
         assert (again.order, again.seconds, again.held) == (first.order, first.seconds, first.held)

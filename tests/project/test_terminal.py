@@ -83,6 +83,7 @@ LINES = (
 QUICK = 3  # examples of a command that tests run, at most
 #: examples that take long, or read a file that the reader has
 NOT_RUN = (
+    "replay traces",
     "llama-3-8b",
     "measure",
     "measured.csv",

@@ -10,8 +10,9 @@ from ..base import figures
 from ..base.errors import user_error
 from ..cluster.cluster import Cluster
 from ..cluster.communication import OPERATIONS, collective
-from .cluster_partition import partition
-from .cluster_step import search, step
+from .clusters import replay as cluster_replay
+from .clusters.partition import partition
+from .clusters.step import search, step
 from .complete import App
 from .examples import epilog
 from .load import write
@@ -22,9 +23,10 @@ from .tables import layout, name, number, text
 __all__ = ["cluster_app"]
 
 cluster_app = App(no_args_is_help=True, help="Many chips: networks, collectives, steps.")
-cluster_app.command("partition")(partition)
+cluster_app.command("partition", epilog=epilog("cluster partition"))(partition)
 cluster_app.command("step", epilog=epilog("cluster step"))(step)
 cluster_app.command("search", epilog=epilog("cluster search"))(search)
+cluster_replay.register(cluster_app)
 
 Named = Annotated[str, typer.Option("--cluster", help="NAME, NAME:devices, or a file.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing.")]

@@ -16,6 +16,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "tilesim cluster collective all_reduce 1GiB --cluster dgx-h100:64",
         "tilesim cluster collective all_to_all 64MiB --cluster tpu-v4:64 --model flows",
     ),
+    "cluster replay": ("tilesim cluster replay traces --cluster dgx-h100:64",),
+    "cluster partition": ("tilesim cluster partition module.mlir",),
     "cluster list": ("tilesim cluster list",),
     "cluster show": ("tilesim cluster show dgx-h100:64",),
     "run": (

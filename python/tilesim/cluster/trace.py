@@ -129,8 +129,8 @@ class Trace:
         if not node.group:
             return
         if node.group not in self.groups:
-            raise user_error("the group is not there", place=place, value=shown(node.group),
-                             allowed=listed(self.groups) or "no groups", suggestion=nearest(node.group, self.groups))  # fmt: skip
+            allowed, near = listed(self.groups) or "no groups", nearest(node.group, self.groups)
+            raise user_error("the group is not there", place=place, value=node.group, allowed=allowed, suggestion=near)
         members = {device for group in self.groups[node.group] for device in group}
         if away := [device for device in part.devices if device not in members]:
             raise user_error("a device takes part in a collective of a group that it is not in", place=place,

@@ -82,9 +82,7 @@ def quotient(trace: Trace, price: Price, symmetry: bool) -> Quotient:
     return Quotient([units[one] for one in first.values()], [counts[one] for one in first], joined, partner)
 
 
-def _units(
-    trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool
-) -> tuple[list[Unit], list[int]]:
+def _units(trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool) -> tuple[list[Unit], list[int]]:
     of_device: dict[str, dict[int, _Group]] = {}
     for group, devices in groups.items():
         of_device.setdefault(group[0], {}).update(dict.fromkeys(devices, group))
@@ -138,7 +136,8 @@ def _alike(trace: Trace, first: Unit, row: list[TraceNode], other: Unit, group: 
     named = f"group {group[0]!r}" if group[0] else "all devices"
     for mine, their in zip(row, theirs, strict=False):
         if (mine.op, mine.bytes) != (their.op, their.bytes):
-            what = f"a collective of {named} meets another one: {trace.place(other.part, their)}, {their.op} of {their.bytes}"
+            met = f"{trace.place(other.part, their)}, {their.op} of {their.bytes}"
+            what = f"a collective of {named} meets another one: {met}"
             raise user_error(what, place=trace.place(first.part, mine), value=f"{mine.op} of {mine.bytes} bytes")
     if len(row) != len(theirs):
         more, part, less = (row, first, other) if len(row) > len(theirs) else (theirs, other, first)
@@ -185,9 +184,7 @@ def _colours(units: list[Unit], members: dict[_Group, Counter[int]]) -> list[int
         rows.append((signatures[id(unit.part)], tuple(sorted(unit.cost.items()))))
     colours = _numbered(rows)
     while True:
-        of_group = {
-            group: tuple(sorted(_sum(colours, counts).items())) for group, counts in members.items()
-        }
+        of_group = {group: tuple(sorted(_sum(colours, counts).items())) for group, counts in members.items()}
         rows = []
         for colour, unit in zip(colours, units, strict=True):
             joined = tuple((at[0], of_group[group]) for group, at in unit.sequence.items())

@@ -81,7 +81,8 @@ def _groups(path: str, devices: int) -> dict[str, list[int]]:
         return {}
     data = read_json(path)
     groups: dict[str, list[int]] = {}
-    for number, members in data.items() if isinstance(data, dict) else [("", None)]:
+    rows: list[tuple[str, Any]] = list(data.items()) if isinstance(data, dict) else [("", None)]
+    for number, members in rows:
         good = isinstance(members, list) and all(type(one) is int and 0 <= one < devices for one in members)
         if not good or len(set(members)) != len(members) or not members:
             raise user_error("no group", place=f"{path}, {number!r}", value=str(members),

@@ -36,8 +36,8 @@ def replay(
     """Replays a trace: recorded computes, and communication timed on a cluster.
 
     A device has one compute stream, one stream per kind of groups, one for sends and one for memory. A node begins when
-    what it waits for is done and its stream is free, the first in program order before others; collectives of a group go
-    in program order, and begin when all its devices are there.
+    what it waits for is done and its stream is free, the first in program order before others; collectives of a group
+    go in program order, and begin when all its devices are there.
 
     Args:
         folder: of Chakra traces (see `from_chakra`), or a `Trace`.
@@ -67,7 +67,7 @@ def replay(
         if cluster.devices != trace.devices:
             raise user_error("trace and cluster have different numbers of devices", place="cluster",
                              value=f"{cluster.devices} of {cluster.name}", allowed=str(trace.devices),
-                             suggestion=f"Take {cluster.name}:{trace.devices}, where it comes in that size")  # fmt: skip
+                             suggestion=f"Take {cluster.name}:{trace.devices} where it comes so")  # fmt: skip
     trace = ordered(trace)
     found = quotient(trace, _price(cluster, library, algorithm, network, price), symmetry)
     return Replay.of(trace, found, run(trace, found), name, network if price is None else "price")

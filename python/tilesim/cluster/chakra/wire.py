@@ -212,7 +212,8 @@ def read_attribute(data: bytes) -> tuple[str, tuple[str, Any]]:
     Returns:
         Its name, and (kind, value); kind is "" where there is no value.
     """
-    name, found = "", ("", None)
+    name = ""
+    found: tuple[str, Any] = ("", None)
     for field, value in fields(data):
         if field == 1:
             name = _bytes(value).decode(errors="replace")

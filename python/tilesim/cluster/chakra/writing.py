@@ -19,7 +19,17 @@ _NUMBER = {"metadata": 1, "none": 1, "memory": 2, "compute": 4, "send": 5, "recv
 _COMM = {name: number for number, name in reversed(wire.COLLECTIVES.items())}
 #: attributes that are written from a node's own fields
 OWN = frozenset(
-    ("is_cpu_op", "comm_type", "comm_size", "comm_src", "comm_dst", "comm_tag", "pg_name", "duration_ps", "duration_micros")
+    (
+        "is_cpu_op",
+        "comm_type",
+        "comm_size",
+        "comm_src",
+        "comm_dst",
+        "comm_tag",
+        "pg_name",
+        "duration_ps",
+        "duration_micros",
+    )
 )
 
 
@@ -83,7 +93,7 @@ def _trace_of(workload: Any) -> Trace:
     if isinstance(workload, Trace):
         return workload
     if callable(getattr(workload, "to_trace", None)):
-        return workload.to_trace()  # type: ignore[no-any-return]
+        return workload.to_trace()
     raise user_error("this has no trace", place="workload", value=shown(workload),
                      allowed="a tilesim.cluster.Trace, or a result with to_trace()")  # fmt: skip
 
@@ -117,7 +127,9 @@ def _file(trace: Trace, part: TraceClass, at: int, groups: dict[str, str]) -> by
     for node in part.nodes:
         body = wire.number(1, node.id) + wire.bytes_field(2, node.name)
         number = _NUMBER[node.kind] if node.attributes.get("stores") != ("bool", True) else 3
-        body += wire.number(3, number) + wire.packed(5, node.deps) + wire.number(7, (node.duration_ps + 500_000) // 10**6)
+        body += (
+            wire.number(3, number) + wire.packed(5, node.deps) + wire.number(7, (node.duration_ps + 500_000) // 10**6)
+        )
         body += b"".join(wire.bytes_field(10, one) for one in _attributes(trace, part, node, at, groups))
         parts.append(wire.message(body))
     return b"".join(parts)

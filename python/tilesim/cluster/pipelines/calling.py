@@ -74,8 +74,9 @@ def pipeline(
         copies = 1 if placed.kind == "both_ways" else chunks
         for stage, row in enumerate(order):
             if held(row) > most_held * copies:
-                raise user_error("a stage holds more micro-batches than it may", place=f"schedule {name}, stage {stage}",
-                                 value=str(-(-held(row) // copies)), allowed=f"up to most_held = {most_held}")  # fmt: skip
+                what, place = "a stage holds more micro-batches than it may", f"schedule {name}, stage {stage}"
+                found = str(-(-held(row) // copies))
+                raise user_error(what, place=place, value=found, allowed=f"up to most_held = {most_held}")
     parts = {
         "F": _times("forward", forward, placed),
         "I": _times("backward_input", backward_input, placed),

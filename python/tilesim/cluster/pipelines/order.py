@@ -162,9 +162,7 @@ def check(order: Order, placement: Placement, microbatches: int) -> None:
 
 
 def _check_stage(row: list[Pass], place: str, placement: Placement, microbatches: int) -> None:
-    wanted = {
-        (chunk, micro) for chunk in range(placement.chunks) for micro in placement.micros(chunk, microbatches)
-    }
+    wanted = {(chunk, micro) for chunk in range(placement.chunks) for micro in placement.micros(chunk, microbatches)}
     done: set[Pass] = set()
     for one in row:
         kind, chunk, micro = one

@@ -26,8 +26,8 @@ class Pipeline:
 
     `seconds` is from the first pass to the end of the last; `period_seconds` the longest time from a stage's first
     pass to its last, after which the next step may follow as closely; `bubble_seconds` what of `seconds` the busiest
-    stage does not compute; `held` per stage the most micro-batches whose activations it keeps (of its whole part, rounded
-    up); `order` the passes of each stage as text, which `ts.cluster.pipeline(schedule=...)` takes.
+    stage does not compute; `held` per stage the most micro-batches whose activations it keeps (of its whole part,
+    rounded up); `order` the passes of each stage as text, which `ts.cluster.pipeline(schedule=...)` takes.
     """
 
     schedule: str
@@ -86,7 +86,9 @@ class Pipeline:
         for stage, (busy, kept) in enumerate(zip(self._busy, self.held, strict=True)):
             begin, end = self.times.starts[stage][0], self.times.ends[stage][-1]
             spent = {"busy_seconds": busy / PICO, "idle_seconds": (end - begin - busy) / PICO}
-            rows.append({"stage": stage, "begin_seconds": begin / PICO, "end_seconds": end / PICO, **spent, "held": kept})
+            rows.append(
+                {"stage": stage, "begin_seconds": begin / PICO, "end_seconds": end / PICO, **spent, "held": kept}
+            )
         return Table(rows)
 
     def timeline(self, path: str | os.PathLike[str]) -> None:

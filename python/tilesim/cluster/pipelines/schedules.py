@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from collections.abc import Callable
 
 from ...base.errors import InternalError, nearest, user_error
@@ -38,7 +37,9 @@ def _interleaved(stages: int, micros: int, virtual: int) -> Order:
     groups = range(0, micros, stages)
     chunks = range(virtual)
     forward = [Pass("F", c, one) for g in groups for c in chunks for one in range(g, min(g + stages, micros))]
-    backward = [Pass("B", c, one) for g in groups for c in reversed(chunks) for one in range(g, min(g + stages, micros))]
+    backward = [
+        Pass("B", c, one) for g in groups for c in reversed(chunks) for one in range(g, min(g + stages, micros))
+    ]
     order = []
     for stage in range(stages):
         warm = 2 * (stages - 1 - stage) + (virtual - 1) * stages

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from .load import write
-from .options import MACHINE, OUTPUT, WORKLOAD
-from .screen import say, wrapped
-from .show import step as shown_step
-from .tables import layout, number, text
+from ..load import write
+from ..options import MACHINE, OUTPUT, WORKLOAD
+from ..screen import say, wrapped
+from ..show import step as shown_step
+from ..tables import layout, number, text
 
 WorkloadFile = Annotated[
     str,
@@ -47,8 +47,8 @@ def step(
     quiet: Quiet = False,
 ) -> None:
     """Time and memory of one training step on many devices."""
-    from ..cluster.plan import Plan
-    from ..cluster.stepping import step as run
+    from ...cluster.plan import Plan
+    from ...cluster.stepping import step as run
 
     parsed = Plan.parse(plan) if plan is not None else None
     result = run(workload, cluster, parsed, predictor, network, overlap, framework=framework)
@@ -70,7 +70,7 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Every plan that divides a workload, priced; the fastest that fit, and what the best one spends its time on."""
-    from ..cluster.searching import search as run
+    from ...cluster.searching import search as run
 
     with shown_step("pricing plans"):
         study = run(workload, cluster, budget, framework=framework, keep=best)
