@@ -291,7 +291,7 @@ def test_files_that_are_none(tmp_path):
 def test_the_command_line(tmp_path):
     spmd = divided(6)
     spmd.graph.save(tmp_path / "rows.json")
-    found = CliRunner().invoke(app, ["cluster", "partition", str(tmp_path / "rows.json"), "--json"])
+    found = CliRunner().invoke(app, ["cluster", "partition", str(tmp_path / "rows.json"), "--json", "-"])
     assert found.exit_code == 0, found.output
     data = json.loads(found.output)
     assert data["devices"] == 8
