@@ -52,17 +52,17 @@ class Pipeline:
 
     @property
     def seconds(self) -> float:
-        """From the first pass to the end of the last."""
+        """From the first pass to the end of the last, in seconds."""
         return self._end / PICO
 
     @property
     def period_seconds(self) -> float:
-        """After which the next step may begin on every stage."""
+        """Seconds after which the next step may begin on every stage."""
         return max(end[-1] - start[0] for start, end in zip(self.times.starts, self.times.ends, strict=True)) / PICO
 
     @property
     def bubble_seconds(self) -> float:
-        """In which the busiest stage computes nothing."""
+        """Seconds in which the busiest stage computes nothing."""
         return (self._end - max(self._busy)) / PICO
 
     @property
