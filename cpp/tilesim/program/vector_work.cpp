@@ -42,22 +42,15 @@ class OwnUnits {
 
 }  // namespace
 
-std::vector<tilesim::Function> functions_of(const UserInstructions& taken) {
-  std::vector<tilesim::Function> stated;
-  for (const auto& [function, one] : taken)
-    if (one.cycles()) stated.push_back(function);
-  return stated;
-}
-
-VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const UserInstructions& taken) {
+VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const OwnInstructions& own) {
   VectorWork work;
-  OwnUnits own;
-  for (const VectorNodeSpec& spec : nodes) {
-    if (spec.node.op == VectorNode::Op::function)
-      if (const auto found = taken.find(spec.node.function); found != taken.end()) {
-        own.add(found->second);
-        if (found->second.cycles()) continue;
-      }
+  OwnUnits units;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const VectorNodeSpec& spec = nodes[i];
+    if (!own.empty() && own[i] != nullptr) {
+      units.add(*own[i]);
+      if (own[i]->cycles()) continue;
+    }
     FlopClass kind = FlopClass::move;
     if (spec.node.op == VectorNode::Op::function) kind = info(spec.node.function).flop_class;
     if (spec.node.op == VectorNode::Op::convert || spec.node.op == VectorNode::Op::scan ||
@@ -66,7 +59,7 @@ VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const Use
     work.lane_scans += spec.node.op == VectorNode::Op::scan && spec.node.index == lane;
     if (kind != FlopClass::move) ++work.functions[static_cast<std::size_t>(kind) - 1];
   }
-  work.own = own.work();
+  work.own = units.work();
   return work;
 }
 
@@ -94,7 +87,7 @@ std::uint32_t bits_of(const std::vector<int>& dims) {
 
 }  // namespace
 
-VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const UserInstructions& taken) {
+VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const OwnInstructions& own) {
   if (op.extents.size() > most_vector_dims) return {};
   std::vector<VectorNode> nodes;
   std::vector<VectorRead> reads;
@@ -104,12 +97,14 @@ VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const User
   for (const VectorOutputSpec& output : op.outputs)
     writes.push_back(
         {output.node, dtype_of(output.view), bits_of(output.reduce), output.combiner, accumulates(output)});
-  return pattern_of(nodes, reads, writes, functions_of(taken));
+  std::vector<bool> stated;
+  for (const UserInstruction* one : own) stated.push_back(one != nullptr && one->cycles());
+  return pattern_of(nodes, reads, writes, stated);
 }
 
-VectorWork work_of(const VectorOp& op, const UserInstructions& taken) {
+VectorWork work_of(const VectorOp& op, const OwnInstructions& own) {
   const int lane = op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1;
-  VectorWork work = work_of(op.nodes, lane, taken);
+  VectorWork work = work_of(op.nodes, lane, own);
   for (const VectorOutputSpec& output : op.outputs) {
     // What several computes sum one after the other costs as much as what one of them sums.
     if (!output.reduce.empty() || accumulates(output)) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];

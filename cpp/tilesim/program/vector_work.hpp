@@ -9,13 +9,14 @@
 
 namespace tilesim::program {
 
-/// `taken`: instructions that stand for functions; those whose cycles are stated count as `own` work.
-VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const UserInstructions& taken = {});
-VectorWork work_of(const VectorOp& op, const UserInstructions& taken = {});
+/// Of each node the user's instruction that stands for it, or null; empty: none has one.
+using OwnInstructions = std::vector<const UserInstruction*>;
+
+/// Nodes of `own` instructions whose cycles are stated count as own work.
+VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const OwnInstructions& own = {});
+VectorWork work_of(const VectorOp& op, const OwnInstructions& own = {});
 /// Type of the slot that a view lies in.
 using DTypeOf = std::function<DType(const View&)>;
-VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const UserInstructions& taken = {});
-/// Functions whose instructions state their cycles.
-std::vector<tilesim::Function> functions_of(const UserInstructions& taken);
+VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const OwnInstructions& own = {});
 
 }  // namespace tilesim::program

@@ -17,6 +17,10 @@ import tilesim.isa as isa
 LANES = math.prod(ts.Machine.load("edge-8").get(f"core.vector.{which}") for which in ("lanes", "sublanes"))
 
 
+# of 32 bits with a sign: the last ones of a square of a u32 are those of an i32's
+TAKEN_AS_I32 = {"square": ("i32", "u32", "i8", "u8"), "abs": ("i32", "i8", "u8")}
+
+
 def exp2(semantics: Any = np.exp2, **other: Any) -> isa.Instruction:
     given: dict[str, Any] = {"element": "f32", "unit": "special", "cycles_per_register": 2, "latency": 10, **other}
     return isa.define("my.vexp2 vd, vs2", opcode="custom-0", funct3=1, funct6=9, semantics=semantics, **given)
@@ -137,6 +141,43 @@ def test_results_and_advice_name_it() -> None:
     assert len(advice) == 1 and advice[0].cycles < result.cycles  # it is slower than what the machine has
     other = ts.simulate(ts.compile(applied("tanh", (64, 64)), used()))
     assert any("the program has no exp2" in line for line in other.approximations)
+
+
+@pytest.mark.parametrize("element", ["f32", "bf16", "i32"])
+@pytest.mark.parametrize("dtype", ["f64", "f32", "bf16", "i64", "i32", "u32", "i8", "u8"])
+@pytest.mark.parametrize("function", ["square", "abs"])
+def test_closed_forms_charge_what_kernels_take(function: str, element: str, dtype: str) -> None:
+    """Its results are wrong on purpose: they tell whether kernels of this type take it."""
+    seven = isa.define(
+        "my.a vd, vs2",
+        opcode="custom-0",
+        funct3=1,
+        funct6=9,
+        semantics=lambda x: x * 0 + 7,
+        element=element,
+        unit="special",
+        cycles_per_register=500,
+    )
+    graph, x = applied(function, (64, 64), dtype=dtype), np.full((64, 64), 2)
+    program = ts.compile(graph, isa.use("edge-8", function, seven))
+    taken = bool((np.asarray(ts.execute(program, [x], level="instruction")["y"], np.float64) == 7).all())
+    assert taken == ((dtype in ("f32", "bf16")) if element != "i32" else dtype in TAKEN_AS_I32[function])
+    result = ts.simulate(program)
+    notes = [line for line in result.approximations if "my.a" in line]
+    assert len(notes) == 1 and ("in 1 place" in notes[0] if taken else "is not taken" in notes[0])
+    if taken:
+        assert result.cycles >= 500 * 64 * 64 / LANES / ts.Machine.load("edge-8").get("core.count")
+    else:
+        assert result.cycles == ts.simulate(ts.compile(graph, "edge-8")).cycles
+
+
+def test_types_of_one_program_are_told_apart() -> None:
+    b = ts.GraphBuilder("g")
+    for dtype in ("f32", "i32", "bf16"):
+        b.output(b.apply("abs", b.input(f"x_{dtype}", (8, 64), dtype=dtype)), dtype)
+    one = isa.define("my.a vd, vs2", "custom-0", funct6=9, semantics=np.abs, element="f32", cycles_per_register=500)
+    result = ts.simulate(ts.compile(b.build(), isa.use("edge-8", "abs", one)))
+    assert any("'my.a' for abs in 2 places" in line for line in result.approximations)
 
 
 def test_a_file_has_the_declaration_alone(tmp_path: Path) -> None:
