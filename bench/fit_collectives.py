@@ -18,7 +18,8 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from tilesim.analytic.families import pack_keys
-from tilesim.cluster import library, library_model
+from tilesim.cluster import library
+from tilesim.cluster.libraries import model as library_model
 from tilesim.validation.collective import Case, cases_of, key_of
 
 FILE = Path(__file__).resolve().parents[1] / "configs" / "libraries" / "nccl.json"

@@ -1,5 +1,5 @@
 // Room kernels: reference evaluation, and the graph passes that need an evaluator.
-#include "tilesim/kernels/devices.hpp"
+#include "tilesim/kernels/run/devices.hpp"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>

@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ClusterNetwork', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'cluster_check_schedule', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'partition_graph', 'partition_rules', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -1231,6 +1231,34 @@ class Session:
         """
         Core cycles.
         """
+class ClusterNetwork:
+    """
+    The links between the devices of a cluster, from a JSON text.
+    """
+    def __init__(self, text: str, source: str = 'network') -> None:
+        ...
+    def price(self, requests: list, model: str, symmetry: bool) -> list:
+        """
+        Times of collectives that start together: a dict each.
+        """
+    def route(self, source: typing.SupportsInt | typing.SupportsIndex, target: typing.SupportsInt | typing.SupportsIndex) -> list:
+        """
+        Links of a route: (node, node, bytes per second, latency in picoseconds, lanes) each.
+        """
+    def schedule(self, request: dict) -> dict:
+        """
+        Every transfer of a collective's algorithm.
+        """
+    @property
+    def devices(self) -> int:
+        """
+        Number of devices.
+        """
+    @property
+    def links(self) -> int:
+        """
+        Number of links, one per direction.
+        """
 def attention_constants() -> list:
     """
     Constants of the attention model: name, default, low, high, unit.
@@ -1246,6 +1274,10 @@ def check_attention_data(graph: Graph, data: dict) -> None:
 def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
     What the closed form says of a tile compute, in cycles.
+    """
+def cluster_check_schedule(schedule: dict) -> None:
+    """
+    Runs an algorithm on sets of contributions; an error where it is wrong.
     """
 def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0, groups: list | None = None, residency: str = 'none', levels: collections.abc.Mapping[str, str] = {}, layout: str = 'auto', counted: typing.Any = None) -> Program:
     """
@@ -1556,6 +1588,14 @@ def parse_frequency(text: str) -> int:
 def parse_json(text: str, source: str = 'text', indent: typing.SupportsInt | typing.SupportsIndex = -1) -> str:
     """
     JSON text in normal form. UserError with source:line:column and path for bad syntax, a duplicate key, an integer beyond 64 bits, a number that is not finite, more than 200 levels.
+    """
+def partition_graph(graph: Graph) -> tuple:
+    """
+    A graph that names a mesh and shardings as (local graph, inputs, outputs, what was inserted and why). Raises UserError for shardings that do not fit.
+    """
+def partition_rules(graph: Graph) -> dict:
+    """
+    By operation of the entry function: its kind, and how each of its loop dimensions may be divided.
     """
 def poll_for(seconds: typing.SupportsFloat | typing.SupportsIndex, progress: typing.Any = None) -> int:
     """

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from support.reference import table
 from tilesim import UserError
 from tilesim.cli.main import app
-from tilesim.cluster import library, library_model
+from tilesim.cluster import library
+from tilesim.cluster.libraries import model as library_model
 from tilesim.cluster.library import OPERATIONS, load
 from tilesim.validation.collective import ROW_COLUMNS, cases_of, collective
 

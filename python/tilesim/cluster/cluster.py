@@ -107,7 +107,8 @@ class Cluster:
         if isinstance(network, Mapping):
             self.graph = {key: value for key, value in network.items() if key not in ("schema", "version")}
         elif isinstance(network, Sequence):
-            self.network = [dict(one) if isinstance(one, Mapping) else one for one in network]
+            entries: list[Any] = [dict(one) if isinstance(one, Mapping) else one for one in network]
+            self.network = entries
         else:
             raise user_error("this is no network", place="network", value=shown(network), allowed="a list or a dict")
         self.core: Any = _core_network(self._network_text())

@@ -31,7 +31,7 @@ class Columns:
     vocab: Array
     sequence: Array
     global_batch: Array
-    unfused: Array
+    unfused: NDArray[np.bool_]
     experts: Array
     experts_chosen: Array
     keys: Array
@@ -180,4 +180,5 @@ def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
 def _made(workloads: Mapping[str, Any], plans: Mapping[str, Array], sequence: NDArray[np.bool_]) -> Columns:
     rest = {name: value for name, value in plans.items() if name != "schedule"}
     gpipe = plans["schedule"] == SCHEDULES.index("gpipe")
-    return Columns(**workloads, **rest, gpipe=gpipe, sequence_parallel=sequence)
+    columns: dict[str, Any] = {**workloads, **rest, "gpipe": gpipe, "sequence_parallel": sequence}
+    return Columns(**columns)

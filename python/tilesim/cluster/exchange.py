@@ -25,7 +25,7 @@ class Group:
     beside: Array
 
     @property
-    def crosses(self) -> Array:
+    def crosses(self) -> NDArray[np.bool_]:
         """Whether the group spans nodes."""
         return self.size > self.inner
 

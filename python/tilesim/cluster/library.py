@@ -24,9 +24,10 @@ from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
 from ..machine.device import folded, is_label
-from . import library_model, library_steps
-from .library_arguments import OPERATIONS, query_of
-from .library_model import Query
+from .libraries import model as library_model
+from .libraries import steps as library_steps
+from .libraries.arguments import OPERATIONS, query_of
+from .libraries.model import Query
 
 __all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "System", "load", "names"]
 

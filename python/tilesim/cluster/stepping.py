@@ -164,9 +164,9 @@ def step(
     return result
 
 
-def _too_large(result: StepResult, device: Device) -> UserError:
+def _too_large(result: StepResult, device: Device) -> Exception:
     reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
-    error: UserError = user_error(
+    error = user_error(
         "the plan does not fit into memory",
         place="plan",
         value=f"{result.peak_bytes} bytes, {result.peak_bytes / GIB:.1f} GiB ({reasons})",

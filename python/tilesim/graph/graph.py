@@ -218,9 +218,7 @@ class Graph:
             UserError: for a value or an axis that does not exist, another number of axes than the tensor's, an axis
                 that is used twice, a part that does not divide its axis.
         """
-        text = mesh
-        if isinstance(mesh, Mapping):
-            text = ", ".join(f"{name}={size}" for name, size in mesh.items())
+        text = ", ".join(f"{name}={size}" for name, size in mesh.items()) if isinstance(mesh, Mapping) else mesh
         with self._changed() as core:
             core.annotate(text, dict(shardings or {}), devices or 0)
         self.tell_devices()

@@ -11,7 +11,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/partition.hpp"
 #include "tilesim/graph/builder.hpp"
-#include "tilesim/kernels/devices.hpp"
+#include "tilesim/kernels/run/devices.hpp"
 
 namespace tilesim::test {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/isa/kernel/software_pipeline.hpp"
+#include "tilesim/isa/schedule/software_pipeline.hpp"
 #include "tilesim/isa/kernel/vector_kernel.hpp"
 #include "tilesim/isa/kernel/vector_writer.hpp"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/kernel/vector_values.hpp"
 #include "tilesim/tile/tile.hpp"
 

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
 #include "tilesim/isa/state/memory.hpp"
 #include "tilesim/tile/movement.hpp"

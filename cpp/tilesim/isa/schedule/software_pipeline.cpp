@@ -1,4 +1,4 @@
-#include "tilesim/isa/kernel/software_pipeline.hpp"
+#include "tilesim/isa/schedule/software_pipeline.hpp"
 
 #include <algorithm>
 #include <cmath>

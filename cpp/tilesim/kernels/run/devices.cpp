@@ -7,8 +7,8 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/no_memory.hpp"
-#include "tilesim/kernels/devices.hpp"
-#include "tilesim/kernels/running.hpp"
+#include "tilesim/kernels/run/devices.hpp"
+#include "tilesim/kernels/run/running.hpp"
 
 namespace tilesim {
 namespace kernels {

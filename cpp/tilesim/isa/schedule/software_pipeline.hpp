@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/pipeline/plan.hpp"
 
 namespace tilesim::isa {

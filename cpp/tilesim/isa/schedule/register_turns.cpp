@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
-#include "tilesim/isa/kernel/software_pipeline.hpp"
+#include "tilesim/isa/schedule/software_pipeline.hpp"
 
 namespace tilesim::isa {
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from .library_model import RINGS, Query
+from .model import RINGS, Query
 
 __all__ = ["costs", "seconds"]
 

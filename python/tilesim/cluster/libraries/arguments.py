@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.arguments import dtype_name, one_of
-from ..base.errors import shown, user_error
-from .library_model import Query
+from ...base.arguments import dtype_name, one_of
+from ...base.errors import shown, user_error
+from .model import Query
 
 __all__ = ["OPERATIONS", "query_of"]
 

@@ -1,4 +1,4 @@
-#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 
 #include <algorithm>
 #include <array>

@@ -5,7 +5,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/no_memory.hpp"
-#include "tilesim/kernels/running.hpp"
+#include "tilesim/kernels/run/running.hpp"
 
 namespace tilesim {
 namespace kernels {
