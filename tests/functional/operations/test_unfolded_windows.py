@@ -207,8 +207,10 @@ def test_no_synchronization_can_be_left_out() -> None:
 
 
 def test_depthwise_epilogues_lie_over_the_lanes_of_their_products() -> None:
-    """A column dim of extent 1 is no reason to finish one element per row of lanes: about two passes of nine taps and
-    a few functions over whole registers."""
+    """A column dim of extent 1 is no reason to finish one element per row of lanes. By hand, on two pipes over whole
+    registers: each of nine taps is widened, multiplied and added; sums are rounded, clamped, rounded and narrowed in
+    six instructions that wait for each other, at the end of each tile. With those waits 1.6 times as long (10,290
+    cycles); kernels take 2.0 times (12,979), and no less than 12,088 with larger tiles."""
     target = without_profile("tpu-v3")
     graph = convolution([56, 56], [3, 3], channels=128, filters=128, groups=128, padding=1, relu=True)
     product = product_of(graph, target, "cost")
@@ -217,4 +219,4 @@ def test_depthwise_epilogues_lie_over_the_lanes_of_their_products() -> None:
     cost = product.cost()
     assert cost["epilogue_cycles"] < 4 * registers
     result = ts.simulate(ts.compile(graph, target))
-    assert result.cycles < 1.3 * max(18 * registers / 2 + cost["epilogue_cycles"], cost["memory_cycles"])
+    assert result.cycles < 1.7 * max((3 * 9 + 6) * registers / 2, cost["memory_cycles"])
