@@ -220,3 +220,19 @@ def test_depthwise_epilogues_lie_over_the_lanes_of_their_products() -> None:
     assert cost["epilogue_cycles"] < 4 * registers
     result = ts.simulate(ts.compile(graph, target))
     assert result.cycles < 1.7 * max((3 * 9 + 6) * registers / 2, cost["memory_cycles"])
+
+
+def test_products_on_the_vector_unit_are_priced_as_they_are_timed() -> None:
+    """Of one price: loads, widened operands, sums and stores count in the mapping too. What is stored as it was summed
+    has no epilogue."""
+    target = without_profile("tpu-v3")
+    for side, channels in ((28, 32), (14, 128)):
+        graph = ts.workloads.conv2d(1, channels, side, side, channels, 3, padding=1, groups=channels, dtype="f32")
+        product = product_of(graph, target, "cost")
+        assert product.info["unit"] == "vector"
+        busy = sum(
+            float(row["busy"])
+            for row in ts.simulate(ts.compile(graph, target)).units().rows
+            if ".vector" in row["unit"]
+        )
+        assert busy == pytest.approx(product.cost()["compute_cycles"], rel=0.02)
