@@ -21,7 +21,7 @@ from tilesim.base.figures import count, percent
 from tilesim.base.palette import SERIES
 from tilesim.base.paths import sample, whole_rows
 from tilesim.base.validation import statistics
-from tilesim.validation import analytic, network, noc, rvv, sparse, tables
+from tilesim.validation import analytic, collective, network, noc, rvv, sparse, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, PICTURES, WHOLE = (
@@ -85,6 +85,14 @@ TABLES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str, str, str
         "Whole networks on five GPUs",
         "fp32 BERT and GPT-2, eager torch and torch.compile, NeuSight",
         "inference; training is predicted with nothing fitted",
+    ),
+    "collective": (
+        "collective_latency.csv",
+        lambda cases: collective.collective(cases),
+        "ms",
+        "Collectives of several GPUs",
+        "one call of NCCL, NVIDIA AIConfigurator, Vidur, ml-engineering",
+        "constants of each generation of links ([communication libraries](cluster_libraries.md) has sizes left out)",
     ),
     "sparse": (
         "sparse_cycles.csv",

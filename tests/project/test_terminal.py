@@ -78,6 +78,7 @@ LINES = (
     "validate sparse",
     "validate rvv",
     "validate network --cases network.csv",
+    "validate collective",
 )
 QUICK = 3  # examples of a command that tests run, at most
 #: examples that take long, or read a file that the reader has

@@ -74,6 +74,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "validate sparse": ("tilesim validate sparse",),
     "validate rvv": ("tilesim validate rvv", "tilesim validate rvv --cases rvv_cycles.csv --json report.json"),
     "validate network": ("tilesim validate network",),
+    "validate collective": ("tilesim validate collective",),
 }
 
 

@@ -258,6 +258,31 @@ def validate_network(
         _reasons(report)
 
 
+def validate_collective(
+    cases: Annotated[
+        str | None,
+        typer.Option(help="CSV: device, library, op, dtype, devices, nodes, bytes, measured_ms; the shipped sample."),
+    ] = None,
+    json_: Json = None,
+) -> None:
+    """Compare collectives of several devices with measured ones.
+
+    Exit codes: 0; 1, rows could not be predicted; 2, a mistake in the command.
+    """
+    from ..validation.collective import collective
+
+    with step("comparing"):
+        report = collective(cases_of("collective", cases))
+    if json_:
+        write(report, json_)
+    if json_ != "-":
+        _said("collective", cases, report["n"])
+        _groups(report)
+        _reasons(report)
+    if report["n_unsupported"]:
+        raise typer.Exit(1)
+
+
 def _summary(report: dict[str, Any], digits: int = 2) -> None:
     mean, median, worst = (report[f"{one}_abs_error"] for one in ("mean", "median", "max"))
     told = f"{report['n']} rows: mean {mean:.{digits}%}, median {median:.{digits}%}, worst {worst:.{digits}%}"
@@ -349,4 +374,5 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "sparse": validate_sparse,
     "rvv": validate_rvv,
     "network": validate_network,
+    "collective": validate_collective,
 }

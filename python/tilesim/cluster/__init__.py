@@ -1,0 +1,1 @@
+"""Many chips: networks, communication libraries, collectives, plans and steps."""
