@@ -7,6 +7,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/in_turn.hpp"
 #include "tilesim/mapping/plan.hpp"
 
 namespace tilesim::mapping {
@@ -17,28 +18,15 @@ std::size_t CostModel::Hash::operator()(const Extents& key) const {
   return hash ^ hash >> 29;
 }
 
-namespace {
-
-VectorPattern functions_in_turn(DType from, DType to, std::int64_t count) {
-  std::vector<VectorNode> nodes{{.op = VectorNode::Op::input, .dtype = from}};
-  const VectorRead read{from, ~std::uint32_t{0}};
-  for (std::int64_t i = 0; i < count; ++i)
-    nodes.push_back({.op = VectorNode::Op::function,
-                     .function = Function::maximum,
-                     .arguments = {static_cast<int>(i), static_cast<int>(i), -1}});
-  const VectorWrite write{static_cast<int>(count), to, 0, Combiner::add, false};
-  return pattern_of(nodes, {&read, 1}, {&write, 1});
-}
-
-}  // namespace
-
 CostModel::CostModel(const Problem& problem, const Share& machine)
     : problem_(problem), machine_(machine), latency_(machine_) {
   const DType stored = problem.outputs.empty() ? problem.memory_dtypes[2] : problem.outputs[0].dtype;
   epilogue_ = functions_in_turn(problem.dtypes[2], stored, problem.epilogue_functions);
-  for (std::size_t operand = 0; operand < 2; ++operand)
-    prologue_[operand] =
-        functions_in_turn(problem.dtypes[operand], problem.dtypes[operand], problem.prologue_functions[operand]);
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    const std::int64_t edges = edges_of(problem, operand, machine);
+    prologue_[operand] = functions_in_turn(problem.dtypes[operand], problem.dtypes[operand],
+                                           problem.prologue_functions[operand] - 4 * edges, edges);
+  }
   require(problem.domain.extents.size() <= 20, "a product has too many dims");
   begin_at_part();
   own_ = own_dims(problem_);
