@@ -85,6 +85,19 @@ std::uint32_t bits_of(const std::vector<int>& dims) {
   return all;
 }
 
+bool has_cycles(const UserInstruction* own) { return own != nullptr && own->cycles(); }
+
+/// A function that no other node of a compute has: patterns know the user's instructions by their functions, which
+/// other nodes have too where they compute in other elements.
+tilesim::Function function_beside(const std::vector<tilesim::Function>& others) {
+  for (int i = 0; i < function_count; ++i) {
+    const auto one = static_cast<tilesim::Function>(i);
+    const bool plain = info(one).arity == 1 && !info(one).returns_boolean && one != tilesim::Function::relu;
+    if (plain && std::ranges::find(others, one) == others.end()) return one;
+  }
+  return tilesim::Function::identity;
+}
+
 }  // namespace
 
 VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const OwnInstructions& own) {
@@ -97,9 +110,14 @@ VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const OwnI
   for (const VectorOutputSpec& output : op.outputs)
     writes.push_back(
         {output.node, dtype_of(output.view), bits_of(output.reduce), output.combiner, accumulates(output)});
-  std::vector<bool> stated;
-  for (const UserInstruction* one : own) stated.push_back(one != nullptr && one->cycles());
-  return pattern_of(nodes, reads, writes, stated);
+  if (own.empty()) return pattern_of(nodes, reads, writes);
+  std::vector<tilesim::Function> others;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (!has_cycles(own[i]) && nodes[i].op == VectorNode::Op::function) others.push_back(nodes[i].function);
+  const tilesim::Function mark = function_beside(others);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (has_cycles(own[i])) nodes[i].function = mark;
+  return pattern_of(nodes, reads, writes, {mark});
 }
 
 VectorWork work_of(const VectorOp& op, const OwnInstructions& own) {

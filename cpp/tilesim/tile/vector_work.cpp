@@ -83,8 +83,8 @@ std::uint8_t width_of(DType dtype) {
 class Counter {
  public:
   Counter(std::span<const VectorNode> nodes, std::span<const VectorRead> reads, std::span<const VectorWrite> writes,
-          const std::vector<bool>& own)
-      : nodes_(nodes), reads_(reads), writes_(writes), own_(own), of_(nodes.size()) {}
+          const std::vector<Function>& taken)
+      : nodes_(nodes), reads_(reads), writes_(writes), taken_(taken), of_(nodes.size()) {}
 
   VectorPattern count_all() {
     find_needed();
@@ -177,8 +177,8 @@ class Counter {
       mine.floating = is_float(node.dtype);
       cost = cost_of_conversion(floating, node.dtype);
     } else {
-      const auto place = static_cast<std::size_t>(&node - nodes_.data());
-      cost = !own_.empty() && own_[place] ? NodeCost{} : cost_of(node.function, floating);
+      const bool own = std::find(taken_.begin(), taken_.end(), node.function) != taken_.end();
+      cost = own ? NodeCost{} : cost_of(node.function, floating);
       mine.floating = floating && !info(node.function).returns_boolean;
       if (mixed) ++cost.simple, ++cost.chain;
       if (node.function == F::relu && floating && !has_zero_) has_zero_ = true, add(at_place::constants, 1);
@@ -244,7 +244,7 @@ class Counter {
   std::span<const VectorNode> nodes_;
   std::span<const VectorRead> reads_;
   std::span<const VectorWrite> writes_;
-  const std::vector<bool>& own_;
+  const std::vector<Function>& taken_;
   std::vector<Node> of_;
   VectorPattern pattern_;
   bool has_zero_ = false;
@@ -254,8 +254,8 @@ class Counter {
 }  // namespace
 
 VectorPattern pattern_of(std::span<const VectorNode> nodes, std::span<const VectorRead> reads,
-                         std::span<const VectorWrite> writes, const std::vector<bool>& own) {
-  return Counter(nodes, reads, writes, own).count_all();
+                         std::span<const VectorWrite> writes, const std::vector<Function>& taken) {
+  return Counter(nodes, reads, writes, taken).count_all();
 }
 
 void add_moves(Descriptor& d, const VectorPattern& pattern, std::span<const std::int64_t> extents, int lane) {

@@ -62,10 +62,10 @@ struct VectorWrite {
   bool accumulate = false;
 };
 
-/// `own`: nodes in whose place instructions of the user's stand that state their cycles; empty: none. Not known where
+/// `taken`: functions of which instructions of the user's stand in their place and state their cycles. Not known where
 /// there are running sums.
 VectorPattern pattern_of(std::span<const VectorNode> nodes, std::span<const VectorRead> reads,
-                         std::span<const VectorWrite> writes, const std::vector<bool>& own = {});
+                         std::span<const VectorWrite> writes, const std::vector<Function>& taken = {});
 
 /// Completes a descriptor of kind vector over these extents; `lane`: the dim over the lanes; -1: the innermost one.
 void add_moves(Descriptor& descriptor, const VectorPattern& pattern, std::span<const std::int64_t> extents, int lane);

@@ -13,7 +13,7 @@ VectorCompute shape_of(const program::VectorOp& op, const program::DTypeOf& dtyp
   constexpr std::int64_t most = std::int64_t{1} << 30;
   VectorCompute shape;
   for (const Expr& extent : op.extents) shape.extents.push_back(extent.is_constant() ? extent.value() : most);
-  for (const program::View& view : op.inputs) shape.inputs.push_back({.dtype = dtype_of(view)});
+  for (const program::View& view : op.inputs) shape.inputs.emplace_back().dtype = dtype_of(view);
   for (const program::VectorNodeSpec& spec : op.nodes) shape.nodes.push_back(spec.node);
   for (const program::VectorOutputSpec& output : op.outputs) {
     VectorOutput& made = shape.outputs.emplace_back();
