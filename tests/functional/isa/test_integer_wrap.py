@@ -70,7 +70,7 @@ ASKS: dict[str, Both] = {
 
 
 def numbers(dtype: str, seed: int) -> Any:
-    kind = np.dtype(KINDS.get(dtype, np.int32))
+    kind: Any = np.dtype(KINDS.get(dtype, np.int32))
     ends = np.iinfo(kind)
     values = np.random.default_rng(seed).integers(ends.min, ends.max, (ROWS, COLUMNS), dtype=kind, endpoint=True)
     values.flat[:6] = ends.max, ends.min, ends.max - 1, ends.min + 1, 0, 1
