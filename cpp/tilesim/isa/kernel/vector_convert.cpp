@@ -19,7 +19,7 @@ bool stays_within(DType through, Held from, const NodeValue* known, int asked) {
   if (bits(through) >= std::min(asked, 32)) return true;
   if (known == nullptr) return false;
   const Numbers all = Numbers::of(through);
-  if (!is_floating(from)) return known->numbers.within(all);
+  if (!is_floating(from)) return known->whole && known->numbers.within(all);
   return known->least > static_cast<double>(all.low) - 1 && known->most < static_cast<double>(all.high) + 1;
 }
 

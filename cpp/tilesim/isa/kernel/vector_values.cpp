@@ -230,6 +230,25 @@ void TypedCompute::need_of_function(std::size_t i) {
   }
 }
 
+/// A conversion whose number nobody asks for does not wrap: it leaves higher bits that are not the number's, and
+/// functions hand them on.
+bool TypedCompute::is_whole(std::size_t i) const {
+  const VectorNode& node = compute_.nodes[i];
+  if (node.op == VectorNode::Op::function) {
+    bool all = true;
+    for (int a = 0; a < info(node.function).arity; ++a)
+      all = all && of(node.arguments[static_cast<std::size_t>(a)]).whole;
+    return all;
+  }
+  if (node.op != VectorNode::Op::convert || !is_integer(node.dtype)) return true;
+  const int width = tilesim::bits(node.dtype);
+  if (width < std::min(values_[i].asked, 32)) return true;
+  const NodeValue& from = of(node.arguments[0]);
+  const bool of_integers = kinds_[static_cast<std::size_t>(node.arguments[0])] == Kind::integer;
+  const Numbers numbers = of_integers ? from.numbers : truncated(from);
+  return from.whole && (width >= 32 || numbers.within(Numbers::of(node.dtype)));
+}
+
 /// From results back: who asks for how many bits.
 void TypedCompute::take_needs() {
   for (NodeValue& value : values_) value.asked = 0;
@@ -247,7 +266,7 @@ void TypedCompute::take_needs() {
     const int own = all_needed(i) ? 64 : std::min(values_[i].asked, 32);
     ask(node.arguments[0], is_integer(node.dtype) ? std::min(own, tilesim::bits(node.dtype)) : 64);
   }
-  for (std::size_t i = 0; i < values_.size(); ++i) needed_.push_back(all_needed(i));
+  for (std::size_t i = 0; i < values_.size(); ++i) needed_.push_back(all_needed(i)), values_[i].whole = is_whole(i);
 }
 
 int TypedCompute::append(const VectorNode& node, const NodeValue& value) {
@@ -269,6 +288,15 @@ int TypedCompute::in_width(int node, Held wanted) {
   return place->second = append(made, value);
 }
 
+/// Of a function whose result becomes 0 or 1 by whether all of it is 0.
+Numbers TypedCompute::before_truth(VectorNode node) const {
+  Numbers operands[3];
+  for (std::size_t a = 0; a < 3; ++a)
+    if (node.arguments[a] >= 0) operands[a] = of(node.arguments[a]).numbers;
+  node.dtype = DType::i64;
+  return numbers_of(node, operands);
+}
+
 void TypedCompute::width_of_function(VectorNode& node, NodeValue& value, std::size_t old) {
   const int arity = info(node.function).arity, first = first_operand(node);
   const auto operand = [&](int a) -> int& { return node.arguments[static_cast<std::size_t>(a)]; };
@@ -284,6 +312,7 @@ void TypedCompute::width_of_function(VectorNode& node, NodeValue& value, std::si
     const bool far = node.function == Function::shift_left && !of(operand(1)).numbers.fits(Held::integer);
     value.work = needed_[old] || far ? Held::wide : Held::integer;
   } else {
+    if (is_modular(node.function)) all = either(all, before_truth(node));
     const bool unsigned_64 = node.dtype == DType::u64 && all.low < 0;
     value.work = unsigned_64 ? Held::wide_natural : in_32_bits(all) ? narrow(all) : Held::wide;
     const bool counts_all = node.function == Function::popcount && of_64_bits(node.dtype);

@@ -46,6 +46,7 @@ struct NodeValue {
   Held held = Held::floating;
   Held work = Held::floating;  ///< what its function computes in
   int asked = 64;              ///< of integers: how many of the lowest bits someone asks for; 64: for the number
+  bool whole = true;           ///< of integers: registers have the number, or its lowest bits, in all of theirs
   Numbers numbers;             ///< of integers, as the meaning has them
   double least = -std::numeric_limits<double>::infinity();
   double most = std::numeric_limits<double>::infinity();  ///< of floats, NaN aside
@@ -76,8 +77,10 @@ class TypedCompute {
   void take_ranges();
   void take_needs();
   void need_of_function(std::size_t i);
+  bool is_whole(std::size_t i) const;
   Numbers total_numbers(const VectorOutput& output, bool accumulated) const;
   void take_widths();
+  Numbers before_truth(VectorNode node) const;
   void width_of_function(VectorNode& node, NodeValue& value, std::size_t old);
   void widths_of_outputs();
   int in_width(int node, Held wanted);
