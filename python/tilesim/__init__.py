@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .base.errors import Error, InternalError, Unsupported, UserError
     from .base.store import Store
     from .cluster.cluster import Cluster
-    from .cluster.plan import Plan
     from .cluster.partition import partition
+    from .cluster.plan import Plan
     from .cluster.spmd import Spmd
     from .frontends import (
         from_jax,

@@ -98,7 +98,7 @@ MESHED = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+
 
 
 def listed(found):
-    """Groups along axes of a mesh as lists of devices: jaxlib's converter to StableHLO loses the order of the devices."""
+    """Groups along axes of a mesh as lists of devices: jaxlib's converter to StableHLO loses their order."""
     names = re.findall(r"'([^']+)'=", found[1])
     sizes = [int(size) for size in re.findall(r"=(\d+)", found[1])]
     devices = np.arange(np.prod(sizes))

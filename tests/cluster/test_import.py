@@ -142,7 +142,10 @@ def test_other_forms_of_gspmd():
 
 # --- groups ---
 
-SUM = "({^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> stablehlo.return %r : tensor<f32>})"
+SUM = (
+    "({^bb0(%p: tensor<f32>, %q: tensor<f32>): %r = stablehlo.add %p, %q : tensor<f32> "
+    "stablehlo.return %r : tensor<f32>})"
+)
 
 
 def reduced(groups, attributes, more=""):

@@ -190,8 +190,8 @@ def test_permuting_is_faster_than_fetching_single_elements(preset: str) -> None:
 
 @pytest.mark.parametrize("dims", [(96, 128, 64), (64, 256, 512)])
 def test_sums_over_several_computes_move_their_totals(dims: tuple[int, int, int]) -> None:
-    """A product on the vector unit, two functions per point: on tpu-v3 i8 has no array. Between computes totals of 32 bits
-    pass the ports, so fewer computes move less; none is faster than its functions, or than the ports for what it moves."""
+    """A product on the vector unit, two functions per point: on tpu-v3 i8 has no array. Between computes totals of 32
+    bits pass the ports: none is faster than its functions, or than the ports for what it moves."""
     m, n, k = dims
     graph, machine = ts.workloads.matmul(m, n, k, dtype="i8"), ts.Machine.load("tpu-v3")
     lanes = machine.get("core.vector.lanes") * machine.get("core.vector.sublanes")

@@ -82,7 +82,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "validate sparse": ("tilesim validate sparse",),
     "validate rvv": ("tilesim validate rvv", "tilesim validate rvv --cases rvv_cycles.csv --json report.json"),
     "validate step": ("tilesim validate step", "tilesim validate step --cases train_step_ms.csv --json report.json"),
-    "cluster step": ("tilesim cluster step gpt3-175b --cluster dgx-a100:64 --plan tensor=8,pipeline=8,recompute=full",),
+    "cluster step": ("tilesim cluster step megatron-22b --cluster dgx-h200:8 --plan tensor=8",),
     "cluster search": ("tilesim cluster search gpt3-175b --cluster dgx-a100:64",),
     "validate network": ("tilesim validate network",),
     "validate collective": ("tilesim validate collective",),

@@ -32,7 +32,8 @@ def neighbours(plan: Plan) -> list[tuple[str, Plan]]:
     if plan.micro_batch > 1:
         found.append((f"micro_batch={plan.micro_batch // 2}", {"micro_batch": plan.micro_batch // 2}))
     if plan.tensor % 2 == 0:
-        halved: dict[str, object] = {"tensor": plan.tensor // 2, "data": plan.data * 2, "sequence": plan.sequence and plan.tensor > 2}
+        halved: dict[str, object] = {"tensor": plan.tensor // 2, "data": plan.data * 2}
+        halved["sequence"] = plan.sequence and plan.tensor > 2
         found.append((f"tensor={plan.tensor // 2},data={plan.data * 2}", halved))
     if plan.pipeline > 1 and plan.virtual == 1 and plan.schedule == "1f1b":
         found.append(("virtual=2,schedule=interleaved", {"virtual": 2, "schedule": "interleaved"}))

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.arguments import one_of
-from ..base.errors import UserError, shown, unsupported, user_error
+from ..base.errors import shown, unsupported, user_error
 from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered

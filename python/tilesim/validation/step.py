@@ -88,7 +88,8 @@ def _whole(row: _Row, name: str, standard: int | None = None) -> int:
 
 
 def _workload(row: _Row) -> Layered:
-    sizes: dict[str, Any] = {name: _whole(row, name) for name in ("layers", "hidden", "heads", "vocab", "sequence", "global_batch")}
+    needed = ("layers", "hidden", "heads", "vocab", "sequence", "global_batch")
+    sizes: dict[str, Any] = {name: _whole(row, name) for name in needed}
     rest: dict[str, Any] = {name: _whole(row, name, 0) for name in ("ffn", "kv_heads", "head_size")}
     return Layered(
         **sizes, **rest, gated=str(row.get("gated") or "0").strip() == "1", dtype=str(row["dtype"]).strip(),
@@ -97,7 +98,8 @@ def _workload(row: _Row) -> Layered:
 
 
 def _plan(row: _Row) -> Plan:
-    sizes: dict[str, Any] = {name: _whole(row, name, 1) for name in ("tensor", "pipeline", "virtual", "data", "context", "micro_batch")}
+    counts = ("tensor", "pipeline", "virtual", "data", "context", "micro_batch")
+    sizes: dict[str, Any] = {name: _whole(row, name, 1) for name in counts}
     recompute = str(row["recompute"]).strip() or "none"
     # Megatron's selective recompute came with sequence parallelism (arXiv 2205.05198)
     sequence = recompute == "selective" and sizes["tensor"] > 1
