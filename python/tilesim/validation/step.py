@@ -53,6 +53,7 @@ def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[st
 def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
     """A row of the result, and what it asks for; the reason in the row where it asks for nothing that there is."""
     row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
+    row["fitted"] = False
     try:
         row["measured_ms"] = positive(given, "measured_ms")
         row["system"] = str(given["system"]).strip()
@@ -77,8 +78,15 @@ def _predict(members: list[tuple[_Row, Layered, Plan]], fabric: Fabric, framewor
             predicted_bubble_ms=float(found.bubble[number]) * 1e3,
             predicted_gib=float(held.peak[number]) / (1 << 30),
             framework=framework.name,
+            fitted=_is_fitted(row, framework),
         )
         row["error"] = row["predicted_ms"] / row["measured_ms"] - 1
+
+
+def _is_fitted(row: _Row, framework: Framework) -> bool:
+    """Whether constants were fitted to steps of the same source."""
+    fits = [text for text in framework.provenance.values() if text.startswith("fitted")]
+    return any(str(row["source"]).strip() in text.split() for text in fits)
 
 
 def _whole(row: _Row, name: str, standard: int | None = None) -> int:
