@@ -62,7 +62,7 @@ std::optional<std::int64_t> number_of(std::string text) {
 
 namespace {
 
-constexpr int deepest = 64;
+constexpr int deepest_nesting = 64;
 
 std::int64_t low12(std::int64_t value) {
   return static_cast<std::int64_t>(static_cast<std::uint64_t>(value) << 52) >> 52;
@@ -146,7 +146,7 @@ class Expression {
     return sign == '/' ? a / b : a % b;
   }
   Quantity single(int depth) {
-    if (depth > deepest) wrong(where_.place, "parentheses stand too deep in each other", text_.substr(0, 40), "64");
+    if (depth > deepest_nesting) wrong(where_.place, "parentheses stand too deep in each other", text_.substr(0, 40), "64");
     if (take("(")) return closed(depth);
     if (const char sign = one_of("-~+")) {
       const Quantity a = single(depth + 1);
