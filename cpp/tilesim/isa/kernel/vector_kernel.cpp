@@ -8,6 +8,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/isa/kernel/scan_kernel.hpp"
 #include "tilesim/isa/kernel/vector_kernel_writer.hpp"
+#include "tilesim/isa/schedule/register_groups.hpp"
 
 namespace tilesim::isa {
 
@@ -15,8 +16,6 @@ namespace {
 
 using Reach = RegisterForm::Reach;
 using Scope = SoftwarePipeline::Scope;
-
-constexpr std::array<unsigned, 13> pointer_registers{10, 11, 12, 13, 16, 17, 28, 29, 30, 31, 8, 9, 5};
 
 }  // namespace
 

@@ -8,7 +8,7 @@ namespace tilesim::isa {
 
 namespace {
 
-constexpr unsigned registers = 32;
+constexpr unsigned register_count = 32;
 
 }  // namespace
 
@@ -59,7 +59,7 @@ bool SoftwarePipeline::color(std::int64_t interval, std::int64_t turns, std::vec
 
 bool SoftwarePipeline::give_registers(std::int64_t interval, unsigned first) {
   find_lives();
-  std::vector<bool> free(registers >> lmul_, true);
+  std::vector<bool> free(register_count >> lmul_, true);
   for (unsigned r = 0; r < first; ++r) free[r >> lmul_] = false;
   const auto take = [&](Value& value, std::int64_t count) {
     value.registers.clear();

@@ -146,7 +146,8 @@ class Expression {
     return sign == '/' ? a / b : a % b;
   }
   Quantity single(int depth) {
-    if (depth > deepest_nesting) wrong(where_.place, "parentheses stand too deep in each other", text_.substr(0, 40), "64");
+    if (depth > deepest_nesting)
+      wrong(where_.place, "parentheses stand too deep in each other", text_.substr(0, 40), "64");
     if (take("(")) return closed(depth);
     if (const char sign = one_of("-~+")) {
       const Quantity a = single(depth + 1);
