@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/isa/schedule/register_groups.hpp"
 #include "tilesim/isa/kernel/vector_kernel.hpp"
 #include "tilesim/isa/kernel/vector_scan.hpp"
 #include "tilesim/isa/kernel/vector_writer.hpp"
+#include "tilesim/isa/schedule/register_groups.hpp"
 
 namespace tilesim::isa {
 

@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/isa/schedule/software_pipeline.hpp"
 #include "tilesim/isa/kernel/vector_kernel.hpp"
 #include "tilesim/isa/kernel/vector_writer.hpp"
+#include "tilesim/isa/schedule/software_pipeline.hpp"
 
 namespace tilesim::isa {
 

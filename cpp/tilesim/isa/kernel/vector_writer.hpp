@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/kernel/vector_values.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::isa {

@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/state/hart.hpp"
 #include "tilesim/isa/state/npu.hpp"
 

@@ -1,8 +1,8 @@
 // Kernels of sorts: words of a key and its place go through a network of comparisons.
 #pragma once
 
-#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/state/memory.hpp"
 #include "tilesim/tile/sort_plan.hpp"
 #include "tilesim/tile/tile.hpp"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/pipeline/plan.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 
 namespace tilesim::isa {
 
