@@ -43,8 +43,8 @@ Value& value_named(Graph& graph, const std::string& name) {
                    known.size() > 12 ? "" : join(known), nearest(name, known)});
 }
 
-int annotate(SharedGraph& shared, const std::optional<std::string>& mesh,
-             const std::map<std::string, std::string>& shardings, std::int64_t devices) {
+int annotate_values(SharedGraph& shared, const std::optional<std::string>& mesh,
+                    const std::map<std::string, std::string>& shardings, std::int64_t devices) {
   return shared.change([&](Graph& graph) {
     if (mesh) graph.mesh = mesh->empty() ? nullptr : std::make_shared<const Mesh>(Mesh::parse(*mesh));
     if (devices > 0) graph.devices = devices;
@@ -109,7 +109,7 @@ void bindings::bind_shardings(py::module_& module, py::class_<SharedGraph>& type
           "Devices that run this together, each with values of its own.")
       .def_property_readonly("shardings", &shardings_of,
                              "Shardings by the name of their value (\"function:value\" outside of the entry), as text.")
-      .def("annotate", &annotate, py::arg("mesh") = py::none(),
+      .def("annotate", &annotate_values, py::arg("mesh") = py::none(),
            py::arg("shardings") = std::map<std::string, std::string>{}, py::arg("devices") = 0,
            "Sets the mesh (\"\": none, and no shardings; None: as it is), shardings by name of value (\"\": none), the "
            "number of devices (0: as it is). Raises UserError for an unknown name, another rank, an axis used twice.");

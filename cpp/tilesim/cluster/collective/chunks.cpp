@@ -3,14 +3,13 @@
 #include <cstdint>
 #include <map>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/cluster/collective/program.hpp"
 
 namespace tilesim::cluster {
 
 namespace {
-
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
 /// Messages by the time at which they are ready. Many are ready at one time, and are put in one after another.
 class Ready {

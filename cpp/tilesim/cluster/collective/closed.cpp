@@ -6,13 +6,13 @@
 #include <numeric>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 
 namespace tilesim::cluster {
 
 namespace {
 
 using std::int64_t;
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// One message of bytes x count / pieces.
 int64_t wire(int64_t bytes, int64_t count, int64_t pieces, const Axis& axis) {

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/base/units.hpp"
 #include "tilesim/cluster/collective/program.hpp"
@@ -13,7 +14,6 @@ namespace tilesim::cluster {
 
 namespace {
 
-std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 constexpr double picoseconds_per_second = 1e12;
 
 struct Flow {

@@ -4,14 +4,13 @@
 #include <set>
 #include <tuple>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/cluster/collective/program.hpp"
 #include "tilesim/cluster/network/local_routes.hpp"
 
 namespace tilesim::cluster {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// To position 0 a link is like another one if a translation of the group takes one to the other.
 std::tuple<int, int, int> class_of(const Network& network, int link, const Group& group, int origin) {

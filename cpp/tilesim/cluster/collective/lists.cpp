@@ -4,13 +4,12 @@
 #include <map>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/cluster/collective/schedule.hpp"
 
 namespace tilesim::cluster {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 const std::vector<std::string>& names() {
   static const std::vector<std::string> all{"all_reduce", "all_gather",      "reduce_scatter",

@@ -5,11 +5,11 @@
 #include <numeric>
 #include <tuple>
 
+#include "tilesim/base/index.hpp"
+
 namespace tilesim::cluster {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// A message touches a slot: it reads it where it is sent, writes it where it arrives.
 struct Touch {

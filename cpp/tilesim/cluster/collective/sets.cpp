@@ -3,13 +3,12 @@
 #include <numeric>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 #include "tilesim/cluster/collective/schedule.hpp"
 
 namespace tilesim::cluster {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// What lies in the slots: a value each, and who contributed to it. A set is its bits, or, where those are too many,
 /// the sum of a number per device that repeats itself nowhere: a contribution twice then changes the sum.

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "tilesim/base/index.hpp"
+
 namespace tilesim::cluster {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 /// Levels of switches that a message climbs between the farthest members.
 int levels_climbed(const Dimension& dimension, int low, int high) {

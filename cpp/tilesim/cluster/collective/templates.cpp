@@ -3,13 +3,12 @@
 #include <map>
 #include <tuple>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/cluster/collective/schedule.hpp"
 
 namespace tilesim::cluster {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 struct Step {
   int step, offset;

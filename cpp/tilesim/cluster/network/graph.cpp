@@ -6,13 +6,12 @@
 #include <set>
 #include <tuple>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/cluster/network/network.hpp"
 
 namespace tilesim::cluster {
 
 namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 
 std::int64_t seconds(const Json* json) {
   return json == nullptr ? 0 : static_cast<std::int64_t>(std::ceil(json->as_double() * 1e12 - 1e-3));

@@ -1,10 +1,11 @@
 #include "tilesim/cluster/network/local_routes.hpp"
 
+#include "tilesim/base/index.hpp"
+
 namespace tilesim::cluster {
 
 namespace {
 
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
 int size_of(const Dimension& dimension) { return static_cast<int>(dimension.size()); }
 int axes_of(const Dimension& dimension) { return static_cast<int>(dimension.sizes.size()); }
 

@@ -2,15 +2,10 @@
 
 #include <algorithm>
 
+#include "tilesim/base/index.hpp"
 #include "tilesim/cluster/network/local_routes.hpp"
 
 namespace tilesim::cluster {
-
-namespace {
-
-std::size_t at(int index) { return static_cast<std::size_t>(index); }
-
-}  // namespace
 
 Network Network::read(const Json& json) {
   ObjectReader reader(json);
