@@ -86,6 +86,7 @@ LINES = (
     "validate rvv",
     "validate network --cases network.csv",
     "validate collective",
+    "validate step",
 )
 QUICK = 3  # examples of a command that tests run, at most
 #: examples that take long, or read a file that the reader has

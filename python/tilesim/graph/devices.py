@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .. import _core
 
-__all__ = ["collectives", "device_notes", "mesh_devices"]
+if TYPE_CHECKING:
+    from .graph import Graph
+
+__all__ = ["alone", "collectives", "device_notes", "mesh_devices"]
 
 #: bytes that leave a device per call, as a share of the larger of what goes in and comes out, among n devices
 _SHARES = {
@@ -131,3 +134,27 @@ def device_notes(core: _core.Graph) -> list[str]:
     if devices > 1:
         return [f"devices: one of {devices} is timed; all do the same, and nothing passes between them"]
     return []
+
+
+def alone(graph: Graph) -> Graph:
+    """A graph without operations between devices.
+
+    Args:
+        graph: stays as it is.
+
+    Returns:
+        A copy in which they give what they give where all devices hold the same tensors; the graph itself where it has
+        none.
+    """
+    changed = graph.copy()
+    names = _core.one_of_alike_devices(changed.core)
+    if not names:
+        return graph
+    if graph.source is not None and graph.source is not graph:
+        changed.set_source(alone(graph.source))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    changed.assumptions.append(
+        f"collectives: {', '.join(names[:3])}{more}: what passes between devices takes no time, and every device holds "
+        "the same tensors"
+    )
+    return changed
