@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import _core
-
-if TYPE_CHECKING:
-    from .graph import Graph
 
 __all__ = ["alone", "collectives", "device_notes", "mesh_devices"]
 
@@ -136,7 +133,7 @@ def device_notes(core: _core.Graph) -> list[str]:
     return []
 
 
-def alone(graph: Graph) -> Graph:
+def alone(graph: Any) -> Any:
     """A graph without operations between devices.
 
     Args:
