@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, TypeVar
 
 from .. import _core
+
+_Graph = TypeVar("_Graph", bound=Any)
 
 __all__ = ["alone", "collectives", "device_notes", "mesh_devices"]
 
@@ -133,7 +135,7 @@ def device_notes(core: _core.Graph) -> list[str]:
     return []
 
 
-def alone(graph: Any) -> Any:
+def alone(graph: _Graph) -> _Graph:
     """A graph without operations between devices.
 
     Args:

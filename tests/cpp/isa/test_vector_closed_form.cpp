@@ -43,9 +43,9 @@ struct Given final : ComputeSource {
   TileCompute compute() const override { return of; }
 };
 
-class Trial {
+class FormTrial {
  public:
-  explicit Trial(std::uint32_t seed) : random_(seed) {}
+  explicit FormTrial(std::uint32_t seed) : random_(seed) {}
 
   VectorCompute make(std::int64_t kind) {
     shape();
@@ -218,7 +218,7 @@ BOOST_AUTO_TEST_CASE(closed_forms_are_near_kernels) {
     std::uint32_t farthest = 0;
     for (std::uint32_t seed = 0; seed < trials; ++seed) {
       Given given;
-      given.of = Trial(seed * 7919 + 1).make(seed % 5);
+      given.of = FormTrial(seed * 7919 + 1).make(seed % 5);
       const Descriptor d = descriptor_of(given.of);
       const TileLatency kernel = kernels.latency(d, {}, given), form = ClosedForm(machine).latency(d, {}, given);
       BOOST_TEST_REQUIRE(form.busy > 0);
@@ -245,7 +245,7 @@ BOOST_AUTO_TEST_CASE(twice_as_much_is_hardly_ever_faster) {
     ClosedForm form(machine);
     std::int64_t all = 0, faster = 0;
     for (std::uint32_t seed = 0; seed < 1000; ++seed) {
-      const VectorCompute compute = Trial(seed).make(seed % 5);
+      const VectorCompute compute = FormTrial(seed).make(seed % 5);
       const TileLatency once = form.latency(descriptor_of(compute), {});
       const double least = compute.outputs[0].reduce.empty() && seed % 5 < 2 ? 0.96 : 0.7;
       for (std::size_t dim = 0; dim < compute.extents.size(); ++dim) {
