@@ -24,7 +24,7 @@ constexpr std::array integer_types{DType::i8,  DType::i16, DType::i32, DType::i6
                                    DType::u16, DType::u32, DType::u64, DType::boolean};
 
 /// All of the table that have a meaning on integers.
-std::vector<F> integer_functions() {
+std::vector<F> wrapping_functions() {
   std::vector<F> found;
   for (const std::string& name : function_names()) {
     const std::int64_t ones[] = {1, 1, 1};
@@ -154,7 +154,7 @@ BOOST_AUTO_TEST_SUITE(vector_wrap)
 
 BOOST_AUTO_TEST_CASE(integers_wrap_wherever_their_numbers_are_asked_for) {
   const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1)};
-  const std::vector<F> functions = integer_functions();
+  const std::vector<F> functions = wrapping_functions();
   std::set<F> used;
   std::map<std::string, std::int64_t> others;
   std::int64_t kernels = 0;

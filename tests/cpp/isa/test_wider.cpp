@@ -15,7 +15,7 @@ using namespace tilesim::isa;
 
 namespace {
 
-struct Given final : ComputeSource {
+struct WiderGiven final : ComputeSource {
   TileCompute compute() const override { return value; }
   TileCompute value;
   Descriptor descriptor;
@@ -45,7 +45,7 @@ class RandomCompute {
         break;
     }
   }
-  Given made;
+  WiderGiven made;
   std::string text;
 
  private:
@@ -259,7 +259,7 @@ std::uint32_t trials() {
 
 /// Twice the lanes: rows that filled a row of lanes, of which results are combined, do not any more; what is missing is
 /// masked out.
-bool fills_no_more(const Given& made, std::int64_t lanes) {
+bool fills_no_more(const WiderGiven& made, std::int64_t lanes) {
   const auto* compute = std::get_if<VectorCompute>(&made.value);
   return compute != nullptr && !compute->outputs[0].reduce.empty() && made.descriptor.lane_extent % lanes == 0 &&
          made.descriptor.lane_extent % (2 * lanes) != 0;
