@@ -20,7 +20,7 @@ FLOORS = (
     ("executors", "loading", "mapping", "views"),
     ("mapping_import",),
     ("analytic",),
-    ("lowering", "isa"),
+    ("cluster", "lowering", "isa"),
     ("timing",),
     ("study",),
     ("validation", "torch_compile"),

@@ -245,7 +245,7 @@ def main() -> None:
         signal.signal(number, signal.SIG_DFL)
     for at, (call, parameter, junk) in enumerate(chosen[start:], start):
         print(f"{at} {call.name}({parameter}={junk})", flush=True)
-        signal.setitimer(signal.ITIMER_PROF, 5)
+        signal.setitimer(signal.ITIMER_PROF, 10)
         signal.setitimer(signal.ITIMER_REAL, 60)
         wrong = attempt(call, parameter, junk)
         if wrong:

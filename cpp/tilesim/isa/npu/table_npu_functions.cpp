@@ -10,11 +10,12 @@ namespace tilesim::isa {
 
 namespace npu_functions {
 
+template <class Float>
 void apply(Hart& h, const Op& o) {
   if (o.imm >= static_cast<s64>(special_functions.size())) illegal(o, "no function has this number");
   const Function which = special_functions[static_cast<std::size_t>(o.imm)];
-  const float* from = h.v.at<float>(o.rs2);
-  float* to = h.v.at<float>(o.rd);
+  const auto* from = h.v.at<Float>(o.rs2);
+  auto* to = h.v.at<Float>(o.rd);
   for (u64 i = 0; i < h.v.vl; ++i) to[i] = evaluate(which, from + i);
 }
 
@@ -26,7 +27,7 @@ void declare_npu_functions(Declarations& d) {
   d.extension = "Xtilesimnpu", d.unit = Unit::special, d.traits = is_vector | never_masked;
   InstructionInfo& info = d("fn", "vd, vs2, fnid", vcix(vcix_xv, 3, false, vcix_i), "special", nullptr,
                             "A special function of each element, by its number.");
-  info.by_width = {nullptr, nullptr, apply, nullptr};
+  info.by_width = {nullptr, nullptr, apply<float>, apply<double>};
   info.groups = {one, {}, one, 1};
   d.traits = 0;
 }

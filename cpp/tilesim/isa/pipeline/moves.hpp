@@ -1,6 +1,7 @@
 // When DMA transfers are over: queues that take them in order, and memory that all of them share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -20,8 +21,12 @@ enum class MoveWork : std::uint8_t { none, start, wait, done };
 class MoveQueues {
  public:
   struct Queue {
-    Ticks free = 0, busy = 0, port = 0;  ///< port: of the time it is busy, what it waited for memory
-    std::deque<Ticks> starts;            ///< of the last `entries`
+    Ticks free = 0, busy = 0;  ///< busy: issued, or passed bytes
+    Ticks answered = 0;        ///< the last of its transfers is over
+    Ticks memory = 0;          ///< before `free`: waited for memory, to take requests or to answer the last ones
+    std::deque<Ticks> starts;  ///< of the last `entries`
+
+    Ticks memory_until(Ticks end) const { return memory + std::max<Ticks>(0, std::min(answered, end) - free); }
   };
 
   MoveQueues() = default;

@@ -1,0 +1,266 @@
+"""All legal plans of a workload on a cluster, priced at once in closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.arguments import whole
+from ..base.errors import user_error
+from ..base.table import Table
+from ..models.layered import Layered
+from ..models.layered_presets import layered
+from .closed import times
+from .columns import Columns, of_table
+from .fabric import Fabric, fabric_of
+from .frameworks import Framework
+from .memory import memory
+from .plan import RECOMPUTE, SCHEDULES, SHARDS, Plan
+from .result import StepResult
+from .stepping import framework_of, pricer, step
+
+__all__ = ["SearchStudy", "search"]
+
+Array = NDArray[np.float64]
+CHUNK = 1 << 15
+_AXES = (
+    "tensor", "pipeline", "data", "context", "expert", "sequence", "virtual", "schedule", "shard", "micro_batch",
+    "recompute",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class SearchStudy:
+    """Plans that were priced: how many, the best of them, and those that no other beats in both time and memory."""
+
+    workload: Layered
+    cluster: Any
+    framework: str | None
+    evaluated: int
+    fits: int
+    plans: list[Plan]
+    seconds: list[float]
+    peak_bytes: list[int]
+
+    @property
+    def best(self) -> StepResult:
+        """The step of the fastest plan that fits.
+
+        Raises:
+            UserError: where none fits.
+        """
+        if not self.plans:
+            raise user_error(
+                "no plan fits into memory", place="search", value=f"{self.evaluated} plans",
+                allowed="more devices, or a smaller batch",
+            )  # fmt: skip
+        return step(self.workload, self.cluster, self.plans[0], framework=self.framework)
+
+    def table(self) -> Table:
+        """The fastest plans that fit.
+
+        Returns:
+            Rows: plan, seconds, peak_bytes.
+        """
+        rows = zip(self.plans, self.seconds, self.peak_bytes, strict=True)
+        return Table([{"plan": plan.text(), "seconds": time, "peak_bytes": size} for plan, time, size in rows])
+
+    def json(self) -> dict[str, Any]:
+        """As a JSON value: counts, the best step, the fastest plans, the Pareto front."""
+
+        def rows(table: Table) -> list[dict[str, Any]]:
+            return [dict(row) for row in table]
+
+        return {
+            "schema": "tilesim.cluster_search",
+            "version": 1,
+            "evaluated": self.evaluated,
+            "fits": self.fits,
+            "best": self.best.json(),
+            "plans": rows(self.table()),
+            "pareto": rows(self.pareto()),
+        }
+
+    def pareto(self) -> Table:
+        """Plans that no other beats in both time and memory, the fastest first.
+
+        Returns:
+            Rows: plan, seconds, peak_bytes.
+        """
+        rows, least = [], float("inf")
+        for row in self.table():
+            if row["peak_bytes"] < least:
+                least = row["peak_bytes"]
+                rows.append(row)
+        return Table(rows)
+
+
+def _divisors(number: int) -> list[int]:
+    small = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
+    return sorted({*small, *(number // one for one in small)})
+
+
+def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
+    """tensor, pipeline, data, context, expert, virtual, micro_batch that divide the workload and the devices."""
+    for tensor in _divisors(devices):
+        if w.heads % tensor or w.ffn % tensor:
+            continue
+        for pipeline in _divisors(devices // tensor):
+            if pipeline > w.layers:
+                continue
+            for context in _divisors(devices // tensor // pipeline):
+                data = devices // tensor // pipeline // context
+                if w.sequence % context or w.global_batch % data:
+                    continue
+                batch = w.global_batch // data
+                chunks = [v for v in _divisors(w.layers // pipeline) if v == 1 or w.layers % (v * pipeline) == 0]
+                experts = [e for e in _divisors(w.experts) if (data * context) % e == 0] if w.experts else [1]
+                for expert in experts:
+                    for virtual in chunks if pipeline > 1 else [1]:
+                        for micro in _divisors(batch):
+                            yield tensor, pipeline, data, context, expert, virtual, micro
+
+
+def _choices() -> list[tuple[bool, int, int, int]]:
+    """sequence, schedule, shard, recompute."""
+    return [
+        (sequence, schedule, shard, recompute)
+        for sequence in (False, True)
+        for schedule in (SCHEDULES.index("1f1b"), SCHEDULES.index("gpipe"))
+        for shard in range(len(SHARDS))
+        for recompute in (RECOMPUTE.index(name) for name in ("none", "selective", "full"))
+    ]
+
+
+def candidates(w: Layered, devices: int) -> Array:
+    """Every plan that divides a workload, as a table.
+
+    Args:
+        w: to be divided.
+        devices: all of them are used.
+
+    Returns:
+        Shape [plans, 11]: the columns of a plan in the order of `Plan` up to `recompute`.
+    """
+    layouts = np.array(list(_layouts(w, devices)), dtype=np.float64).reshape(-1, 7)
+    choices = np.array(_choices(), dtype=np.float64)
+    left = np.repeat(layouts, len(choices), axis=0)
+    right = np.tile(choices, (len(layouts), 1))
+    tensor, pipeline, data, context, expert, virtual, micro = left.T
+    sequence, schedule, shard, recompute = right.T
+    interleaved = float(SCHEDULES.index("interleaved"))
+    keep = (sequence == 0) | (tensor > 1)
+    keep &= (schedule == 0) | ((pipeline > 1) & (virtual == 1))
+    keep &= (shard == 0) | (data * context > 1)
+    keep &= (shard < 2) | (pipeline == 1)  # gradients divided again at each micro-batch of a pipeline gain nothing
+    schedule = np.where(virtual > 1, interleaved, schedule)
+    columns = [tensor, pipeline, data, context, expert, sequence, virtual, schedule, shard, micro, recompute]
+    return np.stack(columns, axis=1)[keep]
+
+
+def _plan(row: Sequence[float]) -> Plan:
+    values: dict[str, Any] = {name: int(value) for name, value in zip(_AXES, row, strict=True)}
+    values["sequence"] = bool(values["sequence"])
+    for name, names in (("schedule", SCHEDULES), ("shard", SHARDS), ("recompute", RECOMPUTE)):
+        values[name] = names[values[name]]
+    return Plan(**values)
+
+
+def _table(w: Layered, rows: Array) -> Columns:
+    return of_table(w, {name: rows[:, number] for number, name in enumerate(_AXES)})
+
+
+def _priced(w: Layered, rows: Array, fabric: Fabric, framework: str | None) -> tuple[Array, Array]:
+    """Seconds and bytes of plans, rows that one framework runs at a time."""
+    seconds, peak = np.empty(len(rows)), np.empty(len(rows))
+    zero3 = rows[:, _AXES.index("shard")] == SHARDS.index("zero3")
+    for mask, example in ((~zero3, Plan()), (zero3, Plan(shard="zero3"))):
+        for part in np.array_split(np.flatnonzero(mask), max(1, int(mask.sum()) // CHUNK)):
+            if not len(part):
+                continue
+            constants = Framework.load(framework or framework_of(fabric.device, example)).constants
+            table = _table(w, rows[part])
+            seconds[part] = times(table, pricer(fabric.device, w.dtype), fabric, constants).seconds
+            peak[part] = memory(table, constants).peak
+    return seconds, peak
+
+
+def search(
+    workload: Layered | str,
+    cluster: Any,
+    budget: int | None = None,
+    executor: Any = None,
+    *,
+    framework: str | None = None,
+    keep: int = 1000,
+) -> SearchStudy:
+    """Prices every plan that divides a workload over all devices of a cluster.
+
+    Args:
+        workload: a layered training step, its name, or a file.
+        cluster: a `ts.Cluster`, or a name with devices as "dgx-a100:64".
+        budget: plans at most, evenly spread over all; none: all.
+        executor: of `ts.executors`; plans are priced in parts by its `map`; none: here.
+        framework: as of `step`.
+        keep: plans that the study lists, beside those of the Pareto front.
+
+    Returns:
+        The study; plans that do not fit are counted, not listed.
+
+    Raises:
+        UserError: for a cluster without a number of devices, or a workload that no plan divides.
+    """
+    workload = workload if isinstance(workload, Layered) else layered(workload)
+    fabric = fabric_of(cluster)
+    if not fabric.devices:
+        raise user_error(
+            "a search needs a number of devices", place="cluster", value=str(cluster), allowed="NAME:devices"
+        )
+    rows = candidates(workload, fabric.devices)
+    if not len(rows):
+        raise user_error(
+            "no plan divides the workload over these devices", place="cluster", value=f"{fabric.devices} devices",
+            allowed=f"batch {workload.global_batch}, {workload.heads} heads, {workload.layers} layers, "
+            f"sequence {workload.sequence}",
+        )  # fmt: skip
+    if budget is not None and whole("budget", budget, 1) < len(rows):
+        rows = rows[np.linspace(0, len(rows) - 1, budget).astype(np.int64)]
+    if executor is None:
+        seconds, peak = _priced(workload, rows, fabric, framework)
+    else:
+        parts = [rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)]
+        found = list(executor.map(_Part(workload, fabric, framework), parts))
+        seconds, peak = (np.concatenate([one[number] for one in found]) for number in (0, 1))
+    return _study(workload, cluster, framework, fabric, rows, seconds, peak, keep)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What an executor calls with some plans."""
+
+    workload: Layered
+    fabric: Fabric
+    framework: str | None
+
+    def __call__(self, rows: Array) -> tuple[Array, Array]:
+        return _priced(self.workload, rows, self.fabric, self.framework)
+
+
+def _study(
+    w: Layered, cluster: Any, framework: str | None, fabric: Fabric, rows: Array, seconds: Array, peak: Array, keep: int
+) -> SearchStudy:
+    fitting = np.flatnonzero(peak <= fabric.device.memory.bytes)
+    order = fitting[np.lexsort((peak[fitting], seconds[fitting]))]
+    least = np.minimum.accumulate(peak[order]) if len(order) else peak[order]
+    front = np.ones(len(order), dtype=bool)
+    front[1:] = peak[order][1:] < least[:-1]
+    front[:keep] = True
+    chosen = order[front]
+    return SearchStudy(
+        w, cluster, framework, len(rows), len(fitting), [_plan(row) for row in rows[chosen].tolist()],
+        seconds[chosen].tolist(), [int(value) for value in peak[chosen]],
+    )  # fmt: skip

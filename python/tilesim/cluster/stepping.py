@@ -1,0 +1,176 @@
+"""One step of a layered workload on many devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.arguments import one_of
+from ..base.errors import shown, unsupported, user_error
+from ..machine.device import Device
+from ..models.layered import Layered
+from ..models.layered_presets import layered
+from .closed import Times, times
+from .columns import Columns, columns
+from .fabric import Fabric, fabric_of, with_library
+from .frameworks import Framework
+from .memory import GIB, Memory, memory
+from .plan import Plan
+from .result import StepResult
+from .terms import Pricer
+
+__all__ = ["framework_of", "priced", "step"]
+
+Array = NDArray[np.float64]
+
+
+def framework_of(device: Device, plan: Plan) -> str:
+    """The framework that trains so, where none is named: xla on TPUs, fsdp with zero3, else megatron.
+
+    Args:
+        device: of the cluster.
+        plan: how the step is divided.
+
+    Returns:
+        The name.
+    """
+    if device.kind == "tpu":
+        return "xla"
+    return "fsdp" if plan.shard == "zero3" else "megatron"
+
+
+_PRICERS: dict[tuple[str, str], Pricer] = {}
+
+
+def pricer(device: Device, dtype: str) -> Pricer:
+    """Prices of a device and a workload's dtype, kept from call to call.
+
+    Args:
+        device: that computes.
+        dtype: of the workload.
+
+    Returns:
+        The prices.
+    """
+    dtype = {"bf16-amp": "bf16"}.get(dtype, dtype)
+    kept = _PRICERS.get((device.name, dtype))
+    if kept is None or kept.device != device:  # another device may have the same name
+        kept = _PRICERS[device.name, dtype] = Pricer(device, dtype)
+    return kept
+
+
+def priced(
+    steps: Sequence[tuple[Layered, Plan]], fabric: Fabric, framework: Framework, overlap: str = "library"
+) -> tuple[Columns, Times, Memory]:
+    """Times and bytes of many steps of one dtype at once.
+
+    Args:
+        steps: workloads with plans that divide them.
+        fabric: devices and links.
+        framework: its constants.
+        overlap: "none": nothing is hidden; "ready", "library": gathers of parameters are.
+
+    Returns:
+        The steps as columns, their times and bytes.
+    """
+    table = columns(steps)
+    constants = dict(framework.constants)
+    if overlap == "none":
+        constants["interference"] = 1.0
+    price = pricer(fabric.device, steps[0][0].dtype)
+    return table, times(table, price, fabric, constants), memory(table, constants)
+
+
+def plan_for(workload: Layered, fabric: Fabric) -> Plan:
+    """What a plan is where none is given: replicas over all devices that the batch divides into.
+
+    Args:
+        workload: to be divided.
+        fabric: of so many devices.
+
+    Returns:
+        The plan.
+    """
+    return Plan(data=max(1, fabric.devices))
+
+
+def step(
+    workload: Layered | str | os.PathLike[str],
+    cluster: Any,
+    plan: Plan | None = None,
+    predictor: str = "closed",
+    network: str = "closed",
+    overlap: str = "library",
+    library: Any = None,
+    symmetry: bool = True,
+    *,
+    framework: str | None = None,
+    check_memory: bool = True,
+) -> StepResult:
+    """Time and memory of one step of a layered workload.
+
+    Args:
+        workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file.
+        cluster: a `ts.Cluster`, or the name of one as "dgx-a100:64" (devices behind the colon).
+        plan: how it is divided; none: replicas over all devices.
+        predictor: "closed".
+        network: "closed".
+        overlap: "none": nothing that passes between devices is hidden; "ready", "library": parameters are gathered
+            ahead, gradients summed behind, at the framework's price.
+        library: a communication library or its name, which prices what passes between devices; none: shares of link
+            rates of the framework.
+        symmetry: equal devices once; the closed form always does so.
+        framework: "megatron", "fsdp", "xla", "unfitted"; none: what trains so.
+        check_memory: a plan that does not fit into a device's memory is an error.
+
+    Returns:
+        Seconds, by what they go to, and bytes per class of devices.
+
+    Raises:
+        Unsupported: for a schedule or an offload without a closed form.
+        UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit.
+    """
+    one_of("unknown predictor", "predictor", predictor, "closed")
+    one_of("unknown network", "network", network, "closed")
+    one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
+    workload = workload if isinstance(workload, Layered) else layered(workload)
+    fabric = with_library(fabric_of(cluster), library)
+    plan = plan or plan_for(workload, fabric)
+    if not isinstance(plan, Plan):
+        raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
+    if workload.phase != "train":
+        raise user_error("only training steps are priced", place="phase", value=workload.phase, allowed="train")
+    if plan.schedule not in ("1f1b", "gpipe", "interleaved") or plan.offload != "none":
+        raise unsupported(
+            "closed forms have no such schedule or offload", place="plan", value=plan.text(),
+            allowed="schedule 1f1b, gpipe, interleaved; offload none",
+        )  # fmt: skip
+    plan.check(workload, fabric.devices or None)
+    used = Framework.load(framework or framework_of(fabric.device, plan))
+    table, found, held = priced([(workload, plan)], fabric, used, overlap)
+    result = StepResult.of(workload, plan, fabric, used, table, found, held, overlap)
+
+    def again(other: Plan) -> StepResult:
+        return step(workload, fabric, other, overlap=overlap, library=library, framework=used.name, check_memory=False)
+
+    result = replace(result, again=again)
+    if check_memory and result.peak_bytes > fabric.device.memory.bytes:
+        raise _too_large(result, fabric.device)
+    return result
+
+
+def _too_large(result: StepResult, device: Device) -> Exception:
+    reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
+    error = user_error(
+        "the plan does not fit into memory",
+        place="plan",
+        value=f"{result.peak_bytes} bytes, {result.peak_bytes / GIB:.1f} GiB ({reasons})",
+        allowed=f"{int(device.memory.bytes)} bytes, {device.memory.bytes / GIB:.1f} GiB of a {device.name}",
+        suggestion="more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch",
+    )
+    return error
