@@ -81,16 +81,11 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
     known: dict[str, list[dict[str, Any]]] = {}
     devices = int(core.devices)
 
-    def of(function: str) -> list[dict[str, Any]]:
-        if function not in known:
-            known[function] = [row for entry in core.communications(function) for row in rows(entry)]
-        return known[function]
-
     def rows(entry: dict[str, Any]) -> list[dict[str, Any]]:
         kind = entry["kind"]
         if not entry["functions"]:
             return [] if kind == "device_index" else [_row(entry, devices)]
-        inner = [of(name) for name in entry["functions"]]
+        inner = [known[name] for name in entry["functions"]]
         trips = 1
         if kind == "while":
             trips = max(1, int(entry["attributes"].get("trips", 0)))
@@ -104,7 +99,17 @@ def collectives(core: _core.Graph) -> list[dict[str, Any]]:
             for row in found
         ]
 
-    return of("")
+    # Callees first, without a call of ours for each of theirs: graphs may have more levels than Python's stack.
+    open_: list[tuple[str, list[dict[str, Any]]]] = [("", core.communications(""))]
+    while open_:
+        function, entries = open_[-1]
+        missing = [name for entry in entries for name in entry["functions"] if name not in known]
+        if missing:
+            open_.append((missing[0], core.communications(missing[0])))
+        else:
+            known[function] = [row for entry in entries for row in rows(entry)]
+            open_.pop()
+    return known[""]
 
 
 def device_notes(core: _core.Graph) -> list[str]:

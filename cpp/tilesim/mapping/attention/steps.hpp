@@ -31,10 +31,11 @@ class AttentionUnits {
       : p_(problem), plan_(plan), machine_(machine) {}
 
   TileLatency scores(const AttentionStep& s, bool follows) const {
-    return product(s, p_.depth, s.keys, scorers(), follows, false);
+    return product({ceil_div(s.rows, scorers()), p_.depth, s.keys}, follows, false);
   }
   TileLatency sums(const AttentionStep& s, bool follows) const {
-    return product(s, s.keys, p_.width, arrays() - (plan_.by_product ? scorers() : 0), follows, true);
+    const std::int64_t summers = arrays() - (plan_.by_product ? scorers() : 0);
+    return product({ceil_div(s.rows, summers), s.keys, p_.width}, follows, true);
   }
   /// The largest score of each row; where scores change, they do.
   TileLatency largest(const AttentionStep& s) const {
@@ -132,14 +133,14 @@ class AttentionUnits {
   bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
   std::int64_t arrays() const { return machine_.core.array.count; }
   std::int64_t scorers() const { return plan_.by_product ? arrays() / 2 : arrays(); }
-  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, std::int64_t arrays, bool follows,
-                      bool adds) const {
-    return known_.of({s.rows, k, n, arrays, follows, adds, -1, -1}, [&] {
+  /// `extents`: rows, what is summed over, columns.
+  TileLatency product(std::array<std::int64_t, 3> extents, bool follows, bool adds) const {
+    if (plan_.turned) std::swap(extents[0], extents[2]);
+    return known_.of({extents[0], extents[1], extents[2], follows, adds, -1, -1, -1}, [&] {
       ProductDims dims;
       dims.a = dims.b = p_.stored;
-      dims.stationary_a = plan_.queries_stay;
+      dims.stationary_a = plan_.queries_stay != plan_.turned;
       dims.accumulate = adds;
-      const std::int64_t extents[] = {ceil_div(s.rows, arrays), k, n};
       return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
                            {false, follows});
     });
@@ -215,13 +216,16 @@ class AttentionUnits {
   TileLatency vector(Which which, const std::array<std::int32_t, 4>& functions, std::int64_t reductions,
                      std::int64_t rows, std::int64_t columns, const Pattern& pattern) const {
     const auto& f = functions;
+    const bool turned = plan_.turned && (which == Which::largest || which == Which::weights ||
+                                         which == Which::rescale || which == Which::first_sums);
     return known_.of({rows, columns, f[0], f[1], f[2], f[3], reductions, static_cast<std::int64_t>(which)}, [&] {
       VectorWork work;
       work.functions = functions;
-      work.lane_reductions = reductions;
+      work.lane_reductions = turned ? 0 : reductions;
       work.pattern = pattern();
       const std::int64_t extents[] = {rows, columns};
-      return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
+      const int lane = turned ? 0 : -1;
+      return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, lane, [&](int i) { return extents[i]; }));
     });
   }
 
