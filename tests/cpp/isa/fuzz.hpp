@@ -111,13 +111,11 @@ inline Stop watched(Process& process, Random& random) {
   core.bubble = static_cast<Ticks>(random() % 3) * cycle;
   for (unsigned kind = 0; kind < 3; ++kind) core.pipes[kind] = static_cast<std::uint8_t>(1 + random() % 8);
   Pipeline pipeline(InstructionSet::standard(), core);
-  if (process.hart.npu != nullptr) process.hart.npu->moves.clock = &pipeline.tickets();
   Profile profile;
   Log log(random() % 600);
   Intervals intervals(random() % 600, {0x10000, 0x10010, 0x10080});
   pipeline.watch(profile), pipeline.watch(log), pipeline.watch(intervals);
   const Stop stop = process.run(limit, &pipeline);
-  if (process.hart.npu != nullptr) process.hart.npu->moves.clock = nullptr;
   std::int64_t cycles = 0;
   for (const Profile::Row& row : profile.rows()) cycles += row.cycles;
   if (cycles != pipeline.drain()) throw std::logic_error("cycles by address do not add up to the run's");

@@ -28,7 +28,8 @@ constexpr std::array integer_functions{
 constexpr std::array float_functions{F::add,    F::subtract, F::multiply,   F::divide,      F::maximum,   F::minimum,
                                      F::select, F::clamp,    F::floor,      F::ceil,        F::trunc,     F::round_even,
                                      F::sign,   F::negate,   F::abs,        F::relu,        F::is_finite, F::is_nan,
-                                     F::less,   F::equal,    F::logical_or, F::logical_not, F::sqrt,      F::fma};
+                                     F::less,   F::equal,    F::logical_or, F::logical_not, F::sqrt,      F::fma,
+                                     F::power,  F::atan2,    F::remainder,  F::floor_divide};
 
 struct TypesTrial : KernelTrial {
   using KernelTrial::KernelTrial;

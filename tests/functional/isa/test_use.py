@@ -71,6 +71,34 @@ def test_order_of_operands(text: str) -> None:
     np.testing.assert_array_equal(ts.execute(program, [a, b], level="instruction")["y"], a - b)
 
 
+@pytest.mark.parametrize("name", ["edge-8", "mesh-16", "tpu-v3"])
+@pytest.mark.parametrize("shape", [(7, 10), (3, 130), (1, 1), (5, 3, 17)])
+def test_semantics_see_elements_alone(name: str, shape: tuple[int, ...]) -> None:
+    """Registers that the elements do not fill: in the places left over stand elements too, with their own partners."""
+    seen: set[tuple[float, float]] = set()
+
+    def semantics(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        seen.update(zip(x.tolist(), y.tolist(), strict=True))
+        return x / y
+
+    divide = isa.define("my.div vd, vs2, vs1", "custom-0", funct6=3, semantics=semantics, element="f32")
+    a = 1 + np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    b = 2 * a + 1
+    program = ts.compile(applied("divide", shape, 2), isa.use(name, "divide", divide))
+    np.testing.assert_array_equal(ts.execute(program, [a, b], level="instruction")["y"], a / b)
+    assert seen == set(zip(a.ravel().tolist(), b.ravel().tolist(), strict=True))
+    seen.clear()
+
+    def plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        seen.update(zip(x.tolist(), y.tolist(), strict=True))
+        return x + y
+
+    add = isa.define("my.add vd, vs2, vs1", "custom-0", funct6=3, semantics=plus, element="f32")
+    program = ts.compile(applied("add", shape, 2), isa.use(name, "add", add))
+    np.testing.assert_array_equal(ts.execute(program, [a, b], level="instruction")["y"], a + b)
+    assert seen == set(zip(a.ravel().tolist(), b.ravel().tolist(), strict=True))
+
+
 def latency(machine: ts.Machine, rows: int, source: str = "instruction") -> dict[str, Any]:
     """Of the largest of the computes, and how many elements it has."""
     store, level = ts.TileLatencies(source=source), "instruction" if source == "instruction" else "tile"

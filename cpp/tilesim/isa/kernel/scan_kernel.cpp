@@ -40,7 +40,7 @@ void ScanKernelWriter::body(unsigned copies) {
       const bool apart = stays(node) || uses_[node] > 1 || in_carry(node);
       for (unsigned c = 0; apart && c < copies; ++c) {
         own[c] = take();
-        nodes_.set(), code_.op("vmv.v.v", {own[c], values_[node][c]});
+        nodes_.set(bits_of(held)), code_.op("vmv.v.v", {own[c], values_[node][c]});
       }
       for (unsigned c = 0; masked && c < copies; ++c) leave_out(output, own[c], scratch_[c]);
       if (!form_.stepped())
@@ -65,11 +65,11 @@ void ScanKernelWriter::body(unsigned copies) {
 void ScanKernelWriter::finish(const VectorOutput& output, std::size_t o, const std::vector<unsigned>& totals,
                               unsigned copies) {
   const Held held = nodes_.held(output.node);
-  if (held != held_as(output.view.dtype)) throw Unsupported({"no kernel combines integers as floats", {}, {}, {}, {}});
-  const int id = static_cast<int>(output.combiner) + (held == Held::integer ? 4 : 0);
+  if (is_floating(held) != is_float(output.view.dtype)) throw Unsupported({"no kernel combines integers as floats", {}, {}, {}, {}});
+  const int id = static_cast<int>(output.combiner) + (is_floating(held) ? 0 : 4);
   if (static_cast<int>(output.combiner) > 3)
     throw Unsupported({"no kernel combines so", {}, std::string(name(output.combiner)), {}, {}});
-  nodes_.set();
+  nodes_.set(bits_of(held));
   for (unsigned c = 0; form_.lane_reduced && c < copies; ++c) code_.op("xl.reduce", {scratch_[c], totals[c], id});
   for (unsigned c = 0; form_.lane_reduced && c < copies; ++c) code_.op("vmv.v.v", {totals[c], scratch_[c]});
   for (unsigned c = 0; form_.rows_reduced && c < copies; ++c) code_.op("xl.reduce", {scratch_[c], totals[c], id + 8});
@@ -77,8 +77,7 @@ void ScanKernelWriter::finish(const VectorOutput& output, std::size_t o, const s
   for (unsigned c = 0; c < copies; ++c) {
     if (output.accumulate) {
       const unsigned before = take();
-      nodes_.load(output.view.dtype, before, output_pointers_[o], scratch_[c]);
-      nodes_.set();
+      load(output.view.dtype, held, before, output_pointers_[o], scratch_[c]);
       nodes_.combine(output.combiner, held, totals[c], before, scratch_[c]);
       groups_.give(before);
     }
@@ -179,6 +178,7 @@ Kernel ScanKernelWriter::write() {
 
 std::vector<VectorKernel> scan_kernels(const InstructionSet& set, const CoreTiming& core, const VectorCompute& compute,
                                        std::int64_t lanes, const VectorAddresses& at) {
+  const int bits = TypedCompute(compute).bits();
   const std::int64_t sublanes = std::max<std::int64_t>(1, core.vlen / 32 / lanes);
   static constexpr std::array<std::pair<int, unsigned>, 9> shapes{
       {{2, 2}, {2, 1}, {1, 4}, {1, 2}, {1, 1}, {0, 8}, {0, 4}, {0, 2}, {0, 1}}};
@@ -195,15 +195,16 @@ std::vector<VectorKernel> scan_kernels(const InstructionSet& set, const CoreTimi
   const bool combines = std::any_of(compute.outputs.begin(), compute.outputs.end(),
                                     [](const VectorOutput& output) { return !output.reduce.empty(); });
   for (const auto& [lmul, copies] : shapes) {
-    const std::int64_t rows = sublanes << lmul;
+    const std::int64_t rows = (sublanes << lmul) * 32 / bits;
+    if (rows < 1) continue;
     const RegisterForm form(compute, lanes, rows, 1, false), cut(compute, lanes, rows);
     // more side by side than there are, or longer registers than rows
     const bool few = copies > 1 && form.groups * form.steps < copies;
-    if (few || (lmul > 0 && cut.groups == 1 && cut.last_rows <= sublanes << (lmul - 1))) continue;
+    if (few || (lmul > 0 && cut.groups == 1 && cut.last_rows <= rows / 2)) continue;
     // running sums over the steps of a group follow each other: what stands side by side is of other groups
     const bool beside = form.steps_scanned && form.stepped() && copies > 1;
     if (cut.chunks > 1 && !beside) write(cut, lmul, copies);
-    if (lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1)) continue;
+    if (lmul > 0 && form.groups == 1 && form.last_rows <= rows / 2) continue;
     if (!beside)
       write(form, lmul, copies);
     else if (form.groups % copies == 0 && !combines)

@@ -43,7 +43,7 @@ void ScanKernelWriter::begin() {
     if (!is_hoisted(node)) continue;
     values_[i].assign(copies_, take());
     if (is_loaded(node))
-      nodes_.load(dtype_of(node), values_[i][0], input_pointers_[i], scratch_[0]);
+      load(dtype_of(node), nodes_.held(static_cast<int>(i)), values_[i][0], input_pointers_[i], scratch_[0]);
     else
       nodes_.constant(node, values_[i][0]);
   }
@@ -53,6 +53,15 @@ void ScanKernelWriter::begin() {
   for (std::size_t i = 0; form_.stepped() && i < compute_.nodes.size(); ++i)
     for (std::int64_t c = 0; compute_.nodes[i].op == VectorNode::Op::scan && c < form_.side; ++c)
       carries_[i].push_back(take());
+}
+
+/// As wide as its node holds it, and vl for that.
+void ScanKernelWriter::load(DType dtype, Held held, unsigned to, unsigned pointer, unsigned scratch) {
+  const Held loaded = held_as(dtype);
+  const bool widens = !is_floating(held) && bits_of(loaded) < bits_of(held);
+  nodes_.load(dtype, widens ? scratch : to, pointer, widens ? to : scratch);
+  if (widens) nodes_.widen(loaded, to, scratch);
+  nodes_.set(bits_of(held));
 }
 
 /// Operands that stay for the steps of a group.
@@ -67,8 +76,8 @@ void ScanKernelWriter::load_group() {
       unsigned& to = values_[i][c];
       to = c < form_.side ? take() : values_[i][0];
       if (c >= form_.side) continue;
-      nodes_.load(dtype_of(node), to, input_pointers_[i], scratch_[c]);
-      if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {to, to});
+      load(dtype_of(node), nodes_.held(static_cast<int>(i)), to, input_pointers_[i], scratch_[c]);
+      if (reach == Reach::by_row) nodes_.spread(to, to);
       code_.advance(input_pointers_[i], bytes(dtype_of(node)));
     }
   }
@@ -89,8 +98,8 @@ void ScanKernelWriter::compute_node(std::size_t i, unsigned copies) {
     const unsigned to = values_[i][c];
     if (shared && c > 0) break;
     if (is_loaded(node)) {
-      nodes_.load(dtype_of(node), to, input_pointers_[i], scratch_[c]);
-      if (reach == Reach::by_row) nodes_.set(), code_.op("xl.spread", {to, to});
+      load(dtype_of(node), nodes_.held(static_cast<int>(i)), to, input_pointers_[i], scratch_[c]);
+      if (reach == Reach::by_row) nodes_.spread(to, to);
       code_.advance(input_pointers_[i], bytes(dtype_of(node)));
       continue;
     }
@@ -98,7 +107,7 @@ void ScanKernelWriter::compute_node(std::size_t i, unsigned copies) {
     for (std::size_t a = 0; a < 3; ++a)
       if (node.arguments[a] >= 0) arguments[a] = values_[static_cast<std::size_t>(node.arguments[a])][c];
     if (node.op == VectorNode::Op::convert)
-      nodes_.convert(node.dtype, nodes_.held(node.arguments[0]), to, arguments[0], scratch_[c]);
+      nodes_.convert(node, to, arguments[0], scratch_[c]);
     else
       nodes_.function(node, to, arguments, scratch_[c]);
   }

@@ -70,6 +70,7 @@ class ScanKernelWriter {
   std::int64_t bytes(DType dtype) const { return stored_elements_ * stored_bits(dtype) / 8; }
 
   void begin();
+  void load(DType dtype, Held held, unsigned to, unsigned pointer, unsigned scratch);
   void load_group();
   void body(unsigned copies);
   void compute_node(std::size_t i, unsigned copies);

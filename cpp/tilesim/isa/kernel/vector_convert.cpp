@@ -52,8 +52,16 @@ void NodeWriter::conversion(const VectorNode& node, unsigned to, unsigned source
   change(node.dtype, from.held, value_of(node).held, &from, value_of(node).asked, to, source, scratch);
 }
 
-void NodeWriter::convert(DType through, Held from, unsigned to, unsigned source, unsigned scratch) {
-  change(through, from, is_float(through) ? Held::floating : Held::integer, nullptr, 64, to, source, scratch);
+void NodeWriter::convert(const VectorNode& node, unsigned to, unsigned source, unsigned scratch) {
+  const Held from = held(node.arguments[0]), wanted = value_of(node).held;
+  if (wanted != Held::wide) return change(node.dtype, from, wanted, nullptr, 64, to, source, scratch);
+  if (is_floating(from))
+    to_integer(from, nullptr, wanted, to, source, scratch), source = to;
+  else if (bits_of(from) < 64)
+    return widen(from, to, source);  // a flag
+  if (bits(node.dtype) < 64) return wrap(node.dtype, to, source, 64);
+  set(64);
+  if (source != to) code_.op("vmv.v.v", {to, source});
 }
 
 void NodeWriter::change(DType through, Held from, Held held, const NodeValue* known, int asked, unsigned to,
@@ -81,16 +89,21 @@ void NodeWriter::change(DType through, Held from, Held held, const NodeValue* kn
   if (source != to) code_.op("vmv.v.v", {to, source});
 }
 
-/// Of 32 bits, to the lowest ones.
-void NodeWriter::wrap(DType through, unsigned to, unsigned source) {
-  set();
-  const int width = bits(through);
+/// Of 32 or 64 bits, to the lowest ones.
+void NodeWriter::wrap(DType through, unsigned to, unsigned source, int of) {
+  set(of);
+  const int width = tilesim::bits(through), left = of - width;
   if (dtype_class(through) == DTypeClass::unsigned_integer) {
     code_.load_constant(t1, (std::int64_t{1} << width) - 1);
     return code_.op("vand.vx", {to, source, t1});
   }
-  code_.op("vsll.vi", {to, source, 32 - width});
-  code_.op("vsra.vi", {to, to, 32 - width});
+  if (left < 32) {
+    code_.op("vsll.vi", {to, source, left});
+    return code_.op("vsra.vi", {to, to, left});
+  }
+  code_.load_constant(t1, left);
+  code_.op("vsll.vx", {to, source, t1});
+  code_.op("vsra.vx", {to, to, t1});
 }
 
 /// Towards zero; NaN gives 0.

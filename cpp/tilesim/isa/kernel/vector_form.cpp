@@ -51,7 +51,8 @@ void RegisterForm::cut_rows(bool combines) {
   chunks = ceil_div(all, steps);
   last_rows = kept * chunks;
   rows_reduced = combines;
-  ragged |= combines && all % steps != 0;
+  // all groups but the last have whole registers
+  ragged |= combines && (all % steps != 0 || (groups > 1 && last_rows < rows));
 }
 
 RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, std::int64_t of_rows,

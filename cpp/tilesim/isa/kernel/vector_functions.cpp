@@ -56,6 +56,11 @@ bool NodeWriter::takes_mask(const VectorNode& node) const {
     case F::logical_xor:
     case F::logical_not:
       return is_floating(value_of(node).work);
+    case F::power:
+    case F::atan2:
+      return false;
+    case F::floor_divide:
+      return !is_floating(value_of(node).work);
     default:
       return special_number(node.function) < 0;
   }
@@ -318,6 +323,14 @@ void NodeWriter::float_binary(F f, unsigned to, unsigned x, unsigned y) {
       return code_.op("vfmul.vv", {to, x, y});
     case F::divide:
       return code_.op("vfdiv.vv", {to, x, y});
+    case F::power:
+      return code_.op("fn.power", {to, x, y});
+    case F::atan2:
+      return code_.op("fn.atan2", {to, x, y});
+    case F::remainder:
+      return code_.op("fn.remainder", {to, x, y});
+    case F::floor_divide:
+      return code_.op("fn.floor_divide", {to, x, y});
     default:
       no_vector_kernel(no_function_kernel, info(f).name);
   }

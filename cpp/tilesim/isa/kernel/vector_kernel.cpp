@@ -35,10 +35,11 @@ unsigned VectorKernelWriter::aside() {
 
 IterationSpace VectorKernelWriter::space(const CoreTiming& core) const {
   IterationSpace space;
-  space.groups = form_.groups, space.steps = form_.steps, space.block = form_.block;
+  space.groups = form_.groups, space.steps = steps_, space.block = form_.block;
   space.elements = form_.elements(), space.last_elements = form_.last_rows * form_.lanes;
-  if (form_.ragged) space.ragged_from = form_.ragged_from;
-  space.totals = form_.totals_for(core.of(TimingClass::floating).latency / cycle, lmul_);
+  const std::int64_t latency = core.of(TimingClass::floating).latency / cycle;
+  if (form_.ragged && together_ == 1) space.ragged_from = form_.ragged_from;
+  space.totals = std::min(steps_, form_.totals_for(ceil_div(latency, together_), lmul_));
   return space;
 }
 
@@ -50,32 +51,74 @@ bool VectorKernelWriter::is_hoisted(const VectorNode& node) const {
   return reach == Reach::one || (reach == Reach::by_step && form_.steps == 1);
 }
 
+bool VectorKernelWriter::differs_by_step(const VectorNode& node) const {
+  return is_loaded(node) && form_.steps > 1 && (reach_of(node) == Reach::each || reach_of(node) == Reach::by_step);
+}
+
+void VectorKernelWriter::find_differing() {
+  for (const VectorNode& node : compute_.nodes) {
+    bool differs = differs_by_step(node);
+    for (const int argument : node.arguments) differs |= argument >= 0 && differs_[static_cast<std::size_t>(argument)];
+    differs_.push_back(differs);
+  }
+}
+
+bool VectorKernelWriter::may_join(const TypedCompute& typed, const RegisterForm& form, std::int64_t together) {
+  if (form.steps % together != 0 || form.steps < together) return false;
+  // one mask, of the last step, may stay
+  if (form.ragged && (form.steps != together || form.ragged_from != form.steps - 1)) return false;
+  std::int64_t pointers = form.lanes_at_end ? 1 : 0;
+  for (const VectorNode& node : typed.compute().nodes) {
+    const bool counts = node.op == VectorNode::Op::iota;
+    if (!counts && node.op != VectorNode::Op::input) continue;
+    const Reach reach = counts ? Reach::each : form.reaches[static_cast<std::size_t>(node.index)];
+    pointers += reach == Reach::each || reach == Reach::by_step ? together : 1;
+  }
+  for (const VectorOutput& output : typed.compute().outputs) {
+    if (output.reduce.empty() && output.accumulate) return false;
+    pointers += output.reduce.empty() ? together : 1;
+    pointers += (output.accumulate ? 1 : 0) + (form.ragged && !output.reduce.empty() ? 1 : 0);
+  }
+  return pointers <= std::ssize(pointer_registers);
+}
+
 /// Pointers, and what stays in registers.
 void VectorKernelWriter::hoist() {
+  find_differing();
+  const auto several = static_cast<std::size_t>(together_);
+  input_pointers_.resize(several), output_pointers_.resize(several), values_.resize(several);
+  const auto point = [&](std::vector<std::vector<unsigned>>& to, Address address, bool apart, DType dtype) {
+    for (std::size_t step = 0; step < several; ++step)
+      to[step].push_back(step == 0 || apart ? pointer(address + step * static_cast<Address>(bytes(dtype)))
+                                            : to[0].back());
+  };
   next_register_ = 1U << lmul_;  // masks stand in v0
   std::size_t counts = 0;
   for (const VectorNode& node : compute_.nodes) {
-    unsigned reg = 0;
-    if (node.op == VectorNode::Op::iota) reg = pointer(at_.counts.at(counts++));
-    if (node.op == VectorNode::Op::input) reg = pointer(at_.inputs[static_cast<std::size_t>(node.index)]);
-    input_pointers_.push_back(reg);
+    if (is_loaded(node))
+      point(input_pointers_,
+            node.op == VectorNode::Op::iota ? at_.counts.at(counts++)
+                                            : at_.inputs[static_cast<std::size_t>(node.index)],
+            differs_by_step(node), dtype_of(node));
+    else
+      for (std::vector<unsigned>& of_step : input_pointers_) of_step.push_back(0);
   }
   for (std::size_t o = 0; o < compute_.outputs.size(); ++o) {
-    output_pointers_.push_back(pointer(at_.outputs[o]));
+    point(output_pointers_, at_.outputs[o], !is_combined(compute_.outputs[o]), compute_.outputs[o].view.dtype);
     before_pointers_.push_back(compute_.outputs[o].accumulate ? pointer(at_.outputs[o]) : 0);
     valid_pointers_.push_back(form_.ragged && is_combined(compute_.outputs[o]) ? pointer(at_.valid) : 0);
   }
-  values_.assign(compute_.nodes.size(), 0);
+  for (std::vector<unsigned>& of_step : values_) of_step.assign(compute_.nodes.size(), 0);
   bool relu = false;
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
     const VectorNode& node = compute_.nodes[i];
     relu |= node.op == VectorNode::Op::function && node.function == Function::relu;
     if (!is_hoisted(node)) continue;
-    values_[i] = register_group();
+    const unsigned reg = value_of(i) = register_group();
     if (is_loaded(node))
-      nodes_.load(dtype_of(node), values_[i], input_pointers_[i], aside());
+      nodes_.load(dtype_of(node), reg, input_pointers_[0][i], aside());
     else
-      nodes_.constant(node, values_[i]);
+      nodes_.constant(node, reg);
   }
   if (relu) nodes_.keep_zero(register_group());
   for (const VectorOutput& output : compute_.outputs) {
@@ -116,33 +159,38 @@ void VectorKernelWriter::load(std::size_t i) {
   const auto place = [&](Section section, std::int64_t step) {
     pipeline_.begin(section);
     const unsigned narrow = nodes_.loads_aside(dtype) ? pipeline_.value() : 0;
-    const unsigned loaded = reach == Reach::by_row ? pipeline_.value() : values_[i];
-    nodes_.load(dtype, loaded, input_pointers_[i], narrow, step);
-    if (reach == Reach::by_row) nodes_.set(bits_of(typed_.of(node).held)), nodes_.spread(values_[i], loaded);
+    const unsigned loaded = reach == Reach::by_row ? pipeline_.value() : value_of(i);
+    nodes_.load(dtype, loaded, input_pointers_[static_cast<std::size_t>(step_)][i], narrow, step);
+    if (reach == Reach::by_row) nodes_.set(bits_of(typed_.of(node).held)), nodes_.spread(value_of(i), loaded);
     pipeline_.end();
   };
-  if (reach == Reach::by_step) {
-    values_[i] = pipeline_.value(Scope::step);
-    place({Section::first_group, Section::last_step, -1}, bytes(dtype));
-    return place({Section::first_group | Section::last_step, 0, -1}, (1 - form_.steps) * bytes(dtype));
+  if (reach == Reach::by_step && steps_ == 1) {
+    value_of(i) = pipeline_.value();
+    return place({}, 0);
   }
-  const bool of_group = reach != Reach::each && form_.steps > 1;
-  values_[i] = pipeline_.value(of_group ? Scope::group : Scope::iteration);
-  place({of_group ? std::uint8_t{Section::first_step} : std::uint8_t{0}, 0, -1}, bytes(dtype));
+  if (reach == Reach::by_step) {
+    value_of(i) = pipeline_.value(Scope::step);
+    place({Section::first_group, Section::last_step, -1}, together_ * bytes(dtype));
+    return place({Section::first_group | Section::last_step, 0, -1}, (together_ - form_.steps) * bytes(dtype));
+  }
+  const bool of_group = reach != Reach::each && steps_ > 1;
+  value_of(i) = pipeline_.value(of_group ? Scope::group : Scope::iteration);
+  place({of_group ? std::uint8_t{Section::first_step} : std::uint8_t{0}, 0, -1},
+        (reach == Reach::each ? together_ : 1) * bytes(dtype));
 }
 
 /// The comparison that a select takes as its condition, unless its result is there already.
-const VectorNode* VectorKernelWriter::compared_by(const VectorNode& node) const {
+const VectorNode* VectorKernelWriter::compared_by(const VectorNode& node) {
   const bool selects = node.op == VectorNode::Op::function && node.function == Function::select &&
                        node.dtype != DType::boolean && code_.set().taken_for(node.function) == nullptr;
   if (!selects) return nullptr;
   const auto condition = static_cast<std::size_t>(node.arguments[0]);
-  return values_[condition] == 0 && nodes_.compares(compute_.nodes[condition]) ? &compute_.nodes[condition] : nullptr;
+  return value_of(condition) == 0 && nodes_.compares(compute_.nodes[condition]) ? &compute_.nodes[condition] : nullptr;
 }
 
 void VectorKernelWriter::compute(std::size_t i) {
   const VectorNode& node = compute_.nodes[i];
-  if (values_[i] != 0) return;
+  if (value_of(i) != 0) return;
   if (is_loaded(node)) return load(i);
   const auto given = [&](const VectorNode& to, std::size_t from) {
     std::array<unsigned, 3> registers{};
@@ -150,7 +198,7 @@ void VectorKernelWriter::compute(std::size_t i) {
       if (to.arguments[a] < 0) continue;
       const auto argument = static_cast<std::size_t>(to.arguments[a]);
       compute(argument);
-      registers[a] = values_[argument];
+      registers[a] = value_of(argument);
     }
     return registers;
   };
@@ -158,18 +206,18 @@ void VectorKernelWriter::compute(std::size_t i) {
   const auto compared = comparison == nullptr ? std::array<unsigned, 3>{} : given(*comparison, 0);
   const auto arguments = given(node, comparison == nullptr ? 0 : 1);
   if (nodes_.changes_nothing(node)) {
-    values_[i] = arguments[0];
+    value_of(i) = arguments[0];
     return;
   }
-  values_[i] = pipeline_.value();
+  const unsigned to = value_of(i) = pipeline_.value();
   const unsigned scratch = pipeline_.value();
   pipeline_.begin({});
   if (comparison != nullptr)
-    nodes_.select_where(node, values_[i], arguments.data(), *comparison, compared.data());
+    nodes_.select_where(node, to, arguments.data(), *comparison, compared.data());
   else if (node.op == VectorNode::Op::convert)
-    nodes_.conversion(node, values_[i], arguments[0], scratch);
+    nodes_.conversion(node, to, arguments[0], scratch);
   else
-    nodes_.function(node, values_[i], arguments.data(), scratch);
+    nodes_.function(node, to, arguments.data(), scratch);
   pipeline_.end();
 }
 
@@ -222,6 +270,23 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
       }
     }
   };
+  // several steps of a group at once: what they combine takes no registers beyond their iteration
+  const auto write_joined = [&](RegisterForm form, int lmul) {
+    form.block = 1;
+    for (std::int64_t together = 8; together > 1; together /= 2) {
+      if (!VectorKernelWriter::may_join(typed, form, together)) continue;
+      try {
+        VectorKernelWriter writer(set, core, timings, typed, form, at, lmul, together);
+        Kernel kernel = writer.write();
+        found.push_back({std::move(kernel), form, writer.inexact()});
+        return;
+      } catch (const SoftwarePipeline::OutOfRegisters&) {
+        continue;
+      }
+    }
+  };
+  const bool combines =
+      std::ranges::any_of(compute.outputs, [](const VectorOutput& output) { return !output.reduce.empty(); });
   for (const int lmul : {2, 1, 0}) {
     const std::int64_t rows = (sublanes << lmul) / narrow;
     if (rows < 1) continue;
@@ -231,6 +296,7 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
     };
     RegisterForm form(compute, lanes, rows), shared(compute, lanes, rows, 1, true, true);
     if (!too_long(form)) write(form, lmul, form.groups);
+    if (!too_long(form) && combines && form.steps > 1) write_joined(form, lmul);
     // one group after another: registers go to what is spread for the next
     if (shared.steps > form.steps && !too_long(shared)) write(shared, lmul, 1);
   }

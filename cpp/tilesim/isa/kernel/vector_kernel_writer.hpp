@@ -16,18 +16,25 @@ inline bool is_logical(Combiner combiner) {
 
 class VectorKernelWriter {
  public:
+  /// `together`: steps of a group that are one iteration, a divisor of them; what they combine becomes one value there.
+  /// Above 1 blocks are of one group.
   VectorKernelWriter(const InstructionSet& set, const CoreTiming& core, const std::vector<StaticTiming>& timings,
-                     const TypedCompute& typed, const RegisterForm& form, const VectorAddresses& at, int lmul)
+                     const TypedCompute& typed, const RegisterForm& form, const VectorAddresses& at, int lmul,
+                     std::int64_t together = 1)
       : typed_(typed),
         compute_(typed.compute()),
         form_(form),
         at_(at),
         lmul_(lmul),
+        together_(together),
+        steps_(form.steps / together),
         code_(set),
         nodes_(code_, typed, form.elements(), lmul),
         pipeline_(code_, set, core, timings, space(core), lmul) {}
 
   Kernel write();
+  /// Whether so many steps may be one iteration.
+  static bool may_join(const TypedCompute& typed, const RegisterForm& form, std::int64_t together);
   const std::string& inexact() const { return nodes_.inexact(); }
 
  private:
@@ -47,6 +54,11 @@ class VectorKernelWriter {
     return node.op == VectorNode::Op::iota ? Reach::each : form_.reaches[static_cast<std::size_t>(node.index)];
   }
   bool is_hoisted(const VectorNode& node) const;
+  /// Of what is loaded: whether each step has its own.
+  bool differs_by_step(const VectorNode& node) const;
+  void find_differing();
+  unsigned& value_of(std::size_t i) { return values_[differs_[i] ? static_cast<std::size_t>(step_) : 0][i]; }
+  unsigned all_steps(std::size_t o);
   bool is_loaded(const VectorNode& node) const {
     return node.op == VectorNode::Op::input || node.op == VectorNode::Op::iota;
   }
@@ -59,7 +71,7 @@ class VectorKernelWriter {
   void hoist();
   void load(std::size_t i);
   void compute(std::size_t i);
-  const VectorNode* compared_by(const VectorNode& node) const;
+  const VectorNode* compared_by(const VectorNode& node);
   void result(std::size_t o);
   template <class WithMask>
   unsigned masked(Section section, std::size_t o, unsigned value, unsigned whole, WithMask with_mask);
@@ -87,13 +99,17 @@ class VectorKernelWriter {
   const RegisterForm& form_;
   const VectorAddresses& at_;
   int lmul_;
+  std::int64_t together_, steps_;
   Code code_;
   NodeWriter nodes_;
   SoftwarePipeline pipeline_;
   unsigned next_register_ = 0, aside_ = 0;
   std::size_t pointers_ = 0;
-  std::vector<unsigned> values_;  ///< of each node: a register where it is hoisted, else a value; 0: not yet
-  std::vector<unsigned> input_pointers_, output_pointers_, before_pointers_, valid_pointers_;
+  std::int64_t step_ = 0;      ///< of those that are one iteration
+  std::vector<bool> differs_;  ///< of each node: from one of them to the other
+  /// Of each step that is in an iteration and each node: a register where it is hoisted, else a value; 0: not yet.
+  std::vector<std::vector<unsigned>> values_, input_pointers_, output_pointers_;
+  std::vector<unsigned> before_pointers_, valid_pointers_;
   std::vector<unsigned> neutrals_;  ///< of the outputs, where places are left out
   unsigned lanes_pointer_ = 0;
   bool mask_stays_ = false;  ///< in v0: it is the only one

@@ -24,6 +24,7 @@ unsigned VectorKernelWriter::with_neutral(std::size_t o, unsigned value) {
   const auto then = [&](std::int64_t step) {
     return [this, o, step] { code_.op("vlm.v", {0, valid_pointers_[o]}), code_.advance(valid_pointers_[o], step); };
   };
+  if (together_ > 1) return masked({}, o, value, whole, then(0));
   if (mask_stays_) return masked({Section::ragged, 0, -1}, o, value, whole, then(0));
   masked({Section::ragged, Section::last_group, -1}, o, value, whole, then(0));
   masked({Section::ragged | Section::last_group, Section::last_step, -1}, o, value, whole, then(mask));
@@ -38,22 +39,58 @@ unsigned VectorKernelWriter::as_combined(const VectorOutput& output, Held held, 
   return made(section, [&](unsigned to) { nodes_.truth(held, to, value, scratch); });
 }
 
+/// What the steps of an iteration combine to, by pairs.
+unsigned VectorKernelWriter::all_steps(std::size_t o) {
+  const VectorOutput& output = compute_.outputs[o];
+  const auto node = static_cast<std::size_t>(output.node);
+  std::vector<unsigned> parts;
+  for (step_ = 0; step_ < together_; ++step_) {
+    compute(node);
+    const unsigned value = as_combined(output, nodes_.held(output.node), value_of(node), {});
+    parts.push_back(form_.ragged && step_ >= form_.ragged_from ? with_neutral(o, value) : value);
+  }
+  step_ = 0;
+  while (parts.size() > 1) {
+    std::vector<unsigned> pairs;
+    for (std::size_t i = 0; i < parts.size(); i += 2)
+      pairs.push_back(made({}, [&](unsigned to) {
+        nodes_.join(output.combiner, typed_.total(o), to, parts[i], parts[i + 1], 0);
+      }));
+    parts = pairs;
+  }
+  return parts[0];
+}
+
 void VectorKernelWriter::result(std::size_t o) {
   const VectorOutput& output = compute_.outputs[o];
   const auto node = static_cast<std::size_t>(output.node);
   const Held held = typed_.total(o);
-  compute(node);
-  const unsigned value = as_combined(output, nodes_.held(output.node), values_[node], {});
-  const unsigned whole = form_.ragged && is_combined(output) ? with_neutral(o, value) : value;
-  if (!is_combined(output) || form_.steps == 1) return finish(output, o, {whole});
+  if (!is_combined(output)) {
+    for (step_ = 0; step_ < together_; ++step_) {
+      compute(node);
+      finish(output, o, {as_combined(output, nodes_.held(output.node), value_of(node), {})});
+    }
+    step_ = 0;
+    return;
+  }
+  unsigned value = 0, whole = 0;
+  if (together_ > 1) {
+    value = whole = all_steps(o);
+  } else {
+    compute(node);
+    value = as_combined(output, nodes_.held(output.node), value_of(node), {});
+    whole = form_.ragged ? with_neutral(o, value) : value;
+  }
+  if (steps_ == 1) return finish(output, o, {whole});
+  const bool any_ragged = form_.ragged && together_ == 1;
   std::vector<unsigned> totals;
   const std::int64_t count = pipeline_.totals();
   for (std::int64_t t = 0; t < count; ++t) {
     totals.push_back(pipeline_.value(Scope::group));
     for (const bool is_ragged : {false, true}) {
-      if (is_ragged ? !form_.ragged : form_.ragged && form_.ragged_from == 0) continue;
+      if (is_ragged ? !any_ragged : any_ragged && form_.ragged_from == 0) continue;
       const auto with = is_ragged ? std::uint8_t{Section::ragged} : std::uint8_t{0};
-      const auto without = form_.ragged && !is_ragged ? std::uint8_t{Section::ragged} : std::uint8_t{0};
+      const auto without = any_ragged && !is_ragged ? std::uint8_t{Section::ragged} : std::uint8_t{0};
       const unsigned more = is_ragged ? whole : value;
       pipeline_.begin({static_cast<std::uint8_t>(with | Section::fresh), without, t});
       nodes_.set(bits_of(held));
@@ -141,8 +178,9 @@ void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::
                        (plain ? typed_.of(output.node).numbers.within({0, 1}) : is_logical(output.combiner));
   const unsigned scratch = pipeline_.value();
   pipeline_.begin(section);
-  nodes_.store(output.view.dtype, held, value, output_pointers_[o], scratch, is_flag);
-  code_.advance(output_pointers_[o], bytes(output.view.dtype));
+  const unsigned pointer = output_pointers_[static_cast<std::size_t>(step_)][o];
+  nodes_.store(output.view.dtype, held, value, pointer, scratch, is_flag);
+  code_.advance(pointer, (is_combined(output) ? 1 : together_) * bytes(output.view.dtype));
   pipeline_.end();
 }
 

@@ -71,6 +71,8 @@ class TypedCompute {
   Kind kind_of(DType dtype) const;
 
   void as_stored();
+  bool stores_wide() const;
+  void as_wide();
   void take_kinds();
   int as_kind(int node, Kind kind);
   int converted(int node, DType dtype);

@@ -51,12 +51,18 @@ NodeWriter::NodeWriter(Code& code, const VectorCompute& compute, std::int64_t el
       inexact_(own_->inexact()) {
   refuse_unknown();
   require(compute.nodes.size() == compute_.nodes.size(), "operands of running sums are not of one kind");
-  const auto refuse = [](const TileView& view) {
-    if (stored_bits(view.dtype) == 64 || view.dtype == DType::u32)
-      no_vector_kernel("no kernel of running sums computes with this type", name(view.dtype));
-  };
-  for (const TileView& input : compute.inputs) refuse(input);
-  for (const VectorOutput& output : compute.outputs) refuse(output.view);
+  const auto extreme = [](Combiner combiner) { return combiner == Combiner::maximum || combiner == Combiner::minimum; };
+  for (const VectorNode& node : compute_.nodes) {
+    if (node.op == VectorNode::Op::scan && node.dtype == DType::u64 && extreme(node.combiner))
+      no_vector_kernel("no kernel of running sums orders numbers of this type", name(node.dtype));
+    if (node.op != VectorNode::Op::function || widest() == 32) continue;
+    const Held first = typed_.of(node).work;
+    for (int a = node.function == Function::select ? 1 : 0; a < info(node.function).arity; ++a)
+      if (held(node.arguments[static_cast<std::size_t>(a)]) != first)
+        no_vector_kernel("no kernel of running sums mixes flags and integers of 64 bits", info(node.function).name);
+    if (node.dtype == DType::u64 && !is_modular(node.function))
+      no_vector_kernel("no kernel of running sums computes with this type", name(node.dtype));
+  }
 }
 
 void NodeWriter::refuse_unknown() const {
@@ -169,6 +175,8 @@ void NodeWriter::constant(const VectorNode& node, unsigned to) {
 }
 
 void NodeWriter::neutral(Combiner combiner, DType dtype, Held held, unsigned to) {
+  if (held == Held::real) return fill_wide(to, std::bit_cast<std::int64_t>(identity_element(combiner, dtype)));
+  if (held == Held::wide) return fill_wide(to, integer_identity(combiner, is_float(dtype) ? DType::i64 : dtype));
   if (held == Held::floating)
     return fill(to, std::bit_cast<std::uint32_t>(static_cast<float>(identity_element(combiner, dtype))));
   fill(to, static_cast<std::uint32_t>(integer_identity(combiner, is_float(dtype) ? DType::i32 : dtype)));

@@ -21,7 +21,7 @@ inline constexpr const char* no_function_kernel = "no vector kernel computes thi
 class NodeWriter {
  public:
   NodeWriter(Code& code, const TypedCompute& typed, std::int64_t elements, int lmul);
-  /// Of running sums, all in 32 bits.
+  /// Of running sums, all in 32 bits or all in 64.
   NodeWriter(Code& code, const VectorCompute& compute, std::int64_t elements, int lmul);
   NodeWriter(const NodeWriter&) = delete;
   NodeWriter& operator=(const NodeWriter&) = delete;
@@ -30,6 +30,7 @@ class NodeWriter {
   void elements(std::int64_t count) { elements_ = count; }
   /// Sets vl for values of so many bits.
   void set(int bits = 32);
+  int widest() const { return typed_.bits(); }
   /// Whether `load` takes a register beside its result.
   bool loads_aside(DType dtype) const { return stored_bits(dtype) < 32 || (typed_.real() && dtype == DType::f32); }
   /// As a node holds it. The pointer moves on by `step` bytes.
@@ -50,8 +51,8 @@ class NodeWriter {
   bool changes_nothing(const VectorNode& node) const;
   /// The same for a node that converts.
   void conversion(const VectorNode& node, unsigned to, unsigned source, unsigned scratch);
-  /// Of numbers that nothing is known of.
-  void convert(DType through, Held from, unsigned to, unsigned source, unsigned scratch);
+  /// The same of running sums: of numbers that nothing is known of.
+  void convert(const VectorNode& node, unsigned to, unsigned source, unsigned scratch);
   void constant(const VectorNode& node, unsigned to);
   void neutral(Combiner combiner, DType dtype, Held held, unsigned to);
   /// What changes no value of this kind.
@@ -65,6 +66,10 @@ class NodeWriter {
   void join(Combiner combiner, Held held, unsigned to, unsigned x, unsigned y, unsigned scratch);
   /// to = 1 where x is not 0, else 0; `to` is neither of the others.
   void truth(Held held, unsigned to, unsigned x, unsigned scratch);
+  /// The same in as many bits as x has.
+  void flag(Held held, unsigned to, unsigned x, unsigned scratch) {
+    is_floating(held) ? truth(held, to, x, scratch) : (set(bits_of(held)), at_most_one(to, x));
+  }
   /// to = an integer of 32 bits, or a float, in twice as many.
   void widen(Held from, unsigned to, unsigned x);
   /// Whether the node's instructions write v0.
@@ -107,7 +112,7 @@ class NodeWriter {
   void to_odd(Held from, unsigned to, unsigned x, unsigned scratch);
   void to_float(DType through, Held from, const NodeValue* known, unsigned to, unsigned source, unsigned scratch);
   void through_float(DType through, Held from, unsigned to, unsigned source, unsigned scratch);
-  void wrap(DType through, unsigned to, unsigned source);
+  void wrap(DType through, unsigned to, unsigned source, int of = 32);
   void in_float_register(double value, Held held);
   void fill(unsigned to, std::uint32_t bits);
   void fill_wide(unsigned to, std::int64_t bits);

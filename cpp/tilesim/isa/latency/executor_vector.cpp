@@ -104,19 +104,21 @@ std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::Place& at)
   return 0;
 }
 
-bool divides(const VectorCompute& compute) {
-  return std::ranges::any_of(compute.nodes, [](const VectorNode& node) {
-    return node.op == VectorNode::Op::function && info(node.function).flop_class == FlopClass::divide;
+/// Whether it divides, or takes an instruction of the user's.
+bool asks_for_elements(const InstructionSet& set, const VectorCompute& compute) {
+  return std::ranges::any_of(compute.nodes, [&](const VectorNode& node) {
+    return node.op == VectorNode::Op::function &&
+           (info(node.function).flop_class == FlopClass::divide || set.taken_for(node.function) != nullptr);
   });
 }
 
 /// An operand as the kernel reads it; what repeats stands in every place of its registers. Places without an element
-/// hold 0, or the first one where that would be divided by: what a kernel refuses is an element's.
+/// hold 0, or as `filled` the first one: what a kernel refuses and what semantics see is an element's.
 std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, const TileView& view,
-                                Form::Reach reach) {
+                                Form::Reach reach, bool filled) {
   const std::int64_t bytes = host_bytes(view.dtype), stride = lane_stride(compute, view), step = slot_step(reach);
   std::vector<std::byte> to(static_cast<std::size_t>(slots_of(form, reach) * bytes));
-  if (reach == Form::Reach::one || divides(compute)) copy_run(to.data(), 1, view.data, 0, slots_of(form, reach), bytes);
+  if (reach == Form::Reach::one || filled) copy_run(to.data(), 1, view.data, 0, slots_of(form, reach), bytes);
   if (reach == Form::Reach::one) return to;
   each_run(compute, form, [&](const auto& index, const Form::Place& at, std::int64_t count) {
     copy_run(to.data() + slot_of(form, reach, at) * bytes, step, view.data + offset_in(view, index) * bytes, stride,
@@ -189,9 +191,10 @@ Address KernelExecutor::place_bytes(const void* data, std::size_t bytes) {
 VectorAddresses KernelExecutor::lay_out(const VectorCompute& compute, const RegisterForm& form) {
   VectorAddresses at;
   next_ = scratchpad_base;
+  const bool filled = asks_for_elements(*set_, compute);
   const auto place = [&](const auto& all) { return place_bytes(all.data(), all.size() * sizeof(all[0])); };
   for (std::size_t i = 0; i < compute.inputs.size(); ++i)
-    at.inputs.push_back(place(laid_out(compute, form, compute.inputs[i], form.reaches[i])));
+    at.inputs.push_back(place(laid_out(compute, form, compute.inputs[i], form.reaches[i], filled)));
   for (const VectorNode& node : compute.nodes)
     if (node.op == VectorNode::Op::iota) at.counts.push_back(place(counted(compute, form, node)));
   at.valid = place(bits_of_places(compute, form));
@@ -199,7 +202,7 @@ VectorAddresses KernelExecutor::lay_out(const VectorCompute& compute, const Regi
   for (const VectorOutput& output : compute.outputs) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(slots_of(form, reach_of(output))) *
                                  static_cast<std::size_t>(host_bytes(output.view.dtype)));
-    if (output.accumulate) bytes = laid_out(compute, form, output.view, reach_of(output));
+    if (output.accumulate) bytes = laid_out(compute, form, output.view, reach_of(output), filled);
     at.outputs.push_back(place(bytes));
   }
   return at;

@@ -14,9 +14,13 @@ struct Touched {
   Ticks start = 0, held = 0;
 
   bool any() const { return from != to; }
-  /// From its start until it comes to a byte.
+  /// From its start until it comes to a byte. Strides of any size may lie between.
   Ticks until(std::uint64_t byte) const {
-    return held * static_cast<Ticks>(byte - from) / static_cast<Ticks>(to - from);
+    const std::uint64_t done = byte - from, all = to - from;
+    constexpr std::uint64_t exact = std::uint64_t{1} << 31;
+    if (all < exact && held < static_cast<Ticks>(exact))
+      return static_cast<Ticks>(static_cast<std::uint64_t>(held) * done / all);
+    return static_cast<Ticks>(static_cast<double>(held) * (static_cast<double>(done) / static_cast<double>(all)));
   }
 };
 

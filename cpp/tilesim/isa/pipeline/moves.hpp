@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "tilesim/isa/pipeline/timing.hpp"
-#include "tilesim/isa/state/npu.hpp"
 
 namespace tilesim::isa {
 
@@ -47,9 +46,9 @@ class MoveQueues {
 };
 
 /// The tickets that one sequencer was given.
-class Tickets final : public MoveClock {
+class Tickets {
  public:
-  bool over(std::uint64_t ticket, unsigned queue) const override { return until(ticket, queue) <= asked_; }
+  bool over(std::uint64_t ticket, unsigned queue) const { return until(ticket, queue) <= asked_; }
   void ask(Ticks now) { asked_ = now; }
   /// When the transfer of a ticket (0: all of the queue) is over; 0 for a ticket that there is not.
   Ticks until(std::uint64_t ticket, unsigned queue) const;

@@ -55,6 +55,7 @@ class Pipeline final : public Observer {
   }
   void trapped(const Op& op) override;
   std::int64_t cycles() const override { return now_ / cycle; }
+  bool moved(std::uint64_t ticket, unsigned queue) const override { return tickets_.over(ticket, queue); }
   /// In two steps, of a sequencer: `reach` lets the front end come to an instruction and carries it out unless it is
   /// one for the units; such a one issues at `now()`, by `take`, before anything else is reached.
   bool reach(const Op& op);
@@ -74,7 +75,6 @@ class Pipeline final : public Observer {
   const CoreTiming& core() const { return table_->core; }
   const InstructionSet& set() const { return *table_->set; }
   const std::vector<ArrayClock>& arrays() const { return of_core().arrays; }
-  const Tickets& tickets() const { return tickets_; }
   /// "arithmetic", or "arithmetic0" where there are several: of a PipeKind, or behind those a unit of the core's own.
   std::string unit_called(std::size_t unit, std::size_t pipe) const;
 
