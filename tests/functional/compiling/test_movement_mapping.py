@@ -150,7 +150,11 @@ def test_rows_of_a_table_are_priced_as_they_come(padding: int) -> None:
     for tiles in ([7, 9, 20], [4, 9, 20], [7, 5, 20], [7, 3, 20]):
         nest = {"tiles": tiles, "lane": kernel.info["lanes"][0], "depth": 2}
         taken = ts.simulate(ts.compile(graph, machine, mapping={kernel.operation: nest})).cycles
-        assert abs(kernel.cost(nest)["cycles"] / taken - 1) < (0.15 if padding < 0 else 0.2), (nest, taken, kernel.cost(nest))
+        assert abs(kernel.cost(nest)["cycles"] / taken - 1) < (0.15 if padding < 0 else 0.2), (
+            nest,
+            taken,
+            kernel.cost(nest),
+        )
 
 
 def test_copies_through_one_queue_are_priced_exactly() -> None:

@@ -96,10 +96,10 @@ void VectorKernelWriter::hoist() {
   std::size_t counts = 0;
   for (const VectorNode& node : compute_.nodes) {
     if (is_loaded(node))
-      point(input_pointers_,
-            node.op == VectorNode::Op::iota ? at_.counts.at(counts++)
-                                            : at_.inputs[static_cast<std::size_t>(node.index)],
-            differs_by_step(node), dtype_of(node));
+      point(
+          input_pointers_,
+          node.op == VectorNode::Op::iota ? at_.counts.at(counts++) : at_.inputs[static_cast<std::size_t>(node.index)],
+          differs_by_step(node), dtype_of(node));
     else
       for (std::vector<unsigned>& of_step : input_pointers_) of_step.push_back(0);
   }
