@@ -283,12 +283,6 @@ def test_options_that_are_none(values: dict[str, Any], told: str) -> None:
         ts.cluster.step(WORK, "dgx-a100:8", **values)
 
 
-@pytest.mark.parametrize("plan", ["pipeline=8,schedule=zb-h1", "data=8,offload=optimizer"])
-def test_plans_without_a_closed_form(plan: str) -> None:
-    with pytest.raises(ts.Unsupported, match="1f1b"):
-        ts.cluster.step(WORK, "dgx-a100:8", ts.Plan.parse(plan))
-
-
 def test_result_files(tmp_path: Path) -> None:
     result = ts.cluster.step(WORK, "dgx-a100:8", ts.Plan(pipeline=4, data=2, recompute="full"))
     result.save(tmp_path / "r.json")

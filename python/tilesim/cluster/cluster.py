@@ -11,6 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from .. import _core
+from ..base.checked import is_number
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json, writing
 from ..base.paths import configs_dir
@@ -19,7 +20,18 @@ from .slices import scaled
 __all__ = ["Cluster", "Dimension"]
 
 SCHEMA, VERSION = "tilesim.cluster", 1
-KEYS = ("name", "description", "device", "network", "faults", "per_node", "generation", "slices", "sources")
+KEYS = (
+    "name",
+    "description",
+    "device",
+    "network",
+    "faults",
+    "per_node",
+    "generation",
+    "slices",
+    "host_bytes_per_second",
+    "sources",
+)
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,7 @@ class Cluster:
         devices: int | None = None,
         generation: str = "",
         sources: Mapping[str, str] | None = None,
+        host_bytes_per_second: float | None = None,
         **others: Any,
     ) -> None:
         """A cluster written by hand.
@@ -89,6 +102,7 @@ class Cluster:
             devices: how many there are, as a check; none: as the sizes say.
             generation: of the links inside a node, as libraries name it.
             sources: where numbers come from, by field.
+            host_bytes_per_second: of a device's link to its host's memory, each direction; none: unknown.
             others: nothing else is known.
 
         Raises:
@@ -99,6 +113,12 @@ class Cluster:
             raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))
         self.device, self.name, self.description = device, name, description
         self.generation, self.sources = generation, dict(sources or {})
+        self.host_bytes_per_second = host_bytes_per_second
+        if host_bytes_per_second is not None and not (
+            is_number(host_bytes_per_second) and 0 < host_bytes_per_second < math.inf
+        ):
+            raise user_error("no rate of a link", place="host_bytes_per_second", value=shown(host_bytes_per_second),
+                             allowed="bytes per second above 0")  # fmt: skip
         self.faults = [dict(fault) for fault in faults]
         self.graph: dict[str, Any] | None = None
         self.network: list[dict[str, Any]] = []
@@ -193,8 +213,11 @@ class Cluster:
         data: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "name": self.name}
         data |= {"description": self.description, "device": device, "per_node": self.per_node}
         data |= {"generation": self.generation, "network": self.network if self.graph is None else self.graph}
-        data |= {"faults": self.faults, "sources": self.sources}
-        return {key: value for key, value in data.items() if value not in ("", [], {})}
+        data |= {"faults": self.faults, "sources": self.sources, "host_bytes_per_second": self.host_bytes_per_second}
+        kept = {key: value for key, value in data.items() if value not in ("", [], {})}
+        if self.host_bytes_per_second is None:
+            kept.pop("host_bytes_per_second")
+        return kept
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file that `load` reads.

@@ -14,14 +14,12 @@ from ..base.errors import user_error
 from ..base.table import Table
 from ..models.layered import Layered
 from ..models.layered_presets import layered
-from .closed import times
 from .columns import Columns, of_table
 from .fabric import Fabric, fabric_of
 from .frameworks import Framework
-from .memory import memory
 from .plan import RECOMPUTE, SCHEDULES, SHARDS, Plan
 from .result import StepResult
-from .stepping import framework_of, pricer, step
+from .stepping import framework_of, measured, pricer, step
 
 __all__ = ["SearchStudy", "search"]
 
@@ -125,8 +123,12 @@ def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
                             yield tensor, pipeline, data, context, expert, virtual, micro
 
 
-def _choices() -> list[tuple[bool, int, int, int]]:
-    """sequence, schedule, shard, recompute."""
+def _choices(phase: str) -> list[tuple[bool, int, int, int]]:
+    """sequence, schedule, shard, recompute; without gradients, what of it means something."""
+    if phase != "train":
+        shards = (SHARDS.index("none"), SHARDS.index("zero3"))
+        sequences = (False,) if phase == "decode" else (False, True)
+        return [(sequence, 0, shard, 0) for sequence in sequences for shard in shards]
     return [
         (sequence, schedule, shard, recompute)
         for sequence in (False, True)
@@ -147,7 +149,7 @@ def candidates(w: Layered, devices: int) -> Array:
         Shape [plans, 11]: the columns of a plan in the order of `Plan` up to `recompute`.
     """
     layouts = np.array(list(_layouts(w, devices)), dtype=np.float64).reshape(-1, 7)
-    choices = np.array(_choices(), dtype=np.float64)
+    choices = np.array(_choices(w.phase), dtype=np.float64)
     left = np.repeat(layouts, len(choices), axis=0)
     right = np.tile(choices, (len(layouts), 1))
     tensor, pipeline, data, context, expert, virtual, micro = left.T
@@ -182,10 +184,10 @@ def _priced(w: Layered, rows: Array, fabric: Fabric, framework: str | None) -> t
         for part in np.array_split(np.flatnonzero(mask), max(1, int(mask.sum()) // CHUNK)):
             if not len(part):
                 continue
-            constants = Framework.load(framework or framework_of(fabric.device, example)).constants
-            table = _table(w, rows[part])
-            seconds[part] = times(table, pricer(fabric.device, w.dtype), fabric, constants).seconds
-            peak[part] = memory(table, constants).peak
+            constants = Framework.load(framework or framework_of(fabric.device, example, w.phase)).constants
+            price = pricer(fabric.device, w.dtype)
+            found, held = measured(w.phase, _table(w, rows[part]), price, fabric, constants)
+            seconds[part], peak[part] = found.seconds, held.peak
     return seconds, peak
 
 
@@ -201,7 +203,7 @@ def search(
     """Prices every plan that divides a workload over all devices of a cluster.
 
     Args:
-        workload: a layered training step, its name, or a file.
+        workload: a layered step, its name, or a file.
         cluster: a `ts.Cluster`, or a name with devices as "dgx-a100:64".
         budget: plans at most, evenly spread over all; none: all.
         executor: of `ts.executors`; plans are priced in parts by its `map`; none: here.

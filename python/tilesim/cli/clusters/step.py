@@ -21,7 +21,9 @@ WorkloadFile = Annotated[
 ClusterName = Annotated[str, typer.Option(help="A cluster and its devices, as dgx-a100:64.", rich_help_panel=MACHINE)]
 FrameworkName = Annotated[
     str | None,
-    typer.Option(help="megatron, fsdp, xla or unfitted; what trains so if none.", rich_help_panel=MACHINE),
+    typer.Option(
+        help="megatron, fsdp, xla, serving or unfitted; what trains, or serves, so if none.", rich_help_panel=MACHINE
+    ),
 ]
 Json = Annotated[
     str | None, typer.Option("--json", help="Write the result; - for standard output.", rich_help_panel=OUTPUT)
@@ -46,7 +48,7 @@ def step(
     json_: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Time and memory of one training step on many devices."""
+    """Time and memory of one step of training, prefill or decode on many devices."""
     from ...cluster.plan import Plan
     from ...cluster.stepping import step as run
 
