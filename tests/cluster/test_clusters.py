@@ -35,7 +35,7 @@ def numbers(value, path=""):
         for number, one in enumerate(value):
             named = isinstance(one, dict) and "name" in one
             yield from numbers(one, f"{path}.{one['name']}" if named else f"{path}[{number}]")
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
+    elif isinstance(value, (int, float)):  # and whether switches sum
         yield path
 
 

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import user_error
 from .columns import Columns
 from .exchange import Group, all_reduce, gather, group, permute, to_all
 from .fabric import Fabric
 from .hosts.offload import exposed, moved
+from .hosts.straggling import slowed
 from .pipelines.result import Pipeline
 from .pipelines.stages import ORDERED, Stages
 from .pipelines.stages import through as ordered
@@ -144,12 +146,21 @@ def _replicas(c: Columns, fabric: Fabric) -> Group:
 
 
 def _by_order(
-    c: Columns, w: Work, layers: tuple[_Layer, _Layer], summed: Array, sends: Array, k: Mapping[str, float]
+    c: Columns,
+    w: Work,
+    fabric: Fabric,
+    layers: tuple[_Layer, _Layer],
+    summed: Array,
+    sends: Array,
+    k: Mapping[str, float],
 ) -> tuple[Array, Mapping[int, Pipeline], Array]:
     """Seconds until all are through, of schedules that divide the backward pass; their pipelines; their sends."""
     names = [SCHEDULES[int(code)] for code in c.schedule] if np.any(c.schedule >= SCHEDULES.index("zb-h1")) else []
     if not any(name in ORDERED for name in names):
         return summed, {}, sends
+    if fabric.slow:
+        raise user_error("slow devices have no closed form under this schedule", place="faults", value=names[0],
+                         allowed="1f1b, gpipe, interleaved")  # fmt: skip
     forward, backward = layers
     sends = np.where(c.schedule == SCHEDULES.index("zb-v"), 2 * sends, sends)  # a micro-batch passes a stage twice
     parts = np.where(c.schedule == SCHEDULES.index("zb-v"), 2.0, 1.0)
@@ -188,8 +199,10 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     # the last stage has the head too; a stage with fewer layers waits for it
     slowest = np.maximum(fullest, per_stage * layer + sends + k["host_microbatch"] + ends)
     whole = c.layers * layer + ends + p * (sends + k["host_microbatch"])
+    waited = (forward.compute + backward.compute + backward.recompute, ends)
+    slowest, whole, more = slowed(c, fabric, fullest, slowest, whole, waited)
     through = m * slowest + (whole - slowest) / v
-    through, pipes, sends = _by_order(c, w, (forward, backward), through, sends, k)
+    through, pipes, sends = _by_order(c, w, fabric, (forward, backward), through, sends, k)
     data = _replicas(c, fabric)
     gradient = c.device_parameters * k["gradient_bytes"]
     reduced = np.where(c.shard < 3, all_reduce(gradient, data, fabric, k), 0.0)
@@ -197,7 +210,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         across = Group(data.size / data.inner, np.ones(len(c)), np.full(len(c), float(fabric.per_node)))
         part = c.device_parameters * k["gradient_bytes"] / data.inner
         reduced = np.where(c.shard >= 3, all_reduce(part, across, fabric, k), reduced)
-    optimizer = w.optimizer + k["host_step"]
+    optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     state = exposed(moved(c, False).state, w.optimizer, fabric, k)
     seconds = through + reduced + optimizer + state
     own = m * c.stage_layers
@@ -206,7 +219,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         return own * (getattr(forward, name) + getattr(backward, name))
 
     parts = {name: both(name) for name in _OF_LAYERS}
-    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends)
+    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())

@@ -15,6 +15,7 @@ from ..base.checked import is_number
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json, writing
 from ..base.paths import configs_dir
+from .hosts.straggling import without_computing
 from .slices import scaled
 
 __all__ = ["Cluster", "Dimension"]
@@ -39,7 +40,8 @@ class Dimension:
     """One dimension of a network: alike links between devices that differ in it alone.
 
     Rates are bytes per second and direction, of a link or of a device's port; `latency_seconds` is a link's, or from
-    device to device through a switch; `rails`: ports of a node that its devices share (0: each has its own).
+    device to device through a switch; `rails`: ports of a node that its devices share (0: each has its own);
+    `reduces`: its switches sum what devices send (NVLS, SHARP).
     """
 
     kind: str
@@ -48,6 +50,7 @@ class Dimension:
     latency_seconds: float
     rails: int = 0
     name: str = ""
+    reduces: bool = False
 
     @property
     def size(self) -> int:
@@ -64,7 +67,18 @@ def _dimension(data: Mapping[str, Any]) -> Dimension:
         float(data.get("latency_seconds", 0)),
         int(data.get("rails", 0)),
         str(data.get("name", "")),
+        bool(data.get("reduces", False)),
     )
+
+
+def _without_sums(data: Any, number: int) -> Any:
+    """A dimension as links alone; what its switches do besides is checked here."""
+    if not isinstance(data, Mapping) or "reduces" not in data:
+        return data
+    if not isinstance(data["reduces"], bool) or (data["reduces"] and data.get("kind") not in ("switch", "fat_tree")):
+        raise user_error("only switches sum what devices send", place=f"network[{number}].reduces",
+                         value=shown(data["reduces"]), allowed="true of switch and fat_tree, false")  # fmt: skip
+    return {key: value for key, value in data.items() if key != "reduces"}
 
 
 class Cluster:
@@ -91,13 +105,15 @@ class Cluster:
             device: name or file of a device or machine, or one itself; none: a network alone.
             network: dimensions, inner first: dicts of kind (ring, torus, mesh, full, switch, fat_tree, dragonfly), size
                 or sizes, bandwidth_bytes_per_second (of a link, each direction), latency_seconds, rails, both_ways;
-                fat_tree: radix, levels, oversubscription, trunk_latency_seconds, ways. Or a graph: a dict of devices,
-                switches, links (source, target, bandwidth_bytes_per_second, latency_seconds, lanes, both_ways) and
-                routes, or the path of a JSON file of one.
+                switch, fat_tree: reduces (its switches sum what devices send); fat_tree: radix, levels,
+                oversubscription, trunk_latency_seconds, ways. Or a graph: a dict of devices, switches, links (source,
+                target, bandwidth_bytes_per_second, latency_seconds, lanes, both_ways) and routes, or the path of a
+                JSON file of one.
             name: of the cluster.
             description: in a line.
             faults: {"device": d, "share": s}: all links of a device at a share of their rate; {"source": a,
-                "target": b, "share": s}: one link; share 0: the link failed, and routes go round it.
+                "target": b, "share": s}: one link; share 0: the link failed, and routes go round it;
+                {"device": d, "compute": s}: a device computes at a share of its rate, which steps wait for.
             per_node: devices of a node; none: those of the first dimension where there are several.
             devices: how many there are, as a check; none: as the sizes say.
             generation: of the links inside a node, as libraries name it.
@@ -144,9 +160,10 @@ class Cluster:
             raise user_error("nodes have equal devices", place="per_node", value=shown(per_node), allowed=allowed)
 
     def _network_text(self) -> str:
-        network: dict[str, Any] = {"dimensions": self.network} if self.graph is None else {"graph": self.graph}
-        if self.faults:
-            network["faults"] = self.faults
+        dimensions = [_without_sums(one, number) for number, one in enumerate(self.network)]
+        network: dict[str, Any] = {"dimensions": dimensions} if self.graph is None else {"graph": self.graph}
+        if faults := without_computing(self.faults):
+            network["faults"] = faults
         try:
             return json.dumps(network)
         except (TypeError, ValueError):

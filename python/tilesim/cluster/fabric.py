@@ -11,6 +11,7 @@ from ..base.errors import nearest, shown, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
 from ..machine.device import Device
+from .hosts import straggling
 
 __all__ = ["Fabric", "fabric_of", "systems", "with_library"]
 
@@ -21,7 +22,8 @@ class Fabric:
 
     `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
     latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
-    second and direction of one device to its host's memory, 0 where nobody says.
+    second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
+    share of their rate.
     """
 
     device: Device
@@ -36,6 +38,7 @@ class Fabric:
     library: Any = None
     generation: str = ""
     host_link: float = 0.0
+    slow: tuple[tuple[int, float], ...] = ()
 
 
 @cache
@@ -155,4 +158,7 @@ def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
     device = Device.load(cluster.device)
     host = float(getattr(cluster, "host_bytes_per_second", 0.0) or 0.0)
     name = str(getattr(cluster, "name", ""))
-    return Fabric(device, per_node, link, node_link, *latencies, total, name, torus, host_link=host)
+    faults = list(getattr(cluster, "faults", ()))
+    share, slow = straggling.links(faults), straggling.computing(faults, total)
+    rates = link * share, node_link * share
+    return Fabric(device, per_node, *rates, *latencies, total, name, torus, host_link=host, slow=slow)

@@ -18,6 +18,7 @@ from ..closed import Times, layer_passes
 from ..columns import Columns
 from ..exchange import all_reduce, gather, group, permute
 from ..fabric import Fabric
+from ..hosts.straggling import slowed
 from ..terms import Pass, Pricer, Work, layer_attention, layer_bytes, layer_products
 
 __all__ = ["KERNELS", "times", "work"]
@@ -89,10 +90,11 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     fullest = c.stage_layers * layer + fixed
     slowest = np.maximum(fullest, c.layers / p * layer + fixed + ends)
     whole = c.layers * layer + ends + p * fixed
+    slowest, whole, more = slowed(c, fabric, fullest, slowest, whole, (one.compute, ends))
     seconds = m * slowest + (whole - slowest) / v + k["host_step"]
     own = m * c.stage_layers
     parts: dict[str, Any] = {
-        "compute": own * one.compute + m * np.where(p > 1, 0.0, ends),
+        "compute": own * one.compute + m * np.where(p > 1, 0.0, ends + more),
         "host": own * one.host + m * k["host_microbatch"] + k["host_step"],
         "tensor": own * one.tensor,
         "context": own * context,
