@@ -187,6 +187,27 @@ def test_bounds_and_what_never_gets_worse(plan: str) -> None:
             assert times(table_, price, NODE, {**k, name: CONSTANTS[name][1]}).seconds[0] <= base
 
 
+def test_a_head_of_keys_on_each_device() -> None:
+    """A tensor axis longer than there are heads of keys stores copies: as if there were a head for each."""
+    few, many = (dataclasses.replace(WORK, attention="flash", kv_heads=heads) for heads in (2, 8))
+    plan = ts.Plan(tensor=8, context=2)
+    one, other = found(plan, few), found(plan, many)
+    for name in ("compute", "tensor", "context"):
+        assert getattr(one, name)[0] == getattr(other, name)[0]
+    fewer = found(ts.Plan(tensor=2, context=8), few)
+    assert fewer.compute[0] < found(ts.Plan(tensor=2, context=8), many).compute[0]
+
+
+def test_keys_round_a_ring() -> None:
+    """Context 8, tensor 1: seven sends of a part's keys and values forward, twice that back, behind attention."""
+    work = dataclasses.replace(WORK, attention="flash", sequence=8192)
+    bare = found(ts.Plan(context=8), work, interference=1.0, call=0.0, link_step=0.0, link_share=1.0)
+    part = 2 * 1024 * 16 * 128 * 2  # keys and values of 1,024 tokens
+    ring = 7 * (part / 300e9 + NODE.latency)
+    assert bare.context[0] == pytest.approx(32 * 24 * 3 * ring, rel=1e-9)
+    assert found(ts.Plan(context=8), work, interference=0.0).context[0] < bare.context[0]
+
+
 def test_more_replicas_never_compute_more_each() -> None:
     one = [found(ts.Plan(data=data, micro_batch=1)) for data in (1, 2, 4, 8, 16, 32)]
     compute = [result.compute[0] for result in one]

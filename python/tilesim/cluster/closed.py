@@ -109,7 +109,7 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     again = np.where(c.again, sums, 0.0)
     sent = wide * np.maximum(1.0, c.experts_chosen) * c.imbalance / c.tensor
     routed = np.where(c.expert > 1, 2 * to_all(sent, group(c, "expert", fabric), fabric, k), 0.0)
-    kv = 2 * c.tokens * c.kv_heads * c.head_size * c.element_bytes / c.tensor
+    kv = 2 * c.tokens * c.own_kv_heads * c.head_size * c.element_bytes
     around = group(c, "context", fabric)
     ring = (c.context - 1) * permute(kv, around, fabric, k)
     weights = c.layer_parameters / c.tensor

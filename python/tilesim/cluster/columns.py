@@ -63,6 +63,11 @@ class Columns:
         return (self.recompute == 2.0) | (self.recompute == 4.0)
 
     @property
+    def own_kv_heads(self) -> Array:
+        """Heads of keys on one device: at least one, a copy where the tensor axis is longer than there are heads."""
+        return np.ceil(self.kv_heads / self.tensor)
+
+    @property
     def tokens(self) -> Array:
         """Of a micro-batch on one device."""
         return self.micro_batch * self.queries

@@ -65,16 +65,15 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     # inputs of two normalizations and of what follows each; two masks of dropout
     whole = per_token * (4 * e + 2 * mask) / shared
     width = c.heads * c.head_size
-    inside = ((width + 2 * c.kv_heads * c.head_size) * e + width * e) / t
+    keys = 2 * c.own_kv_heads * c.head_size * e  # and values
+    inside = 2 * width * e / t + keys
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
     inner = c.ffn * np.where(c.gated, 3, 2) * e * chosen / t
     scores = c.heads * c.keys / t * (2 * e + mask)
     statistics = c.heads / t * 4
     kept_scores = np.where(c.unfused & (c.recompute != 1.0), scores, np.where(c.unfused, 0.0, statistics))
     again = c.recompute == 3.0  # minimal: products' outputs alone
-    minimal = (width + 2 * c.kv_heads * c.head_size + width + c.hidden) * e / t + c.ffn * np.where(
-        c.gated, 2, 1
-    ) * e / t
+    minimal = (2 * width + c.hidden) * e / t + keys + c.ffn * np.where(c.gated, 2, 1) * e / t
     full = np.where(again, minimal + c.hidden * e / shared, whole + inside + inner + kept_scores)
     return c.tokens * full, c.tokens * c.hidden * e / shared
 

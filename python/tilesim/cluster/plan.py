@@ -107,6 +107,8 @@ class Plan:
         divides("the number of heads", workload.heads, "tensor", self.tensor)
         divides("the feed-forward width", workload.ffn, "tensor", self.tensor)
         divides("the sequence", workload.sequence, "context", self.context)
+        if self.sequence:
+            divides("the sequence", workload.sequence, "tensor × context", self.tensor * self.context)
         divides("the global batch", workload.global_batch, "data", self.data)
         if workload.global_batch % self.data == 0:
             divides("the batch of a replica", workload.global_batch // self.data, "micro_batch", self.micro_batch)

@@ -143,7 +143,7 @@ def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Ar
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # of the slowest device
     local = np.maximum(1.0, c.experts / c.expert)
     for n, k, expert in (
-        ((c.heads + 2 * c.kv_heads) * c.head_size / c.tensor, c.hidden, False),
+        ((c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size, c.hidden, False),
         (c.hidden, c.heads * c.head_size / c.tensor, False),
         (np.where(c.gated, 2, 1) * c.ffn / c.tensor, c.hidden, True),
         (c.hidden, c.ffn / c.tensor, True),
@@ -173,7 +173,7 @@ def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -
     # parts of a divided sequence are dealt so that each sees as many keys: half of all, and half of its own
     seen = np.where(c.context > 1, (keys + queries) / 2, keys)
     seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # a part of the cache each
-    kv_heads = np.minimum(np.ceil(c.kv_heads / c.tensor), np.ceil(heads))
+    kv_heads = np.minimum(c.own_kv_heads, np.ceil(heads))
     fused = price.flash(batch, queries, seen, heads, kv_heads, depth)
     # the backward kernel makes five products where the forward one makes two
     older = price.device.family in ("volta", "turing", "ampere", "ada")
@@ -204,7 +204,7 @@ def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Arra
     shared = np.where(c.sequence_parallel, c.tensor, 1.0)
     wide = c.tokens * c.hidden * e / shared
     inner = c.tokens * c.ffn * np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance * e / c.tensor
-    heads = c.tokens * (c.heads + c.kv_heads) * c.head_size * e / c.tensor
+    heads = c.tokens * (c.heads / c.tensor + c.own_kv_heads) * c.head_size * e
     drop = constants["dropout"]
     # two normalizations read and write; two residual sums read twice and write; dropout adds its mask
     forward = wide * (4 + 6 + 2 * 0.5 * drop) + inner * np.where(c.gated, 3, 2) + heads * 2

@@ -67,6 +67,9 @@ def search(
     cluster: ClusterName,
     budget: Annotated[int | None, typer.Option(min=1, help="Plans at most; all if none.")] = None,
     framework: FrameworkName = None,
+    store: Annotated[
+        str | None, typer.Option(help="A file of priced plans; an interrupted search goes on from it.")
+    ] = None,
     best: Annotated[int, typer.Option(min=1, max=1000, help="How many plans to list.", rich_help_panel=OUTPUT)] = 10,
     json_: Json = None,
     quiet: Quiet = False,
@@ -75,7 +78,7 @@ def search(
     from ...cluster.searching import search as run
 
     with shown_step("pricing plans"):
-        study = run(workload, cluster, budget, framework=framework, keep=best)
+        study = run(workload, cluster, budget, store=store, framework=framework, keep=best)
     found = study.best
     if json_:
         write(study.json(), json_)

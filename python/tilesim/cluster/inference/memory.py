@@ -25,7 +25,7 @@ def cache_bytes(c: Columns) -> Array:
     Returns:
         Bytes.
     """
-    heads = np.ceil(c.kv_heads / c.tensor)
+    heads = c.own_kv_heads
     tokens = np.ceil(c.sequence / c.context) * c.global_batch / c.data
     return 2 * heads * c.head_size * c.element_bytes * tokens * c.stage_layers
 
@@ -44,7 +44,7 @@ def memory(c: Columns) -> Memory:
     gathered = np.where(c.shard >= 3, 2 * c.device_layer_parameters * e, 0.0)
     tables = np.where(~c.tied & (c.pipeline == 1), c.table_parameters / c.tensor, 0.0)
     every, middle = c.device_parameters + tables, c.stage_layers * c.device_layer_parameters
-    attended = (2 * c.heads + 2 * c.kv_heads) * c.head_size / c.tensor * e
+    attended = (2 * c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size * e
     attended = attended + np.where(c.unfused, c.heads / c.tensor * c.keys / c.context * e, 0.0)
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
     inner = c.ffn * np.where(c.gated, 3, 2) * chosen / c.tensor * e
