@@ -147,13 +147,14 @@ def test_gathered_parameters_hide_behind_products() -> None:
     work = dataclasses.replace(WORK, attention="flash", dtype="bf16")
     plan = ts.Plan(data=8, shard="zero3", micro_batch=4)
     hidden, half, bare = (found(plan, work, interference=share) for share in (0.0, 0.5, 1.0))
-    assert hidden.data[0] == 0  # long passes hide all of it
     weights = 2 * WORK.layer_parameters * 7 / 8
+    first = weights / 300e9 / IDEAL["link_share"] + IDEAL["call"] + 7 * (NODE.latency + IDEAL["link_step"])
+    assert hidden.data[0] == pytest.approx(first)  # long passes hide all of it, but for the first layer's
     least = 24 * 3 * weights / 300e9  # gathered twice, summed once
     assert bare.data[0] >= least
-    assert half.data[0] == pytest.approx(bare.data[0] / 2)
+    assert half.data[0] - first / 2 == pytest.approx(bare.data[0] / 2)
     short = found(dataclasses.replace(plan, micro_batch=1), dataclasses.replace(work, sequence=16), interference=0.0)
-    assert short.data[0] > 0  # short ones cannot
+    assert short.data[0] > 2 * first  # short ones cannot
     exposed = [
         ts.cluster.step(work, "dgx-a100:8", plan, overlap=overlap).exposed_seconds for overlap in ("library", "none")
     ]

@@ -20,7 +20,7 @@ from .pipelines.stages import through as ordered
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
 
-__all__ = ["Times", "layer_passes", "times"]
+__all__ = ["Times", "gathered_layer", "layer_passes", "times"]
 
 Array = NDArray[np.float64]
 
@@ -91,6 +91,21 @@ def _sharded(c: Columns, fabric: Fabric) -> Group:
     return Group(data.inner, data.inner, data.beside) if fabric.slices else data
 
 
+def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
+    """Seconds in which a layer's parameters are gathered, where they are divided.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        Seconds; 0 where each device has them.
+    """
+    whole = c.layer_parameters / c.tensor * c.element_bytes
+    return np.where(c.shard >= 3, gather(whole, _sharded(c, fabric), fabric, k), 0.0)
+
+
 def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tuple[_Layer, _Layer]:
     """A layer forward and backward, with what it recomputes and what passes between devices.
 
@@ -113,7 +128,7 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     around = group(c, "context", fabric)
     ring = (c.context - 1) * permute(kv, around, fabric, k)
     weights = c.layer_parameters / c.tensor
-    gathered = np.where(c.shard >= 3, gather(weights * c.element_bytes, data, fabric, k), 0.0)
+    gathered = gathered_layer(c, fabric, k)
     summed = np.where(c.shard >= 3, gather(weights * c.parameter_bytes, data, fabric, k), 0.0)
     forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
     share = k["interference"]
@@ -212,6 +227,8 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         reduced = np.where(c.shard >= 3, all_reduce(part, across, fabric, k), reduced)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     state = exposed(moved(c, False).state, w.optimizer, fabric, k)
+    # each layer's parameters are gathered while the one before runs; before the first there is none
+    reduced = reduced + gathered_layer(c, fabric, k) - forward.data
     seconds = through + reduced + optimizer + state
     own = m * c.stage_layers
 

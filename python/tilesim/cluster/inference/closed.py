@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...analytic.vector import constants_of
-from ..closed import Times, layer_passes
+from ..closed import Times, gathered_layer, layer_passes
 from ..columns import Columns
 from ..exchange import all_reduce, gather, group, permute
 from ..fabric import Fabric
@@ -91,7 +91,8 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     slowest = np.maximum(fullest, c.layers / p * layer + fixed + ends)
     whole = c.layers * layer + ends + p * fixed
     slowest, whole, more = slowed(c, fabric, fullest, slowest, whole, (one.compute, ends))
-    seconds = m * slowest + (whole - slowest) / v + k["host_step"]
+    first = gathered_layer(c, fabric, k) - one.data  # behind no layer before
+    seconds = m * slowest + (whole - slowest) / v + k["host_step"] + first
     own = m * c.stage_layers
     parts: dict[str, Any] = {
         "compute": own * one.compute + m * np.where(p > 1, 0.0, ends + more),
@@ -100,7 +101,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         "context": own * context,
         "expert": own * one.expert,
         "pipeline": m * sends,
-        "data": own * one.data,
+        "data": own * one.data + first,
         "offload": zero,
     }
     bubble = seconds - sum(parts.values())
