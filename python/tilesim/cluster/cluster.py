@@ -15,7 +15,7 @@ from ..base.checked import is_number
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json, writing
 from ..base.paths import configs_dir
-from .hosts.straggling import without_computing
+from .hosts.faults import without_computing
 from .slices import scaled
 
 __all__ = ["Cluster", "Dimension"]

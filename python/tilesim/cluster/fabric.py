@@ -11,7 +11,7 @@ from ..base.errors import nearest, shown, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
 from ..machine.device import Device
-from .hosts import straggling
+from .hosts.faults import computing, links
 
 __all__ = ["Fabric", "fabric_of", "systems", "with_library"]
 
@@ -159,6 +159,6 @@ def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
     host = float(getattr(cluster, "host_bytes_per_second", 0.0) or 0.0)
     name = str(getattr(cluster, "name", ""))
     faults = list(getattr(cluster, "faults", ()))
-    share, slow = straggling.links(faults), straggling.computing(faults, total)
+    share, slow = links(faults), computing(faults, total)
     rates = link * share, node_link * share
     return Fabric(device, per_node, *rates, *latencies, total, name, torus, host_link=host, slow=slow)

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import user_error
+from ..columns import Columns
 from ..fabric import Fabric
 from ..memory import layer_activations
-
-if TYPE_CHECKING:
-    from ..columns import Columns
-    from ..plan import Plan
+from ..plan import Plan
 
 __all__ = ["Moved", "check", "exposed", "moved", "state_bytes"]
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...base.errors import user_error
+from ..cluster import Cluster, Dimension
 from . import in_network, torus
-
-if TYPE_CHECKING:
-    from ..cluster import Cluster, Dimension
 
 __all__ = ["better", "priced_by_switch", "refuse"]
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
-if TYPE_CHECKING:
-    from ...models.layered import Layered
-    from ..plan import Plan
+from ...models.layered import Layered
 
 __all__ = ["reasons"]
 
 
-def reasons(plan: Plan, workload: Layered) -> list[tuple[str, str, str, str]]:
+def reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
     """Why a schedule cannot order the passes of a plan.
 
     Args:
-        plan: how the step is divided.
+        plan: a Plan, how the step is divided.
         workload: to be divided.
 
     Returns:
