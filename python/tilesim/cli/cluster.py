@@ -122,7 +122,10 @@ def cluster_collective(
     devices: Annotated[str | None, typer.Option(help="8 (the first), 0,2,4, or groups 0,1;2,3.")] = None,
     dtype: Annotated[str, typer.Option(help="Of the elements.")] = "bf16",
     algorithm: Annotated[
-        str, typer.Option(help="auto, ring, tree, halving-doubling, bruck, direct, torus, hierarchical; a file.")
+        str,
+        typer.Option(
+            help="auto, ring, tree, halving-doubling, bruck, direct, torus, hierarchical, in-network; a file."
+        ),
     ] = "auto",
     model: Annotated[str, typer.Option(help="closed, chunks, flows.")] = "closed",
     library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain.")] = None,

@@ -160,6 +160,18 @@ def _replicas(c: Columns, fabric: Fabric) -> Group:
     return Group(data.size * c.copies, data.inner, data.beside)
 
 
+def _reduced(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
+    """Seconds in which gradients are summed after the last micro-batch."""
+    data = _replicas(c, fabric)
+    gradient = c.device_parameters * k["gradient_bytes"]
+    reduced = np.where(c.shard < 3, all_reduce(gradient, data, fabric, k), 0.0)
+    if fabric.slices:  # gradients of a slice's part are summed over slices
+        across = Group(data.size / data.inner, np.ones(len(c)), np.full(len(c), float(fabric.per_node)))
+        part = c.device_parameters * k["gradient_bytes"] / data.inner
+        reduced = np.where(c.shard >= 3, all_reduce(part, across, fabric, k), reduced)
+    return reduced
+
+
 def _by_order(
     c: Columns,
     w: Work,
@@ -218,13 +230,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     slowest, whole, more = slowed(c, fabric, fullest, slowest, whole, waited)
     through = m * slowest + (whole - slowest) / v
     through, pipes, sends = _by_order(c, w, fabric, (forward, backward), through, sends, k)
-    data = _replicas(c, fabric)
-    gradient = c.device_parameters * k["gradient_bytes"]
-    reduced = np.where(c.shard < 3, all_reduce(gradient, data, fabric, k), 0.0)
-    if fabric.slices:  # gradients of a slice's part are summed over slices
-        across = Group(data.size / data.inner, np.ones(len(c)), np.full(len(c), float(fabric.per_node)))
-        part = c.device_parameters * k["gradient_bytes"] / data.inner
-        reduced = np.where(c.shard >= 3, all_reduce(part, across, fabric, k), reduced)
+    reduced = _reduced(c, fabric, k)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     state = exposed(moved(c, False).state, w.optimizer, fabric, k)
     # each layer's parameters are gathered while the one before runs; before the first there is none
