@@ -349,6 +349,7 @@ def transformer_step(
     phase: str = "train",
     experts: Sequence[int] | None = None,
     *,
+    routing: Sequence[int] | int | None = None,
     name: str = "transformer",
 ) -> Layered:
     """One step of a transformer of equal layers, for plans over many devices (`ts.cluster.step`).
@@ -366,8 +367,11 @@ def transformer_step(
         head_size: none: hidden / heads.
         dtype: bf16, f16, f32, or bf16-amp (parameters in f32, products in bf16).
         attention: "flash" keeps no scores, "unfused" stores them.
-        phase: "train", "prefill" or "decode".
+        phase: "train"; "prefill": all tokens of a sequence forward, logits of the last; "decode": one token per
+            sequence against keys and values of `sequence` tokens.
         experts: how many there are per layer, and how many a token takes; none: no mixture.
+        routing: tokens per expert, as a trace counts them, or the seed of random choices; none: all experts get as
+            many. Over an expert axis the device with the most tokens decides.
         name: of the model.
 
     Returns:
@@ -381,5 +385,5 @@ def transformer_step(
         raise user_error("experts are two numbers", place="experts", value=str(experts), allowed="(count, chosen)")
     return Layered(
         layers, hidden, heads, vocab, sequence, global_batch, ffn or 0, gated, kv_heads or 0, head_size or 0, dtype,
-        attention, phase, count, chosen, name=name,
+        attention, phase, count, chosen, name=name, routing=routing,  # type: ignore[arg-type]
     )  # fmt: skip

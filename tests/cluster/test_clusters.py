@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 import tilesim as ts
+from tilesim.base.paths import configs_dir
 from tilesim.cli.main import app
 
 
@@ -23,6 +24,67 @@ def test_presets(name, tmp_path):
     assert again.to_dict() == cluster.to_dict()
     found = ts.cluster.collective("all_reduce", "1 GiB", again)
     assert found.seconds > 0 and found.bytes == 1 << 30
+
+
+def numbers(value, path=""):
+    """Dotted places of all numbers; dimensions of a network by their names."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from numbers(one, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            named = isinstance(one, dict) and "name" in one
+            yield from numbers(one, f"{path}.{one['name']}" if named else f"{path}[{number}]")
+    elif isinstance(value, (int, float)):  # and whether switches sum
+        yield path
+
+
+def lacking(data, sources):
+    """Numbers for which no source stands, neither their own nor one of what they are a part of."""
+    places = [place for place in numbers(data) if place != "version"]
+    assert places
+    return [
+        place
+        for place in places
+        if not any(place == key or place.startswith((f"{key}.", f"{key}[")) for key in sources)
+    ]
+
+
+def precise(text):
+    """A source names a document with its year, or says that it is an assumption, or what the number follows from."""
+    year = any(f"({year})" in text for year in range(2015, 2027))
+    return year or text.startswith(("assumption", "one node", "as many as", "N in the name", "unused", "the name of"))
+
+
+@pytest.mark.parametrize("name", ts.Cluster.names())
+def test_every_number_of_a_preset_has_a_source(name):
+    data = json.loads((configs_dir() / "clusters" / f"{name}.json").read_text(encoding="utf-8"))
+    sources = data.pop("sources")
+    assert not lacking(data, sources)
+    assert not {key: text for key, text in sources.items() if not precise(text)}
+    known = [*numbers(data), "slices", "network.chip"]
+    assert not [key for key in sources if not any(place.startswith(key) for place in known)]
+    assert lacking(data, [key for key in sources if not key.endswith("bandwidth_bytes_per_second")])  # it would notice
+
+
+def test_every_number_of_a_system_has_a_source():
+    data = json.loads((configs_dir() / "systems.json").read_text(encoding="utf-8"))
+    for name, system in data["systems"].items():
+        sources = system.pop("sources")
+        assert not lacking(system, sources), name
+        assert not [text for text in sources.values() if not precise(text)], name
+        assert set(sources) == set(numbers(system)), name
+
+
+def test_rates_that_the_data_sheets_give():
+    """Both directions together, as they are published: half of it, over as many links."""
+    published = {"dgx-a100": 600, "dgx-h100": 900, "dgx-h200": 900, "dgx-b200": 1800, "gb200-nvl72": 1800}
+    published |= {"mi300x-8": 128, "l40s-8": 64, "tpu-v5e": 400 / 4, "tpu-v5p": 1200 / 6, "tpu-v6e": 800 / 4}
+    for name, both in published.items():
+        assert ts.Cluster.load(name).dimensions[0].bandwidth_bytes_per_second == both / 2 * 1e9, name
+    adapters = {"dgx-a100": 200, "dgx-h100": 400, "dgx-h200": 400, "dgx-b200": 400, "gb200-nvl72": 400}
+    for name, gigabits in adapters.items():
+        assert ts.Cluster.load(name).dimensions[1].bandwidth_bytes_per_second == gigabits / 8 * 1e9, name
 
 
 def test_sizes():

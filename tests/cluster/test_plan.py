@@ -63,6 +63,7 @@ def test_text_that_is_none() -> None:
         (ts.Plan(data=5), "data", "global batch does not divide"),
         (ts.Plan(data=4, micro_batch=3), "micro_batch", "allowed: divisors of 8: 1, 2, 4, 8"),
         (ts.Plan(context=3), "context", "sequence does not divide"),
+        (ts.Plan(tensor=8, context=64, sequence=True), "tensor × context", "sequence does not divide"),
         (ts.Plan(pipeline=9), "pipeline", "more stages than layers"),
         (ts.Plan(pipeline=2, virtual=3), "virtual", "layers does not divide"),
         (ts.Plan(data=2, expert=2), "expert", "without experts"),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import tilesim as ts
+from tilesim.cluster import searching
 
 WORK = ts.workloads.transformer_step(12, 1536, 12, 32000, 1024, 24, dtype="f16", attention="unfused")
 
@@ -75,6 +77,46 @@ def test_budget_and_executor() -> None:
     other = ts.cluster.search(WORK, "dgx-a100:8", executor=InTurn())
     assert other.plans == whole.plans
     assert other.seconds == whole.seconds
+
+
+class Interrupted(InTurn):
+    """An executor that dies after some parts."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        self.done = 0
+
+    def map(self, function: Any, items: Any) -> Any:
+        for item in items:
+            if self.done == self.parts:
+                raise KeyboardInterrupt
+            self.done += 1
+            yield function(item)
+
+
+def test_an_interrupted_search_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(searching, "CHUNK", 500)
+    whole = ts.cluster.search(WORK, "dgx-a100:8")
+    parts = -(-whole.evaluated // 500)
+    assert parts > 4
+    with pytest.raises(KeyboardInterrupt):
+        ts.cluster.search(WORK, "dgx-a100:8", executor=Interrupted(3), store=tmp_path / "s")
+    rest = Interrupted(10**9)
+    found = ts.cluster.search(WORK, "dgx-a100:8", executor=rest, store=tmp_path / "s")
+    assert rest.done == parts - 3
+    assert (found.plans, found.seconds, found.peak_bytes) == (whole.plans, whole.seconds, whole.peak_bytes)
+    again = Interrupted(0)
+    assert ts.cluster.search(WORK, "dgx-a100:8", executor=again, store=tmp_path / "s").seconds == whole.seconds
+    with pytest.raises(KeyboardInterrupt):  # another cluster, framework or workload is another search
+        ts.cluster.search(WORK, "dgx-h100:8", executor=again, store=tmp_path / "s")
+    with pytest.raises(KeyboardInterrupt):
+        ts.cluster.search(WORK, "dgx-a100:8", executor=again, store=tmp_path / "s", framework="unfitted")
+
+
+def test_what_the_second_lacks() -> None:
+    study = ts.cluster.search(WORK, "dgx-a100:8")
+    told = study.explain()
+    assert study.plans[0].text() in told and f"second, {study.plans[1].text()}" in told
 
 
 def test_nothing_to_find() -> None:

@@ -10,6 +10,7 @@ from ..base import figures
 from ..base.errors import user_error
 from ..cluster.cluster import Cluster
 from ..cluster.communication import OPERATIONS, collective
+from ..cluster.fabric import systems
 from .clusters import replay as cluster_replay
 from .clusters.partition import partition
 from .clusters.step import search, step
@@ -46,6 +47,7 @@ def cluster_list(json: Json = None, quiet: Quiet = False) -> None:
         columns = [name("name", least=10), number("devices", 1), text("network"), text("description")]
         cells = [[row["name"], f"{row['devices']:,}", row["network"], row["description"]] for row in rows]
         say(layout(columns, cells))
+        say(wrapped(f"systems of measured steps, for `cluster step` and `search`: {', '.join(systems())}", hang="  "))
 
 
 @cluster_app.command("show", epilog=epilog("cluster show"))
@@ -55,6 +57,9 @@ def cluster_show(
     quiet: Quiet = False,
 ) -> None:
     """A cluster: its dimensions, the rates and latencies of its links, and where the numbers come from."""
+    if cluster in systems() and cluster not in Cluster.names():
+        _show_system(cluster, json, quiet)
+        return
     found = Cluster.load(cluster)
     if json is not None:
         write(found.to_dict(), json)
@@ -75,8 +80,23 @@ def cluster_show(
     ]
     if cells:
         say(layout(columns, cells))
+    if found.host_bytes_per_second is not None:
+        rate = figures.digits(found.host_bytes_per_second / 1e9)
+        say(wrapped(f"{rate} GB/s from a device to its host's memory, each direction", hang="  "))
     for key, source in found.sources.items():
         say(wrapped(f"{key}: {source}", hang="  "))
+
+
+def _show_system(system: str, json: str | None, quiet: bool) -> None:
+    """A system of measured steps: its numbers, each with its source."""
+    data = systems()[system]
+    if json is not None:
+        write({"name": system, **data}, json)
+    if quiet or json == "-":
+        return
+    say(wrapped(f"{system}: nodes or slices of {data['device']}, as measured steps were taken on", hang="  "))
+    for key, source in data["sources"].items():
+        say(wrapped(f"{key} {data[key]:g}: {source}", hang="  "))
 
 
 def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
@@ -102,7 +122,10 @@ def cluster_collective(
     devices: Annotated[str | None, typer.Option(help="8 (the first), 0,2,4, or groups 0,1;2,3.")] = None,
     dtype: Annotated[str, typer.Option(help="Of the elements.")] = "bf16",
     algorithm: Annotated[
-        str, typer.Option(help="auto, ring, tree, halving-doubling, bruck, direct, torus, hierarchical; a file.")
+        str,
+        typer.Option(
+            help="auto, ring, tree, halving-doubling, bruck, direct, torus, hierarchical, in-network; a file."
+        ),
     ] = "auto",
     model: Annotated[str, typer.Option(help="closed, chunks, flows.")] = "closed",
     library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain.")] = None,

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base.errors import user_error
 from .columns import Columns
 from .exchange import Group, all_reduce, gather, group, permute, to_all
 from .fabric import Fabric
+from .hosts.offload import exposed, moved
+from .hosts.straggling import slowed
+from .pipelines.result import Pipeline
+from .pipelines.stages import ORDERED, Stages
+from .pipelines.stages import through as ordered
+from .plan import SCHEDULES
 from .terms import Pricer, Work, work
 
-__all__ = ["Times", "times"]
+__all__ = ["Times", "gathered_layer", "layer_passes", "times"]
 
 Array = NDArray[np.float64]
 
@@ -33,14 +40,16 @@ class Times:
     data: Array
     bubble: Array
     optimizer: Array
+    offload: Array
     stage_forward: Array
     stage_backward: Array
     work: Work
+    pipes: Mapping[int, Pipeline] = field(default_factory=dict)
 
     @property
     def exposed(self) -> Array:
         """What passes between devices while nothing is computed."""
-        return self.tensor + self.context + self.expert + self.pipeline + self.data
+        return self.tensor + self.context + self.expert + self.pipeline + self.data + self.offload
 
 
 @dataclass(frozen=True)
@@ -54,10 +63,12 @@ class _Layer:
     expert: Array
     context: Array
     data: Array
+    offload: Array
 
     @property
     def seconds(self) -> Array:
-        return self.compute + self.recompute + self.host + self.tensor + self.expert + self.context + self.data
+        passed = self.tensor + self.expert + self.context + self.data + self.offload
+        return self.compute + self.recompute + self.host + passed
 
 
 def _hidden(compute: Array, moved: Array, share: float) -> Array:
@@ -80,19 +91,44 @@ def _sharded(c: Columns, fabric: Fabric) -> Group:
     return Group(data.inner, data.inner, data.beside) if fabric.slices else data
 
 
-def _layers(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tuple[_Layer, _Layer]:
-    """A layer forward and backward, with what it recomputes and what passes between devices."""
+def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
+    """Seconds in which a layer's parameters are gathered, where they are divided.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        Seconds; 0 where each device has them.
+    """
+    whole = c.layer_parameters / c.tensor * c.element_bytes
+    return np.where(c.shard >= 3, gather(whole, _sharded(c, fabric), fabric, k), 0.0)
+
+
+def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tuple[_Layer, _Layer]:
+    """A layer forward and backward, with what it recomputes and what passes between devices.
+
+    Args:
+        c: workloads and plans.
+        w: what a device computes.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        Both, in seconds.
+    """
     tensor, data = group(c, "tensor", fabric), _sharded(c, fabric)
     wide = c.tokens * c.hidden * c.element_bytes
     sums = 2 * all_reduce(wide, tensor, fabric, k)
     again = np.where(c.again, sums, 0.0)
-    sent = wide * np.maximum(1.0, c.experts_chosen) / c.tensor
+    sent = wide * np.maximum(1.0, c.experts_chosen) * c.imbalance / c.tensor
     routed = np.where(c.expert > 1, 2 * to_all(sent, group(c, "expert", fabric), fabric, k), 0.0)
-    kv = 2 * c.tokens * c.kv_heads * c.head_size * c.element_bytes / c.tensor
+    kv = 2 * c.tokens * c.own_kv_heads * c.head_size * c.element_bytes
     around = group(c, "context", fabric)
     ring = (c.context - 1) * permute(kv, around, fabric, k)
     weights = c.layer_parameters / c.tensor
-    gathered = np.where(c.shard >= 3, gather(weights * c.element_bytes, data, fabric, k), 0.0)
+    gathered = gathered_layer(c, fabric, k)
     summed = np.where(c.shard >= 3, gather(weights * c.parameter_bytes, data, fabric, k), 0.0)
     forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
     share = k["interference"]
@@ -106,11 +142,61 @@ def _layers(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tupl
     ring_b = _hidden(w.backward.attention, 2 * ring, share)
     busy_f, busy_b = forward + host_f + sums, back + host_b + sums + again
     zero = np.zeros(len(c))
+    away = moved(c, k["dropout"] > 0).layer
     return (
-        _Layer(forward, zero, host_f, sums, routed, ring_f, _hidden(busy_f, gathered, share)),
+        _Layer(forward, zero, host_f, sums, routed, ring_f, _hidden(busy_f, gathered, share),
+               exposed(away, busy_f, fabric, k)),
         _Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b,
-               _hidden(busy_b, gathered + summed, share)),
+               _hidden(busy_b, gathered + summed, share), exposed(away, busy_b, fabric, k)),
     )  # fmt: skip
+
+
+_OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload")
+
+
+def _replicas(c: Columns, fabric: Fabric) -> Group:
+    """Devices that sum the same gradients; the two copies of dualpipe lie on different stages."""
+    data = group(c, "data", fabric)
+    return Group(data.size * c.copies, data.inner, data.beside)
+
+
+def _reduced(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
+    """Seconds in which gradients are summed after the last micro-batch."""
+    data = _replicas(c, fabric)
+    gradient = c.device_parameters * k["gradient_bytes"]
+    reduced = np.where(c.shard < 3, all_reduce(gradient, data, fabric, k), 0.0)
+    if fabric.slices:  # gradients of a slice's part are summed over slices
+        across = Group(data.size / data.inner, np.ones(len(c)), np.full(len(c), float(fabric.per_node)))
+        part = c.device_parameters * k["gradient_bytes"] / data.inner
+        reduced = np.where(c.shard >= 3, all_reduce(part, across, fabric, k), reduced)
+    return reduced
+
+
+def _by_order(
+    c: Columns,
+    w: Work,
+    fabric: Fabric,
+    layers: tuple[_Layer, _Layer],
+    summed: Array,
+    sends: Array,
+    k: Mapping[str, float],
+) -> tuple[Array, Mapping[int, Pipeline], Array]:
+    """Seconds until all are through, of schedules that divide the backward pass; their pipelines; their sends."""
+    names = [SCHEDULES[int(code)] for code in c.schedule] if np.any(c.schedule >= SCHEDULES.index("zb-h1")) else []
+    if not any(name in ORDERED for name in names):
+        return summed, {}, sends
+    if fabric.slow:
+        raise user_error("slow devices have no closed form under this schedule", place="faults", value=names[0],
+                         allowed="1f1b, gpipe, interleaved")  # fmt: skip
+    forward, backward = layers
+    sends = np.where(c.schedule == SCHEDULES.index("zb-v"), 2 * sends, sends)  # a micro-batch passes a stage twice
+    parts = np.where(c.schedule == SCHEDULES.index("zb-v"), 2.0, 1.0)
+    stages = Stages(
+        forward.seconds, backward.seconds - w.weight_products, w.weight_products, w.head_forward + w.embedding,
+        w.head_backward - w.head_weight, w.head_weight, (sends + k["host_microbatch"]) / parts,
+    )  # fmt: skip
+    seconds, pipes = ordered(names, c, stages)
+    return np.where(np.isnan(seconds), summed, seconds), pipes, sends
 
 
 def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
@@ -126,7 +212,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         The times.
     """
     w = work(c, price, k)
-    forward, backward = _layers(c, w, fabric, k)
+    forward, backward = layer_passes(c, w, fabric, k)
     m, p, v = c.micro_batches, c.pipeline, c.virtual
     per_stage = c.layers / p
     ends = w.head_forward + w.head_backward + w.embedding
@@ -140,27 +226,28 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     # the last stage has the head too; a stage with fewer layers waits for it
     slowest = np.maximum(fullest, per_stage * layer + sends + k["host_microbatch"] + ends)
     whole = c.layers * layer + ends + p * (sends + k["host_microbatch"])
+    waited = (forward.compute + backward.compute + backward.recompute, ends)
+    slowest, whole, more = slowed(c, fabric, fullest, slowest, whole, waited)
     through = m * slowest + (whole - slowest) / v
-    data = group(c, "data", fabric)
-    gradient = c.device_parameters * k["gradient_bytes"]
-    reduced = np.where(c.shard < 3, all_reduce(gradient, data, fabric, k), 0.0)
-    if fabric.slices:  # gradients of a slice's part are summed over slices
-        across = Group(data.size / data.inner, np.ones(len(c)), np.full(len(c), float(fabric.per_node)))
-        part = c.device_parameters * k["gradient_bytes"] / data.inner
-        reduced = np.where(c.shard >= 3, all_reduce(part, across, fabric, k), reduced)
-    optimizer = w.optimizer + k["host_step"]
-    seconds = through + reduced + optimizer
+    through, pipes, sends = _by_order(c, w, fabric, (forward, backward), through, sends, k)
+    reduced = _reduced(c, fabric, k)
+    optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
+    state = exposed(moved(c, False).state, w.optimizer, fabric, k)
+    # each layer's parameters are gathered while the one before runs; before the first there is none
+    reduced = reduced + gathered_layer(c, fabric, k) - forward.data
+    seconds = through + reduced + optimizer + state
     own = m * c.stage_layers
 
     def both(name: str) -> Array:
         return own * (getattr(forward, name) + getattr(backward, name))
 
-    parts = {name: both(name) for name in ("compute", "recompute", "host", "tensor", "context", "expert", "data")}
-    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends)
+    parts = {name: both(name) for name in _OF_LAYERS}
+    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
     parts["data"] = parts["data"] + reduced
+    parts["offload"] = parts["offload"] + state
     ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
         seconds,
@@ -170,4 +257,5 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         stage_forward=ahead,
         stage_backward=slowest - ahead,
         work=w,
+        pipes=pipes,
     )

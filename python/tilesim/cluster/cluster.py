@@ -11,15 +11,28 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from .. import _core
+from ..base.checked import is_number
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json, writing
 from ..base.paths import configs_dir
+from .hosts.faults import without_computing
 from .slices import scaled
 
 __all__ = ["Cluster", "Dimension"]
 
 SCHEMA, VERSION = "tilesim.cluster", 1
-KEYS = ("name", "description", "device", "network", "faults", "per_node", "generation", "slices", "sources")
+KEYS = (
+    "name",
+    "description",
+    "device",
+    "network",
+    "faults",
+    "per_node",
+    "generation",
+    "slices",
+    "host_bytes_per_second",
+    "sources",
+)
 
 
 @dataclass(frozen=True)
@@ -27,7 +40,8 @@ class Dimension:
     """One dimension of a network: alike links between devices that differ in it alone.
 
     Rates are bytes per second and direction, of a link or of a device's port; `latency_seconds` is a link's, or from
-    device to device through a switch; `rails`: ports of a node that its devices share (0: each has its own).
+    device to device through a switch; `rails`: ports of a node that its devices share (0: each has its own);
+    `reduces`: its switches sum what devices send (NVLS, SHARP).
     """
 
     kind: str
@@ -36,6 +50,7 @@ class Dimension:
     latency_seconds: float
     rails: int = 0
     name: str = ""
+    reduces: bool = False
 
     @property
     def size(self) -> int:
@@ -52,7 +67,18 @@ def _dimension(data: Mapping[str, Any]) -> Dimension:
         float(data.get("latency_seconds", 0)),
         int(data.get("rails", 0)),
         str(data.get("name", "")),
+        bool(data.get("reduces", False)),
     )
+
+
+def _without_sums(data: Any, number: int) -> Any:
+    """A dimension as links alone; what its switches do besides is checked here."""
+    if not isinstance(data, Mapping) or "reduces" not in data:
+        return data
+    if not isinstance(data["reduces"], bool) or (data["reduces"] and data.get("kind") not in ("switch", "fat_tree")):
+        raise user_error("only switches sum what devices send", place=f"network[{number}].reduces",
+                         value=shown(data["reduces"]), allowed="true of switch and fat_tree, false")  # fmt: skip
+    return {key: value for key, value in data.items() if key != "reduces"}
 
 
 class Cluster:
@@ -70,6 +96,7 @@ class Cluster:
         devices: int | None = None,
         generation: str = "",
         sources: Mapping[str, str] | None = None,
+        host_bytes_per_second: float | None = None,
         **others: Any,
     ) -> None:
         """A cluster written by hand.
@@ -78,17 +105,20 @@ class Cluster:
             device: name or file of a device or machine, or one itself; none: a network alone.
             network: dimensions, inner first: dicts of kind (ring, torus, mesh, full, switch, fat_tree, dragonfly), size
                 or sizes, bandwidth_bytes_per_second (of a link, each direction), latency_seconds, rails, both_ways;
-                fat_tree: radix, levels, oversubscription, trunk_latency_seconds, ways. Or a graph: a dict of devices,
-                switches, links (source, target, bandwidth_bytes_per_second, latency_seconds, lanes, both_ways) and
-                routes, or the path of a JSON file of one.
+                switch, fat_tree: reduces (its switches sum what devices send); fat_tree: radix, levels,
+                oversubscription, trunk_latency_seconds, ways. Or a graph: a dict of devices, switches, links (source,
+                target, bandwidth_bytes_per_second, latency_seconds, lanes, both_ways) and routes, or the path of a
+                JSON file of one.
             name: of the cluster.
             description: in a line.
             faults: {"device": d, "share": s}: all links of a device at a share of their rate; {"source": a,
-                "target": b, "share": s}: one link; share 0: the link failed, and routes go round it.
+                "target": b, "share": s}: one link; share 0: the link failed, and routes go round it;
+                {"device": d, "compute": s}: a device computes at a share of its rate, which steps wait for.
             per_node: devices of a node; none: those of the first dimension where there are several.
             devices: how many there are, as a check; none: as the sizes say.
             generation: of the links inside a node, as libraries name it.
             sources: where numbers come from, by field.
+            host_bytes_per_second: of a device's link to its host's memory, each direction; none: unknown.
             others: nothing else is known.
 
         Raises:
@@ -99,6 +129,12 @@ class Cluster:
             raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))
         self.device, self.name, self.description = device, name, description
         self.generation, self.sources = generation, dict(sources or {})
+        self.host_bytes_per_second = host_bytes_per_second
+        if host_bytes_per_second is not None and not (
+            is_number(host_bytes_per_second) and 0 < host_bytes_per_second < math.inf
+        ):
+            raise user_error("no rate of a link", place="host_bytes_per_second", value=shown(host_bytes_per_second),
+                             allowed="bytes per second above 0")  # fmt: skip
         self.faults = [dict(fault) for fault in faults]
         self.graph: dict[str, Any] | None = None
         self.network: list[dict[str, Any]] = []
@@ -124,9 +160,10 @@ class Cluster:
             raise user_error("nodes have equal devices", place="per_node", value=shown(per_node), allowed=allowed)
 
     def _network_text(self) -> str:
-        network: dict[str, Any] = {"dimensions": self.network} if self.graph is None else {"graph": self.graph}
-        if self.faults:
-            network["faults"] = self.faults
+        dimensions = [_without_sums(one, number) for number, one in enumerate(self.network)]
+        network: dict[str, Any] = {"dimensions": dimensions} if self.graph is None else {"graph": self.graph}
+        if faults := without_computing(self.faults):
+            network["faults"] = faults
         try:
             return json.dumps(network)
         except (TypeError, ValueError):
@@ -193,8 +230,11 @@ class Cluster:
         data: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "name": self.name}
         data |= {"description": self.description, "device": device, "per_node": self.per_node}
         data |= {"generation": self.generation, "network": self.network if self.graph is None else self.graph}
-        data |= {"faults": self.faults, "sources": self.sources}
-        return {key: value for key, value in data.items() if value not in ("", [], {})}
+        data |= {"faults": self.faults, "sources": self.sources, "host_bytes_per_second": self.host_bytes_per_second}
+        kept = {key: value for key, value in data.items() if value not in ("", [], {})}
+        if self.host_bytes_per_second is None:
+            kept.pop("host_bytes_per_second")
+        return kept
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file that `load` reads.

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..models.layered import Layered
+from .experts.routing import imbalance
 from .plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
 __all__ = ["Columns", "columns", "of_table"]
@@ -35,6 +36,8 @@ class Columns:
     experts: Array
     experts_chosen: Array
     keys: Array
+    decode: NDArray[np.bool_]
+    tied: NDArray[np.bool_]
     tensor: Array
     pipeline: Array
     virtual: Array
@@ -45,8 +48,9 @@ class Columns:
     sequence_parallel: Array
     shard: Array
     recompute: Array
-    gpipe: Array
+    schedule: Array
     offload: Array
+    imbalance: Array
     element_bytes: float
     parameter_bytes: float
 
@@ -59,14 +63,34 @@ class Columns:
         return (self.recompute == 2.0) | (self.recompute == 4.0)
 
     @property
+    def own_kv_heads(self) -> Array:
+        """Heads of keys on one device: at least one, a copy where the tensor axis is longer than there are heads."""
+        return np.ceil(self.kv_heads / self.tensor)
+
+    @property
     def tokens(self) -> Array:
         """Of a micro-batch on one device."""
-        return self.micro_batch * self.sequence / self.context
+        return self.micro_batch * self.queries
+
+    @property
+    def queries(self) -> Array:
+        """Tokens of a sequence on one device: a part of all of them, or one that is decoded."""
+        return np.where(self.decode, 1.0, self.sequence / self.context)
 
     @property
     def micro_batches(self) -> Array:
         """Of a step and replica."""
         return self.global_batch / (self.data * self.micro_batch)
+
+    @property
+    def gpipe(self) -> NDArray[np.bool_]:
+        """Whether all forward passes come first."""
+        return self.schedule == SCHEDULES.index("gpipe")
+
+    @property
+    def copies(self) -> Array:
+        """Parts of the model on a stage that lie on another stage too: dualpipe has the model both ways round."""
+        return np.where(self.schedule == SCHEDULES.index("dualpipe"), 2.0, 1.0)
 
     @property
     def devices(self) -> Array:
@@ -108,12 +132,13 @@ class Columns:
     @property
     def device_parameters(self) -> Array:
         """Of the fullest device before any sharding over data: its layers and a table on the first stage."""
-        return self.stage_layers * self.device_layer_parameters + self.table_parameters / self.tensor
+        one = self.stage_layers * self.device_layer_parameters + self.table_parameters / self.tensor
+        return self.copies * one
 
     @property
     def owned_parameters(self) -> Array:
         """Whose optimizer state the fullest device keeps."""
-        return self.device_parameters / np.where(self.shard >= 1, self.data * self.context, 1.0)
+        return self.device_parameters / np.where(self.shard >= 1, self.data * self.context * self.copies, 1.0)
 
     @property
     def model_parameters(self) -> Array:
@@ -137,6 +162,8 @@ def _of_workloads(workloads: Sequence[Layered]) -> dict[str, Any]:
         "experts": np.array([one.experts for one in workloads], dtype=np.float64),
         "experts_chosen": np.array([max(1, one.experts_chosen) for one in workloads], dtype=np.float64),
         "keys": table["sequence"],
+        "decode": np.array([one.phase == "decode" for one in workloads]),
+        "tied": np.array([one.tied for one in workloads]),
         "element_bytes": 4.0 if dtype == "f32" else 2.0,
         "parameter_bytes": 4.0 if dtype in ("f32", "bf16-amp") else 2.0,
     }
@@ -156,7 +183,7 @@ def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
     for name, known in _CODES.items():
         table[name] = np.array([known.index(getattr(one, name)) for one in plans], dtype=np.float64)
     sequence = np.array([one.sequence for one in plans], dtype=bool)
-    return _made(_of_workloads([step[0] for step in steps]), table, sequence)
+    return _made([step[0] for step in steps], 1, table, sequence)
 
 
 def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
@@ -170,15 +197,18 @@ def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
         The columns, in the same order.
     """
     count = len(plans["tensor"])
-    whole = _of_workloads([workload])
-    spread = {key: value if np.isscalar(value) else np.repeat(value, count) for key, value in whole.items()}
     table = {name: np.asarray(value) for name, value in plans.items() if name != "sequence"}
     table.setdefault("offload", np.zeros(count))
-    return _made(spread, table, plans["sequence"].astype(bool))
+    return _made([workload], count, table, plans["sequence"].astype(bool))
 
 
-def _made(workloads: Mapping[str, Any], plans: Mapping[str, Array], sequence: NDArray[np.bool_]) -> Columns:
-    rest = {name: value for name, value in plans.items() if name != "schedule"}
-    gpipe = plans["schedule"] == SCHEDULES.index("gpipe")
-    columns: dict[str, Any] = {**workloads, **rest, "gpipe": gpipe, "sequence_parallel": sequence}
-    return Columns(**columns)
+def _made(workloads: Sequence[Layered], times: int, plans: Mapping[str, Array], sequence: NDArray[np.bool_]) -> Columns:
+    """Columns of workloads, each so many times, and plans."""
+    given = _of_workloads(workloads)
+    if times != 1:
+        given = {key: value if np.isscalar(value) else np.repeat(value, times) for key, value in given.items()}
+    columns: dict[str, Any] = {**given, **plans, "sequence_parallel": sequence}
+    found = Columns(**columns, imbalance=np.ones(len(sequence)))
+    if all(one.routing is None for one in workloads):
+        return found
+    return replace(found, imbalance=imbalance(workloads, found.expert, found.tokens))

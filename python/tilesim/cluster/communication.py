@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .. import _core
-from ..base.arguments import one_of, whole
+from ..base.arguments import dtype_name, one_of, whole
 from ..base.errors import shown, user_error
 from .algorithms import algorithm as own_algorithm
 from .cluster import Cluster
+from .networks import forms, in_network
 
 __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
 
@@ -87,8 +88,9 @@ def collective(
         devices: that take part: none (all), a number (the first ones), a list of them, or a list of groups, which run
             at the same time.
         dtype: of the elements; a library may look at it.
-        algorithm: auto (the quickest by closed form), ring, tree, halving-doubling, bruck, direct, torus, hierarchical;
-            or your own, as `ts.cluster.algorithm` reads it.
+        algorithm: auto (the quickest by closed form), ring, tree, halving-doubling, bruck, direct, torus, hierarchical,
+            in-network (switches sum: dimensions with `reduces`; closed alone); or your own, as `ts.cluster.algorithm`
+            reads it.
         model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
         library: name of a communication library whose costs are taken ("nccl"), or one; none: the network alone.
         symmetry: one device per class is simulated, to the same picosecond.
@@ -111,10 +113,50 @@ def collective(
     if library is not None:
         return _of_library(op, size, target, groups, dtype, library)
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
+    if algorithm == in_network.NAME:
+        return _by_switch(op, size, target, groups, dtype, model, root)
     requests = [_request(op, size, group, algorithm, options) for group in groups]
     answers = _priced(target, requests, model, symmetry)
     slowest = max(answers, key=lambda answer: answer["picoseconds"])
-    return _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
+    found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
+    if algorithm == "auto" and _sums_sooner(found, target, groups, root):
+        return _by_switch(op, size, target, groups, dtype, model, root)
+    return found
+
+
+def _bytes_of(dtype: str) -> int:
+    return -(-_core.dtype_bits(dtype_name(dtype)) // 8)
+
+
+def _sums_sooner(found: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
+    """Whether switches sum sooner than the quickest of the other closed forms."""
+    if found.model != "closed" or not any(one.reduces for one in cluster.dimensions):
+        return False
+    asked = (found.op, found.bytes, cluster)
+    others = [forms.priced_by_switch(*asked, group, _bytes_of(found.dtype), root) for group in groups]
+    times = [one["picoseconds"] for one in others if one is not None]
+    return len(times) == len(groups) and max(times) < found.picoseconds
+
+
+def _by_switch(
+    op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, model: str, root: int
+) -> CollectiveResult:
+    """Groups whose switches sum; several of them have ports of their own."""
+    one_of("unknown network model", "model", model, *MODELS)
+    if model != "closed":
+        raise user_error("what switches do is a closed form", place="model", value=model, allowed="closed")
+    answers = []
+    for group in groups:
+        whole("root", root, 0, len(group) - 1)
+        answer = forms.priced_by_switch(op, size, cluster, group, _bytes_of(dtype), root)
+        if answer is None and len(group) > 1:
+            raise forms.refuse(op, cluster, dtype)
+        answers.append(answer or {"picoseconds": 0, "algorithm": in_network.NAME, "model": "closed", "exact": True,
+                                  "classes": 1, "messages": 0, "share": 0.0})  # fmt: skip
+    slowest = max(answers, key=lambda one: one["picoseconds"])
+    found = _result(op, size, groups, dtype, slowest, False)
+    put = size / max(map(len, groups)) if op == "all_gather" else slowest["share"] * size
+    return replace(found, wire_bytes=put)  # what a device sends: its part alone, of which the switch makes many
 
 
 def collectives(
@@ -236,7 +278,11 @@ def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping
 
 def _priced(cluster: Cluster, requests: list[dict[str, Any]], model: str, symmetry: bool) -> list[dict[str, Any]]:
     one_of("unknown network model", "model", model, *MODELS)
-    return list(cluster.core.price(requests, model, bool(symmetry)))
+    answers = cluster.core.price(requests, model, bool(symmetry))
+    if model != "closed":
+        return list(answers)
+    pairs = zip(answers, requests, strict=True)
+    return [forms.better(one["operation"], answer, one, cluster) for answer, one in pairs]
 
 
 def _sent_pairs(request: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from ..base.errors import nearest, shown, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
 from ..machine.device import Device
+from .hosts.faults import computing, links
 
 __all__ = ["Fabric", "fabric_of", "systems", "with_library"]
 
@@ -20,7 +21,9 @@ class Fabric:
     """Devices, nodes and links.
 
     `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
-    latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network.
+    latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
+    second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
+    share of their rate.
     """
 
     device: Device
@@ -34,6 +37,8 @@ class Fabric:
     slices: bool = False
     library: Any = None
     generation: str = ""
+    host_link: float = 0.0
+    slow: tuple[tuple[int, float], ...] = ()
 
 
 @cache
@@ -59,6 +64,7 @@ def _named(name: str) -> Fabric | None:
         return Fabric(
             Device.load(data["device"]), per_node, data["link"], node_link,
             data.get("latency", 1e-6), data.get("node_latency", 5e-6), 0, name, bool(count),
+            host_link=float(data.get("host_link", 0.0)),
         )  # fmt: skip
     return None
 
@@ -150,4 +156,9 @@ def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
     latencies = float(inner.latency_seconds), float(outer.latency_seconds)
     total = devices or int(cluster.devices)
     device = Device.load(cluster.device)
-    return Fabric(device, per_node, link, node_link, *latencies, total, str(getattr(cluster, "name", "")), torus)
+    host = float(getattr(cluster, "host_bytes_per_second", 0.0) or 0.0)
+    name = str(getattr(cluster, "name", ""))
+    faults = list(getattr(cluster, "faults", ()))
+    share, slow = links(faults), computing(faults, total)
+    rates = link * share, node_link * share
+    return Fabric(device, per_node, *rates, *latencies, total, name, torus, host_link=host, slow=slow)

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .columns import Columns
+from .plan import SCHEDULES
 
 __all__ = ["GIB", "REASONS", "Memory", "memory"]
 
@@ -23,7 +24,8 @@ REASONS = {
     "gradients": "one per parameter, as wide as they are summed",
     "optimizer": "a master copy where products read less than f32, and two moments",
     "activations": "what layers keep for their gradients, times the micro-batches that a stage holds",
-    "working": "a layer that is made again; logits and their gradient",
+    "working": "a layer that is made again; logits and their gradient; layers on their way to the host and back",
+    "cache": "keys and values of the sequences of a prefill or decode step",
 }
 
 
@@ -39,11 +41,12 @@ class Memory:
     middle_weights: Array
     middle_state: Array
     held: Array
+    cache: Array | float = 0.0
 
     @property
     def peak(self) -> Array:
         """All of it, on the fullest device."""
-        return self.weights + self.gradients + self.optimizer + self.activations + self.working
+        return self.weights + self.gradients + self.optimizer + self.activations + self.working + self.cache
 
 
 def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
@@ -62,16 +65,15 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     # inputs of two normalizations and of what follows each; two masks of dropout
     whole = per_token * (4 * e + 2 * mask) / shared
     width = c.heads * c.head_size
-    inside = ((width + 2 * c.kv_heads * c.head_size) * e + width * e) / t
-    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0)
+    keys = 2 * c.own_kv_heads * c.head_size * e  # and values
+    inside = 2 * width * e / t + keys
+    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
     inner = c.ffn * np.where(c.gated, 3, 2) * e * chosen / t
     scores = c.heads * c.keys / t * (2 * e + mask)
     statistics = c.heads / t * 4
     kept_scores = np.where(c.unfused & (c.recompute != 1.0), scores, np.where(c.unfused, 0.0, statistics))
     again = c.recompute == 3.0  # minimal: products' outputs alone
-    minimal = (width + 2 * c.kv_heads * c.head_size + width + c.hidden) * e / t + c.ffn * np.where(
-        c.gated, 2, 1
-    ) * e / t
+    minimal = (2 * width + c.hidden) * e / t + keys + c.ffn * np.where(c.gated, 2, 1) * e / t
     full = np.where(again, minimal + c.hidden * e / shared, whole + inside + inner + kept_scores)
     return c.tokens * full, c.tokens * c.hidden * e / shared
 
@@ -83,10 +85,12 @@ def held_micro_batches(c: Columns) -> Array:
         c: plans.
 
     Returns:
-        min(m, p) for 1f1b, p + (p − 1) / v interleaved, m for gpipe.
+        min(m, p) for 1f1b, zb-h1 and zb-v, p + (p − 1) / v interleaved, 2 p − 1 zb-h2, p + 1 dualpipe, m for gpipe.
     """
     p, v, m = c.pipeline, c.virtual, c.micro_batches
     held = np.where(v > 1, p + (p - 1) / v, p)
+    held = np.where(c.schedule == SCHEDULES.index("zb-h2"), 2 * p - 1, held)
+    held = np.where(c.copies > 1, p + 1, held)
     return np.where(c.gpipe, m, np.minimum(m, held))
 
 
@@ -100,19 +104,21 @@ def memory(c: Columns, k: Mapping[str, float]) -> Memory:
     Returns:
         The bytes by reason.
     """
-    e, replicas = c.parameter_bytes, c.data * c.context
-    every, middle = c.device_parameters, c.stage_layers * c.device_layer_parameters
+    e, replicas = c.parameter_bytes, c.data * c.context * c.copies
+    every, middle = c.device_parameters, c.copies * c.stage_layers * c.device_layer_parameters
     over = [np.where(c.shard >= level, replicas, 1.0) for level in (1, 2, 3)]
     gathered = np.where(c.shard >= 3, 2 * c.device_layer_parameters * c.element_bytes, 0.0)
     kept, inputs = layer_activations(c, k["dropout"] > 0)
     held = held_micro_batches(c)
     once = np.where(c.again, inputs, kept)
     once = np.where(c.recompute == 4.0, 0.0, once)
-    working = np.where(c.again, kept, 0.0)
+    # a layer that is made again; two layers on their way to the host, or their state
+    working = np.where(c.again, kept, 0.0) + np.where(c.offload == 2, 2 * once, 0.0)
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
+    working = working + np.where(c.offload == 1, 2 * c.device_layer_parameters * state / over[0], 0.0)
     return Memory(
         weights=every * e / over[2] + gathered,
         gradients=every * gradient / over[1],

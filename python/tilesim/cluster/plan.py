@@ -11,13 +11,15 @@ from ..base.arguments import one_of, whole
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json, writing
 from ..models.layered import Layered
+from .inference.plans import reasons as phase_reasons
+from .pipelines.plans import reasons as schedule_reasons
 
 __all__ = ["OFFLOAD", "RECOMPUTE", "SCHEDULES", "SHARDS", "Plan"]
 
 SCHEMA, VERSION = "tilesim.plan", 1
 SHARDS = ("none", "zero1", "zero2", "zero3")
 RECOMPUTE = ("none", "selective", "full", "minimal", "offload")
-SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2")
+SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe")
 OFFLOAD = ("none", "optimizer", "activations")
 _SIZES = ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch")
 
@@ -30,7 +32,8 @@ class Plan:
     `sequence`: passes between products are divided over the tensor axis too. `virtual`: chunks of layers per stage
     (interleaved). `shard`: what the data axis divides: zero1 optimizer state, zero2 gradients too, zero3 parameters
     too. `micro_batch`: sequences per device and pass. `recompute`: selective the attention core, full every layer,
-    minimal all but products, offload as minimal with layers' inputs on the host.
+    minimal all but products, offload as full with layers' inputs on the host. `offload`: what lies in the host's
+    memory, the optimizer's state or all activations.
     """
 
     tensor: int = 1
@@ -104,6 +107,8 @@ class Plan:
         divides("the number of heads", workload.heads, "tensor", self.tensor)
         divides("the feed-forward width", workload.ffn, "tensor", self.tensor)
         divides("the sequence", workload.sequence, "context", self.context)
+        if self.sequence:
+            divides("the sequence", workload.sequence, "tensor × context", self.tensor * self.context)
         divides("the global batch", workload.global_batch, "data", self.data)
         if workload.global_batch % self.data == 0:
             divides("the batch of a replica", workload.global_batch // self.data, "micro_batch", self.micro_batch)
@@ -117,7 +122,7 @@ class Plan:
         elif self.expert > 1:
             divides("the number of experts", workload.experts, "expert", self.expert)
             divides("the data axis", self.data * self.context, "expert", self.expert)
-        return found
+        return found + phase_reasons(self, workload) + schedule_reasons(self, workload)
 
     def json(self) -> dict[str, Any]:
         """As a JSON value, schema `tilesim.plan`.

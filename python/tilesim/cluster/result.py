@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ..base.files import writing
 from ..base.table import Table
 from ..models.layered import Layered
@@ -16,7 +18,8 @@ from .closed import Times
 from .columns import Columns
 from .fabric import Fabric
 from .frameworks import Framework
-from .memory import GIB, Memory
+from .memory import GIB, REASONS, Memory
+from .pipelines.result import Pipeline
 from .plan import Plan
 from .timeline import events
 
@@ -34,8 +37,9 @@ PARTS = {
     "data": "gradients summed, parameters gathered, as far as not hidden",
     "bubble": "stages wait for the first and the last micro-batch, or for the slowest stage",
     "optimizer": "the update of parameters",
+    "offload": "activations or state on their way to the host and back, as far as not hidden",
 }
-_EXPOSED = ("tensor", "context", "expert", "pipeline", "data")
+_EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
 @dataclass(frozen=True)
@@ -64,6 +68,7 @@ class StepResult:
     stage: dict[str, float]
     provenance: dict[str, str] = field(default_factory=dict)
     again: Callable[[Plan], StepResult] | None = field(default=None, repr=False, compare=False)
+    pipe: Pipeline | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(
@@ -94,14 +99,13 @@ class StepResult:
         seconds = float(found.seconds[0])
         dtype = {"bf16-amp": "bf16"}.get(workload.dtype, workload.dtype)
         peak = fabric.device.rate("bf16" if fabric.device.kind == "tpu" else dtype).flops_per_second
-        reasons = ("weights", "gradients", "optimizer", "activations", "working")
-        bytes_ = {name: int(getattr(held, name)[0]) for name in reasons}
+        bytes_ = {name: int(np.ravel(getattr(held, name))[0]) for name in REASONS}
         return StepResult(
             workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", "closed", overlap,
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
             workload.flops / (seconds * plan.devices * peak), bytes_, _classes(plan, table, held),
             {"forward": float(found.stage_forward[0]), "backward": float(found.stage_backward[0])},
-            dict(framework.provenance),
+            dict(framework.provenance), pipe=found.pipes.get(0),
         )  # fmt: skip
 
     @property
@@ -223,5 +227,6 @@ def _classes(plan: Plan, table: Columns, held: Memory) -> list[dict[str, Any]]:
             "devices": per_stage,
             "state_bytes": int(table_bytes if ends else middle),
             "activation_bytes": int(activations * later),
+            "cache_bytes": int(np.ravel(held.cache)[0]),
         })  # fmt: skip
     return rows

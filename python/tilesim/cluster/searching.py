@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import contextlib
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,17 +13,17 @@ from numpy.typing import NDArray
 
 from ..base.arguments import whole
 from ..base.errors import user_error
+from ..base.store import Store
 from ..base.table import Table
 from ..models.layered import Layered
 from ..models.layered_presets import layered
-from .closed import times
 from .columns import Columns, of_table
 from .fabric import Fabric, fabric_of
 from .frameworks import Framework
-from .memory import memory
 from .plan import RECOMPUTE, SCHEDULES, SHARDS, Plan
-from .result import StepResult
-from .stepping import framework_of, pricer, step
+from .result import PARTS, StepResult
+from .searches.kept import priced
+from .stepping import framework_of, measured, pricer, step
 
 __all__ = ["SearchStudy", "search"]
 
@@ -59,6 +61,28 @@ class SearchStudy:
                 allowed="more devices, or a smaller batch",
             )  # fmt: skip
         return step(self.workload, self.cluster, self.plans[0], framework=self.framework)
+
+    def explain(self) -> str:
+        """Where the time of the best plan goes, and what the second lacks: parts in which they differ.
+
+        Returns:
+            Lines of text.
+
+        Raises:
+            UserError: where no plan fits.
+        """
+        best = self.best
+        lines = [f"{self.evaluated:,} plans, {self.fits:,} fit", best.explain()]
+        if len(self.plans) > 1:
+            other = step(self.workload, self.cluster, self.plans[1], framework=self.framework)
+            lines.append(f"second, {other.plan.text()}: {other.seconds * 1e3:,.1f} ms, "
+                         f"{other.seconds / best.seconds - 1:.1%} more")  # fmt: skip
+            gaps = sorted(
+                ((other.parts[name] - best.parts[name], name) for name in PARTS), key=lambda one: -abs(one[0])
+            )
+            lines += [f"  {gap * 1e3:+,.1f} ms {name}: {PARTS[name]}" for gap, name in gaps[:3]
+                      if abs(gap) > 1e-6 * best.seconds]  # fmt: skip
+        return "\n".join(lines)
 
     def table(self) -> Table:
         """The fastest plans that fit.
@@ -125,8 +149,12 @@ def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
                             yield tensor, pipeline, data, context, expert, virtual, micro
 
 
-def _choices() -> list[tuple[bool, int, int, int]]:
-    """sequence, schedule, shard, recompute."""
+def _choices(phase: str) -> list[tuple[bool, int, int, int]]:
+    """sequence, schedule, shard, recompute; without gradients, what of it means something."""
+    if phase != "train":
+        shards = (SHARDS.index("none"), SHARDS.index("zero3"))
+        sequences = (False,) if phase == "decode" else (False, True)
+        return [(sequence, 0, shard, 0) for sequence in sequences for shard in shards]
     return [
         (sequence, schedule, shard, recompute)
         for sequence in (False, True)
@@ -147,13 +175,13 @@ def candidates(w: Layered, devices: int) -> Array:
         Shape [plans, 11]: the columns of a plan in the order of `Plan` up to `recompute`.
     """
     layouts = np.array(list(_layouts(w, devices)), dtype=np.float64).reshape(-1, 7)
-    choices = np.array(_choices(), dtype=np.float64)
+    choices = np.array(_choices(w.phase), dtype=np.float64)
     left = np.repeat(layouts, len(choices), axis=0)
     right = np.tile(choices, (len(layouts), 1))
     tensor, pipeline, data, context, expert, virtual, micro = left.T
     sequence, schedule, shard, recompute = right.T
     interleaved = float(SCHEDULES.index("interleaved"))
-    keep = (sequence == 0) | (tensor > 1)
+    keep = (sequence == 0) | ((tensor > 1) & (w.sequence % (tensor * context) == 0))
     keep &= (schedule == 0) | ((pipeline > 1) & (virtual == 1))
     keep &= (shard == 0) | (data * context > 1)
     keep &= (shard < 2) | (pipeline == 1)  # gradients divided again at each micro-batch of a pipeline gain nothing
@@ -182,10 +210,10 @@ def _priced(w: Layered, rows: Array, fabric: Fabric, framework: str | None) -> t
         for part in np.array_split(np.flatnonzero(mask), max(1, int(mask.sum()) // CHUNK)):
             if not len(part):
                 continue
-            constants = Framework.load(framework or framework_of(fabric.device, example)).constants
-            table = _table(w, rows[part])
-            seconds[part] = times(table, pricer(fabric.device, w.dtype), fabric, constants).seconds
-            peak[part] = memory(table, constants).peak
+            constants = Framework.load(framework or framework_of(fabric.device, example, w.phase)).constants
+            price = pricer(fabric.device, w.dtype)
+            found, held = measured(w.phase, _table(w, rows[part]), price, fabric, constants)
+            seconds[part], peak[part] = found.seconds, held.peak
     return seconds, peak
 
 
@@ -195,16 +223,19 @@ def search(
     budget: int | None = None,
     executor: Any = None,
     *,
+    store: Store | str | os.PathLike[str] | None = None,
     framework: str | None = None,
     keep: int = 1000,
 ) -> SearchStudy:
     """Prices every plan that divides a workload over all devices of a cluster.
 
     Args:
-        workload: a layered training step, its name, or a file.
+        workload: a layered step, its name, or a file.
         cluster: a `ts.Cluster`, or a name with devices as "dgx-a100:64".
         budget: plans at most, evenly spread over all; none: all.
         executor: of `ts.executors`; plans are priced in parts by its `map`; none: here.
+        store: of priced plans, or its path: an interrupted search goes on from it, and another one of the same
+            workload and links takes what is there.
         framework: as of `step`.
         keep: plans that the study lists, beside those of the Pareto front.
 
@@ -229,12 +260,19 @@ def search(
         )  # fmt: skip
     if budget is not None and whole("budget", budget, 1) < len(rows):
         rows = rows[np.linspace(0, len(rows) - 1, budget).astype(np.int64)]
-    if executor is None:
-        seconds, peak = _priced(workload, rows, fabric, framework)
+    parts = [rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)]
+    one = _Part(workload, fabric, framework)
+
+    def run(asked: list[Array]) -> Iterable[tuple[Array, Array]]:
+        return map(one, asked) if executor is None else executor.map(one, asked)
+
+    if store is None:
+        found = list(run(parts))
     else:
-        parts = [rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)]
-        found = list(executor.map(_Part(workload, fabric, framework), parts))
-        seconds, peak = (np.concatenate([one[number] for one in found]) for number in (0, 1))
+        with contextlib.ExitStack() as stack:
+            own = store if isinstance(store, Store) else stack.enter_context(contextlib.closing(Store(store)))
+            found = priced(own, (workload, fabric, framework), parts, run)
+    seconds, peak = (np.concatenate([one[number] for one in found]) for number in (0, 1))
     return _study(workload, cluster, framework, fabric, rows, seconds, peak, keep)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.arguments import one_of
-from ..base.errors import shown, unsupported, user_error
+from ..base.errors import shown, user_error
 from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered
@@ -19,6 +19,9 @@ from .closed import Times, times
 from .columns import Columns, columns
 from .fabric import Fabric, fabric_of, with_library
 from .frameworks import Framework
+from .hosts.offload import check as check_host
+from .inference.closed import times as forward_times
+from .inference.memory import memory as forward_memory
 from .memory import GIB, Memory, memory
 from .plan import Plan
 from .result import StepResult
@@ -29,16 +32,20 @@ __all__ = ["framework_of", "priced", "step"]
 Array = NDArray[np.float64]
 
 
-def framework_of(device: Device, plan: Plan) -> str:
-    """The framework that trains so, where none is named: xla on TPUs, fsdp with zero3, else megatron.
+def framework_of(device: Device, plan: Plan, phase: str = "train") -> str:
+    """The framework that does so, where none is named: serving without gradients, xla on TPUs, fsdp with zero3, else
+    megatron.
 
     Args:
         device: of the cluster.
         plan: how the step is divided.
+        phase: of the workload.
 
     Returns:
         The name.
     """
+    if phase != "train":
+        return "serving"
     if device.kind == "tpu":
         return "xla"
     return "fsdp" if plan.shard == "zero3" else "megatron"
@@ -67,7 +74,7 @@ def pricer(device: Device, dtype: str) -> Pricer:
 def priced(
     steps: Sequence[tuple[Layered, Plan]], fabric: Fabric, framework: Framework, overlap: str = "library"
 ) -> tuple[Columns, Times, Memory]:
-    """Times and bytes of many steps of one dtype at once.
+    """Times and bytes of many steps of one dtype and phase at once.
 
     Args:
         steps: workloads with plans that divide them.
@@ -83,7 +90,27 @@ def priced(
     if overlap == "none":
         constants["interference"] = 1.0
     price = pricer(fabric.device, steps[0][0].dtype)
-    return table, times(table, price, fabric, constants), memory(table, constants)
+    return table, *measured(steps[0][0].phase, table, price, fabric, constants)
+
+
+def measured(
+    phase: str, table: Columns, price: Pricer, fabric: Fabric, constants: Mapping[str, float]
+) -> tuple[Times, Memory]:
+    """Times and bytes of steps, by the forms of their phase.
+
+    Args:
+        phase: of all workloads.
+        table: workloads and plans.
+        price: of products and attention.
+        fabric: links.
+        constants: of the framework.
+
+    Returns:
+        Both.
+    """
+    if phase != "train":
+        return forward_times(table, price, fabric, constants), forward_memory(table)
+    return times(table, price, fabric, constants), memory(table, constants)
 
 
 def plan_for(workload: Layered, fabric: Fabric) -> Plan:
@@ -125,15 +152,15 @@ def step(
         library: a communication library or its name, which prices what passes between devices; none: shares of link
             rates of the framework.
         symmetry: equal devices once; the closed form always does so.
-        framework: "megatron", "fsdp", "xla", "unfitted"; none: what trains so.
+        framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so.
         check_memory: a plan that does not fit into a device's memory is an error.
 
     Returns:
         Seconds, by what they go to, and bytes per class of devices.
 
     Raises:
-        Unsupported: for a schedule or an offload without a closed form.
-        UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit.
+        UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit,
+            an offload where the cluster does not say how fast a host's link is.
     """
     one_of("unknown predictor", "predictor", predictor, "closed")
     one_of("unknown network", "network", network, "closed")
@@ -143,15 +170,9 @@ def step(
     plan = plan or plan_for(workload, fabric)
     if not isinstance(plan, Plan):
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
-    if workload.phase != "train":
-        raise user_error("only training steps are priced", place="phase", value=workload.phase, allowed="train")
-    if plan.schedule not in ("1f1b", "gpipe", "interleaved") or plan.offload != "none":
-        raise unsupported(
-            "closed forms have no such schedule or offload", place="plan", value=plan.text(),
-            allowed="schedule 1f1b, gpipe, interleaved; offload none",
-        )  # fmt: skip
     plan.check(workload, fabric.devices or None)
-    used = Framework.load(framework or framework_of(fabric.device, plan))
+    check_host(plan, fabric)
+    used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
     table, found, held = priced([(workload, plan)], fabric, used, overlap)
     result = StepResult.of(workload, plan, fabric, used, table, found, held, overlap)
 

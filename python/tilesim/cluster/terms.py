@@ -15,7 +15,7 @@ from ..analytic import attention, gemm
 from ..machine.device import Device
 from .columns import Columns
 
-__all__ = ["Pass", "Pricer", "Work"]
+__all__ = ["Pass", "Pricer", "Work", "layer_attention", "layer_bytes", "layer_products"]
 
 Array = NDArray[np.float64]
 _TOTAL = attention.TERMS.index("total")
@@ -37,7 +37,10 @@ class Pass:
 
 @dataclass(frozen=True)
 class Work:
-    """What one device computes: a layer forward, backward and what is recomputed of it; the head; the optimizer."""
+    """What one device computes: a layer forward, backward and what is recomputed of it; the head; the optimizer.
+
+    `weight_products`, `head_weight`: what of `backward` and `head_backward` are gradients of weights.
+    """
 
     forward: Pass
     backward: Pass
@@ -46,6 +49,8 @@ class Work:
     head_backward: Array
     embedding: Array
     optimizer: Array
+    weight_products: Array
+    head_weight: Array
 
 
 class Pricer:
@@ -123,13 +128,22 @@ def distinct_rows(table: Array) -> tuple[Array, NDArray[np.int64]]:
     return ordered[first], index
 
 
-def _products(c: Columns, price: Pricer) -> tuple[Array, Array]:
-    """Forward and backward seconds of a layer's products: query, key and value; output; up (and gate); down."""
-    forward = backward = np.zeros(len(c))
-    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0)
+def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Array, Array, Array]:
+    """Seconds of a layer's products: query, key and value; output; up (and gate); down.
+
+    Args:
+        c: workloads and plans.
+        price: of products.
+        backward: whether gradients are priced.
+
+    Returns:
+        Forward; gradients of inputs and weights; of those the weights' (zero where not asked for).
+    """
+    forward, back, weights = (np.zeros(len(c)) for _ in range(3))
+    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # of the slowest device
     local = np.maximum(1.0, c.experts / c.expert)
     for n, k, expert in (
-        ((c.heads + 2 * c.kv_heads) * c.head_size / c.tensor, c.hidden, False),
+        ((c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size, c.hidden, False),
         (c.hidden, c.heads * c.head_size / c.tensor, False),
         (np.where(c.gated, 2, 1) * c.ffn / c.tensor, c.hidden, True),
         (c.hidden, c.ffn / c.tensor, True),
@@ -137,16 +151,29 @@ def _products(c: Columns, price: Pricer) -> tuple[Array, Array]:
         rows = c.tokens * chosen / local if expert else c.tokens
         batch = local if expert else np.ones(len(c))
         forward = forward + price.product(rows, n, k, batch)
-        backward = backward + price.product(rows, k, n, batch) + price.product(k, n, rows, batch)
-    return forward, backward
+        if backward:
+            weight = price.product(k, n, rows, batch)
+            back, weights = back + price.product(rows, k, n, batch) + weight, weights + weight
+    return forward, back, weights
 
 
-def _attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tuple[Array, Array]:
+def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tuple[Array, Array]:
+    """Seconds of a layer's attention, forward and backward.
+
+    Args:
+        c: workloads and plans.
+        price: of products and attention.
+        constants: shares of the framework.
+
+    Returns:
+        Both.
+    """
     heads, depth, batch = c.heads / c.tensor, c.head_size, c.micro_batch
-    queries, keys = c.sequence / c.context, c.keys
+    queries, keys = c.queries, c.keys
     # parts of a divided sequence are dealt so that each sees as many keys: half of all, and half of its own
     seen = np.where(c.context > 1, (keys + queries) / 2, keys)
-    kv_heads = np.minimum(np.ceil(c.kv_heads / c.tensor), np.ceil(heads))
+    seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # a part of the cache each
+    kv_heads = np.minimum(c.own_kv_heads, np.ceil(heads))
     fused = price.flash(batch, queries, seen, heads, kv_heads, depth)
     # the backward kernel makes five products where the forward one makes two
     older = price.device.family in ("volta", "turing", "ampere", "ada")
@@ -154,6 +181,7 @@ def _attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tup
     forward = fused / (constants["flash_share"] * newer)
     backward = 2.5 * fused / (constants["flash_backward_share"] * newer)
     if np.any(c.unfused):
+        keys = np.where(c.decode, seen, keys)
         count = np.ceil(batch * heads)
         scores = price.product(queries, keys, depth, count)
         context = price.product(queries, depth, keys, count)
@@ -162,18 +190,26 @@ def _attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tup
     return forward, backward
 
 
-def _bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Array, Array]:
-    """Bytes that passes between products move in a layer: forward, backward, and those over stored scores, forward."""
+def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Array, Array]:
+    """Bytes that passes between products move in a layer.
+
+    Args:
+        c: workloads and plans.
+        constants: of the framework: `dropout`, `scores`.
+
+    Returns:
+        Forward, backward, and those over stored scores, forward.
+    """
     e = c.element_bytes
     shared = np.where(c.sequence_parallel, c.tensor, 1.0)
     wide = c.tokens * c.hidden * e / shared
-    inner = c.tokens * c.ffn * np.where(c.experts > 0, c.experts_chosen, 1.0) * e / c.tensor
-    heads = c.tokens * (c.heads + c.kv_heads) * c.head_size * e / c.tensor
+    inner = c.tokens * c.ffn * np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance * e / c.tensor
+    heads = c.tokens * (c.heads / c.tensor + c.own_kv_heads) * c.head_size * e
     drop = constants["dropout"]
     # two normalizations read and write; two residual sums read twice and write; dropout adds its mask
     forward = wide * (4 + 6 + 2 * 0.5 * drop) + inner * np.where(c.gated, 3, 2) + heads * 2
     backward = wide * (6 + 4 + 2 * (2 + 0.5) * drop) + inner * np.where(c.gated, 5, 3) + heads * 3
-    scores = c.micro_batch * c.heads / c.tensor * c.sequence / c.context * c.keys * e
+    scores = c.micro_batch * c.heads / c.tensor * c.queries * np.where(c.decode, c.keys / c.context, c.keys) * e
     passes = np.where(c.unfused, scores * (2 + 2.5 * drop) * constants["scores"], 0.0)
     return (
         forward + passes,
@@ -195,11 +231,11 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
     """
     memory = price.device.memory.bytes_per_second * constants["memory_share"]
     rate = constants["product_share"]
-    products_f, products_b = (value / rate for value in _products(c, price))
-    attention_f, attention_b = _attention(c, price, constants)
+    products_f, products_b, products_w = (value / rate for value in layer_products(c, price))
+    attention_f, attention_b = layer_attention(c, price, constants)
     share = np.where(c.unfused, rate, 1.0)
     attention_f, attention_b = attention_f / share, attention_b / share
-    bytes_f, bytes_b, passes = _bytes(c, constants)
+    bytes_f, bytes_b, passes = layer_bytes(c, constants)
     forward = Pass(products_f, attention_f, bytes_f / memory)
     backward = Pass(products_b, attention_b, bytes_b / memory)
     full = c.again
@@ -214,7 +250,8 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
     vocabulary = c.vocab / c.tensor
     logits = c.tokens * vocabulary
     head = price.product(c.tokens, vocabulary, c.hidden) / rate
-    head_b = (price.product(c.tokens, c.hidden, vocabulary) + price.product(c.hidden, vocabulary, c.tokens)) / rate
+    head_w = price.product(c.hidden, vocabulary, c.tokens) / rate
+    head_b = price.product(c.tokens, c.hidden, vocabulary) / rate + head_w
     table = c.tokens * c.hidden * c.element_bytes
     return Work(
         forward,
@@ -224,4 +261,6 @@ def work(c: Columns, price: Pricer, constants: Mapping[str, float]) -> Work:
         head_b + logits * constants["loss_bytes"] / 2 / memory,
         (table * 6 + vocabulary * c.hidden * c.element_bytes) / memory,
         c.owned_parameters * constants["optimizer_bytes"] / memory,
+        products_w,
+        head_w,
     )

@@ -59,6 +59,35 @@ def passes(stages: int, count: int, forward: float, backward: float, gpipe: bool
     return found
 
 
+def _forward_events(stages: int, count: int, forward: float) -> list[dict[str, Any]]:
+    """Micro-batches that go through stages without coming back, as many as a file holds."""
+    return [
+        {"ph": "X", "pid": stage, "tid": 0, "name": f"forward {one}", "ts": (stage + one) * forward * 1e6,
+         "dur": forward * 1e6}
+        for one in range(min(count, MOST // stages))
+        for stage in range(stages)
+    ]  # fmt: skip
+
+
+def _ordered_events(result: Any) -> list[dict[str, Any]]:
+    """Passes as their schedule orders them, then what the step ends with."""
+    pipe, rows, last = result.pipe, [], 0.0
+    kinds = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
+    for stage, order in enumerate(pipe.passes):
+        for one, start, end in zip(order, pipe.times.starts[stage], pipe.times.ends[stage], strict=True):
+            name = f"{kinds[one.kind]} {one.micro}"
+            rows.append(
+                {"ph": "X", "pid": stage, "tid": 0, "name": name, "ts": start / 1e6, "dur": (end - start) / 1e6}
+            )
+            last = max(last, end / 1e6)
+    rows = rows[:MOST]
+    update = result.parts["optimizer"] * 1e6
+    return rows + [
+        {"ph": "X", "pid": stage, "tid": 0, "name": "optimizer", "ts": last, "dur": update}
+        for stage in range(pipe.stages)
+    ]
+
+
 def events(result: Any) -> list[dict[str, Any]]:
     """Trace events of a result, times in microseconds.
 
@@ -75,6 +104,10 @@ def events(result: Any) -> list[dict[str, Any]]:
         for stage in range(plan.pipeline)
     ]
     forward, backward = result.stage["forward"], result.stage["backward"]
+    if result.workload.phase != "train":
+        return rows + _forward_events(plan.pipeline, count, forward)
+    if result.pipe is not None:
+        return rows + _ordered_events(result)
     if plan.virtual == 1 and 2 * count * plan.pipeline <= MOST:
         last = 0.0
         for stage, kind, one, start in passes(plan.pipeline, count, forward, backward, plan.schedule == "gpipe"):

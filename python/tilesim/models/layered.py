@@ -21,6 +21,24 @@ DTYPES = ("bf16", "f16", "f32", "bf16-amp")
 _EXTENTS = ("layers", "hidden", "heads", "vocab", "sequence", "global_batch", "ffn", "kv_heads", "head_size")
 
 
+def _routing(given: Any, experts: int) -> tuple[int, ...] | int | None:
+    """Counts per expert or a seed, checked."""
+    if given is None:
+        return None
+    if not experts:
+        raise user_error("a model without experts routes no tokens", place="routing", value=shown(given),
+                         allowed="none")  # fmt: skip
+    if isinstance(given, int):
+        return whole("routing", given, 0, 2**63)
+    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != experts:
+        raise user_error("no counts of tokens", place="routing", value=shown(given),
+                         allowed=f"{experts} whole numbers, one per expert, or the seed of random choices")  # fmt: skip
+    counts = tuple(whole(f"routing[{number}]", one, 0, 2**53) for number, one in enumerate(given))
+    if not sum(counts):
+        raise user_error("no token goes anywhere", place="routing", value=shown(given), allowed="a count above 0")
+    return counts
+
+
 @dataclass(frozen=True)
 class Layered:
     """A transformer of equal layers, one step of it.
@@ -28,7 +46,8 @@ class Layered:
     `hidden`, `ffn` are widths in elements; `sequence` tokens per sequence (decode: in the cache); `global_batch`
     sequences per step over all devices. `gated`: three products in the feed-forward part instead of two. `experts`
     0: no mixture; else that many per layer, of which a token takes `experts_chosen`. `attention`: `flash` keeps no
-    scores, `unfused` stores them. `tied`: embedding and head share one table.
+    scores, `unfused` stores them. `tied`: embedding and head share one table. `routing`: how tokens spread over
+    experts: none evenly; tokens per expert, as a trace counts them; or the seed of random choices.
     """
 
     layers: int
@@ -48,6 +67,7 @@ class Layered:
     experts_chosen: int = 0
     tied: bool = True
     name: str = "transformer"
+    routing: tuple[int, ...] | int | None = None
 
     def __post_init__(self) -> None:
         for name in _EXTENTS:
@@ -68,6 +88,7 @@ class Layered:
         one_of("unknown phase", "phase", self.phase, *PHASES)
         whole("experts", self.experts, 0, 65536)
         whole("experts_chosen", self.experts_chosen, 1 if self.experts else 0, self.experts)
+        object.__setattr__(self, "routing", _routing(self.routing, self.experts))
 
     @property
     def layer_parameters(self) -> int:
@@ -84,14 +105,16 @@ class Layered:
 
     @property
     def flops(self) -> float:
-        """FLOPs of a step's products, without any recompute; causal attention counts half its square."""
+        """FLOPs of a step's products, without any recompute; causal attention counts half its square, and without
+        gradients only the last token of a sequence has logits."""
         tokens = self.global_batch * (1 if self.phase == "decode" else self.sequence)
         width = (self.heads + 2 * self.kv_heads) * self.head_size + self.heads * self.head_size
         chosen = self.experts_chosen if self.experts else 1
         layer = self.hidden * width + (3 if self.gated else 2) * self.hidden * self.ffn * chosen
         keys = self.sequence if self.phase == "decode" else self.sequence / 2
         attention = 2 * keys * self.heads * self.head_size
-        forward = 2.0 * tokens * (self.layers * (layer + attention) + self.vocab * self.hidden)
+        scored = tokens if self.phase == "train" else self.global_batch
+        forward = 2.0 * (tokens * self.layers * (layer + attention) + scored * self.vocab * self.hidden)
         return forward * (3 if self.phase == "train" else 1)
 
     def json(self) -> dict[str, Any]:

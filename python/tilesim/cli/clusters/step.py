@@ -21,7 +21,9 @@ WorkloadFile = Annotated[
 ClusterName = Annotated[str, typer.Option(help="A cluster and its devices, as dgx-a100:64.", rich_help_panel=MACHINE)]
 FrameworkName = Annotated[
     str | None,
-    typer.Option(help="megatron, fsdp, xla or unfitted; what trains so if none.", rich_help_panel=MACHINE),
+    typer.Option(
+        help="megatron, fsdp, xla, serving or unfitted; what trains, or serves, so if none.", rich_help_panel=MACHINE
+    ),
 ]
 Json = Annotated[
     str | None, typer.Option("--json", help="Write the result; - for standard output.", rich_help_panel=OUTPUT)
@@ -46,7 +48,7 @@ def step(
     json_: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Time and memory of one training step on many devices."""
+    """Time and memory of one step of training, prefill or decode on many devices."""
     from ...cluster.plan import Plan
     from ...cluster.stepping import step as run
 
@@ -65,6 +67,9 @@ def search(
     cluster: ClusterName,
     budget: Annotated[int | None, typer.Option(min=1, help="Plans at most; all if none.")] = None,
     framework: FrameworkName = None,
+    store: Annotated[
+        str | None, typer.Option(help="A file of priced plans; an interrupted search goes on from it.")
+    ] = None,
     best: Annotated[int, typer.Option(min=1, max=1000, help="How many plans to list.", rich_help_panel=OUTPUT)] = 10,
     json_: Json = None,
     quiet: Quiet = False,
@@ -73,7 +78,7 @@ def search(
     from ...cluster.searching import search as run
 
     with shown_step("pricing plans"):
-        study = run(workload, cluster, budget, framework=framework, keep=best)
+        study = run(workload, cluster, budget, store=store, framework=framework, keep=best)
     found = study.best
     if json_:
         write(study.json(), json_)
