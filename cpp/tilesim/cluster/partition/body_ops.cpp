@@ -96,7 +96,7 @@ std::vector<Division> Body::candidates(const Op& op, const Rule& rule) const {
 }
 
 double Body::cost(const Op& op, const Rule& rule, const Division& division) const {
-  double bytes = 0;
+  double bytes = border_bytes(op, rule, division);
   for (std::size_t i = 0; i < op.operands.size(); ++i)
     if (op.operands[i] != no_value)
       bytes += price(op.operands[i], layout_of(module_.grid, rule, rule.operands[i], division));
@@ -126,8 +126,6 @@ Division Body::choose(const Op& op, const Rule& rule) const {
   return all[best];
 }
 
-namespace {
-
 double neutral_of(const std::string& combiner, DType dtype) {
   if (combiner == "multiply" || combiner == "logical_and") return 1;
   if (combiner != "maximum" && combiner != "minimum") return 0;
@@ -141,6 +139,8 @@ double neutral_of(const std::string& combiner, DType dtype) {
   const auto reach = static_cast<double>(std::uint64_t{1} << (width - 1));
   return sign < 0 ? -reach : reach - 1;
 }
+
+namespace {
 
 std::string why_of(const Rule& rule, const AxisFactors& axes) {
   if (!rule.why.empty()) return rule.why;
@@ -162,6 +162,7 @@ void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division
       for (const int index : rule.operands[i][axis]) {
         const Factor& factor = rule.factors[at(index)];
         const Atoms& atoms = division[at(index)];
+        if (find_halo(rule, i, axis)) continue;  // its padding is masked with its borders
         if (factor.sort != Factor::Sort::reduced || factor.extent % module_.grid.parts(atoms) == 0) continue;
         operands[i] = masked(operands[i], axis, atoms, factor.extent,
                              neutral_of(factor.combiner, builder_.type(operands[i]).dtype));
@@ -226,6 +227,7 @@ void Body::operation(const Op& op, const Rule& rule) {
     operands.push_back(request(op.operands[i], layout_of(module_.grid, rule, rule.operands[i], division),
                                {op.name, op.name + " takes " + name + " this way" + (why.empty() ? "" : ": " + why)}));
   }
+  take_borders(op, rule, division, operands);
   mask_reduced(op, rule, division, operands);
   std::vector<TensorType> types;
   std::vector<Layout> layouts;
