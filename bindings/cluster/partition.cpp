@@ -75,13 +75,17 @@ py::tuple shardy_module(const GraphValue& graph) {
 
 using ResultShardings = std::vector<std::tuple<std::size_t, std::size_t, std::vector<std::string>>>;
 
-/// A value of which nothing is said is whole; one that says something already keeps it.
+/// A value of which nothing is said is whole. Divisions that are given already stay, where less is said.
 void annotate_results(SharedGraph& shared, const std::vector<std::string>& inputs, const ResultShardings& results) {
   const auto say = [](Value& value, const std::string* text) {
     auto sharding = std::make_shared<Sharding>();
     if (text && !text->empty()) *sharding = Sharding::parse(*text);
     sharding->given = true;
     sharding->axes.resize(value.type.shape.size());
+    if (value.sharding && value.sharding->given)
+      for (std::size_t axis = 0; axis < sharding->axes.size(); ++axis)
+        if (sharding->axes[axis].parts.size() < value.sharding->axes[axis].parts.size())
+          sharding->axes[axis] = value.sharding->axes[axis];
     value.sharding = std::move(sharding);
   };
   shared.change([&](Graph& graph) {
