@@ -101,9 +101,7 @@ def test_what_does_not_fit_is_refused(mesh, shardings, words):
         ts.partition(mlp(), mesh, shardings)
 
 
-def test_other_partitioners():
-    with pytest.raises(ts.Unsupported, match="shardy"):
-        ts.partition(mlp(), {"t": 4}, {"x": ("t", None)}, by="shardy")
+def test_unknown_partitioners_get_a_suggestion():
     with pytest.raises(ts.UserError, match="own"):
         ts.partition(mlp(), {"t": 4}, {"x": ("t", None)}, by="owm")
 

@@ -82,6 +82,7 @@ class Body {
   std::vector<Division> candidates(const Op& op, const Rule& rule) const;
   Layout produced(const Rule& rule, std::size_t result, const Division& division) const;
   void mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+  void cross(const Op& op, const Crossing& crossing);
   void loop(const Op& op);
   void branch(const Op& op);
 

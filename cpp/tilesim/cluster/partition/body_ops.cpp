@@ -214,6 +214,7 @@ bool Body::keeps_partial(const Op& op, const Rule& rule) {
 void Body::operation(const Op& op, const Rule& rule) {
   if (op.kind == Kind::while_loop) return loop(op);
   if (op.kind == Kind::branch) return branch(op);
+  if (const auto crossing = crossing_of(module_.grid, module_.source, op)) return cross(op, *crossing);
   if (keeps_partial(op, rule)) return;
   const Division division = choose(op, rule);
   std::vector<ValueId> operands;
@@ -243,6 +244,18 @@ void Body::operation(const Op& op, const Rule& rule) {
                           " on a device, not " + to_string(types[i]));
     add_version(op.results[i], layouts[i], results[i]);
   }
+}
+
+/// The same parts are whole tensors divided on one side of the border, and devices' own tensors on the other.
+void Body::cross(const Op& op, const Crossing& crossing) {
+  const ValueId in = crossing.enters ? op.results[0] : op.operands[0];
+  const Layout inside =
+      inside_of(module_.grid, crossing, type(in).shape, outside_of(crossing, home(in)));
+  const Layout outside = outside_of(crossing, inside);
+  const Reason reason{op.name, crossing.enters ? "a region takes each device's own part of it"
+                                               : "a region gives each device's own part of it"};
+  const ValueId part = request(op.operands[0], crossing.enters ? outside : inside, reason);
+  add_version(op.results[0], crossing.enters ? inside : outside, part);
 }
 
 void Body::loop(const Op& op) {

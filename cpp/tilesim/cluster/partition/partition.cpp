@@ -37,13 +37,6 @@ void check_values(const Graph& graph) {
         throw Unsupported(UserError::Parts{
             "a value is given in partial results", place, value.sharding->text(), "divided or replicated axes", {}});
     }
-    for (const Op& op : function.ops)
-      if (info(op.kind).effect == Effect::collective)
-        throw Unsupported(UserError::Parts{"an operation is between devices already",
-                                           "function \"" + function.name + "\", operation \"" + op.name + "\"",
-                                           std::string(info(op.kind).name),
-                                           "a graph of whole tensors, or one that is partitioned as it stands",
-                                           {}});
   }
 }
 
@@ -117,7 +110,8 @@ Graph opened(const Graph& graph) {
   Graph copy = graph;
   for (GraphFunction& function : copy.functions)
     for (Op& op : function.ops)
-      if (op.kind == Kind::fused) op.kind = Kind::call;
+      if (op.kind == Kind::fused || op.kind == Kind::call)
+        op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
   inline_calls(copy);
   remove_dead_code(copy);
   return copy;

@@ -152,7 +152,7 @@ bool all_whole(const GraphFunction& function, const Op& op, const std::vector<co
   if (sparse(op, types)) why = "its zeros are stored by a plan for all of it";
   if (op.kind == Kind::attention && op.operands.size() > 5 && op.operands[5] != no_value)
     why = "a page table names places in all of the keys";
-  if (info(op.kind).effect == Effect::collective) why = "it is between devices already";
+  if (op.kind == Kind::device_index) why = "it is another number on each device";
   if (op.kind == Kind::opaque) why = "its meaning is the user's";
   if (op.kind == Kind::while_loop || op.kind == Kind::branch) why = "its functions are divided by themselves";
   return !why.empty();
@@ -205,6 +205,7 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
     std::size_t next = 0;
     const std::vector<int>& list = axes[axis];
     for (const int atom : layout.axes[axis]) {
+      if (contains(rule.own, atom)) break;
       bool placed = false;
       for (; next < list.size() && !placed; next += placed ? 0 : 1) {
         const Factor& factor = rule.factors[at(list[next])];

@@ -40,6 +40,7 @@ struct Rule {
   std::vector<Factor> factors;
   std::vector<AxisFactors> operands, results;
   std::vector<Halo> halos;
+  Atoms own;             ///< over these the tensors are a device's own: they divide nothing
   bool product = false;  ///< passes divisions on only after the others have
   std::string why;       ///< nothing may be divided: the reason
 };
