@@ -54,7 +54,8 @@ int sliding(const Op& op, const Domain& domain, const AxisAccess& access, DType 
 }
 
 Halo halo_of(const Domain& domain, const AxisAccess& access, int factor, std::int64_t extent) {
-  Halo halo{.factor = factor, .constant = access.constant, .divisor = access.divisor, .extent = extent};
+  Halo halo{.factor = factor, .constant = access.constant, .divisor = access.divisor, .extent = extent,
+            .sums = domain.reduction[at(factor)]};
   for (const AxisAccess::Term& term : access.terms)
     if (term.dim == factor)
       halo.step = term.coefficient;

@@ -34,6 +34,7 @@ struct Halo {
   std::int64_t step = 1, constant = 0, reach = 0;
   std::int64_t divisor = 1;  ///< places from one element to the next
   std::int64_t extent = 1;   ///< elements of the axis
+  bool sums = false;         ///< results are sums over the factor
 };
 
 struct Rule {
