@@ -110,8 +110,8 @@ ValueId Body::cut_borders(const Borders& borders, std::size_t axis, const Atoms&
   const ValueId zero = rank > 1 ? number(0, DType::i64) : no_value;
   std::vector<ValueId> operands{x};
   for (std::size_t i = 0; i < rank; ++i) operands.push_back(zero);
-  operands[axis + 1] = binary(Function::add, shard_index(atoms, drift),
-                              number(static_cast<double>(start + before), DType::i64));
+  operands[axis + 1] =
+      binary(Function::add, shard_index(atoms, drift), number(static_cast<double>(start + before), DType::i64));
   return builder_.op(Kind::dynamic_slice, std::move(operands), std::move(attributes))[0];
 }
 

@@ -38,8 +38,7 @@ void read_all(const Op& op, const Halo& halo, const Borders& borders, Attributes
     const auto before = convolution ? std::count_if(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(axis),
                                                     [](char letter) { return letter != 'N' && letter != 'C'; })
                                     : static_cast<std::ptrdiff_t>(axis);
-    const std::size_t count =
-        2 * (convolution ? labels.size() - 2 : attributes.integers("window").size());
+    const std::size_t count = 2 * (convolution ? labels.size() - 2 : attributes.integers("window").size());
     set("pads", 2 * at(before), count, borders.low);
     set("pads", 2 * at(before) + 1, count, borders.high);
   }

@@ -249,8 +249,7 @@ void Body::operation(const Op& op, const Rule& rule) {
 /// The same parts are whole tensors divided on one side of the border, and devices' own tensors on the other.
 void Body::cross(const Op& op, const Crossing& crossing) {
   const ValueId in = crossing.enters ? op.results[0] : op.operands[0];
-  const Layout inside =
-      inside_of(module_.grid, crossing, type(in).shape, outside_of(crossing, home(in)));
+  const Layout inside = inside_of(module_.grid, crossing, type(in).shape, outside_of(crossing, home(in)));
   const Layout outside = outside_of(crossing, inside);
   const Reason reason{op.name, crossing.enters ? "a region takes each device's own part of it"
                                                : "a region gives each device's own part of it"};

@@ -54,7 +54,10 @@ int sliding(const Op& op, const Domain& domain, const AxisAccess& access, DType 
 }
 
 Halo halo_of(const Domain& domain, const AxisAccess& access, int factor, std::int64_t extent) {
-  Halo halo{.factor = factor, .constant = access.constant, .divisor = access.divisor, .extent = extent,
+  Halo halo{.factor = factor,
+            .constant = access.constant,
+            .divisor = access.divisor,
+            .extent = extent,
             .sums = domain.reduction[at(factor)]};
   for (const AxisAccess::Term& term : access.terms)
     if (term.dim == factor)
@@ -174,8 +177,7 @@ void generic(const GraphFunction& function, const Op& op, const std::vector<cons
   for (std::size_t i = 0; i < op.operands.size(); ++i)
     read_access(rule, nest, nest.operands[i], types[i], rule.operands[i], op, i);
   for (std::size_t i = 0; i < op.results.size(); ++i)
-    read_access(rule, nest, nest.results[i], &function.value(op.results[i]).type, rule.results[i],
-                op, i);
+    read_access(rule, nest, nest.results[i], &function.value(op.results[i]).type, rule.results[i], op, i);
   if (!types.empty()) sort_reductions(rule, nest, op, *types[0]);
   if (op.kind == Kind::softmax || op.kind == Kind::log_softmax || op.kind == Kind::normalize) whole_rows(rule);
   if (op.kind == Kind::attention && (op.attributes.flag("causal") || op.attributes.integer("window", 0) > 0))
@@ -212,8 +214,7 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
         const Factor& factor = rule.factors[at(list[next])];
         Atoms& atoms = division[at(list[next])];
         const std::int64_t parts = grid.parts(atoms) * grid.size(atom);
-        const bool fits =
-            factor.extent % parts == 0 || (factor.uneven && list.size() == 1 && parts <= factor.extent);
+        const bool fits = factor.extent % parts == 0 || (factor.uneven && list.size() == 1 && parts <= factor.extent);
         if (fits) {
           atoms.push_back(atom);
           placed = true;

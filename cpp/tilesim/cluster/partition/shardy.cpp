@@ -35,7 +35,8 @@ class RuleText {
     for (std::size_t i = 0; i < sizes_.size(); ++i)
       sizes += (i ? ", " : "") + symbol(static_cast<int>(i)) + "=" + std::to_string(sizes_[i]);
     for (const auto& [factor, index] : index_)
-      if (rule.factors[at(factor)].sort == Factor::Sort::reduced) reduced += (reduced.empty() ? "" : ", ") + symbol(index);
+      if (rule.factors[at(factor)].sort == Factor::Sort::reduced)
+        reduced += (reduced.empty() ? "" : ", ") + symbol(index);
     text_ = "#sdy.op_sharding_rule<(" + operands + ")->(" + results + ")";
     if (!sizes.empty()) text_ += " {" + sizes + "}";
     if (!reduced.empty()) text_ += " reduction={" + reduced + "}";
@@ -89,8 +90,7 @@ class Writer {
       text_ += (i ? ", " : "") + names[at(entry.inputs[i])] + ": " + bordered(entry, entry.inputs[i]);
     }
     text_ += ") -> (";
-    for (std::size_t i = 0; i < entry.outputs.size(); ++i)
-      text_ += (i ? ", " : "") + bordered(entry, entry.outputs[i]);
+    for (std::size_t i = 0; i < entry.outputs.size(); ++i) text_ += (i ? ", " : "") + bordered(entry, entry.outputs[i]);
     text_ += ") {\n";
     body(at(graph_.main), names);
     finish("func.return", entry, names);
@@ -154,7 +154,8 @@ class Writer {
 
   void begin(const Op& op, Names& names, const std::string& name, std::size_t first_operand) {
     const std::string made = fresh();
-    text_ += " " + made + (op.results.size() > 1 ? ":" + std::to_string(op.results.size()) : "") + " = \"" + name + "\"(";
+    text_ +=
+        " " + made + (op.results.size() > 1 ? ":" + std::to_string(op.results.size()) : "") + " = \"" + name + "\"(";
     std::string list;
     for (std::size_t i = first_operand; i < op.operands.size(); ++i)
       if (op.operands[i] != no_value) list += (list.empty() ? "" : ", ") + names[at(op.operands[i])];
@@ -167,7 +168,8 @@ class Writer {
     text_ += " {" + attributes + (sharding.empty() || attributes.empty() ? "" : ", ") + sharding + "} : (";
     std::string list;
     for (std::size_t i = first_operand; i < op.operands.size(); ++i)
-      if (op.operands[i] != no_value) list += (list.empty() ? "" : ", ") + mlir_type(function.value(op.operands[i]).type);
+      if (op.operands[i] != no_value)
+        list += (list.empty() ? "" : ", ") + mlir_type(function.value(op.operands[i]).type);
     text_ += list + ") -> (";
     for (std::size_t i = 0; i < op.results.size(); ++i)
       text_ += (i ? ", " : "") + mlir_type(function.value(op.results[i]).type);
@@ -190,7 +192,8 @@ class Writer {
       text_ += c ? ", {\n" : " ({\n";
       for (std::size_t i = 0; i < callee.inputs.size(); ++i) {
         inner[at(callee.inputs[i])] = fresh();
-        text_ += (i ? ", " : " ^bb0(") + inner[at(callee.inputs[i])] + ": " + mlir_type(callee.value(callee.inputs[i]).type);
+        text_ +=
+            (i ? ", " : " ^bb0(") + inner[at(callee.inputs[i])] + ": " + mlir_type(callee.value(callee.inputs[i]).type);
       }
       text_ += "):\n";
       body(at(op.functions[c]), inner);
