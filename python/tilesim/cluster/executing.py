@@ -121,4 +121,4 @@ def _joined(spmd: Spmd, row: Border, parts: list[NDArray[Any]]) -> Any:
     full = np.zeros([n * count for n, count in zip(local, counts, strict=True)], parts[0].dtype)
     for index, part in zip(_all(indices, spmd.devices), parts, strict=True):
         full[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, local, strict=True))] = part
-    return np.asarray(full[(..., *[slice(0, extent) for extent in row["shape"]])], order="C")
+    return np.asarray(full[tuple(slice(0, extent) for extent in row["shape"])], order="C")
