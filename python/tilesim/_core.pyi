@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ClusterNetwork', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'cluster_check_schedule', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'partition_graph', 'partition_rules', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ClusterNetwork', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'annotate_results', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'cluster_check_schedule', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'partition_graph', 'partition_rules', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'shardy_module', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'spread_graph', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -1259,6 +1259,10 @@ class ClusterNetwork:
         """
         Number of links, one per direction.
         """
+def annotate_results(graph: Graph, inputs: collections.abc.Sequence[str], results: collections.abc.Sequence[tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, collections.abc.Sequence[str]]]) -> None:
+    """
+    Says shardings of the inputs, and of results by (function, operation, shardings): what is not said is whole.
+    """
 def attention_constants() -> list:
     """
     Constants of the attention model: name, default, low, high, unit.
@@ -1645,6 +1649,10 @@ def sharding_text(text: str) -> str:
     """
     A sharding as Shardy writes it.
     """
+def shardy_module(graph: Graph) -> tuple:
+    """
+    A graph that names a mesh as (the graph with its calls opened, a module of Shardy's dialect about it). Raises UserError for shardings that do not fit.
+    """
 def share_array(array: typing.Any) -> numpy.ndarray:
     """
     The same array through the core and back: the same memory where it is row-major, aligned and native.
@@ -1664,6 +1672,10 @@ def sparse_tile_times(dataflow: str, settings: collections.abc.Mapping[str, typi
 def sparse_time(dataflow: str, settings: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex], a: typing.Annotated[numpy.typing.ArrayLike, numpy.bool], b: typing.Annotated[numpy.typing.ArrayLike, numpy.bool], hold_b: bool = False) -> dict[str, float]:
     """
     Cycles and counts of [m, k] times [k, n] on a sparse core, from the patterns of both.
+    """
+def spread_graph(graph: Graph) -> Graph:
+    """
+    A graph that names a mesh with the sharding of every value. Raises UserError for shardings that do not fit.
     """
 def stream_constants() -> list:
     """

@@ -63,6 +63,36 @@ def test_modules_of_jax_keep_mesh_and_meaning(programs, name):
 
 @needs_jax
 @pytest.mark.parametrize("name", NAMES)
+def test_modules_of_jax_are_divided_regions_included(programs, name):
+    folder = programs / name
+    spmd = ts.partition(ts.from_stablehlo((folder / "module.mlir").read_text()))
+    theirs = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
+    theirs.annotate(devices=8)
+    own, bound = (
+        sum(row["count"] * row["wire_bytes"] for row in program.collectives())
+        for program in (spmd, ts.Spmd.from_partitioned(theirs))
+    )
+    assert own <= 1.05 * bound
+    assert {row["view"] for row in spmd.inputs} == {"divided"}
+    inputs, wanted = arrays(folder / "inputs.npz"), arrays(folder / "outputs.npz")
+    for output, want in zip(ts.execute(spmd, inputs).values(), wanted, strict=True):
+        np.testing.assert_allclose(output, want, rtol=2e-5, atol=2e-5)
+
+
+@needs_jax
+def test_what_is_a_devices_own_does_not_leave_its_region():
+    body = """sdy.mesh @m = <["x"=2, "y"=2]>
+    func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}]>}) -> (tensor<4xf32>, tensor<ui32>) {
+      %0 = stablehlo.tanh %a {sdy.sharding = #sdy.sharding_per_value<[<@m, [{"x"}]>]>} : tensor<4xf32>
+      %1 = stablehlo.tanh %0 : tensor<4xf32>
+      %2 = stablehlo.partition_id : tensor<ui32>
+      return %1, %2 : tensor<4xf32>, tensor<ui32> }"""
+    with pytest.raises(ts.Unsupported, match="another tensor on each device"):
+        ts.partition(ts.from_stablehlo(module(body)))
+
+
+@needs_jax
+@pytest.mark.parametrize("name", NAMES)
 def test_partitioned_modules_run_on_all_devices(programs, name):
     folder = programs / name
     graph = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())

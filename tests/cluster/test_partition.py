@@ -101,9 +101,7 @@ def test_what_does_not_fit_is_refused(mesh, shardings, words):
         ts.partition(mlp(), mesh, shardings)
 
 
-def test_other_partitioners():
-    with pytest.raises(ts.Unsupported, match="shardy"):
-        ts.partition(mlp(), {"t": 4}, {"x": ("t", None)}, by="shardy")
+def test_unknown_partitioners_get_a_suggestion():
     with pytest.raises(ts.UserError, match="own"):
         ts.partition(mlp(), {"t": 4}, {"x": ("t", None)}, by="owm")
 
@@ -154,12 +152,12 @@ APART = {
     "branch": "its functions are divided, all devices take the same one",
     "constant": "stands on every device, and each takes its part",
     "opaque": "its meaning is the user's",
-    "all_reduce": "between devices already",
-    "all_gather": "between devices already",
-    "reduce_scatter": "between devices already",
-    "all_to_all": "between devices already",
-    "permute_devices": "between devices already",
-    "broadcast_devices": "between devices already",
+    "all_reduce": "between devices already, of a region of devices' own tensors",
+    "all_gather": "between devices already, of a region of devices' own tensors",
+    "reduce_scatter": "between devices already, of a region of devices' own tensors",
+    "all_to_all": "between devices already, of a region of devices' own tensors",
+    "permute_devices": "between devices already, of a region of devices' own tensors",
+    "broadcast_devices": "between devices already, of a region of devices' own tensors",
     "device_index": "between devices already",
 }
 

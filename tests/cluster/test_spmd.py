@@ -298,3 +298,18 @@ def test_the_command_line(tmp_path):
     assert [row["kind"] for row in data["collectives"]] == ["all_reduce"]
     found = CliRunner().invoke(app, ["cluster", "partition", str(tmp_path / "rows.json")])
     assert "8 devices" in found.output and "all_reduce" in found.output
+
+
+def test_numbers_without_axes_keep_none():
+    b = ts.GraphBuilder("scaled")
+    x, factor = b.input("x", (8,)), b.input("factor", ())
+    b.output(b.apply("multiply", x, factor), "y")
+    b.output(b.apply("tanh", factor), "z")
+    graph = b.build(shardings={"x": '[{"d"}]', "y": '[{"d"}]', "factor": "[]", "z": "[]"}, mesh={"d": 4})
+    rows = [[{**row, "view": "divided", "sharding": graph.shardings[row["name"]]} for row in side]
+            for side in (graph.inputs, graph.outputs)]  # fmt: skip
+    local = ts.partition(graph)
+    spmd = ts.Spmd(local.graphs, 4, mesh="d=4", inputs=rows[0], outputs=rows[1])
+    found = ts.execute(spmd, [np.arange(8, dtype=np.float32), np.float32(2)])
+    np.testing.assert_array_equal(found["y"], np.arange(8) * 2)
+    assert np.shape(found["z"]) == () and np.isclose(found["z"], np.tanh(2))

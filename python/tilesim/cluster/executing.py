@@ -104,7 +104,7 @@ def _part(array: NDArray[Any], index: Sequence[int], local: Sequence[int]) -> ND
     """One part; beyond the tensor's end it is filled with zeros."""
     part = array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, local, strict=True))]
     if list(part.shape) == list(local):
-        return np.ascontiguousarray(part)
+        return np.asarray(part, order="C")  # unlike ascontiguousarray, leaves a number without axes one
     full = np.zeros(local, array.dtype)
     full[tuple(slice(0, n) for n in part.shape)] = part
     return full
@@ -121,4 +121,4 @@ def _joined(spmd: Spmd, row: Border, parts: list[NDArray[Any]]) -> Any:
     full = np.zeros([n * count for n, count in zip(local, counts, strict=True)], parts[0].dtype)
     for index, part in zip(_all(indices, spmd.devices), parts, strict=True):
         full[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, local, strict=True))] = part
-    return np.ascontiguousarray(full[tuple(slice(0, extent) for extent in row["shape"])])
+    return np.asarray(full[tuple(slice(0, extent) for extent in row["shape"])], order="C")

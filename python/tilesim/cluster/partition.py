@@ -11,7 +11,7 @@ from ..base.errors import nearest, user_error
 from ..graph.graph import Graph
 from .spmd import Spmd, needs_partitioning
 
-__all__ = ["partition", "partition_rules"]
+__all__ = ["partition", "partition_rules", "spread_shardings"]
 
 BY = ("own", "shardy", "xla")
 
@@ -35,22 +35,25 @@ def partition(
             axis the mesh axes that divide it, ("x", None, ("y", "z")), further axes whole; or Shardy's text,
             '[{"x"}, {}, {"y", "z", ?}]'.
             Values that are named by nobody are divided as the others suggest.
-        by: who spreads the shardings.
+        by: who divides. "own": this library. "shardy": Shardy's propagation (of jaxlib) over the rules of our kinds,
+            then our own moves. "xla": XLA's SPMD partitioner (of jaxlib), which compiles the module that the graph was
+            read from, with the shardings of that module.
 
     Returns:
         The program, with its collectives.
 
     Raises:
         UserError: for a graph of one device, a mesh or shardings that do not fit (unknown value or axis, another rank,
-            an axis used twice).
-        Unsupported: for `by` other than "own".
+            an axis used twice); naming what to install where jaxlib is missing; by="xla" for a graph that no module is
+            known of, or with `mesh` or `shardings`.
+        Unsupported: where Shardy or XLA refuses, with its words.
     """
     if by not in BY:
         raise user_error(
             "unknown partitioner", value=f"'{by}'", allowed=", ".join(BY), suggestion=nearest(by, list(BY))
         )
-    if by != "own":
-        raise _core.Unsupported(f"partitioning by {by}: only by='own' is there yet")
+    if by == "xla":
+        return _by_xla(graph, mesh, shardings)
     ranks = _ranks(graph) if shardings else {}
     named = {name: _text(name, given, ranks.get(name, 0)) for name, given in (shardings or {}).items()}
     if mesh is None and not named and not needs_partitioning(graph):
@@ -60,6 +63,10 @@ def partition(
         core.annotate(None if mesh is None else _mesh_text(mesh), named)
     if core.mesh is None:
         raise user_error("shardings need a mesh", place=f"graph '{graph.name}'", allowed='mesh={"x": 2, "y": 4}')
+    if by == "shardy":
+        from .partitioners.shardy import spread_by_shardy
+
+        core = spread_by_shardy(core)
     local, inputs, outputs, records = _core.partition_graph(core)
     return Spmd(
         [Graph(local)],
@@ -82,6 +89,41 @@ def partition_rules(graph: Graph) -> dict[str, tuple[str, list[str]]]:
         partial results, or may not be (with the reason).
     """
     return dict(_core.partition_rules(graph.core))
+
+
+def spread_shardings(graph: Graph, by: str = "own") -> dict[str, str]:
+    """How each value of a graph is divided once the given shardings have spread.
+
+    Args:
+        graph: names a mesh, and some of its values shardings.
+        by: "own" or "shardy".
+
+    Returns:
+        By name of a value ("function:value" outside of the entry) its sharding, in Shardy's text.
+
+    Raises:
+        UserError: as `partition`.
+    """
+    if by not in BY[:2]:
+        raise user_error("unknown propagation", value=f"'{by}'", allowed=", ".join(BY[:2]))
+    if by == "own":
+        return dict(_core.spread_graph(graph.core).shardings)
+    from .partitioners.shardy import spread_by_shardy
+
+    return dict(spread_by_shardy(graph.core).shardings)
+
+
+def _by_xla(graph: Graph, mesh: Any, shardings: Any) -> Spmd:
+    from .partitioners.xla import partition_by_xla
+
+    if mesh is not None or shardings:
+        raise user_error(
+            "XLA divides a module as the module says",
+            place=f"graph '{graph.name}'",
+            value="mesh=" if mesh is not None else "shardings=",
+            allowed="shardings of the module, or by='own' or 'shardy'",
+        )
+    return partition_by_xla(graph)
 
 
 def _divided(row: dict[str, Any]) -> dict[str, Any]:

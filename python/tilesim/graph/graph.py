@@ -52,6 +52,8 @@ class Graph:
         self.assumptions: list[str] = []
         if core is not None:
             self.tell_devices()
+        #: text or bytecode of the StableHLO module for several devices that it was read from; not kept in files
+        self.module: str | bytes = ""
         #: dtype, batch and phase in words, of a network that was built by name; the headline of a result says it
         self.setting = ""
         #: False for a graph of which only what passes made of it is known
@@ -162,7 +164,7 @@ class Graph:
         other._state = _State(core.copy(), Changes(changes), source)
         other.defaults.update(self.defaults)
         other.assumptions, other.setting = list(self.assumptions), self.setting
-        other.source_known = self.source_known
+        other.source_known, other.module = self.source_known, self.module
         return other
 
     def check(self) -> None:

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "tilesim/cluster/partition/halo.hpp"
 #include "tilesim/cluster/partition/partition.hpp"
 #include "tilesim/cluster/partition/propagate.hpp"
 #include "tilesim/cluster/partition/reshard.hpp"
@@ -27,6 +28,9 @@ struct Module {
   /// The function as it is in the local graph, with all it needs.
   std::int32_t copy_function(std::int32_t index);
 };
+
+/// What changes no combination: of an extreme the outermost number.
+double neutral_of(const std::string& combiner, DType dtype);
 
 class Body {
  public:
@@ -62,6 +66,14 @@ class Body {
   ValueId binary(Function function, ValueId a, ValueId b);
   std::string stem(ValueId value) const { return source().value(value).name; }
 
+  // body_halo.cpp
+  void take_borders(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+  double border_bytes(const Op& op, const Rule& rule, const Division& division) const;
+  void neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int distance, std::int64_t reach, ValueId x,
+                  std::vector<ValueId>& pieces);
+  ValueId cut_borders(const Borders& borders, std::size_t axis, const Atoms& atoms, ValueId x);
+  ValueId filled(const Borders& borders, const Halo& halo, const Atoms& atoms, ValueId x, ValueId fill);
+
   // body_ops.cpp
   void operation(const Op& op, const Rule& rule);
   bool keeps_partial(const Op& op, const Rule& rule);
@@ -70,6 +82,7 @@ class Body {
   std::vector<Division> candidates(const Op& op, const Rule& rule) const;
   Layout produced(const Rule& rule, std::size_t result, const Division& division) const;
   void mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+  void cross(const Op& op, const Crossing& crossing);
   void loop(const Op& op);
   void branch(const Op& op);
 

@@ -18,6 +18,32 @@ Integers narrowed(Integers values, const Shape& whole, const Shape& local) {
   return values;
 }
 
+/// The operation reads all of an axis that has its borders already, from its first element on.
+void read_all(const Op& op, const Halo& halo, const Borders& borders, Attributes& attributes) {
+  const auto set = [&](const char* name, std::size_t index, std::size_t count, std::int64_t value) {
+    Integers values = attributes.integers(name, Integers(count, 0));
+    values[index] = value;
+    attributes.set(name, values);
+  };
+  const std::size_t axis = halo.axis;
+  if (op.kind == Kind::slice) {
+    set("start", axis, 0, 0);
+    set("limit", axis, 0, borders.length);
+  } else if (op.kind == Kind::pad) {
+    set("low", axis, 0, borders.low);
+    set("high", axis, 0, borders.high);
+  } else {
+    const std::string& labels = op.attributes.text("x_labels", "");
+    const bool convolution = op.kind == Kind::convolution;
+    const auto before = convolution ? std::count_if(labels.begin(), labels.begin() + static_cast<std::ptrdiff_t>(axis),
+                                                    [](char letter) { return letter != 'N' && letter != 'C'; })
+                                    : static_cast<std::ptrdiff_t>(axis);
+    const std::size_t count = 2 * (convolution ? labels.size() - 2 : attributes.integers("window").size());
+    set("pads", 2 * at(before), count, borders.low);
+    set("pads", 2 * at(before) + 1, count, borders.high);
+  }
+}
+
 /// Axis of a label ("NCHW").
 std::size_t label(const Op& op, const char* attribute, char letter) {
   return op.attributes.text(attribute).find(letter);
@@ -68,6 +94,9 @@ Attributes Body::localized(const Op& op, const std::vector<ValueId>& operands, c
 std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
                                 const std::vector<TensorType>& results, const Atoms& partial) {
   Attributes attributes = localized(op, operands, results);
+  for (const Halo& halo : rule.halos)
+    if (const std::int64_t parts = module_.grid.parts(division[at(halo.factor)]); parts > 1)
+      read_all(op, halo, borders_of(halo, rule.factors[at(halo.factor)].extent, parts), attributes);
   if (op.kind == Kind::scatter) operands[1] = own_rows(rule, division, operands);
   if (!partial.empty()) {
     if (op.kind == Kind::embedding || op.kind == Kind::gather) {

@@ -96,7 +96,7 @@ std::vector<Division> Body::candidates(const Op& op, const Rule& rule) const {
 }
 
 double Body::cost(const Op& op, const Rule& rule, const Division& division) const {
-  double bytes = 0;
+  double bytes = border_bytes(op, rule, division);
   for (std::size_t i = 0; i < op.operands.size(); ++i)
     if (op.operands[i] != no_value)
       bytes += price(op.operands[i], layout_of(module_.grid, rule, rule.operands[i], division));
@@ -126,8 +126,6 @@ Division Body::choose(const Op& op, const Rule& rule) const {
   return all[best];
 }
 
-namespace {
-
 double neutral_of(const std::string& combiner, DType dtype) {
   if (combiner == "multiply" || combiner == "logical_and") return 1;
   if (combiner != "maximum" && combiner != "minimum") return 0;
@@ -141,6 +139,8 @@ double neutral_of(const std::string& combiner, DType dtype) {
   const auto reach = static_cast<double>(std::uint64_t{1} << (width - 1));
   return sign < 0 ? -reach : reach - 1;
 }
+
+namespace {
 
 std::string why_of(const Rule& rule, const AxisFactors& axes) {
   if (!rule.why.empty()) return rule.why;
@@ -162,6 +162,7 @@ void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division
       for (const int index : rule.operands[i][axis]) {
         const Factor& factor = rule.factors[at(index)];
         const Atoms& atoms = division[at(index)];
+        if (find_halo(rule, i, axis)) continue;  // its padding is masked with its borders
         if (factor.sort != Factor::Sort::reduced || factor.extent % module_.grid.parts(atoms) == 0) continue;
         operands[i] = masked(operands[i], axis, atoms, factor.extent,
                              neutral_of(factor.combiner, builder_.type(operands[i]).dtype));
@@ -213,6 +214,7 @@ bool Body::keeps_partial(const Op& op, const Rule& rule) {
 void Body::operation(const Op& op, const Rule& rule) {
   if (op.kind == Kind::while_loop) return loop(op);
   if (op.kind == Kind::branch) return branch(op);
+  if (const auto crossing = crossing_of(module_.grid, module_.source, op)) return cross(op, *crossing);
   if (keeps_partial(op, rule)) return;
   const Division division = choose(op, rule);
   std::vector<ValueId> operands;
@@ -226,6 +228,7 @@ void Body::operation(const Op& op, const Rule& rule) {
     operands.push_back(request(op.operands[i], layout_of(module_.grid, rule, rule.operands[i], division),
                                {op.name, op.name + " takes " + name + " this way" + (why.empty() ? "" : ": " + why)}));
   }
+  take_borders(op, rule, division, operands);
   mask_reduced(op, rule, division, operands);
   std::vector<TensorType> types;
   std::vector<Layout> layouts;
@@ -241,6 +244,17 @@ void Body::operation(const Op& op, const Rule& rule) {
                           " on a device, not " + to_string(types[i]));
     add_version(op.results[i], layouts[i], results[i]);
   }
+}
+
+/// The same parts are whole tensors divided on one side of the border, and devices' own tensors on the other.
+void Body::cross(const Op& op, const Crossing& crossing) {
+  const ValueId in = crossing.enters ? op.results[0] : op.operands[0];
+  const Layout inside = inside_of(module_.grid, crossing, type(in).shape, outside_of(crossing, home(in)));
+  const Layout outside = outside_of(crossing, inside);
+  const Reason reason{op.name, crossing.enters ? "a region takes each device's own part of it"
+                                               : "a region gives each device's own part of it"};
+  const ValueId part = request(op.operands[0], crossing.enters ? outside : inside, reason);
+  add_version(op.results[0], crossing.enters ? inside : outside, part);
 }
 
 void Body::loop(const Op& op) {

@@ -27,17 +27,6 @@ std::int32_t Module::copy_function(std::int32_t index) {
 
 namespace {
 
-/// Calls and fused nodes in place of what they hold, and nothing that no output needs.
-Graph opened(const Graph& graph) {
-  Graph copy = graph;
-  for (GraphFunction& function : copy.functions)
-    for (Op& op : function.ops)
-      if (op.kind == Kind::fused) op.kind = Kind::call;
-  inline_calls(copy);
-  remove_dead_code(copy);
-  return copy;
-}
-
 void check_values(const Graph& graph) {
   for (const GraphFunction& function : graph.functions) {
     for (const Value& value : function.values) {
@@ -48,13 +37,6 @@ void check_values(const Graph& graph) {
         throw Unsupported(UserError::Parts{
             "a value is given in partial results", place, value.sharding->text(), "divided or replicated axes", {}});
     }
-    for (const Op& op : function.ops)
-      if (info(op.kind).effect == Effect::collective)
-        throw Unsupported(UserError::Parts{"an operation is between devices already",
-                                           "function \"" + function.name + "\", operation \"" + op.name + "\"",
-                                           std::string(info(op.kind).name),
-                                           "a graph of whole tensors, or one that is partitioned as it stands",
-                                           {}});
   }
 }
 
@@ -76,6 +58,14 @@ bool expand_divided_rows(Graph& graph, const Spread& spread) {
           if (!spread.layouts[f][at(value)].axes[at(axis)].empty()) names.insert(op.name);
   return !names.empty() &&
          expand(graph, [&](const Op& op) { return names.contains(op.name) && !row_axes(op).empty(); }) > 0;
+}
+
+Grid grid_of(const Graph& graph) {
+  std::vector<const Sharding*> shardings;
+  for (const GraphFunction& function : graph.functions)
+    for (const Value& value : function.values)
+      if (value.sharding && value.sharding->given) shardings.push_back(value.sharding.get());
+  return {*graph.mesh, shardings};
 }
 
 std::vector<Border> borders(const Grid& grid, const GraphFunction& function, const std::vector<ValueId>& values,
@@ -113,16 +103,33 @@ std::string shown(const Factor& factor, const Rule& rule) {
 
 }  // namespace
 
-Partitioned partition(const Graph& graph) {
+Graph opened(const Graph& graph) {
   if (!graph.mesh)
     throw UserError({"the graph names no mesh", "graph \"" + graph.name + "\"", {}, "mesh=, such as \"x=2, y=4\"", {}});
   check_values(graph);
+  Graph copy = graph;
+  for (GraphFunction& function : copy.functions)
+    for (Op& op : function.ops)
+      if (op.kind == Kind::fused || op.kind == Kind::call)
+        op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
+  inline_calls(copy);
+  remove_dead_code(copy);
+  return copy;
+}
+
+Graph spread(const Graph& graph) {
+  Graph result = opened(graph);
+  const Grid grid = grid_of(result);
+  const Spread spread = propagate(grid, result);
+  for (std::size_t f = 0; f < result.functions.size(); ++f)
+    for (std::size_t v = 0; v < result.functions[f].values.size(); ++v)
+      result.functions[f].values[v].sharding = std::make_shared<Sharding>(to_sharding(grid, spread.layouts[f][v]));
+  return result;
+}
+
+Partitioned partition(const Graph& graph) {
   Graph whole_graph = opened(graph);
-  std::vector<const Sharding*> shardings;
-  for (const GraphFunction& function : whole_graph.functions)
-    for (const Value& value : function.values)
-      if (value.sharding && value.sharding->given) shardings.push_back(value.sharding.get());
-  const Grid grid(*graph.mesh, shardings);
+  const Grid grid = grid_of(whole_graph);
   Spread spread = propagate(grid, whole_graph);
   if (expand_divided_rows(whole_graph, spread)) spread = propagate(grid, whole_graph);
   Partitioned result;

@@ -36,6 +36,11 @@ struct Partitioned {
 /// partial results at the border, and for collectives in a graph that is to be divided.
 Partitioned partition(const Graph& graph);
 
+/// The graph with calls and fused nodes opened, as it is divided. Errors as of `partition`.
+Graph opened(const Graph& graph);
+/// The same with the sharding of every value.
+Graph spread(const Graph& graph);
+
 /// How the kinds may be divided, for the table of kinds and rules: of one operation, a line per factor or a reason.
 std::vector<std::string> describe_rule(const GraphFunction& function, const Op& op);
 

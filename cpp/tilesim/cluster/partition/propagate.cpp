@@ -20,15 +20,24 @@ class Propagation {
  public:
   Propagation(const Grid& grid, const Graph& graph) : grid_(grid), graph_(graph) {
     std::set<int> rounds{0};
+    const std::vector<std::vector<Atoms>> own = own_atoms(grid, graph);
     for (const GraphFunction& function : graph.functions) {
       spread_.layouts.emplace_back();
       spread_.rules.emplace_back();
       states_.emplace_back();
+      const std::vector<Atoms>& barred = own[states_.size() - 1];
       for (const Value& value : function.values) {
         states_.back().push_back(state_of(value, rounds));
+        bar(states_.back().back(), barred[states_.back().size() - 1]);
         spread_.layouts.back().push_back(whole(value.type.shape.size()));
       }
-      for (const Op& op : function.ops) spread_.rules.back().push_back(rule_of(function, op));
+      for (const Op& op : function.ops) {
+        spread_.rules.back().push_back(rule_of(function, op));
+        for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+          for (const ValueId value : *values)
+            if (value != no_value)
+              for (const int atom : barred[at(value)]) spread_.rules.back().back().own.push_back(atom);
+      }
     }
     rounds_.assign(rounds.begin(), rounds.end());
   }
@@ -57,6 +66,17 @@ class Propagation {
     }
     state.barred = grid_.atoms(value.sharding->replicated);
     return state;
+  }
+
+  /// Atoms over which a value is a device's own divide it no further, whatever is said.
+  static void bar(State& state, const Atoms& own) {
+    for (Atoms& given : state.given)
+      for (std::size_t i = 0; i < given.size(); ++i)
+        if (contains(own, given[i])) {
+          given.resize(i);
+          break;
+        }
+    state.barred.insert(state.barred.end(), own.begin(), own.end());
   }
 
   /// Given divisions of the round take their places; what spread there before must be a part of them or goes.
@@ -106,6 +126,7 @@ class Propagation {
   bool visit(std::size_t f, std::size_t index, bool products) {
     const Op& op = graph_.functions[f].ops[index];
     if (op.kind == Kind::while_loop || op.kind == Kind::branch) return through(f, op);
+    if (const auto crossing = crossing_of(grid_, graph_, op)) return cross(f, op, *crossing);
     const Rule& rule = spread_.rules[f][index];
     if (rule.factors.empty() || (rule.product && !products)) return false;
     const Division merged = agree(f, op, rule);
@@ -118,6 +139,22 @@ class Propagation {
     };
     for (std::size_t i = 0; i < op.results.size(); ++i) apply(op.results[i], rule.results[i]);
     for (std::size_t i = 0; i < op.operands.size(); ++i) apply(op.operands[i], rule.operands[i]);
+    return changed;
+  }
+
+  /// Divisions pass the border of a region behind those that make the devices' own tensors.
+  bool cross(std::size_t f, const Op& op, const Crossing& crossing) {
+    const ValueId out = crossing.enters ? op.operands[0] : op.results[0],
+                  in = crossing.enters ? op.results[0] : op.operands[0];
+    const Shape& shape = graph_.functions[f].value(in).type.shape;
+    const Layout inside = inside_of(grid_, crossing, shape, spread_.layouts[f][at(out)]);
+    const Layout through = inside_of(grid_, crossing, shape, outside_of(crossing, spread_.layouts[f][at(in)]));
+    const Layout outside = outside_of(crossing, through);
+    bool changed = false;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      changed = extend(f, in, axis, inside.axes[axis]) || changed;
+      changed = extend(f, out, axis, outside.axes[axis]) || changed;
+    }
     return changed;
   }
 

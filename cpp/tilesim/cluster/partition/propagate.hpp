@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "tilesim/cluster/partition/manual.hpp"
 #include "tilesim/cluster/partition/rule.hpp"
 
 namespace tilesim::partitioning {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/cluster/partition/halo.hpp"
 
 namespace tilesim::partitioning {
 
@@ -28,7 +29,46 @@ void make_whole(Factor& factor, const std::string& why) {
   if (factor.why.empty()) factor.why = why;
 }
 
-void read_access(Rule& rule, const Domain& domain, const Access& access, const TensorType* type, AxisFactors& axes) {
+/// Whether padding can be given the combiner's neutral element in this dtype.
+bool has_neutral(const std::string& combiner, DType dtype) {
+  if (combiner != "maximum" && combiner != "minimum") return true;
+  if (is_float(dtype)) return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  return is_integer(dtype) && bits(dtype) < 64;
+}
+
+/// The dim along which an axis that is read at shifted places may be divided: the longest one. A window slides over
+/// results only; the places of a convolution's window, of which each device can sum some, are as good. -1: none.
+int sliding(const Op& op, const Domain& domain, const AxisAccess& access, DType dtype) {
+  const bool slides = op.kind == Kind::convolution || op.kind == Kind::window_reduce || op.kind == Kind::slice ||
+                      (op.kind == Kind::pad && op.attributes.text("mode", "constant") == "constant");
+  if (!slides || access.window != 1) return -1;
+  if (op.kind == Kind::window_reduce && !has_neutral(op.attributes.text("combiner"), dtype)) return -1;
+  int best = -1;
+  for (const AxisAccess::Term& term : access.terms) {
+    const std::int64_t extent = domain.extents[at(term.dim)];
+    if (term.coefficient < 1) return -1;
+    if (extent == 1 || (domain.reduction[at(term.dim)] && op.kind != Kind::convolution)) continue;
+    if (best < 0 || extent > domain.extents[at(best)]) best = term.dim;
+  }
+  return best;
+}
+
+Halo halo_of(const Domain& domain, const AxisAccess& access, int factor, std::int64_t extent) {
+  Halo halo{.factor = factor,
+            .constant = access.constant,
+            .divisor = access.divisor,
+            .extent = extent,
+            .sums = domain.reduction[at(factor)]};
+  for (const AxisAccess::Term& term : access.terms)
+    if (term.dim == factor)
+      halo.step = term.coefficient;
+    else
+      halo.reach += term.coefficient * (domain.extents[at(term.dim)] - 1);
+  return halo;
+}
+
+void read_access(Rule& rule, const Domain& domain, const Access& access, const TensorType* type, AxisFactors& axes,
+                 const Op& op, std::size_t operand) {
   if (!type) return;
   axes.resize(type->shape.size());
   for (std::size_t axis = 0; axis < access.axes.size(); ++axis) {
@@ -39,8 +79,17 @@ void read_access(Rule& rule, const Domain& domain, const Access& access, const T
         for (const int dim : dims) rule.factors[at(dim)].uneven = false;
       continue;
     }
+    const int along = sliding(op, domain, access.axes[axis], type->dtype);
+    if (along >= 0) {
+      axes[axis] = {along};
+      rule.halos.push_back(halo_of(domain, access.axes[axis], along, type->shape[axis]));
+      rule.halos.back().operand = operand;
+      rule.halos.back().axis = axis;
+    }
     for (const AxisAccess::Term& term : access.axes[axis].terms)
-      make_whole(rule.factors[at(term.dim)], "it is read at shifted or distant places");
+      if (term.dim != along)
+        make_whole(rule.factors[at(term.dim)], along >= 0 ? "all of it meets each element of the other one"
+                                                          : "it is read at shifted or distant places");
   }
 }
 
@@ -63,13 +112,6 @@ std::string combiner_of(const Op& op, const TensorType& type) {
   if (combiner == "argmax" || combiner == "argmin") return {};
   if (combiner == "mean") return is_float(type.dtype) ? "add" : "";
   return combiner;
-}
-
-/// Whether padding can be given the combiner's neutral element in this dtype.
-bool has_neutral(const std::string& combiner, DType dtype) {
-  if (combiner != "maximum" && combiner != "minimum") return true;
-  if (is_float(dtype)) return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-  return is_integer(dtype) && bits(dtype) < 64;
 }
 
 void sort_reductions(Rule& rule, const Domain& domain, const Op& op, const TensorType& x) {
@@ -114,7 +156,7 @@ bool all_whole(const GraphFunction& function, const Op& op, const std::vector<co
   if (sparse(op, types)) why = "its zeros are stored by a plan for all of it";
   if (op.kind == Kind::attention && op.operands.size() > 5 && op.operands[5] != no_value)
     why = "a page table names places in all of the keys";
-  if (info(op.kind).effect == Effect::collective) why = "it is between devices already";
+  if (op.kind == Kind::device_index) why = "it is another number on each device";
   if (op.kind == Kind::opaque) why = "its meaning is the user's";
   if (op.kind == Kind::while_loop || op.kind == Kind::branch) why = "its functions are divided by themselves";
   return !why.empty();
@@ -133,9 +175,9 @@ void generic(const GraphFunction& function, const Op& op, const std::vector<cons
   rule.operands.resize(op.operands.size());
   rule.results.resize(op.results.size());
   for (std::size_t i = 0; i < op.operands.size(); ++i)
-    read_access(rule, nest, nest.operands[i], types[i], rule.operands[i]);
+    read_access(rule, nest, nest.operands[i], types[i], rule.operands[i], op, i);
   for (std::size_t i = 0; i < op.results.size(); ++i)
-    read_access(rule, nest, nest.results[i], &function.value(op.results[i]).type, rule.results[i]);
+    read_access(rule, nest, nest.results[i], &function.value(op.results[i]).type, rule.results[i], op, i);
   if (!types.empty()) sort_reductions(rule, nest, op, *types[0]);
   if (op.kind == Kind::softmax || op.kind == Kind::log_softmax || op.kind == Kind::normalize) whole_rows(rule);
   if (op.kind == Kind::attention && (op.attributes.flag("causal") || op.attributes.integer("window", 0) > 0))
@@ -166,6 +208,7 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
     std::size_t next = 0;
     const std::vector<int>& list = axes[axis];
     for (const int atom : layout.axes[axis]) {
+      if (contains(rule.own, atom)) break;
       bool placed = false;
       for (; next < list.size() && !placed; next += placed ? 0 : 1) {
         const Factor& factor = rule.factors[at(list[next])];
@@ -182,6 +225,9 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
       }
       if (!placed) break;
     }
+    // What a device reads of its neighbours shrinks and grows with the parts: the longest beginning that fits.
+    for (const int factor : list)
+      while (!halos_fit(rule, factor, grid.parts(division[at(factor)]))) division[at(factor)].pop_back();
   }
 }
 
@@ -199,6 +245,8 @@ void make_possible(const Grid& grid, const Rule& rule, Division& division) {
       }
     }
   };
+  for (const Halo& halo : rule.halos)
+    if (!halos_fit(rule, halo.factor, grid.parts(division[at(halo.factor)]))) division[at(halo.factor)].clear();
   while (changed) {
     changed = false;
     for (const AxisFactors& axes : rule.operands) settle(axes);

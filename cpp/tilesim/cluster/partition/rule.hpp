@@ -26,9 +26,22 @@ struct Factor {
 /// Factors of each axis, major first; what is left of an axis is whole.
 using AxisFactors = std::vector<std::vector<int>>;
 
+/// An axis of an operand that is read at shifted places: element i of `factor` reads from step * i + constant on, up to
+/// `reach` further; where there are holes between the elements of the axis, in places with holes.
+struct Halo {
+  std::size_t operand = 0, axis = 0;
+  int factor = 0;
+  std::int64_t step = 1, constant = 0, reach = 0;
+  std::int64_t divisor = 1;  ///< places from one element to the next
+  std::int64_t extent = 1;   ///< elements of the axis
+  bool sums = false;         ///< results are sums over the factor
+};
+
 struct Rule {
   std::vector<Factor> factors;
   std::vector<AxisFactors> operands, results;
+  std::vector<Halo> halos;
+  Atoms own;             ///< over these the tensors are a device's own: they divide nothing
   bool product = false;  ///< passes divisions on only after the others have
   std::string why;       ///< nothing may be divided: the reason
 };

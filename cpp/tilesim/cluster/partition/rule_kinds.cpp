@@ -278,6 +278,18 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
     case Kind::top_k:
     case Kind::fft:
       return along("dim");
+    // Between devices of a region whose tensors are their own: each has the same part along the region's other axes.
+    case Kind::all_reduce:
+    case Kind::permute_devices:
+    case Kind::broadcast_devices:
+      return made([](Maker& make) { make.same_but({}); });
+    case Kind::all_gather:
+    case Kind::reduce_scatter:
+      return along("dim");
+    case Kind::all_to_all:
+      return made([&](Maker& make) {
+        make.same_but({op.attributes.integer("split_dim"), op.attributes.integer("concat_dim")});
+      });
     case Kind::window_scatter:
       return made([](Maker& make) { make.same_but(windowed(make)); });
     case Kind::dynamic_slice:

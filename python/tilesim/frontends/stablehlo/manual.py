@@ -50,8 +50,19 @@ def groups_along(mesh: str, axis: Sequence[str]) -> tuple[list[int], int]:
     return [int(device) for device in devices], int(index.max()) + 1
 
 
-def _function(scope: Scope, key: tuple[Any, ...], stem: str, x: Tensor, build: Any, sharding: str) -> str:
-    """A function for a border, made once."""
+def _crossed(
+    scope: Scope, stem: str, x: Tensor, axes: Sequence[Sequence[str]], manual: Sequence[str], shape: Sequence[int],
+    build: Any,
+) -> Tensor:  # fmt: skip
+    """A tensor beyond a border: by a call, in the role of `stem`, of a function that is made once.
+
+    The whole tensor in it is said to be divided by the axes over which parts are a device's own, and replicated over
+    those of them that do not divide it.
+    """
+    used = {part for axis in axes for part in axis}
+    rest = [part for part in (name if name[0] == '"' else f'"{name}"' for name in manual) if part not in used]
+    sharding = written(axes) + (f", replicated={{{', '.join(rest)}}}" if rest else "")
+    key = (stem, x.dtype, tuple(x.shape), tuple(shape), sharding)
     known: dict[tuple[Any, ...], str] = scope.module.borders
     if key not in known:
         known[key] = name = scope.module.fresh(stem)
@@ -61,7 +72,7 @@ def _function(scope: Scope, key: tuple[Any, ...], stem: str, x: Tensor, build: A
         full = given if stem == "full_to_shard" else result
         inner.builder.core.annotate(full.value, sharding)
         inner.builder.output(result, "y")
-    return known[key]
+    return Tensor(scope.builder, scope.builder.core.op("call", [x.value], {"role": stem}, "", 0, [known[key]])[0])
 
 
 def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
@@ -79,10 +90,10 @@ def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
     counts, indices = divided(mesh, axes)
     if [extent * count for extent, count in zip(shape, counts, strict=True)] != list(x.shape):
         raise Unsupported(f"parts of {list(shape)} of a tensor of {list(x.shape)}, which is divided in {counts}")
-    if max(counts, default=1) == 1:
-        return x
 
     def build(inner: Scope, given: Tensor) -> Tensor:
+        if max(counts, default=1) == 1:
+            return inner.op("copy", given)
         table = inner.constant((indices * np.asarray(shape)).astype(np.int32), "starts")
         device = inner.op("device_index", axis="partition")
         row = inner.op("dynamic_slice", table, device, inner.scalar(0, "u32"), sizes=[1, len(shape)])
@@ -93,9 +104,7 @@ def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
         part: Tensor = inner.op("dynamic_slice", given, *starts, sizes=list(shape))
         return part
 
-    key = ("in", x.dtype, tuple(x.shape), written(axes), sharding)
-    name = _function(scope, key, "full_to_shard", x, build, sharding)
-    return Tensor(scope.builder, scope.builder.core.op("call", [x.value], {}, "", 0, [name])[0])
+    return _crossed(scope, "full_to_shard", x, axes, manual, shape, build)
 
 
 def shard_to_full(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
@@ -105,19 +114,17 @@ def shard_to_full(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
     counts, _ = divided(mesh, axes)
     if [extent * count for extent, count in zip(x.shape, counts, strict=True)] != list(shape):
         raise Unsupported(f"a tensor of {list(shape)} from parts of {list(x.shape)}, divided in {counts}")
-    if max(counts, default=1) == 1:
-        return x
 
     def build(inner: Scope, given: Tensor) -> Tensor:
+        if max(counts, default=1) == 1:
+            return inner.op("copy", given)
         for dim in reversed(range(len(axes))):
             if counts[dim] > 1:
                 groups, size = groups_along(mesh, axes[dim])
                 given = inner.op("all_gather", given, dim=dim, groups=groups, group_size=size, partitions=True)
         return given
 
-    key = ("out", x.dtype, tuple(x.shape), written(axes), sharding)
-    name = _function(scope, key, "shard_to_full", x, build, sharding)
-    return Tensor(scope.builder, scope.builder.core.op("call", [x.value], {}, "", 0, [name])[0])
+    return _crossed(scope, "shard_to_full", x, axes, manual, shape, build)
 
 
 def real_only(value: Value) -> Tensor:

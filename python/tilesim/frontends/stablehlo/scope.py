@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._core import Unsupported
+from ..._core import InternalError, Unsupported
 from ...graph.builder import GraphBuilder
 from ...graph.building import Building
 from ...graph.tensor import Tensor
@@ -44,6 +44,8 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
     def register(handler: Handler) -> Handler:
         for name in names:
+            if name in HANDLERS:
+                raise InternalError(f"operation '{name}' has two meanings")
             HANDLERS[name] = handler
         return handler
 
