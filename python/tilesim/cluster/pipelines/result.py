@@ -14,7 +14,7 @@ from ..trace import Trace, TraceClass, TraceNode
 from .order import Order, Pass, Placement, held, text
 from .timing import Times, need
 
-__all__ = ["PICO", "Pipeline"]
+__all__ = ["PICO", "Pipeline", "write_events", "write_trace"]
 
 PICO = 10**12
 _LONG = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
@@ -174,9 +174,22 @@ def write_events(events: list[dict[str, Any]], path: str | os.PathLike[str]) -> 
     Raises:
         UserError: for another ending, or where it cannot be written.
     """
+    write_trace({"displayTimeUnit": "ns", "traceEvents": events}, path)
+
+
+def write_trace(trace: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Writes a file of trace events.
+
+    Args:
+        trace: the JSON value.
+        path: a file that ends in .json.
+
+    Raises:
+        UserError: for another ending, or where it cannot be written.
+    """
     if not check_ending(path):
         from ...base.errors import path_text, user_error
 
         raise user_error("this timeline is written as trace events", place=path_text(path), allowed="a name in .json")
     with writing(path) as file:
-        json.dump({"displayTimeUnit": "ns", "traceEvents": events}, file)
+        json.dump(trace, file)
