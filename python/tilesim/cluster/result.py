@@ -17,12 +17,13 @@ from .closed import Times
 from .columns import Columns
 from .fabric import Fabric
 from .frameworks import Framework
-from .memory import GIB, Memory
+from .memory import Memory
 from .pipelines.result import write_trace
 from .plan import Plan
 from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
 from .views.communication import communication, stage_seconds
+from .views.text import filled, heading
 
 __all__ = ["PARTS", "StepResult"]
 
@@ -147,20 +148,12 @@ class StepResult:
         Returns:
             Lines of text.
         """
-        lines = [
-            f"{self.workload.name} on {self.devices:,} × {self.device} ({self.cluster}), plan {self.plan.text()}: "
-            f"{figures.duration(self.seconds)}, {figures.percent(self.mfu)} of peak",
-            f"predictor {self.predictor}, network {self.network}, framework {self.framework}",
-        ]
+        lines = heading(self)
         for row in self.breakdown:
             part = f"{row['part']} ({row['dimension']})" if row["dimension"] else row["part"]
             time = figures.duration(row["seconds"])
             lines.append(f"  {figures.percent(row['share']):>7}  {part}: {time}, {row['what']}")
-        kept = ", ".join(f"{name} {value / GIB:.1f}" for name, value in self.memory.items() if value)
-        room = f" of {self.memory_bytes / GIB:.1f}" if self.memory_bytes else ""
-        lines.append(f"  {self.peak_bytes / GIB:.1f}{room} GiB on the fullest device: {kept}")
-        lines += [f"  {text}" for text in told(self.advice(), self.memory_bytes)]
-        return "\n".join(lines)
+        return "\n".join([*lines, *filled(self), *told(self.advice(), self.memory_bytes)])
 
     def advice(self) -> Table:
         """What would be faster, each change run: neighbouring plans, overlap, a network of twice the bandwidth or half

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ from ...base import figures
 from ...base.columns import bar, layout, name, number, percent, text
 from ...base.drawing import axes_or_new, plain
 from ...base.palette import BOUND, OTHER
-from ...base.screen import Lines
+from ...base.screen import Lines, is_terminal
 from ...base.table import Table
 
 __all__ = ["Breakdown", "breakdown", "lines"]
@@ -103,7 +104,8 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
         ]
         for row in rows
     ]
-    return layout(columns, cells)
+    letters = "utf" in (getattr(sys.stdout, "encoding", "") or "").lower()
+    return layout(columns, cells, None, is_terminal() and letters)
 
 
 def breakdown(result: Any, meanings: Mapping[str, str]) -> Breakdown:

@@ -17,10 +17,10 @@ from ...models.layered import Layered
 from ..memory import GIB
 from ..plan import Plan
 
-__all__ = ["PlanMap", "cells"]
+__all__ = ["PlanMap", "cells", "lines"]
 
 Array = NDArray[np.float64]
-SHORT = {"memory": "too large", "shape": "–", "not tried": "?"}
+SHORT = {"": "", "memory": "too large", "shape": "–", "not tried": "?"}
 
 
 class PlanMap(Table):
@@ -34,7 +34,7 @@ class PlanMap(Table):
             rows: of `cells`.
             title: of the picture.
         """
-        super().__init__(rows, _lines)
+        super().__init__(rows, lines)
         self.title = title
 
     def plot(self, axes: Any = None) -> Any:
@@ -53,13 +53,15 @@ class PlanMap(Table):
         tensors, pipelines, at = _grid(self.rows)
         times = np.full((len(tensors), len(pipelines)), np.nan)
         for (tensor, pipeline), row in at.items():
+            if tensor not in tensors or pipeline not in pipelines:
+                continue
             place = tensors.index(tensor), pipelines.index(pipeline)
             if row["seconds"] is not None:
                 times[place] = np.log10(row["seconds"])
-            label = SHORT[row["kind"]] if row["kind"] else figures.duration(row["seconds"])
+            label = SHORT[row["kind"]] or figures.duration(row["seconds"])
             axes.text(place[1], place[0], plain(label), ha="center", va="center", fontsize=7)
         axes.set_facecolor("0.9")
-        axes.imshow(times, cmap="YlGn_r", aspect="auto")
+        axes.imshow(times, cmap="YlGn_r", aspect="auto", alpha=0.5)
         axes.set_xticks(range(len(pipelines)), [str(one) for one in pipelines])
         axes.set_yticks(range(len(tensors)), [str(one) for one in tensors])
         axes.set(xlabel="pipeline", ylabel="tensor")
@@ -68,11 +70,21 @@ class PlanMap(Table):
 
 
 def _grid(rows: Sequence[dict[str, Any]]) -> tuple[list[int], list[int], dict[tuple[int, int], dict[str, Any]]]:
+    """Tensor and pipeline axes that some plan has, and rows by both."""
     at = {(row["tensor"], row["pipeline"]): row for row in rows}
-    return sorted({key[0] for key in at}), sorted({key[1] for key in at}), at
+    legal = [key for key, row in at.items() if row["kind"] != "shape"]
+    return sorted({key[0] for key in legal}), sorted({key[1] for key in legal}), at
 
 
-def _lines(rows: list[dict[str, Any]]) -> Lines:
+def lines(rows: list[dict[str, Any]]) -> Lines:
+    """Rows of `cells` as a grid, and why some of it is empty.
+
+    Args:
+        rows: of `cells`.
+
+    Returns:
+        The lines; axes that no plan has are told below, with the reason.
+    """
     tensors, pipelines, at = _grid(rows)
     best = min((row["seconds"] for row in rows if row["seconds"] is not None), default=None)
     columns = [number("tensor"), *(number(f"pipeline {one}" if not i else str(one)) for i, one in enumerate(pipelines))]
@@ -81,19 +93,20 @@ def _lines(rows: list[dict[str, Any]]) -> Lines:
         line = [str(tensor)]
         for pipeline in pipelines:
             row = at.get((tensor, pipeline))
-            if row is None:
-                line.append("")
-            elif row["kind"]:
-                line.append(SHORT[row["kind"]])
-            else:
-                line.append(figures.duration(row["seconds"]) + (" *" if row["seconds"] == best else ""))
+            best_ = " *" if row is not None and best is not None and row["seconds"] == best else ""
+            line.append("" if row is None else SHORT[row["kind"]] or figures.duration(row["seconds"]) + best_)
         grid.append(line)
-    told: dict[str, str] = {}
+    told: dict[str, list[str]] = {}
     for row in rows:
-        if row["kind"] == "shape":
-            told.setdefault(row["reason"], f"–: tensor {row['tensor']}, pipeline {row['pipeline']}: {row['reason']}")
-    notes = [line for text in list(told.values())[:3] for line in wrapped(text, hang="  ")]
-    return [*layout(columns, grid), *[line if isinstance(line, list) else [(line, "")] for line in notes]]
+        if row["kind"] == "shape" and row["tensor"] in tensors and row["pipeline"] in pipelines:
+            told.setdefault(row["reason"], []).append(f"tensor {row['tensor']} × pipeline {row['pipeline']}")
+        elif row["kind"] == "shape" and row["pipeline"] == 1:
+            told.setdefault(row["reason"], []).append(f"tensor {row['tensor']}")
+    notes = [f"{', '.join(where)}: {why}" for why, where in told.items()]
+    if any(row["kind"] == "memory" for row in rows):
+        notes.insert(0, "too large: no plan with these axes fits into memory")
+    grid_ = layout(columns, grid) if grid else []
+    return [*grid_, *([(line, "")] for text in notes for line in wrapped(text, hang="  "))]
 
 
 def cells(
@@ -137,4 +150,4 @@ def cells(
 def _shape(w: Layered, devices: int, tensor: int, pipeline: int) -> str:
     """Why no plan has these axes; empty where one may."""
     plan = Plan(tensor=tensor, pipeline=pipeline, data=devices // tensor // pipeline)
-    return "; ".join(f"{what}: {axis} {value}" for what, axis, value, _ in plan.reasons(w))
+    return "; ".join(dict.fromkeys(what for what, *_ in plan.reasons(w)))

@@ -23,7 +23,7 @@ from ..result import StepResult
 from ..searching import study
 from ..stepping import step
 
-__all__ = ["Scaling", "scaling"]
+__all__ = ["Scaling", "lines", "scaling"]
 
 _NONE = ("seconds", "tokens_per_second", "efficiency", "exposed_seconds", "bubble_seconds", "mfu", "peak_bytes")
 
@@ -39,7 +39,7 @@ class Scaling(Table):
             results: of those that ran.
             title: of the picture.
         """
-        super().__init__(rows, _lines)
+        super().__init__(rows, lines)
         self.results, self.title = results, title
 
     def json(self) -> dict[str, Any]:
@@ -73,9 +73,16 @@ class Scaling(Table):
         )
         each = ran[0]["tokens_per_second"] / devices[0]
         axes.plot(devices, [each * one for one in devices], linestyle="--", linewidth=1, color=drawn[0].get_color())
+        above = len(axes.lines) <= 2
+        place = {
+            "xytext": (-3, 4) if above else (3, -4),
+            "ha": "right" if above else "left",
+            "va": "bottom" if above else "top",
+        }
         for row in ran:
             axes.annotate(figures.percent(row["efficiency"]), (row["devices"], row["tokens_per_second"]), fontsize=7,
-                          xytext=(3, -9), textcoords="offset points")  # fmt: skip
+                          textcoords="offset points", color=drawn[0].get_color(), **place)  # fmt: skip
+        axes.margins(0.1)
         axes.set(xscale="log", yscale="log", xlabel="devices", ylabel="tokens per second")
         axes.set_xticks(devices, [f"{one:,}" for one in devices], fontsize=8)
         axes.minorticks_off()
@@ -83,7 +90,15 @@ class Scaling(Table):
         return axes
 
 
-def _lines(rows: list[dict[str, Any]]) -> Lines:
+def lines(rows: list[dict[str, Any]]) -> Lines:
+    """Rows of `scaling` as text.
+
+    Args:
+        rows: one per number of devices.
+
+    Returns:
+        The lines.
+    """
     columns = [number("devices"), number("time"), number("tokens/s"), number("efficiency, %"), number("exposed, %", 2),
                number("bubble, %", 2), number("of peak, %", 3), text("plan")]  # fmt: skip
     cells = []
