@@ -170,7 +170,7 @@ def _between(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved,
     along, tensor = group(c, "pipeline", fabric), group(c, "tensor", fabric)
     several = c.pipeline > 1
     sends = np.where(several, permute(wide / c.tensor, along, fabric, k), 0.0)
-    gathers = np.where(several & ~c.sequence_parallel, gather(wide, tensor, fabric, k), 0.0)
+    gathers = np.where(several, np.where(c.sequence_parallel, 0.0, gather(wide, tensor, fabric, k)), 0.0)
     return (
         Moved("pipeline", "permute", wide / c.tensor, one, sends, along),
         Moved("tensor", "all_gather", wide, one, gathers, tensor),

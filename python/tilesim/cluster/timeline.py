@@ -96,12 +96,12 @@ class _Drawing:
         self._flows(drawn)
         through, whole = self.times["through"] * 1e9, self.result.seconds * 1e9
         update = whole - self.result.parts["optimizer"] * 1e9
-        for stage in self.stages:
+        for own in self.stages:
             at = through
-            for row, seconds, _, wire in self.rows.get("end", ()):
-                stage.move(row, "gradients", at, min(update, at + seconds * 1e9), wire)
+            for moved, seconds, _, wire in self.rows.get("end", ()):
+                own.move(moved, "gradients", at, min(update, at + seconds * 1e9), wire)
                 at += seconds * 1e9
-            stage.slice(1, "optimizer", update, whole)
+            own.slice(1, "optimizer", update, whole)
 
     def _pass(self, drawn: Pipeline, stage: int, one: Any, begin: float, end: float) -> None:
         own, when = self.stages[stage], _LETTER[one.kind]
@@ -146,7 +146,7 @@ class _Drawing:
             if row["axis"] == "pipeline":
                 tid = self.tracks[row["dimension"], row["axis"]]
                 at_ = {"pid": stage + 1, "tid": tid, "ts": round(begin) / 1e3}
-                self.waiting[(one.kind, *target, one.micro)] = at_
+                self.waiting[one.kind, target[0], target[1], one.micro] = at_
 
     def _flows(self, drawn: Pipeline) -> None:
         """From each send to the pass that it lets begin."""
