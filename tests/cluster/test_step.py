@@ -262,6 +262,14 @@ def test_fabrics() -> None:
             fabric_of(text)
     with pytest.raises(ts.UserError, match="cluster"):
         fabric_of(7)
+    with pytest.raises(ts.UserError, match="tpu-v5p.*Did you mean"):
+        fabric_of("tpu-v5:64")
+
+
+def test_a_cluster_from_a_file(tmp_path: Path) -> None:
+    ts.Cluster.load("dgx-h200:16").save(tmp_path / "c.json")
+    of = fabric_of(str(tmp_path / "c.json"))
+    assert (of.devices, of.per_node, of.device.name) == (16, 8, "h200")
 
 
 @pytest.mark.parametrize(

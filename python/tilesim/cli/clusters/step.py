@@ -19,7 +19,9 @@ WorkloadFile = Annotated[
         help="gpt3-175b, llama-3-70b, ..., or a JSON file, as ts.workloads.transformer_step(...).save writes it."
     ),
 ]
-ClusterName = Annotated[str, typer.Option(help="A cluster and its devices, as dgx-a100:64.", rich_help_panel=MACHINE)]
+ClusterName = Annotated[
+    str, typer.Option(help="NAME, NAME:devices as dgx-a100:64, or a file.", rich_help_panel=MACHINE)
+]
 FrameworkName = Annotated[
     str | None,
     typer.Option(help="megatron, fsdp, xla or unfitted; what trains so if none.", rich_help_panel=MACHINE),

@@ -7,9 +7,10 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...base.errors import path_text, user_error
 from ...base.files import writing
 from ...base.table import Table
-from ...results.perfetto import check_ending
+from ...results.perfetto import TEXT
 from ..trace import Trace, TraceClass, TraceNode
 from .order import Order, Pass, Placement, held, text
 from .timing import Times, need
@@ -187,9 +188,7 @@ def write_trace(trace: dict[str, Any], path: str | os.PathLike[str]) -> None:
     Raises:
         UserError: for another ending, or where it cannot be written.
     """
-    if not check_ending(path):
-        from ...base.errors import path_text, user_error
-
+    if not path_text(path).lower().endswith(TEXT):
         raise user_error("this timeline is written as trace events", place=path_text(path), allowed="a name in .json")
     with writing(path) as file:
         json.dump(trace, file)
