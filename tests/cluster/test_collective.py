@@ -343,7 +343,7 @@ def test_a_straggler_and_a_cut_link():
 
 
 def test_an_unknown_dtype():
-    with pytest.raises(ts.UserError, match="bf17.*Did you mean 'bf16'"):
+    with pytest.raises(ts.UserError, match=r"bf17.*Did you mean 'bf16'"):
         ts.cluster.collective("all_reduce", 1 << 20, "dgx-h100:8", dtype="bf17")
     with pytest.raises(ts.UserError, match="bf17"):
         ts.cluster.collectives([("all_reduce", 1 << 20)], "dgx-h100:8", dtype="bf17")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import tilesim as ts
 from support.reference import table
 from tilesim import UserError
 from tilesim.cli.main import app

@@ -262,7 +262,7 @@ def test_fabrics() -> None:
             fabric_of(text)
     with pytest.raises(ts.UserError, match="cluster"):
         fabric_of(7)
-    with pytest.raises(ts.UserError, match="tpu-v5p.*Did you mean"):
+    with pytest.raises(ts.UserError, match=r"tpu-v5p.*Did you mean"):
         fabric_of("tpu-v5:64")
 
 
