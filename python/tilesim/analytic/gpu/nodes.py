@@ -140,7 +140,8 @@ class _Reader:
             kept = [axis for axis in order if source.shape[axis] != 1]
             turned = kept != sorted(kept)
         elif kind == "slice":
-            strides = tuple(n * step for n, step in zip(source.strides, attributes["stride"], strict=True))
+            steps = attributes.get("stride") or [1] * len(source.strides)
+            strides = tuple(n * step for n, step in zip(source.strides, steps, strict=True))
         elif kind == "broadcast":
             strides = self._repeated(source, shape, attributes["dims"])
         self.values[name] = source.of(name, shape, strides, turned)

@@ -1,0 +1,165 @@
+"""Predictors: what a segment takes on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ...analytic.estimate import device_of
+from ...analytic.gpu.compiled import DISPATCH, count, price_kernels
+from ...analytic.operations import Costs, rows_of
+from ...base.errors import nearest, shown, user_error
+from ...graph.graph import Graph
+from ...machine.device import Device
+
+__all__ = ["Closed", "Engine", "Predicted", "Predictor", "predictor_of"]
+
+_ALLOWED = ("closed", "table:FILE.csv", "table:FILE.csv:interpolate", "engine")
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Seconds of a segment, by what they go to, and where they are from; kernels and bytes that it moves."""
+
+    seconds: float
+    terms: dict[str, float]
+    provenance: str
+    kernels: int = 0
+    bytes: float = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+
+class Predictor(Protocol):
+    """What a segment takes: `name`, and `seconds(segment, device)`, each asked once for equal segments."""
+
+    name: str
+
+    def seconds(self, segment: Graph, device: Any) -> Predicted:
+        """The time of a graph without communication.
+
+        Args:
+            segment: of one device.
+            device: that runs it.
+
+        Returns:
+            Seconds, terms, provenance.
+        """
+        ...
+
+
+class Closed:
+    """The closed forms of `ts.estimate`: on GPUs with kernels as XLA makes them."""
+
+    name = "closed"
+
+    def seconds(self, segment: Graph, device: Any) -> Predicted:
+        """Closed forms. The host runs ahead of a GPU: launches are counted, and not part of a segment's time.
+
+        Args:
+            segment: of one device.
+            device: what `ts.estimate` takes.
+
+        Returns:
+            The sum of its kernels.
+
+        Raises:
+            Unsupported: for an operation or dtype that the device lacks; names the operation.
+        """
+        target = device_of(device)
+        if target.kind == "gpu":
+            counted = count(segment, "xla")
+            priced = price_kernels(counted, target)
+            rows, notes = priced.costs, priced.notes
+            moved = sum(kernel.bytes for kernel in priced.kernels)
+            kernels = sum(kernel.launches for kernel in priced.kernels)
+        else:
+            found, notes = Costs(target, None, "", None).price(segment.core)
+            rows = rows_of(found)
+            moved = sum(row.bytes for row in rows if row.seconds > 0)
+            kernels = sum(row.seconds > 0 for row in rows)
+        terms: dict[str, float] = {}
+        for row in rows:
+            own = {name: value for name, value in row.terms.items() if name != "host"}
+            longest = max(own, key=lambda name: own[name]) if own else ""
+            took = row.seconds - row.terms.get("host", 0.0)
+            if longest:
+                terms[longest] = terms.get(longest, 0.0) + took
+        total = sum(row.seconds - row.terms.get("host", 0.0) for row in rows)
+        return Predicted(total, terms, f"closed forms of {target.name}", kernels, moved, tuple(notes))
+
+    @staticmethod
+    def host_seconds(kernels: int, device: Device) -> float:
+        """Seconds that the host takes for launches.
+
+        Args:
+            kernels: that are launched.
+            device: that runs them.
+
+        Returns:
+            Seconds; none where a device runs whole programs.
+        """
+        return kernels * DISPATCH["xla"] if device.kind == "gpu" else 0.0
+
+
+class Engine:
+    """The simulator: a segment is compiled for a Machine and simulated."""
+
+    name = "engine"
+
+    def seconds(self, segment: Graph, device: Any) -> Predicted:
+        """Compiles and simulates.
+
+        Args:
+            segment: of one device.
+            device: a Machine, its name or file.
+
+        Returns:
+            The simulated time.
+
+        Raises:
+            UserError: for what is no machine.
+        """
+        from ...machine.machine import Machine
+        from ...timing.simulate import compile, simulate
+
+        machine = device if isinstance(device, Machine) else Machine.load(device)
+        result = simulate(compile(segment, machine))
+        operations = sum(1 for row in result.data["operations"] if row.get("cycles", 0))
+        return Predicted(
+            result.seconds, {str(result.bottleneck): result.seconds}, f"simulated on {machine.name}", operations,
+            float(result.memory_bytes), tuple(result.data.get("approximations", ())),
+        )  # fmt: skip
+
+
+def predictor_of(source: Any) -> Any:
+    """A predictor by name.
+
+    Args:
+        source: "closed", "table:FILE.csv" (measured rows; ":interpolate" behind it: between rows too), "engine", or an
+            object with a name and `seconds(segment, device)`.
+
+    Returns:
+        The predictor.
+
+    Raises:
+        UserError: for an unknown name, a file that cannot be read.
+    """
+    if not isinstance(source, str):
+        if callable(getattr(source, "seconds", None)):
+            return source
+        raise user_error("this is no predictor", place="predictor", value=shown(source), allowed=", ".join(_ALLOWED))
+    if source == "closed":
+        return Closed()
+    if source == "engine":
+        return Engine()
+    if source.startswith("table:"):
+        from .measured import Measured
+
+        path, colon, word = source[len("table:") :].rpartition(":")
+        if colon and word == "interpolate":
+            return Measured(path, True)
+        return Measured(source[len("table:") :])
+    raise user_error(
+        "unknown predictor", place="predictor", value=f"'{source}'", allowed=", ".join(_ALLOWED),
+        suggestion=nearest(source.partition(":")[0], ["closed", "table", "engine"]),
+    )  # fmt: skip
