@@ -195,14 +195,22 @@ def _join(
     beside = [group for view in node.reads for group in readers.get(view.base, [])[-4:]]
     for group in [*sorted(sources, key=lambda g: -g.level), *beside]:
         rest = [other for other in sources if other is not group and other.level >= group.level]
-        if any(other.level > group.level or not _alike(node, group, other) for other in rest):
+        unlike = [other for other in rest if other.level > group.level or not _alike(node, group, other)]
+        if unlike and not (xla and all(other.level == group.level for other in unlike) and _unread(group, readers)):
             continue
         if group.kind == "library":
             if xla and group in sources and _in_epilogue(node, group, uses):
                 return group
         elif _same_elements(node, group):
+            group.level += bool(unlike)  # nothing waits for it yet: it may wait for others of its level
             return group
     return None
+
+
+def _unread(group: _Group, readers: Mapping[str, list[_Group]]) -> bool:
+    """Whether no other group reads what a group makes."""
+    made = (part.writes.base for part in group.nodes if part.writes is not None)
+    return all(reader is group for base in made for reader in readers.get(base, []))
 
 
 def _alike(node: Node, group: _Group, other: _Group) -> bool:

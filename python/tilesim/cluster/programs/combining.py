@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...graph.devices import bytes_of, groups_of
-from .flat import COMMUNICATION, Flat
+from .flat import COMMUNICATION, FREE, Flat
 
 __all__ = ["COMBINED_BYTES", "Reach", "bytes_moved", "combined", "reach"]
 
@@ -66,8 +66,6 @@ def reach(flat: Flat) -> Reach:
 
 def _places(flat: Flat) -> tuple[list[int], list[int]]:
     """Of each operation the last one that it waits for and that takes time, and the first that reads its result."""
-    from .splitting import FREE
-
     count = len(flat.operations)
     ready, first = [-1] * count, [count] * count
     for i, op in enumerate(flat.operations):

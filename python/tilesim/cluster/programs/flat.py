@@ -11,11 +11,13 @@ from ... import _core
 from ...base.errors import unsupported, user_error
 from ...graph.devices import collectives
 
-__all__ = ["COMMUNICATION", "MOST", "Flat", "Op", "Scope", "flatten"]
+__all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "Op", "Scope", "flatten"]
 
-COMMUNICATION = (
-    *("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices"),
-)
+COMMUNICATION = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
+#: kinds that give a view of what they read, or nothing that takes time: they belong to those that read them
+FREE = ("constant", "reshape", "broadcast", "slice", "transpose", "bitcast", "dynamic_slice", "iota", "device_index")
+#: kinds that compilers make where they are read
+POINTWISE = ("elementwise", "convert")
 MOST = 400_000  # operations that are written out
 
 

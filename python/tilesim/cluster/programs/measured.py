@@ -11,8 +11,9 @@ from ...base.errors import nearest, user_error
 from ...base.validation import positive, read_cases
 from ...graph.devices import bytes_of
 from ...graph.graph import Graph
+from .flat import FREE
 from .predicting import Predicted
-from .splitting import FREE, content_key
+from .splitting import content_key
 
 __all__ = ["Measured", "signature"]
 

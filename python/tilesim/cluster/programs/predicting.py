@@ -8,14 +8,10 @@ from typing import Any, Protocol
 from ...analytic.estimate import device_of
 from ...analytic.gpu.compiled import DISPATCH, count, price_kernels
 from ...analytic.operations import Costs, rows_of
-from ...base.errors import nearest, shown, user_error
 from ...graph.graph import Graph
 from ...machine.device import Device
 
-__all__ = ["Closed", "Engine", "Predicted", "Predictor", "predictor_of"]
-
-_ALLOWED = ("closed", "table:FILE.csv", "table:FILE.csv:interpolate", "engine")
-
+__all__ = ["Closed", "Engine", "Predicted", "Predictor"]
 
 @dataclass(frozen=True)
 class Predicted:
@@ -129,37 +125,3 @@ class Engine:
             result.seconds, {str(result.bottleneck): result.seconds}, f"simulated on {machine.name}", operations,
             float(result.memory_bytes), tuple(result.data.get("approximations", ())),
         )  # fmt: skip
-
-
-def predictor_of(source: Any) -> Any:
-    """A predictor by name.
-
-    Args:
-        source: "closed", "table:FILE.csv" (measured rows; ":interpolate" behind it: between rows too), "engine", or an
-            object with a name and `seconds(segment, device)`.
-
-    Returns:
-        The predictor.
-
-    Raises:
-        UserError: for an unknown name, a file that cannot be read.
-    """
-    if not isinstance(source, str):
-        if callable(getattr(source, "seconds", None)):
-            return source
-        raise user_error("this is no predictor", place="predictor", value=shown(source), allowed=", ".join(_ALLOWED))
-    if source == "closed":
-        return Closed()
-    if source == "engine":
-        return Engine()
-    if source.startswith("table:"):
-        from .measured import Measured
-
-        path, colon, word = source[len("table:") :].rpartition(":")
-        if colon and word == "interpolate":
-            return Measured(path, True)
-        return Measured(source[len("table:") :])
-    raise user_error(
-        "unknown predictor", place="predictor", value=f"'{source}'", allowed=", ".join(_ALLOWED),
-        suggestion=nearest(source.partition(":")[0], ["closed", "table", "engine"]),
-    )  # fmt: skip

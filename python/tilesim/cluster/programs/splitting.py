@@ -7,17 +7,12 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...graph.devices import groups_of
+from ...graph.devices import bytes_of, groups_of
 from ...graph.graph import Graph
 from .combining import Reach, bytes_moved, combined, reach
-from .flat import COMMUNICATION, Flat, Op, flatten
+from .flat import COMMUNICATION, FREE, POINTWISE, Flat, Op, flatten
 
-__all__ = ["FREE", "Part", "Split", "content_key", "graph_of", "split"]
-
-#: kinds that give a view of what they read, or nothing that takes time: they belong to those that read them
-FREE = ("constant", "reshape", "broadcast", "slice", "transpose", "bitcast", "dynamic_slice", "iota", "device_index")
-#: kinds that compilers make where they are read
-POINTWISE = ("elementwise", "convert")
+__all__ = ["Part", "Split", "content_key", "graph_of", "split"]
 
 
 @dataclass(slots=True)
@@ -88,11 +83,14 @@ def split(graph: Any, devices: int, combine: bool = False) -> Split:
     if combine:
         found = combined(flat, found, devices)
     parts, owner = _parts(flat, found, devices)
-    _connect(flat, parts, owner)
     for part in parts:
         if not part.op:
             _close(flat, part, owner)
-    return _narrowed(Split(flat, parts, devices))
+    _narrow(flat, parts, owner)
+    _connect(flat, parts, owner)
+    for part in parts:
+        part.key = "" if part.op else _key(flat, part)
+    return Split(flat, parts, devices)
 
 
 def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[Part], list[int]]:
@@ -163,6 +161,81 @@ def _communication(flat: Flat, group: list[int], devices: int) -> Part:
                 dtype=str(first.entry["operands"][0]["dtype"]), groups=groups_of(first.entry, devices))  # fmt: skip
 
 
+MOST_AGAIN = 32  # operations that are made again for one value
+
+
+def _close(flat: Flat, part: Part, owner: list[int]) -> None:
+    """Takes in the views that a segment reads through, and what is cheaper made again than read; finds its border."""
+    inside = set(part.operations)
+    waiting = list(part.operations)
+    while waiting:
+        for value in flat.operations[waiting.pop()].reads:
+            maker = flat.makers[value]
+            if maker < 0 or maker in inside or flat.operations[maker].scope != part.scope:
+                continue
+            op = flat.operations[maker]
+            if op.kind in FREE and op.kind != "device_index":
+                inside.add(maker)
+                waiting.append(maker)
+            elif op.kind in POINTWISE and owner[maker] != owner[part.operations[0]]:
+                again = _again(flat, value, part.scope)
+                waiting += again - inside
+                inside |= again
+    part.operations = sorted(inside)
+    made = {value for i in part.operations for value in flat.operations[i].writes}
+    read = [value for i in part.operations for value in flat.operations[i].reads]
+    part.inputs = list(dict.fromkeys(value for value in read if value not in made))
+    part.outputs = sorted(made)
+
+
+def _again(flat: Flat, value: int, scope: int) -> set[int]:
+    """Elementwise operations that make a value from fewer bytes than it has; none where it has fewer."""
+    found: set[int] = set()
+    leaves: set[int] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        maker = flat.makers[one]
+        op = flat.operations[maker] if maker >= 0 else None
+        if op is None or op.scope != scope or op.kind not in (*POINTWISE, *FREE) or op.kind == "device_index":
+            leaves.add(one)
+        elif maker not in found:
+            found.add(maker)
+            waiting += op.reads
+        if len(found) > MOST_AGAIN:
+            return set()
+    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves)
+    return found if read < bytes_of(flat.values[value]) else set()
+
+
+def _narrow(flat: Flat, parts: list[Part], owner: list[int]) -> None:
+    """Keeps of each segment's outputs what others read, of its operations what its outputs need."""
+    wanted = {*flat.outputs}
+    wanted.update(value for part in parts for value in part.inputs)
+    wanted.update(value for part in parts if part.op for i in part.operations for value in flat.operations[i].reads)
+    read = {value for op in flat.operations for value in op.reads}
+    waiting = list(wanted)
+    while waiting:  # through views
+        maker = flat.makers[waiting.pop()]
+        if maker >= 0 and flat.operations[maker].kind in FREE:
+            more = [value for value in flat.operations[maker].reads if value not in wanted]
+            wanted.update(more)
+            waiting += more
+    for number, part in enumerate(parts):
+        if part.op:
+            continue
+        own = [i for i in part.operations if owner[i] == number]
+        part.outputs = [value for i in own for value in flat.operations[i].writes if value in wanted or value not in read]
+        needed = set(part.outputs)
+        kept = []
+        for i in reversed(part.operations):
+            if needed.intersection(flat.operations[i].writes):
+                needed.update(flat.operations[i].reads)
+                kept.append(i)
+        part.operations = kept[::-1]
+        part.inputs = [value for value in part.inputs if value in needed]
+
+
 def _connect(flat: Flat, parts: list[Part], owner: list[int]) -> None:
     """What each part waits for: makers of what it reads, through views."""
     sources: list[frozenset[int]] = []
@@ -174,68 +247,8 @@ def _connect(flat: Flat, parts: list[Part], owner: list[int]) -> None:
         found = [sources[flat.makers[value]] for value in op.reads if flat.makers[value] >= 0]
         sources.append(found[0] if len(found) == 1 else none.union(*found))
     for number, part in enumerate(parts):
-        deps: set[int] = set()
-        for i in part.operations:
-            for value in flat.operations[i].reads:
-                if flat.makers[value] >= 0:
-                    deps |= sources[flat.makers[value]]
-        part.deps = sorted(deps - {number})
-
-
-def _close(flat: Flat, part: Part, owner: list[int]) -> None:
-    """Takes in the views that a segment reads through; finds its border and its key."""
-    mine = owner[part.operations[0]]
-    inside = set(part.operations)
-    waiting = list(part.operations)
-    while waiting:
-        for value in flat.operations[waiting.pop()].reads:
-            maker = flat.makers[value]
-            if maker < 0 or maker in inside or owner[maker] >= 0:
-                continue
-            if flat.operations[maker].scope == part.scope and flat.operations[maker].kind != "device_index":
-                inside.add(maker)
-                waiting.append(maker)
-    part.operations = sorted(inside)
-    made = {value for i in part.operations for value in flat.operations[i].writes}
-    read = [value for i in part.operations for value in flat.operations[i].reads]
-    part.inputs = list(dict.fromkeys(value for value in read if value not in made))
-    own = {value for i in part.operations if owner[i] == mine for value in flat.operations[i].writes}
-    part.outputs = sorted(own)
-
-
-def _narrowed(split: Split) -> Split:
-    """Keeps of each segment's outputs what others read, and makes keys."""
-    flat = split.flat
-    wanted = set(flat.outputs)
-    readers: dict[int, list[int]] = {}
-    for i, op in enumerate(flat.operations):
-        for value in op.reads:
-            readers.setdefault(value, []).append(i)
-    for part in split.parts:
-        if part.op:
-            continue
-        inside = set(part.operations)
-        part.outputs = [
-            value
-            for value in part.outputs
-            if value in wanted or not readers.get(value) or any(i not in inside for i in _ends(flat, readers, value))
-        ]
-        part.key = _key(flat, part)
-    return split
-
-
-def _ends(flat: Flat, readers: dict[int, list[int]], value: int) -> list[int]:
-    """Operations that read a value, through views."""
-    found: list[int] = []
-    waiting = [value]
-    while waiting:
-        for i in readers.get(waiting.pop(), []):
-            if flat.operations[i].kind in FREE:
-                waiting += flat.operations[i].writes
-                found += [-1] if any(one in flat.outputs for one in flat.operations[i].writes) else []
-            else:
-                found.append(i)
-    return found
+        reads = [value for i in part.operations for value in flat.operations[i].reads] if part.op else part.inputs
+        part.deps = sorted(none.union(*[sources[flat.makers[v]] for v in reads if flat.makers[v] >= 0]) - {number})
 
 
 def _key(flat: Flat, part: Part) -> str:
