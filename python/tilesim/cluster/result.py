@@ -47,8 +47,8 @@ class StepResult:
     says what for.
     """
 
-    workload: Layered
-    plan: Plan
+    workload: Any  # a Layered workload, or an Spmd
+    plan: Any  # how the workload is divided; none where it says so itself
     cluster: str
     device: str
     devices: int
@@ -63,7 +63,7 @@ class StepResult:
     classes: list[dict[str, Any]]
     stage: dict[str, float]
     provenance: dict[str, str] = field(default_factory=dict)
-    again: Callable[[Plan], StepResult] | None = field(default=None, repr=False, compare=False)
+    again: Callable[..., StepResult] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(
