@@ -47,6 +47,7 @@ class Node:
     epilogue: bool = False
     activates: bool = False  # the library's call takes an activation
     function: str = ""
+    cheap: bool = False  # elementwise: a compiler may make it again where it is read
 
 
 def nodes_of(
@@ -186,6 +187,7 @@ class _Reader:
                 launches,
                 passes,
                 function=str(op["attributes"].get("function", "")) if kind == "elementwise" else "",
+                cheap=kind in ("elementwise", "convert"),
             )
         )
 

@@ -178,7 +178,7 @@ def _close(flat: Flat, part: Part, owner: list[int]) -> None:
                 inside.add(maker)
                 waiting.append(maker)
             elif op.kind in POINTWISE and owner[maker] != owner[part.operations[0]]:
-                again = _again(flat, value, part.scope)
+                again = _again(flat, value, part.scope, {one for i in inside for one in flat.operations[i].reads})
                 waiting += again - inside
                 inside |= again
     part.operations = sorted(inside)
@@ -188,8 +188,8 @@ def _close(flat: Flat, part: Part, owner: list[int]) -> None:
     part.outputs = sorted(made)
 
 
-def _again(flat: Flat, value: int, scope: int) -> set[int]:
-    """Elementwise operations that make a value from fewer bytes than it has; none where it has fewer."""
+def _again(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
+    """Elementwise operations that make a value from fewer bytes, beside what is known, than it has; else none."""
     found: set[int] = set()
     leaves: set[int] = set()
     waiting = [value]
@@ -204,7 +204,7 @@ def _again(flat: Flat, value: int, scope: int) -> set[int]:
             waiting += op.reads
         if len(found) > MOST_AGAIN:
             return set()
-    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves)
+    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves - known)
     return found if read < bytes_of(flat.values[value]) else set()
 
 
