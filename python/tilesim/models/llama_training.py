@@ -5,11 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..base.errors import nearest, user_error
 from ..graph import Graph, GraphBuilder, Tensor
 from ..graph.gradient import gradient
 from .layered import Layered
 
-__all__ = ["llama_training_step"]
+__all__ = ["LLAMA3", "llama3", "llama_training_step"]
+
+#: layers, hidden, ffn, heads of the public modules behind the measured steps of HESPAS (arXiv 2604.12090); head size
+#: 128, vocabulary 128,256, 4,096 tokens, one sequence per device, no key sharing
+LLAMA3 = {
+    "llama3-100m": (7, 576, 2016, 9),
+    "llama3-200m": (10, 832, 2912, 13),
+    "llama3-500m": (16, 1280, 4480, 20),
+    "llama3-1b": (22, 1792, 6272, 28),
+    "llama3-2b": (28, 2240, 7840, 35),
+    "llama3-3b": (32, 2624, 9184, 41),
+}
 
 #: weights of a layer: extents by name of a size
 _WEIGHTS = {
@@ -17,6 +29,29 @@ _WEIGHTS = {
     "gate": ("hidden", "ffn"), "up": ("hidden", "ffn"), "down": ("ffn", "hidden"),
     "norm1": ("hidden",), "norm2": ("hidden",),
 }  # fmt: skip
+
+
+def llama3(name: str, devices: int) -> Graph:
+    """A training step of one of `LLAMA3`, a sequence per device.
+
+    Args:
+        name: "llama3-100m" to "llama3-3b".
+        devices: that weights and batch are divided over.
+
+    Returns:
+        The graph.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    if name not in LLAMA3:
+        raise user_error("unknown model", place="model", value=f"'{name}'", allowed=", ".join(LLAMA3),
+                         suggestion=nearest(name, LLAMA3))  # fmt: skip
+    layers, hidden, ffn, heads = LLAMA3[name]
+    return llama_training_step(
+        Layered(layers, hidden, heads, 128256, 4096, devices, ffn, True, heads, 128, tied=False, attention="unfused",
+                name=name), devices,
+    )  # fmt: skip
 
 
 def llama_training_step(shape: Layered, devices: int = 1) -> Graph:
@@ -45,6 +80,8 @@ class _Step:
         self.gradients: dict[str, Tensor] = {}
         self.weights: dict[str, Tensor] = {}
         self.products = 0
+        self.names: list[str] = []  # of inputs
+        self.outputs: list[str] = []  # inputs that outputs behind the loss replace
         self.divided: dict[str, str] = {}
         self.pieces: dict[str, tuple[Graph, Graph]] = {}
 
@@ -71,6 +108,8 @@ class _Step:
         b.output(loss, "loss")
         for name, weight in self.weights.items():
             self.update(name, weight, self.gradients[name])
+        for number, name in enumerate(self.outputs, 1):
+            b.alias(number, self.names.index(name))
         if self.devices == 1:
             return b.build()
         return b.build(shardings=self.divided, mesh={"d": self.devices})
@@ -78,6 +117,8 @@ class _Step:
     def divide(self, x: Tensor, name: str) -> Tensor:
         """An input whose first axis is divided."""
         self.divided[name] = '[{"d"}' + ", {}" * (x.ndim - 1) + "]"
+        if not name.startswith("new."):
+            self.names.append(name)
         return x
 
     def weight(self, name: str, extents: tuple[int, ...]) -> Tensor:
@@ -214,6 +255,7 @@ class _Step:
         new = weight - (m / (b.apply("sqrt", v) + 1e-8) + weight * 0.1) * 3e-5
         for key, value in (("", new), (".m", m), (".v", v)):
             b.output(value, f"new.{name}{key}")
+            self.outputs.append(f"{name}{key}")
             self.divide(value, f"new.{name}{key}")
 
 

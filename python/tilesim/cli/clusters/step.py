@@ -1,4 +1,4 @@
-"""`tilesim cluster step` and `tilesim cluster search`: layered workloads under plans."""
+"""`tilesim cluster step` and `tilesim cluster search`: layered workloads under plans, programs of several devices."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ WorkloadFile = Annotated[
         help="gpt3-175b, llama-3-70b, ..., or a JSON file, as ts.workloads.transformer_step(...).save writes it."
     ),
 ]
+AnyWorkload = Annotated[
+    str,
+    typer.Argument(
+        help="gpt3-175b, llama-3-70b, ..., a JSON file, as ts.workloads.transformer_step(...).save writes it, a "
+        "StableHLO module for several devices (.mlir), or what ts.Spmd.save wrote (.spmd.json)."
+    ),
+]
 ClusterName = Annotated[str, typer.Option(help="A cluster and its devices, as dgx-a100:64.", rich_help_panel=MACHINE)]
 FrameworkName = Annotated[
     str | None,
@@ -30,15 +37,25 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors."
 
 
 def step(
-    workload: WorkloadFile,
+    workload: AnyWorkload,
     cluster: ClusterName,
     plan: Annotated[
         str | None,
         typer.Option(help="tensor=8,pipeline=4,... or a JSON file; replicas if none.", rich_help_panel=WORKLOAD),
     ] = None,
-    predictor: Annotated[str, typer.Option(help="closed.", rich_help_panel=MACHINE)] = "closed",
-    network: Annotated[str, typer.Option(help="closed.", rich_help_panel=MACHINE)] = "closed",
+    predictor: Annotated[
+        str,
+        typer.Option(
+            help="closed; of modules also table:FILE.csv, table:FILE.csv:interpolate, engine.", rich_help_panel=MACHINE
+        ),
+    ] = "closed",
+    network: Annotated[
+        str, typer.Option(help="closed; of modules also flows, chunks.", rich_help_panel=MACHINE)
+    ] = "closed",
     overlap: Annotated[str, typer.Option(help="none, ready or library.", rich_help_panel=MACHINE)] = "library",
+    library: Annotated[
+        str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain.", rich_help_panel=MACHINE)
+    ] = None,
     framework: FrameworkName = None,
     timeline: Annotated[
         str | None, typer.Option(help="Write trace events for Perfetto, JSON.", rich_help_panel=OUTPUT)
@@ -46,12 +63,12 @@ def step(
     json_: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Time and memory of one training step on many devices."""
+    """Time and memory of one step on many devices: a layered workload under a plan, or a module for several devices."""
     from ...cluster.plan import Plan
     from ...cluster.stepping import step as run
 
     parsed = Plan.parse(plan) if plan is not None else None
-    result = run(workload, cluster, parsed, predictor, network, overlap, framework=framework)
+    result = run(workload, cluster, parsed, predictor, network, overlap, library, framework=framework)
     if timeline:
         result.timeline(timeline)
     if json_:

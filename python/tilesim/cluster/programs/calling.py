@@ -19,7 +19,7 @@ from ..chakra.running import ordered, run
 from ..cluster import Cluster
 from ..partition import partition
 from ..pipelines.result import PICO
-from ..spmd import Spmd, communicates, needs_partitioning
+from ..spmd import Spmd, needs_partitioning
 from .liveness import peak_bytes
 from .predicting import Closed, Predicted
 from .predictors import predictor_of
@@ -70,7 +70,7 @@ def program_of(workload: Any) -> Spmd | None:
         return workload
     if not isinstance(workload, Graph):
         return None
-    if needs_partitioning(workload) or workload.devices > 1 or communicates(workload):
+    if needs_partitioning(workload) or workload.devices > 1:
         return partition(workload)
     return Spmd([workload], 1)
 
