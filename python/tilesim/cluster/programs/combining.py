@@ -48,8 +48,8 @@ def reach(flat: Flat) -> Reach:
         where it waits for none, by the first that waits for it.
     """
     talking = [i for i, op in enumerate(flat.operations) if op.kind in COMMUNICATION]
-    ready, first = _places(flat)
-    order = sorted(talking, key=lambda i: (ready[i] if ready[i] >= 0 else first[i], i))
+    place = _places(flat)
+    order = sorted(talking, key=lambda i: (place[i], i))
     bit = {i: 1 << number for number, i in enumerate(order)}
     before, after = [0] * len(flat.operations), [0] * len(flat.operations)
     for i, op in enumerate(flat.operations):
@@ -64,8 +64,8 @@ def reach(flat: Flat) -> Reach:
     return Reach(before, after, [[i] for i in order])
 
 
-def _places(flat: Flat) -> tuple[list[int], list[int]]:
-    """Of each operation the last one that it waits for and that takes time, and the first that reads its result."""
+def _places(flat: Flat) -> list[int]:
+    """Where each communication stands in the order of issue: never before one that it waits for."""
     count = len(flat.operations)
     ready, first = [-1] * count, [count] * count
     for i, op in enumerate(flat.operations):
@@ -78,7 +78,12 @@ def _places(flat: Flat) -> tuple[list[int], list[int]]:
         for value in flat.operations[i].reads:
             if (maker := flat.makers[value]) >= 0:
                 first[maker] = min(first[maker], place)
-    return ready, first
+    issued = [-1] * count
+    for i, op in enumerate(flat.operations):
+        before = max((issued[flat.makers[value]] for value in op.reads if flat.makers[value] >= 0), default=-1)
+        own = (ready[i] if ready[i] >= 0 else first[i]) if op.kind in COMMUNICATION else -1
+        issued[i] = max(before, own)
+    return issued
 
 
 def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES) -> Reach:

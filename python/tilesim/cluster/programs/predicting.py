@@ -7,7 +7,9 @@ from typing import Any, Protocol
 
 from ...analytic.estimate import device_of
 from ...analytic.gpu.compiled import DISPATCH, count, price_kernels
-from ...analytic.operations import Costs, rows_of
+from ...analytic.gpu.kernels import COMPILERS, Kernel
+from ...analytic.operations import Cost, Costs, rows_of
+from ...analytic.vector import constants_of
 from ...graph.graph import Graph
 from ...machine.device import Device
 
@@ -44,7 +46,10 @@ class Predictor(Protocol):
 
 
 class Closed:
-    """The closed forms of `ts.estimate`: on GPUs with kernels as XLA makes them."""
+    """The closed forms of `ts.estimate`, on GPUs and TPUs with kernels as XLA makes them.
+
+    On a TPU a loop takes the bytes that it moves at the memory's rate, or its arithmetic, whichever is longer.
+    """
 
     name = "closed"
 
@@ -68,6 +73,10 @@ class Closed:
             rows, notes = priced.costs, priced.notes
             moved = sum(kernel.bytes for kernel in priced.kernels)
             kernels = sum(kernel.launches for kernel in priced.kernels)
+        elif target.kind == "tpu":
+            rows, notes, counted = _on_tpu(segment, target)
+            moved = sum(kernel.bytes for kernel in counted)
+            kernels = sum(kernel.launches for kernel in counted)
         else:
             found, notes = Costs(target, None, "", None).price(segment.core)
             rows = rows_of(found)
@@ -95,6 +104,26 @@ class Closed:
             Seconds; none where a device runs whole programs.
         """
         return kernels * DISPATCH["xla"] if device.kind == "gpu" else 0.0
+
+
+def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list[Kernel]]:
+    """Products as `ts.estimate` has them, loops by bytes and arithmetic."""
+    counted = count(segment, "xla")
+    found, notes = Costs(device, None, "", None).price(counted.core)
+    calls = rows_of(found)
+    at = constants_of(device, "copy", "fp32").constants
+    rate = device.memory.bytes_per_second * at["memory_share"]
+    rows = []
+    for kernel in counted.kernels:
+        if kernel.call >= 0:
+            rows.append(calls[kernel.call])
+            continue
+        terms = {"memory": kernel.bytes / rate, "compute": kernel.flops / device.vector_rate("f32")}
+        rows.append(Cost(kernel.name, "fused", max(terms.values()), terms, kernel.bytes, kernel.flops, "f32",
+                         kernel.kind, None, None))  # fmt: skip
+    said = [note for note in notes if not note.startswith("elementwise operations behind")]
+    share = f"loops take bytes over {at['memory_share']:.2g} of the memory's rate, or their arithmetic"
+    return rows, [*said, COMPILERS["xla"], share], counted.kernels
 
 
 class Engine:
