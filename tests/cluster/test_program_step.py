@@ -333,13 +333,15 @@ def test_what_a_result_says(tmp_path: Path) -> None:
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     names = {event["args"]["name"] for event in events if event["name"] == "thread_name"}
     assert names == {"compute", "network 0"}
-    assert [row["part"] for row in found.table()] == sorted(found.parts, key=lambda p: -found.parts[p])[: len(found.table())]
+    assert [row["part"] for row in found.table()] == sorted(found.parts, key=lambda p: -found.parts[p])[
+        : len(found.table())
+    ]
     assert found.peak_bytes == found.memory["inputs"] + found.memory["activations"]
     assert "overlap none" in found.explain()
 
 
 def test_memory_is_inputs_and_what_lives_at_once() -> None:
-    """Both weights are gathered, 8 MiB each, while the first is needed; inputs: half of x (2 rows) and of each weight."""
+    """Both weights are gathered, 8 MiB each, while the first is needed; inputs: half of x and of each weight."""
     found = ts.cluster.step(fsdp(), two(), predictor=Fixed(), overlap="none")
     assert found.memory["inputs"] == (8 + 4 + 4) << 20
     assert found.memory["activations"] >= 8 << 20
@@ -374,7 +376,7 @@ def test_unknown_names(arguments: dict[str, Any], message: str) -> None:
 
 
 def test_clusters_that_are_too_small_or_cannot_compute() -> None:
-    with pytest.raises(ts.UserError, match="fewer devices than the program.*4 or more"):
+    with pytest.raises(ts.UserError, match=r"fewer devices than the program.*4 or more"):
         b = ts.GraphBuilder("four")
         b.output(b.op("all_reduce", b.input("x", (4,)), combiner="add"), "y")
         graph = b.build()

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from ..base.arguments import one_of
 from ..base.errors import shown, unsupported, user_error
-from ..machine.device import Device
 from ..graph.graph import Graph
+from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered
 from .closed import Times, times

@@ -193,7 +193,7 @@ def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: se
     return Kernel(
         last.name,
         group.kind,
-        tuple(dict.fromkeys(name for node in group.nodes for name in node.operations)),
+        tuple(dict.fromkeys(name for node in (*group.nodes, *group.again.values()) for name in node.operations)),
         max(node.launches for node in group.nodes) if len(group.nodes) == 1 else 1,
         passes * (sum(reads.values()) + sum(view.bytes for view in written.values())),
         passes * sum(view.bytes for view in written.values()),

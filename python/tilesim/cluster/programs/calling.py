@@ -155,7 +155,8 @@ class _Step:
             "none", self.predictor.name, options.network, options.overlap, seconds, parts,
             _ideal(mine, device) / seconds if seconds and device else 0.0, self._memory(), replay.classes, {},
             {"compute": self._provenance(), "communication": self._library()}, None, replay, self._segments(),
-            len({key for each in self.splits for key in each.distinct}), sum(len(each.segments) for each in self.splits),
+            len({key for each in self.splits for key in each.distinct}),
+            sum(len(each.segments) for each in self.splits),
             kernels, sum(self.known[part.key].bytes for part in mine.segments), self._notes(), self.others,
         )  # fmt: skip
 
@@ -202,7 +203,7 @@ class _Step:
             joined = sum(len(part.operations) - 1 for each in self.splits for part in each.parts if part.op)
             notes.append(f"library: {joined} small collectives run within others, up to 30 MiB as XLA combines them")
         notes.append("communication does not slow computing down; each collective is priced as if it were alone")
-        notes.append("memory: in program order, without fragmentation; tensors that kernels keep to themselves take none")
+        notes.append("memory: in program order, without fragmentation; what kernels keep to themselves takes none")
         predicted = {note for one in self.known.values() for note in one.notes}
         return list(dict.fromkeys([*notes, *sorted(predicted)]))
 

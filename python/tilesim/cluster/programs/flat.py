@@ -126,7 +126,7 @@ class _Flattener:
             number = len(flat.operations)
             if number >= MOST:
                 raise user_error("too many operations once loops are written out", place=str(entry["name"]),
-                                 value=f"more than {MOST}", allowed="fewer trips of loops that communicate")  # fmt: skip
+                                 value=f"more than {MOST}", allowed="fewer trips of such loops")  # fmt: skip
             reads = [known[one["name"]] for one in entry["operands"] if one is not None and one["name"]]
             flat.operations.append(Op(entry, scope, reads, []))
             flat.operations[number].writes = [

@@ -15,6 +15,7 @@ from ...machine.device import Device
 
 __all__ = ["Closed", "Engine", "Predicted", "Predictor"]
 
+
 @dataclass(frozen=True)
 class Predicted:
     """Seconds of a segment, by what they go to, and where they are from; kernels and bytes that it moves."""
@@ -74,9 +75,9 @@ class Closed:
             moved = sum(kernel.bytes for kernel in priced.kernels)
             kernels = sum(kernel.launches for kernel in priced.kernels)
         elif target.kind == "tpu":
-            rows, notes, counted = _on_tpu(segment, target)
-            moved = sum(kernel.bytes for kernel in counted)
-            kernels = sum(kernel.launches for kernel in counted)
+            rows, notes, made = _on_tpu(segment, target)
+            moved = sum(kernel.bytes for kernel in made)
+            kernels = sum(kernel.launches for kernel in made)
         else:
             found, notes = Costs(target, None, "", None).price(segment.core)
             rows = rows_of(found)

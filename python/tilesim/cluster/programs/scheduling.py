@@ -6,6 +6,8 @@ import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
 from typing import Any
 
 from ...base.errors import user_error
@@ -137,8 +139,12 @@ def trace_of(
             )
             apart.setdefault((ways, slow.get(device, 1.0)), []).append(device)
         for (_, factor), members in apart.items():
-            made.add(split, members, lambda part, n=number, f=factor: seconds(part, n) * f)
+            made.add(split, members, partial(_slower, seconds, number, factor))
     return made.trace
+
+
+def _slower(seconds: Seconds, number: int, factor: float, part: Part) -> float:
+    return seconds(part, number) * factor
 
 
 class _Maker:
@@ -226,7 +232,7 @@ def order_of(split: Split) -> list[int]:
     for number, part in enumerate(split.parts):
         for dep in part.deps:
             after[dep].append(number)
-    for one, other in zip(talking, talking[1:], strict=False):  # issue order is data order: no circle arises
+    for one, other in pairwise(talking):  # issue order is data order: no circle arises
         after[one].append(other)
         left[other] += 1
     ready = [(split.parts[number].place, number) for number in range(count) if not left[number]]

@@ -117,9 +117,7 @@ def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[Part], list[int
 def _keys(flat: Flat, found: Reach) -> list[Any]:
     """What operations of one segment have in common."""
     crossed = _crossed(flat)
-    keys: list[Any] = [
-        (found.before[i], found.after[i], op.scope, crossed[i]) for i, op in enumerate(flat.operations)
-    ]
+    keys: list[Any] = [(found.before[i], found.after[i], op.scope, crossed[i]) for i, op in enumerate(flat.operations)]
     read_in: list[set[Any]] = [set() for _ in flat.operations]
     ends = {flat.makers[value] for value in flat.outputs}
     for i in range(len(flat.operations) - 1, -1, -1):
@@ -225,7 +223,9 @@ def _narrow(flat: Flat, parts: list[Part], owner: list[int]) -> None:
         if part.op:
             continue
         own = [i for i in part.operations if owner[i] == number]
-        part.outputs = [value for i in own for value in flat.operations[i].writes if value in wanted or value not in read]
+        part.outputs = [
+            value for i in own for value in flat.operations[i].writes if value in wanted or value not in read
+        ]
         needed = set(part.outputs)
         kept = []
         for i in reversed(part.operations):
