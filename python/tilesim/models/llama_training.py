@@ -10,7 +10,7 @@ from ..graph import Graph, GraphBuilder, Tensor
 from ..graph.gradient import gradient
 from .layered import Layered
 
-__all__ = ["LLAMA3", "llama3", "llama_training_step"]
+__all__ = ["LLAMA3", "llama3", "llama_training_step", "written"]
 
 #: layers, hidden, ffn, heads of the public modules behind the measured steps of HESPAS (arXiv 2604.12090); head size
 #: 128, vocabulary 128,256, 4,096 tokens, one sequence per device, no key sharing
@@ -147,11 +147,11 @@ class _Step:
         return self.pieces[name]
 
     def run(self, name: str, inputs: Mapping[str, Tensor], outputs: list[str]) -> list[Tensor]:
-        found = _written(self.b, self.piece(name, inputs)[0], inputs)
+        found = written(self.b, self.piece(name, inputs)[0], inputs)
         return [found[key] for key in outputs]
 
     def back(self, name: str, inputs: Mapping[str, Tensor], grad: Tensor, wanted: list[str]) -> dict[str, Tensor]:
-        found = _written(self.b, self.piece(name, inputs)[1], {**inputs, "d.y": grad})
+        found = written(self.b, self.piece(name, inputs)[1], {**inputs, "d.y": grad})
         return {key: found[f"d.{key}"] for key in wanted}
 
     def _norm(self, b: GraphBuilder, x: Tensor, scale: Tensor) -> dict[str, Tensor]:
@@ -259,8 +259,17 @@ class _Step:
             self.divide(value, f"new.{name}{key}")
 
 
-def _written(b: GraphBuilder, graph: Graph, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """A graph's operations on tensors of another builder."""
+def written(b: GraphBuilder, graph: Graph, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """A graph's operations on tensors of another builder.
+
+    Args:
+        b: that they are written with.
+        graph: without functions; constants are single numbers.
+        inputs: a tensor for each of its inputs.
+
+    Returns:
+        Its outputs by name.
+    """
     values: dict[str, Any] = dict(inputs)
     for row in graph.operations():
         if row["kind"] == "constant":
