@@ -368,7 +368,7 @@ def validate_step(
         str | None,
         typer.Option(
             help="CSV: system, workload, plan, measured_ms of training steps, or system, devices, model "
-            "(llama3-100m ...), measured_seconds; the shipped sample if none."
+            "(llama3-100m, resnet50, ...), measured_seconds; the shipped sample if none."
         ),
     ] = None,
     framework: Annotated[

@@ -19,20 +19,21 @@ RESNETS = {
     "resnet101": ((3, 4, 23, 3), True),
     "resnet200": ((3, 24, 36, 3), True),
 }
-_IMAGE = 224
 
 
-def resnet_training_step(name: str, devices: int, images: int = 256) -> Graph:
-    """The step in the manner of JAX: f32 weights, f16 products, statistics of the whole batch in f32, SGD with momentum.
+def resnet_training_step(name: str, devices: int, images: int = 256, image: int = 224, dtype: str = "f16") -> Graph:
+    """The step in the manner of JAX: f32 weights and statistics (of the whole batch), f16 products, SGD with momentum.
 
     Args:
         name: of `RESNETS`.
         devices: axis "d" of the mesh, over which the batch is divided.
-        images: of 224 × 224 per device.
+        images: per device.
+        image: their height and width, a multiple of 32.
+        dtype: of products and activations.
 
     Returns:
-        A graph with inputs images, labels, weights and momenta; outputs new weights and momenta. Forward results are
-        kept for the backward pass.
+        A graph with inputs images, labels, weights and momenta; outputs loss, new weights and momenta. Forward
+        results are kept for the backward pass.
 
     Raises:
         UserError: for an unknown name.
@@ -40,14 +41,15 @@ def resnet_training_step(name: str, devices: int, images: int = 256) -> Graph:
     if name not in RESNETS:
         raise user_error("unknown model", place="model", value=f"'{name}'", allowed=", ".join(RESNETS),
                          suggestion=nearest(name, RESNETS))  # fmt: skip
-    return _Step(name, devices, images).build()
+    return _Step(name, devices, images, image, dtype).build()
 
 
 class _Step:
-    def __init__(self, name: str, devices: int, images: int) -> None:
+    def __init__(self, name: str, devices: int, images: int, image: int, dtype: str) -> None:
         self.depths, self.bottleneck = RESNETS[name]
         self.name, self.devices, self.batch = name, devices, devices * images
-        self.b = GraphBuilder(name, dtype="f16")
+        self.image, self.dtype = image, dtype
+        self.b = GraphBuilder(name, dtype=dtype)
         self.weights: dict[str, Tensor] = {}
         self.gradients: dict[str, Tensor] = {}
         self.pieces: dict[str, Graph] = {}
@@ -55,7 +57,7 @@ class _Step:
 
     def build(self) -> Graph:
         b = self.b
-        images = b.input("images", (self.batch, _IMAGE, _IMAGE, 3))
+        images = b.input("images", (self.batch, self.image, self.image, 3))
         labels = b.input("labels", (self.batch,), "i32")
         x = self.normed(self.conv(images, 64, 7, 2, "stem"), "stem")
         x = self.pool(x)
@@ -81,7 +83,7 @@ class _Step:
     # forward: each part leaves on the tape what its gradient reads
 
     def conv(self, x: Tensor, filters: int, kernel: int, stride: int, name: str) -> Tensor:
-        w = self.weight(f"{name}.w", kernel, kernel, x.shape[-1], filters).convert("f16")
+        w = self.weight(f"{name}.w", kernel, kernel, x.shape[-1], filters).convert(self.dtype)
         y: Tensor = self.b.op("convolution", x, w, x_labels="NHWC", w_labels="HWIO", y_labels="NHWC",
                               strides=[stride, stride], pads=[kernel // 2] * 4)  # fmt: skip
         self.tape.append((f"conv {name}", {"x": x, "w": w}, y, (kernel, stride)))
@@ -118,16 +120,20 @@ class _Step:
     def head(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The gradient by the last layer's result, of the mean cross entropy."""
         b, w = self.b, self.weight("head.w", x.shape[-1], 1000)
-        pooled = x.convert("f32").mean([1, 2]).convert("f16")
-        logits = (pooled @ w.convert("f16")).convert("f32")
-        part = b.apply("exp", logits - logits.max(-1, keep_dims=True))
+        pooled = x.convert("f32").mean([1, 2]).convert(self.dtype)
+        logits = (pooled @ w.convert(self.dtype)).convert("f32")
+        top = logits.max(-1, keep_dims=True)
+        part = b.apply("exp", logits - top)
         numbers = b.op("iota", shape=[self.batch, 1000], dim=1, dtype="i32")
         chosen = b.apply("equal", numbers, b.broadcast(labels.reshape(self.batch, 1), (self.batch, 1000)))
-        error = part / part.sum(-1, keep_dims=True) - chosen.convert("f32")
-        grad = (error / float(self.batch)).convert("f16")
+        total = part.sum(-1, keep_dims=True)
+        error = part / total - chosen.convert("f32")
+        own = (logits * chosen.convert("f32")).sum(-1, keep_dims=True)
+        b.output((b.apply("log", total) + top - own).sum([0, 1]) / float(self.batch), "loss")
+        grad = (error / float(self.batch)).convert(self.dtype)
         contract = {"a_batch": [], "b_batch": []}
         self.gradients["head.w"] = b.op("contract", pooled, grad, a_contract=[0], b_contract=[0], **contract)
-        back = b.op("contract", grad, w.convert("f16"), a_contract=[1], b_contract=[1], **contract)
+        back = b.op("contract", grad, w.convert(self.dtype), a_contract=[1], b_contract=[1], **contract)
         spread = back.reshape(self.batch, 1, 1, x.shape[-1]) * (1.0 / (x.shape[1] * x.shape[2]))
         return x, b.broadcast(spread, x.shape)
 
@@ -136,12 +142,12 @@ class _Step:
     def piece(self, kind: str, inputs: Mapping[str, Tensor]) -> Graph:
         key = f"{kind} {inputs['x'].shape}"
         if key not in self.pieces:
-            b = GraphBuilder(kind, dtype="f16")
+            b = GraphBuilder(kind, dtype=self.dtype)
             given = {name: b.input(name, value.shape, value.dtype) for name, value in inputs.items()}
             wide = given["x"].convert("f32")
             mean, square = wide.mean([0, 1, 2]), (wide * wide).mean([0, 1, 2])
             factor = b.apply("rsqrt", square - mean * mean + 1e-5) * given["scale"]
-            y = ((wide - mean) * factor + given["bias"]).convert("f16")
+            y = ((wide - mean) * factor + given["bias"]).convert(self.dtype)
             y = y + given["other"] if "other" in given else y
             b.output(b.apply("relu", y) if kind.endswith("relu") else y, "y")
             self.pieces[key] = gradient(b.build(), "y", list(inputs))

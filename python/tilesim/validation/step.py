@@ -29,7 +29,7 @@ def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[st
 
     Args:
         cases: CSV, one training step per row: system, workload, plan, measured_ms; or of whole graphs: system, devices,
-            model ("llama3-100m" ...), measured_seconds.
+            model ("llama3-100m" ..., "resnet18" ... with images_per_device), measured_seconds.
         framework: whose constants; none: those of what trains so; "unfitted" has none from steps.
 
     Returns:

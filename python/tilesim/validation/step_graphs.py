@@ -1,4 +1,4 @@
-"""Comparison of predicted steps of whole graphs with measured ones: Llama-3 under FSDP."""
+"""Comparison of predicted steps of whole graphs with measured ones: Llama-3 under FSDP, ResNets with data parallel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from ..cluster.partition import partition
 from ..cluster.spmd import Spmd
 from ..cluster.stepping import step
 from ..models.llama_training import LLAMA3, llama3
+from ..models.resnet_training import RESNETS, resnet_training_step
 
 __all__ = ["COLUMNS", "predicted"]
 
@@ -43,8 +44,9 @@ def predicted(given: _Row, overlap: str = "library") -> _Row:
     try:
         row["measured_ms"] = positive(given, "measured_seconds") * 1e3
         devices, model = int(positive(given, "devices")), str(given["model"]).strip()
+        images = int(positive(given, "images_per_device")) if str(given.get("images_per_device") or "").strip() else 256
         cluster, library = _system(str(given["system"]).strip(), devices)
-        found = step(_program(model, devices), cluster, overlap=overlap, library=library)
+        found = step(_program(model, devices, images), cluster, overlap=overlap, library=library)
         row.update(
             predicted_ms=found.seconds * 1e3,
             predicted_exposed_ms=found.exposed_seconds * 1e3,
@@ -61,10 +63,13 @@ def predicted(given: _Row, overlap: str = "library") -> _Row:
 
 
 @cache
-def _program(model: str, devices: int) -> Spmd:
-    if model.startswith("resnet"):
-        raise Unsupported(f"training steps of {model}: graphs with convolutions have no gradient yet; allowed: "
-                          + ", ".join(LLAMA3))  # fmt: skip
+def _program(model: str, devices: int, images: int) -> Spmd:
+    if model in RESNETS:
+        return partition(resnet_training_step(model, devices, images))
+    if model not in LLAMA3:
+        known = [*LLAMA3, *RESNETS]
+        raise user_error("unknown model", place="model", value=f"'{model}'", allowed=", ".join(known),
+                         suggestion=nearest(model, known))  # fmt: skip
     return partition(llama3(model, devices))
 
 
