@@ -387,3 +387,33 @@ def test_clusters_that_are_too_small_or_cannot_compute() -> None:
         ts.cluster.step(fsdp(), ts.Cluster(network=network))
     found = ts.cluster.step(fsdp(), two(4), predictor=Fixed())
     assert any("2 of 4 devices" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("network", ["closed", "flows", "chunks"])
+def test_network_models_agree_where_nothing_is_shared(network: str) -> None:
+    assert seconds(summed(), "ready", network=network) == pytest.approx(seconds(summed(), "ready"), rel=1e-6)
+
+
+def test_files_and_names_on_the_command_line(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from tilesim.cli.main import app
+
+    fsdp().save(tmp_path / "fsdp.spmd.json")
+    words = ["cluster", "step", str(tmp_path / "fsdp.spmd.json"), "--cluster", "dgx-a100:2", "--json", "-"]
+    made = CliRunner().invoke(app, words)
+    assert made.exit_code == 0, made.output
+    found = json.loads(made.output)
+    assert found["workload"] == {"name": fsdp().name, "devices": 2} and found["segments_count"] == 1
+    made = CliRunner().invoke(app, ["cluster", "step", "llama3-100m", "--cluster", "tpu-v3-8", "--library", "xla-tpu"])
+    assert made.exit_code == 0 and "8 × tpu-v3-core" in made.output, made.output
+    made = CliRunner().invoke(app, ["cluster", "step", "llama3-100", "--cluster", "tpu-v3-8"])
+    assert made.exit_code == 1
+
+
+def test_what_does_not_fit_is_said() -> None:
+    b = ts.GraphBuilder("large", dtype="bf16")
+    b.output(b.apply("exp", b.input("x", (1 << 20, 1 << 15))), "y")
+    found = ts.cluster.step(b.build(), two(), predictor=Fixed())
+    assert found.peak_bytes == 2 * 2 << 35
+    assert any("do not fit" in note for note in found.notes)

@@ -120,7 +120,8 @@ def step(
 
     Args:
         workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file of one; or a `ts.Spmd`, a
-            Graph (with shardings it is partitioned first), a StableHLO module or a saved Spmd.
+            Graph (with shardings it is partitioned first), a StableHLO module, a saved Spmd, or the name of a training
+            graph ("llama3-100m" to "llama3-3b" under FSDP, "resnet18" to "resnet200" with the batch divided).
         cluster: a `ts.Cluster`, or the name of one as "dgx-a100:64" (devices behind the colon).
         plan: how a layered workload is divided; none: replicas over all devices.
         predictor: what segments between communications take: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
@@ -144,7 +145,7 @@ def step(
             that communicates as often as data say.
         UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit.
     """
-    program = None if isinstance(workload, Layered) else program_of(workload)
+    program = None if isinstance(workload, Layered) else program_of(workload, cluster)
     if program is not None:
         if plan is not None:
             raise user_error("a program of several devices says itself how it is divided", place="plan",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ..base.errors import nearest, user_error
 from ..graph import Graph, GraphBuilder, Tensor
@@ -99,7 +100,7 @@ class _Step:
         return y
 
     def pool(self, x: Tensor) -> Tensor:
-        window = {"window": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "pads": [0, 0, 1, 1, 1, 1, 0, 0]}
+        window: dict[str, Any] = {"window": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "pads": [0, 0, 1, 1, 1, 1, 0, 0]}
         y: Tensor = self.b.op("window_reduce", x, combiner="maximum", **window)
         self.tape.append(("pool", {"x": x}, y, (0, 0)))
         return y
@@ -131,7 +132,7 @@ class _Step:
         own = (logits * chosen.convert("f32")).sum(-1, keep_dims=True)
         b.output((b.apply("log", total) + top - own).sum([0, 1]) / float(self.batch), "loss")
         grad = (error / float(self.batch)).convert(self.dtype)
-        contract = {"a_batch": [], "b_batch": []}
+        contract: dict[str, Any] = {"a_batch": [], "b_batch": []}
         self.gradients["head.w"] = b.op("contract", pooled, grad, a_contract=[0], b_contract=[0], **contract)
         back = b.op("contract", grad, w.convert(self.dtype), a_contract=[1], b_contract=[1], **contract)
         spread = back.reshape(self.batch, 1, 1, x.shape[-1]) * (1.0 / (x.shape[1] * x.shape[2]))
@@ -163,7 +164,11 @@ class _Step:
                 self.gradients[f"{name}.w"] = self.by_filter(given["x"], own, kernel, stride)
                 found = {} if name == "stem" else {"x": self.by_image(given["x"], given["w"], own, kernel, stride)}
             elif kind == "pool":
-                window = {"window": [1, 3, 3, 1], "strides": [1, 2, 2, 1], "pads": [0, 0, 1, 1, 1, 1, 0, 0]}
+                window: dict[str, Any] = {
+                    "window": [1, 3, 3, 1],
+                    "strides": [1, 2, 2, 1],
+                    "pads": [0, 0, 1, 1, 1, 1, 0, 0],
+                }
                 found = {"x": self.b.op("window_scatter", given["x"], own, select="maximum", **window)}
             else:
                 all_ = written(self.b, self.piece(kind, given), {**given, "d.y": own})
@@ -184,7 +189,7 @@ class _Step:
     def by_image(self, x: Tensor, w: Tensor, grad: Tensor, kernel: int, stride: int) -> Tensor:
         low = kernel - 1 - kernel // 2
         high = x.shape[1] - ((grad.shape[1] - 1) * stride + 1) + kernel - 1 - low
-        spread = {"input_dilation": [stride, stride]} if stride > 1 else {}
+        spread: dict[str, Any] = {"input_dilation": [stride, stride]} if stride > 1 else {}
         found: Tensor = self.b.op(
             "convolution", grad, self.b.op("reverse", w, dims=[0, 1]), x_labels="NHWC", w_labels="HWOI",
             y_labels="NHWC", pads=[low, high, low, high], **spread,

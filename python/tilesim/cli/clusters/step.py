@@ -22,7 +22,7 @@ AnyWorkload = Annotated[
     str,
     typer.Argument(
         help="gpt3-175b, llama-3-70b, ..., a JSON file, as ts.workloads.transformer_step(...).save writes it, a "
-        "StableHLO module for several devices (.mlir), or what ts.Spmd.save wrote (.spmd.json)."
+        "StableHLO module for several devices (.mlir), what ts.Spmd.save wrote (.spmd.json), llama3-100m, resnet50, ..."
     ),
 ]
 ClusterName = Annotated[str, typer.Option(help="A cluster and its devices, as dgx-a100:64.", rich_help_panel=MACHINE)]

@@ -13,6 +13,8 @@ from ...base.errors import UserError, user_error
 from ...base.table import Table
 from ...graph.graph import Graph
 from ...machine.device import Device
+from ...models.llama_training import LLAMA3, llama3
+from ...models.resnet_training import RESNETS, resnet_training_step
 from ..chakra.matching import quotient
 from ..chakra.replayed import Replay, length, union
 from ..chakra.running import ordered, run
@@ -45,11 +47,13 @@ class Options:
     slow: Mapping[int, float] | None = None
 
 
-def program_of(workload: Any) -> Spmd | None:
+def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
     """A program of several devices, where a workload is one or becomes one.
 
     Args:
-        workload: an Spmd, a Graph, or the path of a module (.mlir, .stablehlo) or of a saved Spmd (.spmd.json).
+        workload: an Spmd, a Graph, the path of a module (.mlir, .stablehlo) or of a saved Spmd (.spmd.json), or a
+            training graph's name ("llama3-1b", "resnet50").
+        cluster: whose devices a graph with a name is for.
 
     Returns:
         The program; none for anything else. A graph for one device is a program of one.
@@ -61,6 +65,10 @@ def program_of(workload: Any) -> Spmd | None:
         path = os.fspath(workload)
         if path.endswith(".spmd.json"):
             return Spmd.load(path)
+        if path in LLAMA3:
+            return partition(llama3(path, Cluster.load(cluster).devices))
+        if path in RESNETS:
+            return partition(resnet_training_step(path, Cluster.load(cluster).devices))
         if not path.endswith((".mlir", ".stablehlo")):
             return None
         from ...loading import as_graph
@@ -202,6 +210,9 @@ class _Step:
         if self.options.overlap == "library":
             joined = sum(len(part.operations) - 1 for each in self.splits for part in each.parts if part.op)
             notes.append(f"library: {joined} small collectives run within others, up to 30 MiB as XLA combines them")
+        device, needed = self._device(), sum(self._memory().values())
+        if device is not None and needed > device.memory.bytes > 0:
+            notes.append(f"memory: {needed} bytes do not fit into the {int(device.memory.bytes)} of a {device.name}")
         notes.append("communication does not slow computing down; each collective is priced as if it were alone")
         notes.append("memory: in program order, without fragmentation; what kernels keep to themselves takes none")
         predicted = {note for one in self.known.values() for note in one.notes}
@@ -249,7 +260,7 @@ def _ideal(split_: Split, device: Device | None) -> float:
         op = split_.flat.operations[i]
         if op.kind in _MATRIX and (flops := float(op.entry["flops"]["matrix"])):
             dtype = str(op.entry["operands"][0]["dtype"])
-            for name in (dtype, "bf16", "f16"):
+            for name in ("bf16",) if device.kind == "tpu" else (dtype, "bf16", "f16"):  # a TPU rounds f32 operands
                 rate = device.rate(name).flops_per_second if name in device.matrix else 0.0
                 if rate > 0:
                     total += flops / rate
