@@ -149,3 +149,43 @@ def test_a_host_of_twice_the_rate_is_advised() -> None:
     row = gains["bandwidth to the host x 2"]
     assert row["kind"] == "network" and 0 < row["gain"] < stepped("state").parts["offload"] / stepped("state").seconds
     assert not any("host" in row["change"] for row in stepped("gathered").advice())
+
+
+def program() -> Any:
+    b = ts.GraphBuilder("two products", dtype="bf16")
+    x = b.input("x", (2048, 4096))
+    up, down = b.input("up", (4096, 8192)), b.input("down", (8192, 4096))
+    b.output(b.matmul(b.matmul(x, up, name="h"), down), "y")
+    return ts.partition(b.build(), mesh={"d": 8}, shardings={"up": (None, "d"), "down": ("d", None)})
+
+
+def test_views_of_a_program(tmp_path: Path) -> None:
+    found = ts.cluster.step(program(), "dgx-h100:8", overlap="none")
+    rows = found.breakdown.rows
+    assert math.fsum(row["seconds"] for row in rows) == pytest.approx(found.seconds, rel=1e-9)
+    exposed = math.fsum(row["seconds"] for row in rows if row["dimension"])
+    assert exposed == pytest.approx(found.exposed_seconds, rel=1e-9) and exposed > 0
+    assert found.json()["breakdown"] == rows
+    for row in found.advice():
+        other = ts.cluster.step(program(), "dgx-h100:8", overlap=row["change"].removeprefix("overlap="))
+        assert other.seconds == row["seconds"] and row["gain"] > 0
+    found.timeline(tmp_path / "t.json")
+    with pytest.raises(ts.UserError, match="json"):
+        found.timeline(tmp_path / "t.pftrace")
+
+
+def test_slow_devices_of_a_cluster_slow_programs_and_plans() -> None:
+    """A fault of the cluster and an argument of the call say the same."""
+    node = {**NODE, "name": "node"}
+    slow, whole = (ts.Cluster("a100", [node], faults=one) for one in ([{"device": 5, "compute": 0.5}], []))
+    for work, plan in ((program(), None), (WORK, ts.Plan(data=8))):
+        by_fault, by_call, at_rate = (
+            ts.cluster.step(work, cluster, plan, check_memory=False, slow=factors)
+            for cluster, factors in ((slow, None), (whole, {5: 2.0}), (whole, None))
+        )
+        assert by_fault.seconds == by_call.seconds > 1.2 * at_rate.seconds
+        both = ts.cluster.step(work, slow, plan, check_memory=False, slow={5: 2.0})
+        assert both.seconds > 1.2 * by_call.seconds
+    for wrong in ({8: 2.0}, {1: 0.5}, {1: math.inf}, {"a": 2.0}, {True: 2.0}):
+        with pytest.raises(ts.UserError, match="no slow device"):
+            ts.cluster.step(WORK, whole, ts.Plan(data=8), slow=wrong)

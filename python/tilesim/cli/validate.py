@@ -366,7 +366,10 @@ def validate_vector(
 def validate_step(
     cases: Annotated[
         str | None,
-        typer.Option(help="CSV: system, workload, plan, measured_ms of training steps; the shipped sample if none."),
+        typer.Option(
+            help="CSV: system, workload, plan, measured_ms of training steps, or system, devices, model "
+            "(llama3-100m, resnet50, ...), measured_seconds; the shipped sample if none."
+        ),
     ] = None,
     framework: Annotated[
         str | None, typer.Option(help="Constants of one framework for all rows; unfitted has none from steps.")

@@ -57,8 +57,8 @@ class StepResult:
     `memory_bytes` is what a device has.
     """
 
-    workload: Layered
-    plan: Plan
+    workload: Any  # a Layered workload, or an Spmd
+    plan: Any  # how the workload is divided; none where it says so itself
     cluster: str
     device: str
     devices: int

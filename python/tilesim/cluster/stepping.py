@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..base.arguments import one_of
 from ..base.errors import shown, user_error
+from ..graph.graph import Graph
 from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered
@@ -20,11 +21,14 @@ from .columns import Columns, columns
 from .fabric import Fabric, fabric_of, with_library
 from .frameworks import Framework
 from .hosts.offload import check as check_host
+from .hosts.straggling import slower
 from .inference.closed import times as forward_times
 from .inference.memory import memory as forward_memory
 from .memory import GIB, Memory, memory
 from .plan import Plan
+from .programs.calling import Options, program_of, step_program
 from .result import StepResult
+from .spmd import Spmd
 from .terms import Pricer
 
 __all__ = ["framework_of", "priced", "step"]
@@ -127,10 +131,10 @@ def plan_for(workload: Layered, fabric: Fabric) -> Plan:
 
 
 def step(
-    workload: Layered | str | os.PathLike[str],
+    workload: Layered | Spmd | Graph | str | os.PathLike[str],
     cluster: Any,
     plan: Plan | None = None,
-    predictor: str = "closed",
+    predictor: Any = "closed",
     network: str = "closed",
     overlap: str = "library",
     library: Any = None,
@@ -138,35 +142,52 @@ def step(
     *,
     framework: str | None = None,
     check_memory: bool = True,
+    slow: Mapping[int, float] | None = None,
 ) -> StepResult:
-    """Time and memory of one step of a layered workload.
+    """Time and memory of one step of a layered workload, or of a program of several devices.
 
     Args:
-        workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file.
+        workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file of one; or a `ts.Spmd`, a
+            Graph (with shardings it is partitioned first), a StableHLO module, a saved Spmd, or the name of a training
+            graph ("llama3-100m" to "llama3-3b" under FSDP, "resnet18" to "resnet200" with the batch divided).
         cluster: a `ts.Cluster`, or the name of one as "dgx-a100:64" (devices behind the colon).
-        plan: how it is divided; none: replicas over all devices.
-        predictor: "closed".
-        network: "closed".
-        overlap: "none": nothing that passes between devices is hidden; "ready", "library": parameters are gathered
-            ahead, gradients summed behind, at the framework's price.
+        plan: how a layered workload is divided; none: replicas over all devices.
+        predictor: what segments between communications take: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
+            "engine", or an object with `name` and `seconds(segment, device)`. Layered workloads: "closed".
+        network: "closed", "flows", "chunks". Layered workloads: "closed".
+        overlap: "none": nothing that passes between devices is hidden. Layered: "ready", "library": parameters are
+            gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
+            operands are there and its stream is free; "library": small collectives are combined too.
         library: a communication library or its name, which prices what passes between devices; none: shares of link
             rates of the framework.
         symmetry: equal devices once; the closed form always does so.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so.
         check_memory: a plan that does not fit into a device's memory is an error.
+        slow: factors on the computing times of devices by number: {3: 1.1} is a straggler; beside those of a cluster's
+            faults.
 
     Returns:
         Seconds, by what they go to, and bytes per class of devices.
 
     Raises:
+        Unsupported: for an operation that the predictor lacks; a loop that communicates as often as data say.
         UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit,
             an offload where the cluster does not say how fast a host's link is.
     """
-    one_of("unknown predictor", "predictor", predictor, "closed")
+    program = None if isinstance(workload, Layered) else program_of(workload, cluster)
+    if program is not None:
+        if plan is not None:
+            raise user_error("a program of several devices says itself how it is divided", place="plan",
+                             value=shown(plan), allowed="no plan, or a layered workload")  # fmt: skip
+        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow))
+    if not isinstance(workload, (Layered, str, os.PathLike)):
+        raise user_error("no workload of a cluster", place="workload", value=shown(workload),
+                         allowed="a layered workload, a ts.Spmd, a Graph, a name or file")  # fmt: skip
+    one_of("unknown predictor of layered workloads", "predictor", predictor, "closed")
     one_of("unknown network", "network", network, "closed")
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
     workload = workload if isinstance(workload, Layered) else layered(workload)
-    fabric = with_library(fabric_of(cluster), library)
+    fabric = slower(with_library(fabric_of(cluster), library), slow)
     given = plan is not None
     plan = plan or plan_for(workload, fabric)
     if not isinstance(plan, Plan):

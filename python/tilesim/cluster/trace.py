@@ -27,7 +27,8 @@ class TraceNode:
     collective one that was recorded, taken only for operations that no network model has. `bytes` of a collective is
     the larger of what a device puts in and takes out, of a send or a receive the message. `group` names a kind of
     groups (see `Trace.groups`); "" is all devices. `peers` are the devices that each device of the class sends to or
-    receives from. `attributes` are kept for files; names to numbers, texts, flags, bytes or lists of them.
+    receives from. `attributes` are kept for files; names to numbers, texts, flags, bytes or lists of them. `stream` is
+    what collectives and messages go through one after another; "": one per kind of groups, one for messages.
     """
 
     id: int
@@ -41,6 +42,7 @@ class TraceNode:
     peers: Sequence[int] = ()
     tag: int = 0
     attributes: dict[str, Any] = field(default_factory=dict)
+    stream: str = ""
 
 
 @dataclass(slots=True)

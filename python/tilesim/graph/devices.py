@@ -9,7 +9,7 @@ from .. import _core
 
 _Graph = TypeVar("_Graph", bound=Any)
 
-__all__ = ["alone", "collectives", "device_notes", "mesh_devices"]
+__all__ = ["alone", "bytes_of", "collectives", "device_notes", "groups_of", "mesh_devices"]
 
 #: bytes that leave a device per call, as a share of the larger of what goes in and comes out, among n devices
 _SHARES = {
@@ -26,12 +26,28 @@ def mesh_devices(core: _core.Graph) -> int:
     return 1 if core.mesh is None else math.prod(size for _, size in _core.mesh_axes(core.mesh)[0])
 
 
-def _bytes(value: dict[str, Any]) -> int:
+def bytes_of(value: dict[str, Any]) -> int:
+    """Bytes of a tensor.
+
+    Args:
+        value: with dtype and shape.
+
+    Returns:
+        Whole bytes.
+    """
     return math.ceil(math.prod(value["shape"]) * _core.dtype_bits(value["dtype"]) / 8)
 
 
-def _groups(entry: dict[str, Any], devices: int) -> list[list[int]]:
-    """Members of each group, or source and target of each pair."""
+def groups_of(entry: dict[str, Any], devices: int) -> list[list[int]]:
+    """Members of each group of an operation between devices, or source and target of each pair.
+
+    Args:
+        entry: the operation.
+        devices: of the program.
+
+    Returns:
+        A list per group or pair.
+    """
     attributes = entry["attributes"]
     if "pairs" in attributes:
         pairs = attributes["pairs"]
@@ -43,8 +59,8 @@ def _groups(entry: dict[str, Any], devices: int) -> list[list[int]]:
 
 
 def _row(entry: dict[str, Any], devices: int) -> dict[str, Any]:
-    groups, kind = _groups(entry, devices), entry["kind"]
-    bytes_in, bytes_out = _bytes(entry["operands"][0]), _bytes(entry["results"][0])
+    groups, kind = groups_of(entry, devices), entry["kind"]
+    bytes_in, bytes_out = bytes_of(entry["operands"][0]), bytes_of(entry["results"][0])
     if kind == "permute_devices":
         sends = any(source != target for source, target in groups)
         members, wire = len({device for pair in groups for device in pair}), bytes_in if sends else 0

@@ -7,12 +7,13 @@ from typing import Any
 
 from .. import _core
 from ..base.errors import Unsupported, UserError
-from ..base.validation import envelope, positive, read_cases
+from ..base.validation import envelope, positive, read_cases, read_csv
 from ..cluster.fabric import Fabric, fabric_of
 from ..cluster.frameworks import Framework
 from ..cluster.plan import Plan
 from ..cluster.stepping import framework_of, priced
 from ..models.layered import Layered
+from .step_graphs import COLUMNS, predicted
 
 __all__ = ["step"]
 
@@ -27,7 +28,8 @@ def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[st
     """Predicts every row of a table of training steps.
 
     Args:
-        cases: CSV, one training step per row: system, workload, plan, measured_ms.
+        cases: CSV, one training step per row: system, workload, plan, measured_ms; or of whole graphs: system, devices,
+            model ("llama3-100m" ..., "resnet18" ... with images_per_device), measured_seconds.
         framework: whose constants; none: those of what trains so; "unfitted" has none from steps.
 
     Returns:
@@ -38,6 +40,10 @@ def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[st
     """
     if framework is not None:
         Framework.load(framework)
+    if "measured_seconds" in read_csv(cases)[0]:
+        graphs = [predicted(given) for given in read_cases(cases, COLUMNS)]
+        about = {"framework": "graph", "network": "closed", "tilesim": _core.__version__}
+        return envelope("step", about, graphs, lambda row: str(row["system"]))
     rows = [_read(given) for given in read_cases(cases, _COLUMNS)]
     groups: dict[tuple[str, str, str], list[tuple[_Row, Layered, Plan]]] = {}
     for row, pair in rows:

@@ -1,4 +1,4 @@
-"""`tilesim cluster step` and `tilesim cluster search`: layered workloads under plans."""
+"""`tilesim cluster step` and `tilesim cluster search`: layered workloads under plans, programs of several devices."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ WorkloadFile = Annotated[
         help="gpt3-175b, llama-3-70b, ..., or a JSON file, as ts.workloads.transformer_step(...).save writes it."
     ),
 ]
+AnyWorkload = Annotated[
+    str,
+    typer.Argument(
+        help="gpt3-175b, llama-3-70b, ..., a JSON file, as ts.workloads.transformer_step(...).save writes it, a "
+        "StableHLO module for several devices (.mlir), what ts.Spmd.save wrote (.spmd.json), llama3-100m, resnet50, ..."
+    ),
+]
 ClusterName = Annotated[
     str, typer.Option(help="NAME, NAME:devices as dgx-a100:64, or a file.", rich_help_panel=MACHINE)
 ]
@@ -35,15 +42,25 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors."
 
 
 def step(
-    workload: WorkloadFile,
+    workload: AnyWorkload,
     cluster: ClusterName,
     plan: Annotated[
         str | None,
         typer.Option(help="tensor=8,pipeline=4,... or a JSON file; replicas if none.", rich_help_panel=WORKLOAD),
     ] = None,
-    predictor: Annotated[str, typer.Option(help="closed.", rich_help_panel=MACHINE)] = "closed",
-    network: Annotated[str, typer.Option(help="closed.", rich_help_panel=MACHINE)] = "closed",
+    predictor: Annotated[
+        str,
+        typer.Option(
+            help="closed; of modules also table:FILE.csv, table:FILE.csv:interpolate, engine.", rich_help_panel=MACHINE
+        ),
+    ] = "closed",
+    network: Annotated[
+        str, typer.Option(help="closed; of modules also flows, chunks.", rich_help_panel=MACHINE)
+    ] = "closed",
     overlap: Annotated[str, typer.Option(help="none, ready or library.", rich_help_panel=MACHINE)] = "library",
+    library: Annotated[
+        str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain.", rich_help_panel=MACHINE)
+    ] = None,
     framework: FrameworkName = None,
     devices: Annotated[
         str | None,
@@ -58,7 +75,7 @@ def step(
     json_: Json = None,
     quiet: Quiet = False,
 ) -> None:
-    """Time and memory of one step of training, prefill or decode on many devices."""
+    """Time and memory of one step on many devices: training, prefill or decode under a plan, or a module for them."""
     from ...cluster.plan import Plan
     from ...cluster.stepping import step as run
 
@@ -69,11 +86,11 @@ def step(
             if value != standard:
                 raise user_error(
                     "steps on several numbers of devices take no such option", place=f"--{name}", value=str(value),
-                    allowed="--plan, --overlap, --framework, --json",
+                    allowed="--plan, --overlap, --library, --framework, --json",
                 )  # fmt: skip
-        _scaled(workload, cluster, devices, parsed, overlap, framework, json_, quiet)
+        _scaled(workload, cluster, devices, parsed, overlap, library, framework, json_, quiet)
         return
-    result = run(workload, cluster, parsed, predictor, network, overlap, framework=framework)
+    result = run(workload, cluster, parsed, predictor, network, overlap, library, framework=framework)
     if timeline:
         result.timeline(timeline)
     if json_:
@@ -84,7 +101,10 @@ def step(
 
 
 def _explained(result: Any) -> None:
-    """The text of `explain`, with a table and its bars in place of its lines."""
+    """The text of `explain`, with a table and its bars in place of the lines of a plan."""
+    if result.plan is None:
+        say([line for words in result.explain().split("\n") for line in wrapped(words, hang="    ")])
+        return
     from ...cluster.advice import told
     from ...cluster.views.breakdown import lines
     from ...cluster.views.text import filled, heading
@@ -96,8 +116,8 @@ def _explained(result: Any) -> None:
 
 
 def _scaled(
-    workload: str, cluster: str, devices: str, plan: Any, overlap: str, framework: str | None, json_: str | None,
-    quiet: bool,
+    workload: str, cluster: str, devices: str, plan: Any, overlap: str, library: str | None, framework: str | None,
+    json_: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     from ...cluster.views.scaling import lines, scaling
 
@@ -105,7 +125,8 @@ def _scaled(
     if not all(one.isascii() and one.isdigit() for one in counts):
         raise user_error("no numbers of devices", place="--devices", value=devices, allowed="as 8,64,512")
     with shown_step("pricing plans"):
-        found = scaling(workload, cluster, [int(one) for one in counts], plan, overlap=overlap, framework=framework)
+        found = scaling(workload, cluster, [int(one) for one in counts], plan, overlap=overlap, library=library,
+                        framework=framework)  # fmt: skip
     if json_:
         write(found.json(), json_)
     if not quiet and json_ != "-":

@@ -12,7 +12,7 @@ from ..trace import Trace
 from .matching import Quotient
 from .running import Ran
 
-__all__ = ["Replay"]
+__all__ = ["Replay", "length", "union"]
 
 SCHEMA, VERSION = "tilesim.cluster_replay", 1
 
@@ -87,9 +87,14 @@ class Replay:
         Raises:
             UserError: for another ending, or where it cannot be written.
         """
-        write_events(self._events(), path)
+        write_events(self.events(), path)
 
-    def _events(self) -> list[dict[str, Any]]:
+    def events(self) -> list[dict[str, Any]]:
+        """Trace events.
+
+        Returns:
+            A process per class of devices, a track per stream; times in microseconds.
+        """
         events: list[dict[str, Any]] = []
         for number, ran in enumerate(self.ran):
             unit = self.found.units[number]
@@ -111,11 +116,11 @@ _PARTS = ("exposed_seconds", "compute_seconds", "idle_seconds")
 
 
 def _row(number: int, found: Quotient, ran: Ran) -> dict[str, Any]:
-    compute = _union([(begin, done) for stream, _, begin, done in ran.intervals if stream in ("compute", "memory")])
-    talking = _union([(begin, done) for stream, _, begin, done in ran.intervals
+    compute = union([(begin, done) for stream, _, begin, done in ran.intervals if stream in ("compute", "memory")])
+    talking = union([(begin, done) for stream, _, begin, done in ran.intervals
                       if stream not in ("compute", "memory", "none")])  # fmt: skip
-    busy, said = _length(compute), _length(talking)
-    exposed = _length(_union(compute + talking)) - busy
+    busy, said = length(compute), length(talking)
+    exposed = length(union(compute + talking)) - busy
     return {
         "class": number, "devices": found.devices[number], "first_device": found.units[number].devices[0],
         "seconds": ran.end / PICO, "compute_seconds": busy / PICO, "exposed_seconds": exposed / PICO,
@@ -123,7 +128,15 @@ def _row(number: int, found: Quotient, ran: Ran) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of time joined where they touch.
+
+    Args:
+        spans: begin and end of each.
+
+    Returns:
+        Spans in order, none of which touches another.
+    """
     found: list[tuple[int, int]] = []
     for begin, end in sorted(spans):
         if found and begin <= found[-1][1]:
@@ -133,5 +146,13 @@ def _union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
     return found
 
 
-def _length(spans: list[tuple[int, int]]) -> int:
+def length(spans: list[tuple[int, int]]) -> int:
+    """How long spans are together.
+
+    Args:
+        spans: none of which touches another.
+
+    Returns:
+        Their sum.
+    """
     return sum(end - begin for begin, end in spans)

@@ -101,6 +101,8 @@ class _Run:
 
     @staticmethod
     def stream(node: TraceNode) -> str:
+        if node.stream:
+            return node.stream if node.kind == "collective" else f"{node.kind} {node.stream}"
         return f"collectives {node.group}".rstrip() if node.kind == "collective" else node.kind
 
     def run(self) -> list[Ran]:

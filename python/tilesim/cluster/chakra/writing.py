@@ -8,6 +8,8 @@ from typing import Any
 
 from ...base.errors import path_text, shown, user_error
 from ...base.files import writing
+from ..cluster import Cluster
+from ..spmd import Spmd
 from ..trace import Trace, TraceClass, TraceNode
 from . import wire
 
@@ -41,8 +43,9 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
     the whole of a scatter. `duration_micros` rounds; the attribute `duration_ps` holds the time itself.
 
     Args:
-        workload: a `Trace`, or what has one (`.to_trace()`, as the result of `ts.cluster.pipeline`).
-        cluster: that must have as many devices; none: any.
+        workload: a `Trace`, what has one (`.to_trace()`, as the result of `ts.cluster.pipeline` or of a program's
+            `ts.cluster.step`), or an Spmd, whose segments take closed forms' times on the cluster.
+        cluster: that must have as many devices; none: any, not for an Spmd.
         folder: where to write; it is made where it is not there.
 
     Returns:
@@ -52,8 +55,10 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
         UserError: for a workload without a trace, one that is not legal, another number of devices, or where nothing
             can be written.
     """
-    trace = _trace_of(workload)
+    trace = _trace_of(workload, cluster)
     trace.check()
+    if isinstance(cluster, str):
+        cluster = Cluster.load(cluster)
     devices = getattr(cluster, "devices", None)
     if devices is not None and int(devices) != trace.devices:
         raise user_error("trace and cluster have different numbers of devices", place="cluster", value=str(devices),
@@ -89,7 +94,13 @@ def _write(path: str, data: bytes) -> None:
         raise user_error("the file cannot be written", place=path, value=error.strerror or str(error)) from None
 
 
-def _trace_of(workload: Any) -> Trace:
+def _trace_of(workload: Any, cluster: Any) -> Trace:
+    if isinstance(workload, Spmd):
+        if cluster is None:
+            raise user_error("a program is timed on a cluster", place="cluster", allowed="a name, a ts.Cluster")
+        from ..programs.calling import Options, step_program
+
+        return step_program(workload, cluster, Options(overlap="ready")).to_trace()
     if isinstance(workload, Trace):
         return workload
     if callable(getattr(workload, "to_trace", None)):

@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
+from ...base.checked import is_number, is_whole
+from ...base.errors import shown, user_error
 from ..columns import Columns
 from ..fabric import Fabric
 
-__all__ = ["slowed"]
+__all__ = ["slowed", "slower"]
 
 Array = NDArray[np.float64]
+
+
+def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
+    """A fabric some of whose devices compute slower.
+
+    Args:
+        fabric: with a number of devices, and those of its faults.
+        factors: on computing times, by device; 1 or more.
+
+    Returns:
+        The fabric.
+
+    Raises:
+        UserError: for a device that is not there, or a factor that makes none slower.
+    """
+    if not factors:
+        return fabric
+    shares = dict(fabric.slow)
+    for device, factor in factors.items():
+        if not (is_whole(device) and 0 <= device < fabric.devices and is_number(factor) and 1 <= factor < math.inf):
+            raise user_error("no slow device", place="slow", value=f"{shown(device)}: {shown(factor)}",
+                             allowed=f"device 0 to {fabric.devices - 1}: factor on its computing times, 1 or more",
+                             suggestion="" if fabric.devices else "a cluster with a number of devices")  # fmt: skip
+        shares[device] = shares.get(device, 1.0) / factor
+    return replace(fabric, slow=tuple(sorted((device, share) for device, share in shares.items() if share < 1)))
 
 
 def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tuple[Array, Array, Array]]:

@@ -21,6 +21,7 @@ _COLOURS = {
     "recompute": BOUND["vector"],
     "host": BOUND["host"],
     "bubble": OTHER,
+    "wait": OTHER,
     "optimizer": BOUND["launch"],
 }
 _EXPOSED = (BOUND["network"], BOUND["link"], BOUND["latency"], BOUND["memory"], BOUND["cache"])
