@@ -273,7 +273,7 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
   // several steps of a group at once: what they combine takes no registers beyond their iteration
   const auto write_joined = [&](RegisterForm form, int lmul) {
     form.block = 1;
-    for (std::int64_t together = 8; together > 1; together /= 2) {
+    for (std::int64_t together = VectorForm::most_together; together > 1; --together) {
       if (!VectorKernelWriter::may_join(typed, form, together)) continue;
       try {
         VectorKernelWriter writer(set, core, timings, typed, form, at, lmul, together);
