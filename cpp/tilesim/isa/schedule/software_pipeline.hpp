@@ -76,6 +76,10 @@ class SoftwarePipeline {
     std::int64_t begin = INT64_MAX, end = -1;  ///< times in its iteration
     std::vector<unsigned> registers;           ///< in turn
   };
+  struct Arc {
+    std::size_t value;
+    std::int64_t turn, begin, length;
+  };
   struct Edge {
     std::size_t from, to;
     std::int64_t distance;
@@ -94,7 +98,8 @@ class SoftwarePipeline {
   void place(std::int64_t interval);
   void find_lives();
   bool give_registers(std::int64_t interval, unsigned first);
-  bool color(std::int64_t interval, std::int64_t turns, std::vector<bool>& free);
+  bool color(std::int64_t interval, std::int64_t turns, const std::vector<bool>& free);
+  bool give_arcs(const std::vector<Arc>& order, std::int64_t around, const std::vector<bool>& free);
   Place place_of(std::int64_t iteration) const;
   bool stands(const Section& section, const Place& at) const;
   std::int64_t sort_of(const Place& at) const;
