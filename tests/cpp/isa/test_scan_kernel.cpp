@@ -18,9 +18,9 @@ struct ScanTrial : KernelTrial {
   explicit ScanTrial(std::uint32_t seed) : KernelTrial(seed), zeros(seed % 4 == 3) { make(); }
 
   DType type_of_values() {
-    static constexpr std::array types{DType::f32, DType::bf16, DType::f16, DType::i32,     DType::i16, DType::i8,
-                                      DType::u8,  DType::u32,  DType::u16, DType::boolean, DType::i64, DType::u64,
-                                      DType::f64, DType::i64,  DType::f64};
+    static constexpr std::array types{DType::f32, DType::bf16, DType::f16, DType::i32, DType::i16,
+                                      DType::i8,  DType::u8,   DType::u32, DType::u16, DType::boolean,
+                                      DType::i64, DType::u64,  DType::f64, DType::i64, DType::f64};
     return types[static_cast<std::size_t>(below(types.size()))];
   }
 

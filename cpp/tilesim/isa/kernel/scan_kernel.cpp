@@ -65,7 +65,8 @@ void ScanKernelWriter::body(unsigned copies) {
 void ScanKernelWriter::finish(const VectorOutput& output, std::size_t o, const std::vector<unsigned>& totals,
                               unsigned copies) {
   const Held held = nodes_.held(output.node);
-  if (is_floating(held) != is_float(output.view.dtype)) throw Unsupported({"no kernel combines integers as floats", {}, {}, {}, {}});
+  if (is_floating(held) != is_float(output.view.dtype))
+    throw Unsupported({"no kernel combines integers as floats", {}, {}, {}, {}});
   const int id = static_cast<int>(output.combiner) + (is_floating(held) ? 0 : 4);
   if (static_cast<int>(output.combiner) > 3)
     throw Unsupported({"no kernel combines so", {}, std::string(name(output.combiner)), {}, {}});

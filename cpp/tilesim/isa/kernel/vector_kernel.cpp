@@ -82,9 +82,7 @@ bool VectorKernelWriter::may_join(const TypedCompute& typed, const RegisterForm&
   return pointers <= std::ssize(pointer_registers);
 }
 
-/// Pointers, and what stays in registers.
-void VectorKernelWriter::hoist() {
-  find_differing();
+void VectorKernelWriter::take_pointers() {
   const auto several = static_cast<std::size_t>(together_);
   input_pointers_.resize(several), output_pointers_.resize(several), values_.resize(several);
   const auto point = [&](std::vector<std::vector<unsigned>>& to, Address address, bool apart, DType dtype) {
@@ -92,14 +90,13 @@ void VectorKernelWriter::hoist() {
       to[step].push_back(step == 0 || apart ? pointer(address + step * static_cast<Address>(bytes(dtype)))
                                             : to[0].back());
   };
-  next_register_ = 1U << lmul_;  // masks stand in v0
   std::size_t counts = 0;
   for (const VectorNode& node : compute_.nodes) {
     if (is_loaded(node))
-      point(input_pointers_,
-            node.op == VectorNode::Op::iota ? at_.counts.at(counts++)
-                                            : at_.inputs[static_cast<std::size_t>(node.index)],
-            differs_by_step(node), dtype_of(node));
+      point(
+          input_pointers_,
+          node.op == VectorNode::Op::iota ? at_.counts.at(counts++) : at_.inputs[static_cast<std::size_t>(node.index)],
+          differs_by_step(node), dtype_of(node));
     else
       for (std::vector<unsigned>& of_step : input_pointers_) of_step.push_back(0);
   }
@@ -108,6 +105,13 @@ void VectorKernelWriter::hoist() {
     before_pointers_.push_back(compute_.outputs[o].accumulate ? pointer(at_.outputs[o]) : 0);
     valid_pointers_.push_back(form_.ragged && is_combined(compute_.outputs[o]) ? pointer(at_.valid) : 0);
   }
+}
+
+/// Pointers, and what stays in registers.
+void VectorKernelWriter::hoist() {
+  find_differing();
+  take_pointers();
+  next_register_ = 1U << lmul_;  // masks stand in v0
   for (std::vector<unsigned>& of_step : values_) of_step.assign(compute_.nodes.size(), 0);
   bool relu = false;
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {

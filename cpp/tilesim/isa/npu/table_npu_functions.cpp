@@ -43,8 +43,7 @@ void declare_npu_functions(Declarations& d) {
   info.groups = {one, {}, one, 1};
   const auto pair = [&](const char* name, std::uint32_t op, const char* timing, Execute run, Execute wide,
                         const char* description) {
-    InstructionInfo& two =
-        d(name, "vd, vs2, vs1", vcix(vcix_xv, op, false, vcix_v), timing, nullptr, description);
+    InstructionInfo& two = d(name, "vd, vs2, vs1", vcix(vcix_xv, op, false, vcix_v), timing, nullptr, description);
     two.by_width = {nullptr, nullptr, run, wide};
     two.groups = {one, one, one, 1};
   };

@@ -23,8 +23,8 @@ void SoftwarePipeline::find_lives() {
   }
 }
 
-/// Lives of one iteration's values in `turns` turns are arcs of a circle. From a place on it, arcs that lie over it come
-/// first, then the others by where they begin: each takes the free register that waited least. Where that is not
+/// Lives of one iteration's values in `turns` turns are arcs of a circle. From a place on it, arcs that lie over it
+/// come first, then the others by where they begin: each takes the free register that waited least. Where that is not
 /// enough, another place is begun at.
 bool SoftwarePipeline::color(std::int64_t interval, std::int64_t turns, const std::vector<bool>& free) {
   const std::int64_t around = interval * turns;
@@ -110,8 +110,8 @@ bool SoftwarePipeline::give_registers(std::int64_t interval, unsigned first) {
     std::int64_t& turns = of_group ? turns_of_groups_ : turns_of_steps_;
     if (!take(value, std::min(turns, std::max<std::int64_t>(there, 1)))) return false;
   }
-  for (turns_ = 1; turns_ <= most_turns; turns_ *= 2)
-    if (color(interval, turns_, free)) return true;
+  for (const std::int64_t turns : {1, 2, 3, 4, 6, 8, 12})
+    if (color(interval, turns_ = turns, free)) return true;
   return false;
 }
 

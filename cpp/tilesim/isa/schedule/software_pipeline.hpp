@@ -86,7 +86,7 @@ class SoftwarePipeline {
   };
   struct Place { std::int64_t iteration, block, step, group, groups; };
 
-  static constexpr std::int64_t most_turns = 8;
+  static constexpr std::int64_t most_turns = 12;
 
   void close(std::vector<Written>& open, const Section& section);
   void uses(const Written& written, std::vector<unsigned>& reads, std::vector<unsigned>& writes, bool& reads_mask,

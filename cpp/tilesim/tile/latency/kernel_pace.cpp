@@ -86,7 +86,9 @@ double KernelShape::chained(double hops) const {
 TileLatency KernelShape::latency() {
   const double groups = static_cast<double>(f_.groups), steps = steps_;
   const double filled = of(at_place::known) > 1 ? 1 : 0;  // registers that the first instruction waits for
-  const double more = !combines_ ? 0 : (steps_ > 1 ? totals_ : 0) + std::ceil(std::log2(joined_)) + (ragged_ ? 1 : 0) + (lanes_at_end_ ? 1 : 0);
+  const double more = !combines_ ? 0
+                                 : (steps_ > 1 ? totals_ : 0) + std::ceil(std::log2(joined_)) + (ragged_ ? 1 : 0) +
+                                       (lanes_at_end_ ? 1 : 0);
   const double after = combines_ ? (of(at_place::accumulates) > 0 ? 1 : 0) + narrows_totals_ : 0;
   const double hops = of(at_place::chain) + more;
   const double across = reduces_ * (full_ * pass_ + u_.reduce_latency);
@@ -103,8 +105,8 @@ TileLatency KernelShape::latency() {
     const double between = (reduces_ - 1) * (u_.reduce_latency + full_ * pass_) + full_ * pass_;
     crossed = between;
     if (spreads_)
-      crossed += (groups - 1) * std::max(steps * interval_, spreading_ / groups) + (steps - 1 / joined_) * interval_ + spread +
-                 chained(of(at_place::spread_chain) + more);
+      crossed += (groups - 1) * std::max(steps * interval_, spreading_ / groups) + (steps - 1 / joined_) * interval_ +
+                 spread + chained(of(at_place::spread_chain) + more);
     else
       crossed += (groups - 1) * group_pace_;
   }
@@ -184,7 +186,8 @@ std::optional<TileLatency> best_shape(const VectorUnits& units, const Descriptor
   }
   // as kernels' shorter registers (isa/latency/narrower.cpp)
   constexpr std::int64_t few = 8;
-  for (int halved = 1; units.rows >> halved > 0 && d.elements <= few * (units.rows >> (halved - 1)) * units.lanes; ++halved) {
+  for (int halved = 1; units.rows >> halved > 0 && d.elements <= few * (units.rows >> (halved - 1)) * units.lanes;
+       ++halved) {
     tried(0, false, 1, halved);
     for (std::int64_t together = combines ? VectorForm::most_together : 1; together > 1; --together)
       if (tried(0, false, together, halved)) break;

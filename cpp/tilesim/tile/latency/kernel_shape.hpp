@@ -21,11 +21,12 @@ inline double rounded_up(double a) {
 }
 
 /// One of the shapes that a kernel may have: 2^lmul registers together; `shared`: spread operands follow each other;
-/// `together`: so many steps of a group are one iteration, which combines them by pairs; of registers a 2^`halved`th part
-/// is used, where few are.
+/// `together`: so many steps of a group are one iteration, which combines them by pairs; of registers a 2^`halved`th
+/// part is used, where few are.
 class KernelShape {
  public:
-  KernelShape(const VectorUnits& units, const Descriptor& d, int lmul, bool shared, std::int64_t together, int halved = 0)
+  KernelShape(const VectorUnits& units, const Descriptor& d, int lmul, bool shared, std::int64_t together,
+              int halved = 0)
       : u_(units),
         d_(d),
         lmul_(lmul),
@@ -77,7 +78,7 @@ class KernelShape {
   double full_;    ///< registers of a group
   double joined_;  ///< steps that are one iteration
   std::int64_t together_, rows_;
-  double pass_;        ///< cycles of a register through the cross-lane unit
+  double pass_;       ///< cycles of a register through the cross-lane unit
   double steps_ = 1;  ///< iterations of a group
   VectorForm f_;
   bool combines_ = false, ragged_ = false, lanes_at_end_ = false;
@@ -87,7 +88,7 @@ class KernelShape {
   double load_ = 0, store_ = 0, arithmetic_ = 0, crossing_ = 0, spreading_ = 0, instructions_ = 0;
   double group_values_ = 0, group_life_ = 0, step_values_ = 0;  ///< that stay; how long, at least
   double lives_ = 0, hoisted_ = 0, before_ = 0;  ///< cycles of values in registers; registers; instructions before
-  double waiting_ = 0;  ///< registers of values that wait for others, however slow
+  double waiting_ = 0;                           ///< registers of values that wait for others, however slow
   bool widens_ = false, spreads_ = false, spreads_narrow_ = false;
   double narrows_totals_ = 0;  ///< instructions in front of a store of totals
   double interval_ = 0, group_pace_ = 0, regs_ = 0, span_ = 0, reduces_ = 0, front_ = 0, apart_ = 0;
