@@ -80,9 +80,10 @@ def test_modules_of_jax_are_divided_regions_included(programs, name):
 
 
 @needs_jax
-def test_axes_that_a_region_leaves_free_divide_what_is_in_it(programs):
+@pytest.mark.parametrize("by", ["own", "shardy"])
+def test_axes_that_a_region_leaves_free_divide_what_is_in_it(programs, by):
     graph = ts.from_stablehlo((programs / "free.shardy" / "module.mlir").read_text())
-    spmd = ts.partition(graph)
+    spmd = ts.partition(graph, by=by)
     (row,) = spmd.collectives()  # the region's own sum, of a quarter of its rows
     assert (row["kind"], row["bytes_in"], row["devices"]) == ("all_reduce", 2 * 32 * 4, 2)
     (product,) = [entry for entry in spmd.graph.operations() if entry["kind"] == "contract"]
