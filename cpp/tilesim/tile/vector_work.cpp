@@ -196,8 +196,8 @@ class Counter {
         act(argument, decides);
         continue;
       }
-      for (const int compared : nodes_[static_cast<std::size_t>(argument)].arguments)
-        if (compared >= 0) act(compared, true);
+      for (const int operand : nodes_[static_cast<std::size_t>(argument)].arguments)
+        if (operand >= 0) act(operand, true);
     }
   }
 
