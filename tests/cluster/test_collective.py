@@ -340,3 +340,10 @@ def test_a_straggler_and_a_cut_link():
     assert [link[:2] for link in cut.core.route(0, 1)] == [(0, 7), *((i, i - 1) for i in range(7, 1, -1))]
     with pytest.raises(ts.UserError, match="not connected"):
         ts.Cluster(network=[base], faults=[{"source": 0, "target": 1, "share": 0}])
+
+
+def test_an_unknown_dtype():
+    with pytest.raises(ts.UserError, match=r"bf17.*Did you mean 'bf16'"):
+        ts.cluster.collective("all_reduce", 1 << 20, "dgx-h100:8", dtype="bf17")
+    with pytest.raises(ts.UserError, match="bf17"):
+        ts.cluster.collectives([("all_reduce", 1 << 20)], "dgx-h100:8", dtype="bf17")

@@ -356,3 +356,32 @@ def test_results_say_that_this_is_the_whole_program():
     assert told in " ".join(ts.run(graph, machine="edge-8").approximations)
     same = two_layers().build()
     assert "devices" not in " ".join(ts.estimate(same, "a100").approximations)
+
+
+@needs_jax
+def test_a_constraint_is_kept() -> None:
+    """As JAX writes the shardings of a jitted function that another one calls."""
+    body = """sdy.mesh @m = <["x"=4]>
+      func.func public @main(%a: tensor<8x4xf32>) -> tensor<8xf32> {
+        %0 = func.call @inner(%a) : (tensor<8x4xf32>) -> tensor<8xf32>
+        return %0 : tensor<8xf32>
+      }
+      func.func private @inner(%a: tensor<8x4xf32>) -> tensor<8xf32> {
+        %0 = sdy.sharding_constraint %a <@m, [{}, {"x"}]> : tensor<8x4xf32>
+        %c = stablehlo.constant dense<0.0> : tensor<f32>
+        %1 = stablehlo.reduce(%0 init: %c) applies stablehlo.add across dimensions = [1]
+          : (tensor<8x4xf32>, tensor<f32>) -> tensor<8xf32>
+        %2 = sdy.sharding_constraint %1 <@m, [{}]> : tensor<8xf32>
+        return %2 : tensor<8xf32>
+      }"""
+    graph = ts.from_stablehlo(module(body))
+    assert '[{}, {"x"}]' in graph.shardings.values()
+    rows = ts.partition(graph).collectives().rows
+    assert [(row["kind"], row["devices"], row["wire_bytes"]) for row in rows] == [("all_reduce", 4, 2 * 3 / 4 * 32)]
+
+
+def test_an_operation_has_one_handler() -> None:
+    from tilesim.frontends.stablehlo.scope import handles
+
+    with pytest.raises(_core.InternalError, match="two handlers"):
+        handles("stablehlo.transpose")(lambda scope, op: [])

@@ -172,8 +172,11 @@ def test_results_and_search(tmp_path: Path) -> None:
     assert value["workload"]["phase"] == "prefill" and value["memory"]["cache"] > 0
     found.timeline(tmp_path / "t.json")
     spans = [event for event in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if event["ph"] == "X"]
-    assert max(event["ts"] + event["dur"] for event in spans) == pytest.approx(found.seconds * 1e6, rel=0.1)
-    assert all("forward" in event["name"] for event in spans)
+    assert max(event["ts"] + event["dur"] for event in spans) == pytest.approx(found.seconds * 1e6, rel=1e-3)
+    # (the last stage's send is counted, and goes nowhere)
+    firsts = {event["name"].split(" ")[0] for event in spans}
+    assert "forward" in firsts and not firsts & {"backward", "optimizer", "gradients"}
+    assert sum(event["name"].startswith("forward") for event in spans) == 4 * 16  # one pass per stage and sequence
     work = llama("decode", 4096, 64)
     study = ts.cluster.search(work, NODE)
     assert study.best.plan.recompute == "none" and study.best.memory["cache"] > 0

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import tilesim as ts
 from support.reference import table
 from tilesim import UserError
 from tilesim.cli.main import app
@@ -261,3 +262,17 @@ def test_constants_fitted_on_half_of_the_sizes() -> None:
         errors.append(abs(library_model.seconds(constants, query)[0] / (case.measured_ms * 1e-3) - 1))
     assert len(errors) == 720
     assert sum(errors) / 720 <= 0.08
+
+
+@pytest.mark.parametrize("more", [{"model": "flows"}, {"algorithm": "ring"}])
+def test_what_a_library_would_not_look_at(more):
+    with pytest.raises(ts.UserError, match=f"{next(iter(more))}.*no library"):
+        ts.cluster.collective("all_reduce", 1 << 20, "dgx-h100:8", library="nccl", **more)
+
+
+def test_a_replay_takes_a_library_for_collectives_and_a_model_for_sends():
+    trace = ts.cluster.fsdp_trace(8, 2, layer_bytes=1 << 20, forward_ps=10**6, backward_ps=10**6)
+    closed, flows = (
+        ts.cluster.replay(trace, "dgx-h100:8", "nccl", network=name).seconds for name in ("closed", "flows")
+    )
+    assert closed == flows > ts.cluster.replay(trace, "dgx-h100:8").seconds

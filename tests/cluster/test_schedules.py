@@ -138,7 +138,8 @@ def test_their_timeline(tmp_path: Path) -> None:
     result = ts.cluster.step(WORK, "dgx-a100:8", ts.Plan(pipeline=4, data=2, schedule="zb-h1"), check_memory=False)
     result.timeline(tmp_path / "t.json")
     spans = [one for one in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if one["ph"] == "X"]
-    assert {one["name"].split(" ")[0] for one in spans} == {"forward", "input", "weight", "optimizer"}
+    assert {one["name"].split(" ")[0] for one in spans} == {"forward", "input", "weight", "gradients", "optimizer"}
+    assert max(one["ts"] + one["dur"] for one in spans) == pytest.approx(result.seconds * 1e6, abs=1e-3)
     for stage in range(4):
-        own = sorted((one["ts"], one["dur"]) for one in spans if one["pid"] == stage)
+        own = sorted((one["ts"], one["dur"]) for one in spans if one["pid"] == stage + 1 and one["tid"] == 1)
         assert all(a + d <= b + 1e-3 for (a, d), (b, _) in itertools.pairwise(own))

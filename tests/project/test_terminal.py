@@ -35,6 +35,8 @@ LINES = (
     "cluster replay traces --cluster dgx-h100:8",
     "cluster search gpt3-175b --cluster dgx-a100:64",
     "cluster step gpt3-175b --cluster dgx-a100:64 --plan tensor=8,pipeline=8,recompute=full",
+    "cluster step gpt3-175b --cluster dgx-h100 --devices 7,64,512",
+    "cluster search turing-530b --cluster dgx-a100:280 --map --best 2",
     "cluster partition halves.json",
     "isa run k.elf",
     "isa asm k.s",

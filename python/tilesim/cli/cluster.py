@@ -147,9 +147,12 @@ def cluster_collective(
         write(found.to_dict(), json)
     if quiet or json == "-":
         return
-    how = f"{found.algorithm}, {found.model}" + ("" if found.exact else " (a bound from below)")
+    how = f"costs of {found.library}" if found.library else f"{found.algorithm}, {found.model}"
+    how += "" if found.exact else " (a bound from below)"
     each = (
-        f"{found.groups} groups of {found.devices // found.groups}" if found.groups > 1 else f"{found.devices} devices"
+        f"{found.groups} groups of {found.devices // found.groups}"
+        if found.groups > 1
+        else f"{found.devices:,} device{'s' if found.devices > 1 else ''}"
     )
     line = f"{op} of {found.bytes:,} bytes on {each}: {figures.duration(found.seconds)} ({how})"
     wire = f"each device sends {found.wire_bytes:,.0f} bytes, {found.bus_bytes_per_second / 1e9:.1f} GB/s"

@@ -82,8 +82,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "validate sparse": ("tilesim validate sparse",),
     "validate rvv": ("tilesim validate rvv", "tilesim validate rvv --cases rvv_cycles.csv --json report.json"),
     "validate step": ("tilesim validate step", "tilesim validate step --cases train_step_ms.csv --json report.json"),
-    "cluster step": ("tilesim cluster step megatron-22b --cluster dgx-h200:8 --plan tensor=8",),
-    "cluster search": ("tilesim cluster search gpt3-175b --cluster dgx-a100:64",),
+    "cluster step": (
+        "tilesim cluster step megatron-22b --cluster dgx-h200:8 --plan tensor=8",
+        "tilesim cluster step gpt3-175b --cluster dgx-h100 --devices 64,512",
+    ),
+    "cluster search": (
+        "tilesim cluster search gpt3-175b --cluster dgx-a100:64",
+        "tilesim cluster search gpt3-175b --cluster dgx-a100:64 --map",
+    ),
     "validate network": ("tilesim validate network",),
     "validate collective": ("tilesim validate collective",),
 }

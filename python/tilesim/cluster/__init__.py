@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .searching import search
     from .stepping import step
     from .trace import Trace, TraceClass, TraceNode, fsdp_trace
+    from .views.scaling import scaling
 
 __all__ = [
     "Cluster",
@@ -38,6 +39,7 @@ __all__ = [
     "fsdp_trace",
     "pipeline",
     "replay",
+    "scaling",
     "search",
     "step",
     "to_chakra",
@@ -58,6 +60,7 @@ _NAMES = {
     ".searching": ("search",),
     ".stepping": ("step",),
     ".trace": ("Trace", "TraceClass", "TraceNode", "fsdp_trace"),
+    ".views.scaling": ("scaling",),
 }
 __getattr__ = lazy(__name__, {name: module for module, names in _NAMES.items() for name in names})
 __dir__ = listed(__name__, __all__)

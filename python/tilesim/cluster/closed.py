@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from ..base.errors import user_error
 from .columns import Columns
-from .exchange import Group, all_reduce, gather, group, permute, to_all
 from .fabric import Fabric
-from .hosts.offload import exposed, moved
+from .hosts.offload import exposed
 from .hosts.straggling import slowed
 from .pipelines.result import Pipeline
 from .pipelines.stages import ORDERED, Stages
 from .pipelines.stages import through as ordered
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
+from .training.around import between, gradients
+from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
 
-__all__ = ["Times", "gathered_layer", "layer_passes", "times"]
+__all__ = ["Detail", "Times", "times"]
 
 Array = NDArray[np.float64]
 
@@ -45,6 +46,7 @@ class Times:
     stage_backward: Array
     work: Work
     pipes: Mapping[int, Pipeline] = field(default_factory=dict)
+    detail: Detail | None = None
 
     @property
     def exposed(self) -> Array:
@@ -53,150 +55,54 @@ class Times:
 
 
 @dataclass(frozen=True)
-class _Layer:
-    """Seconds of one layer and pass."""
+class Detail:
+    """What a step is made of.
 
-    compute: Array
-    recompute: Array
-    host: Array
-    tensor: Array
-    expert: Array
-    context: Array
-    data: Array
-    offload: Array
-
-    @property
-    def seconds(self) -> Array:
-        passed = self.tensor + self.expert + self.context + self.data + self.offload
-        return self.compute + self.recompute + self.host + passed
-
-
-def _hidden(compute: Array, moved: Array, share: float) -> Array:
-    """What is exposed of bytes that move while something is computed; computing is slowed by `share` of the time."""
-    return np.where(moved > 0, np.maximum(moved - compute, 0.0) + share * np.minimum(moved, compute), 0.0)
-
-
-def _waits(busy: Array, launch: Array, blend: float) -> Array:
-    """Seconds in which a device waits for its host: launches run ahead of long kernels and behind short ones, and a
-    pass has both, so the larger wins smoothly."""
-    larger, smaller = np.maximum(busy, launch), np.minimum(busy, launch)
-    ratio = smaller / np.where(larger > 0, larger, 1.0)
-    return larger * (1.0 + ratio**blend) ** (1.0 / blend) - busy
-
-
-def _sharded(c: Columns, fabric: Fabric) -> Group:
-    """Devices over which parameters are divided: the data axis; inside a slice where slices are joined by another
-    network."""
-    data = group(c, "data", fabric)
-    return Group(data.inner, data.inner, data.beside) if fabric.slices else data
-
-
-def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
-    """Seconds in which a layer's parameters are gathered, where they are divided.
-
-    Args:
-        c: workloads and plans.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        Seconds; 0 where each device has them.
+    `layers`: passes of a layer by name. Seconds: `slowest` stage per micro-batch, `whole`: all stages one after the
+    other, `through`: of the pipeline, `head`: by how much head and embedding make the slowest stage slower than the
+    fullest, `waits`: by how much slow devices do, `first`: what is exposed of the first layer's parameters more than of
+    the others'. `sent`: by a stage in a pass of a chunk, of which a micro-batch has `sends`; `last`: after the last
+    pass, with what is exposed of it.
     """
-    whole = c.layer_parameters / c.tensor * c.element_bytes
-    return np.where(c.shard >= 3, gather(whole, _sharded(c, fabric), fabric, k), 0.0)
 
-
-def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tuple[_Layer, _Layer]:
-    """A layer forward and backward, with what it recomputes and what passes between devices.
-
-    Args:
-        c: workloads and plans.
-        w: what a device computes.
-        fabric: links.
-        k: constants of the framework.
-
-    Returns:
-        Both, in seconds.
-    """
-    tensor, data = group(c, "tensor", fabric), _sharded(c, fabric)
-    wide = c.tokens * c.hidden * c.element_bytes
-    sums = 2 * all_reduce(wide, tensor, fabric, k)
-    again = np.where(c.again, sums, 0.0)
-    sent = wide * np.maximum(1.0, c.experts_chosen) * c.imbalance / c.tensor
-    routed = np.where(c.expert > 1, 2 * to_all(sent, group(c, "expert", fabric), fabric, k), 0.0)
-    kv = 2 * c.tokens * c.own_kv_heads * c.head_size * c.element_bytes
-    around = group(c, "context", fabric)
-    ring = (c.context - 1) * permute(kv, around, fabric, k)
-    weights = c.layer_parameters / c.tensor
-    gathered = gathered_layer(c, fabric, k)
-    summed = np.where(c.shard >= 3, gather(weights * c.parameter_bytes, data, fabric, k), 0.0)
-    forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
-    share = k["interference"]
-    # processes that launch apart meet at each sum: the last decides
-    launch = k["host_pass"] + k["host_straggler"] * (c.tensor - 1)
-    host_f = _waits(forward + sums + routed, launch, k["host_blend"])
-    back = backward + recompute
-    passes = 1 + np.where(c.again, 1.0, 0.0)
-    host_b = _waits(back + sums + again + 2 * routed, passes * launch, k["host_blend"])
-    ring_f = _hidden(w.forward.attention, ring, share)
-    ring_b = _hidden(w.backward.attention, 2 * ring, share)
-    busy_f, busy_b = forward + host_f + sums, back + host_b + sums + again
-    zero = np.zeros(len(c))
-    away = moved(c, k["dropout"] > 0).layer
-    return (
-        _Layer(forward, zero, host_f, sums, routed, ring_f, _hidden(busy_f, gathered, share),
-               exposed(away, busy_f, fabric, k)),
-        _Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b,
-               _hidden(busy_b, gathered + summed, share), exposed(away, busy_b, fabric, k)),
-    )  # fmt: skip
+    layers: Mapping[str, Layer]
+    slowest: Array
+    whole: Array
+    through: Array
+    head: Array
+    waits: Array
+    first: Array
+    sent: tuple[Moved, ...]
+    sends: Array
+    last: tuple[tuple[Moved, Array], ...]
 
 
 _OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload")
-
-
-def _replicas(c: Columns, fabric: Fabric) -> Group:
-    """Devices that sum the same gradients; the two copies of dualpipe lie on different stages."""
-    data = group(c, "data", fabric)
-    return Group(data.size * c.copies, data.inner, data.beside)
-
-
-def _reduced(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
-    """Seconds in which gradients are summed after the last micro-batch."""
-    data = _replicas(c, fabric)
-    gradient = c.device_parameters * k["gradient_bytes"]
-    reduced = np.where(c.shard < 3, all_reduce(gradient, data, fabric, k), 0.0)
-    if fabric.slices:  # gradients of a slice's part are summed over slices
-        across = Group(data.size / data.inner, np.ones(len(c)), np.full(len(c), float(fabric.per_node)))
-        part = c.device_parameters * k["gradient_bytes"] / data.inner
-        reduced = np.where(c.shard >= 3, all_reduce(part, across, fabric, k), reduced)
-    return reduced
 
 
 def _by_order(
     c: Columns,
     w: Work,
     fabric: Fabric,
-    layers: tuple[_Layer, _Layer],
+    layers: tuple[Layer, Layer],
     summed: Array,
     sends: Array,
     k: Mapping[str, float],
-) -> tuple[Array, Mapping[int, Pipeline], Array]:
-    """Seconds until all are through, of schedules that divide the backward pass; their pipelines; their sends."""
+) -> tuple[Array, Mapping[int, Pipeline]]:
+    """Seconds until all are through, of schedules that divide the backward pass; their pipelines."""
     names = [SCHEDULES[int(code)] for code in c.schedule] if np.any(c.schedule >= SCHEDULES.index("zb-h1")) else []
     if not any(name in ORDERED for name in names):
-        return summed, {}, sends
+        return summed, {}
     if fabric.slow:
         raise user_error("slow devices have no closed form under this schedule", place="faults", value=names[0],
                          allowed="1f1b, gpipe, interleaved")  # fmt: skip
     forward, backward = layers
-    sends = np.where(c.schedule == SCHEDULES.index("zb-v"), 2 * sends, sends)  # a micro-batch passes a stage twice
-    parts = np.where(c.schedule == SCHEDULES.index("zb-v"), 2.0, 1.0)
     stages = Stages(
         forward.seconds, backward.seconds - w.weight_products, w.weight_products, w.head_forward + w.embedding,
-        w.head_backward - w.head_weight, w.head_weight, (sends + k["host_microbatch"]) / parts,
+        w.head_backward - w.head_weight, w.head_weight, (sends + k["host_microbatch"]) / c.ways,
     )  # fmt: skip
     seconds, pipes = ordered(names, c, stages)
-    return np.where(np.isnan(seconds), summed, seconds), pipes, sends
+    return np.where(np.isnan(seconds), summed, seconds), pipes
 
 
 def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
@@ -214,43 +120,34 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     w = work(c, price, k)
     forward, backward = layer_passes(c, w, fabric, k)
     m, p, v = c.micro_batches, c.pipeline, c.virtual
-    per_stage = c.layers / p
     ends = w.head_forward + w.head_backward + w.embedding
-    # each tensor rank sends its part; the next stage gathers it, unless the sequence is divided anyway
-    wide = c.tokens * c.hidden * c.element_bytes
-    sends = permute(wide / c.tensor, group(c, "pipeline", fabric), fabric, k)
-    gathers = np.where(c.sequence_parallel, 0.0, gather(wide, group(c, "tensor", fabric), fabric, k))
-    sends = 2 * v * np.where(p > 1, sends + gathers, 0.0)
+    sent = between(c, fabric, k)
+    sends = 2 * c.ways * v * sum(one.seconds for one in sent)
+    fixed = sends + k["host_microbatch"]
     layer = forward.seconds + backward.seconds
-    fullest = c.stage_layers * layer + sends + k["host_microbatch"]
+    fullest = c.stage_layers * layer + fixed
     # the last stage has the head too; a stage with fewer layers waits for it
-    slowest = np.maximum(fullest, per_stage * layer + sends + k["host_microbatch"] + ends)
-    whole = c.layers * layer + ends + p * (sends + k["host_microbatch"])
+    headed = np.maximum(fullest, c.layers / p * layer + fixed + ends)
+    whole = c.layers * layer + ends + p * fixed
     waited = (forward.compute + backward.compute + backward.recompute, ends)
-    slowest, whole, more = slowed(c, fabric, fullest, slowest, whole, waited)
-    through = m * slowest + (whole - slowest) / v
-    through, pipes, sends = _by_order(c, w, fabric, (forward, backward), through, sends, k)
-    reduced = _reduced(c, fabric, k)
+    slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
+    through, pipes = _by_order(c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k)
+    reduced, kept = gradients(c, fabric, k), state(c, fabric)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
-    state = exposed(moved(c, False).state, w.optimizer, fabric, k)
+    away = exposed(kept.bytes, w.optimizer, fabric, k)
     # each layer's parameters are gathered while the one before runs; before the first there is none
-    reduced = reduced + gathered_layer(c, fabric, k) - forward.data
-    seconds = through + reduced + optimizer + state
+    first = gathered_layer(c, fabric, k) - forward.data
     own = m * c.stage_layers
-
-    def both(name: str) -> Array:
-        return own * (getattr(forward, name) + getattr(backward, name))
-
-    parts = {name: both(name) for name in _OF_LAYERS}
+    parts = {name: own * (getattr(forward, name) + getattr(backward, name)) for name in _OF_LAYERS}
     parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
-    parts["data"] = parts["data"] + reduced
-    parts["offload"] = parts["offload"] + state
+    parts["data"] = parts["data"] + reduced.seconds + first
+    parts["offload"] = parts["offload"] + away
     ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
-        seconds,
+        through + reduced.seconds + first + optimizer + away,
         **parts,
         bubble=bubble,
         optimizer=optimizer,
@@ -258,4 +155,8 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         stage_backward=slowest - ahead,
         work=w,
         pipes=pipes,
-    )
+        detail=Detail(
+            {"forward": forward, "backward": backward}, slowest, whole, through, headed - fullest, slowest - headed,
+            first, sent, 2 * c.ways * v, ((reduced, reduced.seconds), (kept, away)),
+        ),
+    )  # fmt: skip

@@ -93,6 +93,11 @@ class Columns:
         return np.where(self.schedule == SCHEDULES.index("dualpipe"), 2.0, 1.0)
 
     @property
+    def ways(self) -> Array:
+        """How often a micro-batch passes a stage without chunks: twice where the stages lie as a V."""
+        return np.where(self.schedule == SCHEDULES.index("zb-v"), 2.0, 1.0)
+
+    @property
     def devices(self) -> Array:
         """All of them."""
         return self.tensor * self.pipeline * self.data * self.context

@@ -92,7 +92,8 @@ def collective(
             in-network (switches sum: dimensions with `reduces`; closed alone); or your own, as `ts.cluster.algorithm`
             reads it.
         model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
-        library: name of a communication library whose costs are taken ("nccl"), or one; none: the network alone.
+        library: name of a communication library whose costs are taken ("nccl"), or one, which chooses the algorithm and
+            has a form of its own (algorithm "auto", model "closed"); none: the network alone.
         symmetry: one device per class is simulated, to the same picosecond.
         root: position of the device that broadcasts.
         pairs: (source, target) positions of permute_devices; none: to the next position.
@@ -110,7 +111,12 @@ def collective(
     groups = _groups(devices, target)
     size = _bytes(bytes)
     one_of("unknown collective operation", "op", op, *OPERATIONS)
+    dtype = dtype_name(dtype)
     if library is not None:
+        for name, given, only in (("model", model, "closed"), ("algorithm", algorithm, "auto")):
+            if given != only:
+                raise user_error("a library chooses by itself, and has a form of its own", place=name,
+                                 value=shown(given), allowed=f"'{only}', or no library")  # fmt: skip
         return _of_library(op, size, target, groups, dtype, library)
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
     if algorithm == in_network.NAME:
@@ -185,7 +191,7 @@ def collectives(
     Raises:
         UserError: as for `collective`.
     """
-    target = Cluster.load(cluster)
+    target, dtype = Cluster.load(cluster), dtype_name(dtype)
     built: list[dict[str, Any]] = []
     spans: list[tuple[str, int, list[list[int]], slice]] = []
     for item in requests:

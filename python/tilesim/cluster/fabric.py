@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, replace
 from functools import cache
@@ -70,7 +71,7 @@ def _named(name: str) -> Fabric | None:
 
 
 def _shipped(name: str) -> Any:
-    """A shipped `ts.Cluster` of that name; none where there is none."""
+    """A shipped `ts.Cluster` of that name, or that of a file; none where there is none."""
     from importlib.util import find_spec
 
     if find_spec(".cluster", __package__) is None:
@@ -78,14 +79,23 @@ def _shipped(name: str) -> Any:
     from importlib import import_module
 
     kind = import_module(".cluster", __package__).Cluster
-    return kind.load(name) if name.partition(":")[0] in kind.names() else None
+    known = name.partition(":")[0] in kind.names() or name.endswith(".json") or os.path.isfile(name)
+    return kind.load(name) if known else None
+
+
+def _names() -> list[str]:
+    """Systems of measured steps, and shipped clusters."""
+    from importlib import import_module
+
+    return sorted({*systems(), *import_module(".cluster", __package__).Cluster.names()}, key=str.lower)
 
 
 def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     """The fabric of a cluster.
 
     Args:
-        cluster: a `ts.Cluster`, a Fabric, or a name as `dgx-a100:64` (devices behind the colon) of `systems`.
+        cluster: a `ts.Cluster`, a Fabric, or a name as `dgx-a100:64` (devices behind the colon) of `systems`
+            or a shipped cluster, or a file.
         devices: how many; none: as the cluster says, 0 for as many as a plan wants.
 
     Returns:
@@ -105,9 +115,9 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     if found is None and (shipped := _shipped(cluster)) is not None:
         return _of_dimensions(shipped, devices)
     if found is None:
-        known = list(systems())
+        known = _names()
         raise user_error(
-            "unknown cluster", place="cluster", value=f"'{name}'", allowed=", ".join(known),
+            "unknown cluster", place="cluster", value=f"'{name}'", allowed=f"{', '.join(known)}, a .json file",
             suggestion=nearest(name, known),
         )  # fmt: skip
     return replace(found, devices=devices or (int(count) if colon else 0))

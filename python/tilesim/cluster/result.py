@@ -10,18 +10,22 @@ from typing import Any
 
 import numpy as np
 
+from ..base import figures
 from ..base.files import writing
 from ..base.table import Table
 from ..models.layered import Layered
-from .advice import advice
+from .advice import advice, told
 from .closed import Times
 from .columns import Columns
 from .fabric import Fabric
 from .frameworks import Framework
-from .memory import GIB, REASONS, Memory
-from .pipelines.result import Pipeline
+from .memory import REASONS, Memory
+from .pipelines.result import Pipeline, write_trace
 from .plan import Plan
-from .timeline import events
+from .timeline import trace
+from .views.breakdown import Breakdown, breakdown
+from .views.communication import communication, stage_seconds
+from .views.text import filled, heading
 
 __all__ = ["PARTS", "StepResult"]
 
@@ -48,7 +52,9 @@ class StepResult:
 
     `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication that nothing hides;
     `mfu` counts FLOPs without recompute, causal attention halved; `peak_bytes` is of the fullest device, and `memory`
-    says what for.
+    says what for. `communication` has a row per axis, operation and part of the step: dimension of the network, calls,
+    bytes of a call, wire_bytes that the fullest device sends in all, seconds of all calls and what of them is exposed.
+    `memory_bytes` is what a device has.
     """
 
     workload: Layered
@@ -67,7 +73,10 @@ class StepResult:
     classes: list[dict[str, Any]]
     stage: dict[str, float]
     provenance: dict[str, str] = field(default_factory=dict)
-    again: Callable[[Plan], StepResult] | None = field(default=None, repr=False, compare=False)
+    communication: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    memory_bytes: float = 0.0
+    fabric: Fabric | None = field(default=None, repr=False, compare=False)
+    again: Callable[..., StepResult] | None = field(default=None, repr=False, compare=False)
     pipe: Pipeline | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
@@ -104,8 +113,8 @@ class StepResult:
             workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", "closed", overlap,
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
             workload.flops / (seconds * plan.devices * peak), bytes_, _classes(plan, table, held),
-            {"forward": float(found.stage_forward[0]), "backward": float(found.stage_backward[0])},
-            dict(framework.provenance), pipe=found.pipes.get(0),
+            stage_seconds(table, found), dict(framework.provenance), communication(table, found, fabric),
+            float(fabric.device.memory.bytes), fabric, pipe=found.pipes.get(0),
         )  # fmt: skip
 
     @property
@@ -137,36 +146,59 @@ class StepResult:
         return Table(rows)
 
     def explain(self) -> str:
-        """Where the time goes, what fills memory, and what neighbouring plans would take, each of them computed.
+        """Where the time goes, what fills memory, and what would be faster: plans, overlap, network, device, each run.
 
         Returns:
             Lines of text.
         """
-        lines = [
-            f"{self.workload.name} on {self.devices} × {self.device} ({self.cluster}), plan {self.plan.text()}: "
-            f"{self.seconds * 1e3:,.1f} ms, {self.mfu:.1%} of peak",
-            f"predictor {self.predictor}, network {self.network}, framework {self.framework}",
-        ]
-        lines += [
-            f"  {row['share']:6.1%}  {row['part']}: {row['seconds'] * 1e3:,.1f} ms, {row['what']}"
-            for row in self.table()
-        ]
-        kept = ", ".join(f"{name} {value / GIB:.1f}" for name, value in self.memory.items() if value)
-        lines.append(f"  {self.peak_bytes / GIB:.1f} GiB on the fullest device: {kept}")
-        lines += [f"  {text}" for text in advice(self)]
-        return "\n".join(lines)
+        lines = heading(self)
+        for row in self.breakdown:
+            part = f"{row['part']} ({row['dimension']})" if row["dimension"] else row["part"]
+            time = figures.duration(row["seconds"])
+            lines.append(f"  {figures.percent(row['share']):>7}  {part}: {time}, {row['what']}")
+        return "\n".join([*lines, *filled(self), *told(self.advice(), self.memory_bytes)])
 
-    def timeline(self, path: str | os.PathLike[str]) -> None:
-        """Writes trace events for Perfetto: a process per stage, passes of micro-batches in order.
+    def advice(self) -> Table:
+        """What would be faster, each change run: neighbouring plans, overlap, a network of twice the bandwidth or half
+        the latency, a device of twice the arithmetic or memory bandwidth.
+
+        Returns:
+            Rows: kind (plan, overlap, network, device), change, seconds, gain, peak_bytes, fits; the largest gain
+            first.
+        """
+        return advice(self)
+
+    @property
+    def breakdown(self) -> Breakdown:
+        """What the step's time goes to: computing, what is exposed by dimension of the network, bubble, recompute,
+        optimizer; rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
+        return breakdown(self, PARTS)
+
+    def plot(self, axes: Any = None) -> Any:
+        """The breakdown as a bar.
 
         Args:
-            path: of a JSON file.
+            axes: matplotlib axes; none: new ones.
+
+        Returns:
+            The axes.
 
         Raises:
-            UserError: where it cannot be written.
+            UserError: without matplotlib.
         """
-        with writing(path) as file:
-            json.dump({"displayTimeUnit": "ms", "traceEvents": events(self)}, file)
+        return self.breakdown.plot(axes)
+
+    def timeline(self, path: str | os.PathLike[str]) -> None:
+        """Writes trace events for Perfetto: a process per class of devices, a track of computing and one per dimension
+        of the network and axis, flows from sends to receiving passes, counters of bytes sent on each dimension.
+
+        Args:
+            path: a file that ends in .json.
+
+        Raises:
+            UserError: for another ending, or where it cannot be written.
+        """
+        write_trace(trace(self), path)
 
     def json(self) -> dict[str, Any]:
         """As a JSON value, schema `tilesim.cluster_result`.
@@ -191,9 +223,13 @@ class StepResult:
             "bubble_seconds": self.bubble_seconds,
             "mfu": self.mfu,
             "peak_bytes": self.peak_bytes,
+            "memory_bytes": self.memory_bytes,
             "parts": self.parts,
             "memory": self.memory,
             "classes": self.classes,
+            "stage": self.stage,
+            "communication": self.communication,
+            "breakdown": self.breakdown.rows,
             "provenance": self.provenance,
         }
 

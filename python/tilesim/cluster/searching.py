@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,12 @@ from ..models.layered_presets import layered
 from .columns import Columns, of_table
 from .fabric import Fabric, fabric_of
 from .frameworks import Framework
+from .memory import GIB
 from .plan import RECOMPUTE, SCHEDULES, SHARDS, Plan
 from .result import PARTS, StepResult
 from .searches.kept import priced
 from .stepping import framework_of, measured, pricer, step
+from .views.plan_map import PlanMap, cells
 
 __all__ = ["SearchStudy", "search"]
 
@@ -47,6 +49,18 @@ class SearchStudy:
     plans: list[Plan]
     seconds: list[float]
     peak_bytes: list[int]
+    cells: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    least_bytes: int = 0
+    devices: int = 0
+
+    @property
+    def reason(self) -> str:
+        """Why there is no best plan; empty where there is one."""
+        if self.plans:
+            return ""
+        if not self.evaluated:
+            return "no plan divides the workload over these devices"
+        return f"no plan of {self.evaluated:,} fits into memory: {self.least_bytes / GIB:.1f} GiB at least"
 
     @property
     def best(self) -> StepResult:
@@ -57,7 +71,8 @@ class SearchStudy:
         """
         if not self.plans:
             raise user_error(
-                "no plan fits into memory", place="search", value=f"{self.evaluated} plans",
+                "no plan fits into memory", place="search",
+                value=f"{self.evaluated:,} plans, {self.least_bytes / GIB:.1f} GiB at least",
                 allowed="more devices, or a smaller batch",
             )  # fmt: skip
         return step(self.workload, self.cluster, self.plans[0], framework=self.framework)
@@ -107,7 +122,32 @@ class SearchStudy:
             "best": self.best.json(),
             "plans": rows(self.table()),
             "pareto": rows(self.pareto()),
+            "map": rows(self.map()),
         }
+
+    def map(self) -> PlanMap:
+        """The best time of each pair of tensor and pipeline axes.
+
+        Returns:
+            Rows tensor, pipeline, seconds, plan, peak_bytes, kind, reason: why a pair has no time. It prints as a
+            grid.
+        """
+        title = f"{self.workload.name} on {self.devices:,} devices: the best time"
+        return PlanMap([dict(row) for row in self.cells], title)
+
+    def plot(self, axes: Any = None) -> Any:
+        """The map as a picture.
+
+        Args:
+            axes: matplotlib axes; none: new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            UserError: without matplotlib.
+        """
+        return self.map().plot(axes)
 
     def pareto(self) -> Table:
         """Plans that no other beats in both time and memory, the fastest first.
@@ -251,20 +291,44 @@ def search(
         raise user_error(
             "a search needs a number of devices", place="cluster", value=str(cluster), allowed="NAME:devices"
         )
-    rows = candidates(workload, fabric.devices)
-    if not len(rows):
+    found = study(workload, cluster, fabric, budget, executor, store=store, framework=framework, keep=keep)
+    if not found.evaluated:
         raise user_error(
             "no plan divides the workload over these devices", place="cluster", value=f"{fabric.devices} devices",
             allowed=f"batch {workload.global_batch}, {workload.heads} heads, {workload.layers} layers, "
             f"sequence {workload.sequence}",
         )  # fmt: skip
+    return found
+
+
+def study(
+    workload: Layered, cluster: Any, fabric: Fabric, budget: int | None = None, executor: Any = None, *,
+    store: Store | str | os.PathLike[str] | None = None, framework: str | None = None, keep: int = 1,
+) -> SearchStudy:  # fmt: skip
+    """As `search`, without errors where no plan divides the workload: `reason` tells.
+
+    Args:
+        workload: to be divided.
+        cluster: as it was given.
+        fabric: of the cluster, with a number of devices.
+        budget: plans at most.
+        executor: that prices parts of them.
+        store: of priced plans, or its path.
+        framework: as of `step`.
+        keep: plans that the study lists.
+
+    Returns:
+        The study.
+    """
+    rows = candidates(workload, fabric.devices)
+    all_plans = len(rows)
     if budget is not None and whole("budget", budget, 1) < len(rows):
         rows = rows[np.linspace(0, len(rows) - 1, budget).astype(np.int64)]
     parts = [rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)]
     one = _Part(workload, fabric, framework)
 
     def run(asked: list[Array]) -> Iterable[tuple[Array, Array]]:
-        return map(one, asked) if executor is None else executor.map(one, asked)
+        return map(one, asked) if executor is None or not asked else executor.map(one, asked)
 
     if store is None:
         found = list(run(parts))
@@ -272,8 +336,9 @@ def search(
         with contextlib.ExitStack() as stack:
             own = store if isinstance(store, Store) else stack.enter_context(contextlib.closing(Store(store)))
             found = priced(own, (workload, fabric, framework), parts, run)
-    seconds, peak = (np.concatenate([one[number] for one in found]) for number in (0, 1))
-    return _study(workload, cluster, framework, fabric, rows, seconds, peak, keep)
+    nothing = np.empty(0), np.empty(0)  # where no plan divides the workload
+    seconds, peak = (np.concatenate([one[number] for one in found or [nothing]]) for number in (0, 1))
+    return _study(workload, cluster, framework, fabric, rows, seconds, peak, keep, len(rows) == all_plans)
 
 
 @dataclass(frozen=True)
@@ -289,7 +354,15 @@ class _Part:
 
 
 def _study(
-    w: Layered, cluster: Any, framework: str | None, fabric: Fabric, rows: Array, seconds: Array, peak: Array, keep: int
+    w: Layered,
+    cluster: Any,
+    framework: str | None,
+    fabric: Fabric,
+    rows: Array,
+    seconds: Array,
+    peak: Array,
+    keep: int,
+    whole_: bool,
 ) -> SearchStudy:
     fitting = np.flatnonzero(peak <= fabric.device.memory.bytes)
     order = fitting[np.lexsort((peak[fitting], seconds[fitting]))]
@@ -298,7 +371,14 @@ def _study(
     front[1:] = peak[order][1:] < least[:-1]
     front[:keep] = True
     chosen = order[front]
+    fits = peak <= fabric.device.memory.bytes
+    axes = {name: rows[:, _AXES.index(name)] for name in ("tensor", "pipeline")}
+    table = cells(w, fabric.devices, axes, seconds, peak, fits, whole_)
+    for row in table:
+        number = row.pop("number")
+        row["plan"] = "" if number is None else _plan(rows[number].tolist()).text()
     return SearchStudy(
         w, cluster, framework, len(rows), len(fitting), [_plan(row) for row in rows[chosen].tolist()],
-        seconds[chosen].tolist(), [int(value) for value in peak[chosen]],
+        seconds[chosen].tolist(), [int(value) for value in peak[chosen]], table, int(peak.min()) if len(peak) else 0,
+        fabric.devices,
     )  # fmt: skip

@@ -167,6 +167,7 @@ def step(
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
     workload = workload if isinstance(workload, Layered) else layered(workload)
     fabric = with_library(fabric_of(cluster), library)
+    given = plan is not None
     plan = plan or plan_for(workload, fabric)
     if not isinstance(plan, Plan):
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
@@ -176,22 +177,24 @@ def step(
     table, found, held = priced([(workload, plan)], fabric, used, overlap)
     result = StepResult.of(workload, plan, fabric, used, table, found, held, overlap)
 
-    def again(other: Plan) -> StepResult:
+    def again(other: Plan, fabric: Fabric = fabric, overlap: str = overlap) -> StepResult:
         return step(workload, fabric, other, overlap=overlap, library=library, framework=used.name, check_memory=False)
 
     result = replace(result, again=again)
     if check_memory and result.peak_bytes > fabric.device.memory.bytes:
-        raise _too_large(result, fabric.device)
+        raise _too_large(result, fabric.device, given)
     return result
 
 
-def _too_large(result: StepResult, device: Device) -> Exception:
+def _too_large(result: StepResult, device: Device, given: bool) -> Exception:
     reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
-    error = user_error(
+    advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
+    if not given:
+        advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
+    return user_error(
         "the plan does not fit into memory",
-        place="plan",
-        value=f"{result.peak_bytes} bytes, {result.peak_bytes / GIB:.1f} GiB ({reasons})",
-        allowed=f"{int(device.memory.bytes)} bytes, {device.memory.bytes / GIB:.1f} GiB of a {device.name}",
-        suggestion="more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch",
+        place=f"plan {result.plan.text()}",
+        value=f"{result.peak_bytes:,} bytes, {result.peak_bytes / GIB:.1f} GiB: {reasons}",
+        allowed=f"{int(device.memory.bytes):,} bytes, {device.memory.bytes / GIB:.1f} GiB, of one {device.name}",
+        suggestion=advice,
     )
-    return error

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ...base.errors import user_error
 from ..load import write
 from ..options import MACHINE, OUTPUT, WORKLOAD
 from ..screen import say, wrapped
@@ -18,7 +19,9 @@ WorkloadFile = Annotated[
         help="gpt3-175b, llama-3-70b, ..., or a JSON file, as ts.workloads.transformer_step(...).save writes it."
     ),
 ]
-ClusterName = Annotated[str, typer.Option(help="A cluster and its devices, as dgx-a100:64.", rich_help_panel=MACHINE)]
+ClusterName = Annotated[
+    str, typer.Option(help="NAME, NAME:devices as dgx-a100:64, or a file.", rich_help_panel=MACHINE)
+]
 FrameworkName = Annotated[
     str | None,
     typer.Option(
@@ -42,8 +45,15 @@ def step(
     network: Annotated[str, typer.Option(help="closed.", rich_help_panel=MACHINE)] = "closed",
     overlap: Annotated[str, typer.Option(help="none, ready or library.", rich_help_panel=MACHINE)] = "library",
     framework: FrameworkName = None,
+    devices: Annotated[
+        str | None,
+        typer.Option(
+            help="8,64,512: a row for each of these numbers; the plan's data axis grows, or the best plan is searched.",
+            rich_help_panel=MACHINE,
+        ),
+    ] = None,
     timeline: Annotated[
-        str | None, typer.Option(help="Write trace events for Perfetto, JSON.", rich_help_panel=OUTPUT)
+        str | None, typer.Option(help="Write trace events for Perfetto, .json.", rich_help_panel=OUTPUT)
     ] = None,
     json_: Json = None,
     quiet: Quiet = False,
@@ -53,13 +63,54 @@ def step(
     from ...cluster.stepping import step as run
 
     parsed = Plan.parse(plan) if plan is not None else None
+    if devices is not None:
+        for name, value, standard in (("predictor", predictor, "closed"), ("network", network, "closed"),
+                                      ("timeline", timeline, None)):  # fmt: skip
+            if value != standard:
+                raise user_error(
+                    "steps on several numbers of devices take no such option", place=f"--{name}", value=str(value),
+                    allowed="--plan, --overlap, --framework, --json",
+                )  # fmt: skip
+        _scaled(workload, cluster, devices, parsed, overlap, framework, json_, quiet)
+        return
     result = run(workload, cluster, parsed, predictor, network, overlap, framework=framework)
     if timeline:
         result.timeline(timeline)
     if json_:
         write(result.json(), json_)
+    if quiet or json_ == "-":
+        return
+    _explained(result)
+
+
+def _explained(result: Any) -> None:
+    """The text of `explain`, with a table and its bars in place of its lines."""
+    from ...cluster.advice import told
+    from ...cluster.views.breakdown import lines
+    from ...cluster.views.text import filled, heading
+
+    say([line for words in heading(result) for line in wrapped(words, hang="  ")])
+    say(lines(result.breakdown.rows))
+    advice = told(result.advice(), result.memory_bytes)
+    say([line for words in (*filled(result), *advice) for line in wrapped(words, hang="    ")])
+
+
+def _scaled(
+    workload: str, cluster: str, devices: str, plan: Any, overlap: str, framework: str | None, json_: str | None,
+    quiet: bool,
+) -> None:  # fmt: skip
+    from ...cluster.views.scaling import lines, scaling
+
+    counts = [one.strip() for one in devices.split(",")]
+    if not all(one.isascii() and one.isdigit() for one in counts):
+        raise user_error("no numbers of devices", place="--devices", value=devices, allowed="as 8,64,512")
+    with shown_step("pricing plans"):
+        found = scaling(workload, cluster, [int(one) for one in counts], plan, overlap=overlap, framework=framework)
+    if json_:
+        write(found.json(), json_)
     if not quiet and json_ != "-":
-        say([line for told in result.explain().split("\n") for line in wrapped(told, hang="    ")])
+        say(wrapped(f"{found.title}, the same batch on each number of devices", hang="  "))
+        say(lines(found.rows))
 
 
 def search(
@@ -71,6 +122,9 @@ def search(
         str | None, typer.Option(help="A file of priced plans; an interrupted search goes on from it.")
     ] = None,
     best: Annotated[int, typer.Option(min=1, max=1000, help="How many plans to list.", rich_help_panel=OUTPUT)] = 10,
+    map_: Annotated[
+        bool, typer.Option("--map", help="The best time of each tensor and pipeline axis.", rich_help_panel=OUTPUT)
+    ] = False,
     json_: Json = None,
     quiet: Quiet = False,
 ) -> None:
@@ -91,4 +145,8 @@ def search(
     ]
     say(layout(columns, rows))
     say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit", hang="  "))
-    say([line for told in found.explain().split("\n") for line in wrapped(told, hang="    ")])
+    if map_:
+        from ...cluster.views.plan_map import lines
+
+        say(lines(study.cells))
+    _explained(found)

@@ -44,7 +44,8 @@ def replay(
         cluster: a Cluster, or what `ts.Cluster.load` takes; with as many devices as the trace.
         library: whose costs collectives have, as for `ts.cluster.collective`; none: the network alone.
         algorithm: of collectives.
-        network: model of the network: closed, chunks, flows; each communication as if it were alone.
+        network: model of the network: closed, chunks, flows; each communication as if it were alone. Of sends alone,
+            where a library prices collectives.
         symmetry: devices that nothing tells apart are simulated once; the same to the picosecond.
         price: operation, bytes and devices to seconds, in place of a cluster; operation "send" has two devices.
 
@@ -90,7 +91,8 @@ def _price(cluster: Any, library: Any, algorithm: Any, network: str, own: Any) -
         if op == "send":
             return collective("permute_devices", size, cluster, devices, model=network, pairs=[(0, 1)]).picoseconds
         chosen = algorithm if op != "broadcast_devices" else "auto"
-        return collective(_AS.get(op, op), size, cluster, devices, algorithm=chosen, model=network, library=library
+        model = network if library is None else "closed"  # a library has a form of its own
+        return collective(_AS.get(op, op), size, cluster, devices, algorithm=chosen, model=model, library=library
                           ).picoseconds  # fmt: skip
 
     return price

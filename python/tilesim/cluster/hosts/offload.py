@@ -19,7 +19,7 @@ from ..fabric import Fabric
 from ..memory import layer_activations
 from ..plan import Plan
 
-__all__ = ["Moved", "check", "exposed", "moved", "state_bytes"]
+__all__ = ["Moved", "check", "exposed", "moved", "seconds", "state_bytes"]
 
 Array = NDArray[np.float64]
 
@@ -77,6 +77,19 @@ def moved(c: Columns, dropout: bool) -> Moved:
     return Moved(layer, np.where(c.offload == 1, state_bytes(c), 0.0))
 
 
+def seconds(bytes_: Array, fabric: Fabric) -> Array:
+    """Seconds of a transfer in one direction, hidden or not.
+
+    Args:
+        bytes_: that move.
+        fabric: with the link of the host.
+
+    Returns:
+        Seconds; 0 where nobody says how fast the link is (layers' inputs alone, recompute=offload: taken as hidden).
+    """
+    return bytes_ / fabric.host_link if fabric.host_link else np.zeros(np.shape(bytes_))
+
+
 def exposed(bytes_: Array, busy: Array, fabric: Fabric, k: Mapping[str, float]) -> Array:
     """Seconds that a transfer in one direction adds to what the device does meanwhile.
 
@@ -89,10 +102,8 @@ def exposed(bytes_: Array, busy: Array, fabric: Fabric, k: Mapping[str, float]) 
     Returns:
         Seconds: what is longer than `busy`, and the share of memory's rate that is taken from computing.
     """
-    if not np.any(bytes_):
+    if not np.any(bytes_) or not fabric.host_link:
         return np.zeros(np.shape(bytes_))
-    if not fabric.host_link:  # layers' inputs alone (recompute=offload), behind whole layers: taken as hidden
-        return np.zeros(np.shape(bytes_))
-    seconds = bytes_ / fabric.host_link
+    moving = seconds(bytes_, fabric)
     share = 1.0 if k["interference"] == 1.0 else fabric.host_link / fabric.device.memory.bytes_per_second
-    return np.maximum(seconds - busy, 0.0) + share * np.minimum(seconds, busy)
+    return np.maximum(moving - busy, 0.0) + share * np.minimum(moving, busy)

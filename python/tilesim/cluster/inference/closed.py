@@ -8,18 +8,21 @@ part of the cache, and the parts' outputs are summed with their weights. Logits 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...analytic.vector import constants_of
-from ..closed import Times, gathered_layer, layer_passes
+from ..closed import Detail, Times
 from ..columns import Columns
-from ..exchange import all_reduce, gather, group, permute
+from ..exchange import all_reduce, group
 from ..fabric import Fabric
 from ..hosts.straggling import slowed
 from ..terms import Pass, Pricer, Work, layer_attention, layer_bytes, layer_products
+from ..training.around import between
+from ..training.passes import Layer, Moved, gathered_layer, layer_passes
 
 __all__ = ["KERNELS", "times", "work"]
 
@@ -57,10 +60,19 @@ def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
     return Work(forward, nothing, nothing, head + logits + 2 * launch, zero, looked_up + launch, zero, zero, zero)
 
 
-def _merged(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
-    """Decode over a divided cache: outputs of the parts, f32, and their statistics are summed."""
+def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer:
+    """A layer's pass. Decode over a divided cache: no keys and values go round; outputs of the parts, f32, and their
+    statistics are summed."""
+    one, _ = layer_passes(c, w, fabric, k)
+    along = group(c, "context", fabric)
     each = c.micro_batch * c.heads / c.tensor * (4 * c.head_size + STATISTICS_BYTES)
-    return np.where(c.decode, all_reduce(each, group(c, "context", fabric), fabric, k), 0.0)
+    merged = np.where(c.decode, all_reduce(each, along, fabric, k), 0.0)
+    moved = [
+        replace(row, seconds=np.where(c.decode, 0.0, row.seconds)) if row.axis == "context" else row
+        for row in one.moved
+    ]
+    moved.append(Moved("context", "all_reduce", each, np.ones(len(c)), merged, along))
+    return replace(one, context=np.where(c.decode, merged, one.context), moved=tuple(moved))
 
 
 def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
@@ -76,36 +88,30 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         The times.
     """
     w = work(c, price, k)
-    one, _ = layer_passes(c, w, fabric, k)
-    context = np.where(c.decode, _merged(c, fabric, k), one.context)
-    zero = np.zeros(len(c))
+    one, zero = _layer(c, w, fabric, k), np.zeros(len(c))
     m, p, v = c.micro_batches, c.pipeline, c.virtual
     ends = w.head_forward + w.embedding
-    wide = c.tokens * c.hidden * c.element_bytes
-    sends = permute(wide / c.tensor, group(c, "pipeline", fabric), fabric, k)
-    gathers = np.where(c.sequence_parallel, 0.0, gather(wide, group(c, "tensor", fabric), fabric, k))
-    sends = v * np.where(p > 1, sends + gathers, 0.0) + 0.0
-    layer = one.seconds - one.context + context
+    sent = between(c, fabric, k)
+    sends = v * sum(row.seconds for row in sent)
     fixed = sends + k["host_microbatch"]
-    fullest = c.stage_layers * layer + fixed
-    slowest = np.maximum(fullest, c.layers / p * layer + fixed + ends)
-    whole = c.layers * layer + ends + p * fixed
-    slowest, whole, more = slowed(c, fabric, fullest, slowest, whole, (one.compute, ends))
+    fullest = c.stage_layers * one.seconds + fixed
+    headed = np.maximum(fullest, c.layers / p * one.seconds + fixed + ends)
+    whole = c.layers * one.seconds + ends + p * fixed
+    slowest, whole, more = slowed(c, fabric, fullest, headed, whole, (one.compute, ends))
     first = gathered_layer(c, fabric, k) - one.data  # behind no layer before
-    seconds = m * slowest + (whole - slowest) / v + k["host_step"] + first
+    through = m * slowest + (whole - slowest) / v
+    seconds = through + k["host_step"] + first
     own = m * c.stage_layers
     parts: dict[str, Any] = {
-        "compute": own * one.compute + m * np.where(p > 1, 0.0, ends + more),
-        "host": own * one.host + m * k["host_microbatch"] + k["host_step"],
-        "tensor": own * one.tensor,
-        "context": own * context,
-        "expert": own * one.expert,
-        "pipeline": m * sends,
-        "data": own * one.data + first,
-        "offload": zero,
+        name: own * getattr(one, name) for name in ("compute", "host", "tensor", "context", "expert", "data")
     }
+    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
+    parts["host"] = parts["host"] + m * k["host_microbatch"] + k["host_step"]
+    parts["data"] = parts["data"] + first
+    parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
+    detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, v, ())
     return Times(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,
-        work=w,
+        work=w, detail=detail,
     )  # fmt: skip

@@ -7,14 +7,15 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
+from ...base.errors import path_text, user_error
 from ...base.files import writing
 from ...base.table import Table
-from ...results.perfetto import check_ending
+from ...results.perfetto import TEXT
 from ..trace import Trace, TraceClass, TraceNode
 from .order import Order, Pass, Placement, held, text
 from .timing import Times, need
 
-__all__ = ["PICO", "Pipeline"]
+__all__ = ["PICO", "Pipeline", "write_events", "write_trace"]
 
 PICO = 10**12
 _LONG = {"F": "forward", "B": "backward", "I": "input gradient", "W": "weight gradient"}
@@ -174,9 +175,20 @@ def write_events(events: list[dict[str, Any]], path: str | os.PathLike[str]) -> 
     Raises:
         UserError: for another ending, or where it cannot be written.
     """
-    if not check_ending(path):
-        from ...base.errors import path_text, user_error
+    write_trace({"displayTimeUnit": "ns", "traceEvents": events}, path)
 
+
+def write_trace(trace: dict[str, Any], path: str | os.PathLike[str]) -> None:
+    """Writes a file of trace events.
+
+    Args:
+        trace: the JSON value.
+        path: a file that ends in .json.
+
+    Raises:
+        UserError: for another ending, or where it cannot be written.
+    """
+    if not path_text(path).lower().endswith(TEXT):
         raise user_error("this timeline is written as trace events", place=path_text(path), allowed="a name in .json")
     with writing(path) as file:
-        json.dump({"displayTimeUnit": "ns", "traceEvents": events}, file)
+        json.dump(trace, file)

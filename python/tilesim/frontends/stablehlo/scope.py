@@ -6,7 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._core import InternalError, Unsupported
+from ..._core import Unsupported
+from ...base.errors import InternalError
 from ...graph.builder import GraphBuilder
 from ...graph.building import Building
 from ...graph.tensor import Tensor
@@ -44,8 +45,8 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
     def register(handler: Handler) -> Handler:
         for name in names:
-            if name in HANDLERS:
-                raise InternalError(f"operation '{name}' has two meanings")
+            if name in HANDLERS:  # the one that is imported last would win
+                raise InternalError(f"{name} has two handlers: {HANDLERS[name].__name__} and {handler.__name__}")
             HANDLERS[name] = handler
         return handler
 
