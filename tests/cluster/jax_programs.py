@@ -91,6 +91,12 @@ def programs(jax, jnp, mesh, P, shard_map):
             [P("x", "y")],
             None,
         ),
+        "free": (
+            mapped(lambda x, w: lax.psum(jnp.tanh(x) @ w, "x"), (P(None, "x"), P("x")), P(), axis_names={"x"}),
+            [(8, 16), (16, 32)],
+            [P("y", "x"), P("x", None)],
+            P("y", None),
+        ),
     }
 
 

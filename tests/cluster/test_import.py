@@ -17,7 +17,7 @@ WORKLOADS = Path(__file__).resolve().parents[2].parent / "shared" / "workloads" 
 NAMES = [
     *(f"{name}.shardy" for name in (
         "tensor", "data", "fsdp", "sequence", "psum", "index", "gather", "scatter", "experts", "ring", "branch", "halo",
-        "both", "partly",
+        "both", "partly", "free",
     )),
     *(f"{name}.gspmd" for name in ("tensor", "fsdp", "psum", "experts", "ring", "partly")),
 ]  # fmt: skip
@@ -77,6 +77,17 @@ def test_modules_of_jax_are_divided_regions_included(programs, name):
     inputs, wanted = arrays(folder / "inputs.npz"), arrays(folder / "outputs.npz")
     for output, want in zip(ts.execute(spmd, inputs).values(), wanted, strict=True):
         np.testing.assert_allclose(output, want, rtol=2e-5, atol=2e-5)
+
+
+@needs_jax
+@pytest.mark.parametrize("by", ["own", "shardy"])
+def test_axes_that_a_region_leaves_free_divide_what_is_in_it(programs, by):
+    graph = ts.from_stablehlo((programs / "free.shardy" / "module.mlir").read_text())
+    spmd = ts.partition(graph, by=by)
+    (row,) = spmd.collectives()  # the region's own sum, of a quarter of its rows
+    assert (row["kind"], row["bytes_in"], row["devices"]) == ("all_reduce", 2 * 32 * 4, 2)
+    (product,) = [entry for entry in spmd.graph.operations() if entry["kind"] == "contract"]
+    assert product["results"][0]["shape"] == (2, 32)
 
 
 @needs_jax

@@ -1,5 +1,7 @@
 """Random graphs over random meshes, shardings and uneven sizes: all devices together compute what the graph does."""
 
+import importlib.util
+
 import numpy as np
 import pytest
 
@@ -25,14 +27,14 @@ def sharding(random, shape, mesh):
     return tuple(axes)
 
 
-def compared(seed):
+def compared(seed, by="own"):
     """Partitions a random graph; whether anything passes between devices."""
     random = np.random.default_rng(seed)
     graph = random_case(random).graph
     mesh = MESHES[random.integers(len(MESHES))]
     rows = [row for row in [*graph.inputs, *graph.outputs] if random.random() < 0.7]
     shardings = {row["name"]: sharding(random, row["shape"], mesh) for row in rows if row["shape"]}
-    spmd = ts.partition(graph, mesh, shardings)
+    spmd = ts.partition(graph, mesh, shardings, by=by)
     inputs = list(_core.random_inputs(graph.core, seed))
     whole, parts = ts.reference(graph, inputs), ts.execute(spmd, inputs)
     for name, wanted in whole.items():
@@ -44,6 +46,11 @@ def compared(seed):
 
 def test_random_graphs_on_all_devices_together():
     assert sum(compared(seed) for seed in range(300)) > 100
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax, whose Shardy spreads shardings")
+def test_random_graphs_as_shardy_spreads_their_shardings():
+    assert sum(compared(seed, by="shardy") for seed in range(100)) > 30
 
 
 @pytest.mark.slow

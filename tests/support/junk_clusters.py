@@ -112,6 +112,12 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
         "folder": a_trace,
         "cluster": a_cluster,
     },
+    "ts.cluster.scaling": {
+        "workload": a_layered,
+        "cluster": lambda: "dgx-h100",
+        "devices": lambda: [2, 4],
+        "plan": lambda: ts.Plan(data=2),
+    },
     "ts.cluster.search": {"workload": a_layered, "cluster": lambda: "dgx-h100:8", "budget": lambda: 20},
     "ts.cluster.step": {"workload": a_layered, "cluster": lambda: "dgx-h100:8", "plan": lambda: ts.Plan(data=8)},
     "ts.cluster.to_chakra": {

@@ -89,6 +89,7 @@ class Counter {
   VectorPattern count_all() {
     find_needed();
     if (!counted()) return {};
+    find_conditions();
     for (std::size_t i = 0; i < nodes_.size(); ++i) take(i);
     for (const VectorWrite& write : writes_) take(write);
     for (std::size_t i = nodes_.size(); i-- > 0;) follow(i);
@@ -102,6 +103,7 @@ class Counter {
  private:
   struct Node {
     bool needed = false, floating = false, hoisted = false, loaded = false;
+    bool condition = false;            ///< a comparison that selects make themselves
     int start = 0, time = 0;           ///< of its first instruction; when its value is there
     int first = INT32_MAX, last = -1;  ///< uses
     int behind = 0;                    ///< instructions from its value to a result
@@ -132,6 +134,25 @@ class Counter {
           if (argument >= 0) of(argument).needed = true;
   }
 
+  bool compares(const VectorNode& node) const {
+    return node.op == Op::function && node.function >= F::equal && node.function <= F::greater_equal &&
+           std::find(taken_.begin(), taken_.end(), node.function) == taken_.end();
+  }
+  bool selects(const VectorNode& node) const {
+    return node.op == Op::function && node.function == F::select && node.dtype != DType::boolean &&
+           std::find(taken_.begin(), taken_.end(), F::select) == taken_.end();
+  }
+
+  /// As kernels do: a comparison that selects alone ask for leaves a mask, and no value.
+  void find_conditions() {
+    for (std::size_t i = 0; i < nodes_.size(); ++i) of_[i].condition = of_[i].needed && compares(nodes_[i]);
+    for (std::size_t i = 0; i < nodes_.size(); ++i)
+      for (std::size_t a = 0; of_[i].needed && a < 3; ++a)
+        if (const int argument = nodes_[i].arguments[a]; argument >= 0 && (a > 0 || !selects(nodes_[i])))
+          of(argument).condition = false;
+    for (const VectorWrite& write : writes_) of(write.node).condition = false;
+  }
+
   void load(Node& node, DType dtype, std::uint32_t dims) {
     node.floating = is_float(dtype), node.loaded = true;
     node.operand = static_cast<int>(pattern_.operands.size());
@@ -141,7 +162,7 @@ class Counter {
   void take(std::size_t i) {
     const VectorNode& node = nodes_[i];
     Node& mine = of_[i];
-    if (!mine.needed) return;
+    if (!mine.needed || mine.condition) return;
     if (node.op == Op::constant || node.op == Op::scalar) {
       mine.floating = is_float(node.dtype), mine.hoisted = true;
       return add(at_place::constants, 1);
@@ -151,19 +172,33 @@ class Counter {
       return load(mine, read.dtype, read.dims);
     }
     if (node.op == Op::iota) return load(mine, DType::i32, ~std::uint32_t{0});
-    const bool selects = node.op == Op::function && node.function == F::select;
+    const bool select = node.op == Op::function && node.function == F::select;
     int mixed = 0;
     bool floating = false;
-    for (std::size_t a = 0; a < 3; ++a) {
-      if (node.arguments[a] < 0) continue;
-      const Node& argument = of(node.arguments[a]);
-      mine.start = std::max(mine.start, argument.time);
-      floating |= argument.floating && !(selects && a == 0);
-    }
-    for (std::size_t a = selects ? 1 : 0; a < 3; ++a)
+    for_arguments(node, [&](int a, bool decides) {
+      mine.start = std::max(mine.start, of(a).time);
+      floating |= of(a).floating && !decides;
+    });
+    for (std::size_t a = select ? 1 : 0; a < 3; ++a)
       mixed += node.arguments[a] >= 0 && of(node.arguments[a]).floating != floating ? 1 : 0;
     work(node, mine, floating, mixed > 0);
-    for (const int argument : node.arguments) use(argument, mine.start);
+    for_arguments(node, [&](int a, bool) { use(a, mine.start); });
+  }
+
+  /// Of a condition that is a comparison, what it compares; `decides`: no part of the result.
+  template <class Act>
+  void for_arguments(const VectorNode& node, Act act) {
+    for (std::size_t a = 0; a < 3; ++a) {
+      const int argument = node.arguments[a];
+      if (argument < 0) continue;
+      const bool decides = a == 0 && node.op == Op::function && node.function == F::select;
+      if (!of(argument).condition) {
+        act(argument, decides);
+        continue;
+      }
+      for (const int operand : nodes_[static_cast<std::size_t>(argument)].arguments)
+        if (operand >= 0) act(operand, true);
+    }
   }
 
   void use(int node, int time) {
@@ -217,12 +252,13 @@ class Counter {
   /// What comes behind a node's value.
   void follow(std::size_t i) {
     const Node& mine = of_[i];
-    if (!mine.needed) return;
+    if (!mine.needed || mine.condition) return;
     const bool of_zeros = nodes_[i].op == Op::function && nodes_[i].function == F::relu && mine.floating;
     if (mine.hoisted) filled_ = std::max(filled_, 1 + mine.behind);
     if (of_zeros) filled_ = std::max(filled_, 1 + mine.behind + mine.time - mine.start);
-    for (const int argument : nodes_[i].arguments)
-      if (argument >= 0) of(argument).behind = std::max(of(argument).behind, mine.behind + mine.time - mine.start);
+    for_arguments(nodes_[i], [&](int argument, bool) {
+      of(argument).behind = std::max(of(argument).behind, mine.behind + mine.time - mine.start);
+    });
     if (mine.operand >= 0)
       pattern_.operands[static_cast<std::size_t>(mine.operand)].chain = static_cast<std::uint16_t>(mine.behind);
   }
@@ -230,7 +266,7 @@ class Counter {
   void find_lives() {
     std::vector<int> alive(static_cast<std::size_t>(at(at_place::chain)) + 4, 0);
     for (const Node& node : of_) {
-      if (!node.needed || node.hoisted || node.last < 0) continue;
+      if (!node.needed || node.condition || node.hoisted || node.last < 0) continue;
       const int begin = node.loaded ? node.first : node.time - 1;
       add(at_place::lives, std::max(0, node.last - begin));
       at(at_place::longest) =

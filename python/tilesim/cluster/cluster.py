@@ -11,7 +11,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from .. import _core
-from ..base.checked import is_number
+from ..base.checked import checked, is_number
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json, writing
 from ..base.paths import configs_dir
@@ -84,6 +84,7 @@ def _without_sums(data: Any, number: int) -> Any:
 class Cluster:
     """Devices of one kind and the links between them. Devices are numbered with the innermost dimension first."""
 
+    @checked("others")
     def __init__(
         self,
         device: Any = None,

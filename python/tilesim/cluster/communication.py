@@ -9,7 +9,8 @@ from typing import Any
 
 from .. import _core
 from ..base.arguments import dtype_name, one_of, whole
-from ..base.errors import shown, user_error
+from ..base.checked import checked, is_iterable
+from ..base.errors import path_text, shown, user_error
 from .algorithms import algorithm as own_algorithm
 from .cluster import Cluster
 from .networks import forms, in_network
@@ -62,6 +63,7 @@ class CollectiveResult:
         return {**asdict(self), "bus_bytes_per_second": self.bus_bytes_per_second}
 
 
+@checked()
 def collective(
     op: str,
     bytes: int | str,
@@ -119,13 +121,13 @@ def collective(
                                  value=shown(given), allowed=f"'{only}', or no library")  # fmt: skip
         return _of_library(op, size, target, groups, dtype, library)
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
-    if algorithm == in_network.NAME:
+    if isinstance(algorithm, str) and algorithm == in_network.NAME:
         return _by_switch(op, size, target, groups, dtype, model, root)
     requests = [_request(op, size, group, algorithm, options) for group in groups]
     answers = _priced(target, requests, model, symmetry)
     slowest = max(answers, key=lambda answer: answer["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
-    if algorithm == "auto" and _sums_sooner(found, target, groups, root):
+    if isinstance(algorithm, str) and algorithm == "auto" and _sums_sooner(found, target, groups, root):
         return _by_switch(op, size, target, groups, dtype, model, root)
     return found
 
@@ -165,6 +167,7 @@ def _by_switch(
     return replace(found, wire_bytes=put)  # what a device sends: its part alone, of which the switch makes many
 
 
+@checked()
 def collectives(
     requests: Iterable[Any],
     cluster: Cluster | str,
@@ -233,7 +236,7 @@ def _bytes(value: int | str) -> int:
 def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
     if devices is None:
         return [list(range(cluster.devices))]
-    if not isinstance(devices, Iterable):
+    if not is_iterable(devices):
         return [list(range(whole("devices", devices, 1, cluster.devices)))]
     listed = list(devices)
     several = bool(listed) and all(isinstance(one, Iterable) for one in listed)
@@ -254,6 +257,8 @@ def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
 
 def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
     own = None
+    if isinstance(chosen, str):
+        chosen = path_text(chosen, "algorithm")
     if not isinstance(chosen, str) or chosen.endswith((".json", ".xml")):
         own = own_algorithm(chosen)
         if own["operation"] != op:
@@ -272,7 +277,7 @@ def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping
         "operation": op,
         "bytes": size,
         "devices": group,
-        "algorithm": str(chosen) if own is None else own["name"],
+        "algorithm": chosen if own is None else own["name"],
         "rings": 0 if rings is None else whole("rings", rings, 1, 1 << 16),
         "pieces": 0 if pieces is None else whole("pieces", pieces, 1, 1 << 16),
         "root": whole("root", options.get("root") or 0, 0, len(group) - 1),
@@ -323,12 +328,9 @@ def _of_library(
     op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, library: Any
 ) -> CollectiveResult:
     """What a library's constants say for groups that lie alike in nodes."""
-    if isinstance(library, str):
-        try:
-            from .library import load  # type: ignore[import-not-found,unused-ignore]
-        except ImportError:
-            raise user_error("there are no libraries in this installation", place="library", value=library) from None
-        library = load(library)
+    from .library import load
+
+    library = load(library)
     if not cluster.dimensions:
         raise user_error("a library needs a network of dimensions", place="library", value=cluster.name)
     group = max(groups, key=len)

@@ -138,10 +138,9 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
     """
     if library is None:
         return fabric
-    if isinstance(library, str):
-        from importlib import import_module
+    from importlib import import_module
 
-        library = import_module(".library", __package__).load(library)
+    library = import_module(".library", __package__).load(library)
     found = library.system(fabric.device.name)
     return replace(fabric, library=library, generation=found.generation if found else "unknown")
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from ..base.errors import nearest, user_error
+from ..base.errors import nearest, path_text, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
 
@@ -62,7 +62,7 @@ class Framework:
         Raises:
             UserError: for an unknown name.
         """
-        return _loaded(name)
+        return _loaded(path_text(name, "framework"))
 
 
 def names() -> list[str]:

@@ -328,11 +328,11 @@ def names() -> list[str]:
     return sorted(path.stem for path in (configs_dir() / "libraries").glob("*.json"))
 
 
-def load(source: str | os.PathLike[str]) -> Library:
+def load(source: str | os.PathLike[str] | Library) -> Library:
     """A communication library.
 
     Args:
-        source: name (nccl, xla-tpu, plain) or path of a `.json` file of schema `tilesim.library`.
+        source: name (nccl, xla-tpu, plain) or path of a `.json` file of schema `tilesim.library`; a library as it is.
 
     Returns:
         The library.
@@ -340,13 +340,15 @@ def load(source: str | os.PathLike[str]) -> Library:
     Raises:
         UserError: for an unknown name, or a file that is none.
     """
-    text = path_text(source)
+    if isinstance(source, Library):
+        return source
+    text = path_text(source, "library")
     if text in names():
         return _shipped(text)
     if not text.endswith(".json"):
         raise user_error(
-            "unknown library", value=f"'{text}'", allowed=f"{', '.join(names())}, a path of a .json file",
-            suggestion=nearest(text, names()),
+            "unknown library", place="library", value=f"'{text}'", suggestion=nearest(text, names()),
+            allowed=f"{', '.join(names())}, a path of a .json file",
         )  # fmt: skip
     return _read(Path(text))
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from ..base.arguments import one_of, whole
+from ..base.checked import checked
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json, writing
 from ..models.layered import Layered
@@ -71,6 +72,7 @@ class Plan:
         """How many devices the plan uses: a number."""
         return self.tensor * self.pipeline * self.data * self.context
 
+    @checked()
     def check(self, workload: Layered, devices: int | None = None) -> None:
         """Whether the plan divides a workload, and uses all devices.
 
@@ -84,6 +86,7 @@ class Plan:
         for reason in self.reasons(workload, devices):
             raise user_error(*reason[:1], place=reason[1], value=reason[2], allowed=reason[3])
 
+    @checked()
     def reasons(self, workload: Layered, devices: int | None = None) -> list[tuple[str, str, str, str]]:
         """Why the plan cannot be used: what, where, the value, what is allowed; empty if it can.
 
@@ -180,6 +183,7 @@ class Plan:
         return Plan.from_json(read_json(path), path_text(path))
 
     @staticmethod
+    @checked()
     def parse(text: str) -> Plan:
         """A plan as the command line gives it: `tensor=8,pipeline=4,shard=zero1`, or the name of a JSON file.
 
@@ -202,6 +206,7 @@ class Plan:
             values[key] = int(value) if value.isascii() and value.isdigit() else _WORDS.get(value.lower(), value)
         return _made(values, "plan")
 
+    @checked()
     def replaced(self, **changes: Any) -> Plan:
         """The plan with some fields changed.
 

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.arguments import whole
-from ..base.errors import user_error
+from ..base.checked import checked
+from ..base.errors import shown, user_error
 from ..base.store import Store
 from ..base.table import Table
 from ..models.layered import Layered
@@ -257,6 +258,7 @@ def _priced(w: Layered, rows: Array, fabric: Fabric, framework: str | None) -> t
     return seconds, peak
 
 
+@checked()
 def search(
     workload: Layered | str,
     cluster: Any,
@@ -320,6 +322,9 @@ def study(
     Returns:
         The study.
     """
+    if executor is not None and not callable(getattr(executor, "map", None)):
+        allowed = "what has the interface of concurrent.futures.Executor"
+        raise user_error("this is no executor", place="executor", value=shown(executor), allowed=allowed)
     rows = candidates(workload, fabric.devices)
     all_plans = len(rows)
     if budget is not None and whole("budget", budget, 1) < len(rows):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.arguments import whole
+from ..base.checked import checked
 from ..base.errors import listed, nearest, shown, user_error
 
 __all__ = ["COLLECTIVES", "KINDS", "Trace", "TraceClass", "TraceNode", "fsdp_trace"]
@@ -139,6 +140,7 @@ class Trace:
                              value=f"device {away[0]}")  # fmt: skip
 
 
+@checked()
 def fsdp_trace(
     devices: int,
     layers: int,

@@ -6,6 +6,8 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/halo.hpp"
+#include "tilesim/cluster/partition/manual.hpp"
+#include "tilesim/graph/kind.hpp"
 
 namespace tilesim::partitioning {
 
@@ -56,6 +58,7 @@ class RuleText {
       if (axis) text += ", ";
       std::int64_t reach = 1;
       for (const int factor : axes[axis]) {
+        if (rule_.factors[at(factor)].extent == 1 && (shape[axis] > 1 || factor != axes[axis].front())) continue;
         const auto [found, fresh] = index_.try_emplace(factor, 0);
         if (fresh) found->second = made(rule_.factors[at(factor)].extent);
         text += symbol(found->second);
@@ -73,6 +76,28 @@ class RuleText {
   std::vector<std::int64_t> sizes_;
   std::string text_;
 };
+
+/// The same at the border of a region: behind the factor that makes the devices' own tensors, an axis goes through.
+std::string border_text(const GraphFunction& function, const Op& op) {
+  const Shape &from = function.value(op.operands[0]).type.shape, &to = function.value(op.results[0]).type.shape;
+  std::string operand, result, sizes;
+  int factors = 0;
+  const auto made = [&](std::int64_t size) {
+    const std::string name = symbol(factors++);
+    sizes += (sizes.empty() ? "" : ", ") + name + "=" + std::to_string(size);
+    return name;
+  };
+  for (std::size_t axis = 0; axis < from.size(); ++axis) {
+    const std::int64_t inside = std::min(from[axis], to[axis]), outside = std::max(from[axis], to[axis]);
+    const std::string own = inside > 0 && outside > inside ? made(outside / inside) : "", through = made(inside);
+    // Beside another factor there may be none of size 1.
+    const std::string all = own.empty() ? through : inside == 1 ? own : own + through;
+    operand += (axis ? ", " : "") + (from[axis] == outside ? all : through);
+    result += (axis ? ", " : "") + (to[axis] == outside ? all : through);
+  }
+  return "#sdy.op_sharding_rule<([" + operand + "])->([" + result + "])" + (sizes.empty() ? "" : " {" + sizes + "}") +
+         ">";
+}
 
 class Writer {
  public:
@@ -181,7 +206,12 @@ class Writer {
     text_ += " <{call_target_name = \"" + std::string(info(op.kind).name) + "\", backend_config = \"" + config + "\"}>";
     // What has no operands has no rule either: its results take what those who read them want.
     const bool reads = std::ranges::any_of(op.operands, [](ValueId id) { return id != no_value; });
-    end(function, op, reads ? "sdy.sharding_rule = " + RuleText(function, op, rule_of(function, op)).text() : "", 0);
+    std::string rule;
+    if (crosses(op))
+      rule = border_text(function, op);
+    else if (reads)
+      rule = RuleText(function, op, rule_of(function, op)).text();
+    end(function, op, rule.empty() ? "" : "sdy.sharding_rule = " + rule, 0);
   }
 
   void loop(const GraphFunction& function, const Op& op, const std::string& config, Names& names) {

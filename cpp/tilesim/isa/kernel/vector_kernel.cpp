@@ -82,9 +82,7 @@ bool VectorKernelWriter::may_join(const TypedCompute& typed, const RegisterForm&
   return pointers <= std::ssize(pointer_registers);
 }
 
-/// Pointers, and what stays in registers.
-void VectorKernelWriter::hoist() {
-  find_differing();
+void VectorKernelWriter::take_pointers() {
   const auto several = static_cast<std::size_t>(together_);
   input_pointers_.resize(several), output_pointers_.resize(several), values_.resize(several);
   const auto point = [&](std::vector<std::vector<unsigned>>& to, Address address, bool apart, DType dtype) {
@@ -92,7 +90,6 @@ void VectorKernelWriter::hoist() {
       to[step].push_back(step == 0 || apart ? pointer(address + step * static_cast<Address>(bytes(dtype)))
                                             : to[0].back());
   };
-  next_register_ = 1U << lmul_;  // masks stand in v0
   std::size_t counts = 0;
   for (const VectorNode& node : compute_.nodes) {
     if (is_loaded(node))
@@ -108,6 +105,13 @@ void VectorKernelWriter::hoist() {
     before_pointers_.push_back(compute_.outputs[o].accumulate ? pointer(at_.outputs[o]) : 0);
     valid_pointers_.push_back(form_.ragged && is_combined(compute_.outputs[o]) ? pointer(at_.valid) : 0);
   }
+}
+
+/// Pointers, and what stays in registers.
+void VectorKernelWriter::hoist() {
+  find_differing();
+  take_pointers();
+  next_register_ = 1U << lmul_;  // masks stand in v0
   for (std::vector<unsigned>& of_step : values_) of_step.assign(compute_.nodes.size(), 0);
   bool relu = false;
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
@@ -273,7 +277,7 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
   // several steps of a group at once: what they combine takes no registers beyond their iteration
   const auto write_joined = [&](RegisterForm form, int lmul) {
     form.block = 1;
-    for (std::int64_t together = 8; together > 1; together /= 2) {
+    for (std::int64_t together = VectorForm::most_together; together > 1; --together) {
       if (!VectorKernelWriter::may_join(typed, form, together)) continue;
       try {
         VectorKernelWriter writer(set, core, timings, typed, form, at, lmul, together);

@@ -68,6 +68,7 @@ class VectorKernelWriter {
   }
   std::int64_t bytes(DType dtype) const { return form_.elements() * stored_bits(dtype) / 8; }
 
+  void take_pointers();
   void hoist();
   void load(std::size_t i);
   void compute(std::size_t i);

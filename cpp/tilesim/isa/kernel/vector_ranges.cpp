@@ -201,4 +201,38 @@ void float_bounds(const VectorNode& node, const NodeValue* const* x, NodeValue& 
   }
 }
 
+/// Of a scan: whether what is added, read or stored has more than 32 bits, or none for a sign.
+bool TypedCompute::stores_wide() const {
+  const auto wide = [](DType dtype) { return bits_of(held_as(dtype)) == 64 || dtype == DType::u32; };
+  return std::ranges::any_of(compute_.inputs, [&](const TileView& view) { return wide(view.dtype); }) ||
+         std::ranges::any_of(compute_.outputs, [&](const VectorOutput& output) { return wide(output.view.dtype); }) ||
+         std::ranges::any_of(compute_.nodes, [&](const VectorNode& node) {
+           return node.op == VectorNode::Op::scan && wide(node.dtype);
+         });
+}
+
+/// Kernels of running sums hold all integers in as many bits, but for flags that a function makes.
+void TypedCompute::as_wide() {
+  bits_ = 64;
+  for (std::size_t i = 0; i < values_.size(); ++i) {
+    const VectorNode& node = compute_.nodes[i];
+    NodeValue& value = values_[i];
+    const bool function = node.op == VectorNode::Op::function;
+    const bool flag = (function && info(node.function).returns_boolean) ||
+                      (node.dtype == DType::boolean && (function || node.op == VectorNode::Op::convert));
+    const auto kept = [&](Kind kind) {
+      return kind == Kind::floating ? (real_ ? Held::real : Held::floating) : Held::wide;
+    };
+    value.held = flag ? Held::integer : kept(kinds_[i]);
+    if (node.op == VectorNode::Op::scan) value.held = of(node.arguments[0]).held;
+    value.work = value.held;
+    if (!function) continue;
+    value.work = of(node.arguments[node.function == Function::select ? 1 : 0]).held;
+    if (flag || is_floating(value.work)) continue;
+    value.held = value.work;
+  }
+  for (const VectorOutput& output : compute_.outputs)
+    totals_.push_back(of(output.node).held), bounded_.push_back(false);
+}
+
 }  // namespace tilesim::isa

@@ -52,9 +52,10 @@ unsigned VectorKernelWriter::all_steps(std::size_t o) {
   step_ = 0;
   while (parts.size() > 1) {
     std::vector<unsigned> pairs;
-    for (std::size_t i = 0; i < parts.size(); i += 2)
+    for (std::size_t i = 0; i + 1 < parts.size(); i += 2)
       pairs.push_back(
           made({}, [&](unsigned to) { nodes_.join(output.combiner, typed_.total(o), to, parts[i], parts[i + 1], 0); }));
+    if (parts.size() % 2 != 0) pairs.push_back(parts.back());
     parts = pairs;
   }
   return parts[0];

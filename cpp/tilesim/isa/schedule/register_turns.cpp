@@ -23,33 +23,54 @@ void SoftwarePipeline::find_lives() {
   }
 }
 
-/// Lives of one iteration's values in `turns` turns are arcs of a circle: each takes the first register that is free.
-bool SoftwarePipeline::color(std::int64_t interval, std::int64_t turns, std::vector<bool>& free) {
+/// Lives of one iteration's values in `turns` turns are arcs of a circle. From a place on it, arcs that lie over it
+/// come first, then the others by where they begin: each takes the free register that waited least. Where that is not
+/// enough, another place is begun at.
+bool SoftwarePipeline::color(std::int64_t interval, std::int64_t turns, const std::vector<bool>& free) {
   const std::int64_t around = interval * turns;
-  struct Arc {
-    std::size_t value;
-    std::int64_t turn, begin, length;
-  };
   std::vector<Arc> arcs;
+  std::int64_t covered = 0;
   for (std::size_t i = 0; i < values_.size(); ++i) {
     Value& value = values_[i];
     if (value.scope != Scope::iteration || value.end < 0) continue;
     if (value.end - value.begin > around) return false;
+    covered += turns * (value.end - value.begin);
     value.registers.assign(static_cast<std::size_t>(turns), 0);
     for (std::int64_t turn = 0; turn < turns; ++turn)
       arcs.push_back({i, turn, (value.begin + turn * interval) % around, value.end - value.begin});
   }
-  std::stable_sort(arcs.begin(), arcs.end(), [](const Arc& a, const Arc& b) { return a.begin < b.begin; });
+  if (covered > around * std::count(free.begin(), free.end(), true)) return false;
+  constexpr std::int64_t places = 4;
+  for (std::int64_t place = 0; place < std::min(places, interval); ++place) {
+    const std::int64_t from = place * interval / places;
+    std::vector<Arc> order = arcs;
+    for (Arc& arc : order) arc.begin = (arc.begin - from + around) % around;
+    std::stable_sort(order.begin(), order.end(), [&](const Arc& x, const Arc& y) {
+      const bool over_x = x.begin + x.length > around, over_y = y.begin + y.length > around;
+      return over_x != over_y ? over_x : x.begin < y.begin;
+    });
+    if (give_arcs(order, around, free)) return true;
+  }
+  return false;
+}
+
+bool SoftwarePipeline::give_arcs(const std::vector<Arc>& order, std::int64_t around, const std::vector<bool>& free) {
   std::vector<std::vector<Arc>> held(free.size());
-  for (const Arc& arc : arcs) {
-    const auto apart = [&](const Arc& other) {
-      const std::int64_t after = (arc.begin - other.begin + around) % around,
-                         before = (other.begin - arc.begin + around) % around;
-      return after >= other.length && before >= arc.length;
-    };
+  for (const Arc& arc : order) {
     std::size_t found = free.size();
-    for (std::size_t r = 0; r < free.size() && found == free.size(); ++r)
-      if (free[r] && std::all_of(held[r].begin(), held[r].end(), apart)) found = r;
+    std::int64_t least = INT64_MAX;
+    for (std::size_t r = 0; r < free.size() && least > 0; ++r) {
+      if (!free[r]) continue;
+      std::int64_t waited = around;  // from the end of the one before
+      bool apart = true;
+      for (const Arc& other : held[r]) {
+        const std::int64_t after = (arc.begin - other.begin + around) % around,
+                           before = (other.begin - arc.begin + around) % around;
+        apart = apart && after >= other.length && before >= arc.length;
+        waited = std::min(waited, after - other.length);
+      }
+      if (apart && waited < least) least = waited, found = r;
+    }
     if (found == free.size()) return false;
     held[found].push_back(arc);
     values_[arc.value].registers[static_cast<std::size_t>(arc.turn)] = static_cast<unsigned>(found) << lmul_;
@@ -89,8 +110,8 @@ bool SoftwarePipeline::give_registers(std::int64_t interval, unsigned first) {
     std::int64_t& turns = of_group ? turns_of_groups_ : turns_of_steps_;
     if (!take(value, std::min(turns, std::max<std::int64_t>(there, 1)))) return false;
   }
-  for (turns_ = 1; turns_ <= most_turns; turns_ *= 2)
-    if (color(interval, turns_, free)) return true;
+  for (const std::int64_t turns : {1, 2, 3, 4, 6, 8, 12})
+    if (color(interval, turns_ = turns, free)) return true;
   return false;
 }
 

@@ -76,13 +76,17 @@ class SoftwarePipeline {
     std::int64_t begin = INT64_MAX, end = -1;  ///< times in its iteration
     std::vector<unsigned> registers;           ///< in turn
   };
+  struct Arc {
+    std::size_t value;
+    std::int64_t turn, begin, length;
+  };
   struct Edge {
     std::size_t from, to;
     std::int64_t distance;
   };
   struct Place { std::int64_t iteration, block, step, group, groups; };
 
-  static constexpr std::int64_t most_turns = 8;
+  static constexpr std::int64_t most_turns = 12;
 
   void close(std::vector<Written>& open, const Section& section);
   void uses(const Written& written, std::vector<unsigned>& reads, std::vector<unsigned>& writes, bool& reads_mask,
@@ -94,7 +98,8 @@ class SoftwarePipeline {
   void place(std::int64_t interval);
   void find_lives();
   bool give_registers(std::int64_t interval, unsigned first);
-  bool color(std::int64_t interval, std::int64_t turns, std::vector<bool>& free);
+  bool color(std::int64_t interval, std::int64_t turns, const std::vector<bool>& free);
+  bool give_arcs(const std::vector<Arc>& order, std::int64_t around, const std::vector<bool>& free);
   Place place_of(std::int64_t iteration) const;
   bool stands(const Section& section, const Place& at) const;
   std::int64_t sort_of(const Place& at) const;

@@ -6,6 +6,7 @@ import os
 import re
 from typing import Any
 
+from ...base.checked import checked
 from ...base.errors import listed, path_text, user_error
 from ...base.files import read_json
 from ..trace import Trace, TraceClass, TraceNode
@@ -17,6 +18,7 @@ __all__ = ["from_chakra"]
 _FILE = re.compile(r"(.+)\.(\d{1,8})\.et")
 
 
+@checked()
 def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trace:
     """Reads Chakra execution traces: `NAME.<device>.et` and `comm_group.json` of a folder.
 

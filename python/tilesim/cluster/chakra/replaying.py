@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from ...base.checked import checked
 from ...base.errors import user_error
 from ..cluster import Cluster
 from ..communication import collective
@@ -23,6 +24,7 @@ _AS = {"barrier": "all_reduce", "send": "permute_devices"}
 _RECORDED = ("reduce", "gather", "scatter")
 
 
+@checked()
 def replay(
     folder: str | os.PathLike[str] | Trace,
     cluster: Any = None,

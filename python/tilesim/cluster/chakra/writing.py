@@ -6,6 +6,7 @@ import json
 import os
 from typing import Any
 
+from ...base.checked import checked
 from ...base.errors import path_text, shown, user_error
 from ...base.files import writing
 from ..cluster import Cluster
@@ -35,6 +36,7 @@ OWN = frozenset(
 )
 
 
+@checked()
 def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> list[str]:
     """Writes a workload as Chakra execution traces, as ASTRA-sim and other simulators read them.
 

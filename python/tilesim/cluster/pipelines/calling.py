@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...base.arguments import whole
+from ...base.checked import checked
 from ...base.errors import shown, user_error
 from .order import Order, Placement, check, held, parse
 from .result import PICO, Pipeline
@@ -19,6 +20,7 @@ MOST_STAGES, MOST_PASSES = 4096, 20_000_000
 _MOST_SECONDS = 1e6
 
 
+@checked()
 def pipeline(
     schedule: str | Sequence[str],
     stages: int,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...base import figures
 from ...base.arguments import whole
+from ...base.checked import checked
 from ...base.columns import layout, number, percent, text
 from ...base.drawing import axes_or_new, plain
 from ...base.errors import shown, user_error
@@ -112,6 +113,7 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
     return layout(columns, cells)
 
 
+@checked()
 def scaling(
     workload: Layered | str | os.PathLike[str],
     cluster: Any,
@@ -145,6 +147,8 @@ def scaling(
     workload = workload if isinstance(workload, Layered) else layered(workload)
     if isinstance(devices, (str, bytes)) or not isinstance(devices, Sequence) or not devices:
         raise user_error("no numbers of devices", place="devices", value=shown(devices), allowed="as [8, 64, 512]")
+    if plan is not None and not isinstance(plan, Plan):
+        raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
     counts = [whole("devices", one, 1, 2**31 - 1) for one in devices]
     rows, results = [], []
     for count in sorted(set(counts)):
