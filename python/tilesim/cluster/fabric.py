@@ -141,7 +141,7 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
     from importlib import import_module
 
     library = import_module(".library", __package__).load(library)
-    found = library.system(fabric.device.name)
+    found = library.system(fabric.device.name) if hasattr(library, "system") else None
     return replace(fabric, library=library, generation=found.generation if found else "unknown")
 
 
