@@ -96,7 +96,7 @@ def test_published_figures() -> None:
 
 def test_a_plan_that_does_not_fit_says_how_much() -> None:
     work = ts.workloads.transformer_step(96, 12288, 96, 51200, 2048, 64, dtype="f16", attention="unfused")
-    with pytest.raises(ts.UserError, match=r"does not fit .*bytes.*weights.*allowed: 85899345920 bytes"):
+    with pytest.raises(ts.UserError, match=r"does not fit .*bytes.*weights.*allowed: 85,899,345,920 bytes"):
         ts.cluster.step(work, "dgx-a100:8", ts.Plan(tensor=8))
     result = ts.cluster.step(work, "dgx-a100:8", ts.Plan(tensor=8), check_memory=False)
     assert result.peak_bytes == sum(result.memory.values()) > 80 * GIB

@@ -128,7 +128,8 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
 
     Args:
         fabric: links.
-        library: a library, its name, or none for shares of link rates.
+        library: a library or what prices calls as it does (`system`, `seconds_many`), its name, or none for shares of
+            link rates.
 
     Returns:
         The fabric.
@@ -140,7 +141,8 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
         return fabric
     from importlib import import_module
 
-    library = import_module(".library", __package__).load(library)
+    own = all(callable(getattr(library, name, None)) for name in ("system", "seconds_many"))
+    library = library if own else import_module(".library", __package__).load(library)
     found = library.system(fabric.device.name)
     return replace(fabric, library=library, generation=found.generation if found else "unknown")
 
