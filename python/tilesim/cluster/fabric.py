@@ -128,7 +128,8 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
 
     Args:
         fabric: links.
-        library: a library, its name, or none for shares of link rates.
+        library: a library or what prices calls as it does (`system`, `seconds_many`), its name, or none for shares of
+            link rates.
 
     Returns:
         The fabric.

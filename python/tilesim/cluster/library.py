@@ -7,7 +7,6 @@ Constants are few per generation of links, in seconds per step and shares of the
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
