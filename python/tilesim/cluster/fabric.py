@@ -141,9 +141,8 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
         return fabric
     from importlib import import_module
 
-    own = all(callable(getattr(library, name, None)) for name in ("system", "seconds_many"))
-    library = library if own else import_module(".library", __package__).load(library)
-    found = library.system(fabric.device.name)
+    library = import_module(".library", __package__).load(library)
+    found = library.system(fabric.device.name) if hasattr(library, "system") else None
     return replace(fabric, library=library, generation=found.generation if found else "unknown")
 
 

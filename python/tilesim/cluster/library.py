@@ -7,12 +7,11 @@ Constants are few per generation of links, in seconds per step and shares of the
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -328,11 +327,12 @@ def names() -> list[str]:
     return sorted(path.stem for path in (configs_dir() / "libraries").glob("*.json"))
 
 
-def load(source: str | os.PathLike[str] | Library) -> Library:
+def load(source: Any) -> Library:
     """A communication library.
 
     Args:
-        source: name (nccl, xla-tpu, plain) or path of a `.json` file of schema `tilesim.library`; a library as it is.
+        source: name (nccl, xla-tpu, plain) or path of a `.json` file of schema `tilesim.library`; a library, or what has its `seconds`
+            or `seconds_many`, as it is.
 
     Returns:
         The library.
@@ -340,8 +340,8 @@ def load(source: str | os.PathLike[str] | Library) -> Library:
     Raises:
         UserError: for an unknown name, or a file that is none.
     """
-    if isinstance(source, Library):
-        return source
+    if any(callable(getattr(source, name, None)) for name in ("seconds", "seconds_many")):
+        return cast(Library, source)
     text = path_text(source, "library")
     if text in names():
         return _shipped(text)

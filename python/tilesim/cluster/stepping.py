@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..base.arguments import one_of
+from ..base.checked import checked
 from ..base.errors import shown, user_error
 from ..graph.graph import Graph
 from ..machine.device import Device
@@ -130,6 +131,7 @@ def plan_for(workload: Layered, fabric: Fabric) -> Plan:
     return Plan(data=max(1, fabric.devices))
 
 
+@checked()
 def step(
     workload: Layered | Spmd | Graph | str | os.PathLike[str],
     cluster: Any,

@@ -87,7 +87,7 @@ RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, 
     lay_scans(!first.empty());
   else
     find_ragged();
-  if (plain && over_combined_)
+  if (plain && over_combined_ && scanned())
     throw Unsupported({"no kernel combines rows of a register beside results of each element", {}, {}, {}, {}});
   if (cut) cut_rows(!first.empty());
   for (const TileView& input : compute.inputs) reaches.push_back(reach_of(input));

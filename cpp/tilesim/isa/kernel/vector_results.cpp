@@ -146,11 +146,7 @@ unsigned VectorKernelWriter::with_before(const VectorOutput& output, std::size_t
     value = made(section, [&, from = value](unsigned to) { nodes_.widen(held, to, from); });
     held = stored;
   }
-  const unsigned sum = made(section, [&](unsigned to) { nodes_.set(bits_of(held)), code_.op("vmv.v.v", {to, value}); });
-  pipeline_.begin(section);
-  nodes_.combine(output.combiner, held, sum, before, narrow);
-  pipeline_.end();
-  return sum;
+  return made(section, [&](unsigned to) { nodes_.join(output.combiner, held, to, value, before, 0); });
 }
 
 /// Totals across lanes and rows, with what was there before, to their places.

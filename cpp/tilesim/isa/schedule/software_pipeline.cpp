@@ -128,6 +128,14 @@ void SoftwarePipeline::take_times(Bundle& bundle) {
   }
 }
 
+namespace {
+
+bool apart(const Section& a, const Section& b) {
+  return (a.with & b.without) != 0 || (a.without & b.with) != 0 || (a.total >= 0 && b.total >= 0 && a.total != b.total);
+}
+
+}  // namespace
+
 /// What must come behind what, and how long, within an iteration.
 void SoftwarePipeline::find_edges() {
   edges_.clear();
@@ -137,15 +145,18 @@ void SoftwarePipeline::find_edges() {
   for (std::size_t to = 0; to < bundles_.size(); ++to)
     for (std::size_t from = 0; from < to; ++from) {
       const Bundle &a = bundles_[from], &b = bundles_[to];
-      std::int64_t distance = 0;
+      // where they never stand together, order alone counts
+      const std::int64_t least = apart(a.section, b.section) ? 0 : 1;
+      std::int64_t distance = -1;
       for (const unsigned value : a.writes) {
         // a consumer that is done sooner waits for the last part
-        if (has(b.reads, value)) distance = std::max(distance, a.latency + std::max<std::int64_t>(0, a.held - b.held));
-        if (has(b.writes, value)) distance = std::max<std::int64_t>(distance, 1);
+        if (has(b.reads, value))
+          distance = std::max(distance, least * (a.latency + std::max<std::int64_t>(0, a.held - b.held)));
+        if (has(b.writes, value)) distance = std::max(distance, least);
       }
       for (const unsigned value : a.reads)
-        if (has(b.writes, value)) distance = std::max<std::int64_t>(distance, 1);
-      if (distance > 0) edges_.push_back({from, to, distance});
+        if (has(b.writes, value)) distance = std::max(distance, least);
+      if (distance >= 0) edges_.push_back({from, to, distance});
     }
 }
 
@@ -282,15 +293,32 @@ void SoftwarePipeline::write_bundle(const Bundle& bundle, const Place& at) {
   }
 }
 
-void SoftwarePipeline::write(unsigned first) {
-  find_edges();
+/// The shortest for which registers suffice: by steps of an eighth, then between the last two.
+void SoftwarePipeline::find_interval(unsigned first) {
   std::int64_t length = 0;
   for (const Bundle& bundle : bundles_) length += bundle.held + bundle.latency;
-  for (interval_ = least_interval();; interval_ += std::max<std::int64_t>(1, interval_ / 8)) {
-    place(interval_);
-    if (give_registers(interval_, first)) break;
+  const auto suffices = [&](std::int64_t interval) {
+    place(interval);
+    return give_registers(interval, first);
+  };
+  const std::int64_t least = least_interval();
+  std::int64_t short_of = least - 1;
+  for (interval_ = least; !suffices(interval_); interval_ += std::max<std::int64_t>(1, interval_ / 8)) {
     if (interval_ > length) throw OutOfRegisters{};
+    short_of = interval_;
   }
+  bool placed = true;  // as the interval has it
+  while (interval_ - short_of > 1) {
+    const std::int64_t middle = (short_of + interval_) / 2;
+    placed = suffices(middle);
+    (placed ? interval_ : short_of) = middle;
+  }
+  if (!placed) suffices(interval_);
+}
+
+void SoftwarePipeline::write(unsigned first) {
+  find_edges();
+  find_interval(first);
   std::int64_t stages = 1;
   for (const Bundle& bundle : bundles_) stages = std::max(stages, bundle.time / interval_ + 1);
   std::vector<std::size_t> order(bundles_.size());

@@ -97,6 +97,7 @@ class SoftwarePipeline {
   std::int64_t least_interval() const;
   void place(std::int64_t interval);
   void find_lives();
+  void find_interval(unsigned first);
   bool give_registers(std::int64_t interval, unsigned first);
   bool color(std::int64_t interval, std::int64_t turns, const std::vector<bool>& free);
   bool give_arcs(const std::vector<Arc>& order, std::int64_t around, const std::vector<bool>& free);

@@ -164,13 +164,13 @@ void KernelShape::combine() {
   reduces_ = (f_.lane_reduced ? 1 : 0) + (f_.rows_reduced ? 1 : 0);
   crossing_ += reduces_ * groups * outputs_ * full_ * pass_, instructions_ += reduces_ * groups * outputs_;
   const double adds = of(at_place::accumulates);
-  arithmetic_ += groups * adds * pass * (u_.cost[0] + cost / outputs_);
-  load_ += groups * adds * full_ * u_.port, instructions_ += groups * adds * 4;
+  arithmetic_ += groups * adds * pass * cost / outputs_;
+  load_ += groups * adds * full_ * u_.port, instructions_ += groups * adds * 3;
   // registers are given to all iterations, those that finish nothing too
   const double joined = steps_ > 1 ? u_.latency * (ragged_ ? 3 : 1) : 0;
   lives_ += outputs_ * (joined + (ragged_ || lanes_at_end_ ? u_.latency : 0) +
                         reduces_ * (u_.reduce_latency + full_ * (2 * pass_ - 1)));
-  lives_ += adds * (u_.load_latency + 2 * u_.latency);
+  lives_ += adds * (u_.load_latency + u_.latency);
   if (steps_ == 1) return;
   group_values_ += outputs_ * totals_;
   group_life_ = std::max(group_life_, joined + u_.latency * (totals_ > 1 ? 2 : 1) + 1);

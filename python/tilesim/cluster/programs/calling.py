@@ -9,7 +9,7 @@ from typing import Any
 
 from ...analytic.estimate import device_of
 from ...base.arguments import one_of
-from ...base.errors import UserError, user_error
+from ...base.errors import UserError, path_text, user_error
 from ...base.table import Table
 from ...graph.graph import Graph
 from ...machine.device import Device
@@ -63,7 +63,7 @@ def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
         UserError: as for reading and partitioning.
     """
     if isinstance(workload, (str, os.PathLike)):
-        path = os.fspath(workload)
+        path = path_text(workload, "workload")
         if path.endswith(".spmd.json"):
             return Spmd.load(path)
         if path in LLAMA3:
