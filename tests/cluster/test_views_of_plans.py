@@ -187,5 +187,5 @@ def test_slow_devices_of_a_cluster_slow_programs_and_plans() -> None:
         both = ts.cluster.step(work, slow, plan, check_memory=False, slow={5: 2.0})
         assert both.seconds > 1.2 * by_call.seconds
     for wrong in ({8: 2.0}, {1: 0.5}, {1: math.inf}, {"a": 2.0}, {True: 2.0}):
-        with pytest.raises(ts.UserError, match="no slow device|slow: this is no dict"):
+        with pytest.raises(ts.UserError, match=r"no slow device|slow: this is no dict"):
             ts.cluster.step(WORK, whole, ts.Plan(data=8), slow=wrong)

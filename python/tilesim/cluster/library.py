@@ -331,8 +331,8 @@ def load(source: Any) -> Library:
     """A communication library.
 
     Args:
-        source: name (nccl, xla-tpu, plain) or path of a `.json` file of schema `tilesim.library`; a library, or what has its `seconds`
-            or `seconds_many`, as it is.
+        source: name (nccl, xla-tpu, plain) or path of a `.json` file of schema
+            `tilesim.library`; a library, or what has its `seconds` or `seconds_many`, as it is.
 
     Returns:
         The library.
