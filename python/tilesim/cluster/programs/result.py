@@ -70,8 +70,9 @@ class ProgramResult(StepResult):
         rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
         rows = []
         for row in self.table():
-            part, _, dimension = row["part"].partition(" ")
-            rows.append({**row, "part": part, "dimension": (dimension or part) if part == "network" else ""})
+            passes = row["part"] not in _WHAT  # named as the stream of a dimension
+            rows.append({**row, "part": "exposed" if passes else row["part"],
+                         "dimension": row["part"] if passes else ""})  # fmt: skip
         return Breakdown(rows, f"{self.workload.name} on {self.devices:,} × {self.device}: "
                          f"{figures.duration(self.seconds)}")  # fmt: skip
 
