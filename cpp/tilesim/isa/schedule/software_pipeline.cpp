@@ -175,7 +175,7 @@ double SoftwarePipeline::share(const Section& section) const {
   return part;
 }
 
-/// Cycles from one iteration to the next, by the pipes; a little that few iterations have holds up those alone.
+/// Cycles from one iteration to the next, by the pipes.
 std::int64_t SoftwarePipeline::least_interval() const {
   std::vector<double> held(pipe_kinds + core_.units.size(), 0);
   for (const Bundle& bundle : bundles_) held[bundle.pipe] += share(bundle.section) * static_cast<double>(bundle.held);
@@ -184,8 +184,7 @@ std::int64_t SoftwarePipeline::least_interval() const {
     const double pipes = pipe < pipe_kinds ? core_.pipes[pipe] : core_.units[pipe - pipe_kinds].pipes;
     most = std::max(most, held[pipe] / std::max(1.0, pipes));
   }
-  constexpr double little = 1.0 / 32;
-  return static_cast<std::int64_t>(std::ceil(most * (1 - little)));
+  return static_cast<std::int64_t>(std::ceil(most - 1e-9));
 }
 
 /// Times of all, where pipes are free in turn; what nobody waits for begins late.
