@@ -39,7 +39,11 @@ IterationSpace VectorKernelWriter::space(const CoreTiming& core) const {
   space.elements = form_.elements(), space.last_elements = form_.last_rows * form_.lanes;
   const std::int64_t latency = core.of(TimingClass::floating).latency / cycle;
   if (form_.ragged && together_ == 1) space.ragged_from = form_.ragged_from;
-  space.totals = std::min(steps_, form_.totals_for(ceil_div(latency, together_), lmul_));
+  auto functions = std::ranges::count(compute_.nodes, VectorNode::Op::function, &VectorNode::op);
+  functions += std::ranges::count_if(compute_.outputs, [&](const VectorOutput& one) { return is_combined(one); });
+  const std::int64_t least =
+      std::max<std::int64_t>(1, functions * together_ / std::max<std::int64_t>(1, core.pipes[0]));
+  space.totals = std::min(steps_, form_.totals_for(ceil_div(latency, std::max(together_, least)), lmul_));
   return space;
 }
 

@@ -36,7 +36,10 @@ void KernelShape::lay() {
              lanes = f_.lane_reduced && d_.lane_extent % u_.lanes != 0;
   lanes_at_end_ = lanes && f_.stretches == 1 && f_.steps > 1;
   ragged_ = rows || (lanes && !lanes_at_end_);
-  const std::int64_t latency = ceil_div(static_cast<std::int64_t>(u_.latency), together_);
+  double functions = outputs_;
+  for (std::size_t i = 0; i < u_.cost.size(); ++i) functions += of(at_place::instructions + i);
+  const auto least = static_cast<std::int64_t>(rounded_down(functions * joined_ / u_.issue));
+  const std::int64_t latency = ceil_div(static_cast<std::int64_t>(u_.latency), std::max(together_, least));
   totals_ = std::min(steps_, static_cast<double>(f_.totals_for(latency, lmul_)));
 }
 
