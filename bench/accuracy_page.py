@@ -21,7 +21,7 @@ from tilesim.base.figures import count, percent
 from tilesim.base.palette import SERIES
 from tilesim.base.paths import sample, whole_rows
 from tilesim.base.validation import statistics
-from tilesim.validation import analytic, network, noc, rvv, sparse, tables
+from tilesim.validation import analytic, collective, network, noc, rvv, sparse, step, tables
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, PICTURES, WHOLE = (
@@ -85,6 +85,22 @@ TABLES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str, str, str
         "Whole networks on five GPUs",
         "fp32 BERT and GPT-2, eager torch and torch.compile, NeuSight",
         "inference; training is predicted with nothing fitted",
+    ),
+    "collective": (
+        "collective_latency.csv",
+        lambda cases: collective.collective(cases),
+        "ms",
+        "Collectives of several GPUs",
+        "one call of NCCL, NVIDIA AIConfigurator, Vidur, ml-engineering",
+        "constants of each generation of links ([communication libraries](cluster_libraries.md) has sizes left out)",
+    ),
+    "step": (
+        "train_step_ms.csv",
+        lambda cases: step.step(cases),
+        "ms",
+        "Training steps on many chips",
+        "steps of transformers on up to 1,024 GPUs or chips, vTrain, LLM Foundry, Megatron-LM, MaxText",
+        "constants of each framework ([steps](cluster_steps.md) has rows left out)",
     ),
     "sparse": (
         "sparse_cycles.csv",

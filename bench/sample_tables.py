@@ -24,6 +24,8 @@ TABLES = {
     "sparse": ("sparse_cycles.csv", ("source",), 24),
     "rvv": ("rvv_cycles.csv", ("core",), 60),
     "network": ("gpu_network_latency.csv", ("device", "mode", "engine"), 4),
+    "collective": ("collective_latency.csv", ("source", "device", "op"), 6),
+    "step": ("train_step_ms.csv", ("source", "system"), 8),
 }
 
 

@@ -1,5 +1,5 @@
 // Room kernels: reference evaluation, and the graph passes that need an evaluator.
-#include "tilesim/kernels/kernels.hpp"
+#include "tilesim/kernels/run/devices.hpp"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -55,6 +55,21 @@ py::list evaluate_graph(const GraphValue& graph, const py::iterable& inputs, con
     options.cancel = &token;
     return evaluate(*graph, arrays, options);
   }));
+}
+
+/// `inputs`: per device a sequence of arrays.
+py::list evaluate_on_devices(const GraphValue& graph, const py::iterable& inputs, const py::dict& numerics) {
+  std::vector<std::vector<Array>> arrays;
+  for (const py::handle own : inputs) arrays.push_back(arrays_from_python(py::reinterpret_borrow<py::iterable>(own)));
+  EvaluateOptions options;
+  options.numerics = numerics_from(numerics);
+  const std::vector<std::vector<Array>> outputs = bindings::cancellable([&](CancelToken& token) {
+    options.cancel = &token;
+    return evaluate_devices(*graph, arrays, options);
+  });
+  py::list result;
+  for (const std::vector<Array>& own : outputs) result.append(arrays_to_python(own));
+  return result;
 }
 
 /// Seconds of each operation, by function and name, summed over its calls.
@@ -162,6 +177,10 @@ void init_kernels(py::module_& module) {
              "Outputs of a graph by the reference kernels, as a list of arrays. `inputs` follow the graph's inputs; "
              "`numerics` may "
              "hold multiply and accumulate (dtype names) and multiply_tf32. Raises UserError on a wrong input.");
+  module.def(
+      "evaluate_devices", &evaluate_on_devices, py::arg("graph"), py::arg("inputs"), py::arg("numerics") = py::dict(),
+      "Outputs per device of a graph that several devices run together, from inputs per device. Raises UserError "
+      "where devices do not agree on a loop or branch with operations between them.");
   module.def(
       "loop_trips",
       [](const GraphValue& graph, const py::iterable& inputs) {

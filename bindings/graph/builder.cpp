@@ -10,6 +10,7 @@
 #include "base/messages.hpp"
 #include "graph/graph.hpp"
 #include "tilesim/base/error.hpp"
+#include "tilesim/graph/sharding.hpp"
 
 namespace py = pybind11;
 using namespace tilesim;
@@ -117,6 +118,21 @@ class PyBuilder {
     return builder_;
   }
   const Graph& graph() { return target_->in_place(); }
+  void set_devices(const std::string& mesh, std::int64_t devices) {
+    builder();  // checks
+    Graph& graph = target_->in_place();
+    graph.mesh = mesh.empty() ? nullptr : std::make_shared<const Mesh>(Mesh::parse(mesh));
+    graph.devices = devices;
+  }
+  bool annotate(ValueId value, std::shared_ptr<const Sharding> sharding) {
+    GraphFunction& function = target_->in_place().functions[static_cast<std::size_t>(builder_.function_index())];
+    std::shared_ptr<const Sharding>& held = function.values.at(static_cast<std::size_t>(value)).sharding;
+    if (!held)
+      held = std::move(sharding);
+    else
+      return *held == *sharding;
+    return true;
+  }
 
  private:
   bindings::SharedGraph* target_;
@@ -135,6 +151,11 @@ std::vector<ValueId> add_op(PyBuilder& own, const std::string& kind_name, std::v
     callees.push_back(static_cast<std::int32_t>(&function_of(graph, callee) - graph.functions.data()));
   return builder.op(kind, std::move(operands), bindings::attributes_from(kind, attributes), name, results,
                     std::move(callees));
+}
+
+bool annotate(PyBuilder& own, ValueId value, const std::string& text) {
+  own.builder();  // checks
+  return own.annotate(value, std::make_shared<const Sharding>(Sharding::parse(text)));
 }
 
 py::list kind_table() {
@@ -245,6 +266,10 @@ void bind_operations(BuilderClass& type) {
       .def(
           "set_source", [](PyBuilder& self, const std::string& source) { self.builder().set_source(source); },
           py::arg("source"), "Place in the user's model of the operations that follow.")
+      .def("set_devices", &PyBuilder::set_devices, py::arg("mesh"), py::arg("devices"),
+           "The mesh that shardings are about (\"\": none), and how many devices run the graph together.")
+      .def("annotate", &annotate, py::arg("value"), py::arg("sharding"),
+           "Says how a value is divided, as text; the first that is said stays. Whether it is this one.")
       .def(
           "output", [](PyBuilder& self, ValueId value, const std::string& name) { self.builder().output(value, name); },
           py::arg("value"), py::arg("name") = "", "Makes a value an output of the function.")

@@ -10,6 +10,7 @@
 #include "base/arrays.hpp"
 #include "base/cancel.hpp"
 #include "graph/graph.hpp"
+#include "graph/sharding.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/json/tree.hpp"
@@ -86,6 +87,28 @@ py::list operations(const GraphValue& held, const std::string& name) {
     entry["source"] = op.source;
     entry["flops"] = to_dict(flops(graph, function, op));
     entry["bytes"] = compulsory_bytes(graph, function, op);
+    result.append(entry);
+  }
+  return result;
+}
+
+/// What is between devices in a function, and what runs functions.
+py::list communications(const GraphValue& held, const std::string& name) {
+  const Graph& graph = *held;
+  const GraphFunction& function = function_of(graph, name);
+  py::list result;
+  for (const Op& op : function.ops) {
+    if (op.functions.empty() && info(op.kind).effect != Effect::collective) continue;
+    py::dict entry;
+    entry["name"] = op.name;
+    entry["kind"] = std::string(info(op.kind).name);
+    entry["operands"] = values_of(function, op.operands);
+    entry["results"] = values_of(function, op.results);
+    entry["attributes"] = to_dict(op.attributes);
+    py::list callees;
+    for (const std::int32_t callee : op.functions) callees.append(graph.functions[at(callee)].name);
+    entry["functions"] = callees;
+    entry["source"] = op.source;
     result.append(entry);
   }
   return result;
@@ -277,6 +300,9 @@ void bind_contents(GraphClass& type) {
            "Operations of a function (main by default): name, kind, operands, results, attributes, functions, source, "
            "flops "
            "by unit, compulsory bytes.")
+      .def("communications", &communications, py::arg("function") = "",
+           "Operations of a function that are between devices or run functions: name, kind, operands, results, "
+           "attributes, functions, source.")
       .def("domain", &domain_of, py::arg("operation"), py::arg("function") = "",
            "Loop nest of one operation: names, extents and reduction of the dims, and per operand and result its axes "
            "as "
@@ -353,6 +379,7 @@ void bind_graph(py::module_& module) {
   bind_files(type);
   bind_contents(type);
   bind_passes(type);
+  bindings::bind_shardings(module, type);
 }
 
 }  // namespace

@@ -2,12 +2,13 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "base/cancel.hpp"
-#include "tilesim/base/error.hpp"
-#include "tilesim/isa/latency/dry_run.hpp"
-#include "tilesim/isa/latency/latency.hpp"
+#include "tilesim/isa/latency/kernel_text.hpp"
 #include "tilesim/isa/table/user.hpp"
-#include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency_book.hpp"
 
 namespace py = pybind11;
@@ -15,34 +16,23 @@ using namespace tilesim;
 
 namespace {
 
-/// A product of these numbers whose operands lie without gaps.
-class Dense final : public ComputeSource {
+/// What a text says.
+class Said final : public ComputeSource {
  public:
-  explicit Dense(const Descriptor& d) : d_(d) {}
-  TileCompute compute() const override {
-    if (d_.kind != ComputeKind::mma)
-      throw Unsupported({"the text does not say which kernel this is", {}, std::string(name(d_.kind)), "mma", {}});
-    Mma mma;
-    mma.batch_dims = 1, mma.k_dims = 2, mma.packed = 1;
-    mma.stationary_a = d_.stationary_a, mma.accumulate = d_.accumulate;
-    const DType sums = is_float(d_.dtype) ? DType::f32 : DType::i32;
-    mma.a.dtype = d_.dtype, mma.b.dtype = d_.second, mma.c.dtype = sums;
-    const std::int64_t m = d_.m, n = d_.n, k = d_.k, ko = d_.k_outer;
-    mma.a.dims = {{d_.batch, ko * m * k}, {m, k}, {ko, m * k}, {k, 1}};
-    mma.b.dims = {{d_.batch, ko * k * n}, {ko, k * n}, {k, n}, {n, 1}};
-    mma.c.dims = {{d_.batch, m * n}, {m, n}, {n, 1}};
-    return mma;
-  }
+  explicit Said(TileCompute compute) : compute_(std::move(compute)) {}
+  TileCompute compute() const override { return compute_; }
 
  private:
-  const Descriptor& d_;
+  TileCompute compute_;
 };
 
 py::dict kernel_latency(const Machine& machine, const std::string& compute) {
-  const auto [descriptor, history] = parse_compute(compute);
+  const isa::KernelText said = isa::kernel_text(compute);
+  const bool product = said.descriptor.kind == ComputeKind::mma;
+  const History history = product ? parse_compute(compute).second : History();
   TileLatency latency;
   bindings::cancellable(
-      [&] { latency = isa::InstructionLatency(machine).latency(descriptor, history, Dense(descriptor)); });
+      [&] { latency = isa::InstructionLatency(machine).latency(said.descriptor, history, Said(said.compute)); });
   py::dict row;
   row["busy"] = latency.busy, row["weights_consumed"] = latency.weights_consumed;
   row["consumed"] = latency.consumed, row["first"] = latency.first, row["done"] = latency.done;
@@ -50,26 +40,15 @@ py::dict kernel_latency(const Machine& machine, const std::string& compute) {
   return row;
 }
 
-py::dict kernel_of(const Machine& machine, const std::string& compute, isa::Address moving, isa::Address kept,
-                   isa::Address sums) {
-  const auto [descriptor, history] = parse_compute(compute);
-  const isa::CoreTiming core = isa::core_of(machine);
-  const TileCompute built = Dense(descriptor).compute();
-  const isa::MmaForm form = isa::form_of(machine, std::get<Mma>(built), descriptor);
-  const isa::MmaBytes bytes = isa::bytes_of(core, form);
-  constexpr double most = 1 << 28;  // more is no tile
-  if (static_cast<double>(form.batch) * static_cast<double>(form.taps) * static_cast<double>(form.depth) *
-              static_cast<double>(form.moving + form.across) >
-          most ||
-      static_cast<double>(form.batch) * static_cast<double>(form.moving) * static_cast<double>(form.across) > most)
-    throw UserError({"operands of a kernel are too large", {}, compute, "2^28 elements", {}});
-  const auto set = isa::set_of(machine);
-  const isa::Kernel kernel = isa::mma_kernel(*set, core, form, {moving, kept, sums});
-  const std::vector<std::uint32_t> image = kernel.image();
+py::dict kernel_of(const Machine& machine, const std::string& compute, const std::vector<isa::Address>& places) {
+  const isa::NamedKernel made = isa::named_kernel(machine, compute, places);
+  const std::vector<std::uint32_t> image = made.kernel.image();
   py::dict told;
   told["code"] = py::bytes(reinterpret_cast<const char*>(image.data()), 4 * image.size());
-  told["text"] = kernel.text(*set);
-  told["bytes"] = std::vector<std::int64_t>{bytes.moving, bytes.kept, bytes.sums};
+  told["text"] = made.kernel.text(*isa::set_of(machine));
+  std::vector<std::pair<std::string, std::int64_t>> operands;
+  for (const auto& [name, bytes] : made.operands) operands.emplace_back(name, bytes);
+  told["operands"] = operands;
   return told;
 }
 
@@ -89,8 +68,8 @@ void init_isa_kernels(py::module_& module) {
       },
       "The version of kernels: of their generator, and of the instructions.");
   module.def("isa_latency", &kernel_latency, py::arg("machine"), py::arg("compute"),
-             "What the kernel of a product takes on a machine's core, in cycles.");
-  module.def("isa_kernel", &kernel_of, py::arg("machine"), py::arg("compute"), py::arg("moving"), py::arg("kept"),
-             py::arg("sums"),
-             "Code and listing of the kernel of a product, and the bytes of its operands as they lie.");
+             "What the kernel of a product or a permute takes on a machine's core, in cycles.");
+  module.def("isa_kernel", &kernel_of, py::arg("machine"), py::arg("compute"), py::arg("places"),
+             "Code and listing of the kernel of a product or a permute whose operands lie at these (three) addresses, "
+             "and their names and bytes.");
 }

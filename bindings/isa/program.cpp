@@ -81,7 +81,6 @@ class Program {
     profile_ = std::make_unique<Profile>();
     pipeline_->watch(*profile_);
     process_.marks.source = profile_.get();
-    if (process_.hart.npu != nullptr) process_.hart.npu->moves.clock = &pipeline_->tickets();
   }
   void keep_log(std::size_t limit) { watched(log_, limit); }
   void keep_intervals(std::size_t limit, std::vector<Address> functions) {

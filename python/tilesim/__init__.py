@@ -6,7 +6,7 @@ from .base.lazy import lazy, listed
 TYPE_CHECKING = False  # as of typing, which takes time to import
 
 if TYPE_CHECKING:
-    from . import executors, isa, mapping, memory, models, network, views, workloads
+    from . import cluster, executors, isa, mapping, memory, models, network, views, workloads
     from ._core import __version__
     from .analytic.best import best_schemes
     from .analytic.calibrate import calibrate
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from .analytic.profile import Profile
     from .base.errors import Error, InternalError, Unsupported, UserError
     from .base.store import Store
+    from .cluster.cluster import Cluster
+    from .cluster.partition import partition
+    from .cluster.plan import Plan
+    from .cluster.spmd import Spmd
     from .frontends import (
         from_jax,
         from_onnx,
@@ -51,6 +55,7 @@ if TYPE_CHECKING:
     from .timing.simulate import compile, run, simulate
 
 __all__ = [
+    "Cluster",
     "Coverage",
     "Device",
     "Error",
@@ -64,12 +69,14 @@ __all__ = [
     "Machine",
     "MappingTable",
     "OperationTimes",
+    "Plan",
     "Profile",
     "Program",
     "Rate",
     "Residency",
     "Result",
     "Roofline",
+    "Spmd",
     "Store",
     "Study",
     "TileLatencies",
@@ -80,6 +87,7 @@ __all__ = [
     "accuracy",
     "best_schemes",
     "calibrate",
+    "cluster",
     "compare",
     "compile",
     "coverage",
@@ -104,6 +112,7 @@ __all__ = [
     "models",
     "network",
     "optimize",
+    "partition",
     "play",
     "profile",
     "quantize",
@@ -127,6 +136,10 @@ _NAMES = {
     ".analytic.profile": ("Profile",),
     ".base.errors": ("Error", "InternalError", "Unsupported", "UserError"),
     ".base.store": ("Store",),
+    ".cluster.cluster": ("Cluster",),
+    ".cluster.plan": ("Plan",),
+    ".cluster.partition": ("partition",),
+    ".cluster.spmd": ("Spmd",),
     ".graph": ("Graph", "GraphBuilder", "optimize"),
     ".graph.gradient": ("gradient",),
     ".machine.device": ("Device", "Level", "Rate"),
@@ -167,6 +180,7 @@ _NAMES = {
 _PACKAGES = (
     "analytic",
     "base",
+    "cluster",
     "executors",
     "frontends",
     "graph",

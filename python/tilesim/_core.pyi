@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ClusterNetwork', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'annotate_results', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'cluster_check_schedule', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'partition_graph', 'partition_rules', 'poll_for', 'prepared', 'price_on_host', 'random_inputs', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'shardy_module', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'spread_graph', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -94,9 +94,17 @@ class Graph:
         ...
     def __repr__(self) -> str:
         ...
+    def annotate(self, mesh: str | None = None, shardings: collections.abc.Mapping[str, str] = {}, devices: typing.SupportsInt | typing.SupportsIndex = 0) -> int:
+        """
+        Sets the mesh ("": none, and no shardings; None: as it is), shardings by name of value ("": none), the number of devices (0: as it is). Raises UserError for an unknown name, another rank, an axis used twice.
+        """
     def check(self) -> None:
         """
         Raises UserError naming function and operation.
+        """
+    def communications(self, function: str = '') -> list:
+        """
+        Operations of a function that are between devices or run functions: name, kind, operands, results, attributes, functions, source.
         """
     def compulsory_bytes(self) -> int:
         """
@@ -196,6 +204,11 @@ class Graph:
         Pairs (output, input) of the entry function: the output overwrites the input.
         """
     @property
+    def devices(self) -> int:
+        """
+        Devices that run this together, each with values of its own.
+        """
+    @property
     def functions(self) -> list[str]:
         """
         Names of all functions.
@@ -211,9 +224,19 @@ class Graph:
         Name of the entry function.
         """
     @property
+    def mesh(self) -> typing.Any:
+        """
+        The mesh of devices that shardings are about, as text; None: there is none.
+        """
+    @property
     def outputs(self) -> list:
         """
         Outputs of the entry function in order: name, dtype, shape.
+        """
+    @property
+    def shardings(self) -> dict:
+        """
+        Shardings by the name of their value ("function:value" outside of the entry), as text.
         """
 class GraphFile:
     """
@@ -245,6 +268,10 @@ class Builder:
     def alias(self, output: typing.SupportsInt | typing.SupportsIndex, input: typing.SupportsInt | typing.SupportsIndex) -> None:
         """
         Output number `output` overwrites input number `input`.
+        """
+    def annotate(self, value: typing.SupportsInt | typing.SupportsIndex, sharding: str) -> bool:
+        """
+        Says how a value is divided, as text; the first that is said stays. Whether it is this one.
         """
     def convert(self, x: typing.SupportsInt | typing.SupportsIndex, dtype: str) -> int:
         """
@@ -281,6 +308,10 @@ class Builder:
     def scalar(self, value: typing.SupportsFloat | typing.SupportsIndex, dtype: str = 'f32') -> int:
         """
         A constant without axes.
+        """
+    def set_devices(self, mesh: str, devices: typing.SupportsInt | typing.SupportsIndex) -> None:
+        """
+        The mesh that shardings are about ("": none), and how many devices run the graph together.
         """
     def set_source(self, source: str) -> None:
         """
@@ -1200,6 +1231,38 @@ class Session:
         """
         Core cycles.
         """
+class ClusterNetwork:
+    """
+    The links between the devices of a cluster, from a JSON text.
+    """
+    def __init__(self, text: str, source: str = 'network') -> None:
+        ...
+    def price(self, requests: list, model: str, symmetry: bool) -> list:
+        """
+        Times of collectives that start together: a dict each.
+        """
+    def route(self, source: typing.SupportsInt | typing.SupportsIndex, target: typing.SupportsInt | typing.SupportsIndex) -> list:
+        """
+        Links of a route: (node, node, bytes per second, latency in picoseconds, lanes) each.
+        """
+    def schedule(self, request: dict) -> dict:
+        """
+        Every transfer of a collective's algorithm.
+        """
+    @property
+    def devices(self) -> int:
+        """
+        Number of devices.
+        """
+    @property
+    def links(self) -> int:
+        """
+        Number of links, one per direction.
+        """
+def annotate_results(graph: Graph, inputs: collections.abc.Sequence[str], results: collections.abc.Sequence[tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, collections.abc.Sequence[str]]]) -> None:
+    """
+    Says shardings of the inputs, and of results by (function, operation, shardings): what is not said is whole.
+    """
 def attention_constants() -> list:
     """
     Constants of the attention model: name, default, low, high, unit.
@@ -1215,6 +1278,10 @@ def check_attention_data(graph: Graph, data: dict) -> None:
 def closed_form_latency(machine: Machine, compute: str) -> dict:
     """
     What the closed form says of a tile compute, in cycles.
+    """
+def cluster_check_schedule(schedule: dict) -> None:
+    """
+    Runs an algorithm on sets of contributions; an error where it is wrong.
     """
 def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0, groups: list | None = None, residency: str = 'none', levels: collections.abc.Mapping[str, str] = {}, layout: str = 'auto', counted: typing.Any = None) -> Program:
     """
@@ -1273,6 +1340,10 @@ def evaluate(graph: Graph, inputs: collections.abc.Iterable, numerics: dict = {}
     """
     Outputs of a graph by the reference kernels, as a list of arrays. `inputs` follow the graph's inputs; `numerics` may hold multiply and accumulate (dtype names) and multiply_tf32. Raises UserError on a wrong input.
     """
+def evaluate_devices(graph: Graph, inputs: collections.abc.Iterable, numerics: dict = {}) -> list:
+    """
+    Outputs per device of a graph that several devices run together, from inputs per device. Raises UserError where devices do not agree on a loop or branch with operations between them.
+    """
 def evaluate_expr(text: str, symbols: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex] = {}, compiled: bool = False) -> int:
     """
     Value of a quasi-affine expression (int64) under values of its symbols; `compiled`: by the form that simulation uses. UserError for bad text, an unknown symbol, or a value beyond 64 bits.
@@ -1329,6 +1400,14 @@ def gemm_term_names() -> list[str]:
     """
     Columns of GemmModel.terms.
     """
+def gspmd_mesh(texts: collections.abc.Sequence[str], devices: typing.SupportsInt | typing.SupportsIndex) -> str:
+    """
+    A mesh whose axes express all of these GSPMD shardings. Raises Unsupported if there is none.
+    """
+def gspmd_shardings(text: str, mesh: str, ranks: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> list:
+    """
+    Per tensor its sharding (None: nothing is said) and, as the replicated axes of a text, those over which it is a device's own already.
+    """
 def has_kernel(kind: str) -> bool:
     """
     Whether a kind has a reference kernel.
@@ -1361,13 +1440,13 @@ def isa_instructions(set: IsaSet | None = None) -> list:
     """
     All instructions of the standard table, or of a set.
     """
-def isa_kernel(machine: Machine, compute: str, moving: typing.SupportsInt | typing.SupportsIndex, kept: typing.SupportsInt | typing.SupportsIndex, sums: typing.SupportsInt | typing.SupportsIndex) -> dict:
+def isa_kernel(machine: Machine, compute: str, places: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> dict:
     """
-    Code and listing of the kernel of a product, and the bytes of its operands as they lie.
+    Code and listing of the kernel of a product or a permute whose operands lie at these (three) addresses, and their names and bytes.
     """
 def isa_latency(machine: Machine, compute: str) -> dict:
     """
-    What the kernel of a product takes on a machine's core, in cycles.
+    What the kernel of a product or a permute takes on a machine's core, in cycles.
     """
 def isa_loops(core: str, cases: collections.abc.Sequence[tuple[str, typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, bool]], every_trip: bool = False, file: str = 'core') -> list:
     """
@@ -1453,6 +1532,14 @@ def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: s
     """
     Open-loop measurement with Bernoulli injection of `load` flits per node and cycle.
     """
+def mesh_axes(text: str) -> tuple[list[tuple[str, int]], list[int]]:
+    """
+    Axes of a mesh as (name, size), and the device at each place (empty: counting).
+    """
+def mesh_text(text: str) -> str:
+    """
+    A mesh as Tilesim writes it: x=2, y=4.
+    """
 def mutants(program: Program, change: str = 'erase') -> list:
     """
     Programs with one synchronizing statement missing (erase), there twice (repeat) or one place later (delay), or
@@ -1506,6 +1593,14 @@ def parse_json(text: str, source: str = 'text', indent: typing.SupportsInt | typ
     """
     JSON text in normal form. UserError with source:line:column and path for bad syntax, a duplicate key, an integer beyond 64 bits, a number that is not finite, more than 200 levels.
     """
+def partition_graph(graph: Graph) -> tuple:
+    """
+    A graph that names a mesh and shardings as (local graph, inputs, outputs, what was inserted and why). Raises UserError for shardings that do not fit.
+    """
+def partition_rules(graph: Graph) -> dict:
+    """
+    By operation of the entry function: its kind, and how each of its loop dimensions may be divided.
+    """
 def poll_for(seconds: typing.SupportsFloat | typing.SupportsIndex, progress: typing.Any = None) -> int:
     """
     Polls for cancellation for so many seconds and returns how often; for tests of Ctrl-C.
@@ -1546,6 +1641,18 @@ def round_array(array: typing.Any, through: str) -> numpy.ndarray:
     """
     The values as f32, each rounded to a narrower float dtype or to 'tf32'.
     """
+def sharding_division(sharding: str, mesh: str) -> tuple:
+    """
+    Parts of each axis, and per device the index of its part of each axis.
+    """
+def sharding_text(text: str) -> str:
+    """
+    A sharding as Shardy writes it.
+    """
+def shardy_module(graph: Graph) -> tuple:
+    """
+    A graph that names a mesh as (the graph with its calls opened, a module of Shardy's dialect about it). Raises UserError for shardings that do not fit.
+    """
 def share_array(array: typing.Any) -> numpy.ndarray:
     """
     The same array through the core and back: the same memory where it is row-major, aligned and native.
@@ -1565,6 +1672,10 @@ def sparse_tile_times(dataflow: str, settings: collections.abc.Mapping[str, typi
 def sparse_time(dataflow: str, settings: collections.abc.Mapping[str, typing.SupportsInt | typing.SupportsIndex], a: typing.Annotated[numpy.typing.ArrayLike, numpy.bool], b: typing.Annotated[numpy.typing.ArrayLike, numpy.bool], hold_b: bool = False) -> dict[str, float]:
     """
     Cycles and counts of [m, k] times [k, n] on a sparse core, from the patterns of both.
+    """
+def spread_graph(graph: Graph) -> Graph:
+    """
+    A graph that names a mesh with the sharding of every value. Raises UserError for shardings that do not fit.
     """
 def stream_constants() -> list:
     """

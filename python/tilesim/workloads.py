@@ -9,6 +9,7 @@ from . import _core
 from .base.arguments import whole
 from .base.checked import checked
 from .graph import Graph, GraphBuilder, user_error
+from .models.layered import Layered
 
 __all__ = [
     "attention",
@@ -21,6 +22,7 @@ __all__ = [
     "rms_norm",
     "softmax",
     "sparse_matmul",
+    "transformer_step",
 ]
 
 
@@ -328,3 +330,60 @@ def experts(tokens: int, width: int, hidden: int, count: int = 8, chosen: int = 
     w = {part.name: b.weight(part.name, part.shape, scale=part.scale) for part in parts}
     b.output(mix(b, b.input("x", (1, tokens, width)), w, "experts", mixture).reshape(tokens, width), "y")
     return b.build()
+
+
+@checked()
+def transformer_step(
+    layers: int,
+    hidden: int,
+    heads: int,
+    vocab: int,
+    sequence: int,
+    global_batch: int,
+    ffn: int | None = None,
+    gated: bool = False,
+    kv_heads: int | None = None,
+    head_size: int | None = None,
+    dtype: str = "bf16",
+    attention: str = "flash",
+    phase: str = "train",
+    experts: Sequence[int] | None = None,
+    *,
+    routing: Sequence[int] | int | None = None,
+    name: str = "transformer",
+) -> Layered:
+    """One step of a transformer of equal layers, for plans over many devices (`ts.cluster.step`).
+
+    Args:
+        layers: how many.
+        hidden: width in elements.
+        heads: of the queries.
+        vocab: rows of the embedding; the head shares it.
+        sequence: tokens per sequence.
+        global_batch: sequences per step, over all devices.
+        ffn: width of the feed-forward part; none: four times `hidden`.
+        gated: three products in it instead of two.
+        kv_heads: none: as many as heads.
+        head_size: none: hidden / heads.
+        dtype: bf16, f16, f32, or bf16-amp (parameters in f32, products in bf16).
+        attention: "flash" keeps no scores, "unfused" stores them.
+        phase: "train"; "prefill": all tokens of a sequence forward, logits of the last; "decode": one token per
+            sequence against keys and values of `sequence` tokens.
+        experts: how many there are per layer, and how many a token takes; none: no mixture.
+        routing: tokens per expert, as a trace counts them, or the seed of random choices; none: all experts get as
+            many. Over an expert axis the device with the most tokens decides.
+        name: of the model.
+
+    Returns:
+        The workload.
+
+    Raises:
+        UserError: for an extent below one, heads that do not divide, or an unknown name.
+    """
+    count, chosen = experts if experts is not None and len(experts) == 2 else (0, 0)
+    if experts is not None and (len(experts) != 2 or not 1 <= chosen <= count):
+        raise user_error("experts are two numbers", place="experts", value=str(experts), allowed="(count, chosen)")
+    return Layered(
+        layers, hidden, heads, vocab, sequence, global_batch, ffn or 0, gated, kv_heads or 0, head_size or 0, dtype,
+        attention, phase, count, chosen, name=name, routing=routing,  # type: ignore[arg-type]
+    )  # fmt: skip

@@ -42,7 +42,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "an unknown network": (lambda: ts.run("resnet19"), ["unknown model", "resnet18"]),
     "a directory": (lambda: ts.run("/"), ["/", "a directory", ".onnx"]),
     "passes on a name": (lambda: ts.optimize("resnet18"), ["in place", "ts.models.build('resnet18')"]),  # type: ignore[arg-type]
-    "a name for a program": (lambda: ts.execute("mlp"), ["this is no program", "ts.compile"]),  # type: ignore[arg-type]
+    "a name for a program": (lambda: ts.execute("mlp"), ["wrong argument", "ts.compile", "Spmd"]),  # type: ignore[arg-type]
     "a graph for a program": (lambda: ts.verify(graph()), ["this is no program", "Graph"]),  # type: ignore[arg-type]
     "a number for a result": (lambda: ts.compare(3, 4), ["this is no result"]),  # type: ignore[arg-type]
     "a product without sizes": (lambda: ts.run("matmul:8,8"), ["matmul:M,N,K"]),

@@ -29,6 +29,15 @@ MEASURES = ("measure cpu", "measure cuda")  # what runs as long as the hardware 
 ECHO = '_start: li a0, 1; la a1, t; li a2, 5; li a7, 64; ecall; li a0, 0; li a7, 93; ecall; t: .asciz "done\\n"'
 LINES = (
     "levels mlp",
+    "cluster list",
+    "cluster show dgx-h100:64",
+    "cluster collective all_reduce 1GiB --cluster dgx-h100:64",
+    "cluster replay traces --cluster dgx-h100:8",
+    "cluster search gpt3-175b --cluster dgx-a100:64",
+    "cluster step gpt3-175b --cluster dgx-a100:64 --plan tensor=8,pipeline=8,recompute=full",
+    "cluster step gpt3-175b --cluster dgx-h100 --devices 7,64,512",
+    "cluster search turing-530b --cluster dgx-a100:280 --map --best 2",
+    "cluster partition halves.json",
     "isa run k.elf",
     "isa asm k.s",
     'isa kernel "mma i8 i8 b1 m4 n8 k8 ko1" --machine edge-8',
@@ -78,10 +87,15 @@ LINES = (
     "validate sparse",
     "validate rvv",
     "validate network --cases network.csv",
+    "validate collective",
+    "validate step",
 )
 QUICK = 3  # examples of a command that tests run, at most
 #: examples that take long, or read a file that the reader has
 NOT_RUN = (
+    "replay traces",
+    "partition module.mlir",
+    "train_step_ms.csv",
     "llama-3-8b",
     "measure",
     "measured.csv",
@@ -100,6 +114,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     header, *rows = sample("gemm").read_text(encoding="utf-8").splitlines()
     own = "\n".join([header, *(row for row in rows if row.startswith("H100"))])
     Path("measurements.csv").write_text(own + "\n", encoding="utf-8")
+    b = ts.GraphBuilder("halves")
+    b.output(b.op("reduce", b.input("x", (8, 16)), dims=[1], combiner="add"), "y")
+    halves = b.build()
+    halves.annotate(mesh={"i": 2}, shardings={"x": '[{}, {"i"}]'})
+    halves.save("halves.json")
+    trace = ts.cluster.fsdp_trace(8, 2, layer_bytes=1 << 20, forward_ps=10**9, backward_ps=2 * 10**9)
+    ts.cluster.to_chakra(trace, "dgx-h100:8", "traces")
     Path("k.s").write_text(ECHO, encoding="utf-8")
     Path("k.elf").write_bytes(ts.isa.assemble(ECHO))
     for name in ("old", "new"):

@@ -9,6 +9,7 @@ from typing import Any
 import tilesim as ts
 from tilesim.memory import Part
 
+from . import junk_clusters
 from .junk_values import (
     COMPUTE,
     ONES,
@@ -55,6 +56,7 @@ def prepare() -> None:
     a_result().save("result.json")
     a_table().save("table.json")
     ts.Profile("p", [], frozenset(), [], []).save("profile.json")
+    junk_clusters.prepare()
     pathlib.Path("trace.txt").write_text("R 0x0\nW 0x40\n", encoding="utf-8")
     rows = ["device,m,n,k,dtype,latency_ms"] + [
         f"h100,{m},{m},{m},bf16,{m**3 / 1e9}" for m in (64, 128, 256, 512, 1024, 2048)
@@ -76,6 +78,7 @@ def an_operation() -> ts.isa.Operation:
 
 
 RECEIVERS: dict[str, Callable[[], Any]] = {
+    **junk_clusters.RECEIVERS,
     "ts.Coverage": lambda: ts.coverage(a_graph(), "edge-8"),
     "ts.Device": lambda: ts.Device.named("h100"),
     "ts.Estimate.timeline": a_result,
@@ -363,7 +366,7 @@ def _jax_function(x: Any) -> Any:
 
 def of_call(name: str) -> dict[str, Callable[[], Any]]:
     """What a call takes instead of `VALUES`, and of its optional parameters."""
-    return CALLS.get(name, {})
+    return CALLS.get(name, junk_clusters.CALLS.get(name, {}))
 
 
 __all__ = ["CALLS", "RECEIVERS", "VALUES", "json", "of_call", "prepare"]

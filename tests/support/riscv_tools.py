@@ -14,7 +14,7 @@ import pytest
 TARGET = (
     "-target",
     "riscv64-freestanding-none",
-    "-mcpu=generic_rv64+m+a+f+d+c+v+zba+zbb+zbs+zfh+zvfh+zvfbfmin+zvfbfwma",
+    "-mcpu=generic_rv64+m+a+f+d+c+v+zba+zbb+zbs+zfh+zvfh+zvfbfmin+zvfbfwma+zihintpause",
 )
 
 
@@ -48,3 +48,27 @@ def linux_gcc(folder: Path, source: str, *options: str, name: str = "program") -
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     return folder / name
+
+
+def linux_clang(folder: Path, source: str, *options: str, name: str = "program") -> Path:
+    """A static Linux program by zig's clang with vectors, and musl, which its first use compiles."""
+    if importlib.util.find_spec("ziglang") is None:
+        pytest.skip("ziglang is not installed: pip install 'tilesim[test]'")
+    (folder / f"{name}.c").write_text(source, encoding="utf-8")
+    target = ("-target", "riscv64-linux-musl", "-mcpu=generic_rv64+m+a+f+d+c+v", "-static")
+    command = [sys.executable, "-m", "ziglang", "cc", *target, *options, f"{name}.c", "-o", name, "-lm"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=600, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder / name
+
+
+def under_qemu(
+    file: Path, *arguments: str, given: bytes = b"", vlen: int | None = None
+) -> subprocess.CompletedProcess[bytes]:
+    """What qemu-user makes of a program."""
+    qemu = shutil.which("qemu-riscv64")
+    if qemu is None:
+        pytest.skip("qemu-riscv64 is not installed (Debian: qemu-user)")
+    core = [] if vlen is None else ["-cpu", f"rv64,v=true,vlen={vlen},vext_spec=v1.0"]
+    command = [qemu, *core, str(file), *arguments]
+    return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False)

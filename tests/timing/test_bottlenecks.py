@@ -62,7 +62,13 @@ CASES: dict[str, tuple[Callable[[], ts.Graph], dict[str, Any], str, str, float]]
     "array": (product, {}, "compute", "core.array.count", 1.9),
     "vector unit": (
         softmax,
-        {"core.vector.lanes": 8, "core.vector.sublanes": 4, "core.vector.issue": 1},
+        {  # ports give more than one pipe takes
+            "core.vector.lanes": 8,
+            "core.vector.sublanes": 4,
+            "core.vector.issue": 1,
+            "core.isa.loads": 4,
+            "core.isa.stores": 4,
+        },
         "vector",
         "core.vector.issue",
         1.9,

@@ -134,9 +134,10 @@ def test_softmaxes_behind_each_other(machine: str) -> None:
     """Each reduction computes again what stands before it in the row: a slow vector unit gains by storing it.
 
     Prices add kernels; the engine runs the end of one beside the next one's first loads. Of 16 rows on edge-8 eight
-    kernels apart gain 4 % by that and the four together 1 %, which is more than they differ by one after the other.
+    kernels apart take 32,053 cycles one by one and gain 4 % by that (30,768), the four together gain 1 % (32,436).
+    Kernels of instructions say the same: 30,813 and 32,653.
     """
     for shape, axis in (((250, 64, 16), 2), ((64, 33, 33), 1), ((16, 1000), 1)):
         b = ts.GraphBuilder("softmaxes")
         b.output(b.input("x", list(shape)).softmax(axis).softmax(axis) * 2.0, "y")
-        is_worth(b.build(), machine, "rows", 1.025 if (machine, shape[0]) == ("edge-8", 16) else 1.02)
+        is_worth(b.build(), machine, "rows", 1.06 if (machine, shape[0]) == ("edge-8", 16) else 1.02)

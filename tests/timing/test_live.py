@@ -188,7 +188,7 @@ def test_hand_written_programs(name: str) -> None:
     assert done == {unit["unit"]: unit["operations"] for unit in results["tile"].data["units"]}
 
 
-@pytest.mark.parametrize("name", ["layer_norm_two_pass", "gemm_fused_epilogue"])
+@pytest.mark.parametrize("name", CASES)
 def test_waits_that_are_missing_are_found_by_kernels_too(name: str) -> None:
     inputs = CASES[name]()[0]
     machine = ts.Machine.load("tpu-v3").replace(MACHINE).core

@@ -127,13 +127,19 @@ def test_many_neighbours_differ_by_their_padding(machine: str) -> None:
 def test_bytes_are_near_the_densest_order(machine: str, seed: int) -> None:
     """A pass through the cross-lane unit, at 512 bytes a cycle, keeps channels minor where it would cost more than the
     bytes that it saves: at the memory's rate per cycle. Torch's order pads a quarter at most; kernels of one element
-    read nothing twice."""
+    read nothing twice.
+
+    Where the array works eight times as long as all bytes take, they are free: one channel of 7 images on chiplet-2
+    goes in tiles of 16 lanes of 128, five times the bytes, in 12,172 cycles, and in whole rows in 12,824 (kernels:
+    12,235 and 12,893)."""
     memory = {"tpu-v2": 350e9 / 700e6, "tpu-v3": 450e9 / 940e6, "tpu-v4": 600e9 / 1050e6, "chiplet-2": 900e9 / 940e6}
     for batch, channels, size, filters, _, _ in shapes(seed, 10):
         shape = (batch, channels, size, filters, 1, 1)
         dtype = dtype_of(machine, shape)
         least = sum(parts(machine, dtype, shape)[:3])
-        assert measured(machine, dtype, shape)[1] <= 1.25 * (1 + memory[machine] / 512) * least + 8192, shape
+        cycles, moved = measured(machine, dtype, shape)
+        free = moved / memory[machine] < cycles / 8
+        assert free or moved <= 1.25 * (1 + memory[machine] / 512) * least + 8192, shape
 
 
 @pytest.mark.parametrize("machine", DENSE)

@@ -248,6 +248,53 @@ def test_doubling_is_never_slower(change: dict[str, Any]) -> None:
             assert run(text, 4, core(**{**keep, **change}), lmul=lmul)["cycles"] <= before
 
 
+REDUCTIONS = ["vredsum.vs v4, v8, v12", "vredand.vs v4, v8, v12", "vfredusum.vs v4, v8, v12", "vfredmax.vs v4, v8, v12"]
+
+
+@pytest.mark.parametrize("name", ts.isa.Core.names())
+def test_a_wider_datapath_is_never_slower(name: str) -> None:
+    """Of cores of files: wider beats have deeper trees, and are joined half by half where that is sooner."""
+    narrow = json.loads(ts.isa.Core.load(name).timing)
+    wide = {**narrow, "dlen": 2 * narrow["dlen"], "vlen": max(narrow["vlen"], 2 * narrow["dlen"])}
+    narrow["vlen"], narrow["port_bytes"] = wide["vlen"], narrow["dlen"] // 8
+    wide["port_bytes"] = wide["dlen"] // 8
+    faster = 0
+    for text in REDUCTIONS + MIX + streams(6):
+        for sew, lmul, avl in ((32, 0, 1), (32, 0, 3), (32, 0, 2**40), (16, 2, 2**40), (32, 3, 9), (64, 1, 2**40)):
+            if sew == 16 and "vf" in text:
+                continue
+            before, after = (run(text, 5, of, sew=sew, lmul=lmul, avl=avl)["cycles"] for of in (narrow, wide))
+            assert after <= before, (text, sew, lmul, avl)
+            faster += after < before
+    assert faster > 10
+
+
+def test_a_tree_joins_what_pays() -> None:
+    """By hand, levels of 3 cycles and beats of 1: 512 bits of f32 in beats of 64, 128, ... take 8 + 3, 4 + 6, 2 + 9 or
+    1 + 12 cycles, those of 128 the least; a core whose trees join 256 in any case takes the least of the last two."""
+    classes = {"reduction": {"cost": 1, "tree": 3, "latency": 0}}
+
+    def held(**changed: Any) -> float:
+        return each("vredsum.vs v4, v8, v12", core(dlen=512, classes=classes, **changed))
+
+    assert held() == 4 + 6
+    assert held(join=256) == 2 + 9
+    assert held(join=512) == 1 + 12
+
+
+@pytest.mark.parametrize("kind", ["div", "fdiv.d"])
+def test_dividers_take_one_division_at_a_time(kind: str) -> None:
+    """By hand: independent divisions of 20 cycles follow each other by 20, or by what the core states."""
+    text = "div t0, a0, a1\ndiv t1, a0, a1" if kind == "div" else "fdiv.d ft0, fa0, fa1\nfdiv.d ft1, fa0, fa1"
+    key = "divide" if kind == "div" else "float-divide"
+    assert each(text, core(scalar={key: 20})) == 2 * 20
+    assert each(text, core(scalar={key: 20, f"{key}-interval": 6})) == 2 * 6
+    assert run(text, 1, core(scalar={key: 20}))["units"]["front"]["divider"] == 19
+    # the other kind of divider is free
+    both = "div t0, a0, a1\nfdiv.d ft0, fa0, fa1"
+    assert each(both, core(scalar={"divide": 20, "float-divide": 20})) == 20
+
+
 def test_the_quick_way_through_a_loop_is_the_long_way() -> None:
     cases = [
         (text, sew, lmul, one)

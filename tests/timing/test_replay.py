@@ -254,8 +254,9 @@ def test_the_hash_is_that_of_the_whole_program(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_regions_count_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes from the own and from other regions are those of the whole program."""
-    program = ts.compile(ts.workloads.softmax(2769, 2536), "chiplet-2")
+    """Bytes from the own and from other regions are those of the whole program. Rows pass in
+    tiles of one loop."""
+    program = ts.compile(ts.workloads.softmax(20000, 2536), "chiplet-2")
     whole = ts.simulate(program, replay=False)
     monkeypatch.setattr(api, "LIMIT", program.operations // 4)
     short = ts.simulate(program)

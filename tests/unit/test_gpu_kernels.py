@@ -269,3 +269,47 @@ def test_a_compiler_that_is_none() -> None:
     assert ts.estimate(graph, "t4").kernels().rows == []
     notes = " ".join(ts.estimate(graph, "t4", compiler="torch").approximations)
     assert "torch.compile" in notes and "us per launch" in notes
+
+
+def softmax_by_hand(rows: int, width: int) -> ts.Graph:
+    b = ts.GraphBuilder("softmax", dtype="bf16")
+    x = b.input("x", (rows, width)).convert("f32")
+    part = b.apply("exp", x - x.max(-1, keep_dims=True))
+    b.output((part / part.sum(-1, keep_dims=True)).convert("bf16"), "y")
+    return b.build()
+
+
+def test_kernels_of_xla_end_with_their_reductions() -> None:
+    """Largest, sum, quotient: each reads the scores again, exp is made twice, and only the result is stored."""
+    rows, width = 4096, 1000
+    own = count(softmax_by_hand(rows, width), "xla").kernels
+    scores, row = 2 * rows * width, 4 * rows
+    assert [kernel.bytes for kernel in own] == [scores + row, scores + 2 * row, 2 * scores + 2 * row]
+    assert sum("exp" in name for kernel in own for name in kernel.operations) == 2
+    (one,) = count(softmax_by_hand(rows, width), "torch").kernels
+    assert one.bytes == 2 * scores
+
+
+def test_what_is_cheaper_read_is_stored() -> None:
+    """A sum of four tensors that two reductions over different axes read: once from memory, not four times again."""
+    b = ts.GraphBuilder("sums")
+    a, *others = (b.input(name, (512, 512)) for name in "acde")
+    total = a
+    for one in others:
+        total = total + one
+    b.output(total.sum(0), "down")
+    b.output(b.apply("exp", total.transpose(1, 0)).max(0), "across")
+    moved = sum(kernel.bytes for kernel in count(b.build(), "xla").kernels)
+    tensor = 4 * 512 * 512
+    assert moved <= 4 * tensor + 2 * tensor + 2 * 4 * 512
+
+
+def test_a_small_mask_beside_a_chain_is_a_kernel_of_its_own() -> None:
+    """The chain over all heads stays one kernel, though it reads what a loop over fewer elements makes."""
+    b = ts.GraphBuilder("masked")
+    x = b.input("x", (8, 256, 256)) * 0.5
+    row, column = (b.op("iota", shape=[256, 256], dim=dim, dtype="i32") for dim in (0, 1))
+    hidden = b.apply("greater", column, row)
+    b.output(b.apply("exp", b.apply("select", hidden, b.scalar(0.0), x)), "y")
+    sizes = sorted(kernel.bytes for kernel in count(b.build(), "xla").kernels)
+    assert sizes[-1] <= 2 * 4 * 8 * 256 * 256 + 256 * 256 + 8

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import math
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -151,3 +154,62 @@ def test_wrong_latencies() -> None:
     with pytest.raises(ts.UserError, match="unknown part"):
         store.add("edge-8", SQUARE, 10, don=9)
     assert len(store) == 0
+
+
+ROW = {"busy": 5, "weights_consumed": 5, "consumed": 5, "first": 2, "done": 5, "limit": "beats"}
+
+
+def stored(path: Path) -> sqlite3.Connection:
+    """A store of one latency from elsewhere, opened as any program may."""
+    store = ts.TileLatencies(path, "rtl")
+    store.update("edge-8", {SQUARE: ROW})
+    store.close()
+    return sqlite3.connect(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        ("limit", 5, "'limit' of a tile latency is no text"),
+        ("limit", None, "'limit'"),
+        ("busy", "5", "'busy' of a tile latency is no number of cycles"),
+        ("done", 5.5, "'done'"),
+        ("first", True, "'first'"),
+        ("consumed", -1, "'consumed'"),
+        ("weights_consumed", None, "'weights_consumed'"),
+        ("busy", 4, "changed after it was written"),
+        ("limit", "ports", "changed after it was written"),
+        ("check", "0" * 16, "changed after it was written"),
+        ("check", None, "changed after it was written"),
+    ],
+)
+def test_rows_that_were_edited_are_refused(part: str, value: Any, said: str, tmp_path: Path) -> None:
+    """File, compute, value, and what is allowed are named; nothing is timed by an edited number."""
+    path = tmp_path / "latencies.sqlite"
+    with contextlib.closing(stored(path)) as connection:
+        ((key, text),) = connection.execute("SELECT key, value FROM results").fetchall()
+        row = json.loads(text) | {part: value}
+        if value is None:
+            del row[part]
+        connection.execute("UPDATE results SET value = ? WHERE key = ?", (json.dumps(row), key))
+        connection.commit()
+    with pytest.raises(ts.UserError) as raised:
+        ts.TileLatencies(path, "rtl").table("edge-8")
+    for word in (str(path), SQUARE, said, "allowed"):
+        assert word in str(raised.value)
+
+
+def test_rows_of_another_compute_are_refused(tmp_path: Path) -> None:
+    """A row that was copied to another key."""
+    path = tmp_path / "latencies.sqlite"
+    with contextlib.closing(stored(path)) as connection:
+        connection.execute("UPDATE results SET key = replace(key, 'm64', 'm65')")
+        connection.commit()
+    with pytest.raises(ts.UserError, match=r"m65.*changed after"):
+        ts.TileLatencies(path, "rtl").table("edge-8")
+
+
+@pytest.mark.parametrize(("part", "value"), [("limit", 5), ("busy", "5"), ("done", None), ("first", 1.5)])
+def test_rows_of_wrong_types_are_refused(part: str, value: Any) -> None:
+    with pytest.raises(ts.UserError, match=f"'{part}'.*allowed"):
+        ts.TileLatencies(source="rtl").update("edge-8", {SQUARE: ROW | {part: value}})

@@ -9,6 +9,7 @@
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 #include "tilesim/graph/limits.hpp"
+#include "tilesim/graph/sharding.hpp"
 
 namespace tilesim {
 
@@ -132,6 +133,7 @@ class Checker {
       if (!names.insert(function.name).second)
         throw UserError(
             {"two functions have the same name", "graph \"" + graph_.name + "\"", "'" + function.name + "'", {}, {}});
+    check_devices();
     for (std::size_t i = 0; i < graph_.functions.size(); ++i) visit(i);
   }
 
@@ -180,9 +182,45 @@ class Checker {
                      {}});
   }
 
+  void check_devices() const {
+    const std::int64_t meshed = graph_.mesh ? graph_.mesh->devices() : 1;
+    if (graph_.devices < 1 || graph_.devices > most_devices || (graph_.devices > 1 && graph_.devices % meshed != 0))
+      throw UserError({"the graph's number of devices does not fit its mesh",
+                       "graph \"" + graph_.name + "\"",
+                       std::to_string(graph_.devices),
+                       meshed > 1 ? "1, or a multiple of " + std::to_string(meshed) : "at least 1",
+                       {}});
+  }
+
+  void check_shardings(const GraphFunction& function, const std::string& place) const {
+    for (const Value& value : function.values) {
+      if (!value.sharding) continue;
+      const std::string where = place + ", value \"" + value.name + "\"";
+      if (!graph_.mesh) throw UserError({"a value has a sharding, but the graph no mesh", where, {}, "a mesh", {}});
+      check_sharding(*value.sharding, *graph_.mesh, value.type.shape.size(), where);
+    }
+  }
+
+  /// Groups and pairs name devices of the graph, where it says how many it has.
+  void check_members(const GraphFunction& function, const Op& op) const {
+    if (graph_.devices == 1) return;
+    for (const char* name : {"groups", "pairs"}) {
+      const Attribute* found = op.attributes.find(name);
+      if (!found) continue;
+      for (const std::int64_t device : std::get<std::vector<std::int64_t>>(*found))
+        if (device >= graph_.devices)
+          throw UserError({"attribute '" + std::string(name) + "' names a device that does not exist",
+                           rules::place_of(function, op),
+                           std::to_string(device),
+                           "0 .. " + std::to_string(graph_.devices - 1),
+                           {}});
+    }
+  }
+
   void check_function(const GraphFunction& function) const {
     const std::string place = "function \"" + function.name + "\"";
     check_names(function, place);
+    check_shardings(function, place);
     std::vector<int> definitions(function.values.size(), 0);
     for (const ValueId id : function.inputs) define(function, id, definitions, place);
     for (const Op& op : function.ops) {
@@ -193,6 +231,7 @@ class Checker {
           undefined_operand(function, op, id);
       }
       check_types(function, op);
+      if (info(op.kind).effect == Effect::collective) check_members(function, op);
       for (const ValueId id : op.results) define(function, id, definitions, rules::place_of(function, op));
     }
     for (const ValueId id : function.outputs)

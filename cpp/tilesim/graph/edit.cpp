@@ -6,7 +6,9 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/json/json.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/graph/annotations.hpp"
 #include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/sharding.hpp"
 
 namespace tilesim::edit {
 
@@ -78,6 +80,14 @@ std::vector<int> use_counts(const GraphFunction& function) {
 Redirects::Redirects(const GraphFunction& function)
     : inputs_(function.inputs.begin(), function.inputs.end()),
       outputs_(function.outputs.begin(), function.outputs.end()) {}
+
+bool share_sharding(GraphFunction& function, ValueId from, ValueId to) {
+  const std::shared_ptr<const Sharding>& own = function.values[at(from)].sharding;
+  std::shared_ptr<const Sharding>& kept = function.values[at(to)].sharding;
+  if (!own) return true;
+  if (!kept) kept = own;
+  return *kept == *own;
+}
 
 bool Redirects::add(GraphFunction& function, ValueId from, ValueId to) {
   if (outputs_.count(from)) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -103,9 +104,13 @@ struct TensorType {
 };
 std::string to_string(const TensorType& type);  ///< "f32[2, 3]"
 
+struct Mesh;
+struct Sharding;
+
 struct Value {
   std::string name;  ///< unique within the function
   TensorType type;
+  std::shared_ptr<const Sharding> sharding{};  ///< how it is divided over the mesh, an annotation; null: not said
 };
 
 struct Op {
@@ -160,6 +165,8 @@ class Graph {
   std::vector<GraphFunction> functions;
   std::int32_t main = 0;
   std::map<std::string, Weight> weights;
+  std::shared_ptr<const Mesh> mesh;  ///< of the devices that annotations of values are about; null: none
+  std::int64_t devices = 1;  ///< that run this together, each with values of its own: collectives are among them
 
   const GraphFunction& entry() const { return functions[static_cast<std::size_t>(main)]; }
   GraphFunction& entry() { return functions[static_cast<std::size_t>(main)]; }

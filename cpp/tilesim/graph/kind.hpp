@@ -1,5 +1,4 @@
-// Kinds of operations, each declared once: operands, attributes, shape and cost rules, iteration domain with access
-// maps.
+// Kinds of operations, each declared once: operands, attributes, shape and cost rules, iteration domain, access maps.
 //
 // Meaning of the kinds. x is the first operand, [..] optional, "dims" are axes >= 0. A name and its values in quotes is
 // a text attribute.
@@ -17,7 +16,8 @@
 // elementwise(..)
 //     function: a name of functions.hpp. Operands broadcast numpy-like and have one dtype (select: the condition is
 //     bool). Result dtype: bool for predicates, else the operands'.
-// convert(x)     dtype, rounding "nearest_even" | "toward_zero", overflow "ieee" | "saturate"
+// convert(x)     dtype, rounding "nearest_even" | "toward_zero", overflow "ieee" | "saturate": to the outermost number,
+//     of infinities too (f32 and f64 keep narrower floats'). NaN is 0 in integers and f4e2m1fn, true in bool (x != 0).
 // bitcast(x)     dtype of the same width
 // reduce(x)
 //     dims, combiner "add" | "multiply" | "maximum" | "minimum" | "logical_and" | "logical_or" | "mean" | "argmax" |

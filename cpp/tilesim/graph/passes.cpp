@@ -6,6 +6,7 @@
 #include <set>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/graph/annotations.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes/sparse_plan.hpp"
@@ -167,7 +168,8 @@ int remove_no_ops(Graph& graph) {
       redirects.rewrite(op.operands);  // producers stand before readers
       if (merge_with_producer(function, producer, op)) ++removed;
       const ValueId x = passed_on(graph, function, producer, op);
-      if (x == no_value || !redirects.add(function, op.results[0], x)) continue;
+      if (x == no_value || !edit::share_sharding(function, op.results[0], x)) continue;
+      if (!redirects.add(function, op.results[0], x)) continue;
       dead[i] = true;
       ++removed;
     }
@@ -190,6 +192,8 @@ std::string signature(const Op& op) {
 bool merge_into(GraphFunction& function, edit::Redirects& redirects, const Op& op, const Op& kept) {
   for (std::size_t i = 0; i < op.results.size(); ++i)
     if (redirects.is_output(op.results[i]) && redirects.is_output(kept.results[i])) return false;
+  for (std::size_t i = 0; i < op.results.size(); ++i)
+    if (!edit::share_sharding(function, op.results[i], kept.results[i])) return false;
   for (std::size_t i = 0; i < op.results.size(); ++i) redirects.add(function, op.results[i], kept.results[i]);
   return true;
 }

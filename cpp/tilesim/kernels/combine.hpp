@@ -1,6 +1,7 @@
 // Combiners on wide accumulators: double for floats, i64 (wrapping) for integers. Internal to this room.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <type_traits>
 
@@ -11,6 +12,20 @@ namespace tilesim::kernels {
 /// What sums of T run in. Floats are rounded to the result's dtype once, at the end.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, std::int64_t>, std::int64_t, double>;
+
+/// NaN of either operand wins; -0 lies below +0, so that the order of operands makes no difference.
+template <class T>
+T larger(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (a == b) return std::signbit(a) ? b : a;
+  return a > b || a != a ? a : b;
+}
+template <class T>
+T smaller(T a, T b) {
+  if constexpr (std::is_floating_point_v<T>)
+    if (a == b) return std::signbit(a) ? a : b;
+  return a < b || a != a ? a : b;
+}
 
 /// Calls f(step) with step(accumulator, element) -> accumulator. NaN wins in maximum and minimum.
 template <class W, class F>
@@ -25,9 +40,9 @@ void with_combiner(Combiner combiner, F&& f) {
       if constexpr (integer) return f([](W a, W b) { return static_cast<W>(static_cast<U>(a) * static_cast<U>(b)); });
       return f([](W a, W b) { return a * b; });
     case Combiner::maximum:
-      return f([](W a, W b) { return a > b || a != a ? a : b; });
+      return f([](W a, W b) { return larger(a, b); });
     case Combiner::minimum:
-      return f([](W a, W b) { return a < b || a != a ? a : b; });
+      return f([](W a, W b) { return smaller(a, b); });
     case Combiner::logical_and:
       return f([](W a, W b) { return static_cast<W>(a != 0 && b != 0); });
     case Combiner::logical_or:

@@ -7,6 +7,7 @@
 
 #include "tilesim/base/functions/integer.hpp"
 #include "tilesim/kernels/broadcast.hpp"
+#include "tilesim/kernels/combine.hpp"
 #include "tilesim/kernels/kernel.hpp"
 
 namespace tilesim::kernels {
@@ -31,16 +32,6 @@ bool map_two(const Chunk<T>& in, Out* out, F f) {
   return true;
 }
 
-/// NaN of either operand wins.
-template <class T>
-T larger(T a, T b) {
-  return a > b || a != a ? a : b;
-}
-template <class T>
-T smaller(T a, T b) {
-  return a < b || a != a ? a : b;
-}
-
 template <class T>
 bool float_loop(Function function, const Chunk<T>& in, T* out) {
   switch (function) {
@@ -63,7 +54,7 @@ bool float_loop(Function function, const Chunk<T>& in, T* out) {
     case Function::abs:
       return map_one(in, out, [](T a) { return std::fabs(a); });
     case Function::relu:
-      return map_one(in, out, [](T a) { return a < T{0} ? T{0} : a; });
+      return map_one(in, out, [](T a) { return a < T{0} ? T{0} : a + T{0}; });  // -0 becomes 0
     case Function::sqrt:
       return map_one(in, out, [](T a) { return std::sqrt(a); });
     case Function::reciprocal:

@@ -1,9 +1,11 @@
 #include "tilesim/mapping/arrays.hpp"
 
 #include <algorithm>
+#include <array>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/mapping/unfolding.hpp"
+#include "tilesim/tile/vector_work.hpp"
 
 namespace tilesim::mapping {
 
@@ -76,15 +78,45 @@ Descriptor array_descriptor(const ArrayDims& dims, const std::vector<std::int64_
   return d;
 }
 
-/// A multiplication and an addition per tap.
+/// A multiplication and an addition per tap: what such a compute reads and writes of each register too.
+VectorWork multiplied_by(const Problem& problem, const Nest& nest, const VectorTaps& taps) {
+  std::vector<int> dims;
+  for (const auto* group : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &taps.summed})
+    dims.insert(dims.end(), group->begin(), group->end());
+  VectorWork work{{problem.k_dims.empty() ? 0 : 1, 1, 0, 0}, 0, 0};
+  if (dims.size() > most_vector_dims) return work;
+  const auto dims_of = [&](const Access& access) {
+    std::uint32_t found = 0;
+    for (std::size_t i = 0; i < dims.size(); ++i)
+      for (const AxisAccess& axis : access.axes)
+        for (const AxisAccess::Term& term : axis.terms) found |= term.dim == dims[i] ? std::uint32_t{1} << i : 0;
+    return found;
+  };
+  const std::array<VectorRead, 2> reads{{{problem.dtypes[0], dims_of(problem.domain.operands[0])},
+                                         {problem.dtypes[1], dims_of(problem.domain.operands[1])}}};
+  VectorWrite write{2, problem.dtypes[2], 0, Combiner::add, !taps.looped.empty()};
+  for (std::size_t i = dims.size() - taps.summed.size(); i < dims.size(); ++i) write.combined |= std::uint32_t{1} << i;
+  for (const int dim : problem.k_dims) {
+    const auto d = static_cast<std::size_t>(dim);
+    write.accumulate |= tile_of(problem, nest, d) < problem.domain.extents[d];
+  }
+  const std::array<VectorNode, 3> nodes{{{.op = VectorNode::Op::input, .index = 0, .dtype = problem.dtypes[0]},
+                                         {.op = VectorNode::Op::input, .index = 1, .dtype = problem.dtypes[1]},
+                                         {.op = VectorNode::Op::function,
+                                          .function = Function::multiply,
+                                          .arguments = {0, 1, -1},
+                                          .dtype = problem.dtypes[2]}}};
+  work.pattern = pattern_of(nodes, reads, {&write, 1});
+  return work;
+}
+
 TileCycles on_vector(const Problem& problem, const TileWork& work, const std::vector<std::int64_t>& tile,
                      ClosedForm& latency) {
   std::vector<int> dims;
   for (const auto* group : {&problem.batch_dims, &problem.m_dims, &problem.n_dims, &work.taps.summed})
     dims.insert(dims.end(), group->begin(), group->end());
   const auto lane = std::find(dims.begin(), dims.end(), work.lane);
-  const VectorWork functions{{problem.k_dims.empty() ? 0 : 1, 1, 0, 0}, 0, 0};
-  const Descriptor d = vector_descriptor(problem.dtypes[0], functions, static_cast<int>(dims.size()),
+  const Descriptor d = vector_descriptor(problem.dtypes[0], work.multiplied, static_cast<int>(dims.size()),
                                          lane == dims.end() ? -1 : static_cast<int>(lane - dims.begin()), [&](int i) {
                                            return tile[static_cast<std::size_t>(dims[static_cast<std::size_t>(i)])];
                                          });
@@ -197,6 +229,7 @@ TileWork tile_work(const Problem& problem, const Nest& nest, const Share& machin
   if (problem.on_vector) {
     work.taps = vector_taps(problem, nest);
     work.lane = lane_dim(problem, nest, machine);
+    work.multiplied = multiplied_by(problem, nest, work.taps);
     return work;
   }
   work.dims = array_dims(problem, nest, machine);

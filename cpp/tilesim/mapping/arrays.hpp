@@ -37,6 +37,7 @@ struct TileWork {
   ArrayGrid grid;           ///< no cuts on the vector unit
   VectorTaps taps;          ///< on the vector unit
   int lane = -1;            ///< there
+  VectorWork multiplied;    ///< there: per tap
   std::int64_t unfold = 0;  ///< contracted dims that the cross-lane unit puts side by side
 };
 /// With the grid with which the arrays finish a full tile (or piece) of the nest soonest; of equals the one of fewest

@@ -7,6 +7,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/in_turn.hpp"
 #include "tilesim/mapping/plan.hpp"
 
 namespace tilesim::mapping {
@@ -19,6 +20,13 @@ std::size_t CostModel::Hash::operator()(const Extents& key) const {
 
 CostModel::CostModel(const Problem& problem, const Share& machine)
     : problem_(problem), machine_(machine), latency_(machine_) {
+  const DType stored = problem.outputs.empty() ? problem.memory_dtypes[2] : problem.outputs[0].dtype;
+  epilogue_ = functions_in_turn(problem.dtypes[2], stored, problem.epilogue_functions);
+  for (std::size_t operand = 0; operand < 2; ++operand) {
+    const std::int64_t edges = edges_of(problem, operand, machine);
+    prologue_[operand] = functions_in_turn(problem.dtypes[operand], problem.dtypes[operand],
+                                           problem.prologue_functions[operand] - 4 * edges, edges);
+  }
   require(problem.domain.extents.size() <= 20, "a product has too many dims");
   begin_at_part();
   own_ = own_dims(problem_);

@@ -11,6 +11,7 @@
 #include "tilesim/mapping/nest.hpp"
 #include "tilesim/mapping/plan.hpp"
 #include "tilesim/tile/tile.hpp"
+#include "tilesim/tile/vector_work.hpp"
 
 namespace tilesim::mapping {
 
@@ -168,6 +169,8 @@ class CostModel {
   Problem problem_;
   Share machine_;
   ClosedForm latency_;
+  /// What comes behind a tile's sums, and in front of an operand: as many functions, one after the other.
+  VectorPattern epilogue_, prologue_[2];
   OwnDims own_{};
   std::vector<std::uint64_t> own_of_;               ///< of all tensors
   std::uint32_t reduced_ = 0;                       ///< bit per dim that is summed over

@@ -10,6 +10,7 @@
 #include "tilesim/base/cancel.hpp"
 #include "tilesim/mapping/nest.hpp"
 #include "tilesim/tile/tile.hpp"
+#include "tilesim/tile/vector_work.hpp"
 
 namespace tilesim::mapping {
 
@@ -57,8 +58,10 @@ struct VectorStage {
   using Functions = std::array<std::int32_t, 4>;  ///< per point: simple, multiply, divide, transcendental
   enum class Rows : std::uint8_t { any, whole, streamed };
   Functions functions{};
+  VectorPattern pattern{};  ///< over the axes of the space, then of the window's taps
   /// Of the first tile of a row, where these differ: there is nothing yet that it is combined with.
   std::optional<Functions> first;
+  VectorPattern first_pattern{};
   ComputeKind kind = ComputeKind::vector;
   std::optional<DType> dtype;     ///< of what it reads first; none: the problem's
   int reductions = 0, scans = 0;  ///< of the reduced axes, or the scanned one

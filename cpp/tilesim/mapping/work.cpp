@@ -20,6 +20,8 @@ std::int64_t CostModel::preparing(std::size_t operand, const Nest& nest) {
       lanes += std::abs(term.coefficient) * (tile_of(problem_, nest, static_cast<std::size_t>(term.dim)) - 1);
   d.lane_extent = lanes;
   d.functions = {static_cast<std::int32_t>(problem_.prologue_functions[operand]), 0, 0, 0};
+  const std::int64_t extents[] = {d.elements / std::max<std::int64_t>(1, lanes), lanes};
+  if (d.elements == extents[0] * lanes) add_moves(d, prologue_[operand], extents, 1);
   return latency_.latency(d, {}).busy;
 }
 
@@ -39,6 +41,7 @@ std::int64_t CostModel::finishing(const Extents& tile, const TileWork& unit) {
   d.elements = element_count(extents);
   if (const int lane = lane_axis(problem_, unit); lane >= 0) d.lane_extent = extents[static_cast<std::size_t>(lane)];
   d.functions = {static_cast<std::int32_t>(problem_.epilogue_functions), 0, 0, 0};
+  if (const int lane = lane_axis(problem_, unit); lane >= 0) add_moves(d, epilogue_, extents, lane);
   return latency_.latency(d, {}).busy;
 }
 

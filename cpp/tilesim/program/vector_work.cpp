@@ -9,13 +9,17 @@ namespace tilesim::program {
 
 namespace {
 
+/// Registers that kernels give an instruction together where rows are many: what holds its pipe so long whatever the
+/// group takes a fourth of that for each.
+constexpr double group = 4;
+
 /// Cycles by unit, several instructions on one unit together.
 class OwnUnits {
  public:
   void add(const UserInstruction& one) {
     if (one.latency) work_.latency = std::max(work_.latency, static_cast<std::int64_t>(std::ceil(*one.latency)));
     if (!one.cycles()) return;
-    const std::int64_t milli = std::llround(*one.cycles() * 1000);
+    const std::int64_t milli = std::llround((one.per_register ? *one.per_register : *one.whole / group) * 1000);
     if (one.own)
       apart_[one.own->name] += (milli + one.own->pipes - 1) / one.own->pipes;
     else if (one.unit == "arithmetic" || one.unit == "special")  // machines have no pipe of special functions
@@ -38,15 +42,15 @@ class OwnUnits {
 
 }  // namespace
 
-VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const UserInstructions& taken) {
+VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const OwnInstructions& own) {
   VectorWork work;
-  OwnUnits own;
-  for (const VectorNodeSpec& spec : nodes) {
-    if (spec.node.op == VectorNode::Op::function)
-      if (const auto found = taken.find(spec.node.function); found != taken.end()) {
-        own.add(found->second);
-        if (found->second.cycles()) continue;
-      }
+  OwnUnits units;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const VectorNodeSpec& spec = nodes[i];
+    if (!own.empty() && own[i] != nullptr) {
+      units.add(*own[i]);
+      if (own[i]->cycles()) continue;
+    }
     FlopClass kind = FlopClass::move;
     if (spec.node.op == VectorNode::Op::function) kind = info(spec.node.function).flop_class;
     if (spec.node.op == VectorNode::Op::convert || spec.node.op == VectorNode::Op::scan ||
@@ -55,17 +59,73 @@ VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const Use
     work.lane_scans += spec.node.op == VectorNode::Op::scan && spec.node.index == lane;
     if (kind != FlopClass::move) ++work.functions[static_cast<std::size_t>(kind) - 1];
   }
-  work.own = own.work();
+  work.own = units.work();
   return work;
 }
 
-VectorWork work_of(const VectorOp& op, const UserInstructions& taken) {
+namespace {
+
+/// Dims along which a view differs: bits.
+std::uint32_t dims_of(const View& view) {
+  std::uint32_t dims = 0;
+  for (std::size_t i = 0; i < view.dims.size() && i < most_vector_dims; ++i) {
+    const Expr& stride = view.dims[i].stride;
+    if (!stride.is_constant() || stride.value() != 0) dims |= std::uint32_t{1} << i;
+  }
+  return dims;
+}
+
+bool accumulates(const VectorOutputSpec& output) {
+  return !output.accumulate.is_constant() || output.accumulate.value() != 0;
+}
+
+std::uint32_t bits_of(const std::vector<int>& dims) {
+  std::uint32_t all = 0;
+  for (const int dim : dims) all |= std::uint32_t{1} << (dim & 31);
+  return all;
+}
+
+bool has_cycles(const UserInstruction* own) { return own != nullptr && own->cycles(); }
+
+/// A function that no other node of a compute has: patterns know the user's instructions by their functions, which
+/// other nodes have too where they compute in other elements.
+tilesim::Function function_beside(const std::vector<tilesim::Function>& others) {
+  for (int i = 0; i < function_count; ++i) {
+    const auto one = static_cast<tilesim::Function>(i);
+    const bool plain = info(one).arity == 1 && !info(one).returns_boolean && one != tilesim::Function::relu;
+    if (plain && std::ranges::find(others, one) == others.end()) return one;
+  }
+  return tilesim::Function::identity;
+}
+
+}  // namespace
+
+VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const OwnInstructions& own) {
+  if (op.extents.size() > most_vector_dims) return {};
+  std::vector<VectorNode> nodes;
+  std::vector<VectorRead> reads;
+  std::vector<VectorWrite> writes;
+  for (const VectorNodeSpec& spec : op.nodes) nodes.push_back(spec.node);
+  for (const View& view : op.inputs) reads.push_back({dtype_of(view), dims_of(view)});
+  for (const VectorOutputSpec& output : op.outputs)
+    writes.push_back(
+        {output.node, dtype_of(output.view), bits_of(output.reduce), output.combiner, accumulates(output)});
+  if (own.empty()) return pattern_of(nodes, reads, writes);
+  std::vector<tilesim::Function> others;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (!has_cycles(own[i]) && nodes[i].op == VectorNode::Op::function) others.push_back(nodes[i].function);
+  const tilesim::Function mark = function_beside(others);
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (has_cycles(own[i])) nodes[i].function = mark;
+  return pattern_of(nodes, reads, writes, {mark});
+}
+
+VectorWork work_of(const VectorOp& op, const OwnInstructions& own) {
   const int lane = op.lane_dim >= 0 ? op.lane_dim : static_cast<int>(op.extents.size()) - 1;
-  VectorWork work = work_of(op.nodes, lane, taken);
+  VectorWork work = work_of(op.nodes, lane, own);
   for (const VectorOutputSpec& output : op.outputs) {
     // What several computes sum one after the other costs as much as what one of them sums.
-    const bool accumulates = !output.accumulate.is_constant() || output.accumulate.value() != 0;
-    if (!output.reduce.empty() || accumulates) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];
+    if (!output.reduce.empty() || accumulates(output)) ++work.functions[output.combiner == Combiner::multiply ? 1 : 0];
     work.lane_reductions += std::find(output.reduce.begin(), output.reduce.end(), op.lane_dim) != output.reduce.end();
   }
   return work;

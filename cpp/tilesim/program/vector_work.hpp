@@ -1,6 +1,7 @@
 // What a vector compute costs per element, counted from its nodes and outputs.
 #pragma once
 
+#include <functional>
 #include <vector>
 
 #include "tilesim/program/program.hpp"
@@ -8,8 +9,14 @@
 
 namespace tilesim::program {
 
-/// `taken`: instructions that stand for functions; those whose cycles are stated count as `own` work.
-VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const UserInstructions& taken = {});
-VectorWork work_of(const VectorOp& op, const UserInstructions& taken = {});
+/// Of each node the user's instruction that stands for it, or null; empty: none has one.
+using OwnInstructions = std::vector<const UserInstruction*>;
+
+/// Nodes of `own` instructions whose cycles are stated count as own work.
+VectorWork work_of(const std::vector<VectorNodeSpec>& nodes, int lane, const OwnInstructions& own = {});
+VectorWork work_of(const VectorOp& op, const OwnInstructions& own = {});
+/// Type of the slot that a view lies in.
+using DTypeOf = std::function<DType(const View&)>;
+VectorPattern pattern_of(const VectorOp& op, const DTypeOf& dtype_of, const OwnInstructions& own = {});
 
 }  // namespace tilesim::program

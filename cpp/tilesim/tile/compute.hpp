@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 
 #include "tilesim/base/shape.hpp"
 #include "tilesim/tile/tile.hpp"
+#include "tilesim/tile/vector_work.hpp"
 
 namespace tilesim {
 
@@ -56,6 +58,7 @@ struct VectorWork {
   std::array<std::int32_t, 4> functions{};  ///< simple, multiply, divide, transcendental
   std::int64_t lane_reductions = 0, lane_scans = 0;
   OwnWork own{};
+  VectorPattern pattern{};
 };
 
 /// `extent(i)` of each of `dims`; asked once for each. `lane`: the one over the lanes; -1: the innermost one.
@@ -65,15 +68,19 @@ Descriptor vector_descriptor(DType dtype, const VectorWork& work, int dims, int 
   d.kind = ComputeKind::vector;
   d.dtype = dtype;
   d.elements = 1;
+  std::array<std::int64_t, most_vector_dims> extents;
   for (int i = 0; i < dims; ++i) {
     const std::int64_t size = std::max<std::int64_t>(0, extent(i));
     d.elements *= size;
     if (lane >= 0 ? i == lane : i + 1 == dims) d.lane_extent = size;
+    if (i < std::ssize(extents)) extents[static_cast<std::size_t>(i)] = size;
   }
   d.functions = work.functions;
   d.lane_reductions = work.lane_reductions;
   d.lane_scans = work.lane_scans;
   d.own = work.own;
+  if (work.pattern.known() && dims <= std::ssize(extents))
+    add_moves(d, work.pattern, std::span(extents.data(), static_cast<std::size_t>(dims)), lane);
   return d;
 }
 

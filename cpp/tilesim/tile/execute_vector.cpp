@@ -102,7 +102,7 @@ void apply(Function function, DType dtype, const std::vector<T>* const* x, std::
           return a * b;
       });
     case Function::relu:
-      for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*x[0])[i] < 0 ? T(0) : (*x[0])[i];
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = (*x[0])[i] < 0 ? T(0) : (*x[0])[i] + T(0);  // -0 becomes 0
       return;
     default:
       break;

@@ -49,6 +49,29 @@ std::string joined(const Numbers& numbers) {
   return text;
 }
 
+/// "v0=1,10=2": counts that are not 0, by their places.
+std::string moves_text(const VectorMoves& moves) {
+  std::string text;
+  for (std::size_t i = 0; i < moves.counts.size(); ++i)
+    if (moves.counts[i] != 0)
+      text += (text.empty() ? "v" : ",") + std::to_string(i) + "=" + std::to_string(moves.counts[i]);
+  return text;
+}
+
+VectorMoves moves_of(const std::string& text, const std::string& word) {
+  std::istringstream parts(word.substr(1));
+  std::string part;
+  VectorMoves moves;
+  while (std::getline(parts, part, ',')) {
+    const std::size_t equals = part.find('=');
+    if (equals == std::string::npos) refuse(text, "'" + word + "'");
+    const std::int64_t place = number(text, part.substr(0, equals), 0), count = number(text, part, equals + 1);
+    if (place >= std::ssize(moves.counts) || count > UINT16_MAX) refuse(text, "'" + word + "'");
+    moves.counts[static_cast<std::size_t>(place)] = static_cast<std::uint16_t>(count);
+  }
+  return moves;
+}
+
 constexpr int hex_digits = 16;
 
 std::string hex(std::uint64_t value) {
@@ -100,6 +123,8 @@ std::string compute_text(const Descriptor& d, const History& history) {
         const std::array<std::int64_t, 4> parts{d.own.shared, d.own.crossing, d.own.apart, d.own.latency};
         text += " u" + joined(parts);
       }
+      if (d.combined > 1) add("c", d.combined);
+      if (d.moves.known()) text += " " + moves_text(d.moves);
   }
   if (history.weights_resident) text += " resident";
   if (history.pipelined) text += " pipelined";
@@ -159,7 +184,11 @@ std::pair<Descriptor, History> parse_compute(const std::string& text) {
     } else if (word[0] == 'u') {
       const std::array<std::int64_t, 4> parts = four(text, word);
       d.own = {parts[0], parts[1], parts[2], parts[3]};
-    } else
+    } else if (word[0] == 'c')
+      d.combined = number(text, word, 1);
+    else if (word[0] == 'v')
+      d.moves = moves_of(text, word);
+    else
       refuse(text, "'" + word + "'");
   }
   return {d, history};
@@ -186,15 +215,15 @@ const TileLatency* LatencyBook::find(const std::string& compute) {
   return entry == entries_.end() ? nullptr : &entry->second;
 }
 
-/// Latencies from elsewhere may leave out what theirs do not depend on: sums that are added to, and breaks of rows.
+/// Latencies from elsewhere may leave out what theirs do not depend on: sums that are added to, breaks of rows, moves.
 const TileLatency* BookedLatency::find(const Descriptor& descriptor, const History& history) {
   const std::string whole = compute_text(descriptor, history);
-  const bool more = descriptor.accumulate || descriptor.run > 0;
+  const bool more = descriptor.accumulate || descriptor.run > 0 || descriptor.moves.known();
   if (!more || book_.source() == instruction_source || book_.source() == closed_form_.name() ||
       book_.entries().contains(whole))
     return book_.find(whole);
   Descriptor less = descriptor;
-  less.accumulate = false, less.run = 0;
+  less.accumulate = false, less.run = 0, less.combined = 1, less.moves = {};
   return book_.find(compute_text(less, history));
 }
 

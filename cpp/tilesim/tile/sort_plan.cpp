@@ -36,4 +36,11 @@ SortPlan::SortPlan(DType key, std::int64_t of_rows, std::int64_t of_extent, std:
   sorted = std::min(registers, run);
 }
 
+std::vector<SortPlan> sort_plans(DType key, std::int64_t rows, std::int64_t extent, std::int64_t kept,
+                                 std::int64_t elements) {
+  std::vector<SortPlan> all{{key, rows, extent, kept, elements}};
+  while (all.back().columns > 1) all.emplace_back(key, rows, extent, kept, elements >>= 1);
+  return all;
+}
+
 }  // namespace tilesim

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "tilesim/base/dtype.hpp"
 
@@ -38,5 +39,9 @@ struct SortPlan {
   std::int64_t elements() const { return columns * rows; }               ///< of a register, as they are used
   bool padded() const { return columns * registers > extent && columns > 1; }  ///< registers with places behind the end
 };
+
+/// Whole registers; then halves of them, as long as a register has parts of a row: they are merged by fewer flips.
+std::vector<SortPlan> sort_plans(DType key, std::int64_t rows, std::int64_t extent, std::int64_t kept,
+                                 std::int64_t elements);
 
 }  // namespace tilesim

@@ -142,6 +142,15 @@ struct OwnWork {
   friend bool operator==(const OwnWork&, const OwnWork&) = default;
 };
 
+/// What a vector compute moves and how its nodes follow each other, as counts by VectorCount (tile/vector_work.hpp);
+/// all 0: not known, or running sums.
+struct VectorMoves {
+  static constexpr std::size_t kinds = 48;
+  std::array<std::uint16_t, kinds> counts{};
+  bool known() const { return counts[0] != 0; }
+  friend bool operator==(const VectorMoves&, const VectorMoves&) = default;
+};
+
 /// What determines the duration of a compute; small, hashable, no addresses.
 struct Descriptor {
   ComputeKind kind = ComputeKind::mma;
@@ -159,6 +168,8 @@ struct Descriptor {
   std::int64_t lane_reductions = 0;         ///< vector: outputs reduced over the lane dim
   std::int64_t lane_scans = 0;              ///< vector: running sums along the lane dim
   OwnWork own{};                            ///< vector: instructions of the user's, in place of their functions
+  std::int64_t combined = 1;                ///< vector: elements outside of the lanes that are combined, or share rows
+  VectorMoves moves{};                      ///< vector
   std::int64_t duration = 0;                ///< opaque: declared cycles
   std::uint64_t signature = 0;              ///< of the compute's kernel, for levels that run one; else 0
   friend bool operator==(const Descriptor&, const Descriptor&) = default;

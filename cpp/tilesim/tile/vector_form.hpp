@@ -23,6 +23,9 @@ struct VectorForm {
   /// Where an operand differs: from lane to lane; outside of the lanes, where results differ; where they are combined.
   static constexpr unsigned along_lanes = 1, along_kept = 2, along_combined = 4;
 
+  /// Steps of a group that are one iteration of a kernel, at most, where results are combined.
+  static constexpr std::int64_t most_together = 8;
+
   VectorForm() = default;
   /// `width`: elements along the lanes; `kept`, `combined`: those outside, by whether results are combined over them.
   VectorForm(std::int64_t width, std::int64_t kept, std::int64_t combined, bool combines, bool lane_reduced,

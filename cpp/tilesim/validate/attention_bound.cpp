@@ -75,6 +75,10 @@ std::vector<Array> attention_bounds(const AttentionShape& shape, const Op& op, c
   double rounded = unit_roundoff(result.dtype()) > u ? 4 * unit_roundoff(result.dtype()) : 0;  // weights are stored so
   rounded = std::max(rounded, inputs);
   const double sums = gamma(2 * shape.keys + static_cast<std::int64_t>(2 * few), u) + rounded;
+  // weights and results vanish below the smallest number of the type that holds them
+  const double step = smallest_step(result.dtype());
+  const double vanishing =
+      std::max(1e-37, step * (2 + static_cast<double>(shape.keys) * largest_finite(operands[attention_v].value)));
   const Array sizes = result.to(DType::f64);
   Array bound(DType::f64, result.shape()), of_lse;
   Array lse;
@@ -89,7 +93,8 @@ std::vector<Array> attention_bounds(const AttentionShape& shape, const Op& op, c
     for (std::int64_t i = row * shape.width; i < (row + 1) * shape.width; ++i) {
       const double all = magnitudes.as<double>()[i], reference = std::fabs(sizes.as<double>()[i]);
       bound.as<double>()[i] = (std::isfinite(all) ? weight * all : 0) +
-                              (std::isfinite(reference) ? 2 * unit_roundoff(result.dtype()) * reference : 0) + 1e-37;
+                              (std::isfinite(reference) ? 2 * unit_roundoff(result.dtype()) * reference : 0) +
+                              vanishing;
     }
     if (lse.empty()) continue;
     const double value = std::fabs(lse.as<double>()[row]);

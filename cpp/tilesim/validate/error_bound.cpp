@@ -1,17 +1,15 @@
 #include "tilesim/validate/error_bound.hpp"
 
 #include <algorithm>
-#include <array>
-#include <bit>
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <set>
 #include <string>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/kernels/kernels.hpp"
 #include "tilesim/validate/attention_bound.hpp"
+#include "tilesim/validate/exact_sums.hpp"
 #include "tilesim/validate/rounding.hpp"
 #include "tilesim/validate/solve_bound.hpp"
 
@@ -119,64 +117,6 @@ std::int64_t terms(const GraphFunction& function, const Op& op) {
   return std::max<std::int64_t>(n, 1);
 }
 
-/// Numbers are all multiples of 2^grid and at most `largest`; coarse: not so fine that no sum of them can be exact.
-struct Scale {
-  int grid = std::numeric_limits<int>::max();
-  double largest = 0;
-  bool coarse = true;
-
-  void take(double x) {
-    if (x == 0) return;
-    coarse = coarse && std::isfinite(x);
-    if (!coarse) return;
-    largest = std::max(largest, std::fabs(x));
-    int exponent = 0;
-    const auto digits = static_cast<std::int64_t>(std::ldexp(std::frexp(x, &exponent), 53));
-    grid = std::min(grid, exponent - 53 + std::countr_zero(static_cast<std::uint64_t>(digits)));
-  }
-};
-
-/// Stops where a number and the grid of others lie more than the digits of `type` apart.
-Scale scale_of(const Array& array, DType type) {
-  constexpr std::int64_t block = 1024;
-  std::array<double, block> wide{};
-  Scale scale;
-  for (std::int64_t at = 0; at < array.size() && scale.coarse; at += block) {
-    const std::int64_t count = std::min(block, array.size() - at);
-    convert(array.bytes() + at * host_bytes(array.dtype()), array.dtype(), wide.data(), DType::f64, count);
-    double before = std::numeric_limits<double>::quiet_NaN();
-    for (std::int64_t i = 0; i < count; ++i) {
-      if (wide[static_cast<std::size_t>(i)] == before) continue;
-      before = wide[static_cast<std::size_t>(i)];
-      scale.take(before);
-    }
-    scale.coarse =
-        scale.coarse && (scale.largest == 0 || scale.largest * unit_roundoff(type) <= std::ldexp(1.0, scale.grid));
-  }
-  if (scale.largest == 0) scale.grid = 0;
-  return scale;
-}
-
-/// Whether sums of `n` products (of n numbers: b null), in any order, and `added` to them come out exactly in `type`:
-/// every partial sum is a multiple of the grid and no larger than its digits hold.
-bool sums_exactly(const Array& a, const Array* b, std::int64_t n, const Array* added, DType type) {
-  Scale sum = scale_of(a, type);
-  if (b != nullptr && sum.coarse) {
-    const Scale factor = scale_of(*b, type);
-    sum.coarse = factor.coarse;
-    sum.grid += factor.grid;
-    sum.largest *= factor.largest;
-  }
-  sum.largest *= static_cast<double>(n);
-  if (added != nullptr && !added->empty() && sum.coarse) {
-    const Scale term = scale_of(*added, type);
-    sum.coarse = term.coarse;
-    sum.grid = std::min(sum.grid, term.grid);
-    sum.largest += term.largest;
-  }
-  return sum.coarse && sum.largest * unit_roundoff(type) <= std::ldexp(1.0, sum.grid);
-}
-
 /// |a| |b| terms. A product of magnitudes in f32: its own error is far below the slack.
 Array product_of(const Probe& probe, const Array& a, const Array& b, const std::vector<Bounded>& operands,
                  bool ragged) {
@@ -192,6 +132,11 @@ void add_scaled(Array& total, const Array& term, double factor) {
   for (std::int64_t i = 0; i < total.size(); ++i) out[i] += factor * term.as<double>()[i];
 }
 
+void add_everywhere(Array& total, double term) {
+  double* out = total.as<double>();
+  for (std::int64_t i = 0; i < total.size(); ++i) out[i] += term;
+}
+
 std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
                                   const std::vector<Bounded>& operands, const Array& result, const Numerics& numerics) {
   constexpr double slack = 1.001;
@@ -201,12 +146,16 @@ std::vector<Array> product_bounds(const Graph& graph, const GraphFunction& funct
   Array bound = zeros(result.shape());
   add_scaled(bound, product_of(probe, a, b, operands, ragged),
              slack * gamma(terms(function, op), unit_roundoff(numerics.accumulate)));
+  // each product may vanish, and be added to a sum so small that it is rounded once more
+  add_everywhere(bound, static_cast<double>(terms(function, op)) * smallest_step(numerics.accumulate));
   // A deviating operand may also be rounded to another neighbour.
   const auto deviation = [&](const Bounded& operand, const Array& size) {
     Array error = operand.error.clone();
     if (numerics.multiply_tf32) add_scaled(error, size, 2 * 0x1p-11);
-    if (rounds_operands(numerics, operand.value.dtype()))
+    if (rounds_operands(numerics, operand.value.dtype())) {
       add_scaled(error, size, 2 * unit_roundoff(*numerics.multiply));
+      add_everywhere(error, smallest_step(*numerics.multiply));
+    }
     return error;
   };
   if (!operands[0].error.empty()) {
@@ -380,7 +329,8 @@ void add_rounding(const Op& op, const std::vector<Bounded>& operands, const std:
       op.kind == Kind::elementwise && op.attributes.text("function") == "exp" && !any_error(operands);
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (!is_float(results[r].dtype())) continue;
-    const double u = unit_roundoff(results[r].dtype()) * (is_product(op) ? 2 : roundings(op));
+    const double count = is_product(op) ? 2 : roundings(op), u = unit_roundoff(results[r].dtype()) * count;
+    const double step = std::max(1e-37, count * smallest_step(results[r].dtype()));
     if (u == 0) continue;
     if (bounds[r].empty()) bounds[r] = zeros(results[r].shape());
     const Array sizes = magnitude(results[r]);
@@ -390,7 +340,7 @@ void add_rounding(const Op& op, const std::vector<Bounded>& operands, const std:
       if (is_certain_exp && (sizes.as<double>()[i] == 0 || sizes.as<double>()[i] == 1)) continue;
       all_certain = false;
       // Below the smallest normal number, spacing no longer shrinks with the value.
-      out[i] += u * sizes.as<double>()[i] + 1e-37;
+      out[i] += u * sizes.as<double>()[i] + step;
     }
     if (all_certain && bounds[r].size() > 0 && is_certain_exp) bounds[r] = Array();
   }

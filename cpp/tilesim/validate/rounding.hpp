@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "tilesim/base/dtype.hpp"
+
 namespace tilesim::validate {
 
 inline constexpr double infinite = std::numeric_limits<double>::infinity();
@@ -21,6 +23,22 @@ inline double distance(double a, double b) {
 inline double gamma(std::int64_t n, double u) {
   const double nu = static_cast<double>(n) * u;
   return nu < 1 ? nu / (1 - nu) : infinite;
+}
+
+/// The smallest positive number of a float type: spacing next to zero, where a rounding errs by up to half of it
+/// however small the number is. 0 of integers.
+inline double smallest_step(DType type) {
+  if (!is_float(type)) return 0;
+  double step = 1;
+  for (double half = 0.5; half != 0; half /= 2) {
+    double back = 0;
+    alignas(16) unsigned char held[16] = {};
+    convert(&half, DType::f64, held, type, 1);
+    convert(held, type, &back, DType::f64, 1);
+    if (back == 0) break;
+    step = half;
+  }
+  return step;
 }
 
 }  // namespace tilesim::validate

@@ -11,6 +11,7 @@ from .._core import __version__ as version
 from ..base.checked import checked, checked_class
 from ..base.figures import size
 from ..graph import Graph, user_error
+from ..graph.devices import device_notes
 from ..loading import GraphLike, as_graph
 from ..machine.device import Device
 from ..machine.device_fields import MOST_RATE, MOST_UNITS
@@ -261,7 +262,7 @@ def estimate(
     if scheme is None and held > room > 0:
         what = f"inputs, weights and outputs take {size(held)}, the memory of {target.name} has {size(room)}"
         notes = [*notes, f"capacity is not enforced: {what}"]
-    data["approximations"] = [data["approximations"][0], *notes]
+    data["approximations"] = [data["approximations"][0], *notes, *device_notes(graph.core)]
     name = opened.name if opened else None
     if graph.setting:
         data["setting"] = graph.setting

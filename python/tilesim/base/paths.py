@@ -25,7 +25,7 @@ def sample(table: str) -> Path:
     """The rows of a measured table that the package ships; `configs/samples/README.md` says where they come from.
 
     Args:
-        table: tpu-v3, dram, noc, gemm, attention, conv, vector, network, sparse or rvv.
+        table: tpu-v3, dram, noc, gemm, attention, conv, vector, network, sparse, rvv, collective or step.
 
     Returns:
         A CSV file.

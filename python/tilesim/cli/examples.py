@@ -12,6 +12,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "isa header": ("tilesim isa header --machine edge-8 -o tilesim_isa.h",),
     "isa list": ("tilesim isa list Zbb",),
     "isa kernel": ('tilesim isa kernel "mma i8 i8 b1 m4 n8 k8 ko1" --machine edge-8 -o k.elf',),
+    "cluster collective": (
+        "tilesim cluster collective all_reduce 1GiB --cluster dgx-h100:64",
+        "tilesim cluster collective all_to_all 64MiB --cluster tpu-v4:64 --model flows",
+    ),
+    "cluster replay": ("tilesim cluster replay traces --cluster dgx-h100:64",),
+    "cluster partition": ("tilesim cluster partition module.mlir",),
+    "cluster list": ("tilesim cluster list",),
+    "cluster show": ("tilesim cluster show dgx-h100:64",),
     "run": (
         "tilesim run resnet18",
         "tilesim run bert-base --machine tpu-v4 --batch 8",
@@ -73,7 +81,17 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "validate vector": ("tilesim validate vector",),
     "validate sparse": ("tilesim validate sparse",),
     "validate rvv": ("tilesim validate rvv", "tilesim validate rvv --cases rvv_cycles.csv --json report.json"),
+    "validate step": ("tilesim validate step", "tilesim validate step --cases train_step_ms.csv --json report.json"),
+    "cluster step": (
+        "tilesim cluster step megatron-22b --cluster dgx-h200:8 --plan tensor=8",
+        "tilesim cluster step gpt3-175b --cluster dgx-h100 --devices 64,512",
+    ),
+    "cluster search": (
+        "tilesim cluster search gpt3-175b --cluster dgx-a100:64",
+        "tilesim cluster search gpt3-175b --cluster dgx-a100:64 --map",
+    ),
     "validate network": ("tilesim validate network",),
+    "validate collective": ("tilesim validate collective",),
 }
 
 

@@ -11,10 +11,11 @@ import typer
 from ..base import figures
 from ..base.errors import user_error
 from ..base.figures import count
-from ..base.files import check_writable, read_text, writing
+from ..base.files import check_writable, read_bytes, read_text, writing
 from ..isa import assemble, disassemble, header, instructions, kernel, kernel_text
 from ..isa import run as run_elf
 from ..isa.elf import read_elf
+from ..isa.listing import elf_lines, raw_lines
 from ..isa.result import IsaResult, trap_text
 from ..isa.views import marks_lines, table_lines
 from ..loading import load
@@ -168,32 +169,26 @@ def asm(
 @isa_app.command("dis", epilog=epilog("isa dis"))
 def dis(
     what: Annotated[list[str], typer.Argument(help="An ELF file, or instructions as hexadecimal numbers.")],
+    raw: Annotated[bool, typer.Option("--raw", help="The file is no ELF file: all of its bytes are code.")] = False,
+    address: Annotated[int, typer.Option(min=0, help="Of the first byte of a --raw file.")] = 0,
 ) -> None:
     """Disassemble a program's code, or single instructions."""
+    if raw:
+        for name_ in what:
+            say(list(raw_lines(read_bytes(name_), address)))
+        return
     if len(what) > 1 or not os.path.exists(what[0]):
         for word in what:
             say([disassemble(_bits(word))])
         return
-    elf = read_elf(what[0])
-    for address, data, _, access in elf.image["segments"]:
-        if not access & 4:
-            continue
-        at = 0
-        while at + 2 <= len(data):
-            here = address + at
-            symbol = elf.symbol(here)
-            if symbol and "+" not in symbol:
-                say([f"{here:x} <{symbol}>:"])
-            bits = int.from_bytes(data[at : at + 4], "little")
-            length = 4 if bits & 3 == 3 else 2
-            bits &= (1 << 8 * length) - 1
-            say([f"{here:10x}:  {bits:0{2 * length}x}{'' if length == 4 else '    '}  {disassemble(bits, here)}"])
-            at += length
+    say(list(elf_lines(read_elf(what[0]))))
 
 
 @isa_app.command("kernel", epilog=epilog("isa kernel"))
 def kernel_(
-    compute: Annotated[str, typer.Argument(help='A product, such as "mma bf16 bf16 b1 m128 n128 k256 ko1".')],
+    compute: Annotated[
+        str, typer.Argument(help='"mma bf16 bf16 b1 m128 n128 k256 ko1", "permute bf16 e64,32 i32,1 o1,64".')
+    ],
     machine: Annotated[str, typer.Option(help="Whose core.", rich_help_panel=MACHINE)] = "tpu-v3",
     output: Annotated[
         str | None, typer.Option("--output", "-o", help="An ELF file; none: a listing.", rich_help_panel=OUTPUT)

@@ -20,6 +20,7 @@ from . import report as cli_report
 from . import run as cli_run
 from . import validate as cli_validate
 from . import why as cli_why
+from .cluster import cluster_app
 from .complete import App
 from .examples import epilog
 from .isa import isa_app
@@ -33,6 +34,7 @@ app.add_typer(machine_app, name="machine")
 app.add_typer(model_app, name="model")
 app.add_typer(validate_app, name="validate")
 app.add_typer(isa_app, name="isa")
+app.add_typer(cluster_app, name="cluster")
 
 cli_run.register(app)
 cli_why.register(app)

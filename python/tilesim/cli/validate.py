@@ -258,6 +258,31 @@ def validate_network(
         _reasons(report)
 
 
+def validate_collective(
+    cases: Annotated[
+        str | None,
+        typer.Option(help="CSV: device, library, op, dtype, devices, nodes, bytes, measured_ms; the shipped sample."),
+    ] = None,
+    json_: Json = None,
+) -> None:
+    """Compare collectives of several devices with measured ones.
+
+    Exit codes: 0; 1, rows could not be predicted; 2, a mistake in the command.
+    """
+    from ..validation.collective import collective
+
+    with step("comparing"):
+        report = collective(cases_of("collective", cases))
+    if json_:
+        write(report, json_)
+    if json_ != "-":
+        _said("collective", cases, report["n"])
+        _groups(report)
+        _reasons(report)
+    if report["n_unsupported"]:
+        raise typer.Exit(1)
+
+
 def _summary(report: dict[str, Any], digits: int = 2) -> None:
     mean, median, worst = (report[f"{one}_abs_error"] for one in ("mean", "median", "max"))
     told = f"{report['n']} rows: mean {mean:.{digits}%}, median {median:.{digits}%}, worst {worst:.{digits}%}"
@@ -338,6 +363,34 @@ def validate_vector(
     _validate("vector", cases, device, profile, json_, html)
 
 
+def validate_step(
+    cases: Annotated[
+        str | None,
+        typer.Option(
+            help="CSV: system, workload, plan, measured_ms of training steps, or system, devices, model "
+            "(llama3-100m, resnet50, ...), measured_seconds; the shipped sample if none."
+        ),
+    ] = None,
+    framework: Annotated[
+        str | None, typer.Option(help="Constants of one framework for all rows; unfitted has none from steps.")
+    ] = None,
+    json_: Json = None,
+) -> None:
+    """Compare predicted with measured training steps on many devices."""
+    from ..validation.step import step as compared
+
+    with step("predicting and comparing"):
+        report = compared(cases_of("step", cases), framework)
+    if json_:
+        write(report, json_)
+    if json_ == "-":
+        return
+    _said("step", cases, report["n"])
+    _groups(report)
+    _summary(report)
+    _reasons(report)
+
+
 _COMMANDS: dict[str, Callable[..., None]] = {
     "tpu-v3": validate_tpu_v3,
     "noc": validate_noc,
@@ -349,4 +402,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "sparse": validate_sparse,
     "rvv": validate_rvv,
     "network": validate_network,
+    "collective": validate_collective,
+    "step": validate_step,
 }

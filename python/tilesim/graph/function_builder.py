@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -150,8 +150,12 @@ class FunctionBuilder:
         """
         self.core.alias(whole("output", output, 0, MOST_NUMBER), whole("input", input, 0, MOST_NUMBER))
 
-    def build(self) -> Graph:
+    def build(self, shardings: Mapping[str, str] | None = None, mesh: Mapping[str, int] | str | None = None) -> Graph:
         """Ends the construction.
+
+        Args:
+            shardings: by name of a value how it is divided over the mesh: see `Graph.annotate`.
+            mesh: axes of the mesh of devices with their sizes, as {"x": 4}.
 
         Returns:
             The graph, checked, with this function as its entry.
@@ -160,6 +164,9 @@ class FunctionBuilder:
             UserError: naming function and operation, what was got and what was expected.
         """
         self.core.finish()
+        if shardings or mesh:
+            self.graph.annotate(shardings, mesh)
+        self.graph.tell_devices()
         return self.graph
 
     def _dtype(self, dtype: Any) -> str:

@@ -50,6 +50,10 @@ class Graph:
         self.defaults: dict[str, NDArray[Any]] = {}
         #: what reading the model had to assume (open sizes); results repeat it among their approximations
         self.assumptions: list[str] = []
+        if core is not None:
+            self.tell_devices()
+        #: text or bytecode of the StableHLO module for several devices that it was read from; not kept in files
+        self.module: str | bytes = ""
         #: dtype, batch and phase in words, of a network that was built by name; the headline of a result says it
         self.setting = ""
         #: False for a graph of which only what passes made of it is known
@@ -160,7 +164,7 @@ class Graph:
         other._state = _State(core.copy(), Changes(changes), source)
         other.defaults.update(self.defaults)
         other.assumptions, other.setting = list(self.assumptions), self.setting
-        other.source_known = self.source_known
+        other.source_known, other.module = self.source_known, self.module
         return other
 
     def check(self) -> None:
@@ -180,6 +184,53 @@ class Graph:
     def name(self, value: str) -> None:
         with self._changing:
             self.core.name = value
+
+    @property
+    def mesh(self) -> str | None:
+        """The mesh of devices that shardings are about, as "x=2, y=4"; None: there is none."""
+        found = self.core.mesh
+        return None if found is None else str(found)
+
+    @property
+    def devices(self) -> int:
+        """Number of devices that run this together, each with values of its own: 1, or as many as a module is for."""
+        return int(self.core.devices)
+
+    @property
+    def shardings(self) -> dict[str, str]:
+        """How values are divided over the mesh, by name ("function:value" outside of the entry), in Shardy's text."""
+        return dict(self.core.shardings)
+
+    def annotate(
+        self,
+        shardings: Mapping[str, str] | None = None,
+        mesh: Mapping[str, int] | str | None = None,
+        devices: int | None = None,
+    ) -> None:
+        """Says how values are divided over a mesh of devices. An annotation: the graph computes the same.
+
+        Args:
+            shardings: by name of an input or another value, in Shardy's text: '[{"x"}, {}]' divides the first of two
+                axes over the axis x of the mesh, '{?}' leaves an axis open; "" takes what was said back.
+            mesh: sizes of its axes by name, or as text "x=2, y=4" (", device_ids=[..]" where devices are not in the
+                order of the grid); "" takes it back, with all shardings.
+            devices: that run this together, each with values of its own.
+
+        Raises:
+            UserError: for a value or an axis that does not exist, another number of axes than the tensor's, an axis
+                that is used twice, a part that does not divide its axis.
+        """
+        text = ", ".join(f"{name}={size}" for name, size in mesh.items()) if isinstance(mesh, Mapping) else mesh
+        with self._changed() as core:
+            core.annotate(text, dict(shardings or {}), devices or 0)
+        self.tell_devices()
+
+    def tell_devices(self) -> None:
+        """Puts what results must say of a graph for several devices among its assumptions."""
+        from .devices import device_notes
+
+        others = [line for line in self.assumptions if not line.startswith("devices: ")]
+        self.assumptions = [*others, *device_notes(self.core)]
 
     @property
     def inputs(self) -> list[dict[str, Any]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import difflib
 import io
 import os
 from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from ..base.errors import Error, path_text, user_error
+from ..base.errors import Error, listed, nearest, path_text, user_error
 from ..base.extras import need
 from ..base.files import read_bytes
 
@@ -22,7 +23,13 @@ class Elf:
     """What a program is made of: segments for the core, symbols and source lines for people."""
 
     def __init__(
-        self, name: str, image: dict[str, Any], symbols: Callable[[], list[tuple[int, int, str]]], source: Any = None
+        self,
+        name: str,
+        image: dict[str, Any],
+        symbols: Callable[[], list[tuple[int, int, str]]],
+        source: Any = None,
+        sections: Callable[[], list[tuple[int, bytes]]] | None = None,
+        functions: Callable[[], list[str]] | None = None,
     ) -> None:
         """Made by `read_elf`.
 
@@ -31,9 +38,12 @@ class Elf:
             image: segments, entry and the rest as the core takes them.
             symbols: gives address, bytes and name of each function or object.
             source: gives DWARF information of pyelftools, or none.
+            sections: gives address and bytes of those with code; none: code is all of what may be executed.
+            functions: gives the names of those that other files may call; none: all symbols.
         """
         self.name, self.image = name, image
-        self._read_symbols, self._source = symbols, source
+        self._read_symbols, self._source, self._sections = symbols, source, sections
+        self._read_functions = functions
         self._lines: tuple[list[int], list[str | None]] | None = None
 
     @cached_property
@@ -54,23 +64,58 @@ class Elf:
             An address.
 
         Raises:
-            UserError: where there is none, with the nearest name.
+            UserError: where there is none, with the nearest functions that other files may call.
         """
-        from ..base.errors import listed, nearest
-
         for at, _, name in self._symbols:
             if name == symbol:
                 return at
         if missing is not None:
             return missing
-        names = sorted({name for _, _, name in self._symbols})
+        suggestion, others = self._nearest(symbol)
         raise user_error(
             "the program has no such symbol",
             place=self.name,
             value=symbol,
-            allowed=listed(names),
-            suggestion=nearest(symbol, names),
+            allowed=others,
+            suggestion=suggestion,
         )
+
+    def _nearest(self, symbol: str, most: int = 5) -> tuple[str, str]:
+        """The function meant, and a list that begins with it and goes on with the most alike."""
+        names = {name for _, _, name in self._symbols}
+        try:
+            public = set(self._read_functions()) if self._read_functions is not None else names
+        except Exception:  # a damaged table
+            public = names
+        known = sorted(public or names)  # none where all is assembly
+        meant = nearest(symbol, known) or nearest(symbol, names)
+        alike = [difflib.SequenceMatcher(None, symbol.lower(), name.lower()).ratio() for name in known]
+        order = sorted(range(len(known)), key=lambda i: (known[i] != meant, -alike[i], known[i]))
+        return meant, listed((known[i] for i in order), most)
+
+    def code(self) -> list[tuple[int, bytes]]:
+        """Where instructions lie: sections with code, or executable segments of a file without sections.
+
+        Returns:
+            Address and bytes of each, by address.
+        """
+        try:
+            found = self._sections() if self._sections is not None else []
+        except Exception:  # damaged section headers: a program runs without them
+            found = []
+        executable = [(address, data) for address, data, _, access in self.image["segments"] if access & 4]
+        return sorted(found or executable)
+
+    def labels(self) -> dict[int, list[str]]:
+        """Names of all symbols.
+
+        Returns:
+            Them, by address.
+        """
+        found: dict[int, list[str]] = {}
+        for at, _, name in self._symbols:
+            found.setdefault(at, []).append(name)
+        return found
 
     def _at(self, address: int) -> tuple[str, int]:
         """Name and offset of what lies at an address; an empty name where none is known."""
@@ -203,7 +248,7 @@ def _read(data: bytes, name: str) -> Elf:
         from .link import link
 
         linked, symbols = link(elf, name)
-        return Elf(name, linked, lambda: symbols)
+        return Elf(name, linked, lambda: symbols, functions=lambda: _functions(elf))
     if elf["e_type"] not in ("ET_EXEC", "ET_DYN"):
         raise _refuse("this ELF file is no program", name, str(elf["e_type"]), "ET_EXEC, ET_REL")
     headers = list(elf.iter_segments())
@@ -215,7 +260,9 @@ def _read(data: bytes, name: str) -> Elf:
     def lines() -> Any:
         return elf.get_dwarf_info() if elf.has_dwarf_info() else None
 
-    return Elf(name, image, lambda: _symbols(elf, base), lines)
+    return Elf(
+        name, image, lambda: _symbols(elf, base), lines, lambda: _code_sections(elf, base), lambda: _functions(elf)
+    )
 
 
 def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, Any]:
@@ -256,6 +303,15 @@ def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, An
     }
 
 
+def _code_sections(elf: Any, base: int) -> list[tuple[int, bytes]]:
+    executable, allocated = 4, 2
+    return [
+        (section["sh_addr"] + base, section.data())
+        for section in elf.iter_sections()
+        if section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] & executable and section["sh_flags"] & allocated
+    ]
+
+
 def _symbols(elf: Any, base: int) -> list[tuple[int, int, str]]:
     table = elf.get_section_by_name(".symtab")
     if table is None:
@@ -268,4 +324,19 @@ def _symbols(elf: Any, base: int) -> list[tuple[int, int, str]]:
         and symbol["st_shndx"] != "SHN_UNDEF"
         and symbol.name
         and not symbol.name.startswith(("$", ".L"))
+    ]
+
+
+def _functions(elf: Any) -> list[str]:
+    """Names of functions that other files may call."""
+    table = elf.get_section_by_name(".symtab")
+    if table is None:
+        return []
+    return [
+        symbol.name
+        for symbol in table.iter_symbols()
+        if symbol["st_info"]["type"] == "STT_FUNC"
+        and symbol["st_info"]["bind"] in ("STB_GLOBAL", "STB_WEAK")
+        and symbol["st_other"]["visibility"] in ("STV_DEFAULT", "STV_PROTECTED")
+        and symbol["st_shndx"] != "SHN_UNDEF"
     ]

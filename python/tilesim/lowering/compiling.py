@@ -14,7 +14,7 @@ from ..base.checked import checked
 from ..base.errors import shown, unsupported
 from ..base.progress import counter
 from ..graph import Graph, nearest, user_error
-from ..graph.alone import alone
+from ..graph.devices import alone
 from ..graph.trips import checked as checked_trips
 from ..graph.trips import counted
 from ..loading import GraphLike, as_graph

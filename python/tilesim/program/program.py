@@ -177,12 +177,13 @@ class Program:
 
         Raises:
             UserError: for another ending; for .tsim from a program without its graph, .json from one with parts for the
-                host, or a path that cannot be written.
+                host or for a machine with instructions of the user's, or a path that cannot be written.
         """
         if not path_text(path).endswith((".json", ".tsim")):
             raise user_error("no form of a program's file", place="path", value=shown(path_text(path)),
                              allowed="a name with .json or .tsim")  # fmt: skip
         if not path_text(path).endswith(".tsim"):
+            self._check_forgotten(path_text(path))
             with writing(path) as file:
                 file.write(self.core.to_json())
             return
@@ -200,6 +201,14 @@ class Program:
         if self.trips or "mixed" in header:
             header["version"] = VERSIONS[1]
         self._write(path_text(path), graph, header)
+
+    def _check_forgotten(self, path: str) -> None:
+        """A .json file names its machine's preset: instructions that `ts.isa.use` gave the machine would be lost."""
+        taken = {} if self.machine is None else _core.isa_functions(self.machine.core)
+        if taken:
+            what = "a .json file names a preset, which has no instructions of one's own"
+            value, allowed = ", ".join(sorted(taken)), "a name with .tsim, which keeps the machine"
+            raise user_error(what, place=path, value=f"a machine with an instruction for {value}", allowed=allowed)
 
     def _contents(self) -> dict[str, Any]:
         """What a file holds beside graph, machine and program."""

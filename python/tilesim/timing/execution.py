@@ -12,6 +12,8 @@ from ..base.arguments import LARGEST, as_array, one_of, whole
 from ..base.checked import checked, is_bool
 from ..base.errors import shown
 from ..base.screen import page, plain
+from ..cluster.executing import execute_together
+from ..cluster.spmd import Spmd
 from ..graph import Graph, user_error
 from ..graph.trips import measured
 from ..lowering.compiling import compile
@@ -116,7 +118,7 @@ def _kernels(program: Program, level: str) -> Any:
 
 @checked()
 def execute(
-    program: Program,
+    program: Program | Spmd,
     inputs: Any = None,
     *,
     seed: int = 0,
@@ -129,7 +131,8 @@ def execute(
     """Runs the tiled program on real tensors.
 
     Args:
-        program: what to run.
+        program: what to run; a program of several devices (`Spmd`) runs on all of them with the reference kernels,
+            global tensors in and out, and takes `inputs` and `seed` alone.
         inputs: dict by name or sequence of arrays; none: random ones.
         seed: of random inputs, and of the order "random".
         numerics: "machine" rounds operands of products as the machine does; "exact" leaves them as they are stored.
@@ -148,6 +151,8 @@ def execute(
         UserError: for wrong inputs, unknown numerics, an unknown order, or a race.
     """
     seed = whole("seed", seed, -LARGEST)
+    if isinstance(program, Spmd):
+        return execute_together(program, inputs, seed=seed)
     one_of("unknown numerics", "numerics", numerics, "machine", "exact")
     core = _kernels(program, level)
     program = _for_inputs(program, inputs, seed)

@@ -8,6 +8,8 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from .. import _core
 from ..base.checked import checked, checked_class, is_text
 from ..base.errors import nearest, shown, user_error
@@ -20,14 +22,48 @@ __all__ = ["TileLatencies", "scale_sim_latency"]
 
 CLOSED_FORM = "closed form"
 INSTRUCTION = "instruction"
-FORMAT = 1  # of the text of computes: latencies from elsewhere are kept across versions of Tilesim
+FORMAT = 2  # of the text of computes and of rows: latencies from elsewhere are kept across versions of Tilesim
 UNITS = ("array", "vector", "cross_lane")
 CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
 
 
-def _is_latency(value: Any) -> bool:
-    """Whether a store holds what `update` wrote."""
-    return isinstance(value, dict) and set(CYCLES) <= value.keys() and all(type(value[key]) is int for key in CYCLES)
+def _check(key: str, row: Mapping[str, Any]) -> str:
+    """What a row on disk is marked with, so that an edited one is known."""
+    return Store.key_of({"key": key, "row": {name: row[name] for name in (*CYCLES, "limit")}})[:16]
+
+
+def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
+    """The parts of a latency, each of its type.
+
+    Args:
+        row: what should be one.
+        compute: whose.
+        place: the file; empty: it comes from a call.
+
+    Returns:
+        Cycles and limit.
+
+    Raises:
+        UserError: naming file, compute and part.
+    """
+    where = f"{place}, '{compute}'" if place else f"'{compute}'"
+    suggestion = "Delete the file: it only saves time" if place else ""
+
+    def wrong(what: str, value: Any, allowed: str) -> Exception:
+        return user_error(what, place=where, value=value, allowed=allowed, suggestion=suggestion)
+
+    if not isinstance(row, Mapping):
+        raise wrong("a tile latency is no object", shown(row)[:60], ", ".join((*CYCLES, "limit")))
+    found: dict[str, Any] = {}
+    for name in CYCLES:
+        value = row.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 0 <= value < 1 << 62:
+            what = f"'{name}' of a tile latency is no number of cycles"
+            raise wrong(what, shown(value)[:60], "whole numbers, 0 or more")
+        found[name] = int(value)
+    if not is_text(row.get("limit")):
+        raise wrong("'limit' of a tile latency is no text", shown(row.get("limit"))[:60], "what limits it, as a text")
+    return {**found, "limit": str(row["limit"])}
 
 
 @checked_class()
@@ -39,7 +75,7 @@ class TileLatencies:
     source ("rtl", "measured", ...) holds only what it was given, and a result says for how many computes the closed
     forms had to do. Latencies are kept by everything that they depend on: units of the core, source, and version (of
     Tilesim for closed forms, of kernels and instructions for those, of the format for others). On disk they lie in a
-    `Store`, which several processes may share.
+    `Store`, which several processes may share; each row carries a checksum, and one that was edited is refused.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, source: str = CLOSED_FORM) -> None:
@@ -76,9 +112,23 @@ class TileLatencies:
         prefix = self._prefix(machine)
         with self._lock:
             if prefix not in self._books:
-                found = self._store.scan(prefix, _is_latency) if self._store is not None else {}
-                self._books[prefix] = {key[len(prefix) :]: value for key, value in found.items()}
+                found = self._store.scan(prefix) if self._store is not None else {}
+                self._books[prefix] = {key[len(prefix) :]: self._kept(key, prefix, row) for key, row in found.items()}
             return self._books[prefix]
+
+    def _kept(self, key: str, prefix: str, row: Any) -> dict[str, Any]:
+        """A row of the file, as it was written."""
+        place = self._store.path if self._store is not None else ""
+        found = _checked_row(row, key[len(prefix) :], place)
+        if row.get("check") != _check(key, found):
+            raise user_error(
+                "a tile latency was changed after it was written",
+                place=f"{place}, '{key[len(prefix) :]}'",
+                value=", ".join(f"{name} {found[name]}" for name in CYCLES),
+                allowed="rows that `add` and `update` wrote",
+                suggestion="Delete the file: it only saves time",
+            )
+        return found
 
     def add(self, machine: MachineLike, compute: str, cycles: int, **parts: int) -> None:
         """Gives the latency of one compute.
@@ -116,13 +166,14 @@ class TileLatencies:
         target = Machine.load(machine)
         book = _core.LatencyBook(self.source)
         for compute, row in rows.items():
-            book.put(compute, dict(row))
+            book.put(compute, _checked_row(row, compute))
         checked = dict(book.entries())
         prefix = self._prefix(target)
         with self._lock:
             self._books[prefix] = {**self._book(target), **checked}
             if self._store is not None:
-                self._store.put({prefix + compute: row for compute, row in checked.items()})
+                keyed = {prefix + compute: row for compute, row in checked.items()}
+                self._store.put({key: {**row, "check": _check(key, row)} for key, row in keyed.items()})
 
     def opened(self, machine: MachineLike) -> _core.LatencyBook:
         """The latencies for a machine as the engine takes them.

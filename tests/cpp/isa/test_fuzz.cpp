@@ -13,6 +13,8 @@ BOOST_AUTO_TEST_CASE(damaged_text_and_random_code_end_in_words) {
   BOOST_TEST(outcomes.contains("assembled"));
   BOOST_TEST(outcomes.contains("refused"));
   BOOST_TEST(outcomes.contains("illegal instruction"));
+  BOOST_TEST(outcomes.contains("transfers trapped"));
+  BOOST_TEST(outcomes.contains("transfers over"));
 }
 
 BOOST_AUTO_TEST_SUITE_END()

@@ -5,33 +5,22 @@
 #include <cstring>
 #include <random>
 
+#include "kernels.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/executor.hpp"
-#include "tilesim/isa/latency/latency.hpp"
 
 using namespace tilesim;
 using namespace tilesim::isa;
 
 namespace {
 
-Machine indexed_machine(std::int64_t lanes, std::int64_t sublanes) {
-  Machine machine;
-  machine.name = "test";
-  machine.core.array.rows = machine.core.array.columns = 8;
-  machine.core.array.rates = {{DType::f32, 1}};
-  machine.core.vector.lanes = lanes, machine.core.vector.sublanes = sublanes;
-  return machine;
-}
-
 constexpr DType picked_types[] = {DType::f32, DType::bf16, DType::f16, DType::i8,  DType::f64,
                                   DType::i64, DType::u16,  DType::u8,  DType::i32, DType::boolean};
 constexpr DType index_types[] = {DType::i32, DType::i64, DType::i32, DType::u8, DType::i16};
 
 /// A gather or scatter of random shape; the memories hold in, index and out.
-struct IndexedTrial {
-  explicit IndexedTrial(std::uint32_t seed) : random(seed) {}
-
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); }
+struct IndexedTrial : KernelTrial {
+  explicit IndexedTrial(std::uint32_t seed) : KernelTrial(seed) {}
 
   std::byte some_bits() {
     if (indexed.in.dtype == DType::boolean) return static_cast<std::byte>(random() & 1);
@@ -107,10 +96,8 @@ struct IndexedTrial {
     return all + " by " + std::string(name(indexed.index.dtype)) + " x " + std::to_string(indexed.index.dims[0].extent);
   }
 
-  std::mt19937 random;
   int outside = -1;
   std::vector<std::int64_t> row;
-  std::vector<std::vector<std::byte>> memories;
   Indexed indexed;
 };
 
@@ -191,17 +178,11 @@ bool same_results(const std::vector<std::byte>& a, const std::vector<std::byte>&
   return true;
 }
 
-struct IndexedSource final : ComputeSource {
-  explicit IndexedSource(const Indexed& of) : value(of) {}
-  TileCompute compute() const override { return value; }
-  Indexed value;
-};
-
 TileLatency time_of_indexed(const Machine& machine, const Indexed& indexed) {
   InstructionLatency model(machine);
   Descriptor d;
   d.kind = ComputeKind::indexed, d.dtype = indexed.in.dtype, d.elements = 1;
-  return model.latency(d, {}, IndexedSource(indexed));
+  return model.latency(d, {}, KernelSource(indexed));
 }
 
 }  // namespace
@@ -209,8 +190,8 @@ TileLatency time_of_indexed(const Machine& machine, const Indexed& indexed) {
 BOOST_AUTO_TEST_SUITE(indexed_kernels_)
 
 BOOST_AUTO_TEST_CASE(random_ones_equal_their_meaning) {
-  const Machine machines[] = {indexed_machine(8, 4), indexed_machine(16, 1), indexed_machine(128, 8),
-                              indexed_machine(4, 1)};
+  const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1), kernel_machine(128, 8),
+                              kernel_machine(4, 1)};
   std::int64_t kernels = 0;
   std::map<std::string, std::int64_t> others;
   for (std::uint32_t trial = 0; trial < 500; ++trial) {
@@ -238,7 +219,7 @@ BOOST_AUTO_TEST_CASE(indices_outside_are_found) {
     made.outside = static_cast<int>(trial % 2);
     made.make();
     if (made.indexed.index.dims[0].extent == 0 || made.indexed.index.dtype == DType::u8) continue;
-    KernelExecutor executor(indexed_machine(8, 4));
+    KernelExecutor executor(kernel_machine(8, 4));
     for (int turn = 0; turn < 2; ++turn) {
       const auto run = [&](const Indexed& indexed) { executor.run(indexed); };
       BOOST_TEST_CONTEXT("trial " << trial << " " << made.text())
@@ -257,7 +238,7 @@ BOOST_AUTO_TEST_CASE(indices_outside_are_found) {
 
 BOOST_AUTO_TEST_CASE(no_faster_than_ports_and_lanes) {
   // 32 elements of 4 bytes are a register; 8 lanes
-  const Machine machine = indexed_machine(8, 4);
+  const Machine machine = kernel_machine(8, 4);
   const auto gathered = [](std::int64_t count, std::int64_t row) {
     Indexed indexed;
     indexed.in.dims = {{1000, row}, {row, 1}}, indexed.out.dims = {{count, row}, {row, 1}};

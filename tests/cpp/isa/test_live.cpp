@@ -139,6 +139,42 @@ BOOST_AUTO_TEST_CASE(a_sequencer_alone_is_a_pipeline_of_its_own) {
   }
 }
 
+/// The vector unit adds partial sums: the results of one product are taken while the rows of the next are pushed, as in
+/// one kernel that does both.
+BOOST_AUTO_TEST_CASE(products_behind_each_other_overlap) {
+  for (const std::int64_t moving : {40, 64, 200})
+    for (const bool accumulate : {false, true}) {
+      const Machine machine = live_machine();
+      MmaForm form;
+      form.moving = form.run = moving, form.depth = 32, form.across = 16, form.accumulate = accumulate;
+      const auto kernel_of = [&](std::int64_t batch) {
+        MmaForm several = form;
+        several.batch = batch;
+        return mma_kernel(*InstructionSet::standard(), core_of(machine), several, {1 << 24, 1 << 30, 2LL << 30});
+      };
+      const auto one_kernel = [&](std::int64_t batch) {
+        DryRun run(table_of(machine), true);
+        run.run(kernel_of(batch));
+        return run.pipeline().drain();
+      };
+      Together chain(machine);
+      constexpr std::int64_t times = 6;
+      for (int i = 0; i < times; ++i) chain.add(0, kernel_of(1));
+      const auto done = chain.run(17, {});
+      const std::int64_t took = last_of(done);
+      BOOST_TEST_CONTEXT("rows " << moving << " accumulate " << accumulate) {
+        // between two: the first set of weights and a few instructions that one kernel has ahead
+        BOOST_TEST(took >= one_kernel(times) - 4 * times);
+        BOOST_TEST(took <= one_kernel(times) + 24 * times);
+      }
+      std::int64_t before = 0;
+      for (const auto& [tag, at] : done) {
+        BOOST_TEST(at > before);
+        before = at;
+      }
+    }
+}
+
 BOOST_AUTO_TEST_CASE(neither_steps_nor_the_order_of_sequencers_change_times) {
   std::mt19937 random(5);
   for (int i = 0; i < 10; ++i) {

@@ -4,32 +4,21 @@
 #include <cstring>
 #include <random>
 
+#include "kernels.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/executor.hpp"
-#include "tilesim/isa/latency/latency.hpp"
 
 using namespace tilesim;
 using namespace tilesim::isa;
 
 namespace {
 
-Machine moving_machine(std::int64_t lanes, std::int64_t sublanes) {
-  Machine machine;
-  machine.name = "test";
-  machine.core.array.rows = machine.core.array.columns = 8;
-  machine.core.array.rates = {{DType::f32, 1}};
-  machine.core.vector.lanes = lanes, machine.core.vector.sublanes = sublanes;
-  return machine;
-}
-
 constexpr DType moved_types[] = {DType::f32, DType::bf16, DType::f16,     DType::i8,     DType::f64, DType::i64,
                                  DType::u16, DType::c64,  DType::boolean, DType::f8e5m2, DType::u32, DType::i4};
 
 /// A permute of random shape between strides of its own on both sides; the memories hold random bits.
-struct PermuteTrial {
-  explicit PermuteTrial(std::uint32_t seed) : random(seed) {}
-
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); }
+struct PermuteTrial : KernelTrial {
+  explicit PermuteTrial(std::uint32_t seed) : KernelTrial(seed) {}
 
   TileView view(bool repeats, bool neighbours) {
     TileView made;
@@ -93,11 +82,9 @@ struct PermuteTrial {
     return result;
   }
 
-  std::mt19937 random;
   DType dtype = DType::f32;
   std::vector<std::int64_t> extents;
   std::array<std::int64_t, 2> firsts{};
-  std::vector<std::vector<std::byte>> memories;
   Permute permute;
 };
 
@@ -120,18 +107,12 @@ void by_hand(const Permute& permute) {
                 static_cast<std::size_t>(bytes));
 }
 
-struct PermuteSource final : ComputeSource {
-  explicit PermuteSource(const Permute& of) : value(of) {}
-  TileCompute compute() const override { return value; }
-  Permute value;
-};
-
 TileLatency time_of(const Machine& machine, const Permute& permute) {
   InstructionLatency model(machine);
   Descriptor d;
   d.kind = ComputeKind::permute, d.dtype = permute.in.dtype, d.elements = 1;
   for (const ViewDim& dim : permute.in.dims) d.elements *= dim.extent;
-  return model.latency(d, {}, PermuteSource(permute));
+  return model.latency(d, {}, KernelSource(permute));
 }
 
 }  // namespace
@@ -139,8 +120,8 @@ TileLatency time_of(const Machine& machine, const Permute& permute) {
 BOOST_AUTO_TEST_SUITE(permute_kernels_)
 
 BOOST_AUTO_TEST_CASE(random_permutes_equal_their_meaning) {
-  const Machine machines[] = {moving_machine(8, 4), moving_machine(16, 1), moving_machine(128, 8),
-                              moving_machine(4, 1)};
+  const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1), kernel_machine(128, 8),
+                              kernel_machine(4, 1)};
   std::int64_t kernels = 0;
   std::map<std::string, std::int64_t> others;
   for (std::uint32_t trial = 0; trial < 400; ++trial) {
@@ -163,8 +144,8 @@ BOOST_AUTO_TEST_CASE(random_permutes_equal_their_meaning) {
 
 /// Narrow elements that change direction, in whole squares and not, on machines of several register lengths.
 BOOST_AUTO_TEST_CASE(narrow_elements_turn) {
-  const Machine machines[] = {moving_machine(8, 4), moving_machine(16, 1), moving_machine(128, 8), moving_machine(4, 1),
-                              moving_machine(64, 2)};
+  const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1), kernel_machine(128, 8), kernel_machine(4, 1),
+                              kernel_machine(64, 2)};
   std::mt19937 random(3);
   const auto below = [&](std::int64_t n) {
     return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n));
@@ -211,7 +192,7 @@ BOOST_AUTO_TEST_CASE(in_place) {
       permute.in.data = permute.out.data = expected.data();
       by_hand(permute);
       permute.in.data = permute.out.data = got.data();
-      KernelExecutor executor(moving_machine(8, 4));
+      KernelExecutor executor(kernel_machine(8, 4));
       executor.run(permute);
       BOOST_TEST(executor.by_kernel() == 1);
       BOOST_TEST((expected == got));
@@ -220,7 +201,7 @@ BOOST_AUTO_TEST_CASE(in_place) {
 
 BOOST_AUTO_TEST_CASE(no_faster_than_ports) {
   // 32 elements of 4 bytes are a register
-  const Machine machine = moving_machine(8, 4);
+  const Machine machine = kernel_machine(8, 4);
   const auto moved = [](std::int64_t rows, std::int64_t columns, bool turned) {
     Permute permute;
     permute.in.dims = {{rows, columns}, {columns, 1}};

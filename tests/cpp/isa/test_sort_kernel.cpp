@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "kernels.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/executor.hpp"
 #include "tilesim/tile/sort_plan.hpp"
@@ -14,21 +15,12 @@ using namespace tilesim::isa;
 
 namespace {
 
-Machine sort_machine(std::int64_t lanes, std::int64_t sublanes) {
-  Machine machine;
-  machine.name = "test";
-  machine.core.array.rows = machine.core.array.columns = 8;
-  machine.core.array.rates = {{DType::f32, 1}};
-  machine.core.vector.lanes = lanes, machine.core.vector.sublanes = sublanes;
-  return machine;
-}
-
 constexpr std::array sorted_types{DType::f32, DType::bf16,    DType::f16,        DType::f8e4m3fn,   DType::f8e5m2,
                                   DType::i32, DType::i16,     DType::i8,         DType::u32,        DType::u16,
                                   DType::u8,  DType::boolean, DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::f8e8m0fnu};
 
-struct SortTrial {
-  explicit SortTrial(std::uint32_t seed, std::int64_t longest) : random(seed) {
+struct SortTrial : KernelTrial {
+  explicit SortTrial(std::uint32_t seed, std::int64_t longest) : KernelTrial(seed) {
     const DType dtype = sorted_types[seed % sorted_types.size()];
     const std::int64_t rows = below(4) == 0 ? 1 : below(40) + 1, outer = below(3) == 0 ? below(3) : 1;
     std::int64_t n = below(10) == 0 ? below(3) : below(longest) + 1;
@@ -39,8 +31,6 @@ struct SortTrial {
     sort.positions = view(below(3) == 0 ? DType::i64 : DType::i32, {outer, rows, k});
     fill(dtype);
   }
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); }
-
   TileView view(DType dtype, std::array<std::int64_t, 3> extents) {
     TileView made;
     made.dtype = dtype;
@@ -90,9 +80,7 @@ struct SortTrial {
     return all + " kept " + std::to_string(sort.keys.dims.back().extent);
   }
 
-  std::mt19937 random;
   tilesim::Sort sort;
-  std::vector<std::vector<std::byte>> memories;  ///< keys, results, positions
 };
 
 /// Bits but for those of NaN.
@@ -129,7 +117,7 @@ void check_trial(std::uint32_t seed, std::int64_t longest, const Machine& machin
 BOOST_AUTO_TEST_SUITE(sort_kernels)
 
 BOOST_AUTO_TEST_CASE(random_sorts_equal_their_meaning) {
-  const Machine machines[] = {sort_machine(8, 4), sort_machine(16, 1), sort_machine(4, 1), sort_machine(64, 2)};
+  const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1), kernel_machine(4, 1), kernel_machine(64, 2)};
   std::int64_t kernels = 0;
   for (std::uint32_t trial = 0; trial < 400; ++trial) check_trial(trial, 70, machines[trial / 15 % 4], kernels);
   for (std::uint32_t trial = 1000; trial < 1060; ++trial) check_trial(trial, 700, machines[trial % 4], kernels);
@@ -143,14 +131,10 @@ BOOST_AUTO_TEST_CASE(no_faster_than_comparisons_and_ports) {
     sort.in = {nullptr, DType::f32, {{rows, n}, {n, 1}}, -1, {}};
     sort.keys = {nullptr, DType::f32, {{rows, k}, {k, 1}}, -1, {}};
     sort.positions = {nullptr, DType::i32, {{rows, k}, {k, 1}}, -1, {}};
-    struct Source final : ComputeSource {
-      explicit Source(const tilesim::Sort& of) : value(of) {}
-      TileCompute compute() const override { return value; }
-      tilesim::Sort value;
-    } const source(sort);
+    const KernelSource source(sort);
     Descriptor d;
     d.kind = ComputeKind::sort, d.elements = rows * n, d.lane_extent = n, d.k = k;
-    const Machine machine = sort_machine(8, 4);
+    const Machine machine = kernel_machine(8, 4);
     InstructionLatency model(machine), slow(machine);
     slow.every_trip();
     const TileLatency latency = model.latency(d, {}, source);

@@ -6,6 +6,7 @@
 #include <random>
 #include <span>
 
+#include "kernels.hpp"
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
 #include "tilesim/isa/latency/executor.hpp"
@@ -15,20 +16,9 @@ using namespace tilesim::isa;
 
 namespace {
 
-Machine vector_machine(std::int64_t lanes, std::int64_t sublanes) {
-  Machine machine;
-  machine.name = "test";
-  machine.core.array.rows = machine.core.array.columns = 8;
-  machine.core.array.rates = {{DType::f32, 1}};
-  machine.core.vector.lanes = lanes, machine.core.vector.sublanes = sublanes;
-  return machine;
-}
-
 /// A compute of random shape, its operands and two sets of memories for its results.
-struct Trial {
-  explicit Trial(std::uint32_t seed) : random(seed) {}
-
-  std::int64_t below(std::int64_t n) { return static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(n)); }
+struct Trial : KernelTrial {
+  explicit Trial(std::uint32_t seed) : KernelTrial(seed) {}
 
   TileView view(DType dtype, const std::vector<bool>& repeats, bool odd) {
     TileView made;
@@ -131,28 +121,16 @@ struct Trial {
     compute.outputs[0].view.data = memories.back().data();
   }
 
-  std::mt19937 random;
   std::vector<std::int64_t> extents;
-  std::vector<std::vector<std::byte>> memories;
   VectorCompute compute;
 };
-
-bool same_values(const std::vector<std::byte>& a, const std::vector<std::byte>& b, DType dtype) {
-  const auto count = a.size() / static_cast<std::size_t>(host_bytes(dtype));
-  std::vector<double> left(count), right(count);
-  convert(a.data(), dtype, left.data(), DType::f64, static_cast<std::int64_t>(count));
-  convert(b.data(), dtype, right.data(), DType::f64, static_cast<std::int64_t>(count));
-  for (std::size_t i = 0; i < count; ++i)
-    if (!(left[i] == right[i] || (std::isnan(left[i]) && std::isnan(right[i])))) return false;
-  return true;
-}
 
 }  // namespace
 
 BOOST_AUTO_TEST_SUITE(vector_kernels)
 
 BOOST_AUTO_TEST_CASE(random_computes_equal_their_meaning) {
-  const Machine machines[] = {vector_machine(8, 4), vector_machine(16, 1), vector_machine(4, 8)};
+  const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1), kernel_machine(4, 8)};
   std::int64_t kernels = 0;
   std::map<std::string, std::int64_t> others;
   for (std::uint32_t trial = 0; trial < 600; ++trial) {
@@ -181,8 +159,60 @@ BOOST_AUTO_TEST_CASE(random_computes_equal_their_meaning) {
   BOOST_TEST(kernels >= 500);
 }
 
+/// By IEEE 754-2019 the larger of two zeros is +0, the smaller -0: the same bits in any order, at both levels.
+BOOST_AUTO_TEST_CASE(extremes_of_zeros_have_one_sign) {
+  for (const std::int64_t width : {1, 5, 16, 100})
+    for (const bool largest : {true, false})
+      for (const std::vector<int>& reduce : {std::vector<int>{0}, {1}, {0, 1}}) {
+        constexpr std::int64_t rows = 9;
+        std::mt19937 random(static_cast<std::uint32_t>(width));
+        std::vector<float> values(static_cast<std::size_t>(rows * width));
+        for (float& value : values) value = random() % 3 == 0 ? 0.0F : -0.0F;
+        const bool over_rows = reduce[0] == 0, over_lanes = reduce.back() == 1;
+        const std::int64_t kept = (over_rows ? 1 : rows) * (over_lanes ? 1 : width);
+        std::vector<float> result(static_cast<std::size_t>(kept), 7.0F), wanted = result;
+        for (std::int64_t at = 0; at < kept; ++at) {
+          bool positive = false, negative = false;
+          for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t c = 0; c < width; ++c)
+              if ((over_rows ? 0 : r * (over_lanes ? 1 : width)) + (over_lanes ? 0 : c) == at)
+                (std::signbit(values[static_cast<std::size_t>(r * width + c)]) ? negative : positive) = true;
+          wanted[static_cast<std::size_t>(at)] = largest ? (positive ? 0.0F : -0.0F) : negative ? -0.0F : 0.0F;
+        }
+        VectorCompute compute;
+        compute.extents = {rows, width};
+        compute.inputs.push_back(
+            {std::as_writable_bytes(std::span(values)).data(), DType::f32, {{rows, width}, {width, 1}}, -1, {}});
+        compute.nodes.push_back({.op = VectorNode::Op::input, .index = 0});
+        VectorOutput output;
+        output.reduce = reduce, output.combiner = largest ? Combiner::maximum : Combiner::minimum;
+        output.view = {std::as_writable_bytes(std::span(result)).data(),
+                       DType::f32,
+                       {{rows, over_rows    ? 0
+                               : over_lanes ? 1
+                                            : width},
+                        {width, over_lanes ? 0 : 1}},
+                       -1,
+                       {}};
+        compute.outputs.push_back(output);
+        const auto check = [&] {
+          for (std::size_t i = 0; i < wanted.size(); ++i)
+            BOOST_TEST(std::signbit(result[i]) == std::signbit(wanted[i]));
+        };
+        execute(compute);
+        check();
+        KernelExecutor executor(kernel_machine(8, 4));
+        for (int turn = 0; turn < 4; ++turn) {
+          std::fill(result.begin(), result.end(), 7.0F);
+          executor.run(compute);
+          check();
+        }
+        BOOST_TEST(executor.by_kernel() == 4);
+      }
+}
+
 BOOST_AUTO_TEST_CASE(no_faster_than_ports_and_units) {
-  const Machine machine = vector_machine(8, 4);
+  const Machine machine = kernel_machine(8, 4);
   for (const std::int64_t rows : {64, 256}) {
     VectorCompute compute;
     compute.extents = {rows, 32};
@@ -198,11 +228,7 @@ BOOST_AUTO_TEST_CASE(no_faster_than_ports_and_units) {
     VectorOutput output;
     output.node = 2, output.view = compute.inputs[0];
     compute.outputs.push_back(output);
-    struct Source final : ComputeSource {
-      explicit Source(const VectorCompute& of) : value(of) {}
-      TileCompute compute() const override { return value; }
-      VectorCompute value;
-    } const source(compute);
+    const KernelSource source(compute);
     Descriptor d;
     d.kind = ComputeKind::vector, d.elements = rows * 32, d.lane_extent = 32, d.functions = {1, 0, 0, 0};
     InstructionLatency model(machine), slow(machine);
@@ -243,18 +269,14 @@ std::int64_t busy_of(const Machine& machine, std::int64_t rows, std::int64_t col
   output.view = {nullptr, DType::f32, {{rows, combined ? 1 : columns}, {columns, combined ? 0 : 1}}, -1, {}};
   if (combined) output.reduce = {1};
   compute.outputs.push_back(output);
-  struct Source final : ComputeSource {
-    explicit Source(const VectorCompute& of) : value(of) {}
-    TileCompute compute() const override { return value; }
-    const VectorCompute& value;
-  } const source(compute);
+  const KernelSource source(compute);
   Descriptor d;
   d.kind = ComputeKind::vector, d.elements = rows * columns, d.lane_extent = columns;
   return InstructionLatency(machine).latency(d, {}, source).busy;
 }
 
 BOOST_AUTO_TEST_CASE(as_fast_as_the_busiest_unit) {
-  const Machine machine = vector_machine(8, 4);  // 32 elements to a register
+  const Machine machine = kernel_machine(8, 4);  // 32 elements to a register
   using F = Function;
   constexpr std::int64_t rows = 400, most = 24;  // what is left of filling and emptying
   const auto near = [](std::int64_t took, std::int64_t wanted) {
@@ -313,15 +335,11 @@ struct OfChannels {
 };
 
 BOOST_AUTO_TEST_CASE(operands_of_channels_are_spread_once_for_all_rows_of_a_channel) {
-  Machine machine = vector_machine(64, 2);
+  Machine machine = kernel_machine(64, 2);
   machine.core.vector.latency = 8;
   machine.core.cross_lane.bytes_per_cycle = 128, machine.core.cross_lane.latency = 16;
   const OfChannels made({32, 7, 7}, 2);
-  struct Source final : ComputeSource {
-    explicit Source(const VectorCompute& of) : value(of) {}
-    TileCompute compute() const override { return value; }
-    const VectorCompute& value;
-  } const source(made.compute);
+  const KernelSource source(made.compute);
   Descriptor d;
   d.kind = ComputeKind::vector, d.elements = std::int64_t{32} * 7 * 7, d.lane_extent = 7;
   InstructionLatency model(machine);
@@ -348,7 +366,7 @@ BOOST_AUTO_TEST_CASE(what_channels_share_keeps_its_meaning) {
       OfChannels made(extents, operands);
       execute(made.compute);
       const std::vector<float> wanted = made.memories.back();
-      KernelExecutor executor(vector_machine(8, 2));
+      KernelExecutor executor(kernel_machine(8, 2));
       for (int turn = 0; turn < 6; ++turn) {
         std::fill(made.memories.back().begin(), made.memories.back().end(), 77.0F);
         executor.run(made.compute);
@@ -365,7 +383,7 @@ BOOST_AUTO_TEST_CASE(what_channels_share_keeps_its_meaning) {
 BOOST_AUTO_TEST_CASE(more_units_are_never_slower) {
   using F = Function;
   for (const std::int64_t columns : {8, 24, 40}) {
-    Machine machine = vector_machine(8, 4);
+    Machine machine = kernel_machine(8, 4);
     const auto busy = [&] {
       return busy_of(machine, 60, columns, {{columns, 1}, {columns, 1}, {0, 1}}, {F::add, F::multiply, F::relu}, false);
     };

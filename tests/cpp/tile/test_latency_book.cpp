@@ -32,6 +32,10 @@ BOOST_AUTO_TEST_CASE(text_reads_back) {
       d.elements = draw(1000000), d.lane_extent = draw(512), d.lane_reductions = draw(3);
       if (d.kind == ComputeKind::sort) d.k = draw(512);
       for (auto& count : d.functions) count = static_cast<std::int32_t>(draw(20));
+      d.combined = 1 + draw(4);
+      if (draw(1)) d.moves.counts[0] = 1;
+      for (auto& count : d.moves.counts)
+        if (d.moves.known() && draw(3) == 0) count = static_cast<std::uint16_t>(1 + draw(65534));
     }
     if (draw(1)) d.signature = random();
     const History history{draw(1) > 0, draw(1) > 0};

@@ -242,7 +242,7 @@ def test_contexts_compute_the_same(name: str, machine: str) -> None:
 
 def test_one_context_loads_while_another_computes() -> None:
     """A chain of computes that wait for each other leaves gaps, which the other context's tiles fill."""
-    graph = graph_of(lambda b: b.op("softmax", b.input("x", (256, 512)), dim=1))
+    graph = graph_of(lambda b: b.op("softmax", b.input("x", (512, 128)), dim=1))
     machine = two_contexts("edge-8").replace({"core.vector.latency": 200})
     one, two = (ts.simulate(ts.compile(graph, machine, contexts=count)).cycles for count in (1, 2))
     assert two < one

@@ -56,4 +56,4 @@ def test_what_jobs_and_texts_of_kernels_may_not_ask() -> None:
         ts.simulate([ts.Job(program)], level="instruction")
     assert ts.simulate([ts.Job(program)], level="live").cycles > 0
     with pytest.raises(ts.UserError, match="too large"):
-        ts.isa.kernel("mma i8 i8 b1 m99999999999 n8 k8 ko1", "edge-8")
+        ts.isa.kernel("mma i8 i8 b1 m999999999 n8 k8 ko1", "edge-8")

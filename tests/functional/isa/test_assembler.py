@@ -174,7 +174,7 @@ def test_li_gives_every_constant(seed: int) -> None:
         ("c.lw a0, 0(t0)", "line 1, column 10", "not allowed"),
         ("c.addi4spn a0, sp, 0", "line 1, column 20", "4 to 1020"),
         ("x: nop\nx: nop", "line 2, column 1", "twice"),
-        ("loop: nop\nj lop", "line 2, column 1", "'loop'"),
+        ("loop: nop\nj lop", "line 2, column 3", "'loop'"),
         (".strin 3", "line 1, column 1", "directive"),
         ("li a0, x", "line 1, column 8", "number"),
     ],

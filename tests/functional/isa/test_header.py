@@ -281,3 +281,27 @@ def test_no_warnings(own_kernels: Path, language: str) -> None:
     (own_kernels / "empty.c").write_text('#include "tilesim_isa.h"\nextern int nothing;\n')
     flags = ("-x", language, "-Wall", "-Wextra", "-Werror", "-c", "empty.c", "-o", "empty.o")
     riscv_tools.clang(own_kernels, WAYS["vcix"], *flags)
+
+
+def test_a_wrong_name_is_answered_by_functions_like_it(tmp_path: Path) -> None:
+    """The nearest first; what other files may not call, and data, are no answers."""
+    names = ["softmax", "soft_max_all", "layer_norm", *(f"__libc_{i}" for i in range(40))]
+    code = "\n".join(f"int {name}(int x) {{ return x; }}" for name in names)
+    code += '\nint softmap = 3;\n__attribute__((visibility("hidden"))) int softmas(int x) { return x; }'
+    code += "\nstatic __attribute__((noinline, used)) int softmat(int x) { return x; }\n"
+    (tmp_path / "k.c").write_text(code, encoding="utf-8")
+    riscv_tools.clang(tmp_path, "-O1", "-c", "k.c", "-o", "k.o")
+    for wrong, meant in (
+        ("softma", "softmax"),
+        ("sotfmax", "softmax"),
+        ("SOFTMAX", "softmax"),
+        ("layernorm", "layer_norm"),
+    ):
+        with pytest.raises(ts.UserError, match=f"Did you mean '{meant}'") as caught:
+            isa.call(tmp_path / "k.o", wrong)
+        listed = caught.value.allowed.split(", ")
+        assert listed[0] == meant and len(listed) <= 6 and listed[-1] == "and 38 more"
+    assert "softmas" not in str(caught.value) and "softmat" not in str(caught.value)
+    with pytest.raises(ts.UserError) as caught:
+        isa.call(tmp_path / "k.o", "qqq")
+    assert caught.value.suggestion == "" and len(caught.value.allowed.split(", ")) <= 6

@@ -84,6 +84,26 @@ def cycles(text: str, machine: ts.Machine, *more: Any, elements: int = 1024) -> 
     return result.cycles, result
 
 
+def test_waits_for_memory_have_their_name() -> None:
+    """By hand: what is neither issued nor passed by a queue, up to the last answer, is memory's."""
+    machine = ts.Machine.load("edge-8")
+    took, result = cycles("ts.move a0, t1, zero, 0\nts.move.wait a0, 0", machine)
+    queue = result.stalls["dma0"]
+    assert queue["busy"] == 4096 / 32 and queue["memory"] > 0
+    assert queue["starved"] <= INSTRUCTIONS and queue["busy"] + queue["memory"] + queue["starved"] == took
+    ideal = machine.replace({"memory.kind": "ideal"})
+    took, result = cycles("ts.move a0, t1, zero, 0\nts.move.wait a0, 0", ideal)
+    assert result.stalls["dma0"]["memory"] <= 1 and result.stalls["dma1"]["starved"] == took
+    # behind the answer nothing is waited for
+    _, result = cycles(
+        "ts.move a0, t1, zero, 0\nts.move.wait a0, 0\nli t2, 200\nw: addi t2, t2, -1\nbnez t2, w", machine
+    )
+    assert result.stalls["dma0"]["memory"] == queue["memory"] and result.stalls["dma0"]["starved"] >= 200
+    # two in turn: each name once for a cycle
+    took, result = cycles("ts.move a0, t1, zero, 0\nts.move a0, t1, zero, 0\nts.move.wait a0, 0", machine)
+    assert sum(result.stalls["dma0"].values()) == took and result.stalls["dma0"]["busy"] == 2 * 4096 / 32
+
+
 def test_queues_in_order_and_beside_each_other() -> None:
     """By hand, 4,096 bytes at 32 a cycle: 7 + 128 cycles of a queue, the end 40 later; two queues work side by side."""
     machine = ts.Machine.load("edge-8").replace({**IDEAL, "core.dma.load_queues": 2})

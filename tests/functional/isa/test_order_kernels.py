@@ -48,6 +48,37 @@ def test_running_sums_are_numpys(machine: str, shape: tuple[int, ...], dim: int)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("shape", "dim"), [((6, 300), 1), ((70, 9), 0), ((3, 17, 5), 1)])
+def test_running_sums_of_64_bits_are_numpys(machine: str, shape: tuple[int, ...], dim: int) -> None:
+    random = np.random.default_rng(sum(shape))
+    numbers = random.integers(-(2**60), 2**60, shape)
+    eighths = random.integers(-(2**40), 2**40, shape) / 8  # exact in any order
+    for dtype, x in (("i64", numbers), ("f64", eighths), ("u32", random.integers(0, 2**32, shape, np.uint32))):
+        for combiner, call in (("add", np.add), ("maximum", np.maximum)):
+            found = by_kernels(program_of("cumulative", shape, machine, dtype, dim=dim, combiner=combiner), x)["y0"]
+            np.testing.assert_array_equal(found, call.accumulate(x, axis=dim, dtype=x.dtype))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("function", ["power", "atan2", "remainder", "floor_divide"])
+def test_functions_of_two_floats_are_those_of_tile_level(machine: str, function: str) -> None:
+    random = np.random.default_rng(7)
+    x, y = (random.normal(size=(9, 130)).astype(np.float32) * 8 for _ in range(2))
+    x[0, :6], y[0, :6] = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40], [-0.0, 3.0, -np.inf, 0.5, 2.0, 1e30]
+    b = ts.GraphBuilder("net")
+    b.output(b.apply(function, b.input("x", x.shape), b.input("y", y.shape)), "z")
+    program = ts.compile(b.build(), machine)
+    notes = [str(note) for note in ts.simulate(program, level="instruction").approximations]
+    assert not [note for note in notes if function in note or "no vector kernel" in note], notes
+    found = ts.execute(program, [x, y], level="instruction")["z"]
+    np.testing.assert_array_equal(found, ts.execute(program, [x, y])["z"])
+    want = {"power": np.power, "atan2": np.arctan2, "remainder": np.fmod}.get(function, lambda a, b: np.floor(a / b))
+    usual = (slice(1, None), slice(None))  # no ends of ranges
+    with np.errstate(all="ignore"):  # negative numbers have no powers
+        np.testing.assert_allclose(found[usual], want(x, y)[usual], rtol=1e-5)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("shape", "dim"), [((5, 300), 1), ((130, 24), 0), ((2, 3), 1), ((1, 1), 1)])
 def test_sorts_are_numpys_stable_ones(machine: str, shape: tuple[int, ...], dim: int) -> None:
     """Ties, both zeros and NaN: the reference is numpy's stable argsort, NaN last."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,76 +12,8 @@ import pytest
 import tilesim as ts
 import tilesim.isa as isa
 from support import riscv_tools
-
-LIBRARY = r"""
-#include <ctype.h>
-#include <math.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-struct node { struct node *left, *right; int key; char name[12]; };
-
-static struct node *insert(struct node *n, int key) {
-  if (!n) { n = calloc(1, sizeof *n); n->key = key; snprintf(n->name, sizeof n->name, "n%d", key); return n; }
-  if (key < n->key) n->left = insert(n->left, key); else n->right = insert(n->right, key);
-  return n;
-}
-static unsigned walk(struct node *n, unsigned h) {
-  if (!n) return h;
-  h = walk(n->left, h);
-  for (char *c = n->name; *c; ++c) h = h * 31 + (unsigned char)*c;
-  return walk(n->right, h);
-}
-static int by_value(const void *a, const void *b) {
-  double x = *(double *)a, y = *(double *)b; return (x > y) - (x < y);
-}
-
-int main(int argc, char **argv) {
-  printf("%d arguments:", argc - 1);
-  for (int i = 1; i < argc; ++i) printf(" <%s>", argv[i]);
-  printf("\n");
-  double values[257], sum = 0;
-  uint64_t state = 88172645463325252u;
-  for (int i = 0; i < 257; ++i) {
-    state ^= state << 13, state ^= state >> 7, state ^= state << 17;
-    values[i] = ldexp((double)(int64_t)state, -40) * sin(i) + sqrt(i) / cbrt(i + 1.0);
-  }
-  qsort(values, 257, sizeof *values, by_value);
-  for (int i = 0; i < 257; ++i) sum += values[i] * pow(0.99, i) + exp(-i / 20.0) * log1p(i) - atan2(i, 3);
-  printf("%.17g %a %.3e %g\n", sum, values[13], values[250], fmod(sum, 3));
-  float f = 1;
-  for (int i = 1; i < 40; ++i) f = f * 1.37f + fmaf(f, 0.25f, -(float)i) / 3;
-  printf("%.9g %d %u %lld %llu\n", f, (int)f, (unsigned)fabsf(f), (long long)(f * 1e9), (unsigned long long)fabsf(f));
-  struct node *tree = NULL;
-  for (int i = 0; i < 500; ++i) tree = insert(tree, (int)(i * 7919u % 1009));
-  printf("%u\n", walk(tree, 17));
-  char text[200] = "the quick brown fox", *word = strtok(text, " ");
-  for (; word; word = strtok(NULL, " ")) { word[0] = (char)toupper(word[0]); printf("%s/%zu ", word, strlen(word)); }
-  int64_t a = -1234567890123456789, b = 987654321;
-  printf("\n%lld %lld %llu %d\n", (long long)(a / b), (long long)(a % b), (unsigned long long)a / 12345u,
-         (int)(a >> 33));
-  char *line = NULL; size_t room = 0; long got;
-  while ((got = getline(&line, &room, stdin)) > 0) printf("%ld:%s", got, line);
-  void *big = malloc(50 << 20);
-  memset(big, 1, 50 << 20);
-  unsigned check = 0;
-  for (int i = 0; i < 50 << 20; i += 4099) check += ((unsigned char *)big)[i];
-  printf("%u\n", check);
-  free(big);
-  fprintf(stderr, "done\n");
-  return argc * 3;
-}
-"""
-
-
-def under_qemu(file: Path, *arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-    qemu = shutil.which("qemu-riscv64")
-    if qemu is None:
-        pytest.skip("qemu-riscv64 is not installed (Debian: qemu-user)")
-    command = [qemu, str(file), *arguments]
-    return subprocess.run(command, input=given, capture_output=True, timeout=120, check=False)
+from support.c_programs import LIBRARY
+from support.riscv_tools import under_qemu
 
 
 @pytest.mark.parametrize("level", ["-O0", "-O1", "-O2", "-O3"])

@@ -17,6 +17,10 @@ import tilesim.isa as isa
 LANES = math.prod(ts.Machine.load("edge-8").get(f"core.vector.{which}") for which in ("lanes", "sublanes"))
 
 
+# of 32 bits with a sign: the bits of a negative u32 are those of an i32's
+TAKEN_AS_I32 = {"negate": ("i32", "u32", "i8", "u8"), "abs": ("i32", "i8", "u8")}
+
+
 def exp2(semantics: Any = np.exp2, **other: Any) -> isa.Instruction:
     given: dict[str, Any] = {"element": "f32", "unit": "special", "cycles_per_register": 2, "latency": 10, **other}
     return isa.define("my.vexp2 vd, vs2", opcode="custom-0", funct3=1, funct6=9, semantics=semantics, **given)
@@ -67,6 +71,34 @@ def test_order_of_operands(text: str) -> None:
     np.testing.assert_array_equal(ts.execute(program, [a, b], level="instruction")["y"], a - b)
 
 
+@pytest.mark.parametrize("name", ["edge-8", "mesh-16", "tpu-v3"])
+@pytest.mark.parametrize("shape", [(7, 10), (3, 130), (1, 1), (5, 3, 17)])
+def test_semantics_see_elements_alone(name: str, shape: tuple[int, ...]) -> None:
+    """Registers that the elements do not fill: in the places left over stand elements too, with their own partners."""
+    seen: set[tuple[float, float]] = set()
+
+    def semantics(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        seen.update(zip(x.tolist(), y.tolist(), strict=True))
+        return x / y
+
+    divide = isa.define("my.div vd, vs2, vs1", "custom-0", funct6=3, semantics=semantics, element="f32")
+    a = 1 + np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
+    b = 2 * a + 1
+    program = ts.compile(applied("divide", shape, 2), isa.use(name, "divide", divide))
+    np.testing.assert_array_equal(ts.execute(program, [a, b], level="instruction")["y"], a / b)
+    assert seen == set(zip(a.ravel().tolist(), b.ravel().tolist(), strict=True))
+    seen.clear()
+
+    def plus(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        seen.update(zip(x.tolist(), y.tolist(), strict=True))
+        return x + y
+
+    add = isa.define("my.add vd, vs2, vs1", "custom-0", funct6=3, semantics=plus, element="f32")
+    program = ts.compile(applied("add", shape, 2), isa.use(name, "add", add))
+    np.testing.assert_array_equal(ts.execute(program, [a, b], level="instruction")["y"], a + b)
+    assert seen == set(zip(a.ravel().tolist(), b.ravel().tolist(), strict=True))
+
+
 def latency(machine: ts.Machine, rows: int, source: str = "instruction") -> dict[str, Any]:
     """Of the largest of the computes, and how many elements it has."""
     store, level = ts.TileLatencies(source=source), "instruction" if source == "instruction" else "tile"
@@ -90,17 +122,27 @@ def test_latency_delays_the_last_result() -> None:
     assert slow["done"] - fast["done"] == 100
 
 
-def closed(machine: ts.Machine | str) -> tuple[int, int, float]:
-    row = latency(ts.Machine.load(machine), 64, "closed form")
+def closed(machine: ts.Machine | str, rows: int = 64) -> tuple[int, int, float]:
+    row = latency(ts.Machine.load(machine), rows, "closed form")
     return row["busy"], row["done"], row["elements"] / LANES
 
 
 def test_closed_forms_take_its_cost() -> None:
     busy, done, registers = closed(used(cycles_per_register=50, latency=70))
-    assert busy == 50 * registers and done == busy + 70
+    # the last register begins 50 cycles before its instruction has given all of them; around it a load and a store
+    assert busy == 50 * registers and busy + 70 - 50 <= done <= busy + 70 + 20
     assert closed(used(cycles_per_register=50, unit=isa.unit("lookup", pipes=2)))[0] == 25 * registers
     # nothing is stated: the class of the function
     assert closed(used(cycles_per_register=None, latency=None)) == closed("edge-8")
+
+
+def test_closed_forms_take_cycles_of_groups() -> None:
+    """`cycles` whatever the group: kernels give it four registers together, so a register costs a fourth."""
+    machine = used(cycles_per_register=None, cycles=200)
+    busy, _, registers = closed(machine, 16)  # four registers of rows side by side
+    assert busy == 50 * registers
+    kernel = latency(machine, 16)
+    assert kernel["elements"] / LANES == registers and busy <= kernel["busy"] <= busy + 200
 
 
 def test_a_unit_of_its_own_in_kernels() -> None:
@@ -129,6 +171,47 @@ def test_results_and_advice_name_it() -> None:
     assert any("the program has no exp2" in line for line in other.approximations)
 
 
+@pytest.mark.parametrize("element", ["f32", "bf16", "i32"])
+@pytest.mark.parametrize("dtype", ["f64", "f32", "bf16", "i64", "i32", "u32", "i8", "u8"])
+@pytest.mark.parametrize("function", ["negate", "abs"])
+def test_closed_forms_charge_what_kernels_take(function: str, element: str, dtype: str) -> None:
+    """Its results are wrong on purpose: they tell whether kernels of this type take it."""
+    seven = isa.define(
+        "my.a vd, vs2",
+        opcode="custom-0",
+        funct3=1,
+        funct6=9,
+        semantics=lambda x: x * 0 + 7,
+        element=element,
+        unit="special",
+        cycles_per_register=500,
+    )
+    import ml_dtypes
+
+    kinds = {"f": "float", "i": "int", "u": "uint"}
+    kind = ml_dtypes.bfloat16 if dtype == "bf16" else np.dtype(f"{kinds[dtype[0]]}{dtype[1:]}")
+    graph, x = applied(function, (64, 64), dtype=dtype), np.full((64, 64), 2, kind)
+    program = ts.compile(graph, isa.use("edge-8", function, seven))
+    taken = bool((np.asarray(ts.execute(program, [x], level="instruction")["y"], np.float64) == 7).all())
+    assert taken == ((dtype in ("f32", "bf16")) if element != "i32" else dtype in TAKEN_AS_I32[function])
+    result = ts.simulate(program)
+    notes = [line for line in result.approximations if "my.a" in line]
+    assert len(notes) == 1 and ("in 1 place" in notes[0] if taken else "is not taken" in notes[0])
+    if taken:
+        assert result.cycles >= 500 * 64 * 64 / LANES / ts.Machine.load("edge-8").get("core.count")
+    else:
+        assert result.cycles == ts.simulate(ts.compile(graph, "edge-8")).cycles
+
+
+def test_types_of_one_program_are_told_apart() -> None:
+    b = ts.GraphBuilder("g")
+    for dtype in ("f32", "i32", "bf16"):
+        b.output(b.apply("abs", b.input(f"x_{dtype}", (8, 64), dtype=dtype)), dtype)
+    one = isa.define("my.a vd, vs2", "custom-0", funct6=9, semantics=np.abs, element="f32", cycles_per_register=500)
+    result = ts.simulate(ts.compile(b.build(), isa.use("edge-8", "abs", one)))
+    assert any("'my.a' for abs in 2 places" in line for line in result.approximations)
+
+
 def test_a_file_has_the_declaration_alone(tmp_path: Path) -> None:
     machine = used(unit=isa.unit("lookup", queue=2), semantics=plus_one)
     machine.save(tmp_path / "m.json")
@@ -146,6 +229,21 @@ def test_a_file_has_the_declaration_alone(tmp_path: Path) -> None:
         again = isa.use(loaded, "exp2", exp2(unit=isa.unit("lookup", queue=2)))
         found = ts.execute(ts.compile(applied("exp2", x.shape), again), [x], level="instruction")
         np.testing.assert_array_equal(found["y"], np.exp2(x))
+
+
+def test_a_program_is_not_parted_from_its_machine(tmp_path: Path) -> None:
+    """A .json file names a preset alone; .tsim keeps the machine and its times."""
+    program = ts.compile(applied("exp2", (16, 64)), used(cycles_per_register=100))
+    with pytest.raises(ts.UserError, match=r"preset.*exp2.*\.tsim"):
+        program.save(tmp_path / "p.json")
+    assert not (tmp_path / "p.json").exists()
+    program.save(tmp_path / "p.tsim")
+    for level in ("tile", "instruction"):
+        found = ts.simulate(ts.Program.load(tmp_path / "p.tsim"), level=level)
+        assert found.cycles == ts.simulate(program, level=level).cycles
+    plain = ts.compile(applied("exp2", (16, 64)), "edge-8")
+    plain.save(tmp_path / "p.json")
+    assert ts.simulate(ts.Program.load(tmp_path / "p.json")).cycles == ts.simulate(plain).cycles
 
 
 def test_copies_have_the_semantics() -> None:

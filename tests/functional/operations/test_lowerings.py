@@ -235,11 +235,12 @@ def test_planes_with_many_channels_still_overlap(channels: int) -> None:
 
 @pytest.mark.parametrize(("keys", "head"), [(8192, 192), (16384, 64)])
 def test_long_rows_of_scores_do_not_starve_the_array(keys: int, head: int) -> None:
-    """Where whole rows leave room for few of them only, their maximum is a pass of its own: four passes at most."""
+    """Where whole rows leave room for few of them only, their maximum is a pass of its own: four passes at most, and
+    the spreads of maxima and sums in the last one, which take three quarters of its time."""
     program = ts.compile(ts.workloads.attention(1, 1, keys, head), "tpu-v3")
     scores = 4 * keys**2
     bytes_per_cycle = 0.835 * 450e9 / 940e6
-    assert 3 * scores / bytes_per_cycle < ts.simulate(program).cycles < 4.4 * scores / bytes_per_cycle
+    assert 3 * scores / bytes_per_cycle < ts.simulate(program).cycles < 4.75 * scores / bytes_per_cycle
 
 
 @pytest.mark.parametrize("machine", ["tpu-v3", "edge-8", "mesh-16"])

@@ -12,13 +12,17 @@ namespace {
 
 using F = Function;
 
+/// IEEE 754-2019, maximum and minimum: NaN where one is, -0 below +0, so that the order of operands makes no
+/// difference.
 template <class T>
 T nan_max(T a, T b) {
-  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : std::max(a, b);
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<T>::quiet_NaN();
+  return a == b ? (std::signbit(a) ? b : a) : std::max(a, b);
 }
 template <class T>
 T nan_min(T a, T b) {
-  return std::isnan(a) || std::isnan(b) ? std::numeric_limits<T>::quiet_NaN() : std::min(a, b);
+  if (std::isnan(a) || std::isnan(b)) return std::numeric_limits<T>::quiet_NaN();
+  return a == b ? (std::signbit(a) ? a : b) : std::min(a, b);
 }
 template <class T>
 T stable_sigmoid(T x) {
@@ -135,7 +139,7 @@ T unary(Function f, T x) {
     case F::bitwise_not:
       return static_cast<T>(~as_bits(x));
     case F::relu:
-      return std::isnan(x) ? x : std::max(x, T(0));
+      return std::isnan(x) ? x : nan_max(x, T(0));
     default:
       return special(f, x);
   }

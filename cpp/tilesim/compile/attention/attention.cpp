@@ -1,5 +1,7 @@
 // The statements of an attention kernel. Per row of a tile of queries: largest score so far, sum of weights, weighted
 // sum of values. Scores of the next keys are multiplied while the vector unit has those before.
+#include <utility>
+
 #include "tilesim/base/error.hpp"
 #include "tilesim/compile/attention/lowering.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
@@ -149,6 +151,16 @@ void AttentionLowering::await_keys(const Keys& k, const char* slot, Block& block
              program::Wait{slot, 0, {}, 0, plan_.resident ? k.tile - part_begin_ + Expr(1) : Expr(1)});
 }
 
+namespace {
+
+/// The transposed product, of the transposed factors.
+void turn(program::MmaOp& mma) {
+  std::swap(mma.a, mma.b);
+  for (View* view : {&mma.a, &mma.b, &mma.c}) std::swap(view->dims[0], view->dims[1]);
+}
+
+}  // namespace
+
 void AttentionLowering::multiply(const Arrays& arrays, const Keys& k, const View& a, const View& b, const View& c,
                                  bool accumulate, Block& block) const {
   const std::int64_t count = arrays.count;
@@ -166,7 +178,8 @@ void AttentionLowering::multiply(const Arrays& arrays, const Keys& k, const View
     mma.c.offset = mma.c.offset + chunk * Expr(i * c.dims[0].stride);
     mma.accumulate = accumulate ? 1 : 0;
     mma.numerics = context_.machine.core.array.numerics;
-    mma.stationary_a = plan_.queries_stay;
+    mma.stationary_a = plan_.queries_stay != plan_.turned;
+    if (plan_.turned) turn(mma);
     Block one;
     one.push_back(on("mma" + std::to_string(arrays.first + i), std::move(mma)));
     if (rows.is_constant() && rows.value() == 0) continue;

@@ -168,6 +168,12 @@ class AttentionLowering {
     compute.op.lane_dim = static_cast<int>(extents.size()) - 1;
     return compute;
   }
+  /// Over what an array has made: rows and columns as they lie.
+  Compute over_products(const std::vector<Expr>& extents) const {
+    Compute compute = over(extents);
+    if (plan_.turned) compute.op.lane_dim = 0;
+    return compute;
+  }
   /// All rows of the tile, or those that see some of the keys.
   program::View row(const std::string& slot) const { return {slot, 0, 0, {{rows_, 1}}}; }
   static program::View row(const std::string& slot, const Keys& k) { return {slot, 0, k.from, {{k.rows, 1}}}; }

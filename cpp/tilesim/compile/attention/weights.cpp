@@ -21,7 +21,7 @@ void AttentionLowering::emit_start(Block& block) const {
   rows.output(rows.number(0), row("row_sum"));
   on_vector(std::move(rows.op), block);
   on_vector(program::Commit{"row_sum", 0, 1}, block);
-  Compute start = over({rows_, p_.width});
+  Compute start = over_products({rows_, p_.width});
   start.output(start.number(0), sums("acc"));
   on_vector(std::move(start.op), block);
   on_vector(program::Commit{"acc", 0, 1}, block);
@@ -55,7 +55,7 @@ int AttentionLowering::visible(Compute& compute, const Keys& k) const {
 
 /// Scaled, capped, biased and masked scores take the place of the products.
 void AttentionLowering::change_scores(const Keys& k, bool hidden, Block& block) const {
-  Compute change = over({k.rows, k.count});
+  Compute change = over_products({k.rows, k.count});
   int x = change.input(scores("s", k));
   if (scale_ != 1) x = change.apply(Function::multiply, x, change.number(scale_));
   if (cap_ > 0) {
@@ -83,7 +83,7 @@ Block AttentionLowering::largest_scores(const Keys& k, bool changed, bool hidden
     change_scores(k, hidden, block);
     return block;
   }
-  Compute best = over({k.rows, k.count});
+  Compute best = over_products({k.rows, k.count});
   best.reduced(best.input(scores("s", k)), across("tile_max", k, k.count), Combiner::maximum, false);
   on_vector(std::move(best.op), block);
   return block;
@@ -111,7 +111,7 @@ Block AttentionLowering::rescaled_rows(const Keys& k, bool changed) const {
 Block AttentionLowering::weights(const Keys& k, bool changed) const {
   Block block;
   if (changed) wait("s", scorers().count + 1, "vector", block);
-  Compute each = over({k.rows, k.count});
+  Compute each = over_products({k.rows, k.count});
   int x = each.input(scores("s", k));
   const int by = each.input(across("shift", k, k.count));
   if (!changed && scale_ != 1) x = each.apply(Function::multiply, x, each.number(scale_));
@@ -138,7 +138,7 @@ void AttentionLowering::emit_weights(const Keys& k, Block& block) const {
   if (p_.mask) on_vector(program::Release{"mask", 0}, block);
   on_vector(program::Commit{"p", 0, 1}, block);
   if (!k.number.is_constant() || k.number.value() > 0) wait("acc", sums_before(k.number), "vector", block);
-  Compute rescale = over({k.rows, p_.width});
+  Compute rescale = over_products({k.rows, p_.width});
   const int old = rescale.input(wide("acc", k, p_.width)), factor = rescale.input(across("factor", k, p_.width));
   rescale.output(rescale.apply(Function::multiply, old, factor), wide("acc", k, p_.width));
   on_vector(std::move(rescale.op), block);

@@ -95,7 +95,10 @@ std::array<int, 2> VectorLowering::merged_nodes(std::vector<program::VectorNodeS
 void VectorLowering::add_arg_stages() {
   using Rows = mapping::VectorStage::Rows;
   const ValueId operand = op(reduces_[0]).operands[0];
-  mapping::VectorStage extreme = stage({operand}, {});
+  const bool largest = op(reduces_[0]).attributes.text("combiner") == "argmax";
+  mapping::VectorStage extreme = stage({operand}, {},
+                                       {{0, dtype_of_input(static_cast<int>(kernel_.inputs.size())), reduced_bits(),
+                                         largest ? Combiner::maximum : Combiner::minimum, false}});
   ++extreme.functions[0];
   extreme.reductions = 1;
   const auto inputs = static_cast<int>(kernel_.inputs.size());
@@ -109,7 +112,10 @@ void VectorLowering::add_arg_stages() {
     for (int i = 0; i < inputs; ++i) dag.bind_input(kernel_.inputs[at(i)], i);
     const int x = dag.node_of(operand, ops_);
     const int best = add_node(dag.nodes(), {.op = VectorNode::Op::input, .index = inputs});
-    mapping::VectorStage where = work_of(dag.nodes(), {where_node(dag.nodes(), x, best, streamed)});
+    const int root = where_node(dag.nodes(), x, best, streamed);
+    mapping::VectorStage where = work_of(dag.nodes(), {root});
+    const DType place = streamed ? DType::i64 : problem_.operands[at(inputs)].dtype;
+    where.pattern = pattern_of(dag.nodes(), {{root, place, reduced_bits(), Combiner::minimum, false}});
     ++where.functions[0];
     where.reductions = 1;
     where.loads = extreme.loads;

@@ -20,13 +20,66 @@ bool computes_exactly(DType dtype) {
   return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i64 || dtype == DType::boolean;
 }
 
-/// The number of a type that is nearest to zero among those that `value` saturates to; without a type of 64 bits.
+/// The number of a type that is nearest to zero among those that `value` saturates to; 2^63 and 2^64 for the highest of
+/// 64 bits, which are no doubles.
 double number_as(double value, DType dtype) {
   std::array<std::byte, 16> raw{};
   double back = 0;
   convert(&value, DType::f64, raw.data(), dtype, 1, Rounding::toward_zero, Overflow::saturate);
   convert(raw.data(), dtype, &back, DType::f64, 1);
   return back;
+}
+
+struct Bounds { double low, high; };
+Bounds bounds_of(DType dtype) {
+  constexpr double infinite = std::numeric_limits<double>::infinity();
+  // no bound makes a negative number a power of two
+  const double low = number_as(-infinite, dtype == DType::f8e8m0fnu ? DType::f32 : dtype);
+  return {low, number_as(infinite, dtype)};
+}
+
+/// Whether nothing saturates: truth values, and what holds all numbers and infinities of the source.
+bool stays_within(DType source, DType target) {
+  if (source == target || source == DType::boolean || target == DType::boolean) return true;
+  if (is_float(source)) return target == DType::f64 || (target == DType::f32 && source != DType::f64);
+  const Bounds from = bounds_of(source), to = bounds_of(target);
+  return from.low >= to.low && from.high <= to.high;
+}
+
+/// Whether a float type holds the numbers from which on others are beyond `to`.
+bool holds(DType source, const Bounds& to) {
+  const auto exact = [&](double value) { return number_as(value, source) == value; };
+  return exact(to.low) && (exact(to.high) || exact(to.high + 1));
+}
+
+/// A conversion of what is clamped before.
+int saturated(std::vector<program::VectorNodeSpec>& nodes, int from, DType source, DType target) {
+  const Bounds to = bounds_of(target);
+  const auto convert = [&](int node, DType dtype) {
+    return append(nodes, {.op = VectorNode::Op::convert, .arguments = {node, -1, -1}, .dtype = dtype});
+  };
+  const auto number = [&](double value, DType dtype) {
+    return append(nodes, {.op = VectorNode::Op::constant, .number = value, .dtype = dtype});
+  };
+  const auto apply = [&](Function function, std::array<int, 3> arguments, DType dtype) {
+    return append(nodes,
+                  {.op = VectorNode::Op::function, .function = function, .arguments = arguments, .dtype = dtype});
+  };
+  if (is_float(source) && source != DType::f64 && !holds(source, to)) {
+    if (source != DType::f32) from = convert(from, DType::f32);
+    source = DType::f32;  // it holds the bounds of all types of 32 bits and less
+  }
+  const double most = number_as(to.high, source);
+  // an integer's bound above its own highest number is that one, and no double where it has 64 bits
+  if (source == DType::i64 && most >= 0x1p63)
+    return convert(apply(Function::maximum, {from, number(to.low, source), -1}, source), target);
+  const double least = is_float(source) ? to.low : number_as(to.low, source);
+  const int within =
+      convert(apply(Function::clamp, {number(least, source), from, number(most, source)}, source), target);
+  if (most == to.high || !is_float(source)) return within;
+  // The largest integer is no number of the source: what lies beyond takes it by a comparison.
+  const int beyond = apply(Function::greater_equal, {from, number(to.high + 1, source), -1}, DType::boolean);
+  return apply(Function::select, {beyond, number(to.high, target), within}, target);
 }
 
 }  // namespace
@@ -117,30 +170,15 @@ int DagBuilder::converted(const Op& op, int from) {
   if (op.attributes.text("rounding", "nearest_even") != "nearest_even" && !is_integer(target))
     throw CannotRun(op, Lack::conversion,
                     {"the vector unit converts with nearest-even rounding only", op.name, {}, {}, {}});
-  if (op.attributes.text("overflow", "ieee") == "ieee") return convert(from);
-  const double infinite = std::numeric_limits<double>::infinity();
-  const double low = number_as(-infinite, target), high = number_as(infinite, target);
-  const double least = number_as(low, source), most = number_as(high, source);
-  const bool narrow = is_integer(source) || source == DType::boolean;  // an integer has no infinity to saturate
-  if (bits(target) > 32 || (least != low && !narrow))
+  if (op.attributes.text("overflow", "ieee") == "ieee" || stays_within(source, target)) return convert(from);
+  if (bits(target) > 32 && (is_float(source) || source == DType::u64))
     throw CannotRun(op, Lack::conversion,
                     {"no conversion of the vector unit saturates so",
                      op.name,
                      std::string(name(source)) + " to " + std::string(name(target)),
                      {},
                      {}});
-  const auto number = [&](double value, DType dtype) {
-    return append(nodes_, {.op = VectorNode::Op::constant, .number = value, .dtype = dtype});
-  };
-  const auto apply = [&](Function function, std::array<int, 3> arguments, DType dtype) {
-    return append(nodes_,
-                  {.op = VectorNode::Op::function, .function = function, .arguments = arguments, .dtype = dtype});
-  };
-  const int within = convert(apply(Function::clamp, {number(least, source), from, number(most, source)}, source));
-  if (most == high || narrow) return within;
-  // The largest integer is no number of the source: what lies beyond takes it by a comparison.
-  const int beyond = apply(Function::greater_equal, {from, number(high + 1, source), -1}, DType::boolean);
-  return apply(Function::select, {beyond, number(high, target), within}, target);
+  return saturated(nodes_, from, source, target);
 }
 
 }  // namespace tilesim::lower

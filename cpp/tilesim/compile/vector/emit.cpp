@@ -150,8 +150,6 @@ void VectorLowering::store_outputs(Compute& compute, const std::vector<const Hel
   }
 }
 
-namespace {
-
 int mean_node(std::vector<program::VectorNodeSpec>& nodes, int sum, std::int64_t count, DType dtype) {
   const int divisor =
       add_node(nodes, {.op = VectorNode::Op::constant, .number = static_cast<double>(count), .dtype = dtype});
@@ -159,8 +157,6 @@ int mean_node(std::vector<program::VectorNodeSpec>& nodes, int sum, std::int64_t
       nodes,
       {.op = VectorNode::Op::function, .function = Function::divide, .arguments = {sum, divisor, -1}, .dtype = dtype});
 }
-
-}  // namespace
 
 /// Whether a mean is divided once per row, where it lies: something reads it for every element of the row. What a
 /// chip's own compiler does is in its profile: it computes it again for each.

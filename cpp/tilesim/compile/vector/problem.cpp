@@ -115,8 +115,33 @@ DType VectorLowering::dtype_of_input(int number) const {
   return problem_.operands[i < inputs ? i : i + kernel_.outputs.size()].dtype;
 }
 
+/// Axes as bits, for patterns of computes.
+std::uint32_t VectorLowering::reduced_bits() const {
+  std::uint32_t all = 0;
+  for (std::size_t axis = 0; axis < reduced_.size() && axis < most_vector_dims; ++axis)
+    if (reduced_[axis]) all |= std::uint32_t{1} << axis;
+  return all;
+}
+
+VectorPattern VectorLowering::pattern_of(const std::vector<program::VectorNodeSpec>& nodes,
+                                         const std::vector<VectorWrite>& writes) const {
+  if (space_.size() > most_vector_dims) return {};
+  std::vector<VectorNode> all;
+  for (const program::VectorNodeSpec& spec : nodes) all.push_back(spec.node);
+  std::vector<VectorRead> reads;
+  const std::size_t inputs = kernel_.inputs.size(), outputs = kernel_.outputs.size();
+  for (std::size_t i = 0; i + outputs < problem_.operands.size(); ++i) {
+    const mapping::VectorOperand& operand = problem_.operands[i < inputs ? i : i + outputs];
+    VectorRead& read = reads.emplace_back(VectorRead{operand.dtype, 0});
+    for (std::size_t axis = 0; axis < operand.step.size(); ++axis)
+      if (operand.step[axis] != 0) read.dims |= std::uint32_t{1} << axis;
+  }
+  return tilesim::pattern_of(all, reads, writes);
+}
+
 /// The compute that gives these values, as it is emitted.
-mapping::VectorStage VectorLowering::stage(const std::vector<ValueId>& values, const std::set<int>& finished) const {
+mapping::VectorStage VectorLowering::stage(const std::vector<ValueId>& values, const std::set<int>& finished,
+                                           std::vector<VectorWrite> writes) const {
   DagBuilder dag(context_);
   for (std::size_t axis = 0; axis < space_.size(); ++axis) {
     dag.axis_dim.push_back(static_cast<int>(axis));
@@ -132,6 +157,8 @@ mapping::VectorStage VectorLowering::stage(const std::vector<ValueId>& values, c
   std::vector<int> roots;
   for (ValueId value : values) roots.push_back(dag.node_of(value, ops_));
   mapping::VectorStage result = work_of(dag.nodes(), roots);
+  for (std::size_t i = 0; i < writes.size(); ++i) writes[i].node = roots[i];
+  result.pattern = pattern_of(dag.nodes(), writes);
   const std::vector<ValueId> wanted = inputs_of(values);
   for (std::size_t i = 0; i < kernel_.inputs.size(); ++i)
     if (std::find(wanted.begin(), wanted.end(), kernel_.inputs[i]) != wanted.end())
@@ -167,7 +194,11 @@ void VectorLowering::add_outputs(const std::vector<ValueId>& values, bool points
   for (std::size_t i = 0; i < reduces_.size(); ++i)
     if (points || rows == mapping::VectorStage::Rows::whole || level_of(op(reduces_[i]).results[0]) < pass)
       finished.insert(static_cast<int>(i));
-  mapping::VectorStage outputs = stage(values, finished);
+  std::vector<VectorWrite> writes;
+  for (const ValueId value : values)
+    for (std::size_t i = 0; i < kernel_.outputs.size(); ++i)
+      if (kernel_.outputs[i] == value) writes.push_back({.dtype = problem_.operands[kernel_.inputs.size() + i].dtype});
+  mapping::VectorStage outputs = stage(values, finished, writes);
   outputs.points = points;
   outputs.pass = pass;
   outputs.rows = rows;
@@ -185,6 +216,11 @@ void VectorLowering::add_division(std::size_t reduce) {
   division.points = true;
   division.pass = 0;
   division.dtype = dtype_of_input(static_cast<int>(kernel_.inputs.size() + reduce));
+  std::vector<program::VectorNodeSpec> nodes;
+  const auto input = static_cast<int>(kernel_.inputs.size() + reduce);
+  const int sum = add_node(nodes, {.op = VectorNode::Op::input, .index = input, .dtype = *division.dtype});
+  const int mean = mean_node(nodes, sum, row_count(), *division.dtype);
+  division.pattern = pattern_of(nodes, {{.node = mean, .dtype = *division.dtype}});
   add_stage(std::move(division), -1);
 }
 
@@ -197,12 +233,19 @@ void VectorLowering::make_stages() {
   std::set<int> finished;
   for (std::size_t i = 0; i < reduces_.size(); ++i) {
     const Op& reduce = op(reduces_[i]);
-    mapping::VectorStage sums = stage({reduce.operands[0]}, finished);
-    ++sums.functions[reduce.attributes.text("combiner") == "multiply" ? 1 : 0];
-    sums.reductions = 1;
-    sums.pass = level_of(reduce.results[0]);
-    if (!sums.dtype) sums.dtype = dtype_of_input(static_cast<int>(kernel_.inputs.size() + i));
-    add_stage(std::move(sums), static_cast<int>(i));
+    const std::string combiner = reduce.attributes.text("combiner");
+    const DType held = dtype_of_input(static_cast<int>(kernel_.inputs.size() + i));
+    for (const bool streamed : {false, true}) {  // tiles that stream by add to what is there
+      mapping::VectorStage sums =
+          stage({reduce.operands[0]}, finished,
+                {{0, held, reduced_bits(), combiner == "mean" ? Combiner::add : parse_combiner(combiner), streamed}});
+      ++sums.functions[combiner == "multiply" ? 1 : 0];
+      sums.reductions = 1;
+      sums.pass = level_of(reduce.results[0]);
+      sums.rows = streamed ? Rows::streamed : Rows::whole;
+      if (!sums.dtype) sums.dtype = held;
+      add_stage(std::move(sums), static_cast<int>(i));
+    }
     finished.insert(static_cast<int>(i));
     if (divides_rows(i)) add_division(i);
   }

@@ -51,7 +51,11 @@ class VectorLowering {
   void choose();
   void make_problem();
   void make_stages();
-  mapping::VectorStage stage(const std::vector<ValueId>& values, const std::set<int>& finished) const;
+  mapping::VectorStage stage(const std::vector<ValueId>& values, const std::set<int>& finished,
+                             std::vector<VectorWrite> writes) const;
+  VectorPattern pattern_of(const std::vector<program::VectorNodeSpec>& nodes,
+                           const std::vector<VectorWrite>& writes) const;
+  std::uint32_t reduced_bits() const;
   void add_stage(mapping::VectorStage stage, int reduce, std::vector<ValueId> values = {});
   void add_outputs(const std::vector<ValueId>& values, bool points, std::int64_t pass, mapping::VectorStage::Rows rows);
   void add_division(std::size_t reduce);
@@ -152,5 +156,7 @@ class VectorLowering {
 /// Which nodes these roots are computed from.
 std::vector<bool> needed_nodes(const std::vector<program::VectorNodeSpec>& nodes, const std::vector<int>& roots);
 int add_node(std::vector<program::VectorNodeSpec>& nodes, VectorNode node);
+/// The sum divided by a number.
+int mean_node(std::vector<program::VectorNodeSpec>& nodes, int sum, std::int64_t count, DType dtype);
 
 }  // namespace tilesim::lower

@@ -142,7 +142,24 @@ class WindowLowering {
     rounding.pass = 0;
     rounding.taps = false;
     rounding.dtype = wide_;
+    find_patterns(reduced, part, rounding);
     problem_.stages = {std::move(reduced), std::move(part), std::move(rounding)};
+  }
+
+  /// Over the axes of the output, then of the window.
+  void find_patterns(mapping::VectorStage& reduced, mapping::VectorStage& part, mapping::VectorStage& rounding) const {
+    if (2 * rank() > most_vector_dims) return;
+    const std::uint32_t outputs = (std::uint32_t{1} << rank()) - 1;
+    std::uint32_t taps = 0;
+    for (std::size_t axis = 0; axis < rank(); ++axis)
+      if (window_[axis] > 1) taps |= std::uint32_t{1} << (rank() + axis);
+    const VectorNode node{.op = VectorNode::Op::input};
+    const VectorRead in{from_.dtype, outputs | taps}, sum{wide_, outputs};
+    const VectorWrite to_result{0, to_.dtype, taps, combiner_, false}, to_sum{0, wide_, taps, combiner_, true},
+        rounded{0, to_.dtype, 0, Combiner::add, false};
+    reduced.pattern = pattern_of({&node, 1}, {&in, 1}, {&to_result, 1});
+    part.pattern = pattern_of({&node, 1}, {&in, 1}, {&to_sum, 1});
+    rounding.pattern = pattern_of({&node, 1}, {&sum, 1}, {&rounded, 1});
   }
 
   /// What padding reads as: the combiner's neutral element, or the nearest that the type has (some have no infinity).

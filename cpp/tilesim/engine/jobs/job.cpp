@@ -5,11 +5,22 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
-#include "tilesim/program/vector_work.hpp"
+#include "tilesim/engine/jobs/own_instructions.hpp"
 
 namespace tilesim::engine {
 
 namespace {
+
+/// Types of the slots that a vector compute's views lie in.
+std::map<std::string, DType> types_of(const program::CompiledProgram& program, const program::Instruction& of) {
+  const auto& op = std::get<program::VectorOp>(of.statement->action);
+  std::map<std::string, DType> types;
+  const std::size_t inputs = op.inputs.size();
+  for (std::size_t v = 0; v < of.views.size(); ++v)
+    types.emplace(v < inputs ? op.inputs[v].slot : op.outputs[v - inputs].view.slot,
+                  program.slots[at(of.views[v].slot)].dtype);
+  return types;
+}
 
 std::vector<StaticCost> costs_of(const program::CompiledProgram& program, const UserInstructions& taken) {
   std::vector<StaticCost> costs(program.instructions().size());
@@ -20,7 +31,11 @@ std::vector<StaticCost> costs_of(const program::CompiledProgram& program, const 
     const auto& op = std::get<program::VectorOp>(instruction.statement->action);
     cost.work = program::work_of(op);
     for (const std::int32_t count : cost.work.functions) cost.functions_total += count;
-    if (!taken.empty()) cost.work = program::work_of(op, taken);
+    const auto types = types_of(program, instruction);
+    const program::DTypeOf dtype_of = [&](const program::View& view) { return types.at(view.slot); };
+    program::OwnInstructions own;
+    if (!taken.empty()) own = own_instructions(op, dtype_of, taken), cost.work = program::work_of(op, own);
+    cost.work.pattern = program::pattern_of(op, dtype_of, own);
   }
   return costs;
 }
@@ -39,19 +54,26 @@ std::string numbers_of(const UserInstruction& one) {
 
 /// Which of the machine's own instructions the program takes, and where it takes none.
 std::vector<std::string> notes_of(const program::CompiledProgram& program, const UserInstructions& taken) {
-  std::map<Function, std::int64_t> counts;
+  std::map<Function, std::int64_t> counts, others;
   if (!taken.empty())
-    for (const program::Instruction& instruction : program.instructions())
-      if (instruction.opcode == program::Opcode::vector)
-        for (const program::VectorNodeSpec& spec : std::get<program::VectorOp>(instruction.statement->action).nodes)
-          counts[spec.node.function] += spec.node.op == VectorNode::Op::function ? 1 : 0;
+    for (const program::Instruction& instruction : program.instructions()) {
+      if (instruction.opcode != program::Opcode::vector) continue;
+      const auto types = types_of(program, instruction);
+      const auto& op = std::get<program::VectorOp>(instruction.statement->action);
+      const auto own = own_instructions(op, [&](const program::View& view) { return types.at(view.slot); }, taken);
+      for (std::size_t i = 0; i < own.size(); ++i)
+        if (op.nodes[i].node.op == VectorNode::Op::function)
+          ++(own[i] != nullptr ? counts : others)[op.nodes[i].node.function];
+    }
   std::vector<std::string> notes;
   for (const auto& [function, one] : taken) {
-    const std::string of(info(function).name);
-    if (counts[function] == 0)
-      notes.push_back("instruction '" + one.name() + "' for " + of + ": the program has no " + of);
+    const std::string of(info(function).name), name = "instruction '" + one.name() + "' for " + of;
+    if (counts[function] == 0 && others[function] > 0)
+      notes.push_back(name + " is not taken: the program computes " + of + " in other elements than " + one.element);
+    else if (counts[function] == 0)
+      notes.push_back(name + ": the program has no " + of);
     else
-      notes.push_back("instruction '" + one.name() + "' for " + of + " in " + std::to_string(counts[function]) +
+      notes.push_back(name + " in " + std::to_string(counts[function]) +
                       (counts[function] == 1 ? " place" : " places") + " of the program" + numbers_of(one) +
                       (one.cycles() ? "" : "; its cycles are not stated: closed forms count it as " + of));
   }

@@ -10,6 +10,7 @@
 #include "tilesim/graph/json/form.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
 #include "tilesim/graph/limits.hpp"
+#include "tilesim/graph/sharding.hpp"
 
 namespace tilesim {
 
@@ -23,7 +24,27 @@ Json named(const Value& value) {
   json.set("name", Json(value.name));
   const Json type = json_form::from_type(value.type);
   for (const auto& [key, member] : type.members()) json.set(key, member);
+  if (value.sharding) json.set("sharding", Json(value.sharding->text()));
   return json;
+}
+
+/// The annotation of an entry with member "sharding", if it has one.
+std::shared_ptr<const Sharding> read_sharding(ObjectReader& entry) {
+  const Json* text = entry.optional("sharding");
+  if (!text) return nullptr;
+  try {
+    return std::make_shared<const Sharding>(Sharding::parse(text->as_string()));
+  } catch (const UserError& error) {
+    text->fail(error.parts().what + " (" + error.parts().place + ")", error.parts().allowed);
+  }
+}
+
+std::shared_ptr<const Mesh> read_mesh(const Json& text) {
+  try {
+    return std::make_shared<const Mesh>(Mesh::parse(text.as_string()));
+  } catch (const UserError& error) {
+    text.fail(error.parts().what, error.parts().allowed);
+  }
 }
 
 Json from_op(const Graph& graph, const GraphFunction& function, const Op& op) {
@@ -83,6 +104,8 @@ class Reader {
       text.fail("not a graph", "\"" + std::string(schema) + "\"");
     reader.integer("version", version, version);
     graph_.name = reader.string_or("name", "");
+    if (const Json* mesh = reader.optional("mesh")) graph_.mesh = read_mesh(*mesh);
+    if (reader.optional("devices")) graph_.devices = reader.integer("devices", 1, most_devices);
     if (const Json* weights = reader.optional("weights"))
       for (const auto& [key, value] : weights->members())
         graph_.weights.emplace(key, json_form::read_weight(value, directory, weights_anywhere));
@@ -129,8 +152,10 @@ class Reader {
         ObjectReader entry(input);
         const std::string name = entry.string("name");
         const TensorType type = json_form::read_type(entry);
+        std::shared_ptr<const Sharding> sharding = read_sharding(entry);
         entry.finish();
         graph_.functions[number].inputs.push_back(define(number, values, name, type, input));
+        graph_.functions[number].values.back().sharding = std::move(sharding);
       }
     const Json& ops = reader.required("ops");
     for (const Json& op : ops.items()) read_op(number, values, op, ops);
@@ -288,13 +313,16 @@ class Reader {
       place.fail("wrong number of results", std::to_string(types.size()));
     op.results.clear();
     for (std::size_t i = 0; i < types.size(); ++i) {
-      if (i < results.size()) check_stated(results.items()[i], types[i]);
+      std::shared_ptr<const Sharding> sharding;
+      if (i < results.size()) sharding = check_stated(results.items()[i], types[i]);
       op.results.push_back(define(number, values, names[i], types[i], place));
+      function.values.back().sharding = std::move(sharding);
     }
     function.ops.push_back(std::move(op));
   }
 
-  static void check_stated(const Json& result, const TensorType& type) {
+  /// The annotation, if there is one.
+  static std::shared_ptr<const Sharding> check_stated(const Json& result, const TensorType& type) {
     ObjectReader reader(result);
     reader.string("name");
     if (reader.optional("dtype") || reader.optional("shape")) {
@@ -302,7 +330,9 @@ class Reader {
       if (stated != type)
         throw UserError({"result has the wrong type", result.place(), to_string(stated), to_string(type), {}});
     }
+    std::shared_ptr<const Sharding> sharding = read_sharding(reader);
     reader.finish();
+    return sharding;
   }
 
   const Json& json_;
@@ -324,6 +354,8 @@ Json graph_to_json(const Graph& graph, const std::map<std::string, Weight>& weig
   json.set("version", Json(version));
   json.set("name", Json(graph.name));
   json.set("main", Json(graph.entry().name));
+  if (graph.mesh) json.set("mesh", Json(graph.mesh->text()));
+  if (graph.devices > 1) json.set("devices", Json(graph.devices));
   for (const GraphFunction& function : graph.functions) list.push(from_function(graph, function));
   json.set("functions", std::move(list));
   Json entries = Json::object();

@@ -9,16 +9,27 @@ namespace {
 
 using Results = std::span<const TensorType>;
 
-/// Devices of one group; checks that the groups are of one size and disjoint.
+/// Where the shapes do not depend on the size of a group, shorter ones are padded with -1.
+bool may_be_short(Kind kind) { return kind == Kind::all_reduce || kind == Kind::broadcast_devices; }
+
+/// Devices of the largest group; checks that the groups are disjoint, and of one size where that matters.
 std::int64_t group_size(const Op& op) {
   const Integers groups = op.attributes.integers("groups", {});
   const std::int64_t size = op.attributes.integer("group_size", 1);
   if (size < 1 || groups.size() % at(size) != 0)
     refuse("attribute 'groups' is no multiple of 'group_size'", std::to_string(groups.size()), std::to_string(size));
-  Integers sorted = groups;
+  Integers sorted;
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    const bool padded = i % at(size) != 0 && groups[i] == -1 && may_be_short(op.kind);
+    const bool after = i % at(size) != 0 && groups[i - 1] == -1;
+    if (after && groups[i] != -1)
+      refuse("attribute 'groups' has -1 before a device", to_string(groups), "-1 at the end");
+    if (!padded) sorted.push_back(groups[i]);
+  }
   std::ranges::sort(sorted);
   if (std::ranges::adjacent_find(sorted) != sorted.end() || (!sorted.empty() && sorted.front() < 0))
-    refuse("attribute 'groups' names a device twice, or a negative one", to_string(groups), "distinct devices");
+    refuse("attribute 'groups' names a device twice, or a negative one", to_string(groups),
+           "distinct devices" + std::string(may_be_short(op.kind) ? ", -1 at the end of shorter groups" : ""));
   return size;
 }
 

@@ -50,6 +50,8 @@ Graph extract(const Graph& graph, const std::vector<std::string>& operations, co
   Graph part;
   part.name = graph.name;
   part.main = graph.main;
+  part.mesh = graph.mesh;
+  part.devices = graph.devices;
   for (std::size_t f = 0; f < graph.functions.size(); ++f)
     part.functions.push_back(f == static_cast<std::size_t>(graph.main) ? GraphFunction{} : graph.functions[f]);
   GraphFunction& entry = part.entry();

@@ -12,11 +12,19 @@ namespace {
 /// Appends the body of `callee`, whose calls are inlined already, in place of `call`.
 void append_body(GraphFunction& function, edit::Names& names, const GraphFunction& callee, const Op& call) {
   std::vector<ValueId> renumbered(callee.values.size(), no_value);
-  for (std::size_t i = 0; i < callee.inputs.size(); ++i) renumbered[at(callee.inputs[i])] = call.operands[i];
+  const auto annotate = [&](ValueId outer, ValueId inner) {
+    std::shared_ptr<const Sharding>& sharding = function.values[at(outer)].sharding;
+    if (!sharding) sharding = callee.value(inner).sharding;
+  };
+  for (std::size_t i = 0; i < callee.inputs.size(); ++i) {
+    renumbered[at(callee.inputs[i])] = call.operands[i];
+    annotate(call.operands[i], callee.inputs[i]);
+  }
   std::vector<bool> delivered(callee.outputs.size(), false);
   for (std::size_t i = 0; i < callee.outputs.size(); ++i) {
     if (renumbered[at(callee.outputs[i])] != no_value) continue;  // an input, or delivered before
     renumbered[at(callee.outputs[i])] = call.results[i];
+    annotate(call.results[i], callee.outputs[i]);
     delivered[i] = true;
   }
   for (const Op& op : callee.ops) {
@@ -26,7 +34,8 @@ void append_body(GraphFunction& function, edit::Names& names, const GraphFunctio
       if (id != no_value) id = renumbered[at(id)];
     for (ValueId& id : copy.results) {
       if (renumbered[at(id)] == no_value) {
-        function.values.push_back({names.taken(call.name + "." + callee.value(id).name), callee.value(id).type});
+        function.values.push_back(
+            {names.taken(call.name + "." + callee.value(id).name), callee.value(id).type, callee.value(id).sharding});
         renumbered[at(id)] = static_cast<ValueId>(function.values.size()) - 1;
       }
       id = renumbered[at(id)];

@@ -95,8 +95,8 @@ void MmaWriter::choose_chunk() {
   const Ticks row = core_.array.row[static_cast<std::size_t>(form_.moving_type)];
   const std::int64_t held = std::min({core_.array.input_rows, core_.array.result_rows, core_.array.under_way(row) / 2});
   chunk_ = std::max<std::int64_t>(1, std::min(chunk_, held));
-  // few rows at a time fill and empty the array sooner
-  chunk_ = std::min(chunk_, std::max<std::int64_t>(1, form_.moving));
+  // few rows at a time fill and empty the array sooner; no more of them lie one behind the other
+  chunk_ = std::min(chunk_, std::max<std::int64_t>(1, std::min(form_.run, form_.moving)));
   moving_group_ = group_of(chunk_ * core_.array.rows * width(form_.moving_type), vlen);
   sums_group_ = group_of(chunk_ * core_.array.columns * 32, vlen);
   weight_rows_ = std::clamp<std::int64_t>(vlen / (core_.array.columns * width(form_.kept_type)), 1, core_.array.rows);

@@ -10,8 +10,8 @@
 #include <compare>
 
 #include "tilesim/base/dtype.hpp"
-#include "tilesim/isa/kernel/code.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/state/memory.hpp"
 
 namespace tilesim::isa {

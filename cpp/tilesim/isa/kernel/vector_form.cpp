@@ -51,7 +51,8 @@ void RegisterForm::cut_rows(bool combines) {
   chunks = ceil_div(all, steps);
   last_rows = kept * chunks;
   rows_reduced = combines;
-  ragged |= combines && all % steps != 0;
+  // all groups but the last have whole registers
+  ragged |= combines && (all % steps != 0 || (groups > 1 && last_rows < rows));
 }
 
 RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, std::int64_t of_rows,
@@ -86,7 +87,7 @@ RegisterForm::RegisterForm(const VectorCompute& compute, std::int64_t of_lanes, 
     lay_scans(!first.empty());
   else
     find_ragged();
-  if (plain && over_combined_)
+  if (plain && over_combined_ && scanned())
     throw Unsupported({"no kernel combines rows of a register beside results of each element", {}, {}, {}, {}});
   if (cut) cut_rows(!first.empty());
   for (const TileView& input : compute.inputs) reaches.push_back(reach_of(input));

@@ -7,8 +7,8 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/isa/kernel/scan_kernel.hpp"
-#include "tilesim/isa/kernel/software_pipeline.hpp"
-#include "tilesim/isa/kernel/vector_writer.hpp"
+#include "tilesim/isa/kernel/vector_kernel_writer.hpp"
+#include "tilesim/isa/schedule/register_groups.hpp"
 
 namespace tilesim::isa {
 
@@ -17,88 +17,33 @@ namespace {
 using Reach = RegisterForm::Reach;
 using Scope = SoftwarePipeline::Scope;
 
-constexpr std::array<unsigned, 13> pointer_registers{10, 11, 12, 13, 16, 17, 28, 29, 30, 31, 8, 9, 5};
+}  // namespace
 
-class VectorKernelWriter {
- public:
-  VectorKernelWriter(const InstructionSet& set, const CoreTiming& core, const std::vector<StaticTiming>& timings,
-                     const VectorCompute& compute, const RegisterForm& form, const VectorAddresses& at, int lmul)
-      : compute_(compute),
-        form_(form),
-        at_(at),
-        lmul_(lmul),
-        code_(set),
-        nodes_(code_, compute, form.elements(), lmul),
-        pipeline_(code_, set, core, timings, space(core), lmul) {}
+unsigned VectorKernelWriter::pointer(Address address) {
+  if (pointers_ == pointer_registers.size())
+    throw Unsupported({"no kernel has so many operands", {}, std::to_string(compute_.inputs.size()), "13", {}});
+  const unsigned reg = pointer_registers[pointers_++];
+  code_.load_constant(reg, static_cast<std::int64_t>(address));
+  return reg;
+}
 
-  Kernel write();
-  const std::string& inexact() const { return nodes_.inexact(); }
-
- private:
-  IterationSpace space(const CoreTiming& core) const;
-  unsigned register_group() {
-    const unsigned reg = next_register_;
-    if (reg + (1U << lmul_) > 32) throw SoftwarePipeline::OutOfRegisters{};
-    next_register_ += 1U << lmul_;
-    return reg;
-  }
-  /// For a value on its way to a register that stays: one of those of iterations, which come later.
-  unsigned aside() {
-    aside_ = aside_ == 0 ? 32 - (1U << lmul_) : aside_ - (1U << lmul_);
-    return aside_ >= next_register_ + (2U << lmul_) ? aside_ : 0;
-  }
-  unsigned pointer(Address address) {
-    if (pointers_ == pointer_registers.size())
-      throw Unsupported({"no kernel has so many operands", {}, std::to_string(compute_.inputs.size()), "13", {}});
-    const unsigned reg = pointer_registers[pointers_++];
-    code_.load_constant(reg, static_cast<std::int64_t>(address));
-    return reg;
-  }
-  Reach reach_of(const VectorNode& node) const {
-    return node.op == VectorNode::Op::iota ? Reach::each : form_.reaches[static_cast<std::size_t>(node.index)];
-  }
-  bool is_hoisted(const VectorNode& node) const;
-  bool is_loaded(const VectorNode& node) const {
-    return node.op == VectorNode::Op::input || node.op == VectorNode::Op::iota;
-  }
-  bool is_combined(const VectorOutput& output) const { return !output.reduce.empty(); }
-  DType dtype_of(const VectorNode& node) const {
-    return node.op == VectorNode::Op::iota ? DType::i32 : compute_.inputs[static_cast<std::size_t>(node.index)].dtype;
-  }
-  std::int64_t bytes(DType dtype) const { return form_.elements() * stored_bits(dtype) / 8; }
-
-  void hoist();
-  void load(std::size_t i);
-  void compute(std::size_t i);
-  void result(std::size_t o);
-  template <class WithMask>
-  unsigned masked(Section section, std::size_t o, unsigned value, unsigned whole, WithMask with_mask);
-  unsigned with_neutral(std::size_t o, unsigned value);
-  bool takes_masks() const;
-  void finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals);
-
-  const VectorCompute& compute_;
-  const RegisterForm& form_;
-  const VectorAddresses& at_;
-  int lmul_;
-  Code code_;
-  NodeWriter nodes_;
-  SoftwarePipeline pipeline_;
-  unsigned next_register_ = 0, aside_ = 0;
-  std::size_t pointers_ = 0;
-  std::vector<unsigned> values_;  ///< of each node: a register where it is hoisted, else a value; 0: not yet
-  std::vector<unsigned> input_pointers_, output_pointers_, before_pointers_, valid_pointers_;
-  std::vector<unsigned> neutrals_;  ///< of the outputs, where places are left out
-  unsigned lanes_pointer_ = 0;
-  bool mask_stays_ = false;  ///< in v0: it is the only one
-};
+/// For a value on its way to a register that stays: one of those of iterations, which come later.
+unsigned VectorKernelWriter::aside() {
+  aside_ = aside_ == 0 ? 32 - (1U << lmul_) : aside_ - (1U << lmul_);
+  return aside_ >= next_register_ + (2U << lmul_) ? aside_ : 0;
+}
 
 IterationSpace VectorKernelWriter::space(const CoreTiming& core) const {
   IterationSpace space;
-  space.groups = form_.groups, space.steps = form_.steps, space.block = form_.block;
+  space.groups = form_.groups, space.steps = steps_, space.block = form_.block;
   space.elements = form_.elements(), space.last_elements = form_.last_rows * form_.lanes;
-  if (form_.ragged) space.ragged_from = form_.ragged_from;
-  space.totals = form_.totals_for(core.of(TimingClass::floating).latency / cycle, lmul_);
+  const std::int64_t latency = core.of(TimingClass::floating).latency / cycle;
+  if (form_.ragged && together_ == 1) space.ragged_from = form_.ragged_from;
+  auto functions = std::ranges::count(compute_.nodes, VectorNode::Op::function, &VectorNode::op);
+  functions += std::ranges::count_if(compute_.outputs, [&](const VectorOutput& one) { return is_combined(one); });
+  const std::int64_t least =
+      std::max<std::int64_t>(1, functions * together_ / std::max<std::int64_t>(1, core.pipes[0]));
+  space.totals = std::min(steps_, form_.totals_for(ceil_div(latency, std::max(together_, least)), lmul_));
   return space;
 }
 
@@ -110,39 +55,89 @@ bool VectorKernelWriter::is_hoisted(const VectorNode& node) const {
   return reach == Reach::one || (reach == Reach::by_step && form_.steps == 1);
 }
 
-/// Pointers, and what stays in registers.
-void VectorKernelWriter::hoist() {
-  next_register_ = 1U << lmul_;  // masks stand in v0
+bool VectorKernelWriter::differs_by_step(const VectorNode& node) const {
+  return is_loaded(node) && form_.steps > 1 && (reach_of(node) == Reach::each || reach_of(node) == Reach::by_step);
+}
+
+void VectorKernelWriter::find_differing() {
+  for (const VectorNode& node : compute_.nodes) {
+    bool differs = differs_by_step(node);
+    for (const int argument : node.arguments) differs |= argument >= 0 && differs_[static_cast<std::size_t>(argument)];
+    differs_.push_back(differs);
+  }
+}
+
+bool VectorKernelWriter::may_join(const TypedCompute& typed, const RegisterForm& form, std::int64_t together) {
+  if (form.steps % together != 0 || form.steps < together) return false;
+  // one mask, of the last step, may stay
+  if (form.ragged && (form.steps != together || form.ragged_from != form.steps - 1)) return false;
+  std::int64_t pointers = form.lanes_at_end ? 1 : 0;
+  for (const VectorNode& node : typed.compute().nodes) {
+    const bool counts = node.op == VectorNode::Op::iota;
+    if (!counts && node.op != VectorNode::Op::input) continue;
+    const Reach reach = counts ? Reach::each : form.reaches[static_cast<std::size_t>(node.index)];
+    pointers += reach == Reach::each || reach == Reach::by_step ? together : 1;
+  }
+  for (const VectorOutput& output : typed.compute().outputs) {
+    if (output.reduce.empty() && output.accumulate) return false;
+    pointers += output.reduce.empty() ? together : 1;
+    pointers += (output.accumulate ? 1 : 0) + (form.ragged && !output.reduce.empty() ? 1 : 0);
+  }
+  return pointers <= std::ssize(pointer_registers);
+}
+
+void VectorKernelWriter::take_pointers() {
+  const auto several = static_cast<std::size_t>(together_);
+  input_pointers_.resize(several), output_pointers_.resize(several), values_.resize(several);
+  const auto point = [&](std::vector<std::vector<unsigned>>& to, Address address, bool apart, DType dtype) {
+    for (std::size_t step = 0; step < several; ++step)
+      to[step].push_back(step == 0 || apart ? pointer(address + step * static_cast<Address>(bytes(dtype)))
+                                            : to[0].back());
+  };
   std::size_t counts = 0;
   for (const VectorNode& node : compute_.nodes) {
-    unsigned reg = 0;
-    if (node.op == VectorNode::Op::iota) reg = pointer(at_.counts.at(counts++));
-    if (node.op == VectorNode::Op::input) reg = pointer(at_.inputs[static_cast<std::size_t>(node.index)]);
-    input_pointers_.push_back(reg);
+    if (is_loaded(node))
+      point(
+          input_pointers_,
+          node.op == VectorNode::Op::iota ? at_.counts.at(counts++) : at_.inputs[static_cast<std::size_t>(node.index)],
+          differs_by_step(node), dtype_of(node));
+    else
+      for (std::vector<unsigned>& of_step : input_pointers_) of_step.push_back(0);
   }
   for (std::size_t o = 0; o < compute_.outputs.size(); ++o) {
-    output_pointers_.push_back(pointer(at_.outputs[o]));
+    point(output_pointers_, at_.outputs[o], !is_combined(compute_.outputs[o]), compute_.outputs[o].view.dtype);
     before_pointers_.push_back(compute_.outputs[o].accumulate ? pointer(at_.outputs[o]) : 0);
     valid_pointers_.push_back(form_.ragged && is_combined(compute_.outputs[o]) ? pointer(at_.valid) : 0);
   }
-  values_.assign(compute_.nodes.size(), 0);
+}
+
+/// Pointers, and what stays in registers.
+void VectorKernelWriter::hoist() {
+  find_differing();
+  take_pointers();
+  next_register_ = 1U << lmul_;  // masks stand in v0
+  for (std::vector<unsigned>& of_step : values_) of_step.assign(compute_.nodes.size(), 0);
   bool relu = false;
   for (std::size_t i = 0; i < compute_.nodes.size(); ++i) {
     const VectorNode& node = compute_.nodes[i];
     relu |= node.op == VectorNode::Op::function && node.function == Function::relu;
     if (!is_hoisted(node)) continue;
-    values_[i] = register_group();
+    const unsigned reg = value_of(i) = register_group();
     if (is_loaded(node))
-      nodes_.load(dtype_of(node), values_[i], input_pointers_[i], aside());
+      nodes_.load(dtype_of(node), reg, input_pointers_[0][i], aside());
     else
-      nodes_.constant(node, values_[i]);
+      nodes_.constant(node, reg);
   }
   if (relu) nodes_.keep_zero(register_group());
   for (const VectorOutput& output : compute_.outputs) {
     neutrals_.push_back((form_.ragged || form_.lanes_at_end) && is_combined(output) ? register_group() : 0);
-    if (neutrals_.back() != 0)
-      nodes_.neutral(output.combiner, output.view.dtype, nodes_.held(output.node), neutrals_.back());
+    if (neutrals_.back() != 0) nodes_.identity(output.combiner, typed_.total(neutrals_.size() - 1), neutrals_.back());
   }
+  for (const int bits : {32, 64})
+    if (std::ranges::any_of(compute_.nodes, [&](const VectorNode& node) {
+          return nodes_.checks_divisor(node) && bits_of(typed_.of(node).work) == bits;
+        }))
+      nodes_.keep_divisors(bits, register_group()), checked_ |= bits;
   if (form_.lanes_at_end) lanes_pointer_ = pointer(at_.lanes_there);
   const bool one_step = form_.ragged && form_.ragged_from == form_.steps - 1;
   mask_stays_ = (form_.lanes_at_end ? !form_.ragged : one_step) && !takes_masks();
@@ -157,15 +152,11 @@ void VectorKernelWriter::hoist() {
 
 /// Whether a node, or what stores a result, makes masks of its own.
 bool VectorKernelWriter::takes_masks() const {
-  const auto of_node = [&](const VectorNode& node) {
-    if (node.op == VectorNode::Op::convert) return !is_float(node.dtype);
-    if (node.op != VectorNode::Op::function) return false;
-    return info(node.function).returns_boolean || node.function == Function::select ||
-           node.function == Function::round_even || node.function == Function::trunc;
+  const auto of_node = [&](const VectorNode& node) { return nodes_.takes_mask(node); };
+  const auto of_result = [](const VectorOutput& output) {
+    return is_float(output.view.dtype) && is_logical(output.combiner);
   };
-  const auto of_result = [](const VectorOutput& output) { return !is_float(output.view.dtype); };
-  return std::any_of(compute_.nodes.begin(), compute_.nodes.end(), of_node) ||
-         std::any_of(compute_.outputs.begin(), compute_.outputs.end(), of_result);
+  return std::ranges::any_of(compute_.nodes, of_node) || std::ranges::any_of(compute_.outputs, of_result);
 }
 
 /// An operand at its first use.
@@ -175,147 +166,80 @@ void VectorKernelWriter::load(std::size_t i) {
   const DType dtype = dtype_of(node);
   const auto place = [&](Section section, std::int64_t step) {
     pipeline_.begin(section);
-    const unsigned narrow = stored_bits(dtype) < 32 ? pipeline_.value() : 0;
-    const unsigned loaded = reach == Reach::by_row ? pipeline_.value() : values_[i];
-    nodes_.load(dtype, loaded, input_pointers_[i], narrow, step);
-    if (reach == Reach::by_row) nodes_.set(), nodes_.spread(values_[i], loaded);
+    const unsigned narrow = nodes_.loads_aside(dtype) ? pipeline_.value() : 0;
+    const unsigned loaded = reach == Reach::by_row ? pipeline_.value() : value_of(i);
+    nodes_.load(dtype, loaded, input_pointers_[static_cast<std::size_t>(step_)][i], narrow, step);
+    if (reach == Reach::by_row) nodes_.set(bits_of(typed_.of(node).held)), nodes_.spread(value_of(i), loaded);
     pipeline_.end();
   };
-  if (reach == Reach::by_step) {
-    values_[i] = pipeline_.value(Scope::step);
-    place({Section::first_group, Section::last_step, -1}, bytes(dtype));
-    return place({Section::first_group | Section::last_step, 0, -1}, (1 - form_.steps) * bytes(dtype));
+  if (reach == Reach::by_step && steps_ == 1) {
+    value_of(i) = pipeline_.value();
+    return place({}, 0);
   }
-  const bool of_group = reach != Reach::each && form_.steps > 1;
-  values_[i] = pipeline_.value(of_group ? Scope::group : Scope::iteration);
-  place({of_group ? std::uint8_t{Section::first_step} : std::uint8_t{0}, 0, -1}, bytes(dtype));
+  if (reach == Reach::by_step) {
+    value_of(i) = pipeline_.value(Scope::step);
+    place({Section::first_group, Section::last_step, -1}, together_ * bytes(dtype));
+    return place({Section::first_group | Section::last_step, 0, -1}, (together_ - form_.steps) * bytes(dtype));
+  }
+  const bool of_group = reach != Reach::each && steps_ > 1;
+  value_of(i) = pipeline_.value(of_group ? Scope::group : Scope::iteration);
+  place({of_group ? std::uint8_t{Section::first_step} : std::uint8_t{0}, 0, -1},
+        (reach == Reach::each ? together_ : 1) * bytes(dtype));
+}
+
+/// The comparison that a select takes as its condition, unless its result is there already.
+const VectorNode* VectorKernelWriter::compared_by(const VectorNode& node) {
+  const bool selects = node.op == VectorNode::Op::function && node.function == Function::select &&
+                       node.dtype != DType::boolean && code_.set().taken_for(node.function) == nullptr;
+  if (!selects) return nullptr;
+  const auto condition = static_cast<std::size_t>(node.arguments[0]);
+  return value_of(condition) == 0 && nodes_.compares(compute_.nodes[condition]) ? &compute_.nodes[condition] : nullptr;
 }
 
 void VectorKernelWriter::compute(std::size_t i) {
   const VectorNode& node = compute_.nodes[i];
-  if (values_[i] != 0) return;
+  if (value_of(i) != 0) return;
   if (is_loaded(node)) return load(i);
-  unsigned arguments[3] = {};
-  for (std::size_t a = 0; a < 3; ++a) {
-    if (node.arguments[a] < 0) continue;
-    const auto argument = static_cast<std::size_t>(node.arguments[a]);
-    compute(argument);
-    arguments[a] = values_[argument];
+  const auto given = [&](const VectorNode& to, std::size_t from) {
+    std::array<unsigned, 3> registers{};
+    for (std::size_t a = from; a < 3; ++a) {
+      if (to.arguments[a] < 0) continue;
+      const auto argument = static_cast<std::size_t>(to.arguments[a]);
+      compute(argument);
+      registers[a] = value_of(argument);
+    }
+    return registers;
+  };
+  const VectorNode* const comparison = compared_by(node);
+  const auto compared = comparison == nullptr ? std::array<unsigned, 3>{} : given(*comparison, 0);
+  const auto arguments = given(node, comparison == nullptr ? 0 : 1);
+  if (nodes_.changes_nothing(node)) {
+    value_of(i) = arguments[0];
+    return;
   }
-  values_[i] = pipeline_.value();
+  const unsigned to = value_of(i) = pipeline_.value();
   const unsigned scratch = pipeline_.value();
   pipeline_.begin({});
-  if (node.op == VectorNode::Op::convert)
-    nodes_.convert(node.dtype, nodes_.held(node.arguments[0]), values_[i], arguments[0], scratch);
+  if (comparison != nullptr)
+    nodes_.select_where(node, to, arguments.data(), *comparison, compared.data());
+  else if (node.op == VectorNode::Op::convert)
+    nodes_.conversion(node, to, arguments[0], scratch);
   else
-    nodes_.function(node, values_[i], arguments, scratch);
+    nodes_.function(node, to, arguments.data(), scratch);
   pipeline_.end();
-}
-
-/// A value of `section` with what changes no total where there is nothing; `with_mask` puts the mask into v0.
-template <class WithMask>
-unsigned VectorKernelWriter::masked(Section section, std::size_t o, unsigned value, unsigned whole,
-                                    WithMask with_mask) {
-  pipeline_.begin(section);
-  if (!mask_stays_) nodes_.set(8), with_mask();
-  nodes_.set();
-  code_.op("vmerge.vvm", {whole, neutrals_[o], value});
-  pipeline_.end();
-  return whole;
-}
-
-/// Of the steps in which places have no element.
-unsigned VectorKernelWriter::with_neutral(std::size_t o, unsigned value) {
-  const unsigned whole = pipeline_.value();
-  const std::int64_t mask = form_.elements() / 8;
-  const auto then = [&](std::int64_t step) {
-    return [this, o, step] { code_.op("vlm.v", {0, valid_pointers_[o]}), code_.advance(valid_pointers_[o], step); };
-  };
-  if (mask_stays_) return masked({Section::ragged, 0, -1}, o, value, whole, then(0));
-  masked({Section::ragged, Section::last_group, -1}, o, value, whole, then(0));
-  masked({Section::ragged | Section::last_group, Section::last_step, -1}, o, value, whole, then(mask));
-  return masked({Section::ragged | Section::last_group | Section::last_step, 0, -1}, o, value, whole,
-                then((form_.ragged_from + 1 - form_.steps) * mask));
-}
-
-void VectorKernelWriter::result(std::size_t o) {
-  const VectorOutput& output = compute_.outputs[o];
-  const auto node = static_cast<std::size_t>(output.node);
-  const Held held = nodes_.held(output.node);
-  compute(node);
-  const unsigned value = values_[node], whole = form_.ragged && is_combined(output) ? with_neutral(o, value) : value;
-  if (!is_combined(output) || form_.steps == 1) return finish(output, o, {whole});
-  std::vector<unsigned> totals;
-  const std::int64_t count = pipeline_.totals();
-  for (std::int64_t t = 0; t < count; ++t) {
-    totals.push_back(pipeline_.value(Scope::group));
-    for (const bool is_ragged : {false, true}) {
-      if (is_ragged ? !form_.ragged : form_.ragged && form_.ragged_from == 0) continue;
-      const auto with = is_ragged ? std::uint8_t{Section::ragged} : std::uint8_t{0};
-      const auto without = form_.ragged && !is_ragged ? std::uint8_t{Section::ragged} : std::uint8_t{0};
-      const unsigned more = is_ragged ? whole : value;
-      pipeline_.begin({static_cast<std::uint8_t>(with | Section::fresh), without, t});
-      nodes_.set();
-      code_.op("vmv.v.v", {totals.back(), more});
-      pipeline_.end();
-      pipeline_.begin({with, static_cast<std::uint8_t>(without | Section::fresh), t});
-      nodes_.combine(output.combiner, held, totals.back(), more, more);
-      pipeline_.end();
-    }
-  }
-  finish(output, o, totals);
-}
-
-/// Totals across lanes and rows, with what was there before, to their places.
-void VectorKernelWriter::finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals) {
-  const Held held = nodes_.held(output.node);
-  const Section section{is_combined(output) ? std::uint8_t{Section::last_step} : std::uint8_t{0}, 0, -1};
-  const auto next = [&](auto write) {
-    pipeline_.begin(section);
-    write();
-    pipeline_.end();
-  };
-  while (totals.size() > 1) {
-    next([&] { nodes_.combine(output.combiner, held, totals[totals.size() - 2], totals.back(), 0); });
-    totals.pop_back();
-  }
-  unsigned value = totals[0];
-  if (is_combined(output) && form_.lanes_at_end)
-    value = masked(section, o, value, pipeline_.value(), [&] { code_.op("vlm.v", {0, lanes_pointer_}); });
-  if (is_combined(output)) {
-    if (held != held_as(output.view.dtype))
-      throw Unsupported({"no kernel combines integers as floats", {}, {}, {}, {}});
-    const int id = static_cast<int>(output.combiner) + (held == Held::integer ? 4 : 0);
-    if (static_cast<int>(output.combiner) > 3)
-      throw Unsupported({"no kernel combines so", {}, std::string(name(output.combiner)), {}, {}});
-    for (const bool rows : {false, true}) {
-      if (!(rows ? form_.rows_reduced : form_.lane_reduced)) continue;
-      const unsigned whole = pipeline_.value();
-      next([&] { nodes_.set(), code_.op("xl.reduce", {whole, value, id + (rows ? 8 : 0)}); });
-      value = whole;
-    }
-  }
-  if (output.accumulate) {
-    const unsigned before = pipeline_.value(), narrow = pipeline_.value(), sum = pipeline_.value();
-    if (held != held_as(output.view.dtype)) throw Unsupported({"no kernel adds integers to floats", {}, {}, {}, {}});
-    next([&] { nodes_.load(output.view.dtype, before, before_pointers_[o], narrow, bytes(output.view.dtype)); });
-    next([&] { nodes_.set(), code_.op("vmv.v.v", {sum, value}); });
-    next([&] { nodes_.combine(output.combiner, held, sum, before, narrow); });
-    value = sum;
-  }
-  const unsigned scratch = pipeline_.value();
-  next([&] {
-    nodes_.store(output.view.dtype, held, value, output_pointers_[o], scratch);
-    code_.advance(output_pointers_[o], bytes(output.view.dtype));
-  });
 }
 
 Kernel VectorKernelWriter::write() {
   hoist();
   for (std::size_t o = 0; o < compute_.outputs.size(); ++o) result(o);
   pipeline_.write(next_register_);
+  code_.forget_vl();
+  for (const int bits : {32, 64})
+    if ((checked_ & bits) != 0) nodes_.refuse_zeros(bits);
   return code_.finish();
 }
+
+namespace {
 
 /// Values that stay for the steps of a group.
 std::int64_t held_by_group(const VectorCompute& compute, const RegisterForm& form) {
@@ -335,17 +259,17 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
                        std::to_string(core.vlen) + " bits",
                        "at least " + std::to_string(32 * lanes),
                        "set core.isa.vlen"});
-  if (std::any_of(compute.nodes.begin(), compute.nodes.end(),
-                  [](const VectorNode& node) { return node.op == VectorNode::Op::scan; }))
-    return scan_kernels(set, core, compute, lanes, at);
-  const std::int64_t sublanes = std::max<std::int64_t>(1, core.vlen / 32 / lanes);
+  const TypedCompute typed(compute);
+  if (std::ranges::any_of(compute.nodes, [](const VectorNode& node) { return node.op == VectorNode::Op::scan; }))
+    return scan_kernels(set, core, typed.compute(), lanes, at);
+  const std::int64_t sublanes = std::max<std::int64_t>(1, core.vlen / 32 / lanes), narrow = typed.bits() == 64 ? 2 : 1;
   const std::vector<StaticTiming> timings = static_timings(set, core);
   std::vector<VectorKernel> found;
   const auto write = [&](RegisterForm& form, int lmul, std::int64_t most_side_by_side) {
     form.block = std::min(most_side_by_side, form.block_for(held_by_group(compute, form), lmul));
     for (; form.block > 0; form.block /= 2) {
       try {
-        VectorKernelWriter writer(set, core, timings, compute, form, at, lmul);
+        VectorKernelWriter writer(set, core, timings, typed, form, at, lmul);
         Kernel kernel = writer.write();
         found.push_back({std::move(kernel), form, writer.inexact()});
         return;
@@ -354,14 +278,33 @@ std::vector<VectorKernel> vector_kernels(const InstructionSet& set, const CoreTi
       }
     }
   };
+  // several steps of a group at once: what they combine takes no registers beyond their iteration
+  const auto write_joined = [&](RegisterForm form, int lmul) {
+    form.block = 1;
+    for (std::int64_t together = VectorForm::most_together; together > 1; --together) {
+      if (!VectorKernelWriter::may_join(typed, form, together)) continue;
+      try {
+        VectorKernelWriter writer(set, core, timings, typed, form, at, lmul, together);
+        Kernel kernel = writer.write();
+        found.push_back({std::move(kernel), form, writer.inexact()});
+        return;
+      } catch (const SoftwarePipeline::OutOfRegisters&) {
+        continue;
+      }
+    }
+  };
+  const bool combines =
+      std::ranges::any_of(compute.outputs, [](const VectorOutput& output) { return !output.reduce.empty(); });
   for (const int lmul : {2, 1, 0}) {
-    const std::int64_t rows = sublanes << lmul;
+    const std::int64_t rows = (sublanes << lmul) / narrow;
+    if (rows < 1) continue;
     // longer registers than rows
     const auto too_long = [&](const RegisterForm& form) {
-      return lmul > 0 && form.groups == 1 && form.last_rows <= sublanes << (lmul - 1);
+      return lmul > 0 && rows > 1 && form.groups == 1 && form.last_rows <= rows / 2;
     };
     RegisterForm form(compute, lanes, rows), shared(compute, lanes, rows, 1, true, true);
     if (!too_long(form)) write(form, lmul, form.groups);
+    if (!too_long(form) && combines && form.steps > 1) write_joined(form, lmul);
     // one group after another: registers go to what is spread for the next
     if (shared.steps > form.steps && !too_long(shared)) write(shared, lmul, 1);
   }

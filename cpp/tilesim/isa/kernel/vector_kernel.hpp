@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tilesim/isa/kernel/code.hpp"
 #include "tilesim/isa/kernel/vector_form.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/state/memory.hpp"
 
 namespace tilesim::isa {

@@ -28,7 +28,7 @@ void ScanWriter::write(const std::vector<Registers>& copies, const std::vector<u
   std::vector<Registers> of = copies;
   for (Registers& one : of) {
     if (!logical_) continue;
-    nodes_.truth(held_, one.flags, one.from, one.scratch);
+    nodes_.flag(held_, one.flags, one.from, one.scratch);
     one.from = one.flags;
   }
   form_.lane_scanned ? along_lanes(of, carries) : along_steps(of, carries);
@@ -39,7 +39,7 @@ void ScanWriter::along_lanes(const std::vector<Registers>& copies, const std::ve
   const bool carried = !carries.empty(), apart = node_.exclusive && carried;
   std::vector<unsigned> whole;  // values that a carry takes beside the sums before them
   for (const Registers& of : copies) begin(of.scratch);
-  nodes_.set();
+  set();
   std::vector<unsigned> from;
   for (const Registers& of : copies) from.push_back(of.from);
   if (node_.exclusive) {
@@ -72,21 +72,21 @@ void ScanWriter::along_lanes(const std::vector<Registers>& copies, const std::ve
 }
 
 void ScanWriter::total(unsigned total, unsigned from, unsigned scratch, unsigned flags) {
-  if (logical_) nodes_.truth(held_, flags, from, scratch);
+  if (logical_) nodes_.flag(held_, flags, from, scratch);
   join(total, total, logical_ ? flags : from, scratch);
 }
 
 void ScanWriter::before(unsigned total, unsigned scratch, unsigned other) {
   const auto slide = [&](unsigned to, unsigned from, std::int64_t chunks) {
     begin(to);
-    nodes_.set();
+    set();
     code_.load_constant(t1, chunks * form_.chunk_elements());
     code_.op("vslideup.vx", {to, from, t1});
   };
-  nodes_.set();
+  set();
   unsigned from = total;
   if (form_.lane_scanned) {
-    code_.op("xl.reduce", {other, total, static_cast<int>(combiner_) + (held_ == Held::integer ? 4 : 0)});
+    code_.op("xl.reduce", {other, total, static_cast<int>(combiner_) + (is_floating(held_) ? 0 : 4)});
     from = other;
   }
   slide(scratch, from, 1);
@@ -100,7 +100,7 @@ void ScanWriter::before(unsigned total, unsigned scratch, unsigned other) {
 /// What a sum begins with takes part in each: numbers of a narrow type that left it are bounded.
 void ScanWriter::bound(const std::vector<Registers>& copies) {
   const bool extreme = combiner_ == Combiner::maximum || combiner_ == Combiner::minimum;
-  if (!extreme || logical_ || held_ != Held::integer || bits(node_.dtype) >= 32) return;
+  if (!extreme || logical_ || is_floating(held_) || bits(node_.dtype) >= bits_of(held_)) return;
   for (const Registers& of : copies) begin(of.scratch);
   for (const Registers& of : copies) join(of.to, of.to, of.scratch, of.scratch);
 }
@@ -113,7 +113,7 @@ void ScanWriter::along_steps(const std::vector<Registers>& copies, const std::ve
       if (!node_.exclusive) join(of.to, of.scratch, of.from, of.scratch);
       continue;
     }
-    nodes_.set();
+    set();
     if (node_.exclusive) code_.op("vmv.v.v", {of.to, carries[c]});
     join(carries[c], carries[c], of.from, of.scratch);
   }

@@ -33,6 +33,7 @@ class ScanWriter {
   void along_lanes(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
   void along_steps(const std::vector<Registers>& copies, const std::vector<unsigned>& carries);
   void bound(const std::vector<Registers>& copies);
+  void set() { nodes_.set(bits_of(held_)); }
   void shift(unsigned to, unsigned from, std::int64_t by);
   void join(unsigned to, unsigned x, unsigned y, unsigned scratch) { nodes_.join(combiner_, held_, to, x, y, scratch); }
 

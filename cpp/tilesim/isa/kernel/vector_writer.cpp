@@ -1,124 +1,148 @@
 #include "tilesim/isa/kernel/vector_writer.hpp"
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <limits>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/isa/npu/functions.hpp"
 
 namespace tilesim::isa {
 
 namespace {
 
-using F = Function;
-
-[[noreturn]] void no_kernel(const char* what, std::string_view value) {
-  throw Unsupported({what, {}, std::string(value), {}, {}});
+/// The lowest or highest integer of a kind.
+std::int64_t end_of(Held held, bool lowest) {
+  if (held == Held::integer) return lowest ? INT32_MIN : INT32_MAX;
+  if (held == Held::natural) return lowest ? 0 : UINT32_MAX;
+  return lowest ? INT64_MIN : INT64_MAX;
 }
 
 }  // namespace
 
+void no_vector_kernel(const char* what, std::string_view value) {
+  throw Unsupported({what, {}, std::string(value), {}, {}});
+}
+
 int stored_bits(DType dtype) {
-  if (is_two_of_four(dtype) || dtype == DType::c64 || bits(dtype) > 32 || bits(dtype) < 8)
-    no_kernel("no vector kernel loads this type", name(dtype));
-  if (dtype == DType::u32) no_kernel("no vector kernel computes with this type", name(dtype));
+  if (is_two_of_four(dtype) || dtype == DType::c64 || bits(dtype) < 8)
+    no_vector_kernel("no vector kernel loads this type", name(dtype));
   return bits(dtype);
 }
 
-Held held_as(DType dtype) { return is_float(dtype) ? Held::floating : Held::integer; }
+NodeWriter::NodeWriter(Code& code, const TypedCompute& typed, std::int64_t elements, int lmul)
+    : code_(code),
+      typed_(typed),
+      compute_(typed.compute()),
+      first_(compute_.nodes.data()),
+      elements_(elements),
+      lmul_(lmul),
+      inexact_(typed.inexact()) {
+  refuse_unknown();
+}
 
 NodeWriter::NodeWriter(Code& code, const VectorCompute& compute, std::int64_t elements, int lmul)
-    : code_(code), compute_(compute), elements_(elements), lmul_(lmul) {
-  for (const VectorNode& node : compute.nodes) {
-    Held held = Held::integer;
-    switch (node.op) {
-      case VectorNode::Op::input:
-        stored_bits(compute.inputs[static_cast<std::size_t>(node.index)].dtype);
-        held = held_as(compute.inputs[static_cast<std::size_t>(node.index)].dtype);
-        break;
-      case VectorNode::Op::constant:
-      case VectorNode::Op::scalar:
-      case VectorNode::Op::convert:
-        if (node.dtype == DType::f64 || node.dtype == DType::i64 || node.dtype == DType::u64)
-          inexact_ = "the compute's meaning has 64 bits where the kernel has 32";
-        held = held_as(node.dtype);
-        break;
-      case VectorNode::Op::iota:
-        break;
-      case VectorNode::Op::function:
-        held = info(node.function).returns_boolean ? Held::integer : work(node);
-        break;
-      case VectorNode::Op::scan:
-        held = held_[static_cast<std::size_t>(node.arguments[0])];
-        break;
-    }
-    held_.push_back(held);
+    : code_(code),
+      own_(std::in_place, compute),
+      typed_(*own_),
+      compute_(own_->compute()),
+      first_(compute.nodes.data()),
+      elements_(elements),
+      lmul_(lmul),
+      inexact_(own_->inexact()) {
+  refuse_unknown();
+  require(compute.nodes.size() == compute_.nodes.size(), "operands of running sums are not of one kind");
+  const auto extreme = [](Combiner combiner) { return combiner == Combiner::maximum || combiner == Combiner::minimum; };
+  for (const VectorNode& node : compute_.nodes) {
+    if (node.op == VectorNode::Op::scan && node.dtype == DType::u64 && extreme(node.combiner))
+      no_vector_kernel("no kernel of running sums orders numbers of this type", name(node.dtype));
+    if (node.op != VectorNode::Op::function || widest() == 32) continue;
+    const Held first = typed_.of(node).work;
+    for (int a = node.function == Function::select ? 1 : 0; a < info(node.function).arity; ++a)
+      if (held(node.arguments[static_cast<std::size_t>(a)]) != first)
+        no_vector_kernel("no kernel of running sums mixes flags and integers of 64 bits", info(node.function).name);
+    if (node.dtype == DType::u64 && !is_modular(node.function))
+      no_vector_kernel("no kernel of running sums computes with this type", name(node.dtype));
   }
 }
 
-/// What a function computes in: floats where one of its operands is (a select's condition aside).
-Held NodeWriter::work(const VectorNode& node) const {
-  for (int a = node.function == F::select ? 1 : 0; a < info(node.function).arity; ++a)
-    if (held_[static_cast<std::size_t>(node.arguments[static_cast<std::size_t>(a)])] == Held::floating)
-      return Held::floating;
-  return Held::integer;
+void NodeWriter::refuse_unknown() const {
+  for (const TileView& input : compute_.inputs) stored_bits(input.dtype);
+  for (const VectorOutput& output : compute_.outputs) {
+    const bool extreme = output.combiner == Combiner::maximum || output.combiner == Combiner::minimum;
+    if (stored_bits(output.view.dtype) == 64 && output.view.dtype == DType::u64 && extreme &&
+        (output.accumulate || !output.reduce.empty()))
+      no_vector_kernel("no vector kernel orders numbers of this type across a result", name(output.view.dtype));
+  }
+  for (const VectorNode& node : compute_.nodes)
+    if (node.op != VectorNode::Op::input && (node.dtype == DType::c64 || node.dtype == DType::f4e2m1fn))
+      no_vector_kernel("no vector kernel computes with this type", name(node.dtype));
 }
 
+void NodeWriter::set(int bits) {
+  const int part = std::bit_width(static_cast<unsigned>(typed_.bits() / bits)) - 1;
+  code_.set_vl(elements_, static_cast<unsigned>(bits), lmul_ - part);
+}
+
+/// What is widened twice is loaded where it ends.
 void NodeWriter::load(DType dtype, unsigned to, unsigned pointer, unsigned scratch, std::int64_t step) {
   const int width = stored_bits(dtype);
+  static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v", "vle64.v"};
+  const bool doubled = typed_.real() && is_float(dtype) && width < 64, twice = doubled && width < 32;
+  const bool aside = (width < 32 || doubled) && !twice;
   set(width);
-  static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
-  const auto which = static_cast<std::size_t>(std::bit_width(static_cast<unsigned>(width)) - 4);
-  code_.op(loads[which], {width == 32 ? to : scratch, pointer});
+  code_.op(loads[std::bit_width(static_cast<unsigned>(width)) - 4], {aside ? scratch : to, pointer});
   code_.advance(pointer, step);
-  if (width == 32) return;
-  if (is_float(dtype) && width == 8) {
+  if (!aside && !twice) return;
+  if (!is_float(dtype)) {
+    const bool has_sign = dtype_class(dtype) == DTypeClass::signed_integer;
     set();
-    return code_.op("xf.widen", {to, scratch, static_cast<int>(dtype)});
+    return code_.op(has_sign ? (width == 8 ? "vsext.vf4" : "vsext.vf2") : (width == 8 ? "vzext.vf4" : "vzext.vf2"),
+                    {to, scratch});
   }
-  if (is_float(dtype)) return code_.op(dtype == DType::bf16 ? "vfwcvtbf16.f.f.v" : "vfwcvt.f.f.v", {to, scratch});
-  const bool has_sign = dtype_class(dtype) == DTypeClass::signed_integer;
-  set();
-  code_.op(has_sign ? (width == 8 ? "vsext.vf4" : "vsext.vf2") : (width == 8 ? "vzext.vf4" : "vzext.vf2"),
-           {to, scratch});
+  const unsigned single = twice ? scratch : to, from = twice ? to : scratch;
+  if (width == 8) set(), code_.op("xf.widen", {single, from, static_cast<int>(dtype)});
+  if (width == 16) code_.op(dtype == DType::bf16 ? "vfwcvtbf16.f.f.v" : "vfwcvt.f.f.v", {single, from});
+  if (doubled) widen(Held::floating, to, scratch);
 }
 
-void NodeWriter::store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch) {
+void NodeWriter::widen(Held from, unsigned to, unsigned x) {
+  set(from == Held::floating ? 32 : 64);
+  code_.op(from == Held::floating ? "vfwcvt.f.f.v" : from == Held::natural ? "vzext.vf2" : "vsext.vf2", {to, x});
+}
+
+void NodeWriter::keep_zero(unsigned reg) {
+  set(typed_.bits());
+  code_.op("vmv.v.i", {reg, 0});
+  zero_ = reg;
+}
+
+void NodeWriter::store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch, bool is_flag) {
+  static constexpr const char* stores[] = {"vse8.v", "vse16.v", "vse32.v", "vse64.v"};
   const int width = stored_bits(dtype);
   unsigned value = from;
-  if (held != held_as(dtype)) {
-    if (held == Held::integer)
-      set(), code_.op("vfcvt.f.x.v", {scratch, from});
-    else
-      convert(dtype, held, scratch, from, scratch);
-    value = scratch;
-  } else if (dtype == DType::boolean) {
-    set();
-    code_.op("vmsne.vi", {0, from, 0});
-    from_mask(scratch);
-    value = scratch;
-  }
-  if (width == 32) {
-    set();
-    return code_.op("vse32.v", {value, pointer});
-  }
-  if (is_float(dtype) && width == 8) {
-    set();
-    code_.op("xf.narrow", {scratch, value, static_cast<int>(dtype)});
-    set(8);
-    return code_.op("vse8.v", {scratch, pointer});
-  }
-  set(16);
+  int now = bits_of(held);
+  if (dtype == DType::boolean && !is_flag) truth(held, scratch, from, scratch), value = scratch, now = 32;
   if (is_float(dtype)) {
-    code_.op(dtype == DType::bf16 ? "vfncvtbf16.f.f.w" : "vfncvt.f.f.w", {scratch, value});
-    return code_.op("vse16.v", {scratch, pointer});
+    if (width < now && width == 8 && now == 64)
+      no_vector_kernel("no vector kernel rounds 64 bits to this type", name(dtype));
+    if (width < now && now == 64) {
+      set();
+      code_.op(width == 32 ? "vfncvt.f.f.w" : "vfncvt.rod.f.f.w", {scratch, value});
+      value = scratch;
+    }
+    if (width == 8) set(), code_.op("xf.narrow", {scratch, value, static_cast<int>(dtype)});
+    if (width == 16) set(16), code_.op(dtype == DType::bf16 ? "vfncvtbf16.f.f.w" : "vfncvt.f.f.w", {scratch, value});
+    if (width < 32) value = scratch;
+  } else {
+    if (now < width) widen(held, scratch, value), value = scratch;
+    for (; now > width; now /= 2) {
+      set(now / 2);
+      code_.op("vnsrl.wi", {scratch, value, 0});
+      value = scratch;
+    }
   }
-  code_.op("vnsrl.wi", {scratch, value, 0});
-  if (width == 16) return code_.op("vse16.v", {scratch, pointer});
-  set(8);
-  code_.op("vnsrl.wi", {scratch, scratch, 0});
-  code_.op("vse8.v", {scratch, pointer});
+  set(width);
+  code_.op(stores[std::bit_width(static_cast<unsigned>(width)) - 4], {value, pointer});
 }
 
 /// Equally long for all values: what a scalar is does not change how long its kernel takes.
@@ -130,261 +154,103 @@ void NodeWriter::fill(unsigned to, std::uint32_t value) {
   code_.op("vmv.v.x", {to, t1});
 }
 
+void NodeWriter::fill_wide(unsigned to, std::int64_t value) {
+  set(64);
+  code_.load_constant(t1, value);
+  code_.op("vmv.v.x", {to, t1});
+}
+
 void NodeWriter::constant(const VectorNode& node, unsigned to) {
-  if (held_as(node.dtype) == Held::floating) {
+  const Held held = value_of(node).held;
+  if (held == Held::real) return fill_wide(to, std::bit_cast<std::int64_t>(node.number));
+  if (held == Held::floating) {
     float value = 0;
     tilesim::convert(&node.number, DType::f64, &value, DType::f32, 1);
     return fill(to, std::bit_cast<std::uint32_t>(value));
   }
-  std::int32_t value = 0;
-  tilesim::convert(&node.number, DType::f64, &value, DType::i32, 1);
+  std::int64_t value = 0;
+  tilesim::convert(&node.number, DType::f64, &value, DType::i64, 1);
+  if (held == Held::wide) return fill_wide(to, value);
   fill(to, static_cast<std::uint32_t>(value));
 }
 
 void NodeWriter::neutral(Combiner combiner, DType dtype, Held held, unsigned to) {
+  if (held == Held::real) return fill_wide(to, std::bit_cast<std::int64_t>(identity_element(combiner, dtype)));
+  if (held == Held::wide) return fill_wide(to, integer_identity(combiner, is_float(dtype) ? DType::i64 : dtype));
   if (held == Held::floating)
     return fill(to, std::bit_cast<std::uint32_t>(static_cast<float>(identity_element(combiner, dtype))));
   fill(to, static_cast<std::uint32_t>(integer_identity(combiner, is_float(dtype) ? DType::i32 : dtype)));
 }
 
-void NodeWriter::join(Combiner combiner, Held held, unsigned to, unsigned x, unsigned y, unsigned scratch) {
-  set();
-  const bool is_floating = held == Held::floating;
+void NodeWriter::identity(Combiner combiner, Held held, unsigned to) {
+  const bool extreme = combiner == Combiner::maximum || combiner == Combiner::minimum;
+  if (held == Held::real) return fill_wide(to, std::bit_cast<std::int64_t>(identity_element(combiner, DType::f64)));
+  if (held == Held::floating) return neutral(combiner, DType::f32, held, to);
+  const std::int64_t value =
+      extreme ? end_of(held, combiner == Combiner::maximum) : integer_identity(combiner, DType::i64);
+  bits_of(held) == 64 ? fill_wide(to, value) : fill(to, static_cast<std::uint32_t>(value));
+}
+
+void NodeWriter::bound(Combiner combiner, DType dtype, Held held, unsigned to) {
+  const std::int64_t value = integer_identity(combiner, dtype);
+  bits_of(held) == 64 ? fill_wide(to, value) : fill(to, static_cast<std::uint32_t>(value));
+}
+
+void NodeWriter::join(Combiner combiner, Held held, unsigned to, unsigned x, unsigned y, unsigned) {
+  set(bits_of(held));
   switch (combiner) {
     case Combiner::add:
-      return code_.op(is_floating ? "vfadd.vv" : "vadd.vv", {to, x, y});
+      return code_.op(is_floating(held) ? "vfadd.vv" : "vadd.vv", {to, x, y});
     case Combiner::multiply:
-      return code_.op(is_floating ? "vfmul.vv" : "vmul.vv", {to, x, y});
+      return code_.op(is_floating(held) ? "vfmul.vv" : "vmul.vv", {to, x, y});
     case Combiner::maximum:
+    case Combiner::logical_or:
+      return extreme(true, held, to, x, y);
     case Combiner::minimum:
-      return extreme(combiner == Combiner::maximum, held, to, x, y, scratch);
-    default:
-      no_kernel("no kernel combines so", name(combiner));
+    case Combiner::logical_and:
+      return extreme(false, held, to, x, y);
   }
 }
 
 void NodeWriter::from_mask(unsigned to) {
+  set();
   code_.op("vmv.v.i", {to, 0});
   code_.op("vmerge.vim", {to, to, 1});
 }
 
-/// to = 1 where x is not 0, else 0.
+/// Floats that are not 0 give 1.0.
 void NodeWriter::truth(Held held, unsigned to, unsigned x, unsigned scratch) {
-  set();
-  if (held == Held::integer) {
-    code_.op("vmsne.vi", {0, x, 0});
-    return from_mask(to);
+  set(bits_of(held));
+  if (!is_floating(held)) {
+    at_most_one(to, x);
+    if (bits_of(held) == 64) to_32_bits(to, to, 0);
+    return;
   }
-  fill(scratch, std::bit_cast<std::uint32_t>(1.0F));
-  fill(to, 0);
+  identity(Combiner::multiply, held, scratch);
+  code_.op("vmv.v.i", {to, 0});
   code_.op("vmfne.vv", {0, x, to});
   code_.op("vmerge.vvm", {to, to, scratch});
 }
 
-/// The larger or smaller; NaN where one is.
-void NodeWriter::extreme(bool largest, Held held, unsigned to, unsigned x, unsigned y, unsigned) {
-  if (held == Held::integer) return code_.op(largest ? "vmax.vv" : "vmin.vv", {to, x, y});
-  code_.op(largest ? "xf.max" : "xf.min", {to, x, y});
+/// The larger or smaller; of floats NaN where one is.
+void NodeWriter::extreme(bool largest, Held held, unsigned to, unsigned x, unsigned y) {
+  if (is_floating(held)) return code_.op(largest ? "xf.max" : "xf.min", {to, x, y});
+  const std::string sign = has_sign(held) ? ".vv" : "u.vv";
+  code_.op((largest ? "vmax" : "vmin") + sign, {to, x, y});
 }
 
-void NodeWriter::compare(const char* name, bool swapped, Held held, unsigned to, unsigned x, unsigned y) {
-  static const std::map<std::string, std::array<const char*, 2>> names{{"eq", {"vmfeq.vv", "vmseq.vv"}},
-                                                                       {"ne", {"vmfne.vv", "vmsne.vv"}},
-                                                                       {"lt", {"vmflt.vv", "vmslt.vv"}},
-                                                                       {"le", {"vmfle.vv", "vmsle.vv"}}};
-  code_.op(names.at(name)[held == Held::floating ? 0 : 1], {0, swapped ? y : x, swapped ? x : y});
-  from_mask(to);
+void NodeWriter::keep_divisors(int bits, unsigned reg) {
+  bits == 64 ? fill_wide(reg, -1) : fill(reg, ~std::uint32_t{0});
+  divisors_[bits == 64 ? 1 : 0] = reg;
 }
 
-void NodeWriter::unary(Function f, Held held, unsigned to, unsigned x, unsigned scratch) {
-  const bool is_floating = held == Held::floating;
-  switch (f) {
-    case F::identity:
-      return code_.op("vmv.v.v", {to, x});
-    case F::negate:
-      return is_floating ? code_.op("vfsgnjn.vv", {to, x, x}) : code_.op("vrsub.vi", {to, x, 0});
-    case F::abs:
-      if (is_floating) return code_.op("vfsgnjx.vv", {to, x, x});
-      code_.op("vrsub.vi", {scratch, x, 0});
-      return code_.op("vmax.vv", {to, x, scratch});
-    case F::relu:
-      if (!is_floating) return code_.op("vmax.vx", {to, x, zero});
-      if (zero_ != 0) return code_.op("xf.max", {to, x, zero_});
-      code_.op("vmv.v.i", {scratch, 0});
-      return code_.op("xf.max", {to, x, scratch});
-    case F::sqrt:
-      if (is_floating) return code_.op("vfsqrt.v", {to, x});
-      break;
-    case F::reciprocal:
-      if (!is_floating) break;
-      fill(scratch, std::bit_cast<std::uint32_t>(1.0F));
-      return code_.op("vfdiv.vv", {to, scratch, x});
-    case F::round_even:
-    case F::trunc:
-      if (!is_floating) return code_.op("vmv.v.v", {to, x});
-      // whole numbers from 2^23 on, and NaN, stay
-      code_.op("vfcvt" + std::string(f == F::trunc ? ".rtz" : "") + ".x.f.v", {scratch, x});
-      code_.op("vfcvt.f.x.v", {scratch, scratch});
-      code_.op("vfsgnj.vv", {to, scratch, x});
-      code_.op("vfsgnjx.vv", {scratch, x, x});
-      code_.load_constant(t1, std::bit_cast<std::int32_t>(8388608.0F));
-      code_.op("fmv.w.x", {0, t1});
-      code_.op("vmflt.vf", {0, scratch, 0});
-      return code_.op("vmerge.vvm", {to, x, to});
-    case F::is_nan:
-      if (!is_floating) break;
-      code_.op("vmfne.vv", {0, x, x});
-      return from_mask(to);
-    case F::logical_not:
-      if (is_floating) break;
-      code_.op("vmseq.vi", {0, x, 0});
-      return from_mask(to);
-    default:
-      if (is_floating && special_number(f) >= 0) return code_.op("fn", {to, x, special_number(f)});
-  }
-  no_kernel("no vector kernel computes this function", info(f).name);
-}
-
-void NodeWriter::binary(Function f, Held held, unsigned to, unsigned x, unsigned y, unsigned scratch) {
-  const bool is_floating = held == Held::floating;
-  const auto either = [&](const char* floats, const char* integers) {
-    code_.op(is_floating ? floats : integers, {to, x, y});
-  };
-  switch (f) {
-    case F::add:
-      return either("vfadd.vv", "vadd.vv");
-    case F::subtract:
-      return either("vfsub.vv", "vsub.vv");
-    case F::multiply:
-      return either("vfmul.vv", "vmul.vv");
-    case F::divide:
-      if (is_floating) return code_.op("vfdiv.vv", {to, x, y});
-      break;
-    case F::maximum:
-    case F::minimum:
-      return extreme(f == F::maximum, held, to, x, y, scratch);
-    case F::equal:
-      return compare("eq", false, held, to, x, y);
-    case F::not_equal:
-      return compare("ne", false, held, to, x, y);
-    case F::less:
-      return compare("lt", false, held, to, x, y);
-    case F::less_equal:
-      return compare("le", false, held, to, x, y);
-    case F::greater:
-      return compare("lt", true, held, to, x, y);
-    case F::greater_equal:
-      return compare("le", true, held, to, x, y);
-    default:
-      break;
-  }
-  no_kernel("no vector kernel computes this function", info(f).name);
-}
-
-unsigned NodeWriter::as(Held wanted, int node, unsigned reg, unsigned scratch) {
-  if (held(node) == wanted) return reg;
-  code_.op("vfcvt.f.x.v", {scratch, reg});
-  return scratch;
-}
-
-bool NodeWriter::taken(const VectorNode& node, Held in, unsigned to, const unsigned* arguments, unsigned scratch) {
-  const InstructionInfo* own = code_.set().taken_for(node.function);
-  if (own == nullptr || held_as(own->replaces->element) != in) return false;
-  const DType element = own->replaces->element;
-  const bool narrow = bits(element) == 16;
-  const char* const down = element == DType::bf16 ? "vfncvtbf16.f.f.w" : "vfncvt.f.f.w";
-  // arguments by their places in the text; one in the destination comes first
-  std::vector<std::int64_t> operands{to};
-  const bool in_place = own->is(reads_vd);
-  const int arity = info(node.function).arity;
-  if (narrow && arity > (in_place ? 1 : 2))
-    no_kernel("no vector kernel converts so many operands", info(node.function).name);
-  unsigned spare = to;  // a second narrow operand
-  for (int a = 0; a < arity; ++a) {
-    unsigned value = as(in, node.arguments[static_cast<std::size_t>(a)], arguments[a], scratch);
-    if (narrow) {
-      if (a > 0 && value == scratch)
-        no_kernel("no vector kernel mixes integers and floats so", info(node.function).name);
-      set(16);
-      const unsigned place = a == 0 ? scratch : spare;
-      code_.op(down, {place, value});
-      value = place;
-    }
-    if (a == 0 && in_place) {
-      if (!narrow) code_.op("vmv.v.v", {to, value});
-      continue;
-    }
-    operands.push_back(value);
-  }
-  if (!narrow) return code_.op(own->name, operands), true;
-  operands[0] = scratch;
-  code_.op(own->name, operands);
-  code_.op(element == DType::bf16 ? "vfwcvtbf16.f.f.v" : "vfwcvt.f.f.v", {to, scratch});
-  return true;
-}
-
-void NodeWriter::function(const VectorNode& node, unsigned to, const unsigned* arguments, unsigned scratch) {
-  set();
-  const Held in = work(node);
-  const int arity = info(node.function).arity;
-  if (in == Held::integer && !info(node.function).returns_boolean && node.function != F::select && arity > 1)
-    inexact_ = "integers wrap at 32 bits";
-  int mixed = 0;
-  for (int a = node.function == F::select ? 1 : 0; a < arity; ++a)
-    mixed += held(node.arguments[static_cast<std::size_t>(a)]) != in ? 1 : 0;
-  if (mixed > 1 || (mixed > 0 && arity > 2))
-    no_kernel("no vector kernel mixes integers and floats so", info(node.function).name);
-  if (taken(node, in, to, arguments, scratch)) return;
-  const auto argument = [&](int a) {
-    return as(in, node.arguments[static_cast<std::size_t>(a)], arguments[a], scratch);
-  };
-  if (node.function == F::select) {
-    const bool condition = held(node.arguments[0]) == Held::floating;
-    if (condition) no_kernel("no vector kernel selects by floats", {});
-    code_.op("vmsne.vi", {0, arguments[0], 0});
-    return code_.op("vmerge.vvm", {to, argument(2), argument(1)});
-  }
-  if (node.function == F::clamp) {
-    extreme(true, in, scratch, arguments[1], arguments[0], scratch);
-    return extreme(false, in, to, scratch, arguments[2], scratch);
-  }
-  if (node.function == F::fma) {
-    if (in != Held::floating) no_kernel("no vector kernel computes this function", "fma");
-    code_.op("vmv.v.v", {to, arguments[2]});
-    return code_.op("vfmacc.vv", {to, arguments[0], arguments[1]});
-  }
-  if (arity == 1) return unary(node.function, in, to, argument(0), scratch);
-  if (mixed > 0 && (node.function == F::maximum || node.function == F::minimum))
-    no_kernel("no vector kernel mixes integers and floats so", info(node.function).name);
-  const unsigned x = argument(0), y = argument(1);
-  binary(node.function, in, to, x, y, scratch);
-}
-
-void NodeWriter::convert(DType through, Held from, unsigned to, unsigned source, unsigned scratch) {
-  set();
-  const Held target = held_as(through);
-  if (from == Held::floating && target == Held::integer) {
-    // outside of the range they saturate, where the meaning wraps
-    inexact_ = "floats beyond an integer type's range saturate";
-    code_.op("vmfne.vv", {0, source, source});
-    code_.op("vfcvt.rtz.x.f.v", {to, source});
-    return code_.op("vmerge.vim", {to, to, 0});
-  }
-  if (from == Held::integer && target == Held::floating) {
-    code_.op("vfcvt.f.x.v", {to, source});
-    source = to;
-  }
-  if (target == Held::floating && bits(through) == 16) {
-    set(16);
-    code_.op(through == DType::bf16 ? "vfncvtbf16.f.f.w" : "vfncvt.f.f.w", {scratch, source});
-    return code_.op(through == DType::bf16 ? "vfwcvtbf16.f.f.v" : "vfwcvt.f.f.v", {to, scratch});
-  }
-  if (target == Held::floating && bits(through) == 8) {
-    code_.op("xf.narrow", {scratch, source, static_cast<int>(through)});
-    return code_.op("xf.widen", {to, scratch, static_cast<int>(through)});
-  }
-  if (target == Held::integer && bits(through) < 32) inexact_ = "integers are not wrapped to a narrower type";
-  if (source != to) code_.op("vmv.v.v", {to, source});
+void NodeWriter::refuse_zeros(int bits) {
+  set(bits);
+  code_.op("vmseq.vi", {0, divisors_[bits == 64 ? 1 : 0], 0});
+  code_.load_constant(t1, 0);  // what a dry run, in which no vector has a value, goes on with
+  code_.op("vcpop.m", {t1, 0});
+  code_.op("beq", {t1, zero, 8});
+  code_.op("ebreak", std::vector<std::int64_t>{});
 }
 
 }  // namespace tilesim::isa

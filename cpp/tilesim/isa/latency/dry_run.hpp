@@ -2,8 +2,8 @@
 // that no data is needed. Loops that go on as before pass at once.
 #pragma once
 
-#include "tilesim/isa/kernel/code.hpp"
 #include "tilesim/isa/pipeline/pipeline.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 
 namespace tilesim::isa {
 

@@ -77,8 +77,8 @@ void KernelExecutor::run_code(const Kernel& kernel, Memory& memory) const {
 Address KernelExecutor::placed(const Kernel& kernel) {
   if (!runner_.has_room(kernel)) {
     runner_.clear(), products_.clear();
-    for (auto& [key, shapes] : vectors_)
-      for (PlacedVector& shape : shapes) shape.code = 0;
+    for (auto& [key, parts] : vectors_)
+      for (PlacedVector& shape : parts.shapes) shape.code = 0;
   }
   return runner_.place(kernel);
 }

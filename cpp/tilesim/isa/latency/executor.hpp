@@ -38,11 +38,27 @@ class KernelExecutor final : public TileExecutor {
   struct PlacedVector {
     RegisterForm form;
     std::string inexact;
-    Address code = 0;  ///< 0: not written yet
+    std::size_t core = 0, kernel = 0;  ///< of `narrower_cores`, of its kernels
+    Address code = 0;                  ///< 0: not written yet
   };
   using ShapedVector = std::vector<PlacedVector>;
+  /// Of a compute; of parts with some of its results each, where no kernel makes all of them.
+  struct VectorParts {
+    ShapedVector shapes;
+    std::vector<std::vector<std::size_t>> outputs;  ///< of the parts; none: there are shapes
+  };
   Address placed(const Kernel& kernel);
-  ShapedVector& shapes_of(const VectorCompute& compute);
+  std::vector<VectorKernel> kernels_of(const VectorCompute& compute, const VectorAddresses& at, std::size_t core) const;
+  VectorParts& parts_of(const VectorCompute& compute);
+  /// Results in their registers' order.
+  struct VectorResults {
+    VectorCompute compute;
+    RegisterForm form;
+    std::vector<std::vector<std::byte>> bytes;
+  };
+  bool collect(const VectorCompute& compute, std::vector<VectorResults>& results);
+  VectorAddresses lay_out(const VectorCompute& compute, const RegisterForm& form);
+  Address place_bytes(const void* data, std::size_t bytes);
   const PlacedProduct& kernel_of(const MmaForm& form);
 
   Machine machine_;
@@ -50,7 +66,8 @@ class KernelExecutor final : public TileExecutor {
   std::shared_ptr<const InstructionSet> set_;
   KernelRunner runner_;
   std::map<MmaForm, PlacedProduct> products_;
-  std::map<std::vector<std::uint64_t>, ShapedVector> vectors_;  ///< by signature and values of scalars
+  std::map<std::vector<std::uint64_t>, VectorParts> vectors_;  ///< by signature and values of scalars
+  Address next_ = scratchpad_base;                             ///< free for operands
   std::int64_t by_kernel_ = 0;
   std::map<std::string, std::int64_t> others_;
 };

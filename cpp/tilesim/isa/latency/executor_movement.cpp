@@ -1,14 +1,14 @@
 // Permutes, gathers and scatters by their kernels: on operands where they lie.
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/latency/executor.hpp"
+#include "tilesim/isa/latency/narrower.hpp"
 #include "tilesim/isa/latency/scratch_image.hpp"
-#include "tilesim/isa/movement/indexed_kernel.hpp"
 
 namespace tilesim::isa {
 
 void KernelExecutor::permute(const Permute& permute) {
   ScratchImage image({&permute.in, &permute.out}, share_bytes(permute.in, permute.out) ? bytes_aside(permute) : 0);
-  const auto kernels = permute_kernels(*set_, core_, permute, {image.address(0), image.address(1), image.aside()});
+  const auto kernels = permutes_of_cores(*set_, core_, permute, {image.address(0), image.address(1), image.aside()});
   image.fill();
   // all are the same; each has its turn
   run_code(kernels[static_cast<std::size_t>(by_kernel_) % kernels.size()], image.memory());
@@ -17,7 +17,7 @@ void KernelExecutor::permute(const Permute& permute) {
 
 void KernelExecutor::indexed(const Indexed& indexed) {
   ScratchImage image({&indexed.in, &indexed.index, &indexed.out}, 0);
-  const auto kernels = indexed_kernels(*set_, core_, indexed, {image.address(0), image.address(1), image.address(2)});
+  const auto kernels = indexed_of_cores(*set_, core_, indexed, {image.address(0), image.address(1), image.address(2)});
   image.fill();
   const Kernel& kernel = kernels[static_cast<std::size_t>(by_kernel_) % kernels.size()];
   const Stop stop = start_code(kernel, image.memory());

@@ -48,7 +48,9 @@ void KernelExecutor::sort(const tilesim::Sort& sort) {
     memory.add(here, next, readable | writable, "scratchpad");
     return here;
   };
-  const SortPlan plan = sort_kernel(*set_, core_, sort, {}).plan;
+  const std::vector<SortPlan> plans = plans_of(core_, sort);
+  // all sort alike; each has its turn
+  const SortPlan plan = plans[static_cast<std::size_t>(by_kernel_) % plans.size()];
   const std::int64_t filled = plan.row_blocks * plan.filled * plan.elements(),
                      stored = plan.row_blocks * plan.stored() * plan.elements();
   SortAddresses at;
@@ -63,7 +65,7 @@ void KernelExecutor::sort(const tilesim::Sort& sort) {
   at.keys = place(stored * host_bytes(sort.keys.dtype));
   at.positions = place(stored * host_bytes(sort.positions.dtype));
   at.work = place(plan.registers * plan.elements() * plan.word_bits / 8);
-  run_code(sort_kernel(*set_, core_, sort, at).kernel, memory);
+  run_code(sort_kernel(*set_, sort, plan, at).kernel, memory);
   const std::int64_t length = plan.columns == 1 ? plan.stored() : plan.sorted;
   for (const auto& [view, from] : {std::pair{&sort.keys, at.keys}, std::pair{&sort.positions, at.positions}})
     each_key(*view, plan, length, plan.stored(), [&, view = view, from = from](std::int64_t to, std::int64_t slot) {

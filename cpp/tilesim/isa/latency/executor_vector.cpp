@@ -5,7 +5,9 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
+#include "tilesim/isa/kernel/vector_apart.hpp"
 #include "tilesim/isa/latency/executor.hpp"
+#include "tilesim/isa/latency/narrower.hpp"
 
 namespace tilesim::isa {
 
@@ -102,15 +104,22 @@ std::int64_t slot_of(const Form& form, Form::Reach reach, const Form::Place& at)
   return 0;
 }
 
-/// An operand as the kernel reads it; what repeats stands in every place of its registers.
-std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, const TileView& view,
-                                Form::Reach reach) {
+/// Whether it divides, or takes an instruction of the user's.
+bool asks_for_elements(const InstructionSet& set, const VectorCompute& compute) {
+  return std::ranges::any_of(compute.nodes, [&](const VectorNode& node) {
+    return node.op == VectorNode::Op::function &&
+           (info(node.function).flop_class == FlopClass::divide || set.taken_for(node.function) != nullptr);
+  });
+}
+
+/// An operand as the kernel reads it; what repeats stands in every place of its registers. Places without an element
+/// hold 0, or as `filled` the first one: what a kernel refuses and what semantics see is an element's.
+std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, const TileView& view, Form::Reach reach,
+                                bool filled) {
   const std::int64_t bytes = host_bytes(view.dtype), stride = lane_stride(compute, view), step = slot_step(reach);
   std::vector<std::byte> to(static_cast<std::size_t>(slots_of(form, reach) * bytes));
-  if (reach == Form::Reach::one) {
-    copy_run(to.data(), 1, view.data, 0, slots_of(form, reach), bytes);
-    return to;
-  }
+  if (reach == Form::Reach::one || filled) copy_run(to.data(), 1, view.data, 0, slots_of(form, reach), bytes);
+  if (reach == Form::Reach::one) return to;
   each_run(compute, form, [&](const auto& index, const Form::Place& at, std::int64_t count) {
     copy_run(to.data() + slot_of(form, reach, at) * bytes, step, view.data + offset_in(view, index) * bytes, stride,
              count, bytes);
@@ -118,41 +127,24 @@ std::vector<std::byte> laid_out(const VectorCompute& compute, const Form& form, 
   return to;
 }
 
-}  // namespace
+Form::Reach reach_of(const VectorOutput& output) {
+  return output.reduce.empty() ? Form::Reach::each : Form::Reach::by_group;
+}
 
-void KernelExecutor::vector(const VectorCompute& compute) {
-  for (const std::int64_t extent : compute.extents)
-    if (extent <= 0) return execute(compute);
-  ShapedVector& shapes = shapes_of(compute);
-  const std::size_t chosen =
-      static_cast<std::size_t>(by_kernel_) % shapes.size();  // all are the same; each has its turn
-  PlacedVector& shape = shapes[chosen];
-  if (!shape.inexact.empty()) throw Unsupported({shape.inexact, {}, {}, {}, {}});
-  const Form& form = shape.form;
-  VectorAddresses at;
-  at.outputs.resize(compute.outputs.size()), at.inputs.resize(compute.inputs.size());
-  Address next = scratchpad_base;
-  const auto place = [&](const void* data, std::size_t bytes) {
-    const Address here = next;
-    next += static_cast<Address>(round_up(std::max<std::int64_t>(static_cast<std::int64_t>(bytes), 1), 4096));
-    runner_.scratchpad(static_cast<std::int64_t>(next - scratchpad_base)).place(here, data, bytes);
-    return here;
-  };
-  for (std::size_t i = 0; i < compute.inputs.size(); ++i) {
-    const std::vector<std::byte> bytes = laid_out(compute, form, compute.inputs[i], form.reaches[i]);
-    at.inputs[i] = place(bytes.data(), bytes.size());
-  }
-  for (const VectorNode& node : compute.nodes) {
-    if (node.op != VectorNode::Op::iota) continue;
-    std::vector<std::int32_t> counts(static_cast<std::size_t>(slots_of(form, Form::Reach::each)));
-    each_run(compute, form, [&](const auto& index, const Form::Place& where, std::int64_t count) {
-      std::int32_t* to = &counts[static_cast<std::size_t>(slot_of(form, Form::Reach::each, where))];
-      const std::int64_t step = node.index == lane_dim(compute) ? 1 : 0,
-                         first = index[static_cast<std::size_t>(node.index)];
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::int32_t>(first + i * step);
-    });
-    at.counts.push_back(place(counts.data(), 4 * counts.size()));
-  }
+/// Numbers of a dim's places.
+std::vector<std::int32_t> counted(const VectorCompute& compute, const Form& form, const VectorNode& node) {
+  std::vector<std::int32_t> counts(static_cast<std::size_t>(slots_of(form, Form::Reach::each)));
+  each_run(compute, form, [&](const auto& index, const Form::Place& where, std::int64_t count) {
+    std::int32_t* to = &counts[static_cast<std::size_t>(slot_of(form, Form::Reach::each, where))];
+    const std::int64_t step = node.index == lane_dim(compute) ? 1 : 0,
+                       first = index[static_cast<std::size_t>(node.index)];
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<std::int32_t>(first + i * step);
+  });
+  return counts;
+}
+
+/// Bits of the places that have an element, from the first step on in which some have none.
+std::vector<std::uint8_t> bits_of_places(const VectorCompute& compute, const Form& form) {
   std::vector<std::uint8_t> valid(static_cast<std::size_t>(ceil_div(slots_of(form, Form::Reach::each), 8)));
   // but for running sums all groups have the same
   const Form::Reach by = form.scanned() ? Form::Reach::each : Form::Reach::by_step;
@@ -163,54 +155,124 @@ void KernelExecutor::vector(const VectorCompute& compute) {
     for (std::int64_t slot = first; slot < first + count; ++slot)
       valid[static_cast<std::size_t>(slot / 8)] |= static_cast<std::uint8_t>(1U << (slot % 8));
   });
-  at.valid = place(valid.data(), valid.size());
+  return valid;
+}
+
+/// The same of a register, where rows of lanes end early.
+std::vector<std::uint8_t> bits_of_lanes(const Form& form) {
   std::vector<std::uint8_t> there(static_cast<std::size_t>(ceil_div(form.elements(), 8)));
   for (std::int64_t i = 0; i < form.elements(); ++i)
     if (i % form.lanes < form.width) there[static_cast<std::size_t>(i / 8)] |= static_cast<std::uint8_t>(1U << (i % 8));
-  at.lanes_there = place(there.data(), there.size());
-  const auto reach_of = [](const VectorOutput& output) {
-    return output.reduce.empty() ? Form::Reach::each : Form::Reach::by_group;
-  };
-  for (std::size_t o = 0; o < compute.outputs.size(); ++o) {
-    const VectorOutput& output = compute.outputs[o];
+  return there;
+}
+
+/// Results to where their views have them.
+void give_back(const VectorCompute& compute, const Form& form, const VectorOutput& output,
+               const std::vector<std::byte>& results) {
+  const std::int64_t bytes = host_bytes(output.view.dtype), stride = lane_stride(compute, output.view);
+  const bool of_one_lane = std::ranges::count(output.reduce, lane_dim(compute)) != 0;
+  each_run(compute, form, [&](const auto& index, const Form::Place& where, std::int64_t count) {
+    for (const int dim : output.reduce)
+      if (index[static_cast<std::size_t>(dim)] != 0) return;
+    copy_run(output.view.data + offset_in(output.view, index) * bytes, stride,
+             results.data() + slot_of(form, reach_of(output), where) * bytes, 1, of_one_lane ? 1 : count, bytes);
+  });
+}
+
+}  // namespace
+
+Address KernelExecutor::place_bytes(const void* data, std::size_t bytes) {
+  const Address here = next_;
+  next_ += static_cast<Address>(round_up(std::max<std::int64_t>(static_cast<std::int64_t>(bytes), 1), 4096));
+  runner_.scratchpad(static_cast<std::int64_t>(next_ - scratchpad_base)).place(here, data, bytes);
+  return here;
+}
+
+VectorAddresses KernelExecutor::lay_out(const VectorCompute& compute, const RegisterForm& form) {
+  VectorAddresses at;
+  next_ = scratchpad_base;
+  const bool filled = asks_for_elements(*set_, compute);
+  const auto place = [&](const auto& all) { return place_bytes(all.data(), all.size() * sizeof(all[0])); };
+  for (std::size_t i = 0; i < compute.inputs.size(); ++i)
+    at.inputs.push_back(place(laid_out(compute, form, compute.inputs[i], form.reaches[i], filled)));
+  for (const VectorNode& node : compute.nodes)
+    if (node.op == VectorNode::Op::iota) at.counts.push_back(place(counted(compute, form, node)));
+  at.valid = place(bits_of_places(compute, form));
+  at.lanes_there = place(bits_of_lanes(form));
+  for (const VectorOutput& output : compute.outputs) {
     std::vector<std::byte> bytes(static_cast<std::size_t>(slots_of(form, reach_of(output))) *
                                  static_cast<std::size_t>(host_bytes(output.view.dtype)));
-    if (output.accumulate) bytes = laid_out(compute, form, output.view, reach_of(output));
-    at.outputs[o] = place(bytes.data(), bytes.size());
+    if (output.accumulate) bytes = laid_out(compute, form, output.view, reach_of(output), filled);
+    at.outputs.push_back(place(bytes));
   }
-  if (shape.code == 0)
-    shape.code = placed(vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at)[chosen].kernel);
-  runner_.run(shape.code);
-  std::vector<std::byte> results;
+  return at;
+}
+
+/// Results of all parts; false: an operand has no meaning.
+bool KernelExecutor::collect(const VectorCompute& compute, std::vector<VectorResults>& results) {
+  VectorParts& parts = parts_of(compute);
+  for (const std::vector<std::size_t>& outputs : parts.outputs)
+    if (!collect(with_outputs(compute, outputs), results)) return false;
+  if (!parts.outputs.empty()) return true;
+  // all shapes are the same; each has its turn
+  PlacedVector& shape = parts.shapes[static_cast<std::size_t>(by_kernel_) % parts.shapes.size()];
+  if (!shape.inexact.empty()) throw Unsupported({shape.inexact, {}, {}, {}, {}});
+  const VectorAddresses at = lay_out(compute, shape.form);
+  if (shape.code == 0) shape.code = placed(kernels_of(compute, at, shape.core)[shape.kernel].kernel);
+  if (!runner_.run(shape.code)) return false;
+  VectorResults found{compute, shape.form, {}};
   for (std::size_t o = 0; o < compute.outputs.size(); ++o) {
     const VectorOutput& output = compute.outputs[o];
-    const std::int64_t bytes = host_bytes(output.view.dtype), stride = lane_stride(compute, output.view);
-    results.resize(static_cast<std::size_t>(slots_of(form, reach_of(output)) * bytes));
-    runner_.scratchpad(1).read(at.outputs[o], results.data(), results.size());
-    const bool of_one_lane = std::ranges::count(output.reduce, lane_dim(compute)) != 0;
-    each_run(compute, form, [&](const auto& index, const Form::Place& where, std::int64_t count) {
-      for (const int dim : output.reduce)
-        if (index[static_cast<std::size_t>(dim)] != 0) return;
-      copy_run(output.view.data + offset_in(output.view, index) * bytes, stride,
-               results.data() + slot_of(form, reach_of(output), where) * bytes, 1, of_one_lane ? 1 : count, bytes);
-    });
+    found.bytes.emplace_back(
+        static_cast<std::size_t>(slots_of(shape.form, reach_of(output)) * host_bytes(output.view.dtype)));
+    runner_.scratchpad(1).read(at.outputs[o], found.bytes.back().data(), found.bytes.back().size());
   }
+  results.push_back(std::move(found));
+  return true;
+}
+
+/// All operands are read before any result is written.
+void KernelExecutor::vector(const VectorCompute& compute) {
+  for (const std::int64_t extent : compute.extents)
+    if (extent <= 0) return execute(compute);
+  std::vector<VectorResults> results;
+  if (!collect(compute, results)) return execute(compute);  // says which operand
+  for (const VectorResults& part : results)
+    for (std::size_t o = 0; o < part.bytes.size(); ++o)
+      give_back(part.compute, part.form, part.compute.outputs[o], part.bytes[o]);
 }
 
 /// All shapes of a compute's kernel; each is written when its turn comes. Values of scalars stand in the code.
-KernelExecutor::ShapedVector& KernelExecutor::shapes_of(const VectorCompute& compute) {
+KernelExecutor::VectorParts& KernelExecutor::parts_of(const VectorCompute& compute) {
   std::vector<std::uint64_t> key{signature_of(compute)};
   for (const VectorNode& node : compute.nodes)
     if (node.op == VectorNode::Op::scalar) key.push_back(std::bit_cast<std::uint64_t>(node.number));
-  ShapedVector& shapes = vectors_[key];
-  if (!shapes.empty()) return shapes;
+  VectorParts& parts = vectors_[key];
+  if (!parts.shapes.empty() || !parts.outputs.empty()) return parts;
   // the form decides the sizes, so it is found with addresses that do not matter
   VectorAddresses at;
   at.inputs.resize(compute.inputs.size()), at.outputs.resize(compute.outputs.size());
   at.counts.resize(compute.nodes.size());
-  for (VectorKernel& made : vector_kernels(*set_, core_, compute, machine_.core.vector.lanes, at))
-    shapes.push_back({std::move(made.form), std::move(made.inexact), 0});
-  return shapes;
+  try {
+    const std::size_t cores = narrower_cores(core_, compute, machine_.core.vector.lanes).size();
+    for (std::size_t core = 0; core < cores; ++core) {
+      std::size_t kernel = 0;
+      for (VectorKernel& made : kernels_of(compute, at, core))
+        parts.shapes.push_back({std::move(made.form), std::move(made.inexact), core, kernel++, 0});
+    }
+  } catch (const Unsupported&) {
+    parts.shapes.clear();
+    parts.outputs = groups_of_outputs(compute);
+    if (parts.outputs.size() < 2) parts.outputs.clear();
+    if (parts.outputs.empty()) throw;
+  }
+  return parts;
+}
+
+std::vector<VectorKernel> KernelExecutor::kernels_of(const VectorCompute& compute, const VectorAddresses& at,
+                                                     std::size_t core) const {
+  const std::int64_t lanes = machine_.core.vector.lanes;
+  return kernels_of_core(*set_, narrower_cores(core_, compute, lanes), core, compute, lanes, at);
 }
 
 }  // namespace tilesim::isa

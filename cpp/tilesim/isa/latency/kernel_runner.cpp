@@ -46,13 +46,15 @@ void KernelRunner::clear() {
   memory_.code_changed();
 }
 
-void KernelRunner::run(Address code) {
+bool KernelRunner::run(Address code) {
   Npu npu(spec_);
   hart_.npu = &npu, hart_.pc = code, hart_.x[ra] = back_to;
   const Stop stop = hart_.run(memory_, ~std::uint64_t{0} >> 1, nullptr, back_to);
   hart_.npu = nullptr;
+  if (stop.kind == Stop::trapped && stop.trap.cause == Cause::breakpoint) return false;
   if (stop.kind != Stop::returned)
     throw InternalError("a kernel ended with: " + std::string(cause_text(stop.trap.cause)) + " " + stop.trap.text);
+  return true;
 }
 
 }  // namespace tilesim::isa

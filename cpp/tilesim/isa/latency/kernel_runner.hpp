@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "tilesim/isa/kernel/code.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/state/hart.hpp"
 #include "tilesim/isa/state/npu.hpp"
 
@@ -22,8 +22,9 @@ class KernelRunner {
   Address place(const Kernel& kernel);
   /// Takes all code away.
   void clear();
-  /// Runs what `place` has placed; InternalError unless it returns.
-  void run(Address code);
+  /// Runs what `place` has placed. False: it met `ebreak`, which says that an operand has no meaning; InternalError
+  /// where it does not return otherwise.
+  bool run(Address code);
 
  private:
   Memory memory_;

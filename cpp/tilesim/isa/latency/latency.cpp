@@ -4,7 +4,9 @@
 #include <cstdlib>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/isa/kernel/vector_apart.hpp"
 #include "tilesim/isa/latency/dry_run.hpp"
+#include "tilesim/isa/latency/narrower.hpp"
 #include "tilesim/isa/latency/own_kernel.hpp"
 #include "tilesim/isa/table/user.hpp"
 #include "tilesim/tile/compute.hpp"
@@ -119,7 +121,8 @@ TileLatency InstructionLatency::latency(const Descriptor& descriptor, const Hist
       {"no kernel is written for this kind of compute", {}, std::string(tilesim::name(descriptor.kind)), {}, {}});
 }
 
-TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descriptor& d) const {
+/// The best kernel; where none makes all results, those of parts of them, one behind the other.
+Kernel InstructionLatency::best_vector(const VectorCompute& compute) const {
   VectorAddresses at;
   auto next = [place = Address{1} << 24]() mutable { return place += Address{1} << 24; };
   for (std::size_t i = 0; i < compute.inputs.size(); ++i) at.inputs.push_back(next());
@@ -127,9 +130,29 @@ TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descr
   for (std::size_t i = 0; i < compute.nodes.size(); ++i) at.counts.push_back(next());
   at.valid = next(), at.lanes_there = next();
   std::vector<Kernel> all;
-  for (VectorKernel& one : vector_kernels(*table_->set, table_->core, compute, machine_.core.vector.lanes, at))
-    all.push_back(std::move(one.kernel));
-  TileLatency latency = best(all);
+  try {
+    const std::int64_t lanes = machine_.core.vector.lanes;
+    const std::vector<CoreTiming> cores = narrower_cores(table_->core, compute, lanes);
+    for (std::size_t core = 0; core < cores.size(); ++core)
+      for (VectorKernel& one : kernels_of_core(*table_->set, cores, core, compute, lanes, at)) {
+        const bool known =
+            std::any_of(all.begin(), all.end(), [&](const Kernel& other) { return other.words == one.kernel.words; });
+        if (!known) all.push_back(std::move(one.kernel));
+      }
+  } catch (const Unsupported&) {
+    const auto groups = groups_of_outputs(compute);
+    if (groups.size() < 2) throw;
+    Kernel together = best_vector(with_outputs(compute, groups[0]));
+    for (std::size_t g = 1; g < groups.size(); ++g)
+      together = behind(together, best_vector(with_outputs(compute, groups[g])));
+    return together;
+  }
+  if (all.size() > 1) best(all), all = {taken_};
+  return all[0];
+}
+
+TileLatency InstructionLatency::vector(const VectorCompute& compute, const Descriptor& d) const {
+  TileLatency latency = best({best_vector(compute)});
   const TileLatency closed = vector_latency(machine_, d);
   latency.first = std::clamp<std::int64_t>(latency.done - (closed.done - closed.first), 1, latency.done);
   return latency;

@@ -14,7 +14,7 @@
 namespace tilesim::isa {
 
 /// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
-inline constexpr int generator_version = 3;
+inline constexpr int generator_version = 5;
 
 /// Where a product's operands lie when it is timed: apart, each address of one instruction.
 inline constexpr MmaAddresses timed_addresses{Address{1} << 24, Address{1} << 26, Address{1} << 28};
@@ -43,6 +43,7 @@ class InstructionLatency final : public LatencyModel {
 
  private:
   TileLatency vector(const VectorCompute& compute, const Descriptor& descriptor) const;
+  Kernel best_vector(const VectorCompute& compute) const;
   TileLatency permute(const Permute& compute) const;
   TileLatency indexed(const Indexed& compute) const;
   TileLatency sort(const tilesim::Sort& compute) const;

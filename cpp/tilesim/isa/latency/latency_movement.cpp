@@ -3,6 +3,7 @@
 
 #include "tilesim/isa/latency/dry_run.hpp"
 #include "tilesim/isa/latency/latency.hpp"
+#include "tilesim/isa/latency/narrower.hpp"
 #include "tilesim/isa/state/npu.hpp"
 
 namespace tilesim::isa {
@@ -40,7 +41,7 @@ TileLatency InstructionLatency::best(const std::vector<Kernel>& kernels) const {
 TileLatency InstructionLatency::permute(const Permute& compute) const {
   const PermuteAddresses at{place_of(compute.in, Address{1} << 24), place_of(compute.out, Address{1} << 34),
                             Address{1} << 38};
-  TileLatency latency = best(permute_kernels(*table_->set, core(), compute, at));
+  TileLatency latency = best(permutes_of_cores(*table_->set, core(), compute, at));
   latency.first = std::min<std::int64_t>(latency.done, (core().delay + core().load_latency) / cycle + 1);
   return latency;
 }
@@ -48,7 +49,7 @@ TileLatency InstructionLatency::permute(const Permute& compute) const {
 TileLatency InstructionLatency::indexed(const Indexed& compute) const {
   const IndexedAddresses at{place_of(compute.in, Address{1} << 24), place_of(compute.index, Address{1} << 34),
                             place_of(compute.out, Address{1} << 38)};
-  TileLatency latency = best(indexed_kernels(*table_->set, core(), compute, at));
+  TileLatency latency = best(indexed_of_cores(*table_->set, core(), compute, at));
   latency.first = std::min<std::int64_t>(latency.done, 2 * (core().delay + core().load_latency) / cycle + 1);
   return latency;
 }

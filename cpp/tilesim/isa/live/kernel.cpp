@@ -7,6 +7,18 @@
 
 namespace tilesim::isa {
 
+namespace {
+
+/// From here on no loop comes back to what lies before `place`.
+std::size_t behind_loops(const Kernel& kernel, std::size_t place) {
+  std::size_t found = place;
+  for (const KernelLoop& loop : kernel.loops)
+    if (loop.begin < place) found = std::max(found, loop.end + 1);
+  return found;
+}
+
+}  // namespace
+
 LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product) : parts(kernel.words.size()) {
   std::size_t last = 0;
   for (std::size_t i = 0; i < kernel.words.size(); ++i) {
@@ -14,14 +26,37 @@ LiveKernel::LiveKernel(const InstructionSet& set, const Kernel& kernel, bool pro
     const Op& op = ops.back();
     const InstructionInfo& info = set.info(op.id);
     const bool vector = info.is(is_vector) && !info.is(sets_vl);
+    if (info.timing == "array-push") parts[i] |= pushes;
+    if (info.timing == "array-weights") parts[i] |= weights;
+    if (info.timing == "array-target") parts[i] |= targets;
+    if (info.timing == "array-pop") parts[i] |= takes;
+    if (vector && info.is(is_store)) parts[i] |= stores;
     if (!vector && !info.is(is_load) && !info.is(is_store) && info.unit != Unit::matrix) parts[i] |= carried;
     // sums that a product adds to are no operand: they stay until they are committed
     if (!vector || !info.is(is_load) || (product && op.rs1 != a0 && op.rs1 != a1)) continue;
     parts[i] |= reads, last = i + 1;
   }
-  consumed = last;
-  for (const KernelLoop& loop : kernel.loops)
-    if (loop.begin < last) consumed = std::max(consumed, loop.end + 1);
+  consumed = behind_loops(kernel, last);
+  find_end(kernel);
+}
+
+void LiveKernel::find_end(const Kernel& kernel) {
+  drains = pushed = ops.size();
+  const auto is = [&](std::size_t i, Part part) { return (parts[i] & part) != 0; };
+  std::size_t first = 0, last_set = 0, last = 0, end = 0;  // places behind
+  for (std::size_t i = ops.size(); i-- > 0;)
+    if (is(i, pushes)) first = i + 1, last = std::max(last, i + 1);
+  if (last == 0) return;
+  for (std::size_t i = 0; i < ops.size(); ++i)
+    if (is(i, weights)) last_set = i + 1;
+  for (std::size_t i = first; i-- > 0;)
+    if (is(i, weights)) {
+      parts[i] |= completes;
+      break;
+    }
+  for (end = last_set; end < last && !is(end, pushes);) ++end;
+  if (std::none_of(parts.begin(), parts.end(), [](std::uint8_t part) { return (part & takes) != 0; })) step = pushes;
+  pushed = behind_loops(kernel, last), drains = std::min(pushed, behind_loops(kernel, std::min(end + 1, last)));
 }
 
 LiveKernels::LiveKernels(const Machine& machine) : machine_(machine), alone_(machine) {}

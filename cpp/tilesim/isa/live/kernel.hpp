@@ -17,12 +17,22 @@ struct LiveKernel {
   enum Part : std::uint8_t {
     carried = 1,  ///< a scalar instruction that is carried out
     reads = 2,    ///< an operand that can be released
+    pushes = 4,   ///< rows into an array
+    takes = 8,    ///< results of an array, which a `stores` follows
+    stores = 16,
+    weights = 32,
+    completes = 64,  ///< the first set of weights: the push behind it takes that into use
+    targets = 128,   ///< where an array adds what is pushed from here on
   };
   LiveKernel(const InstructionSet& set, const Kernel& kernel, bool product);
+  void find_end(const Kernel& kernel);
 
   std::vector<Op> ops;
   std::vector<std::uint8_t> parts;  ///< of each
   std::size_t consumed = 0;         ///< from this place on nothing reads operands
+  std::size_t drains = 0;           ///< from this place on it loads no weights, and the next kernel may begin
+  std::size_t pushed = 0;           ///< from this place on results of an array are taken, and nothing else
+  std::uint8_t step = stores;       ///< what its steps end with
 };
 
 /// Kernels of a core's computes, each made when it is first asked for. One thread at a time.

@@ -13,51 +13,94 @@ std::int64_t up(Ticks t) { return (t + cycle - 1) / cycle; }
 }  // namespace
 
 Sequencer::Sequencer(std::shared_ptr<PipelineTable> table, CoreUnits& units, int number)
-    : pipeline_(table, units), units_(&units), hart_(table->set, table->core.vlen), number_(number) {}
+    : pipeline_(table, units), units_(&units), runs_{Run(table), Run(table)}, number_(number) {}
 
 void Sequencer::start(const LiveKernel& kernel, std::uint64_t tag, std::int64_t at, std::vector<LiveEvent>& events) {
   require(idle(at), "a sequencer is given two kernels at a time");
   pipeline_.sleep(at * cycle);
-  kernel_ = &kernel, tag_ = tag, told_ = false;
-  hart_.pc = live_code;
-  hart_.x[ra] = live_code + 4 * kernel.ops.size();
-  reach(events);
+  Run& run = runs_[begun_];
+  run.kernel = &kernel, run.tag = tag, run.told = false, run.consumed = run.over = 0;
+  run.hart.pc = live_code;
+  run.hart.x[ra] = live_code + 4 * kernel.ops.size();
+  turn_ = begun_, hold_ = 0;
+  if (!pending_) reach(events);
 }
 
 void Sequencer::reserve(std::int64_t until) {
   reserved_ = until;
-  pipeline_.sleep(until * cycle);
+  if (!any()) pipeline_.sleep(until * cycle);
 }
 
-/// Scalar instructions up to the next for the units; at the end of the kernel all of its times are known.
+/// Rows are pushed, and results taken, in the order of the kernels; a whole set of weights would be taken into use by
+/// the next push.
+std::size_t Sequencer::whose() const {
+  const Run &begins = runs_[begun_], &ends = runs_[1 - begun_];
+  if (ends.kernel == nullptr) return begun_;
+  if (begins.kernel == nullptr) return 1 - begun_;
+  const std::size_t at = begins.at();
+  unsigned behind = LiveKernel::takes;
+  if (ends.at() < ends.kernel->pushed) behind |= LiveKernel::pushes | LiveKernel::completes | LiveKernel::targets;
+  const bool waits = at >= begins.kernel->drains || (begins.kernel->parts[at] & behind) != 0;
+  return waits ? 1 - begun_ : turn_;
+}
+
+void Sequencer::tell_end(Run& run, std::vector<LiveEvent>& events) {
+  const std::int64_t after = pipeline_.now() / cycle + 1;
+  if (&run == &runs_[begun_]) events.push_back({run.tag, LiveEvent::free, after});
+  events.push_back({run.tag, LiveEvent::done, std::max(after, up(run.over))});
+  run.kernel = nullptr;
+}
+
+/// Scalar instructions up to the next for the units; at the end of a kernel all of its times are known.
 bool Sequencer::reach(std::vector<LiveEvent>& events) {
   const std::size_t before = events.size();
-  for (;;) {
-    const std::size_t at = (hart_.pc - live_code) / 4;
+  while (any()) {
+    const std::size_t who = whose();
+    Run& run = runs_[who];
+    const std::size_t at = run.at();
     const std::int64_t after = pipeline_.now() / cycle + 1;
-    if (!told_ && at >= kernel_->consumed)
-      told_ = true, events.push_back({tag_, LiveEvent::consumed, std::max(after, up(consumed_))});
-    if (at == kernel_->ops.size()) {
-      events.push_back({tag_, LiveEvent::free, after});
-      events.push_back({tag_, LiveEvent::done, std::max(after, up(pipeline_.over()))});
-      kernel_ = nullptr;
+    if (!run.told && at >= run.kernel->consumed)
+      run.told = true, events.push_back({run.tag, LiveEvent::consumed, std::max(after, up(run.consumed))});
+    if (at == run.kernel->ops.size()) {
+      tell_end(run, events);
       return true;
     }
-    if (at > kernel_->ops.size() || (hart_.pc & 3) != 0) throw InternalError("a kernel jumps out of itself");
-    const Op& op = kernel_->ops[at];
-    at_ = at;
-    if (pipeline_.reach(op)) return events.size() > before;
-    hart_.pc += 4;
-    if ((kernel_->parts[at] & LiveKernel::carried) != 0) op.run(hart_, op);
+    if (at > run.kernel->ops.size() || (run.hart.pc & 3) != 0) throw InternalError("a kernel jumps out of itself");
+    if (who == begun_ && at >= run.kernel->drains) {
+      begun_ = 1 - begun_, turn_ = who, hold_ = after * cycle;
+      events.push_back({run.tag, LiveEvent::free, after});
+      return true;
+    }
+    const Op& op = run.kernel->ops[at];
+    if (pipeline_.reach(op)) {
+      issues_ = who, pending_ = true;
+      return events.size() > before;
+    }
+    run.hart.pc += 4;
+    if ((run.kernel->parts[at] & LiveKernel::carried) != 0) op.run(run.hart, op);
   }
+  return events.size() > before;
 }
 
 bool Sequencer::advance(Ticks until, std::vector<LiveEvent>& events) {
-  while (kernel_ != nullptr && pipeline_.now() < until) {
+  while (any() && next() < until) {
+    if (!pending_) {
+      if (reach(events)) return true;
+      continue;
+    }
+    Run& run = runs_[issues_];
+    const std::size_t at = run.at();
+    const std::uint8_t part = run.kernel->parts[at];
     units_->past = pipeline_.now();
-    pipeline_.take(kernel_->ops[at_], hart_.v);
-    if ((kernel_->parts[at_] & LiveKernel::reads) != 0) consumed_ = std::max(consumed_, pipeline_.left());
-    hart_.pc += 4;
+    pipeline_.take(run.kernel->ops[at], run.hart.v);
+    pending_ = false;
+    run.over = std::max(run.over, pipeline_.ended());
+    if ((part & LiveKernel::reads) != 0) run.consumed = std::max(run.consumed, pipeline_.left());
+    run.hart.pc += 4;
+    // weights come between the pushes of the one before; behind its last push they come first
+    const unsigned own = pushing() ? LiveKernel::pushes | LiveKernel::weights : LiveKernel::pushes;
+    const unsigned step = issues_ == begun_ ? own : run.kernel->step;
+    if ((part & step) != 0) turn_ = 1 - issues_;
     if (reach(events)) return true;
   }
   return false;

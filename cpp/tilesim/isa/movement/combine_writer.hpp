@@ -1,7 +1,7 @@
 // Instructions that combine a register with another as a scatter means it.
 #pragma once
 
-#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/tile/tile.hpp"
 
 namespace tilesim::isa {

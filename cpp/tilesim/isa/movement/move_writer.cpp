@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 #include <string>
 
 #include "tilesim/base/error.hpp"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr std::array<unsigned, 8> counters{a2, a3, a4, a5, a6, a7, t0, t3};
 constexpr unsigned in_pointer = a0, out_pointer = a1, in_step = t3 + 1, out_step = t3 + 2;
+constexpr std::array<unsigned, 3> other_pointers{8, 9, t6};
 constexpr int widest_group = 3;
 constexpr std::int64_t most_copies = 16;
 
@@ -119,20 +121,42 @@ class PassWriter {
                                       : unit ? "vle"
                                              : "vlse") +
                                          width;
-    std::int64_t at = 0;
-    for (std::size_t i = 0; i < points.size(); ++i) {
-      const std::int64_t here = stores ? points[i].out : points[i].in;
-      code_.advance(pointer, here - at);
-      at = here;
+    const std::int64_t stride = !stores && pass_.in == 0 ? std::int64_t{zero} : std::int64_t{step};
+    const auto move = [&](std::size_t i, unsigned from) {
       const std::int64_t reg = first_ + (stores && pass_.part > 0 ? 8 : 0) + static_cast<std::int64_t>(i << group_);
       if (table)
-        code_.op(name, {reg, pointer, stores ? out_places : in_places});
+        code_.op(name, {reg, from, stores ? out_places : in_places});
       else if (unit)
-        code_.op(name, {reg, pointer});
+        code_.op(name, {reg, from});
       else
-        code_.op(name, {reg, pointer, !stores && pass_.in == 0 ? std::int64_t{zero} : std::int64_t{step}});
+        code_.op(name, {reg, from, stride});
+    };
+    std::vector<std::int64_t> places;
+    for (const MoveDim& point : points) places.push_back(stores ? point.out : point.in);
+    const std::size_t each = beside_pointer(places) ? 1 + other_pointers.size() : 1;
+    std::int64_t at = 0;
+    for (std::size_t i = 0; i < places.size(); i += each) {
+      const std::size_t some = std::min(each, places.size() - i);
+      code_.advance(pointer, places[i] - at);
+      at = places[i];
+      for (std::size_t k = 1; k < some; ++k) code_.add(other_pointers[k - 1], pointer, places[i + k] - at);
+      for (std::size_t k = 0; k < some; ++k) move(i + k, k == 0 ? pointer : other_pointers[k - 1]);
     }
     code_.advance(pointer, next - at);
+  }
+
+  /// Whether some places are reached from one pointer at once: else each waits a cycle for the pointer's step before
+  /// it.
+  static bool beside_pointer(const std::vector<std::int64_t>& places) {
+    constexpr std::size_t constants = 6;
+    constexpr std::int64_t in_instruction = 2048;
+    std::set<std::int64_t> large;
+    const std::size_t each = 1 + other_pointers.size();
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      const std::int64_t step = places[i] - places[i / each * each];
+      if (step < -in_instruction || step >= in_instruction) large.insert(step);
+    }
+    return large.size() <= constants;
   }
 
   Code& code_;

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "tilesim/isa/kernel/code.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/state/memory.hpp"
 #include "tilesim/tile/movement.hpp"
 

@@ -14,12 +14,13 @@ u64 lanes_of(const Hart& h, const Op& o) {
   return h.npu->spec.lanes;
 }
 
+template <class Stored>
 void spread(Hart& h, const Op& o) {
   const u64 lanes = lanes_of(h, o);
-  const u32* from = h.v.at<u32>(o.rs2);
-  u32* to = h.v.at<u32>(o.rd);
+  const auto* from = h.v.at<Stored>(o.rs2);
+  auto* to = h.v.at<Stored>(o.rd);
   for (u64 row = 0; row < h.v.vl; row += lanes) {
-    const u32 first = from[row];
+    const Stored first = from[row];
     for (u64 i = row; i < std::min(row + lanes, h.v.vl); ++i) to[i] = first;
   }
 }
@@ -57,16 +58,19 @@ void reduce(Hart& h, const Op& o) {
   }
 }
 
-void reduce_any(Hart& h, const Op& o) { (o.imm & 4) != 0 ? reduce<s64, s32>(h, o) : reduce<float, float>(h, o); }
+template <class Float, class Integer>
+void reduce_any(Hart& h, const Op& o) {
+  (o.imm & 4) != 0 ? reduce<s64, Integer>(h, o) : reduce<Float, Float>(h, o);
+}
 
 /// The larger or smaller, NaN where one is.
-template <bool largest>
+template <bool largest, class Float>
 void extreme(Hart& h, const Op& o) {
-  const float* a = h.v.at<float>(o.rs2);
-  const float* b = h.v.at<float>(o.rs1);
-  float* to = h.v.at<float>(o.rd);
+  const auto* a = h.v.at<Float>(o.rs2);
+  const auto* b = h.v.at<Float>(o.rs1);
+  auto* to = h.v.at<Float>(o.rd);
   for (u64 i = 0; i < h.v.vl; ++i) {
-    const float both[2] = {a[i], b[i]};
+    const Float both[2] = {a[i], b[i]};
     to[i] = evaluate(largest ? Function::maximum : Function::minimum, both);
   }
 }
@@ -78,25 +82,26 @@ void declare_npu_lanes(Declarations& d) {
   constexpr Group one{Group::group, 0};
   d.extension = "Xtilesimnpu", d.unit = Unit::cross_lane, d.traits = is_vector | never_masked;
   const auto line = [&](const char* name, const char* operands, Encoding encoding, const char* timing, Execute run,
-                        const char* description) {
+                        Execute wide, const char* description) {
     InstructionInfo& info = d(name, operands, encoding, timing, nullptr, description);
-    info.by_width = {nullptr, nullptr, run, nullptr};
+    info.by_width = {nullptr, nullptr, run, wide};
     info.groups = {one, {}, one, 1};
   };
   const Encoding code = vcix(vcix_xv, 2, false, vcix_i);
-  line("xl.spread", "vd, vs2", code | field(19, 15, 16), "permutation", spread,
+  line("xl.spread", "vd, vs2", code | field(19, 15, 16), "permutation", spread<u32>, spread<u64>,
        "The first element of each row of lanes, in all of its lanes.");
-  line("xl.reduce", "vd, vs2, xlid", code | field(19, 19, 0), "reduction", reduce_any,
+  line("xl.reduce", "vd, vs2, xlid", code | field(19, 19, 0), "reduction", reduce_any<float, s32>,
+       reduce_any<double, s64>,
        "Sum (0), product (1), maximum (2) or minimum (3) of each row of lanes; + 4: of integers; + 8: over the rows.");
   d.unit = Unit::arithmetic;
-  const auto pair = [&](const char* name, std::uint32_t op, Execute run, const char* description) {
+  const auto pair = [&](const char* name, std::uint32_t op, Execute run, Execute wide, const char* description) {
     InstructionInfo& info =
         d(name, "vd, vs2, vs1", vcix(vcix_xvv, op, false, vcix_v), "float-simple", nullptr, description);
-    info.by_width = {nullptr, nullptr, run, nullptr};
+    info.by_width = {nullptr, nullptr, run, wide};
     info.groups = {one, one, one, 1};
   };
-  pair("xf.max", 0, extreme<true>, "The larger of two floats; NaN where one is.");
-  pair("xf.min", 1, extreme<false>, "The smaller of two floats; NaN where one is.");
+  pair("xf.max", 0, extreme<true, float>, extreme<true, double>, "The larger of two floats; NaN where one is.");
+  pair("xf.min", 1, extreme<false, float>, extreme<false, double>, "The smaller of two floats; NaN where one is.");
   d.traits = 0;
 }
 

@@ -34,9 +34,8 @@ u64 ticket_of(Hart& h, const Op& o, const Moves& moves) {
 void wait(Hart& h, const Op& o) { ticket_of(h, o, moves_of(h, o)); }
 
 void done(Hart& h, const Op& o) {
-  const Moves& moves = moves_of(h, o);
-  const u64 ticket = ticket_of(h, o, moves);
-  h.x[o.rd] = moves.clock == nullptr || moves.clock->over(ticket, o.rs3) ? 1 : 0;
+  const u64 ticket = ticket_of(h, o, moves_of(h, o));
+  h.x[o.rd] = h.clock == nullptr || h.clock->moved(ticket, o.rs3) ? 1 : 0;
 }
 
 void mark(Hart& h, const Op& o) {

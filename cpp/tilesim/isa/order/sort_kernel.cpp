@@ -323,20 +323,32 @@ Kernel SortWriter::write() {
 
 }  // namespace
 
-SortKernel sort_kernel(const InstructionSet& set, const CoreTiming& core, const tilesim::Sort& sort,
-                       const SortAddresses& at) {
+std::vector<SortPlan> plans_of(const CoreTiming& core, const tilesim::Sort& sort) {
   const DType key = sort.in.dtype, position = sort.positions.dtype;
   if (is_two_of_four(key) || dtype_class(key) == DTypeClass::complex || bits(key) < 8 || bits(key) > 32)
     throw Unsupported(
         {"no kernel sorts this type", {}, std::string(name(key)), "types of 8, 16 and 32 bits", "convert the keys"});
   std::int64_t rows = 1;
   for (std::size_t i = 0; i + 1 < sort.in.dims.size(); ++i) rows *= sort.in.dims[i].extent;
-  const SortPlan plan(key, rows, sort.in.dims.back().extent, sort.keys.dims.back().extent, core.vlen / 32);
-  if (!is_integer(position) || bits(position) < plan.word_bits / 2)
+  std::vector<SortPlan> plans =
+      sort_plans(key, rows, sort.in.dims.back().extent, sort.keys.dims.back().extent, core.vlen / 32);
+  if (!is_integer(position) || bits(position) < plans[0].word_bits / 2)
     throw Unsupported({"no kernel of a sort stores places so", {}, std::string(name(position)), "i32, i64", {}});
   if (sort.keys.dtype != key)
     throw Unsupported({"no kernel of a sort converts keys", {}, std::string(name(sort.keys.dtype)), {}, {}});
+  return plans;
+}
+
+SortKernel sort_kernel(const InstructionSet& set, const tilesim::Sort& sort, const SortPlan& plan,
+                       const SortAddresses& at) {
   return {SortWriter(set, sort, plan, at).write(), plan};
+}
+
+std::vector<SortKernel> sort_kernels(const InstructionSet& set, const CoreTiming& core, const tilesim::Sort& sort,
+                                     const SortAddresses& at) {
+  std::vector<SortKernel> all;
+  for (const SortPlan& plan : plans_of(core, sort)) all.push_back(sort_kernel(set, sort, plan, at));
+  return all;
 }
 
 }  // namespace tilesim::isa

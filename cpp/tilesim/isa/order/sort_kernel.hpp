@@ -1,8 +1,8 @@
 // Kernels of sorts: words of a key and its place go through a network of comparisons.
 #pragma once
 
-#include "tilesim/isa/kernel/code.hpp"
 #include "tilesim/isa/pipeline/timing.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/isa/state/memory.hpp"
 #include "tilesim/tile/sort_plan.hpp"
 #include "tilesim/tile/tile.hpp"
@@ -18,8 +18,12 @@ struct SortKernel {
   SortPlan plan;
 };
 
-/// Unsupported where no kernel does it.
-SortKernel sort_kernel(const InstructionSet& set, const CoreTiming& core, const tilesim::Sort& sort,
+/// Of each of `sort_plans`, at least one. Unsupported where no kernel does it.
+std::vector<SortKernel> sort_kernels(const InstructionSet& set, const CoreTiming& core, const tilesim::Sort& sort,
+                                     const SortAddresses& at);
+/// Their plans alone.
+std::vector<SortPlan> plans_of(const CoreTiming& core, const tilesim::Sort& sort);
+SortKernel sort_kernel(const InstructionSet& set, const tilesim::Sort& sort, const SortPlan& plan,
                        const SortAddresses& at);
 
 }  // namespace tilesim::isa

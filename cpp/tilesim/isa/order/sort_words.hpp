@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "tilesim/isa/kernel/code.hpp"
+#include "tilesim/isa/schedule/code.hpp"
 #include "tilesim/tile/sort_plan.hpp"
 
 namespace tilesim::isa {

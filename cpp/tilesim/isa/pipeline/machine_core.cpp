@@ -50,17 +50,18 @@ void unit_classes(const Machine& machine, CoreTiming& core) {
     ClassTiming& timing = core.classes[static_cast<std::size_t>(c)];
     timing.cost.fill(std::max<Ticks>(1, ticks(vector.simple)));
   }
-  // registers pass the cross-lane unit at its bytes per cycle
-  const double pass = static_cast<double>(core.dlen / 8) / static_cast<double>(crossing.bytes_per_cycle);
+  // what is in use of registers passes the cross-lane unit at its bytes per cycle
+  const Ticks passing = ticks(1024 / static_cast<double>(crossing.bytes_per_cycle));
   for (const TC c : {TC::permutation, TC::iota, TC::slide_up, TC::slide_down, TC::slide_up_one, TC::slide_down_one,
                      TC::gather_one, TC::gather, TC::compress}) {
     ClassTiming& timing = core.classes[static_cast<std::size_t>(c)];
-    timing.cost.fill(ticks(pass)), timing.latency = crossing.latency * cycle;
+    timing.cost.fill(0), timing.passing = passing, timing.latency = crossing.latency * cycle;
   }
   for (const TC c : {TC::reduction, TC::reduction_logic, TC::reduction_widening, TC::float_reduction, TC::float_sum,
                      TC::float_sum_widening}) {
     ClassTiming& timing = core.classes[static_cast<std::size_t>(c)];
-    timing.cost.fill(ticks(pass)), timing.latency = vector.reduce_latency * cycle, timing.at_end = true;
+    timing.cost.fill(0), timing.passing = passing;
+    timing.latency = vector.reduce_latency * cycle, timing.at_end = true;
   }
   for (const TC c : {TC::float_sum_ordered, TC::float_sum_ordered_widening}) {
     ClassTiming& timing = core.classes[static_cast<std::size_t>(c)];

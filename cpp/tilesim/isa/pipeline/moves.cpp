@@ -26,6 +26,7 @@ Ticks MoveQueues::start(unsigned queue, Ticks at, std::uint64_t bytes) {
   if (queue >= queues_.size()) return at;
   Queue& q = queues_[queue];
   const Ticks begin = std::max(at, q.free), issued = begin + timing_.issue;
+  q.memory = q.memory_until(begin);
   q.starts.push_back(begin);
   if (q.starts.size() > static_cast<std::size_t>(timing_.entries)) q.starts.pop_front();
   q.free = issued, q.busy += timing_.issue;
@@ -38,15 +39,17 @@ Ticks MoveQueues::start(unsigned queue, Ticks at, std::uint64_t bytes) {
   memory_free_ = std::max(memory_free_, issued) + streaming;
   const Ticks last = next_cycle(issued + in_turn / requests * (requests - 1));
   q.free = std::max(passed, last);
-  q.busy += q.free - issued, q.port += q.free - passed;
-  return next_cycle(std::max({q.free, memory_free_ + trip, issued + in_turn})) + timing_.latency;
+  q.busy += passed - issued, q.memory += q.free - passed;
+  const Ticks over = next_cycle(std::max({q.free, memory_free_ + trip, issued + in_turn})) + timing_.latency;
+  q.answered = std::max(q.answered, over);
+  return over;
 }
 
 void MoveQueues::repeat(const MoveQueues& before, Ticks by, std::int64_t times) {
   for (std::size_t i = 0; i < queues_.size(); ++i) {
     Queue& q = queues_[i];
-    q.busy += (q.busy - before.queues_[i].busy) * times, q.port += (q.port - before.queues_[i].port) * times;
-    q.free += by;
+    q.busy += (q.busy - before.queues_[i].busy) * times, q.memory += (q.memory - before.queues_[i].memory) * times;
+    q.free += by, q.answered += by;
     for (Ticks& start : q.starts) start += by;
   }
   memory_free_ += by;
@@ -55,7 +58,7 @@ void MoveQueues::repeat(const MoveQueues& before, Ticks by, std::int64_t times) 
 void MoveQueues::state(Ticks now, std::vector<Ticks>& to) const {
   const auto from_now = [&](Ticks t) { to.push_back(std::max<Ticks>(t - now, 0)); };
   for (const Queue& q : queues_) {
-    from_now(q.free);
+    from_now(q.free), from_now(q.answered);
     for (const Ticks start : q.starts) from_now(start);
   }
   from_now(memory_free_);

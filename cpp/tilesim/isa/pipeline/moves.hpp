@@ -1,12 +1,12 @@
 // When DMA transfers are over: queues that take them in order, and memory that all of them share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <vector>
 
 #include "tilesim/isa/pipeline/timing.hpp"
-#include "tilesim/isa/state/npu.hpp"
 
 namespace tilesim::isa {
 
@@ -20,8 +20,12 @@ enum class MoveWork : std::uint8_t { none, start, wait, done };
 class MoveQueues {
  public:
   struct Queue {
-    Ticks free = 0, busy = 0, port = 0;  ///< port: of the time it is busy, what it waited for memory
-    std::deque<Ticks> starts;            ///< of the last `entries`
+    Ticks free = 0, busy = 0;  ///< busy: issued, or passed bytes
+    Ticks answered = 0;        ///< the last of its transfers is over
+    Ticks memory = 0;          ///< before `free`: waited for memory, to take requests or to answer the last ones
+    std::deque<Ticks> starts;  ///< of the last `entries`
+
+    Ticks memory_until(Ticks end) const { return memory + std::max<Ticks>(0, std::min(answered, end) - free); }
   };
 
   MoveQueues() = default;
@@ -42,9 +46,9 @@ class MoveQueues {
 };
 
 /// The tickets that one sequencer was given.
-class Tickets final : public MoveClock {
+class Tickets {
  public:
-  bool over(std::uint64_t ticket, unsigned queue) const override { return until(ticket, queue) <= asked_; }
+  bool over(std::uint64_t ticket, unsigned queue) const { return until(ticket, queue) <= asked_; }
   void ask(Ticks now) { asked_ = now; }
   /// When the transfer of a ticket (0: all of the queue) is over; 0 for a ticket that there is not.
   Ticks until(std::uint64_t ticket, unsigned queue) const;

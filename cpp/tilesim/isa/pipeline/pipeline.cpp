@@ -9,8 +9,8 @@ namespace tilesim::isa {
 namespace {
 
 constexpr std::size_t cached_plans = 1024;
-constexpr std::array<const char*, states> names{"busy",  "starved", "operands", "registers", "order",
-                                                "queue", "port",    "branch",   "array",     "transfer"};
+constexpr std::array<const char*, states> names{"busy", "starved", "operands", "registers", "order",  "queue",
+                                                "port", "branch",  "array",    "transfer",  "memory", "divider"};
 
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
 constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
@@ -54,7 +54,7 @@ void Pipeline::make_queues() {
   queues_.resize(core().pipes.size());
   for (Queue& queue : queues_) queue.entries = core().queue;
   for (const OwnUnit& unit : core().units) queues_.emplace_back().entries = unit.queue;
-  stores_ = Stores(core().queue + 1);
+  memory_ = MemoryOrder(core().queue + 1);
 }
 
 /// The front end stands still until then.
@@ -100,7 +100,10 @@ bool Pipeline::reach(const Op& op) {
   if (needed > now_) wait(needed, State::operands);
   if (fixed.kind == StaticTiming::vector) return await_place(fixed), true;
   if (fixed.move != MoveWork::none) await_transfer(op, fixed);
+  if (fixed.divider != 0 && divided_[fixed.divider - 1] > now_) wait(divided_[fixed.divider - 1], State::divider);
+  if ((fixed.loads || fixed.stores) && hart_ != nullptr) await_memory(op, fixed);
   take_slot();
+  if (fixed.divider != 0) divided_[fixed.divider - 1] = now_ + fixed.interval;
   if (fixed.move == MoveWork::start) transfer(op);
   if (fixed.loads || fixed.stores) {
     if (accesses_ == core().memory_ports) wait(now_ + cycle, State::port), used_ = 1;
@@ -112,13 +115,18 @@ bool Pipeline::reach(const Op& op) {
   std::vector<ArrayClock>& arrays = of_core().arrays;
   if (fixed.work == ArrayWork::target && op.rs3 < arrays.size()) arrays[op.rs3].keeps_results(op.rs1 != 0);
   if (fixed.kind == StaticTiming::scalar) return false;
-  if (fixed.kind == StaticTiming::vset) {
-    vset_ready_ = now_ + core().scalar.vset;
-    return false;
-  }
+  if (fixed.kind == StaticTiming::vset) return vset_ready_ = now_ + core().scalar.vset, false;
   control_ = true, conditional_ = fixed.kind == StaticTiming::branch, backward_ = op.imm < 0,
   after_ = op.pc + op.length;
   return false;
+}
+
+/// A scalar access waits for vector ones of the same bytes.
+void Pipeline::await_memory(const Op& op, const StaticTiming& fixed) {
+  const std::uint64_t from = hart_->x[op.rs1] + static_cast<std::uint64_t>(op.imm);
+  const Touched access{from, from + (std::uint64_t{1} << fixed.width), now_, 0};
+  if (!memory_.quiet(now_)) wait(memory_.before(access, !fixed.stores, false, now_), State::operands);
+  if (fixed.stores) memory_.add_scalar_store({access.from, access.to, now_, fixed.latency});
 }
 
 /// The front end waits for a place in a DMA queue, or until a ticket's transfer is over.
@@ -276,14 +284,14 @@ void Pipeline::take(const Op& op, const VectorState& v) {
   Touched touched;
   if (hart_ != nullptr && fixed.accesses != Accesses::none) {
     touched = touched_by(fixed.accesses, hart_->x[op.rs1], hart_->x[op.rs2], v.vl, plan);
-    if (fixed.loads && touched.any()) times_.operands = std::max(times_.operands, stores_.before(touched, now_));
+    if (touched.any()) times_.operands = std::max(times_.operands, memory_.before(touched, fixed.loads, true, now_));
   }
   // an array belongs to one sequencer
   const bool others = shared_ != nullptr && fixed.work == ArrayWork::none;
   const CoreUnits::Place place = others ? begin_shared(fixed, plan) : begin(op, fixed, plan, v);
   const Ticks start = place.start;
   left_ = start + plan.held;
-  if (fixed.stores && touched.any()) touched.start = start, stores_.add(touched);
+  if (touched.any()) touched.start = start, memory_.add(touched, fixed.loads);
   queue.starts[queue.next] = start, queue.last = start;
   if (++queue.next == queue.entries) queue.next = 0;
   record(plan, op, start);
@@ -294,7 +302,8 @@ void Pipeline::take(const Op& op, const VectorState& v) {
     times_.start = start, times_.end = left_;
   }
   if (fixed.destination != 255 && op.rd < 33) ready_[fixed.destination + op.rd] = done;
-  end_ = std::max({end_, done, left_});
+  ended_ = std::max(done, left_);
+  end_ = std::max(end_, ended_);
 }
 
 /// How many rows an instruction sends or takes: what is missing of the last counts.
@@ -336,7 +345,7 @@ std::vector<UnitTimes> Pipeline::units() const {
   for (std::size_t i = 0; i < moves.queues().size(); ++i) {
     const MoveQueues::Queue& queue = moves.queues()[i];
     StateTimes in{};
-    in[at(State::busy)] = queue.busy - queue.port, in[at(State::port)] = queue.port;
+    in[at(State::busy)] = queue.busy, in[at(State::memory)] = queue.memory_until(end);
     add("dma" + std::to_string(i), in, State::starved);
   }
   return all;
@@ -348,6 +357,7 @@ void Pipeline::state(std::vector<Ticks>& to) const {
   to.insert(to.end(), {used_, dispatched_, accesses_, control_, conditional_, backward_});
   for (const Ticks t : ready_) from_now(t);
   from_now(vset_ready_);
+  for (const Ticks t : divided_) from_now(t);
   for (const Lanes& r : registers_)
     for (const Ticks t : r.in) from_now(t);
   for (const auto& kind : of_core().pipes)
@@ -375,6 +385,7 @@ void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
   own_.moves.repeat(before.own_.moves, shift, times);
   now_ += shift, end_ += shift, vset_ready_ += shift;
   for (Ticks& t : ready_) t += shift;
+  for (Ticks& t : divided_) t += shift;
   for (Lanes& r : registers_)
     for (Ticks& t : r.in) t += shift;
   for (Queue& q : queues_) {

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "tilesim/isa/pipeline/memory_order.hpp"
 #include "tilesim/isa/pipeline/plan.hpp"
-#include "tilesim/isa/pipeline/stores.hpp"
 #include "tilesim/isa/pipeline/units.hpp"
 
 namespace tilesim::isa {
@@ -40,7 +40,7 @@ class Pipeline final : public Observer {
   /// `shared` outlives it.
   Pipeline(std::shared_ptr<PipelineTable> table, CoreUnits& shared);
 
-  /// With addresses: DMA takes its time, loads wait for older vector stores of the same bytes.
+  /// With addresses: DMA takes its time, loads and stores keep their order where they touch the same bytes.
   void issue(const Op& op, const Hart& before) override {
     hart_ = &before;
     issue(op, before.v);
@@ -55,6 +55,7 @@ class Pipeline final : public Observer {
   }
   void trapped(const Op& op) override;
   std::int64_t cycles() const override { return now_ / cycle; }
+  bool moved(std::uint64_t ticket, unsigned queue) const override { return tickets_.over(ticket, queue); }
   /// In two steps, of a sequencer: `reach` lets the front end come to an instruction and carries it out unless it is
   /// one for the units; such a one issues at `now()`, by `take`, before anything else is reached.
   bool reach(const Op& op);
@@ -74,13 +75,13 @@ class Pipeline final : public Observer {
   const CoreTiming& core() const { return table_->core; }
   const InstructionSet& set() const { return *table_->set; }
   const std::vector<ArrayClock>& arrays() const { return of_core().arrays; }
-  const Tickets& tickets() const { return tickets_; }
   /// "arithmetic", or "arithmetic0" where there are several: of a PipeKind, or behind those a unit of the core's own.
   std::string unit_called(std::size_t unit, std::size_t pipe) const;
 
   Ticks now() const { return now_; }
   Ticks over() const { return std::max(end_, now_ + (used_ != 0 ? cycle : 0)); }  ///< all that was issued
-  Ticks left() const { return left_; }  ///< the last vector instruction's pipe
+  Ticks left() const { return left_; }    ///< the last vector instruction's pipe
+  Ticks ended() const { return ended_; }  ///< the last vector instruction is over
   /// All that later instructions can notice, as times from now: equal ones go on alike.
   void state(std::vector<Ticks>& to) const;
   /// Lets `times` repetitions of the time since `before` pass at once; of a core of its own.
@@ -105,6 +106,7 @@ class Pipeline final : public Observer {
   void follow(const Op& op);  ///< what the branch before turned out to be
   void wait(Ticks until, State why);
   void take_slot();
+  void await_memory(const Op& op, const StaticTiming& fixed);
   void await_transfer(const Op& op, const StaticTiming& fixed);
   void transfer(const Op& op);
   void await_place(const StaticTiming& fixed);
@@ -130,11 +132,12 @@ class Pipeline final : public Observer {
   StateTimes front_{};
   std::array<Ticks, 66> ready_{};  ///< x, its sink, f
   Ticks vset_ready_ = 0;
+  std::array<Ticks, dividers> divided_{};  ///< a divider takes the next
   std::array<Lanes, 32> registers_{};
   std::vector<Queue> queues_;   ///< as the units' pipes
   const Hart* hart_ = nullptr;  ///< during `issue`, where there is one: its registers and memory say what is moved
-  Stores stores_;
-  Ticks end_ = 0, left_ = 0;
+  MemoryOrder memory_;
+  Ticks end_ = 0, left_ = 0, ended_ = 0;
   std::uint64_t instructions_ = 0;
   Tickets tickets_;
   // the control instruction before

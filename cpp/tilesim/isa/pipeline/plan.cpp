@@ -61,6 +61,7 @@ class Planner {
     // indices of a width of their own do not set the pace
     const bool indices = rule.vs1.kind == Group::fixed && !fixed_.loads && !fixed_.stores;
     beats_ = std::max({beats(d), beats({wide, a.elements}), indices ? 0 : beats(b), std::int64_t{1}});
+    bytes_ = up(std::max({d.bits * d.elements, wide * a.elements, indices ? 0 : b.bits * b.elements}), 8);
     bits_ = std::max({d.bits > 1 ? d.bits : 0, wide > 1 ? wide : 0, std::int64_t{1}});
     hold();
     const bool stores = info_.is(is_store);
@@ -81,20 +82,31 @@ class Planner {
   std::int64_t beats(const Extent& e) const { return e.elements == 0 ? 0 : up(e.bits * e.elements, core_.dlen); }
 
   void hold() {
-    const std::int64_t per_beat = std::max<std::int64_t>(1, core_.dlen / bits_);
     const std::int64_t registers = std::max<std::int64_t>(1, up(beats_ * core_.dlen, core_.vlen));
     const bool memory = fixed_.loads || fixed_.stores;
     const auto sew = static_cast<std::size_t>(v_.type.sew - 3) & 3;
     Ticks beat = class_.cost[sew] + class_.bits * (std::int64_t{1} << v_.type.sew);
     if (memory && class_.element == 0) beat = std::max(beat, core_.port_beat);
-    const Ticks tree = class_.tree * log2_of(std::min(per_beat, tree_elements()));
     const Ticks extra = class_.start + class_.each * beats_ * core_.dlen / core_.vlen +
                         class_.element * elements_ * info_.groups.fields + class_.square * registers * registers +
-                        tree + class_.fold * log2_of(beats_);
-    plan_.held = std::max({class_.minimum, beat * beats_ + extra, cycle / 4});
+                        up(class_.passing * bytes_, 1024 * cycle) * cycle;
+    plan_.held = std::max({class_.minimum, joined(beat) + extra, cycle / 4});
     plan_.at_end = class_.at_end || !core_.chaining;
     const bool plain = class_.element == 0 && class_.square == 0 && !class_.at_end;
     step_ = plain && beat > 0 ? beat : plan_.held / beats_;
+  }
+
+  /// All beats, with what joins their elements: as wide as they are, or in halves where a level less of the tree is
+  /// worth more beats; so, too, where a class takes its elements one by one but saves a cycle with each beat.
+  Ticks joined(Ticks beat) const {
+    Ticks least = INT64_MAX;
+    for (std::int64_t width = core_.dlen;; width /= 2) {
+      const std::int64_t beats = width == core_.dlen ? beats_ : std::max<std::int64_t>(1, up(8 * bytes_, width));
+      const std::int64_t per_beat = std::max<std::int64_t>(1, width / bits_);
+      const Ticks tree = class_.tree * log2_of(std::min(per_beat, tree_elements()));
+      least = std::min(least, beat * beats + tree + class_.fold * log2_of(beats));
+      if ((class_.tree == 0 && beat >= 0) || width <= core_.join || width <= bits_) return least;
+    }
   }
 
   /// How many elements the tree of a reduction joins.
@@ -158,7 +170,7 @@ class Planner {
   const StaticTiming& fixed_;
   bool masked_;
   const VectorState& v_;
-  std::int64_t elements_ = 0, beats_ = 1, bits_ = 8;
+  std::int64_t elements_ = 0, beats_ = 1, bits_ = 8, bytes_ = 1;
   Ticks step_ = cycle;
   Plan plan_;
 };
@@ -326,7 +338,10 @@ std::vector<StaticTiming> static_timings(const InstructionSet& set, const CoreTi
       if (info.own && !info.own->unit.empty()) one.pipe = own_unit(core, info);
     } else {
       one.work = work_of(info), one.move = move_of(info);
-      one.latency = core.scalar.latency[scalar_class(info.timing)];
+      const std::uint8_t sort = scalar_class(info.timing);
+      one.latency = core.scalar.latency[sort];
+      one.divider = core.scalar.divider_of(sort);
+      if (one.divider != 0) one.interval = core.scalar.interval[one.divider - 1];
       if (info.own && info.own->latency) one.latency = ticks(*info.own->latency);
       one.operations = scalar_operations(info.timing);
       one.width = width_of(info.name);

@@ -67,6 +67,8 @@ struct StaticTiming {
   std::array<std::uint8_t, 3> bases{};  ///< 0: x, 33: f
   std::uint8_t destination = 255;       ///< base of rd; 255: none
   Ticks latency = cycle;
+  std::uint8_t divider = 0;                ///< of scalar divisions: number of their unit; 0: none
+  Ticks interval = 0;                      ///< until it takes the next
   std::shared_ptr<const ClassTiming> own;  ///< instead of that of the class
   std::uint8_t operations = 0;             ///< an element's, or of a scalar float instruction; two of a multiply-add
   std::uint8_t width = 0;                  ///< scalar floats and scalar accesses: log2 of the bytes

@@ -16,10 +16,12 @@ enum class State : std::uint8_t {
   registers,  ///< waited to write where an older instruction reads or writes
   order,      ///< waited for an older instruction of its queue to start
   queue,      ///< the front end: no place in a vector queue
-  port,       ///< the front end: another access was at the memory port; DMA queues: memory was slower
+  port,       ///< the front end: another access was at the memory port
   branch,     ///< after branches
   array,      ///< waited for an array: a place in its queue, or its results
   transfer,   ///< the front end: waited for DMA transfers
+  memory,     ///< DMA queues: memory was slower, or had not answered and nothing else was to be done
+  divider,    ///< the front end: a divider was at work on an older division
   count
 };
 inline constexpr std::size_t states = static_cast<std::size_t>(State::count);

@@ -1,6 +1,8 @@
 #include "tilesim/isa/pipeline/timing.hpp"
 
 #include <cmath>
+#include <optional>
+#include <string_view>
 
 namespace tilesim::isa {
 
@@ -99,9 +101,17 @@ void read_classes(const Json* object, CoreTiming& core) {
 void read_scalar(const Json* object, ScalarTiming& to) {
   for (std::size_t i = 0; i < scalar_names.size(); ++i) to.latency[i] = scalar_defaults[i] * cycle;
   to.mispredicted = 5 * cycle;
-  if (object == nullptr) return;
-  Cycles take(*object);
-  for (std::size_t i = 0; i < scalar_names.size(); ++i) take(scalar_names[i], to.latency[i]);
+  std::optional<Cycles> given;
+  if (object != nullptr) given.emplace(*object);
+  for (std::size_t i = 0; i < scalar_names.size(); ++i) {
+    if (given) (*given)(scalar_names[i], to.latency[i]);
+    const std::uint8_t divider = ScalarTiming::divider_of(static_cast<std::uint8_t>(i));
+    if (divider == 0) continue;
+    to.interval[divider - 1] = to.latency[i];
+    if (given) (*given)((std::string(scalar_names[i]) + "-interval").c_str(), to.interval[divider - 1]);
+  }
+  if (!given) return;
+  Cycles& take = *given;
   take("taken", to.taken), take("mispredicted", to.mispredicted), take("vset", to.vset);
   take.reader().finish();
 }
@@ -151,6 +161,11 @@ std::uint32_t power_of_two(ObjectReader& reader, const char* key, std::uint32_t 
 
 }  // namespace
 
+std::uint8_t ScalarTiming::divider_of(std::uint8_t scalar_class) {
+  const std::string_view name = scalar_names.at(scalar_class);
+  return name == "divide" ? 1 : name == "float-divide" ? 2 : 0;
+}
+
 Ticks ticks(double cycles) { return std::llround(cycles * static_cast<double>(cycle)); }
 const char* pipe_name(PipeKind kind) { return kind_names[static_cast<std::size_t>(kind)]; }
 
@@ -173,6 +188,7 @@ CoreTiming read_core(const Json& file) {
   core.name = reader.string("name");
   core.vlen = power_of_two(reader, "vlen", 256, 128, 65536);
   core.dlen = power_of_two(reader, "dlen", core.vlen, 32, 65536);
+  core.join = power_of_two(reader, "join", 64, 8, 65536);
   core.width = static_cast<unsigned>(reader.integer_or("width", 1, 1, 16));
   core.dispatch = static_cast<unsigned>(reader.integer_or("dispatch", 1, 1, 16));
   core.queue = static_cast<unsigned>(reader.integer_or("queue", 8, 1, 64));

@@ -22,8 +22,8 @@ Ticks ticks(double cycles);
 
 /// What an instruction of a class costs. It holds its pipe for
 ///   max(minimum, start + each·registers + cost·beats + bits·beats·SEW + element·elements + square·registers² +
-///   tree·log2(elements of a beat) + fold·log2(beats));
-/// beats are those of the widest operand.
+///   tree·log2(elements of a beat) + fold·log2(beats) + ⌈passing·bytes / 1,024⌉);
+/// beats and bytes are those of the widest operand.
 struct ClassTiming {
   std::array<Ticks, 4> cost{cycle, cycle, cycle, cycle};  ///< a beat, by SEW 8, 16, 32, 64
   Ticks bits = 0;
@@ -34,6 +34,7 @@ struct ClassTiming {
   Ticks square = 0;
   Ticks tree = 0;
   Ticks fold = 0;
+  Ticks passing = 0;         ///< of 1,024 bytes through a unit that takes so many a cycle
   Ticks latency = cycle;     ///< from a beat's start until a consumer may start on its result; at_end: after the whole
   bool at_end = false;       ///< results appear when all of it is over
   bool merges = false;       ///< depends on the destination's old bits
@@ -58,12 +59,17 @@ struct OwnUnit {
   unsigned queue = 4, pipes = 1;
 };
 
+inline constexpr std::size_t dividers = 2;  ///< of integers, of floats
+
 /// Scalar instructions by their timing word.
 struct ScalarTiming {
-  std::array<Ticks, 32> latency{};  ///< by `scalar_class`
-  Ticks taken = 0;                  ///< after a taken branch
-  Ticks mispredicted = 0;           ///< after one that static prediction (backward: taken) had wrong; returns
-  Ticks vset = 0;                   ///< a vector instruction after a change of vl or vtype
+  std::array<Ticks, 32> latency{};         ///< by `scalar_class`
+  std::array<Ticks, dividers> interval{};  ///< from a division to the next; as the latency unless stated
+  Ticks taken = 0;                         ///< after a taken branch
+  Ticks mispredicted = 0;                  ///< after one that static prediction (backward: taken) had wrong; returns
+  Ticks vset = 0;                          ///< a vector instruction after a change of vl or vtype
+  /// From 1 on; 0: the class does not divide.
+  static std::uint8_t divider_of(std::uint8_t scalar_class);
 };
 std::uint8_t scalar_class(const std::string& timing);
 
@@ -95,6 +101,7 @@ struct MoveTiming {
 struct CoreTiming {
   std::string name;
   std::uint32_t vlen = 256, dlen = 128;
+  std::uint32_t join = 64;  ///< bits that trees of reductions join in any case; wider beats may come half by half
   unsigned width = 1, dispatch = 1, queue = 8;
   std::array<std::uint8_t, pipe_kinds> pipes{1, 1, 1, 0, 0, 0, 0};  ///< 0: its work goes to the arithmetic ones
   bool decoupled = true;  ///< a queue for each kind of pipe; else one in program order

@@ -27,9 +27,6 @@ std::uint8_t access_of(std::uint64_t protection) {
 constexpr std::pair<int, const char*> others[] = {{17, "getcwd"},
                                                   {19, "eventfd2"},
                                                   {20, "epoll_create1"},
-                                                  {23, "dup"},
-                                                  {24, "dup3"},
-                                                  {25, "fcntl"},
                                                   {34, "mkdirat"},
                                                   {35, "unlinkat"},
                                                   {46, "ftruncate"},
@@ -47,17 +44,13 @@ constexpr std::pair<int, const char*> others[] = {{17, "getcwd"},
                                                   {103, "setitimer"},
                                                   {115, "clock_nanosleep"},
                                                   {122, "sched_setaffinity"},
-                                                  {123, "sched_getaffinity"},
-                                                  {124, "sched_yield"},
                                                   {129, "kill"},
                                                   {132, "sigaltstack"},
                                                   {139, "rt_sigreturn"},
                                                   {153, "times"},
                                                   {165, "getrusage"},
-                                                  {173, "getppid"},
                                                   {198, "socket"},
                                                   {203, "connect"},
-                                                  {216, "mremap"},
                                                   {220, "clone"},
                                                   {221, "execve"},
                                                   {259, "riscv_flush_icache"},
@@ -73,7 +66,10 @@ constexpr std::pair<int, const char*> others[] = {{17, "getcwd"},
 }  // namespace
 
 const std::vector<Linux::Entry>& Linux::table() {
-  static const std::vector<Entry> entries = {{29, "ioctl", &Linux::ioctl},
+  static const std::vector<Entry> entries = {{23, "dup", &Linux::dup},
+                                             {24, "dup3", &Linux::dup3},
+                                             {25, "fcntl", &Linux::fcntl},
+                                             {29, "ioctl", &Linux::ioctl},
                                              {56, "openat", &Linux::openat},
                                              {57, "close", &Linux::close},
                                              {62, "lseek", &Linux::lseek},
@@ -90,6 +86,8 @@ const std::vector<Linux::Entry>& Linux::table() {
                                              {98, "futex", &Linux::futex},
                                              {99, "set_robust_list", &Linux::nothing},
                                              {113, "clock_gettime", &Linux::clock_gettime},
+                                             {123, "sched_getaffinity", &Linux::affinity},
+                                             {124, "sched_yield", &Linux::nothing},
                                              {130, "tkill", &Linux::signal},
                                              {131, "tgkill", &Linux::signal},
                                              {134, "rt_sigaction", &Linux::nothing},
@@ -97,6 +95,7 @@ const std::vector<Linux::Entry>& Linux::table() {
                                              {160, "uname", &Linux::uname},
                                              {169, "gettimeofday", &Linux::gettimeofday},
                                              {172, "getpid", &Linux::own_id},
+                                             {173, "getppid", &Linux::own_id},
                                              {174, "getuid", &Linux::own_id},
                                              {175, "geteuid", &Linux::own_id},
                                              {176, "getgid", &Linux::own_id},
@@ -105,6 +104,7 @@ const std::vector<Linux::Entry>& Linux::table() {
                                              {179, "sysinfo", &Linux::sysinfo},
                                              {214, "brk", &Linux::brk},
                                              {215, "munmap", &Linux::munmap},
+                                             {216, "mremap", &Linux::mremap},
                                              {222, "mmap", &Linux::mmap},
                                              {226, "mprotect", &Linux::mprotect},
                                              {233, "madvise", &Linux::nothing},
@@ -201,6 +201,33 @@ std::int64_t Linux::mprotect(Hart& hart, const std::uint64_t* a) {
   return 0;
 }
 
+/// A mapping grows where it lies if nothing follows, or is copied where it may move.
+std::int64_t Linux::mremap(Hart& hart, const std::uint64_t* a) {
+  constexpr std::uint64_t may_move = 1, read_write = 3, anonymous = 0x22;
+  const Address from = a[0];
+  if (from % page_bytes != 0 || a[1] == 0 || a[2] == 0 || (a[3] & ~may_move) != 0) return -EINVAL;
+  if (a[1] > most_bytes || a[2] > most_bytes) return -ENOMEM;
+  const std::uint64_t old = up(a[1]), bytes = up(a[2]);
+  if (!hart.memory->can(from, old, readable | writable)) return -EFAULT;
+  if (bytes <= old) {
+    if (bytes < old) hart.memory->remove(from + bytes, from + old);
+    return static_cast<std::int64_t>(from);
+  }
+  if ((a[3] & may_move) == 0) return -ENOMEM;
+  const std::uint64_t wanted[6] = {0, bytes, read_write, anonymous, 0, 0};
+  const std::int64_t to = mmap(hart, wanted);
+  if (to < 0) return to;
+  std::array<char, page_bytes> page;
+  for (std::uint64_t at = 0; at < old; at += page_bytes) {
+    hart.poll(call_work);
+    hart.memory->read(from + at, page.data(), page_bytes);
+    if (std::any_of(page.begin(), page.end(), [](char c) { return c != 0; }))  // pages never used stay so
+      hart.memory->write(static_cast<Address>(to) + at, page.data(), page_bytes);
+  }
+  hart.memory->remove(from, from + old);
+  return to;
+}
+
 std::int64_t Linux::clock_gettime(Hart& hart, const std::uint64_t* a) {
   const std::uint64_t time[2] = {hart.cycles() / 1'000'000'000, hart.cycles() % 1'000'000'000};  // 1 GHz
   hart.memory->write(a[1], time, sizeof(time));
@@ -228,6 +255,13 @@ std::int64_t Linux::futex(Hart& hart, const std::uint64_t* a) {
   if (operation != 0) return -ENOSYS;
   // waiting for a value that nobody else can change would last for ever
   return hart.memory->load<std::uint32_t>(a[0]) != static_cast<std::uint32_t>(a[2]) ? -EAGAIN : -EDEADLK;
+}
+
+std::int64_t Linux::affinity(Hart& hart, const std::uint64_t* a) {
+  const std::uint64_t one = 1;  // a single processor
+  if (a[1] < sizeof(one)) return -EINVAL;
+  hart.memory->write(a[2], &one, sizeof(one));
+  return sizeof(one);
 }
 
 std::int64_t Linux::prlimit(Hart& hart, const std::uint64_t* a) {

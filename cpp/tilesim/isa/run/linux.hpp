@@ -47,6 +47,9 @@ class Linux : public Environment {
   std::int64_t writev(Hart&, const std::uint64_t*);
   std::int64_t openat(Hart&, const std::uint64_t*);
   std::int64_t close(Hart&, const std::uint64_t*);
+  std::int64_t dup(Hart&, const std::uint64_t*);
+  std::int64_t dup3(Hart&, const std::uint64_t*);
+  std::int64_t fcntl(Hart&, const std::uint64_t*);
   std::int64_t lseek(Hart&, const std::uint64_t*);
   std::int64_t fstat(Hart&, const std::uint64_t*);
   std::int64_t newfstatat(Hart&, const std::uint64_t*);
@@ -56,10 +59,12 @@ class Linux : public Environment {
   std::int64_t mmap(Hart&, const std::uint64_t*);
   std::int64_t munmap(Hart&, const std::uint64_t*);
   std::int64_t mprotect(Hart&, const std::uint64_t*);
+  std::int64_t mremap(Hart&, const std::uint64_t*);
   std::int64_t clock_gettime(Hart&, const std::uint64_t*);
   std::int64_t gettimeofday(Hart&, const std::uint64_t*);
   std::int64_t getrandom(Hart&, const std::uint64_t*);
   std::int64_t futex(Hart&, const std::uint64_t*);
+  std::int64_t affinity(Hart&, const std::uint64_t*);
   std::int64_t prlimit(Hart&, const std::uint64_t*);
   std::int64_t uname(Hart&, const std::uint64_t*);
   std::int64_t sysinfo(Hart&, const std::uint64_t*);
@@ -70,6 +75,8 @@ class Linux : public Environment {
 
   std::int64_t read_bytes(Hart& hart, std::uint64_t file, Address to, std::uint64_t bytes);
   std::int64_t write_bytes(Hart& hart, std::uint64_t file, Address from, std::uint64_t bytes);
+  std::uint64_t unused(std::uint64_t from) const;                     ///< the lowest descriptor from there on
+  std::int64_t copied(std::uint64_t file, std::uint64_t descriptor);  ///< -EBADF where there is no such file
   std::int64_t put_status(Hart& hart, Address to, int host_file);
   std::int64_t host_path(Hart& hart, std::uint64_t directory, Address path, std::string& found) const;
 
@@ -77,7 +84,8 @@ class Linux : public Environment {
   Address heap_, brk_, heap_end_;
   std::size_t read_ = 0;  ///< of the input
   std::uint64_t drawn_ = 0;
-  std::map<std::uint64_t, int> files_;  ///< descriptors from 3 on
+  std::map<std::uint64_t, int> files_;                            ///< the host's, by descriptor
+  std::map<std::uint64_t, int> streams_{{0, 0}, {1, 1}, {2, 2}};  ///< which standard stream, by descriptor
 };
 
 }  // namespace tilesim::isa

@@ -17,6 +17,7 @@ namespace tilesim::isa {
 namespace {
 
 constexpr std::uint64_t piece = 1 << 16;  ///< bytes moved at a time
+constexpr std::uint64_t most_files = 1024;
 
 std::int64_t error_or(std::int64_t result) { return result < 0 ? -static_cast<std::int64_t>(errno) : result; }
 
@@ -57,14 +58,16 @@ std::int64_t Linux::read_bytes(Hart& hart, std::uint64_t file, Address to, std::
   std::array<char, piece> buffer;  // not initialised: what is written to memory was read
   bytes = std::min(bytes, piece);
   std::int64_t got = 0;
-  if (file == 0 && !options_.pass_through) {
+  const auto stream = streams_.find(file);
+  const bool standard = stream != streams_.end();
+  if (standard && stream->second == 0 && !options_.pass_through) {
     const std::uint64_t part = std::min<std::uint64_t>(bytes, options_.input.size() - read_);
     std::memcpy(buffer.data(), options_.input.data() + read_, part);
     got = static_cast<std::int64_t>(part), read_ += part;
   } else {
     const auto open = files_.find(file);
-    if (file != 0 && open == files_.end()) return -EBADF;
-    const int host = file == 0 ? 0 : open->second;
+    if (standard ? stream->second != 0 : open == files_.end()) return -EBADF;
+    const int host = standard ? 0 : open->second;
     wait_for(hart, host, POLLIN);
     got = error_or(::read(host, buffer.data(), bytes));
   }
@@ -76,13 +79,15 @@ std::int64_t Linux::write_bytes(Hart& hart, std::uint64_t file, Address from, st
   std::array<char, piece> buffer;
   bytes = std::min(bytes, piece);
   hart.memory->read(from, buffer.data(), bytes);
-  if ((file == 1 || file == 2) && !options_.pass_through) {
-    (file == 1 ? output : errors).append(buffer.data(), bytes);
+  const auto stream = streams_.find(file);
+  const bool standard = stream != streams_.end() && stream->second != 0;
+  if (standard && !options_.pass_through) {
+    (stream->second == 1 ? output : errors).append(buffer.data(), bytes);
     return static_cast<std::int64_t>(bytes);
   }
   const auto open = files_.find(file);
-  if (file != 1 && file != 2 && open == files_.end()) return -EBADF;
-  const int host = file <= 2 ? static_cast<int>(file) : open->second;
+  if (!standard && open == files_.end()) return -EBADF;
+  const int host = standard ? stream->second : open->second;
   wait_for(hart, host, POLLOUT);
   return error_or(::write(host, buffer.data(), bytes));
 }
@@ -135,23 +140,74 @@ std::int64_t Linux::openat(Hart& hart, const std::uint64_t* a) {
   if (const std::int64_t error = host_path(hart, a[0], a[1], path); error != 0) return error;
   const int file = ::open(path.c_str(), host_flags(a[2]) | O_NOFOLLOW, static_cast<mode_t>(a[3] & 0777));
   if (file < 0) return -static_cast<std::int64_t>(errno);
-  std::uint64_t number = 3;
-  while (files_.contains(number)) ++number;
+  const std::uint64_t number = unused(0);
   files_[number] = file;
   return static_cast<std::int64_t>(number);
 }
 
+std::uint64_t Linux::unused(std::uint64_t from) const {
+  while (files_.contains(from) || streams_.contains(from)) ++from;
+  return from;
+}
+
 std::int64_t Linux::close(Hart&, const std::uint64_t* a) {
+  if (streams_.erase(a[0]) != 0) return 0;
   const auto open = files_.find(a[0]);
-  if (open == files_.end()) return a[0] <= 2 ? 0 : -EBADF;
+  if (open == files_.end()) return -EBADF;
   const std::int64_t result = error_or(::close(open->second));
   files_.erase(open);
   return result;
 }
 
+std::int64_t Linux::copied(std::uint64_t file, std::uint64_t to) {
+  if (const auto stream = streams_.find(file); stream != streams_.end()) {
+    streams_[to] = stream->second;
+    return static_cast<std::int64_t>(to);
+  }
+  const auto open = files_.find(file);
+  if (open == files_.end()) return -EBADF;
+  const int made = ::fcntl(open->second, F_DUPFD_CLOEXEC, 3);
+  if (made < 0) return -static_cast<std::int64_t>(errno);
+  files_[to] = made;
+  return static_cast<std::int64_t>(to);
+}
+
+std::int64_t Linux::dup(Hart&, const std::uint64_t* a) { return copied(a[0], unused(0)); }
+
+std::int64_t Linux::dup3(Hart& hart, const std::uint64_t* a) {
+  const bool known = files_.contains(a[0]) || streams_.contains(a[0]);
+  if (a[0] == a[1]) return -EINVAL;
+  if (!known || a[1] >= most_files) return -EBADF;
+  const std::uint64_t old[1] = {a[1]};
+  close(hart, old);
+  return copied(a[0], a[1]);
+}
+
+std::int64_t Linux::fcntl(Hart&, const std::uint64_t* a) {
+  // numbers of include/uapi/asm-generic/fcntl.h
+  constexpr std::uint64_t copy = 0, get_flags = 1, set_flags = 2, get_mode = 3, set_mode = 4, copy_closed = 1030;
+  const auto stream = streams_.find(a[0]);
+  const auto open = files_.find(a[0]);
+  if (stream == streams_.end() && open == files_.end()) return -EBADF;
+  switch (a[1]) {
+    case copy:
+    case copy_closed:
+      return a[2] < most_files ? copied(a[0], unused(a[2])) : -EINVAL;
+    case get_flags:
+    case set_flags:
+    case set_mode:
+      return 0;
+    case get_mode:
+      if (stream != streams_.end()) return stream->second == 0 ? 0 : 1;
+      return ::fcntl(open->second, F_GETFL) & (O_ACCMODE | O_APPEND);
+    default:
+      return -EINVAL;
+  }
+}
+
 std::int64_t Linux::lseek(Hart&, const std::uint64_t* a) {
   const auto open = files_.find(a[0]);
-  if (open == files_.end()) return a[0] <= 2 ? -ESPIPE : -EBADF;
+  if (open == files_.end()) return streams_.contains(a[0]) ? -ESPIPE : -EBADF;
   if (a[2] > 2) return -EINVAL;
   return error_or(::lseek(open->second, static_cast<off_t>(a[1]), static_cast<int>(a[2])));
 }
@@ -178,7 +234,7 @@ std::int64_t Linux::put_status(Hart& hart, Address to, int host_file) {
 }
 
 std::int64_t Linux::fstat(Hart& hart, const std::uint64_t* a) {
-  if (a[0] <= 2) return put_status(hart, a[1], -1);
+  if (streams_.contains(a[0])) return put_status(hart, a[1], -1);
   const auto open = files_.find(a[0]);
   return open == files_.end() ? -EBADF : put_status(hart, a[1], open->second);
 }
@@ -199,7 +255,7 @@ std::int64_t Linux::newfstatat(Hart& hart, const std::uint64_t* a) {
 }
 
 std::int64_t Linux::ioctl(Hart&, const std::uint64_t* a) {
-  return a[0] <= 2 || files_.contains(a[0]) ? -ENOTTY : -EBADF;
+  return streams_.contains(a[0]) || files_.contains(a[0]) ? -ENOTTY : -EBADF;
 }
 
 std::int64_t Linux::readlinkat(Hart&, const std::uint64_t*) { return -EINVAL; }  // nothing is a link

@@ -49,6 +49,8 @@ class Observer {
   virtual void trapped(const Op&) {}  ///< the last one was not carried out
   /// The cycle of the last one where time is kept; below zero: it is not.
   virtual std::int64_t cycles() const { return -1; }
+  /// Whether the transfer of a ticket is over, or with ticket 0 all of a DMA queue; where no time is kept, they are.
+  virtual bool moved(std::uint64_t, unsigned) const { return true; }
 };
 
 /// Why a run came to its end.

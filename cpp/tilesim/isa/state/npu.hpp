@@ -35,21 +35,12 @@ struct ArrayResults {
   bool adds = false;         ///< to what is there
 };
 
-/// Who times a run knows when transfers are over.
-class MoveClock {
- public:
-  virtual ~MoveClock() = default;
-  /// Whether the transfer of a ticket is over, or with ticket 0 all of a queue.
-  virtual bool over(std::uint64_t ticket, unsigned queue) const = 0;
-};
-
-/// DMA: queues 0 … load_queues − 1 bring data in, the others out. What a transfer moves is there at once; only a
-/// `clock` says when it is over.
+/// DMA: queues 0 … load_queues − 1 bring data in, the others out. What a transfer moves is there at once; who
+/// times the run says when it is over.
 struct Moves {
   unsigned load_queues = 0, store_queues = 0;
   std::uint64_t tickets = 0;  ///< given so far; the first is 1
   std::uint64_t bytes = 0;    ///< of tensors' elements
-  const MoveClock* clock = nullptr;
 };
 
 struct Npu {

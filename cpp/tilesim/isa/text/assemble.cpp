@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <set>
+#include <string_view>
 #include <utility>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/interrupt.hpp"
+#include "tilesim/isa/text/directive.hpp"
 #include "tilesim/isa/text/statement.hpp"
 
 namespace tilesim::isa {
@@ -15,6 +16,14 @@ namespace {
 
 constexpr std::uint64_t most_bytes = 1 << 28;
 
+/// Behind a character in quotes that begins at `at`: '#', '\n', ','; otherwise `at`.
+std::size_t after_character(const std::string& text, std::size_t at) {
+  if (at >= text.size() || text[at] != '\'') return at;
+  for (std::size_t end = at + 2; end < text.size() && end < at + 6; ++end)
+    if (text[end] == '\'' && (end == at + 2 || text[at + 1] == '\\')) return end + 1;
+  return at;
+}
+
 class Assembler {
  public:
   Assembler(const InstructionSet& set, std::uint64_t address) : set_(set), base_(address) {}
@@ -22,7 +31,7 @@ class Assembler {
   Assembled run(const std::string& text) {
     read(text);
     for (const Statement& statement : statements_) emit(statement);
-    return {std::move(bytes_), std::move(labels_)};
+    return {std::move(bytes_), std::move(labels_.names)};
   }
 
  private:
@@ -31,11 +40,12 @@ class Assembler {
   void read_statement(const std::string& text, Place place);
   void split(const std::string& rest, Place place, Statement& statement) const;
   void add(Statement statement);
-  std::uint64_t directive_bytes(const Statement& statement) const;
-  std::uint64_t zeros(const Statement& statement) const;
+  void add_directive(Statement statement);
+  void define(const std::string& name, Place place);
+  void note_high(const Statement& statement);
+  std::vector<std::string> expanded(const Statement& statement) const;
 
   void emit(const Statement& statement);
-  void emit_directive(const Statement& statement);
   void put(std::uint64_t value, unsigned bytes) {
     for (unsigned i = 0; i < bytes; ++i) bytes_ += static_cast<char>(value >> (8 * i));
   }
@@ -62,8 +72,16 @@ void Assembler::read_line(std::string line, std::size_t number) {
   bool quoted = false;
   std::size_t begin = 0;
   for (std::size_t i = 0; i <= line.size(); ++i) {
-    if (i < line.size() && line[i] == '"' && (i == 0 || line[i - 1] != '\\')) quoted = !quoted;
+    if (quoted && i < line.size() && line[i] == '\\') {
+      ++i;
+      continue;
+    }
+    if (i < line.size() && line[i] == '"') quoted = !quoted;
     if (quoted) continue;
+    if (const std::size_t after = after_character(line, i); after != i) {
+      i = after - 1;
+      continue;
+    }
     const bool comment =
         i < line.size() && (line[i] == '#' || (line[i] == '/' && i + 1 < line.size() && line[i + 1] == '/'));
     if (i == line.size() || comment || line[i] == ';') {
@@ -92,14 +110,26 @@ void Assembler::read_statement(const std::string& text, Place place) {
     if (end == at) wrong(here, "a mnemonic, a directive or a label stands here", text.substr(at, 1));
     const std::string name = text.substr(at, end - at);
     if (end < text.size() && text[end] == ':') {
-      if (!labels_.emplace(name, base_ + size_).second) wrong(here, "this label stands twice", name);
+      define(name, here);
       at = end + 1;
       continue;
     }
-    Statement statement{here, name, {}, {}, 0};
+    Statement statement{here, name, {}, {}, base_ + size_, statements_.size()};
     split(text.substr(end), {place.line, place.column + end}, statement);
-    return add(std::move(statement));
+    return name[0] == '.' ? add_directive(std::move(statement)) : add(std::move(statement));
   }
+}
+
+/// A label: of a name, or a number that may stand often.
+void Assembler::define(const std::string& name, Place place) {
+  if (std::isdigit(static_cast<unsigned char>(name[0])) == 0) {
+    if (labels_.constants.contains(name) || !labels_.names.emplace(name, base_ + size_).second)
+      wrong(place, "this label stands twice", name);
+    return;
+  }
+  if (!std::all_of(name.begin(), name.end(), [](char c) { return c >= '0' && c <= '9'; }))
+    wrong(place, "a label of digits and letters does not begin with a digit", name, "names, or numbers such as 1");
+  labels_.locals[name].push_back({statements_.size(), base_ + size_});
 }
 
 /// Operands at commas outside parentheses and quotes.
@@ -108,7 +138,15 @@ void Assembler::split(const std::string& rest, Place place, Statement& statement
   std::size_t begin = 0;
   if (trimmed(rest).empty()) return;
   for (std::size_t i = 0; i <= rest.size(); ++i) {
+    if (quoted && i < rest.size() && rest[i] == '\\') {
+      ++i;
+      continue;
+    }
     if (i < rest.size() && rest[i] == '"') quoted = !quoted;
+    if (const std::size_t after = after_character(rest, i); !quoted && after != i) {
+      i = after - 1;
+      continue;
+    }
     if (i < rest.size() && (quoted || rest[i] != ',')) continue;
     const std::string one = rest.substr(begin, i - begin);
     const std::size_t blank = std::min(one.find_first_not_of(" \t\r"), one.size());
@@ -119,40 +157,60 @@ void Assembler::split(const std::string& rest, Place place, Statement& statement
   }
 }
 
-void Assembler::add(Statement statement) {
-  if (statement.name[0] == '.') {
-    statement.address = base_ + size_;
-    size_ += directive_bytes(statement);
-    if (size_ > most_bytes) wrong(statement.place, "the code is too long", statement.name, "at most 256 MiB");
-    statements_.push_back(std::move(statement));
+void Assembler::add_directive(Statement statement) {
+  if (statement.name == ".equ" || statement.name == ".set") {
+    if (statement.operands.size() != 2) wrong(statement.place, "a name and its value stand here", statement.name);
+    const std::string& name = statement.operands[0];
+    if (labels_.names.contains(name)) wrong(statement.places[0], "this is a label already", name);
+    labels_.constants[name] = quantity(labels_, statement.operands[1], statement.where(1));
     return;
   }
-  std::vector<std::string> made;
-  if (statement.name == "li" && statement.operands.size() == 2) {
-    const auto value = number_of(statement.operands[1]);
-    if (!value) wrong(statement.places[1], "'li' takes a number", statement.operands[1]);
-    made = load_constant(statement.operands[0], *value);
-  } else {
-    made = expand_pseudo(statement.name, statement.operands);
-  }
-  const std::uint64_t first = base_ + size_;
+  size_ += directive_bytes(statement, labels_);
+  if (size_ > most_bytes) wrong(statement.place, "the code is too long", statement.name, "at most 256 MiB");
+  statements_.push_back(std::move(statement));
+}
+
+std::vector<std::string> Assembler::expanded(const Statement& s) const {
+  if (s.name == "li" && s.operands.size() == 2)
+    return load_constant(s.operands[0], constant(labels_, s.operands[1], s.where(1)));
+  if (s.name.starts_with("vmsge") && s.operands.size() == 4 && register_number(Sort::v, s.operands[0]) == 0 &&
+      s.name.ends_with(".vx"))
+    wrong(s.places[0], "under a mask it needs a register beside the mask", s.operands[0],
+          s.name + " v0, vs2, rs1, v0.t, vt");
+  return expand_pseudo(s.name, s.operands);
+}
+
+void Assembler::add(Statement statement) {
+  const std::vector<std::string> made = expanded(statement);
   if (made.empty()) {
     const InstructionInfo* info = set_.named(statement.name);
     if (info == nullptr) unknown(statement);
-    statement.address = first;
     size_ += info->is(is_compressed) ? 2 : 4;
+    note_high(statement);
     statements_.push_back(std::move(statement));
     return;
   }
   for (const std::string& text : made) {
     const std::size_t space = text.find(' ');
-    Statement one{statement.place, text.substr(0, space), {}, {}, base_ + size_};
+    Statement one{statement.place, text.substr(0, space), {}, {}, base_ + size_, statement.order};
     split(space == std::string::npos ? "" : text.substr(space), statement.place, one);
-    std::fill(one.places.begin(), one.places.end(), statement.place);
-    if (statement.name == "la" && one.name == "addi") one.address = first;  // %pcrel_lo is of the auipc before
+    for (std::size_t i = 0; i < one.operands.size(); ++i) {
+      one.places[i] = statement.place;
+      for (std::size_t k = 0; k < statement.operands.size(); ++k)
+        if (one.operands[i].find(statement.operands[k]) != std::string::npos) one.places[i] = statement.places[k];
+    }
+    note_high(one);
     statements_.push_back(std::move(one));
     size_ += 4;
   }
+}
+
+/// %pcrel_lo names the instruction; what it is the low part of stands there.
+void Assembler::note_high(const Statement& s) {
+  constexpr std::string_view start = "%pcrel_hi(";
+  for (std::size_t i = 0; i < s.operands.size(); ++i)
+    if (const std::string& text = s.operands[i]; text.starts_with(start) && text.ends_with(")"))
+      labels_.highs[s.address] = {text.substr(start.size(), text.size() - start.size() - 1), s.order, s.places[i]};
 }
 
 void Assembler::unknown(const Statement& statement) const {
@@ -161,81 +219,16 @@ void Assembler::unknown(const Statement& statement) const {
           std::to_string(statement.operands.size()), count);
   std::vector<std::string> names;
   for (const InstructionInfo& info : set_.all()) names.push_back(info.name);
+  for (const std::string_view pseudo : pseudo_names()) names.emplace_back(pseudo);
   wrong(statement.place, "no instruction is called so", statement.name, {}, near(statement.name, names));
 }
 
 void Assembler::emit(const Statement& statement) {
   worked(16);
-  if (statement.name[0] == '.') return emit_directive(statement);
+  if (statement.name[0] == '.') return put_directive(statement, labels_, bytes_);
   const InstructionInfo* info = set_.named(statement.name);
   if (info == nullptr) unknown(statement);
   put(encode(set_, *info, statement, labels_), info->is(is_compressed) ? 2 : 4);
-}
-
-const std::map<std::string_view, unsigned>& data_widths() {
-  static const std::map<std::string_view, unsigned> widths{{".byte", 1}, {".half", 2}, {".short", 2}, {".2byte", 2},
-                                                           {".word", 4}, {".long", 4}, {".4byte", 4}, {".dword", 8},
-                                                           {".quad", 8}, {".8byte", 8}};
-  return widths;
-}
-
-/// The text between quotes, with the usual escapes.
-std::string quoted_text(const std::string& text, Place place) {
-  if (text.size() < 2 || text.front() != '"' || text.back() != '"') wrong(place, "a text in quotes stands here", text);
-  std::string result;
-  for (std::size_t i = 1; i + 1 < text.size(); ++i) {
-    char c = text[i];
-    if (c == '\\' && i + 2 < text.size()) {
-      c = text[++i];
-      c = c == 'n' ? '\n' : c == 't' ? '\t' : c == '0' ? '\0' : c;
-    }
-    result += c;
-  }
-  return result;
-}
-
-/// Bytes of zeros that an alignment or .zero puts.
-std::uint64_t Assembler::zeros(const Statement& s) const {
-  if (s.operands.empty()) wrong(s.place, "'" + s.name + "' takes a number", s.name);
-  const auto number = number_of(s.operands[0]);
-  const bool align = s.name == ".align" || s.name == ".p2align";
-  if (!number || *number < 0 || *number > (align ? 20 : static_cast<std::int64_t>(most_bytes)))
-    wrong(s.places[0], "this operand is out of range", s.operands[0]);
-  if (s.name == ".zero" || s.name == ".space" || s.name == ".skip") return static_cast<std::uint64_t>(*number);
-  const std::uint64_t unit = align ? std::uint64_t{1} << *number : static_cast<std::uint64_t>(*number);
-  if (unit == 0) wrong(s.places[0], "this operand is out of range", s.operands[0]);
-  return (unit - s.address % unit) % unit;
-}
-
-std::uint64_t Assembler::directive_bytes(const Statement& s) const {
-  static const std::set<std::string_view> read_over{".text", ".globl",   ".global",    ".option", ".type",
-                                                    ".size", ".section", ".attribute", ".file",   ".ident",
-                                                    ".data", ".rodata",  ".bss"};
-  static const std::set<std::string_view> fills{".zero", ".space", ".skip", ".align", ".p2align", ".balign"};
-  if (read_over.contains(s.name)) return 0;
-  if (fills.contains(s.name)) return zeros(s);
-  if (const auto width = data_widths().find(s.name); width != data_widths().end())
-    return width->second * s.operands.size();
-  if (s.name != ".string" && s.name != ".asciz" && s.name != ".ascii")
-    wrong(s.place, "no directive is called so", s.name);
-  std::uint64_t bytes = 0;
-  for (std::size_t i = 0; i < s.operands.size(); ++i)
-    bytes += quoted_text(s.operands[i], s.places[i]).size() + (s.name == ".ascii" ? 0 : 1);
-  return bytes;
-}
-
-void Assembler::emit_directive(const Statement& s) {
-  if (const auto width = data_widths().find(s.name); width != data_widths().end()) {
-    for (std::size_t i = 0; i < s.operands.size(); ++i)
-      put(static_cast<std::uint64_t>(expression(labels_, s.operands[i], s.places[i], s.address, false)), width->second);
-  } else if (s.name == ".string" || s.name == ".asciz" || s.name == ".ascii") {
-    for (std::size_t i = 0; i < s.operands.size(); ++i) {
-      bytes_ += quoted_text(s.operands[i], s.places[i]);
-      if (s.name != ".ascii") bytes_ += '\0';
-    }
-  } else {
-    bytes_.append(directive_bytes(s), '\0');
-  }
 }
 
 }  // namespace

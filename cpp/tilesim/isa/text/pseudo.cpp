@@ -1,8 +1,11 @@
-// Pseudo-instructions (RISC-V assembly programmer's manual, tables of pseudo-instructions).
+// Pseudo-instructions (RISC-V assembly programmer's manual, tables of pseudo-instructions; V 1.0, notes on pseudos).
+#include <algorithm>
 #include <array>
-#include <cstdlib>
+#include <string_view>
 
+#include "tilesim/isa/table/operands.hpp"
 #include "tilesim/isa/text/assemble.hpp"
+#include "tilesim/isa/text/expression.hpp"
 
 namespace tilesim::isa {
 
@@ -16,6 +19,7 @@ struct Pseudo {
 
 constexpr Pseudo pseudos[] = {
     {"nop", 0, "addi x0, x0, 0"},
+    {"move", 2, "addi $0, $1, 0"},
     {"mv", 2, "addi $0, $1, 0"},
     {"not", 2, "xori $0, $1, -1"},
     {"neg", 2, "sub $0, x0, $1"},
@@ -41,11 +45,14 @@ constexpr Pseudo pseudos[] = {
     {"bleu", 3, "bgeu $1, $0, $2"},
     {"j", 1, "jal x0, $0"},
     {"jal", 1, "jal ra, $0"},
-    {"jr", 1, "jalr x0, 0($0)"},
-    {"jalr", 1, "jalr ra, 0($0)"},
     {"ret", 0, "jalr x0, 0(ra)"},
     {"call", 1, "jal ra, $0"},
+    {"call", 2, "jal $0, $1"},
     {"tail", 1, "jal x0, $0"},
+    {"jump", 2, "jal x0, $0"},
+    {"pause", 0, "fence w, 0"},
+    {"scall", 0, "ecall"},
+    {"sbreak", 0, "ebreak"},
     {"fence", 0, "fence iorw, iorw"},
     {"unimp", 0, "csrrw x0, cycle, x0"},
     {"csrr", 2, "csrrs $0, $1, x0"},
@@ -64,60 +71,167 @@ constexpr Pseudo pseudos[] = {
     {"frrm", 1, "csrrs $0, frm, x0"},
     {"fsrm", 1, "csrrw x0, frm, $0"},
     {"fsrm", 2, "csrrw $0, frm, $1"},
+    {"fsrmi", 1, "csrrwi x0, frm, $0"},
+    {"fsrmi", 2, "csrrwi $0, frm, $1"},
     {"frflags", 1, "csrrs $0, fflags, x0"},
     {"fsflags", 1, "csrrw x0, fflags, $0"},
     {"fsflags", 2, "csrrw $0, fflags, $1"},
-    {"vneg.v", 2, "vrsub.vx $0, $1, x0"},
-    {"vnot.v", 2, "vxor.vi $0, $1, -1"},
-    {"vmfgt.vv", 3, "vmflt.vv $0, $2, $1"},
-    {"vmfgt.vv", 4, "vmflt.vv $0, $2, $1, $3"},
-    {"vmfge.vv", 3, "vmfle.vv $0, $2, $1"},
-    {"vmfge.vv", 4, "vmfle.vv $0, $2, $1, $3"},
-    {"vmsgt.vv", 3, "vmslt.vv $0, $2, $1"},
-    {"vmsgt.vv", 4, "vmslt.vv $0, $2, $1, $3"},
-    {"vmsgtu.vv", 3, "vmsltu.vv $0, $2, $1"},
-    {"vmsgtu.vv", 4, "vmsltu.vv $0, $2, $1, $3"},
-    {"vmsge.vv", 3, "vmsle.vv $0, $2, $1"},
-    {"vmsge.vv", 4, "vmsle.vv $0, $2, $1, $3"},
-    {"vmsgeu.vv", 3, "vmsleu.vv $0, $2, $1"},
-    {"vmsgeu.vv", 4, "vmsleu.vv $0, $2, $1, $3"},
-    {"vneg.v", 3, "vrsub.vx $0, $1, x0, $2"},
-    {"vnot.v", 3, "vxor.vi $0, $1, -1, $2"},
+    {"fsflagsi", 1, "csrrwi x0, fflags, $0"},
+    {"fsflagsi", 2, "csrrwi $0, fflags, $1"},
+    {"fmv.x.s", 2, "fmv.x.w $0, $1"},
+    {"fmv.s.x", 2, "fmv.w.x $0, $1"},
+    {"fgt.s", 3, "flt.s $0, $2, $1"},
+    {"fgt.d", 3, "flt.d $0, $2, $1"},
+    {"fgt.h", 3, "flt.h $0, $2, $1"},
+    {"fge.s", 3, "fle.s $0, $2, $1"},
+    {"fge.d", 3, "fle.d $0, $2, $1"},
+    {"fge.h", 3, "fle.h $0, $2, $1"},
     {"vmmv.m", 2, "vmand.mm $0, $1, $1"},
     {"vmnot.m", 2, "vmnand.mm $0, $1, $1"},
     {"vmclr.m", 1, "vmxor.mm $0, $0, $0"},
     {"vmset.m", 1, "vmxnor.mm $0, $0, $0"},
-    {"vfneg.v", 2, "vfsgnjn.vv $0, $1, $1"},
-    {"vfneg.v", 3, "vfsgnjn.vv $0, $1, $1, $2"},
-    {"vfabs.v", 2, "vfsgnjx.vv $0, $1, $1"},
-    {"vfabs.v", 3, "vfsgnjx.vv $0, $1, $1, $2"},
-    {"vwcvt.x.x.v", 2, "vwadd.vx $0, $1, x0"},
-    {"vwcvtu.x.x.v", 2, "vwaddu.vx $0, $1, x0"},
-    {"vncvt.x.x.w", 2, "vnsrl.wx $0, $1, x0"},
+    {"vmandnot.mm", 3, "vmandn.mm $0, $1, $2"},
+    {"vmornot.mm", 3, "vmorn.mm $0, $1, $2"},
+    {"vle1.v", 2, "vlm.v $0, $1"},
+    {"vse1.v", 2, "vsm.v $0, $1"},
     {"vl1r.v", 2, "vl1re8.v $0, $1"},
     {"vl2r.v", 2, "vl2re8.v $0, $1"},
     {"vl4r.v", 2, "vl4re8.v $0, $1"},
     {"vl8r.v", 2, "vl8re8.v $0, $1"},
 };
 
-std::string replaced(std::string text, const std::vector<std::string>& operands) {
-  std::string result;
+/// The same, under a mask too: `@` is where ", v0.t" goes.
+constexpr Pseudo masked_pseudos[] = {
+    {"vneg.v", 2, "vrsub.vx $0, $1, x0@"},          {"vnot.v", 2, "vxor.vi $0, $1, -1@"},
+    {"vfneg.v", 2, "vfsgnjn.vv $0, $1, $1@"},       {"vfabs.v", 2, "vfsgnjx.vv $0, $1, $1@"},
+    {"vwcvt.x.x.v", 2, "vwadd.vx $0, $1, x0@"},     {"vwcvtu.x.x.v", 2, "vwaddu.vx $0, $1, x0@"},
+    {"vncvt.x.x.w", 2, "vnsrl.wx $0, $1, x0@"},     {"vpopc.m", 2, "vcpop.m $0, $1@"},
+    {"vfredsum.vs", 3, "vfredusum.vs $0, $1, $2@"}, {"vfwredsum.vs", 3, "vfwredusum.vs $0, $1, $2@"},
+    {"vmfgt.vv", 3, "vmflt.vv $0, $2, $1@"},        {"vmfge.vv", 3, "vmfle.vv $0, $2, $1@"},
+    {"vmsgt.vv", 3, "vmslt.vv $0, $2, $1@"},        {"vmsgtu.vv", 3, "vmsltu.vv $0, $2, $1@"},
+    {"vmsge.vv", 3, "vmsle.vv $0, $2, $1@"},        {"vmsgeu.vv", 3, "vmsleu.vv $0, $2, $1@"},
+};
+
+/// Pseudo-instructions of the functions below, and how many operands they take.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 14> others{{
+    {"li", "2"},
+    {"la", "2"},
+    {"lla", "2"},
+    {"jr", "1 or 2"},
+    {"jalr", "1 to 3"},
+    {"fmv.s", "2"},
+    {"fneg.s", "2"},
+    {"fabs.s", "2"},
+    {"vmsge.vx", "3 to 5"},
+    {"vmsgeu.vx", "3 to 5"},
+    {"vmslt.vi", "3 or 4"},
+    {"vmsltu.vi", "3 or 4"},
+    {"vmsge.vi", "3 or 4"},
+    {"vmsgeu.vi", "3 or 4"},
+}};
+
+using Texts = std::vector<std::string>;
+
+Texts replaced(std::string_view text, const Texts& operands, const std::string& mask = {}) {
+  Texts made{""};
   for (std::size_t i = 0; i < text.size(); ++i)
     if (text[i] == '$')
-      result += operands[static_cast<std::size_t>(text[++i] - '0')];
+      made.back() += operands[static_cast<std::size_t>(text[++i] - '0')];
+    else if (text[i] == '@')
+      made.back() += mask;
+    else if (text[i] == ';')
+      made.emplace_back();
     else
-      result += text[i];
-  return result;
+      made.back() += text[i];
+  return made;
+}
+
+bool is_register(Sort sort, const std::string& text) { return register_number(sort, text) >= 0; }
+bool is_memory(const std::string& text) { return text.ends_with(")") && text.find('(') != std::string::npos; }
+/// What may be a label, and is no number, register or address in parentheses.
+bool is_symbol(const std::string& text) {
+  return !is_memory(text) && !is_register(Sort::x, text) && !number_of(text).has_value();
 }
 
 /// fmv.s, fneg.d, fabs.h: a sign copied, turned or dropped.
-std::string sign_form(std::string_view name, const std::vector<std::string>& operands) {
+Texts sign_form(std::string_view name, const Texts& operands) {
   if (operands.size() != 2 || name.size() < 4) return {};
   const std::string_view start = name.substr(0, name.size() - 2), width = name.substr(name.size() - 2);
   if (width != ".s" && width != ".d" && width != ".h") return {};
   const char* real = start == "fmv" ? "fsgnj" : start == "fneg" ? "fsgnjn" : start == "fabs" ? "fsgnjx" : nullptr;
   if (real == nullptr) return {};
-  return real + std::string(width) + " " + operands[0] + ", " + operands[1] + ", " + operands[1];
+  return {real + std::string(width) + " " + operands[0] + ", " + operands[1] + ", " + operands[1]};
+}
+
+/// Jumps by a register, whose offset may stand in three ways.
+Texts jump_form(std::string_view name, const Texts& o) {
+  const bool plain = name == "jr";
+  if (!plain && name != "jalr") return {};
+  const std::string target = plain ? "jalr x0, " : "jalr ra, ";
+  if (o.size() == 1) return {target + (is_memory(o[0]) ? o[0] : "0(" + o[0] + ")")};
+  if (plain) return o.size() == 2 ? replaced("jalr x0, $1($0)", o) : Texts();
+  if (o.size() == 2 && !is_memory(o[1]))
+    return is_register(Sort::x, o[1]) ? replaced("jalr $0, 0($1)", o) : replaced("jalr ra, $1($0)", o);
+  return o.size() == 3 ? replaced("jalr $0, $2($1)", o) : Texts();
+}
+
+/// Addresses of labels, and loads and stores at them.
+Texts address_form(std::string_view name, const Texts& o) {
+  if ((name == "la" || name == "lla") && o.size() == 2)
+    return replaced("auipc $0, %pcrel_hi($1);addi $0, $0, %pcrel_lo(.-4)", o);
+  constexpr std::array<std::string_view, 7> loads{"lb", "lh", "lw", "ld", "lbu", "lhu", "lwu"};
+  constexpr std::array<std::string_view, 10> through{"sb", "sh", "sw", "sd", "flh", "flw", "fld", "fsh", "fsw", "fsd"};
+  const auto in = [&](const auto& names) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  const bool load = o.size() == 2 && in(loads), other = o.size() == 3 && in(through);
+  if ((!load && !other) || !is_symbol(o[1])) return {};
+  const std::string pointer = load ? "$0" : "$2";
+  return replaced("auipc " + pointer + ", %pcrel_hi($1);" + std::string(name) + " $0, %pcrel_lo(.-4)(" + pointer + ")",
+                  o);
+}
+
+/// A number where the instruction takes a register: the instruction with a number.
+Texts immediate_form(std::string_view name, const Texts& o) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 22> forms{
+      {{"add", "addi"},     {"addw", "addiw"},  {"and", "andi"},   {"or", "ori"},     {"xor", "xori"},
+       {"slt", "slti"},     {"sltu", "sltiu"},  {"sll", "slli"},   {"sllw", "slliw"}, {"srl", "srli"},
+       {"srlw", "srliw"},   {"sra", "srai"},    {"sraw", "sraiw"}, {"bclr", "bclri"}, {"bext", "bexti"},
+       {"binv", "binvi"},   {"bset", "bseti"},  {"ror", "rori"},   {"rorw", "roriw"}, {"csrrw", "csrrwi"},
+       {"csrrs", "csrrsi"}, {"csrrc", "csrrci"}}};
+  if (o.size() == 3 && !is_register(Sort::x, o[2]) && !is_register(Sort::f, o[2]))
+    for (const auto& [plain, immediate] : forms)
+      if (plain == name) return replaced(std::string(immediate) + " $0, $1, $2", o);
+  if (o.size() == 2 && !is_register(Sort::x, o[1]) && (name == "csrw" || name == "csrs" || name == "csrc"))
+    return replaced(name == "csrw"   ? "csrrwi x0, $0, $1"
+                    : name == "csrs" ? "csrrsi x0, $0, $1"
+                                     : "csrrci x0, $0, $1",
+                    o);
+  return {};
+}
+
+/// Comparisons that V has not: with a register from below, with a number the other way round.
+Texts compare_form(std::string_view name, const Texts& o) {
+  if (name == "vmsge.vx" || name == "vmsgeu.vx") {
+    const std::string less = name == "vmsge.vx" ? "vmslt.vx " : "vmsltu.vx ";
+    if (o.size() == 3) return replaced(less + "$0, $1, $2;vmnand.mm $0, $0, $0", o);
+    if (o.size() == 4) return replaced(less + "$0, $1, $2, $3;vmxor.mm $0, $0, v0", o);
+    if (o.size() == 5 && register_number(Sort::v, o[0]) == 0)
+      return replaced(less + "$4, $1, $2;vmandn.mm $0, $0, $4", o);
+    if (o.size() == 5)
+      return replaced(less + "$4, $1, $2;vmandn.mm $4, v0, $4;vmandn.mm $0, $0, v0;vmor.mm $0, $4, $0", o);
+  }
+  if (o.size() != 3 && o.size() != 4) return {};
+  const std::string mask = o.size() == 4 ? ", " + o[3] : std::string();
+  const auto number = number_of(o[2]);
+  const std::string one_less = number && *number > -1000 ? std::to_string(*number - 1) : o[2] + "-1";
+  const bool is_zero = number && *number == 0;
+  const auto with = [&](const char* real) {
+    return replaced(std::string(real) + " $0, $1, " + one_less + "@", o, mask);
+  };
+  if (name == "vmslt.vi") return with("vmsle.vi");
+  if (name == "vmsge.vi") return with("vmsgt.vi");
+  if (name == "vmsltu.vi") return is_zero ? replaced("vmsne.vv $0, $1, $1@", o, mask) : with("vmsleu.vi");
+  if (name == "vmsgeu.vi") return is_zero ? replaced("vmseq.vv $0, $1, $1@", o, mask) : with("vmsgtu.vi");
+  return {};
 }
 
 }  // namespace
@@ -144,12 +258,16 @@ std::vector<std::string> load_constant(const std::string& reg, std::int64_t valu
 }
 
 std::vector<std::string> expand_pseudo(std::string_view name, const std::vector<std::string>& operands) {
+  if (Texts made = immediate_form(name, operands); !made.empty()) return made;
   for (const Pseudo& pseudo : pseudos)
-    if (pseudo.name == name && pseudo.operands == operands.size()) return {replaced(pseudo.text, operands)};
-  if (const std::string form = sign_form(name, operands); !form.empty()) return {form};
-  if (name == "la" && operands.size() == 2)
-    return {"auipc " + operands[0] + ", %pcrel_hi(" + operands[1] + ")",
-            "addi " + operands[0] + ", " + operands[0] + ", %pcrel_lo(" + operands[1] + ")"};
+    if (pseudo.name == name && pseudo.operands == operands.size()) return replaced(pseudo.text, operands);
+  for (const Pseudo& pseudo : masked_pseudos) {
+    if (pseudo.name != name) continue;
+    if (pseudo.operands == operands.size()) return replaced(pseudo.text, operands);
+    if (pseudo.operands + 1 == operands.size()) return replaced(pseudo.text, operands, ", " + operands.back());
+  }
+  for (const auto form : {sign_form, jump_form, address_form, compare_form})
+    if (Texts made = form(name, operands); !made.empty()) return made;
   return {};
 }
 
@@ -157,7 +275,19 @@ std::string pseudo_operands(std::string_view name) {
   std::string found;
   for (const Pseudo& pseudo : pseudos)
     if (pseudo.name == name) found += (found.empty() ? "" : " or ") + std::to_string(pseudo.operands);
-  return name == "li" || name == "la" ? "2" : found;
+  for (const Pseudo& pseudo : masked_pseudos)
+    if (pseudo.name == name) return std::to_string(pseudo.operands) + " or " + std::to_string(pseudo.operands + 1);
+  for (const auto& [other, count] : others)
+    if (other == name) return std::string(count);
+  return found;
+}
+
+std::vector<std::string_view> pseudo_names() {
+  std::vector<std::string_view> names;
+  for (const Pseudo& pseudo : pseudos) names.push_back(pseudo.name);
+  for (const Pseudo& pseudo : masked_pseudos) names.push_back(pseudo.name);
+  for (const auto& [other, count] : others) names.push_back(other);
+  return names;
 }
 
 }  // namespace tilesim::isa

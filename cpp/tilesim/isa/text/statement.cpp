@@ -1,74 +1,12 @@
 #include "tilesim/isa/text/statement.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <charconv>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/state/csr.hpp"
 #include "tilesim/isa/text/disassemble.hpp"
 
 namespace tilesim::isa {
-
-void wrong(Place place, const std::string& what, const std::string& value, const std::string& allowed,
-           const std::string& suggestion) {
-  throw UserError({what, "line " + std::to_string(place.line) + ", column " + std::to_string(place.column), value,
-                   allowed, suggestion});
-}
-
-std::string near(const std::string& word, const std::vector<std::string>& names) {
-  return word.size() <= 64 ? nearest(word, names) : std::string();
-}
-
-std::string trimmed(const std::string& text) {
-  const auto blank = [](char c) { return std::isspace(static_cast<unsigned char>(c)) != 0; };
-  auto begin = std::find_if_not(text.begin(), text.end(), blank);
-  auto end = std::find_if_not(text.rbegin(), std::make_reverse_iterator(begin), blank).base();
-  return {begin, end};
-}
-
-std::optional<std::int64_t> number_of(std::string text) {
-  if (text.size() == 3 && text.front() == '\'' && text.back() == '\'') return text[1];
-  bool negative = false;
-  if (!text.empty() && (text[0] == '-' || text[0] == '+')) negative = text[0] == '-', text.erase(0, 1);
-  int base = 10;
-  if (text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X'))
-    base = 16, text.erase(0, 2);
-  else if (text.size() > 2 && text[0] == '0' && (text[1] == 'b' || text[1] == 'B'))
-    base = 2, text.erase(0, 2);
-  std::uint64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return {};
-  return static_cast<std::int64_t>(negative ? 0 - value : value);
-}
-
-std::int64_t expression(const Labels& labels, const std::string& text, Place place, std::uint64_t address,
-                        bool relative) {
-  if (const auto number = number_of(text)) return *number;
-  for (const auto& [start, high] : {std::pair{"%pcrel_hi(", true}, {"%pcrel_lo(", false}})
-    if (text.starts_with(start) && text.ends_with(")")) {
-      const std::string label = text.substr(10, text.size() - 11);
-      const std::int64_t distance = expression(labels, label, place, address, true);
-      const std::int64_t low = static_cast<std::int64_t>(static_cast<std::uint64_t>(distance) << 52) >> 52;
-      return high ? (distance - low) >> 12 & 0xFFFFF : low;
-    }
-  std::size_t cut = text.find_last_of("+-");
-  std::int64_t plus = 0;
-  std::string label = text;
-  if (cut != std::string::npos && cut > 0)
-    if (const auto number = number_of(trimmed(text.substr(cut + 1)))) {
-      plus = text[cut] == '-' ? -*number : *number;
-      label = trimmed(text.substr(0, cut));
-    }
-  if (label == ".") return relative ? plus : static_cast<std::int64_t>(address) + plus;
-  const auto found = labels.find(label);
-  if (found == labels.end()) {
-    std::vector<std::string> names;
-    for (const auto& [name, where] : labels) names.push_back(name);
-    wrong(place, "this is neither a number nor a label", text, {}, near(label, names));
-  }
-  return static_cast<std::int64_t>(found->second - (relative ? address : 0)) + plus;
-}
 
 namespace {
 
@@ -113,8 +51,8 @@ std::int64_t rounding_of(const std::string& text, Place place) {
   wrong(place, "no rounding mode is called so", text, "rne, rtz, rdn, rup, rmm, dyn");
 }
 
-std::int64_t value_of(const Labels& labels, const OperandWord& word, const std::string& text, Place place,
-                      std::uint64_t address) {
+std::int64_t value_of(const Labels& labels, const OperandWord& word, const std::string& text, const Where& where) {
+  const Place place = where.place;
   switch (word.sort) {
     case Sort::x:
     case Sort::f:
@@ -137,18 +75,19 @@ std::int64_t value_of(const Labels& labels, const OperandWord& word, const std::
     default:
       break;
   }
-  std::int64_t value = expression(labels, text, place, address, word.sort == Sort::offset);
+  std::int64_t value = expression(labels, text, where, word.sort == Sort::offset);
   if (word.sort == Sort::upper && word.negative && value >= 0xFFFE0 && value <= 0xFFFFF) value -= 0x100000;
   check_range(word, value, text, place);
   return value;
 }
 
 /// "e32, m1, ta, ma" in up to four operands from `at` on.
-std::int64_t vtype_of(const Statement& statement, std::size_t& at) {
+std::int64_t vtype_of(const OperandWord& word, const Statement& statement, std::size_t& at) {
   if (const auto number = number_of(statement.operands[at])) {
     ++at;
-    if (*number < 0 || *number > 1023)
-      wrong(statement.places[at - 1], "this is no vtype", statement.operands[at - 1], "0 to 1023");
+    if (*number < 0 || *number > word.highest)
+      wrong(statement.places[at - 1], "this is no vtype", statement.operands[at - 1],
+            "0 to " + std::to_string(word.highest));
     return *number;
   }
   std::string text;
@@ -176,7 +115,7 @@ std::uint32_t encode(const InstructionSet& set, const InstructionInfo& info, con
   std::uint32_t bits = info.encoding.match;
   std::size_t at = 0;
   const auto put = [&](const OperandWord& word, const std::string& text) {
-    bits |= operand_bits(word, value_of(labels, word, text, s.places[at], s.address));
+    bits |= operand_bits(word, value_of(labels, word, text, s.where(at)));
   };
   const auto& wanted = set.parts(set.id(info));
   for (std::size_t i = 0; i < wanted.size();) {
@@ -195,7 +134,7 @@ std::uint32_t encode(const InstructionSet& set, const InstructionInfo& info, con
       put(*wanted[plain ? i + 1 : i + 2].word, text.base);
       i += plain ? 3 : 4, ++at;
     } else if (word.sort == Sort::vtype) {
-      bits |= operand_bits(word, vtype_of(s, at)), ++i;
+      bits |= operand_bits(word, vtype_of(word, s, at)), ++i;
     } else {
       put(word, s.operands[at]);
       ++i, ++at;

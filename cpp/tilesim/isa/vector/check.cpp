@@ -93,23 +93,49 @@ void resolve(Hart& h, const Op& o) {
   o.key = h.v.key & 0xFFFF;
 }
 
-/// Ones into what the policies call agnostic; `mask` is v0 as it was before.
-void write_ones(Hart& h, const Op& o, const InstructionInfo& info, const std::vector<u8>& mask) {
+/// Whether elements are left out by v0; sums with carry and merges read it as an operand of all elements.
+bool is_masked(const Hart& h, const Op& o, const InstructionInfo& info) {
+  if (o.rm != 0) return false;
+  const auto& parts = h.set().parts(h.set().id(info));
+  return std::any_of(parts.begin(), parts.end(),
+                     [](const OperandPart& part) { return part.word != nullptr && part.word->sort == Sort::masked; });
+}
+
+/// Elements that an instruction writes of those below vl: of what is packed, as many as the mask has.
+u64 written(const Hart& h, const InstructionInfo& info, const std::vector<u8>& packed) {
+  if (info.is(scalar_destination)) return 1;
+  if (info.name != "vcompress.vm") return h.v.vl;
+  u64 count = 0;
+  for (u64 i = 0; i < h.v.vl; ++i) count += packed[i >> 3] >> (i & 7) & 1;
+  return count;
+}
+
+/// Elements below it stay as they were whatever the mask says: what a slide up goes over.
+u64 first_element(const Hart& h, const Op& o, const InstructionInfo& info) {
+  if (info.name == "vslideup.vi") return static_cast<u64>(o.imm);
+  return info.name == "vslideup.vx" ? h.x[o.rs1] : 0;
+}
+
+/// Ones into what the policies call agnostic; `mask` is v0 as it was before, `packed` vs1.
+void write_ones(Hart& h, const Op& o, const InstructionInfo& info, const std::vector<u8>& mask,
+                const std::vector<u8>& packed) {
   const GroupRule& rule = info.groups;
   if (info.is(is_store) || rule.vd.kind == Group::none || rule.vd.kind == Group::whole || h.v.vl == 0) return;
   const Taken d = taken(h, o, rule.vd, o.rd, 1);
-  if (rule.vd.kind == Group::mask) {  // their tails are always agnostic
-    for (u64 i = h.v.vl; i < h.v.vlen; ++i) h.v.set_bit(o.rd, i, true);
-    for (u64 i = 0; h.v.type.mask_agnostic && o.rm == 0 && i < h.v.vl; ++i)
+  const bool left_out = h.v.type.mask_agnostic && is_masked(h, o, info);
+  if (rule.vd.kind == Group::mask) {                                    // their tails are always agnostic
+    const u64 done = info.is(is_load) ? (h.v.vl + 7) / 8 * 8 : h.v.vl;  // vlm.v loads bytes
+    for (u64 i = done; i < h.v.vlen; ++i) h.v.set_bit(o.rd, i, true);
+    for (u64 i = 0; left_out && i < h.v.vl; ++i)
       if ((mask[i >> 3] >> (i & 7) & 1) == 0) h.v.set_bit(o.rd, i, true);
     return;
   }
   const u64 bytes = u64{1} << (d.width - 3), elements = u64{d.count} * h.v.vlenb / bytes;
   for (unsigned f = 0; f < rule.fields; ++f) {
     u8* to = h.v.at<u8>(o.rd + f * d.count);
-    const u64 done = info.is(scalar_destination) ? 1 : h.v.vl;
+    const u64 done = written(h, info, packed);
     if (h.v.type.tail_agnostic && done < elements) std::memset(to + done * bytes, 0xFF, (elements - done) * bytes);
-    for (u64 i = 0; h.v.type.mask_agnostic && o.rm == 0 && !info.is(scalar_destination) && i < h.v.vl; ++i)
+    for (u64 i = first_element(h, o, info); left_out && !info.is(scalar_destination) && i < h.v.vl; ++i)
       if ((mask[i >> 3] >> (i & 7) & 1) == 0) std::memset(to + i * bytes, 0xFF, bytes);
   }
 }
@@ -118,10 +144,11 @@ void run_slowly(Hart& h, const Op& o) {
   resolve(h, o);
   const InstructionInfo& info = h.set().info(o.id);
   if (h.v.vstart != 0 && !info.is(any_vstart)) illegal(o, "vstart is not 0");
-  std::vector<u8> mask;
+  std::vector<u8> mask, packed;
   if (h.v.ones) mask.assign(h.v.at<u8>(0), h.v.at<u8>(0) + h.v.vlenb);
+  if (h.v.ones && o.rs1 < 32) packed.assign(h.v.at<u8>(o.rs1), h.v.at<u8>(o.rs1) + h.v.vlenb);
   o.resolved(h, o);
-  if (h.v.ones) write_ones(h, o, info, mask);
+  if (h.v.ones) write_ones(h, o, info, mask, packed);
   if (h.v.vstart != 0) set_vstart(h.v, 0);
 }
 

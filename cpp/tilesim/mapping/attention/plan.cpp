@@ -258,10 +258,13 @@ class Candidates {
     const ArraySpec& array = machine_.core.array;
     // Few rows: sharing them among arrays would not make products shorter.
     const bool few = array.count > 1 && plan.rows() < array.rows * array.count;
-    for (const int choice : {0, 1, 2, 3, 4, 5, 6, 7}) {
+    // Masks lie as memory has them, and parts are stored as they lie.
+    const bool turns = plan.rows() >= machine_.core.vector.lanes && !p_.mask && plan.splits == 1;
+    for (int choice = 0; choice < (turns ? 16 : 8); ++choice) {
       plan.queries_stay = choice % 2 > 0;
       plan.by_product = choice / 2 % 2 > 0;
-      plan.folds = choice / 4 > 0;
+      plan.folds = choice / 4 % 2 > 0;
+      plan.turned = choice / 8 > 0;
       if ((plan.folds && !p_.power_of_two) || (plan.by_product && !few)) continue;
       plan.cycles = std::max(least_attention_cycles(p_, plan, machine_), pricing_.memory_cycles(plan));
       plans_.push_back(plan);

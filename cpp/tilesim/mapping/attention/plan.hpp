@@ -54,6 +54,7 @@ struct AttentionPlan {
   bool folds = false;            ///< queries take the scale, not scores
   bool by_product = false;       ///< half of the arrays have queries and keys, the others weights and values
   bool queries_stay = false;     ///< in the array while keys pass; otherwise keys do
+  bool turned = false;           ///< rows of a tile lie over the lanes: what each row has alone need not be spread
   struct Buffer {
     const char* name = "";
     DType dtype = DType::f32;

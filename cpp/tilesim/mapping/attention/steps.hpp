@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/attention/computes.hpp"
 #include "tilesim/mapping/attention/plan.hpp"
 #include "tilesim/tile/compute.hpp"
 #include "tilesim/tile/latency.hpp"
@@ -30,10 +31,11 @@ class AttentionUnits {
       : p_(problem), plan_(plan), machine_(machine) {}
 
   TileLatency scores(const AttentionStep& s, bool follows) const {
-    return product(s, p_.depth, s.keys, scorers(), follows, false);
+    return product({ceil_div(s.rows, scorers()), p_.depth, s.keys}, follows, false);
   }
   TileLatency sums(const AttentionStep& s, bool follows) const {
-    return product(s, s.keys, p_.width, arrays() - (plan_.by_product ? scorers() : 0), follows, true);
+    const std::int64_t summers = arrays() - (plan_.by_product ? scorers() : 0);
+    return product({ceil_div(s.rows, summers), s.keys, p_.width}, follows, true);
   }
   /// The largest score of each row; where scores change, they do.
   TileLatency largest(const AttentionStep& s) const {
@@ -46,35 +48,76 @@ class AttentionUnits {
       if (p_.mask) f[0] += *p_.mask != DType::boolean || limits > 0;
       if (limits > 0 || p_.mask == DType::boolean) f[0] += 1;
     }
-    return vector(f, 1, s.rows, s.keys);
+    return vector(Which::largest, f, 1, s.rows, s.keys, [&] { return largest_pattern(s); });
   }
   TileLatency rows(const AttentionStep& s) const {
-    return vector({4, 1 + (scaled() && !changes(s) ? 1 : 0), 0, 1}, 0, 1, s.rows);
+    const bool scales = scaled() && !changes(s);
+    return vector(Which::rows, {4, 1 + (scales ? 1 : 0), 0, 1}, 0, 1, s.rows, [&] { return rows_pattern(scales); });
   }
   TileLatency weights(const AttentionStep& s) const {
-    return vector({2, scaled() && !changes(s) ? 1 : 0, 0, 1}, 1, s.rows, s.keys);
+    const bool scales = scaled() && !changes(s);
+    return vector(Which::weights, {2, scales ? 1 : 0, 0, 1}, 1, s.rows, s.keys, [&] {
+      AttentionCompute each;
+      int x = each.input(AttentionCompute::by_both);
+      const int by = each.input(AttentionCompute::by_row);
+      if (scales) x = each.apply(Function::multiply, x, each.number());
+      const int weight = each.apply(Function::exp, each.apply(Function::subtract, x, by));
+      each.output(weight, p_.stored), each.reduced(weight, Combiner::add, true);
+      return each.pattern();
+    });
   }
-  TileLatency rescale(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.width); }
-  TileLatency first_rows(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, 1, rows); }
-  TileLatency first_sums(std::int64_t rows) const { return vector({0, 0, 0, 0}, 0, rows, p_.width); }
-  TileLatency scale_queries(std::int64_t rows) const { return vector({0, 1, 0, 0}, 0, rows, p_.depth); }
+  TileLatency rescale(std::int64_t rows) const {
+    return vector(Which::rescale, {0, 1, 0, 0}, 0, rows, p_.width, [&] {
+      AttentionCompute each;
+      const int old = each.input(AttentionCompute::by_both), factor = each.input(AttentionCompute::by_row);
+      each.output(each.apply(Function::multiply, old, factor));
+      return each.pattern();
+    });
+  }
+  TileLatency first_rows(std::int64_t rows) const {
+    return vector(Which::first_rows, {0, 0, 0, 0}, 0, 1, rows, [] {
+      AttentionCompute each;
+      each.output(each.number()), each.output(each.number());
+      return each.pattern();
+    });
+  }
+  TileLatency first_sums(std::int64_t rows) const {
+    return vector(Which::first_sums, {0, 0, 0, 0}, 0, rows, p_.width, [] {
+      AttentionCompute each;
+      each.output(each.number());
+      return each.pattern();
+    });
+  }
+  TileLatency scale_queries(std::int64_t rows) const {
+    return vector(Which::queries, {0, 1, 0, 0}, 0, rows, p_.depth, [&] {
+      AttentionCompute each;
+      const int x = each.input(AttentionCompute::by_both, p_.stored);
+      each.output(each.apply(Function::multiply, x, each.number()), p_.stored);
+      return each.pattern();
+    });
+  }
   /// What puts the parts of so many rows together.
   double merged(std::int64_t rows) const {
     const std::int64_t all = rows * plan_.splits;
-    return static_cast<double>(
-        vector({1, 0, 0, 0}, 0, plan_.splits, rows).done + vector({4, 1, 0, 1}, 0, plan_.splits, rows).done +
-        vector({1, 1, 0, 0}, 0, all, p_.width).done + vector({2, 0, 1, 0}, 0, rows, p_.width).done);
+    const auto none = [] { return VectorPattern{}; };
+    return static_cast<double>(vector(Which::merged, {1, 0, 0, 0}, 0, plan_.splits, rows, none).done +
+                               vector(Which::merged, {4, 1, 0, 1}, 0, plan_.splits, rows, none).done +
+                               vector(Which::merged, {1, 1, 0, 0}, 0, all, p_.width, none).done + divided(rows).done);
   }
   TileLatency end(std::int64_t rows) const {
-    if (plan_.splits > 1) return vector({0, 0, 0, 0}, 0, rows, p_.width);
-    return vector({2, 0, 1, 0}, 0, rows, p_.width);
+    if (plan_.splits == 1) return divided(rows);
+    return vector(Which::parts, {0, 0, 0, 0}, 0, rows, p_.width, [&] {
+      AttentionCompute each;
+      each.output(each.input(AttentionCompute::by_both));
+      return each.pattern();
+    });
   }
 
  private:
   /// Latencies that were asked for: a kernel has a dozen distinct computes in thousands of steps.
   class Known {
    public:
-    using Key = std::array<std::int64_t, 7>;
+    using Key = std::array<std::int64_t, 8>;
     template <class Compute>
     const TileLatency& of(const Key& key, const Compute& compute) {
       for (const auto& [known, latency] : latencies_)
@@ -90,27 +133,99 @@ class AttentionUnits {
   bool changes(const AttentionStep& s) const { return p_.reshapes || s.masked; }
   std::int64_t arrays() const { return machine_.core.array.count; }
   std::int64_t scorers() const { return plan_.by_product ? arrays() / 2 : arrays(); }
-  TileLatency product(const AttentionStep& s, std::int64_t k, std::int64_t n, std::int64_t arrays, bool follows,
-                      bool adds) const {
-    return known_.of({s.rows, k, n, arrays, follows, adds, -1}, [&] {
+  /// `extents`: rows, what is summed over, columns.
+  TileLatency product(std::array<std::int64_t, 3> extents, bool follows, bool adds) const {
+    if (plan_.turned) std::swap(extents[0], extents[2]);
+    return known_.of({extents[0], extents[1], extents[2], follows, adds, -1, -1, -1}, [&] {
       ProductDims dims;
       dims.a = dims.b = p_.stored;
-      dims.stationary_a = plan_.queries_stay;
+      dims.stationary_a = plan_.queries_stay != plan_.turned;
       dims.accumulate = adds;
-      const std::int64_t extents[] = {ceil_div(s.rows, arrays), k, n};
       return array_latency(machine_, product_descriptor(dims, machine_.layout, [&](int i) { return extents[i]; }),
                            {false, follows});
     });
   }
-  TileLatency vector(const std::array<std::int32_t, 4>& functions, std::int64_t reductions, std::int64_t rows,
-                     std::int64_t columns) const {
+  enum class Which : std::uint8_t {
+    largest,
+    rows,
+    weights,
+    rescale,
+    first_rows,
+    first_sums,
+    queries,
+    merged,
+    parts,
+    divided
+  };
+  TileLatency divided(std::int64_t rows) const {
+    return vector(Which::divided, {2, 0, 1, 0}, 0, rows, p_.width, [&] {
+      AttentionCompute each;
+      const int sum = each.input(AttentionCompute::by_both), weight = each.input(AttentionCompute::by_row);
+      const int unseen = each.apply(Function::equal, each.input(AttentionCompute::by_row), each.number());
+      const int mean = each.apply(Function::divide, sum, weight);
+      each.output(each.apply(Function::select, unseen, each.number(), mean), p_.stored);
+      return each.pattern();
+    });
+  }
+  VectorPattern largest_pattern(const AttentionStep& s) const {
+    AttentionCompute each;
+    int x = each.input(AttentionCompute::by_both);
+    if (!changes(s)) {
+      each.reduced(x, Combiner::maximum, false);
+      return each.pattern();
+    }
+    if (scaled()) x = each.apply(Function::multiply, x, each.number());
+    if (p_.caps) {
+      const int cap = each.number();
+      x = each.apply(Function::multiply, each.apply(Function::tanh, each.apply(Function::divide, x, cap)), cap);
+    }
+    int seen = -1;
+    const int limits = s.masked ? p_.causal + (p_.window > 0) : 0;
+    const int key = limits > 0 ? each.position(false) : -1;
+    for (int i = 0; i < limits; ++i) {
+      const int near = each.apply(Function::less_equal, key, each.position(plan_.heads > 1));
+      seen = seen < 0 ? near : each.apply(Function::logical_and, seen, near);
+    }
+    if (p_.mask) {
+      const int mask = each.input(AttentionCompute::by_both, *p_.mask);
+      if (*p_.mask != DType::boolean)
+        x = each.apply(Function::add, x, mask);
+      else
+        seen = seen < 0 ? mask : each.apply(Function::logical_and, seen, mask);
+    }
+    if (seen >= 0) x = each.apply(Function::select, seen, x, each.number());
+    each.output(x), each.reduced(x, Combiner::maximum, false);
+    return each.pattern();
+  }
+  /// Rows lie over the lanes.
+  VectorPattern rows_pattern(bool scales) const {
+    AttentionCompute each;
+    const auto row = [&] { return each.input(AttentionCompute::by_column); };
+    const int before = row(), sum = row();
+    int best = row();
+    if (scales) best = each.apply(Function::multiply, best, each.number());
+    const int now = each.apply(Function::maximum, before, best);
+    const int none = each.apply(Function::equal, now, each.number());
+    const int shift = each.apply(Function::select, none, each.number(), now);
+    const int factor = each.apply(Function::exp, each.apply(Function::subtract, before, shift));
+    for (const int node : {now, shift, factor}) each.output(node);
+    each.output(each.apply(Function::multiply, sum, factor));
+    return each.pattern();
+  }
+  template <class Pattern>
+  TileLatency vector(Which which, const std::array<std::int32_t, 4>& functions, std::int64_t reductions,
+                     std::int64_t rows, std::int64_t columns, const Pattern& pattern) const {
     const auto& f = functions;
-    return known_.of({rows, columns, f[0], f[1], f[2], f[3], reductions}, [&] {
+    const bool turned = plan_.turned && (which == Which::largest || which == Which::weights ||
+                                         which == Which::rescale || which == Which::first_sums);
+    return known_.of({rows, columns, f[0], f[1], f[2], f[3], reductions, static_cast<std::int64_t>(which)}, [&] {
       VectorWork work;
       work.functions = functions;
-      work.lane_reductions = reductions;
+      work.lane_reductions = turned ? 0 : reductions;
+      work.pattern = pattern();
       const std::int64_t extents[] = {rows, columns};
-      return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, -1, [&](int i) { return extents[i]; }));
+      const int lane = turned ? 0 : -1;
+      return vector_latency(machine_, vector_descriptor(DType::f32, work, 2, lane, [&](int i) { return extents[i]; }));
     });
   }
 

@@ -24,6 +24,15 @@ TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage
   const bool combined = !problem.space.empty() && (problem.reduced[over] || problem.scanned == lane);
   if (combined) d.lane_reductions = stage.reductions;
   if (problem.scanned == lane) d.lane_scans = stage.scans;
+  const VectorPattern& pattern = first && stage.first ? stage.first_pattern : stage.pattern;
+  if (stage.kind == ComputeKind::vector && pattern.known()) {
+    std::array<std::int64_t, most_vector_dims> extents;
+    std::size_t dims = 0;
+    for (std::size_t axis = 0; axis < problem.space.size(); ++axis) extents[dims++] = extent(axis);
+    if (stage.taps)
+      for (const std::int64_t count : taps.empty() ? problem.taps : taps) extents[dims++] = count;
+    add_moves(d, pattern, std::span(extents.data(), dims), problem.space.empty() ? -1 : lane);
+  }
   if (stage.sorted >= 0) {
     d.lane_extent = extent(static_cast<std::size_t>(stage.sorted));
     d.k = stage.kept;

@@ -25,7 +25,8 @@ COMPILERS = {
     "cannot express what a library reads",
     "torch": "torch.compile (inductor): elementwise chains and the reductions that they feed or follow are one kernel; "
     "products, convolutions and attention are library calls with their bias",
-    "xla": "XLA: as torch.compile, and ReLU or tanh GELU behind a product in its epilogue",
+    "xla": "XLA: elementwise chains are made again in each kernel that reads them, where that moves fewer bytes; a "
+    "kernel ends with its reductions; ReLU or tanh GELU behind a product in its epilogue",
 }
 EPILOGUES = ("relu", "gelu_tanh")
 
@@ -86,13 +87,70 @@ def kernels(operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], com
     eager = check_compiler(compiler) == "eager"
     nodes, kept = nodes_of(operations, outputs, eager)
     groups = [_Group(node, i) for i, node in enumerate(nodes)] if eager else _grouped(nodes, compiler == "xla")
-    read_by: dict[str, set[int]] = {}
-    for index, group in enumerate(groups):
-        for node in group.nodes:
-            for view in node.reads:
-                read_by.setdefault(view.base, set()).add(index)
+    if compiler == "xla":
+        groups = _made_again(groups, kept)
+    read_by = _read_by(groups)
     between = {node.writes.base for node in nodes if node.writes is not None}
     return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]
+
+
+def _read_by(groups: Sequence[_Group]) -> dict[str, set[int]]:
+    """By storage the groups that read it."""
+    found: dict[str, set[int]] = {}
+    for index, group in enumerate(groups):
+        for node in (*group.nodes, *group.again.values()):
+            for view in node.reads:
+                if view.base not in group.again:
+                    found.setdefault(view.base, set()).add(index)
+    return found
+
+
+_AGAIN = 32  # operations that are made again for one value
+
+
+def _made_again(groups: list[_Group], kept: set[str]) -> list[_Group]:
+    """Elementwise results that a loop makes again, where that reads fewer bytes than the result has."""
+    maker = {node.writes.base: node for group in groups for node in group.nodes if node.writes is not None}
+    gone: set[str] = set()
+    for group in groups:
+        own = {node.writes.base for node in group.nodes if node.writes is not None}
+        if group.kind == "library":
+            continue
+        for view in [view for node in group.nodes for view in node.reads]:
+            node = maker.get(view.base)
+            if node is None or not node.cheap or view.base in own or view.base in group.again:
+                continue
+            read = {one.base for node in (*group.nodes, *group.again.values()) for one in node.reads}
+            cone = _cone(node, maker, own)
+            leaves = {one.base: one.base_bytes for part in cone for one in part.reads if one.base not in own}
+            inner = {part.writes.base for part in cone if part.writes is not None}
+            more = sum(bytes_ for base, bytes_ in leaves.items() if base not in inner and base not in read)
+            if cone and more < view.base_bytes:
+                group.again.update({part.writes.base: part for part in cone if part.writes is not None})
+                gone.update(inner)
+    read_by = _read_by(groups)
+    return [
+        group
+        for index, group in enumerate(groups)
+        if not (bases := {node.writes.base for node in group.nodes if node.writes is not None}) & gone
+        or any(base in kept or read_by.get(base, set()) - {index} for base in bases)
+    ]
+
+
+def _cone(node: Node, maker: Mapping[str, Node], own: set[str]) -> list[Node]:
+    """An elementwise node and those before it; none where there are too many."""
+    found: dict[int, Node] = {}
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in found:
+            continue
+        found[id(one)] = one
+        if len(found) > _AGAIN:
+            return []
+        before = [maker[view.base] for view in one.reads if view.base in maker and view.base not in own]
+        waiting += [part for part in before if part.cheap]
+    return list(found.values())
 
 
 @dataclass
@@ -102,6 +160,7 @@ class _Group:
     first: Node
     level: int
     nodes: list[Node] = field(default_factory=list)
+    again: dict[str, Node] = field(default_factory=dict)  # by what they write: made here and elsewhere too
 
     def __post_init__(self) -> None:
         self.nodes.append(self.first)
@@ -117,9 +176,9 @@ def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: se
     made = {node.writes.base: node.writes for node in group.nodes if node.writes is not None}
     views: dict[str, dict[str, float]] = {}
     whole: dict[str, float] = {}
-    for node in group.nodes:
+    for node in (*group.nodes, *group.again.values()):
         for view, amount in zip(node.reads, node.read_bytes, strict=True):
-            if view.base not in made or len(group.nodes) == 1:
+            if view.base not in group.again and (view.base not in made or len(group.nodes) == 1):
                 views.setdefault(view.base, {})[view.name] = amount
                 whole[view.base] = view.base_bytes
     reads = {base: min(sum(parts.values()), whole[base]) for base, parts in views.items()}
@@ -134,11 +193,11 @@ def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: se
     return Kernel(
         last.name,
         group.kind,
-        tuple(dict.fromkeys(name for node in group.nodes for name in node.operations)),
+        tuple(dict.fromkeys(name for node in (*group.nodes, *group.again.values()) for name in node.operations)),
         max(node.launches for node in group.nodes) if len(group.nodes) == 1 else 1,
         passes * (sum(reads.values()) + sum(view.bytes for view in written.values())),
         passes * sum(view.bytes for view in written.values()),
-        sum(node.flops for node in group.nodes),
+        sum(node.flops for node in (*group.nodes, *group.again.values())),
         float(max(node.blocks for node in group.nodes)),
         call.call if call else -1,
         call.epilogue if call else False,
@@ -195,14 +254,31 @@ def _join(
     beside = [group for view in node.reads for group in readers.get(view.base, [])[-4:]]
     for group in [*sorted(sources, key=lambda g: -g.level), *beside]:
         rest = [other for other in sources if other is not group and other.level >= group.level]
-        if any(other.level > group.level or not _alike(node, group, other) for other in rest):
+        unlike = [other for other in rest if other.level > group.level or not _alike(node, group, other)]
+        if unlike and not (xla and all(other.level == group.level for other in unlike) and _unread(group, readers)):
             continue
         if group.kind == "library":
             if xla and group in sources and _in_epilogue(node, group, uses):
                 return group
-        elif _same_elements(node, group):
+        elif _same_elements(node, group) and not (xla and _behind_reduction(node, group)):
+            group.level += bool(unlike)  # nothing waits for it yet: it may wait for others of its level
             return group
     return None
+
+
+def _behind_reduction(node: Node, group: _Group) -> bool:
+    """Whether a loop over all elements would read what a reduction of the same kernel made: XLA reduces last."""
+    if group.kind != "reduction" or (node.kind != "reduction" and node.elements == group.rows):
+        return False
+    made = {part.writes.base: part for part in group.nodes if part.writes is not None}
+    sources = [made[view.base] for view in node.reads if view.base in made]
+    return any(part.kind == "reduction" or part.elements != group.elements for part in sources)
+
+
+def _unread(group: _Group, readers: Mapping[str, list[_Group]]) -> bool:
+    """Whether no other group reads what a group makes."""
+    made = (part.writes.base for part in group.nodes if part.writes is not None)
+    return all(reader is group for base in made for reader in readers.get(base, []))
 
 
 def _alike(node: Node, group: _Group, other: _Group) -> bool:

@@ -47,6 +47,7 @@ class Node:
     epilogue: bool = False
     activates: bool = False  # the library's call takes an activation
     function: str = ""
+    cheap: bool = False  # elementwise: a compiler may make it again where it is read
 
 
 def nodes_of(
@@ -140,7 +141,8 @@ class _Reader:
             kept = [axis for axis in order if source.shape[axis] != 1]
             turned = kept != sorted(kept)
         elif kind == "slice":
-            strides = tuple(n * step for n, step in zip(source.strides, attributes["stride"], strict=True))
+            steps = attributes.get("stride") or [1] * len(source.strides)
+            strides = tuple(n * step for n, step in zip(source.strides, steps, strict=True))
         elif kind == "broadcast":
             strides = self._repeated(source, shape, attributes["dims"])
         self.values[name] = source.of(name, shape, strides, turned)
@@ -185,6 +187,7 @@ class _Reader:
                 launches,
                 passes,
                 function=str(op["attributes"].get("function", "")) if kind == "elementwise" else "",
+                cheap=kind in ("elementwise", "convert"),
             )
         )
 

@@ -112,6 +112,8 @@ def from_onnx(
     name: str = "",
     passes: str | Sequence[str] | None = None,
     batch: int | None = None,
+    shardings: Mapping[str, str] | None = None,
+    mesh: Mapping[str, int] | str | None = None,
 ) -> Graph:
     """Reads an ONNX model.
 
@@ -123,6 +125,8 @@ def from_onnx(
         passes: what is recognised in operations that are spelled out, as `tilesim.optimize`; "none" for nothing.
         batch: extent of the symbolic dimensions that are a batch by their name or place (the first axis of an input)
             and stand in no `sizes`.
+        shardings: by name of an input how it is divided over the mesh, as {"x": '[{"d"}, {}]'}: see `Graph.annotate`.
+        mesh: axes of the mesh of devices with their sizes, as {"d": 4}.
 
     Returns:
         A graph with the model's inputs and outputs; external data stay in their files.
@@ -149,4 +153,6 @@ def from_onnx(
     open_ones = {} if not sizes else {name: size for name, size in sizes.items() if name in symbolic_names(model)}
     graph.setting = ", ".join(f"{short(name, 20)} = {size}" for name, size in list(open_ones.items())[:4])
     graph.optimize(passes)
+    if shardings or mesh:
+        graph.annotate(shardings, mesh)
     return graph

@@ -37,6 +37,18 @@ def producer(value: Any) -> Any:
     return owner if hasattr(owner, "opview") or hasattr(owner, "results") else None
 
 
+def unmarked(value: Any) -> Any:
+    """The value that an annotation is about."""
+    op = producer(value)
+    while op is not None and (
+        named(op) in ("sdy.sharding_constraint", "sdy.reshard", "mhlo.copy")
+        or (named(op) == "stablehlo.custom_call" and text(op.operation, "call_target_name") == "Sharding")
+    ):
+        value = op.operands[0]
+        op = producer(value)
+    return value
+
+
 def combiner_of(block: Any, index: int, count: int, replace: bool = False) -> str | None:
     """The combiner of result `index` of a body of 2 * count arguments, or None.
 
@@ -49,14 +61,14 @@ def combiner_of(block: Any, index: int, count: int, replace: bool = False) -> st
     Returns:
         A combiner of the graph. "logical_and" and "logical_or" for bool alone.
     """
-    value = terminator(block).operands[index]
+    value = unmarked(terminator(block).operands[index])
     first, second = block.arguments[index], block.arguments[count + index]
     if replace and value == second:
         return "set"
     op = producer(value)
     if op is None or len(op.operands) != 2:
         return None
-    operands = list(op.operands)
+    operands = [unmarked(operand) for operand in op.operands]
     if replace and named(op) == "stablehlo.subtract" and operands == [first, second]:
         return "subtract"
     if operands not in ([first, second], [second, first]):

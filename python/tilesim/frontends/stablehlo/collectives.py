@@ -2,34 +2,136 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ... import _core
 from ..._core import Unsupported
+from ...base.errors import user_error
 from .bodies import combiner_of
+from .manual import groups_along
 from .scope import Scope, Value, handles
 from .types import flag, integer, integers
 
+#: whose groups are of partitions where they have a channel; those of others are of replicas, or of both
+PARTITIONED = ("all_to_all", "collective_permute", "collective_broadcast")
 
-def groups_of(op: Any) -> dict[str, Any]:
+
+def channel_of(op: Any) -> int:
+    """Number of the channel; 0 without one."""
+    if "channel_handle" not in op.attributes:
+        return 0
+    from jaxlib.mlir.dialects import stablehlo
+
+    return int(stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle)
+
+
+def mesh_rows(scope: Scope, attribute: str) -> list[list[int]]:
+    """Groups along axes of a mesh: `#stablehlo.replica_group_mesh_axes<mesh = @m, axes = [..]>`."""
+    devices = scope.module.devices
+    named = re.search(r'mesh = @"?([\w.$-]+)"?', attribute)
+    own = devices.meshes.get(named[1], "") if named else inline_mesh(attribute)
+    if not own:
+        raise Unsupported(f"groups along axes of a mesh that the module does not have: {attribute[:200]}")
+    axes = []
+    for name, sub in re.findall(r'axis_ref<name = "([^"]+)"(?:, sub_axis_info = ([^>]*>?\d*))?', attribute):
+        numbers = re.findall(r"\d+", sub or "")
+        axes.append(f'"{name}"' + (f":({numbers[0]}){numbers[1]}" if len(numbers) == 2 else ""))
+    flat, size = groups_along(own, axes)
+    return [flat[i : i + size] for i in range(0, len(flat), size)]
+
+
+def inline_mesh(attribute: str) -> str:
+    """A mesh that is written inside of the attribute."""
+    axes = re.findall(r'mesh_axis<name = "([^"]+)", size = (\d+)>', attribute)
+    ids = re.search(r"device_ids = dense<([^>]*)>", attribute)
+    text = ", ".join(f"{name}={size}" for name, size in axes)
+    if ids and axes:
+        text += f", device_ids=[{', '.join(re.findall(r'[0-9]+', ids[1]))}]"
+    return str(_core.mesh_text(text)) if axes else ""
+
+
+def stated_rows(op: Any) -> list[list[int]]:
+    """Groups as the operation writes them; -1 ends shorter ones."""
+    if "replica_groups" not in op.attributes:
+        return []
+    matrix = np.array(op.attributes["replica_groups"])
+    if matrix.size == 0:
+        return []
+    return [[int(device) for device in row if device >= 0] for row in matrix.reshape(len(matrix), -1)]
+
+
+def flattened(scope: Scope, op: Any, name: str, rows: list[list[int]]) -> list[list[int]]:
+    """Groups of device numbers, replica * partitions + partition, by StableHLO's four ways to state them."""
+    found = scope.module.devices
+    replicas, partitions = found.replicas, found.partitions
+    channel = channel_of(op)
+    if channel > 0 and flag(op, "use_global_device_ids"):
+        return rows or [list(range(replicas * partitions))]
+    if channel > 0 and name in PARTITIONED:
+        rows = rows or [list(range(partitions))]
+        return [[replica * partitions + p for p in row] for replica in range(replicas) for row in rows]
+    rows = rows or [list(range(replicas))]
+    if channel > 0:
+        return [[replica * partitions + p for p in range(partitions) for replica in row] for row in rows]
+    return [[replica * partitions + p for replica in row] for p in range(partitions) for row in rows]
+
+
+def open_count(scope: Scope, op: Any, name: str, members: Sequence[int]) -> None:
+    """Takes the number of devices from groups in a module that does not state it."""
+    found = scope.module.devices
+    most = max(members, default=0) + 1
+    channel = channel_of(op) > 0
+    if not found.stated and most > found.devices:
+        if channel and (name in PARTITIONED or flag(op, "use_global_device_ids")):
+            found.partitions = most
+        else:
+            found.replicas = most
+        found.devices = found.replicas * found.partitions
+        return
+    limit = (
+        found.devices
+        if channel and flag(op, "use_global_device_ids")
+        else found.partitions
+        if channel and name in PARTITIONED
+        else found.replicas
+    )
+    if most > limit and found.stated:
+        raise user_error(
+            "groups name a device that the module does not have",
+            place=f"{op.name}",
+            value=str(most - 1),
+            allowed=f"0 .. {limit - 1} ({found.replicas} replicas, {found.partitions} partitions)",
+        )
+
+
+def groups_of(scope: Scope, op: Any) -> dict[str, Any]:
     """Groups of devices and the channel."""
-    found: dict[str, Any] = {}
-    if "replica_groups" in op.attributes:
-        attribute = op.attributes["replica_groups"]
-        if type(attribute).__name__ != "DenseIntElementsAttr":
-            raise Unsupported("groups given by the axes of a mesh: write them as a matrix of devices")
-        matrix = np.array(attribute)
-        if (matrix < 0).any():
-            raise Unsupported("groups of devices of different sizes")
-        found = {"groups": [int(device) for device in matrix.reshape(-1)], "group_size": int(max(1, matrix.shape[1]))}
-    if "channel_handle" in op.attributes:
-        from jaxlib.mlir.dialects import stablehlo
-
-        found["channel"] = int(stablehlo.ChannelHandle(op.attributes["channel_handle"]).handle)
-    found["partitions"] = flag(op, "use_global_device_ids") or found.get("channel", 0) > 0
-    return found
+    name = op.name.split(".")[1]
+    attribute = str(op.attributes["replica_groups"]) if "replica_groups" in op.attributes else ""
+    scope.module.meets()
+    if "mesh_axes" in attribute:
+        groups = mesh_rows(scope, attribute)
+        found = scope.module.devices
+        if not found.stated and found.devices < sum(map(len, groups)):
+            found.partitions = found.devices = sum(map(len, groups))
+    else:
+        rows = stated_rows(op)
+        open_count(scope, op, name, [device for row in rows for device in row])
+        groups = flattened(scope, op, name, rows)
+    size = max((len(group) for group in groups), default=1)
+    if size > 1 or len(groups) > 1 or attribute:
+        flat = [device for group in groups for device in [*group, *[-1] * (size - len(group))]]
+        made: dict[str, Any] = {"groups": flat, "group_size": max(1, size)}
+    else:
+        made = {}
+    if channel := channel_of(op):
+        made["channel"] = channel
+    made["partitions"] = flag(op, "use_global_device_ids") or channel > 0
+    return made
 
 
 def combiner(op: Any) -> str:
@@ -43,44 +145,84 @@ def combiner(op: Any) -> str:
 @handles("stablehlo.all_reduce")
 def all_reduce(scope: Scope, op: Any) -> Sequence[Value]:
     """Each operand by itself."""
-    return [scope.op("all_reduce", x, combiner=combiner(op), **groups_of(op)) for x in scope.operands(op)]
+    return [scope.op("all_reduce", x, combiner=combiner(op), **groups_of(scope, op)) for x in scope.operands(op)]
 
 
 @handles("stablehlo.all_gather")
 def all_gather(scope: Scope, op: Any) -> Sequence[Value]:
     """Each operand by itself."""
     dim = integer(op, "all_gather_dim")
-    return [scope.op("all_gather", x, dim=dim, **groups_of(op)) for x in scope.operands(op)]
+    return [scope.op("all_gather", x, dim=dim, **groups_of(scope, op)) for x in scope.operands(op)]
 
 
 @handles("stablehlo.reduce_scatter")
 def reduce_scatter(scope: Scope, op: Any) -> Sequence[Value]:
     """The combined tensor, divided along one axis."""
-    dim = integer(op, "scatter_dimension")
-    return [scope.op("reduce_scatter", x, dim=dim, combiner=combiner(op), **groups_of(op)) for x in scope.operands(op)]
+    dim, groups = integer(op, "scatter_dimension"), groups_of(scope, op)
+    return [scope.op("reduce_scatter", x, dim=dim, combiner=combiner(op), **groups) for x in scope.operands(op)]
 
 
 @handles("stablehlo.all_to_all")
 def all_to_all(scope: Scope, op: Any) -> Sequence[Value]:
     """Parts of one axis change places."""
     dims = {"split_dim": integer(op, "split_dimension"), "concat_dim": integer(op, "concat_dimension")}
-    return [scope.op("all_to_all", x, **dims, **groups_of(op)) for x in scope.operands(op)]
+    return [scope.op("all_to_all", x, **dims, **groups_of(scope, op)) for x in scope.operands(op)]
 
 
 @handles("stablehlo.collective_permute")
 def collective_permute(scope: Scope, op: Any) -> Sequence[Value]:
-    """Pairs of source and target."""
+    """Pairs of source and target, of replicas in each partition or, with a channel, of partitions in each replica."""
     pairs = integers(op, "source_target_pairs")
-    return [scope.op("permute_devices", x, pairs=pairs, **groups_of(op)) for x in scope.operands(op)]
+    scope.module.meets()
+    open_count(scope, op, "collective_permute", pairs)
+    rows = [[source, target] for source, target in zip(pairs[::2], pairs[1::2], strict=True)]
+    flat = [device for pair in flattened(scope, op, "collective_permute", rows) for device in pair] if rows else []
+    made = {"channel": channel_of(op)} if channel_of(op) else {}
+    return [
+        scope.op("permute_devices", x, pairs=flat, partitions=channel_of(op) > 0, **made) for x in scope.operands(op)
+    ]
 
 
 @handles("stablehlo.collective_broadcast")
 def collective_broadcast(scope: Scope, op: Any) -> Sequence[Value]:
     """The first device of each group gives."""
-    return [scope.op("broadcast_devices", x, **groups_of(op)) for x in scope.operands(op)]
+    return [scope.op("broadcast_devices", x, **groups_of(scope, op)) for x in scope.operands(op)]
 
 
 @handles("stablehlo.partition_id", "stablehlo.replica_id")
 def device_index(scope: Scope, op: Any) -> Sequence[Value]:
-    """Which device runs this."""
-    return [scope.op("device_index", axis="partition" if op.name.endswith("partition_id") else "replica")]
+    """Which partition or replica runs this; devices are numbered replica * partitions + partition."""
+    axis = "partition" if op.name.endswith("partition_id") else "replica"
+    scope.module.meets()
+    found = scope.module.devices
+    own, other = found.partitions, found.replicas
+    if axis == "replica":
+        own, other = other, own
+    if own == 1 and (found.stated or other > 1):
+        return [scope.scalar(0, "u32")]
+    index = scope.op("device_index", axis=axis)
+    if other == 1:
+        return [index]
+    return [scope.apply("remainder" if axis == "partition" else "divide", index, scope.scalar(found.partitions, "u32"))]
+
+
+@handles("stablehlo.async_start", "mhlo.async_start")
+def async_start(scope: Scope, op: Any) -> Sequence[Value]:
+    """What it starts, at once: a graph's order is that of its data."""
+    values = [scope.value(operand) for operand in op.operands]
+    if op.regions and len(op.regions[0].blocks) > 0:
+        return [scope.inline(op.regions[0].blocks[0], values)]
+    return [scope.module.inlined(scope, str(op.attributes["called_computation"].value), values)]
+
+
+@handles("mhlo.async_update")
+def async_update(scope: Scope, op: Any) -> Sequence[Value]:
+    """Nothing new."""
+    return [scope.value(op.operands[0])]
+
+
+@handles("stablehlo.async_done", "mhlo.async_done")
+def async_done(scope: Scope, op: Any) -> Sequence[Value]:
+    """What the start gave."""
+    found: list[Value] = scope.value(op.operands[0])
+    return found

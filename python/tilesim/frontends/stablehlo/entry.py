@@ -147,8 +147,10 @@ def from_stablehlo(
             contents = contents.decode("utf-8")
         except UnicodeDecodeError:
             raise user_error("this is neither text nor bytecode of MLIR", place=place) from None
-    module = parsed(contents, place)
-    return graph_of(module, name, passes)
+    graph = graph_of(parsed(contents, place), name, passes)
+    if graph.devices > 1 or graph.mesh:
+        graph.module = contents
+    return graph
 
 
 def graph_of(module: Any, name: str, passes: str | Sequence[str] | None = None) -> Graph:
@@ -202,4 +204,7 @@ def from_jax(
     except OverflowError as error:  # an integer that JAX has no type for
         raise user_error("jax cannot trace the function", value=str(error)[:200], allowed="arrays, numbers") from None
     module = lowered.compiler_ir("stablehlo")
-    return graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)
+    graph = graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)
+    if graph.devices > 1 or graph.mesh:
+        graph.module = module.operation.get_asm(enable_debug_info=True, large_elements_limit=None)
+    return graph

@@ -15,15 +15,17 @@ from ...graph.building import namer
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
 from ..complex_bits import joined, parts
-from . import collectives, elementwise, indexing, movement, products, random, reduce
+from . import collectives, elementwise, indexing, manual, movement, products, random, reduce
 from .control import flat, rebuilt
 from .scope import Complex, Handler, Scope, Value, place_of
+from .shardings import Devices, devices_of
 from .types import Shaped
 
 TABLES = (
     collectives,
     elementwise,
     indexing,
+    manual,
     movement,
     products,
     random,
@@ -56,6 +58,9 @@ class ModuleReader:
             for op in module.body.operations
             if op.operation.name == "func.func"
         }
+        self.devices = Devices(module)
+        self.annotates = bool(self.devices.mesh)
+        self.borders: dict[tuple[Any, ...], str] = {}  # functions between whole tensors and devices' own, by meaning
         self.calls = self._count_calls()
         self._check_built()
         self.done: dict[str, str] = {}
@@ -207,6 +212,18 @@ class ModuleReader:
             taken.add(tensor.value)
             scope.builder.output(tensor, names[i] if i < len(names) else f"out{i}")
 
+    # --- devices ---
+
+    def meets(self) -> None:
+        """Says that devices have tensors of their own, in a module that may leave open how many devices there are."""
+        found = self.devices
+        if found.devices == 1 and found.mesh:
+            found.partitions = found.devices = devices_of(found.mesh)
+
+    def assume(self, text: str) -> None:
+        """Something that the graph says it assumed."""
+        self.assumptions.append(text)
+
     # --- random numbers ---
 
     def random_seed(self, scope: Scope) -> tuple[Tensor, int]:
@@ -267,10 +284,13 @@ class ModuleReader:
         inputs = self._inputs(scope, function, block)
         self.open.append(name)
         outputs = [self._joined(scope, value) for value in scope.run(block)]
+        if self.annotates:
+            outputs = self._divided(scope, function, outputs)
         self._finish(scope, outputs, inputs, output_names(function, len(outputs)))
         for output, source in self.aliases:
             if output < len(outputs):
                 self.root.alias(output, source)
+        self.root.core.set_devices(self.devices.mesh, self.devices.devices)
         graph = self.root.build()
         self._note_seed(graph)
         graph.remove_dead_code()
@@ -287,9 +307,19 @@ class ModuleReader:
             tensor = scope.builder.input(name, shaped.shape, "c64" if shaped.complex else shaped.dtype)
             found.add(tensor.value)
             scope.values[argument] = Complex(*parts(scope.builder, tensor)) if shaped.complex else tensor
+            if i < len(attributes) and self.annotates:
+                scope.annotated(tensor, self.devices.said(attributes[i], [len(shaped.shape)])[0])
             if i < len(attributes) and "tf.aliasing_output" in attributes[i]:
                 self.aliases.append((int(attributes[i]["tf.aliasing_output"].value), i))
         return found
+
+    def _divided(self, scope: Scope, function: Any, outputs: list[Tensor]) -> list[Tensor]:
+        """Outputs with what the function says of their shardings."""
+        said = function.attributes.get("res_attrs", [])
+        return [
+            scope.annotated(tensor, self.devices.said(said[i], [tensor.ndim])[0]) if i < len(said) else tensor
+            for i, tensor in enumerate(outputs)
+        ]
 
     def _joined(self, scope: Scope, value: Value) -> Tensor:
         if not isinstance(value, Complex):

@@ -194,7 +194,7 @@ def dimension_size(scope: Scope, op: Any) -> Sequence[Value]:
     return [scope.scalar(shape[integer(op, "dimension")], "i32")]
 
 
-@handles("stablehlo.optimization_barrier", "sdy.sharding_constraint", "sdy.reshard", "sdy.propagation_barrier")
+@handles("stablehlo.optimization_barrier")
 def unchanged(scope: Scope, op: Any) -> Sequence[Value]:
     """Values pass; only a compiler's freedom changes."""
     return [scope.value(operand) for operand in op.operands]

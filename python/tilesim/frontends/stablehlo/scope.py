@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core import Unsupported
+from ...base.errors import InternalError
 from ...graph.builder import GraphBuilder
 from ...graph.building import Building
 from ...graph.tensor import Tensor
@@ -44,6 +45,8 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
     def register(handler: Handler) -> Handler:
         for name in names:
+            if name in HANDLERS:  # the one that is imported last would win
+                raise InternalError(f"{name} has two handlers: {HANDLERS[name].__name__} and {handler.__name__}")
             HANDLERS[name] = handler
         return handler
 
@@ -68,6 +71,11 @@ def place_of(op: Any) -> str:
     """Where an operation comes from, for messages: its name, and its location in the module or the user's code."""
     where = source_of(op)
     return f"{named(op)} at {where}" if where else named(op)
+
+
+def marked(attributes: Any) -> bool:
+    """Whether attributes say a sharding."""
+    return any(name in attributes for name in ("sdy.sharding", "mhlo.sharding", "mhlo.frontend_attributes"))
 
 
 def placed(error: Unsupported) -> Unsupported:
@@ -165,8 +173,30 @@ class Scope(Building):
             if getattr(error, "placed", False):
                 raise
             raise placed(Unsupported(f"{place_of(op)}: {error}")) from None
+        if self.module.annotates and name != "stablehlo.custom_call" and marked(op.operation.attributes):
+            results = self.said(op.operation, results)
         for mlir, result in zip(op.operation.results, results, strict=True):
             self.values[mlir] = result
+
+    # --- shardings ---
+
+    def said(self, op: Any, results: Sequence[Value]) -> list[Value]:
+        """Results of an operation with what it says of their shardings."""
+        ranks = [len(self.shaped(mlir).shape) for mlir in op.results]
+        found = self.module.devices.said(op.attributes, ranks)
+        return [self.annotated(result, sharding) for result, sharding in zip(results, found, strict=True)]
+
+    def annotated(self, value: Value, sharding: str) -> Value:
+        """A value that is said to be divided so: itself, or a copy where something else was said of it before."""
+        if not sharding or self.builder.graph is not self.module.root.graph:
+            return value
+        if isinstance(value, Complex):
+            return Complex(self.annotated(value.re, sharding), self.annotated(value.im, sharding))
+        if self.builder.core.annotate(value.value, sharding):
+            return value
+        copied = self.op("copy", value)
+        self.builder.core.annotate(copied.value, sharding)
+        return copied
 
     def inline(self, block: Any, arguments: Sequence[Value]) -> list[Value]:
         """Builds a block in place, with these values for its arguments (of any shape, where it is elementwise)."""

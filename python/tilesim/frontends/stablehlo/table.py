@@ -17,8 +17,6 @@ EXCLUDED: dict[str, str] = {
     "stablehlo.recv": _TOKENS,
     "stablehlo.tuple": "tuples; export with flat results",
     "stablehlo.get_tuple_element": "tuples; export with flat results",
-    "stablehlo.async_start": "asynchronous pairs; export before they are scheduled",
-    "stablehlo.async_done": "asynchronous pairs; export before they are scheduled",
     "stablehlo.dynamic_conv": _DYNAMIC,
     "stablehlo.dynamic_iota": _DYNAMIC,
     "stablehlo.dynamic_pad": _DYNAMIC,

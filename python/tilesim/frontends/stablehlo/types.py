@@ -168,7 +168,9 @@ def flag(op: Any, name: str, fallback: bool = False) -> bool:
     Returns:
         Its value.
     """
-    return bool(op.attributes[name].value) if name in op.attributes else fallback
+    if name not in op.attributes:
+        return fallback
+    return bool(getattr(op.attributes[name], "value", True))  # a unit attribute says yes by being there
 
 
 def text(op: Any, name: str, fallback: str = "") -> str:

@@ -29,6 +29,8 @@ def from_torch(
     functions: bool = True,
     passes: str | Sequence[str] | None = None,
     fixed: Mapping[str, Any] | Sequence[str] = (),
+    shardings: Mapping[str, str] | None = None,
+    mesh: Mapping[str, int] | str | None = None,
 ) -> Graph:
     """A graph of a PyTorch module, by torch.export.
 
@@ -48,6 +50,8 @@ def from_torch(
         fixed: tensor arguments, and buffers that the module changes, that are constants of the graph: patterns of
             names, or a mapping to their values (by default those given). With the position in a static cache fixed
             its mask is known, and attention reads the filled part alone.
+        shardings: by name of an input how it is divided over the mesh, as {"x": '[{"d"}, {}]'}: see `Graph.annotate`.
+        mesh: axes of the mesh of devices with their sizes, as {"d": 4}.
 
     Returns:
         The graph, with one input per tensor argument.
@@ -59,7 +63,10 @@ def from_torch(
     need("torch", "torch")
     from .frontend import from_torch as build
 
-    return build(module, args, kwargs, name=name, strict=strict, functions=functions, passes=passes, fixed=fixed)
+    graph = build(module, args, kwargs, name=name, strict=strict, functions=functions, passes=passes, fixed=fixed)
+    if shardings or mesh:
+        graph.annotate(shardings, mesh)
+    return graph
 
 
 def is_pretrained(value: Any) -> bool:

@@ -1,0 +1,126 @@
+// Networks of devices, and collectives on them.
+#include "tilesim/cluster/network/network.hpp"
+
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <algorithm>
+
+#include "base/cancel.hpp"
+#include "tilesim/cluster/collective/collective.hpp"
+
+namespace py = pybind11;
+using namespace tilesim;
+using namespace tilesim::cluster;
+
+namespace {
+
+Schedule own_schedule(const py::dict& dict) {
+  Schedule schedule;
+  schedule.algorithm = dict["name"].cast<std::string>();
+  schedule.operation = operation_of(dict["operation"].cast<std::string>());
+  schedule.devices = dict["devices"].cast<int>();
+  schedule.slots = dict["slots"].cast<int>();
+  schedule.pieces = dict["pieces"].cast<std::int64_t>();
+  for (const py::handle row : dict["transfers"]) {
+    const auto t = row.cast<std::tuple<int, int, int, int, int, bool>>();
+    schedule.transfers.push_back(
+        {std::get<0>(t), std::get<1>(t), std::get<2>(t), std::get<3>(t), std::get<4>(t), std::get<5>(t)});
+  }
+  if (dict.contains("initial")) {
+    schedule.initial = dict["initial"].cast<std::vector<int>>();
+    schedule.wanted = dict["wanted"].cast<std::vector<int>>();
+  } else {
+    state_meaning(schedule, dict["blocks"].cast<bool>(), dict["root"].cast<int>());
+  }
+  return schedule;
+}
+
+Request request_of(const py::dict& dict) {
+  Request request;
+  request.operation = operation_of(dict["operation"].cast<std::string>());
+  request.bytes = dict["bytes"].cast<std::int64_t>();
+  request.places = dict["devices"].cast<std::vector<int>>();
+  request.choice.algorithm = dict["algorithm"].cast<std::string>();
+  request.choice.rings = dict["rings"].cast<int>();
+  request.choice.pieces = dict["pieces"].cast<int>();
+  request.choice.root = dict["root"].cast<int>();
+  request.pairs = dict["pairs"].cast<std::vector<std::pair<int, int>>>();
+  request.start = dict["start"].cast<std::int64_t>();
+  if (!dict["own"].is_none()) request.own = own_schedule(dict["own"].cast<py::dict>());
+  return request;
+}
+
+py::list priced(const Network& network, const py::list& requests, const std::string& model, bool symmetry) {
+  std::vector<Request> all;
+  for (const py::handle one : requests) all.push_back(request_of(one.cast<py::dict>()));
+  const Model chosen = model_of(model);
+  const Answers answers = bindings::cancellable([&] { return price(network, std::move(all), chosen, symmetry); });
+  py::list result;
+  for (const Answer& answer : answers.each) {
+    py::dict row;
+    row["picoseconds"] = answer.picoseconds;
+    row["algorithm"] = answer.algorithm;
+    row["model"] = answer.model;
+    row["exact"] = answer.exact;
+    row["classes"] = answer.classes;
+    row["messages"] = answers.messages;
+    result.append(row);
+  }
+  return result;
+}
+
+py::dict listed(const Network& network, const py::dict& asked) {
+  const Request request = request_of(asked);
+  std::vector<int> sorted = request.places;
+  std::sort(sorted.begin(), sorted.end());
+  const Schedule schedule = schedule_of(request, axes_of(network, sorted));
+  py::list transfers;
+  for (const Transfer& t : schedule.transfers)
+    transfers.append(py::make_tuple(t.step, t.source, t.target, t.from, t.into, t.combine));
+  py::dict result;
+  result["name"] = schedule.algorithm;
+  result["operation"] = name_of(schedule.operation);
+  result["devices"] = schedule.devices;
+  result["slots"] = schedule.slots;
+  result["pieces"] = schedule.pieces;
+  result["transfers"] = transfers;
+  result["initial"] = schedule.initial;
+  result["wanted"] = schedule.wanted;
+  return result;
+}
+
+}  // namespace
+
+void init_cluster_network(py::module_& module) {
+  py::class_<Network>(module, "ClusterNetwork", "The links between the devices of a cluster, from a JSON text.")
+      .def(py::init([](const std::string& text, const std::string& source) {
+             return Network::read(Json::parse(text, source));
+           }),
+           py::arg("text"), py::arg("source") = "network")
+      .def_property_readonly("devices", &Network::devices, "Number of devices.")
+      .def_property_readonly(
+          "links", [](const Network& network) { return network.links().size(); }, "Number of links, one per direction.")
+      .def(
+          "route",
+          [](const Network& network, int source, int target) {
+            if (std::min(source, target) < 0 || std::max(source, target) >= network.devices())
+              throw UserError({"the cluster does not have this device", "route", {}, "0 ... devices - 1", {}});
+            std::vector<int> way;
+            network.route(source, target, way);
+            py::list result;
+            for (const int link : way) {
+              const Link& one = network.links()[static_cast<std::size_t>(link)];
+              result.append(py::make_tuple(one.source, one.target, one.bytes_per_second, one.latency, one.lanes));
+            }
+            return result;
+          },
+          py::arg("source"), py::arg("target"),
+          "Links of a route: (node, node, bytes per second, latency in picoseconds, lanes) each.")
+      .def("price", &priced, py::arg("requests"), py::arg("model"), py::arg("symmetry"),
+           "Times of collectives that start together: a dict each.")
+      .def("schedule", &listed, py::arg("request"), "Every transfer of a collective's algorithm.");
+  module.def(
+      "cluster_check_schedule", [](const py::dict& schedule) { check_on_sets(own_schedule(schedule)); },
+      py::arg("schedule"), "Runs an algorithm on sets of contributions; an error where it is wrong.");
+}

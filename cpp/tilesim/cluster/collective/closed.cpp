@@ -1,0 +1,252 @@
+#include "tilesim/cluster/collective/closed.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <numeric>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+
+namespace tilesim::cluster {
+
+namespace {
+
+using std::int64_t;
+
+/// One message of bytes x count / pieces.
+int64_t wire(int64_t bytes, int64_t count, int64_t pieces, const Axis& axis) {
+  return picoseconds(bytes, count, pieces, axis.bytes_per_second);
+}
+
+bool sum(Operation operation) { return operation == Operation::all_reduce; }
+bool spreads(Operation operation) { return operation <= Operation::reduce_scatter; }
+
+/// Gather along one axis, of `pieces` parts of the data to a block; each message carries `blocks` of them per label.
+std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_t blocks, int64_t pieces) {
+  const int n = axis.size;
+  const int64_t x = wire(bytes, blocks, pieces, axis);
+  if (walk == Walk::ring)
+    return axis.kind == AxisKind::line ? std::nullopt : std::optional((n - 1) * (x + axis.latency));
+  if (axis.kind == AxisKind::circle || axis.kind == AxisKind::line) {
+    if (n != 2) return std::nullopt;
+    return x + axis.latency;
+  }
+  // Of another number the last step sends less, which does not wait for all that came before.
+  if (walk == Walk::bruck && !std::has_single_bit(static_cast<unsigned>(n))) return std::nullopt;
+  if (walk == Walk::direct) return (axis.kind == AxisKind::full ? 1 : n - 1) * x + axis.latency;
+  int64_t time = 0;
+  for (int64_t distance = 1; distance < n; distance *= 2)
+    time += wire(bytes, blocks * std::min(distance, n - distance), pieces, axis) + axis.latency;
+  return time;
+}
+
+/// All parts go at the same time; the slowest counts.
+std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::vector<Axis>& axes, int64_t bytes) {
+  int64_t devices = 1, longest = 0;
+  bool exact = true;
+  int circle = 0;
+  for (const Axis& axis : axes) {
+    devices *= axis.size;
+    exact = exact && axis.exact;
+    if (axis.kind == AxisKind::circle && plan.parts.size() > 2) {
+      exact = exact && (circle == 0 || circle == axis.size);
+      circle = axis.size;
+    }
+  }
+  const auto parts = static_cast<int64_t>(plan.parts.size());
+  const bool both = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return default_rings(axis) == 2; });
+  const int64_t ways = both ? 2 : 1;
+  for (const Part& part : plan.parts) {
+    int64_t time = 0, held = 1;
+    for (auto axis = part.order.rbegin(); axis != part.order.rend(); ++axis) {
+      const Axis& one = axes[at(*axis)];
+      // Parts that use a port at the same time, or a circle's only way round, send together.
+      const bool circular = one.kind == AxisKind::circle;
+      const int64_t together = !circular ? parts : default_rings(one) == 1 ? ways : 1;
+      const auto step = gather(plan.legs[at(*axis)].walk, one, bytes, held * together, devices * parts);
+      if (!step) return std::nullopt;
+      if (!circular) exact = exact && parts <= 2;
+      time += *step;
+      held *= one.size;
+    }
+    longest = std::max(longest, time);
+  }
+  return Closed{sum(operation) ? 2 * longest : longest, exact};
+}
+
+/// Bytes over the busiest link of each axis, and the way to the farthest device.
+Closed exchange_bound(const std::vector<Axis>& axes, int64_t bytes) {
+  int64_t longest = 0, latency = 0;
+  for (const Axis& axis : axes) {
+    const int64_t n = axis.size;
+    int64_t hops = n * (n - 1) / 2, pieces = n, far = n - 1;  // line or one way: sum over distances
+    if (axis.kind == AxisKind::circle && axis.both_ways) hops = (n / 2) * (n / 2 + 1) / 2, far = n / 2;
+    if (axis.kind == AxisKind::line) hops = (n / 2) * (n - n / 2);  // over its middle
+    if (axis.kind == AxisKind::port) hops = n - 1, far = 1;
+    if (axis.kind == AxisKind::full) hops = 1, far = 1;
+    longest = std::max(longest, wire(bytes, hops, pieces, axis));
+    latency += far * axis.latency;
+  }
+  return {longest + latency, false};
+}
+
+std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
+  const Axis& axis = axes[0];
+  const bool single = axes.size() == 1, grid = axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
+  const int64_t n = axis.size;
+  if (choice.algorithm == "direct") {
+    if (!single || (grid && n > 2)) return exchange_bound(axes, bytes);
+    return Closed{(axis.kind == AxisKind::port ? n - 1 : 1) * wire(bytes, 1, n, axis) + axis.latency, axis.exact};
+  }
+  if (choice.algorithm == "ring" && single && axis.kind != AxisKind::line) {
+    const bool both = axis.kind == AxisKind::circle && axis.both_ways && n > 2;
+    const int64_t far = both ? n / 2 : n - 1;
+    int64_t time = 0;
+    for (int64_t s = 0; s < far; ++s) time += wire(bytes, far - s, n, axis) + axis.latency;
+    return Closed{time, axis.exact};
+  }
+  if (choice.algorithm == "bruck" && single && !grid && std::has_single_bit(static_cast<unsigned>(n))) {
+    int64_t time = 0;
+    for (int64_t distance = 1; distance < n; distance *= 2) {
+      int64_t blocks = 0;
+      for (int64_t r = 1; r < n; ++r) blocks += (r & distance) != 0 ? 1 : 0;
+      time += wire(bytes, blocks, n, axis) + axis.latency;
+    }
+    return Closed{time, axis.exact};
+  }
+  if (choice.algorithm != "hierarchical") return std::nullopt;
+  int64_t time = 0;
+  bool exact = true;
+  for (const Axis& one : axes) {
+    if ((one.kind == AxisKind::circle || one.kind == AxisKind::line) && one.size > 2) return std::nullopt;
+    time += (one.kind == AxisKind::port ? one.size - 1 : 1) * wire(bytes, 1, one.size, one) + one.latency;
+    exact = exact && one.exact;
+  }
+  return Closed{time, exact};
+}
+
+std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
+  if (axes.size() != 1 || axes[0].kind == AxisKind::line) return std::nullopt;
+  const Axis& axis = axes[0];
+  const int n = axis.size;
+  const bool both = axis.kind == AxisKind::circle && axis.both_ways && n > 2;
+  if (choice.algorithm == "ring") {
+    const int hops = both ? n / 2 : n - 1;
+    const int64_t pieces = pieces_for(choice, hops, bytes, axis.bytes_per_second, axis.latency);
+    const int64_t x = wire(bytes, 1, pieces, axis);
+    return Closed{hops * (x + axis.latency) + (pieces - 1) * x, axis.exact};
+  }
+  if (axis.kind == AxisKind::circle) return std::nullopt;
+  const int64_t x = wire(bytes, 1, 1, axis);
+  const bool full = axis.kind == AxisKind::full;
+  if (choice.algorithm == "direct") return Closed{(full ? 1 : n - 1) * x + axis.latency, axis.exact};
+  if (choice.algorithm != "tree") return std::nullopt;
+  int64_t longest = 0;
+  for (unsigned i = 1; i < static_cast<unsigned>(n); ++i) {
+    const int64_t hops = std::popcount(i), last = std::bit_width(i);
+    longest = std::max(longest, (full ? hops : last) * x + hops * axis.latency);
+  }
+  return Closed{longest, axis.exact};
+}
+
+}  // namespace
+
+std::vector<int> ring_strides(int n, int rings) {
+  std::vector<int> strides;
+  for (int step = 1; step <= n / 2 && static_cast<int>(strides.size()) < rings; ++step) {
+    if (std::gcd(step, n) != 1) continue;
+    strides.push_back(step);
+    if (static_cast<int>(strides.size()) < rings && n - step != step) strides.push_back(n - step);
+  }
+  if (static_cast<int>(strides.size()) < rings)
+    throw UserError({"there are not so many rings through all devices",
+                     "rings",
+                     std::to_string(rings),
+                     "1 ... " + std::to_string(strides.size()) + " for " + std::to_string(n) + " devices",
+                     {}});
+  return strides;
+}
+
+int default_rings(const Axis& axis) { return axis.kind == AxisKind::circle && axis.both_ways && axis.size > 2 ? 2 : 1; }
+
+int pieces_for(const Choice& choice, int hops, int64_t bytes, int64_t rate, int64_t latency) {
+  if (choice.pieces > 0) return choice.pieces;
+  const double whole = static_cast<double>(bytes) / static_cast<double>(std::max<int64_t>(rate, 1)) * 1e12;
+  const double best = std::sqrt(whole * hops / static_cast<double>(std::max<int64_t>(latency, 1)));
+  return static_cast<int>(std::clamp(best, 1.0, 64.0));
+}
+
+Plan hierarchical(const std::vector<Axis>& axes) {
+  Plan plan;
+  std::vector<int> circles, order(axes.size());
+  std::iota(order.begin(), order.end(), 0);
+  bool both = false;
+  for (std::size_t a = 0; a < axes.size(); ++a) {
+    const bool grid = axes[a].kind == AxisKind::circle || axes[a].kind == AxisKind::line;
+    plan.legs.push_back({axes[a].size, grid ? Walk::ring : Walk::direct});
+    if (!grid) continue;
+    circles.push_back(static_cast<int>(a));
+    both = both || default_rings(axes[a]) == 2;
+  }
+  const std::size_t turns = std::max<std::size_t>(1, circles.size());
+  for (std::size_t turn = 0; turn < turns; ++turn) {
+    for (int way = 0; way < (both ? 2 : 1); ++way) {
+      Part part{order, std::vector<int>(axes.size(), 1)};
+      for (std::size_t i = 0; i < circles.size(); ++i) {
+        part.order[at(circles[i])] = circles[(i + turn) % circles.size()];
+        if (way == 1) part.strides[at(circles[i])] = axes[at(circles[i])].size - 1;
+      }
+      plan.parts.push_back(std::move(part));
+    }
+  }
+  return plan;
+}
+
+std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
+                                  int64_t bytes) {
+  if (axes.empty()) return Closed{};
+  if (operation == Operation::all_to_all) return exchange(choice, axes, bytes);
+  if (operation == Operation::broadcast_devices) return broadcast(choice, axes, bytes);
+  if (!spreads(operation)) return std::nullopt;
+  if (choice.algorithm == "hierarchical" || choice.algorithm == "torus")
+    return by_axes(operation, hierarchical(axes), axes, bytes);
+  if (axes.size() != 1) return std::nullopt;
+  const Axis& axis = axes[0];
+  const int n = axis.size;
+  std::optional<int64_t> time;
+  if (choice.algorithm == "ring") {
+    const int rings = choice.rings > 0 ? choice.rings : default_rings(axis);
+    if (axis.kind == AxisKind::port && rings > 1) return std::nullopt;
+    if (axis.kind == AxisKind::circle && rings > (axis.both_ways && n > 2 ? 2 : 1)) return std::nullopt;
+    time = gather(Walk::ring, axis, bytes, 1, static_cast<int64_t>(n) * rings);
+  }
+  if (choice.algorithm == "direct") time = gather(Walk::direct, axis, bytes, 1, n);
+  if (choice.algorithm == "bruck") time = gather(Walk::bruck, axis, bytes, 1, n);
+  if (choice.algorithm == "halving-doubling" && std::has_single_bit(static_cast<unsigned>(n)))
+    time = gather(Walk::halving, axis, bytes, 1, n);
+  if (!time) return std::nullopt;
+  return Closed{sum(operation) ? 2 * *time : *time, axis.exact};
+}
+
+std::string choose(Operation operation, const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
+  if (operation == Operation::permute_devices) return "direct";
+  std::vector<std::string> names{"ring", "direct", "halving-doubling", "bruck"};
+  const bool circles = std::all_of(axes.begin(), axes.end(), [](const Axis& axis) {
+    return axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
+  });
+  if (axes.size() > 1) names = {circles ? "torus" : "hierarchical"};
+  if (operation == Operation::all_to_all) names = {"direct", "bruck", "ring", "hierarchical"};
+  if (operation == Operation::broadcast_devices) names = {"ring", "tree", "direct"};
+  std::string best;
+  int64_t least = 0;
+  for (const std::string& name : names) {
+    Choice tried = choice;
+    tried.algorithm = name;
+    const auto time = closed_form(operation, tried, axes, bytes);
+    if (time && (best.empty() || time->picoseconds < least)) best = name, least = time->picoseconds;
+  }
+  return best.empty() ? names[0] : best;
+}
+
+}  // namespace tilesim::cluster

@@ -1,0 +1,45 @@
+// Times of collectives by formula.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tilesim/cluster/collective/schedule.hpp"
+#include "tilesim/cluster/collective/shape.hpp"
+
+namespace tilesim::cluster {
+
+/// How a collective is done.
+struct Choice {
+  std::string algorithm = "auto";  ///< ring, tree, halving-doubling, bruck, direct, torus, hierarchical
+  int rings = 0;                   ///< directed rings; 0: both ways round where links lead both ways
+  int pieces = 0;                  ///< of pipelined trees and broadcasts; 0: what suits bytes, rate and latency
+  int root = 0;
+};
+
+struct Closed {
+  std::int64_t picoseconds = 0;
+  bool exact = true;  ///< no link is shared: the time of `chunks`. Else a bound from below by loads and latencies.
+};
+
+/// Nothing where the algorithm has no formula on these axes.
+std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
+                                  std::int64_t bytes);
+
+/// The algorithms that a network's own shape suits, for "auto": the quickest of them by formula.
+std::string choose(Operation operation, const Choice& choice, const std::vector<Axis>& axes, std::int64_t bytes);
+
+/// Directed rings that an axis takes, as steps between neighbours: 1, n - 1, further ones without common divisor.
+std::vector<int> ring_strides(int devices, int rings);
+int default_rings(const Axis& axis);
+int pieces_for(const Choice& choice, int hops, std::int64_t bytes, std::int64_t bytes_per_second, std::int64_t latency);
+
+/// Legs and parts of `hierarchical` (and `torus`, which is the same on circles).
+struct Plan {
+  std::vector<Leg> legs;
+  std::vector<Part> parts;
+};
+Plan hierarchical(const std::vector<Axis>& axes);
+
+}  // namespace tilesim::cluster

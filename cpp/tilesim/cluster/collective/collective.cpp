@@ -1,0 +1,238 @@
+#include "tilesim/cluster/collective/collective.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+#include <variant>
+
+#include "tilesim/base/error.hpp"
+
+namespace tilesim::cluster {
+
+namespace {
+
+constexpr std::int64_t most_messages = std::int64_t{1} << 27;
+const std::vector<std::string> algorithms{"auto",  "ring",   "tree",  "halving-doubling",
+                                          "bruck", "direct", "torus", "hierarchical"};
+
+using Made = std::variant<Template, Schedule>;
+
+[[noreturn]] void cannot(const Request& request, const std::string& why, const std::string& allowed) {
+  throw Unsupported({"algorithm '" + request.choice.algorithm + "' does not do " + name_of(request.operation) + why,
+                     "algorithm",
+                     request.choice.algorithm,
+                     allowed,
+                     {}});
+}
+
+/// Where a group is no box in its network, its devices are taken as one axis of ports.
+std::vector<Axis> axes_or_line(const Request& request, const std::optional<std::vector<Axis>>& axes) {
+  if (axes && !axes->empty()) return *axes;
+  return {Axis{AxisKind::port, static_cast<int>(request.places.size()), 1, 0, true, false}};
+}
+
+Group group_of(const std::vector<Axis>& axes) {
+  Group group;
+  for (const Axis& axis : axes) group.axes.push_back({axis.size, false});
+  return group;
+}
+
+Made make_exchange(const Request& request, const std::vector<Axis>& axes, int n) {
+  const std::string& name = request.choice.algorithm;
+  if (name == "direct") return exchange_direct(group_of(axes));
+  if (name == "ring") return exchange_ring(n, axes.size() == 1 && default_rings(axes[0]) == 2);
+  if (name == "bruck") return exchange_bruck(n);
+  if (name == "hierarchical" || name == "torus") return exchange_by_axes(group_of(axes));
+  cannot(request, "", "direct, ring, bruck, hierarchical");
+}
+
+Made make_broadcast(const Request& request, const std::vector<Axis>& axes, int n) {
+  const Choice& choice = request.choice;
+  if (choice.algorithm == "direct") return broadcast_direct(n, choice.root);
+  if (choice.algorithm == "tree") return broadcast_tree(n, choice.root);
+  if (choice.algorithm != "ring") cannot(request, "", "ring, tree, direct");
+  const bool both = axes.size() == 1 && default_rings(axes[0]) == 2;
+  const int pieces = pieces_for(choice, both ? n / 2 : n - 1, request.bytes, axes[0].bytes_per_second, axes[0].latency);
+  return broadcast_ring(n, choice.root, pieces, both);
+}
+
+Made make_spread(const Request& request, const std::vector<Axis>& axes, int n) {
+  const Choice& choice = request.choice;
+  if (choice.algorithm == "hierarchical" || choice.algorithm == "torus") {
+    const Plan plan = hierarchical(axes);
+    return spread(request.operation, plan.legs, plan.parts);
+  }
+  if (choice.algorithm == "tree") {
+    if (request.operation != Operation::all_reduce) cannot(request, "", "ring, direct, bruck, hierarchical");
+    int hops = 0;
+    for (int i = 1; i < n; i *= 2) hops += 2;
+    return tree_reduce(n, pieces_for(choice, hops, request.bytes / 2, axes[0].bytes_per_second, axes[0].latency));
+  }
+  const auto one = [&](Walk walk, const std::vector<int>& strides) {
+    std::vector<Part> parts;
+    for (const int stride : strides) parts.push_back({{0}, {stride}});
+    return spread(request.operation, {{n, walk}}, parts);
+  };
+  if (choice.algorithm == "ring") {
+    const int rings = choice.rings > 0 ? choice.rings : axes.size() == 1 ? default_rings(axes[0]) : 1;
+    return one(Walk::ring, ring_strides(n, rings));
+  }
+  if (choice.algorithm == "direct") return one(Walk::direct, {1});
+  if (choice.algorithm == "bruck") return one(Walk::bruck, {1});
+  if (std::has_single_bit(static_cast<unsigned>(n))) return one(Walk::halving, {1});
+  if (request.operation != Operation::all_reduce)
+    cannot(request, " for " + std::to_string(n) + " devices, which is no power of two",
+           "bruck (the same steps for any number), ring, direct");
+  return folded_halving(n);
+}
+
+Made make(Request& request, const std::optional<std::vector<Axis>>& known) {
+  const auto n = static_cast<int>(request.places.size());
+  const std::vector<Axis> axes = axes_or_line(request, known);
+  if (request.operation == Operation::permute_devices) {
+    if (request.choice.algorithm != "direct") cannot(request, "", "direct");
+    return permute(n, request.pairs);
+  }
+  if (request.operation == Operation::all_to_all) return make_exchange(request, axes, n);
+  if (request.operation == Operation::broadcast_devices) return make_broadcast(request, axes, n);
+  return make_spread(request, axes, n);
+}
+
+void check(const Network& network, Request& request) {
+  const auto text = [](std::int64_t value) { return std::to_string(value); };
+  if (request.bytes < 0 || request.bytes > most_bytes)
+    throw UserError({"a collective has so many bytes", "bytes", text(request.bytes), "0 ... " + text(most_bytes), {}});
+  for (const int place : request.places)
+    if (place < 0 || place >= network.devices())
+      throw UserError({"the cluster does not have this device",
+                       "devices",
+                       text(place),
+                       "0 ... " + text(network.devices() - 1),
+                       {}});
+  std::vector<int> sorted = request.places;
+  std::sort(sorted.begin(), sorted.end());
+  const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end())
+    throw UserError({"a device is twice in a group", "devices", text(*twice), "each once", {}});
+  if (request.places.empty()) throw UserError({"a group has a device", "devices", "[]", "one device or more", {}});
+  if (request.choice.root < 0 || request.choice.root >= static_cast<int>(request.places.size()))
+    throw UserError({"the root is a position of the group",
+                     "root",
+                     text(request.choice.root),
+                     "0 ... " + text(static_cast<std::int64_t>(request.places.size()) - 1),
+                     {}});
+  const std::string& name = request.choice.algorithm;
+  if (!request.own && std::find(algorithms.begin(), algorithms.end(), name) == algorithms.end())
+    throw UserError({"unknown algorithm", "algorithm", name, join(algorithms), nearest(name, algorithms)});
+  // Only the order of pairs, of a root and of own algorithms means something.
+  if (!request.own && request.operation <= Operation::all_to_all) request.places = sorted;
+  if (request.own && request.own->devices != static_cast<int>(request.places.size()))
+    throw UserError({"the algorithm is for another number of devices",
+                     "algorithm",
+                     text(request.own->devices),
+                     text(static_cast<std::int64_t>(request.places.size())),
+                     {}});
+}
+
+/// A formula, where there is one; the algorithm is chosen for the axes if it was not named.
+std::optional<Closed> form(Request& request, const std::optional<std::vector<Axis>>& axes) {
+  const bool sorted = std::is_sorted(request.places.begin(), request.places.end());
+  if (request.choice.algorithm == "auto") {
+    if (axes && !axes->empty() && sorted)
+      request.choice.algorithm = choose(request.operation, request.choice, *axes, request.bytes);
+    else
+      request.choice.algorithm = request.operation <= Operation::reduce_scatter ? "ring" : "direct";
+  }
+  if (!axes || !sorted) return std::nullopt;
+  return closed_form(request.operation, request.choice, *axes, request.bytes);
+}
+
+struct Prepared {
+  Program program;
+  bool alike = false;
+};
+
+Prepared prepare(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes, bool shared) {
+  if (request.own) {
+    check_on_sets(*request.own);
+    return {compile(*request.own), false};
+  }
+  const Made made = make(request, axes);
+  if (const auto* list = std::get_if<Schedule>(&made)) return {compile(*list), false};
+  const auto& program = std::get<Template>(made);
+  return {compile(program), one_class(program, network, request.places, shared)};
+}
+
+}  // namespace
+
+Model model_of(const std::string& name) {
+  static const std::vector<std::string> names{"closed", "chunks", "flows"};
+  const auto found = std::find(names.begin(), names.end(), name);
+  if (found == names.end())
+    throw UserError({"unknown network model", "model", name, join(names), nearest(name, names)});
+  return static_cast<Model>(found - names.begin());
+}
+
+Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry) {
+  Answers answers;
+  std::vector<Prepared> prepared;
+  std::vector<std::size_t> simulated;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Request& request = requests[i];
+    check(network, request);
+    std::optional<std::vector<Axis>> axes;
+    std::vector<int> sorted = request.places;
+    std::sort(sorted.begin(), sorted.end());
+    axes = axes_of(network, sorted);
+    Answer answer;
+    const auto closed = request.own ? std::nullopt : form(request, axes);
+    if (request.own) request.choice.algorithm = request.own->algorithm;
+    answer.algorithm = request.places.size() == 1 ? "none" : request.choice.algorithm;
+    answer.model = model == Model::flows ? "flows" : "chunks";
+    if (request.places.size() == 1) {
+      answer.model = model == Model::flows ? "flows" : model == Model::chunks ? "chunks" : "closed";
+      answer.picoseconds = request.start;
+    } else if (model == Model::closed && closed) {
+      answer.model = "closed";
+      answer.picoseconds = request.start + closed->picoseconds;
+      answer.exact = closed->exact;
+    } else {
+      simulated.push_back(i);
+      prepared.push_back(prepare(network, request, axes, model == Model::flows));
+    }
+    answers.each.push_back(std::move(answer));
+  }
+  const bool alike =
+      symmetry && std::all_of(prepared.begin(), prepared.end(), [&](const Prepared& one) {
+        return one.alike && requests[simulated[&one - prepared.data()]].places == requests[simulated[0]].places;
+      });
+  std::vector<Job> jobs;
+  std::int64_t messages = 0;
+  for (std::size_t k = 0; k < simulated.size(); ++k) {
+    Request& request = requests[simulated[k]];
+    const std::int64_t copies = alike ? 1 : prepared[k].program.copies;
+    messages += static_cast<std::int64_t>(prepared[k].program.size()) * copies;
+    if (messages > most_messages)
+      throw Unsupported({"these are too many messages to simulate", "model", std::to_string(messages),
+                         std::to_string(most_messages) + " messages", "Use model=\"closed\" or fewer devices"});
+    answers.each[simulated[k]].classes = alike ? 1 : prepared[k].program.devices;
+    jobs.emplace_back(std::move(prepared[k].program), network, request.places, request.bytes, request.start, alike);
+  }
+  if (jobs.empty()) return answers;
+  const Times times = model == Model::flows ? time_by_flows(network, jobs) : time_by_chunks(network, jobs);
+  for (std::size_t k = 0; k < simulated.size(); ++k) answers.each[simulated[k]].picoseconds = times.end[k];
+  answers.messages = times.messages;
+  return answers;
+}
+
+Schedule schedule_of(const Request& given, const std::optional<std::vector<Axis>>& axes) {
+  Request request = given;
+  form(request, axes);
+  Made made = make(request, axes);
+  Schedule schedule =
+      std::holds_alternative<Schedule>(made) ? std::move(std::get<Schedule>(made)) : expand(std::get<Template>(made));
+  schedule.algorithm = request.choice.algorithm;
+  return schedule;
+}
+
+}  // namespace tilesim::cluster

@@ -1,0 +1,47 @@
+// Collectives on a network: which algorithm, which model, and when they end.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/cluster/collective/closed.hpp"
+#include "tilesim/cluster/collective/program.hpp"
+
+namespace tilesim::cluster {
+
+enum class Model : std::uint8_t { closed, chunks, flows };
+/// Throws UserError with the nearest spelling.
+Model model_of(const std::string& name);
+
+/// One collective of one group of devices.
+struct Request {
+  Operation operation = Operation::all_reduce;
+  std::int64_t bytes = 0;   ///< the larger of what a device puts in and takes out
+  std::vector<int> places;  ///< devices by position
+  Choice choice;
+  std::vector<std::pair<int, int>> pairs;  ///< of permute_devices: positions
+  std::optional<Schedule> own;             ///< the user's algorithm
+  std::int64_t start = 0;                  ///< picoseconds
+};
+
+struct Answer {
+  std::int64_t picoseconds = 0;  ///< when the last device is done
+  std::string algorithm, model;  ///< `model` "chunks" where `closed` was asked for and there is no formula
+  bool exact = true;             ///< closed: the time of `chunks`; else a bound from below
+  int classes = 1;               ///< simulated; closed: 1
+};
+
+struct Answers {
+  std::vector<Answer> each;
+  std::int64_t messages = 0;  ///< simulated
+};
+
+/// Prices requests that start at the same time; under `closed` each as if it were alone.
+Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry);
+
+/// The schedule of a named algorithm for devices of that shape, with every transfer; for tests and for files.
+Schedule schedule_of(const Request& request, const std::optional<std::vector<Axis>>& axes);
+
+}  // namespace tilesim::cluster

@@ -1,0 +1,70 @@
+// A collective ready to be timed: messages, what each waits for, and the links that it takes.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tilesim/cluster/collective/schedule.hpp"
+#include "tilesim/cluster/network/network.hpp"
+
+namespace tilesim::cluster {
+
+/// Messages by step; a message starts when all it sends has arrived. `copies` devices send each of them.
+struct Program {
+  int devices = 1;
+  int copies = 1;                     ///< devices of a template; 1: a list
+  std::int64_t pieces = 1;            ///< a chunk is bytes / pieces
+  Group group;                        ///< of a template
+  std::vector<int> source, target;    ///< positions; of a template `target` is the offset and `source` 0
+  std::vector<int> chunks;            ///< per message; 0: a copy within a device, or a gate
+  std::vector<int> waits;             ///< number of messages that it waits for
+  std::vector<int> first, followers;  ///< messages that wait for it, where it arrives
+  std::size_t size() const { return target.size(); }
+  std::span<const int> after(int message) const {
+    const auto m = static_cast<std::size_t>(message);
+    return {followers.data() + first[m], static_cast<std::size_t>(first[m + 1] - first[m])};
+  }
+};
+
+Program compile(const Template& source);
+Program compile(const Schedule& source);
+
+/// A program on devices of a network. Times picoseconds.
+struct Job {
+  Job(Program program, const Network& network, std::vector<int> places, std::int64_t bytes, std::int64_t start,
+      bool one_of_class);
+
+  Program program;
+  std::int64_t bytes = 0, start = 0;
+  int copies = 1;  ///< simulated: of one device per class 1
+  /// Per message and copy, at `way(message, copy)`.
+  struct Way {
+    int begin = 0, end = 0;    ///< in `links`
+    std::int64_t latency = 0;  ///< sum over the links
+    int next = 0;              ///< copy of the receiver
+  };
+  std::vector<int> kind_of_message;  ///< messages of one kind have the same ways
+  std::vector<Way> ways;
+  std::vector<int> links;
+  const Way& way(int message, int copy) const {
+    return ways[static_cast<std::size_t>(kind_of_message[static_cast<std::size_t>(message)]) *
+                    static_cast<std::size_t>(copies) +
+                static_cast<std::size_t>(copy)];
+  }
+};
+
+/// Whether all devices of a template's job have one timeline: the network looks alike from each of them, and no two
+/// messages of a step that are each other's images take the same link (`shared` allows that). `classes` gets, per link
+/// of position 0's ways, its class.
+bool one_class(const Template& program, const Network& network, const std::vector<int>& places, bool shared);
+
+/// When the last message of each job arrives.
+struct Times {
+  std::vector<std::int64_t> end;
+  std::int64_t messages = 0;
+};
+Times time_by_chunks(const Network& network, const std::vector<Job>& jobs);
+Times time_by_flows(const Network& network, const std::vector<Job>& jobs);
+
+}  // namespace tilesim::cluster

@@ -1,0 +1,102 @@
+// What a collective sends: a list of transfers, or, where all devices do alike, what the first one sends.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tilesim/cluster/collective/group.hpp"
+
+namespace tilesim::cluster {
+
+enum class Operation : std::uint8_t {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  all_to_all,
+  permute_devices,
+  broadcast_devices
+};
+/// Throws UserError with the nearest spelling.
+Operation operation_of(std::string_view name);
+std::string name_of(Operation operation);
+
+/// In a step a device reads what it held before the step. All that goes from one device to another in one step is one
+/// message. `source == target` is a copy within a device, which takes no time.
+struct Transfer {
+  int step = 0, source = 0, target = 0;
+  int from = 0, into = 0;  ///< slots of source and target
+  bool combine = false;    ///< adds to what is there; else replaces it
+};
+
+/// A collective of `devices` positions whose data are cut in chunks of bytes / pieces.
+struct Schedule {
+  std::string algorithm;
+  Operation operation = Operation::all_reduce;
+  int devices = 1, slots = 1;
+  std::int64_t pieces = 1;
+  std::vector<Transfer> transfers;
+  /// Per device and slot the value that lies there at the beginning, and that must lie there at the end; -1: none.
+  std::vector<int> initial, wanted;
+  bool summed() const { return operation == Operation::all_reduce || operation == Operation::reduce_scatter; }
+};
+
+/// The same for every device: position 0 sends these; position d sends them moved by d, labels as well.
+struct Template {
+  struct Sent {
+    int step = 0, offset = 0;
+    bool combine = false;
+    std::vector<int> labels;
+  };
+  std::string algorithm;
+  Operation operation = Operation::all_reduce;
+  Group group;
+  int parts = 1;  ///< a label is part x n^coordinates + position (source x n + target where there are two)
+  int coordinates = 1;
+  std::int64_t pieces = 1;
+  std::vector<Sent> messages;  ///< by step, then offset
+
+  int move(int label, int by) const;
+};
+
+/// One axis of a group as an algorithm sees it.
+enum class Walk : std::uint8_t { ring, direct, halving, bruck };
+struct Leg {
+  int size = 1;
+  Walk walk = Walk::direct;
+};
+/// A part of the data: the order in which it goes through the axes to be scattered, and the step of ring walks (1: to
+/// the next device, size - 1: to the one before; others skip) per axis.
+struct Part { std::vector<int> order, strides; };
+
+/// all_reduce, all_gather, reduce_scatter over axes.
+Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts);
+/// all_to_all: every message straight to its target; round a ring; in log2 n steps; axis by axis.
+Template exchange_direct(const Group& group);
+Template exchange_ring(int devices, bool both_ways);
+Template exchange_bruck(int devices);
+Template exchange_by_axes(const Group& group);
+
+/// All transfers of all devices.
+Schedule expand(const Template& program);
+
+/// Double binary tree, each half of the data in `pieces` parts.
+Schedule tree_reduce(int devices, int pieces);
+/// Devices beyond the largest power of two first give all to a partner, and get the result from it.
+Schedule folded_halving(int devices);
+Schedule broadcast_tree(int devices, int root);
+Schedule broadcast_ring(int devices, int root, int pieces, bool both_ways);
+Schedule broadcast_direct(int devices, int root);
+/// Pairs (source, target); a target twice is an error.
+Schedule permute(int devices, const std::vector<std::pair<int, int>>& pairs);
+
+/// Fills `initial` and `wanted` where chunk c of reduce_scatter and all_gather belongs to device c mod n (`blocks`
+/// false) or to c / (chunks / n), and chunk c of all_to_all goes from c / n to c mod n.
+void state_meaning(Schedule& schedule, bool blocks, int root = 0);
+
+/// Runs it on sets of contributions. UserError where one is counted twice, a chunk is sent that is not there, or
+/// something is missing at the end; `exact` up to about 10^8 bits of sets, beyond by sums of random numbers.
+void check_on_sets(const Schedule& schedule);
+
+}  // namespace tilesim::cluster

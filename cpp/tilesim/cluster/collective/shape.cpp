@@ -1,0 +1,95 @@
+#include "tilesim/cluster/collective/shape.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "tilesim/base/index.hpp"
+
+namespace tilesim::cluster {
+
+namespace {
+
+/// Levels of switches that a message climbs between the farthest members.
+int levels_climbed(const Dimension& dimension, int low, int high) {
+  if (low / dimension.leaf == high / dimension.leaf) return 0;
+  return dimension.pod > 0 && low / dimension.pod != high / dimension.pod ? 2 : 1;
+}
+
+/// Of a dimension without axes of its own: the port of a device.
+Axis port_axis(const Network& network, int number, const std::vector<int>& members, int inside) {
+  const Dimension& dimension = network.dimensions()[at(number)];
+  Axis axis{
+      AxisKind::port, static_cast<int>(members.size()), dimension.bytes_per_second, dimension.latency, true, true};
+  if (dimension.kind == DimensionKind::full) axis.kind = AxisKind::full;
+  if (dimension.kind == DimensionKind::fat_tree) {
+    const int levels = levels_climbed(dimension, members.front(), members.back());
+    axis.latency += levels * dimension.trunk_latency;
+    axis.exact = levels == 0;
+    for (int i = 0; i < levels; ++i)
+      axis.bytes_per_second =
+          static_cast<std::int64_t>(static_cast<double>(axis.bytes_per_second) / dimension.oversubscription);
+  }
+  if (dimension.kind == DimensionKind::dragonfly) {
+    axis.latency *= members.size() <= static_cast<std::size_t>(dimension.sizes[0]) ? 1 : 4;
+    axis.exact = members.size() <= static_cast<std::size_t>(dimension.sizes[0]);
+  }
+  const int stride = network.stride(number);
+  const int rails = dimension.rails > 0 ? static_cast<int>(dimension.rails) : stride;
+  const int sharers = rails < inside ? (inside + rails - 1) / rails : 1;
+  if (sharers > 1) axis.exact = false;
+  axis.bytes_per_second = std::max<std::int64_t>(1, axis.bytes_per_second / sharers);
+  return axis;
+}
+
+std::optional<Axis> grid_axis(const Dimension& dimension, int size, const std::vector<int>& members) {
+  const int count = static_cast<int>(members.size()), step = members[1] - members[0];
+  for (int i = 1; i < count; ++i)
+    if (members[at(i)] - members[at(i - 1)] != step) return std::nullopt;
+  const bool closed = dimension.kind != DimensionKind::mesh && step * count == size;
+  if (!closed && !dimension.both_ways) return std::nullopt;
+  return Axis{closed ? AxisKind::circle : AxisKind::line,
+              count,
+              dimension.bytes_per_second,
+              dimension.latency * step,
+              dimension.both_ways,
+              closed};
+}
+
+}  // namespace
+
+std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vector<int>& places) {
+  if (!network.regular()) return std::nullopt;
+  std::vector<Axis> axes;
+  std::int64_t product = 1;
+  for (int number = 0; number < static_cast<int>(network.dimensions().size()); ++number) {
+    const Dimension& dimension = network.dimensions()[at(number)];
+    int stride = network.stride(number);
+    std::vector<std::int64_t> sizes = dimension.sizes;
+    if (!dimension.grid()) sizes = {dimension.size()};
+    const std::int64_t inside = product;  // members of the dimensions before this one
+    for (const std::int64_t wide : sizes) {
+      const int size = static_cast<int>(wide);
+      std::set<int> seen;
+      for (const int place : places) seen.insert(place / stride % size);
+      stride *= size;
+      if (seen.size() == 1) continue;
+      const std::vector<int> members(seen.begin(), seen.end());
+      if (dimension.grid()) {
+        auto axis = grid_axis(dimension, size, members);
+        if (!axis) return std::nullopt;
+        if (dimension.rails > 0 && inside > dimension.rails) {  // several devices have the links of one position
+          axis->bytes_per_second = std::max<std::int64_t>(1, axis->bytes_per_second * dimension.rails / inside);
+          axis->exact = false;
+        }
+        axes.push_back(*axis);
+      } else {
+        axes.push_back(port_axis(network, number, members, static_cast<int>(inside)));
+      }
+      product *= static_cast<std::int64_t>(members.size());
+    }
+  }
+  if (product != static_cast<std::int64_t>(places.size())) return std::nullopt;
+  return axes;
+}
+
+}  // namespace tilesim::cluster

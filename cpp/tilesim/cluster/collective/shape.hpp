@@ -1,0 +1,27 @@
+// What the devices of a collective look like to a closed form: axes, inner first.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "tilesim/cluster/network/network.hpp"
+
+namespace tilesim::cluster {
+
+enum class AxisKind : std::uint8_t { circle, line, port, full };
+
+/// Devices that differ in one coordinate. `exact`: no link is shared whatever they send in turn.
+struct Axis {
+  AxisKind kind = AxisKind::port;
+  int size = 1;
+  std::int64_t bytes_per_second = 0;  ///< of a link; of the share of a port that one device has
+  std::int64_t latency = 0;           ///< from one member to the next; of a port to any other
+  bool both_ways = true;
+  bool exact = true;
+};
+
+/// Axes with more than one member of a sorted set of devices; nothing where they are no box in the network, or the
+/// network is a graph or has faults.
+std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vector<int>& places);
+
+}  // namespace tilesim::cluster

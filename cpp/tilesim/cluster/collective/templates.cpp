@@ -1,0 +1,224 @@
+// Programs that are the same on every device.
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/cluster/collective/schedule.hpp"
+
+namespace tilesim::cluster {
+
+namespace {
+
+struct Step {
+  int step, offset;
+  std::vector<int> labels;  ///< relative to the sender
+};
+
+/// Who sends whose block to whom so that all have all; device 0's part.
+std::vector<Step> gather(const Leg& leg, int stride) {
+  const int n = leg.size;
+  std::vector<Step> steps;
+  if (leg.walk == Walk::ring) {
+    for (int t = 0; t + 1 < n; ++t)
+      steps.push_back({t, stride % n, {static_cast<int>((n - static_cast<std::int64_t>(t) * stride % n) % n)}});
+  } else if (leg.walk == Walk::direct) {
+    for (int k = 1; k < n; ++k) steps.push_back({k - 1, k, {0}});  // nobody is sent to by two at a time
+  } else {
+    int t = 0;
+    for (int distance = 1; distance < n; distance *= 2, ++t) {
+      Step step{t, leg.walk == Walk::halving ? distance : n - distance, {}};
+      for (int l = 0; l < std::min(distance, n - distance); ++l) step.labels.push_back(l);
+      steps.push_back(std::move(step));
+    }
+  }
+  return steps;
+}
+
+int steps_of(const Leg& leg) {
+  if (leg.walk == Walk::ring || leg.walk == Walk::direct) return leg.size - 1;
+  int count = 0;
+  for (int distance = 1; distance < leg.size; distance *= 2) ++count;
+  return count;
+}
+
+/// Adds a part's gather over all axes, the last of its order first.
+void gather_part(const std::vector<Leg>& legs, const Part& part, int base, std::vector<Template::Sent>& out) {
+  std::vector<int> strides(legs.size(), 1);
+  for (std::size_t a = 1; a < legs.size(); ++a) strides[a] = strides[a - 1] * legs[a - 1].size;
+  std::vector<int> held{0};  // labels that device 0 has for its own coordinate on the axes to come
+  int start = 0;
+  for (auto axis = part.order.rbegin(); axis != part.order.rend(); ++axis) {
+    const Leg& leg = legs[at(*axis)];
+    const int stride = strides[at(*axis)];
+    for (const Step& step : gather(leg, part.strides[at(*axis)])) {
+      Template::Sent sent{start + step.step, step.offset * stride, false, {}};
+      sent.labels.reserve(held.size() * step.labels.size());
+      for (const int label : step.labels)
+        for (const int other : held) sent.labels.push_back(base + other + label * stride);
+      out.push_back(std::move(sent));
+    }
+    start += steps_of(leg);
+    std::vector<int> more;
+    more.reserve(held.size() * at(leg.size));
+    for (int l = 0; l < leg.size; ++l)
+      for (const int other : held) more.push_back(other + l * stride);
+    held = std::move(more);
+  }
+}
+
+/// Messages of one step to one target are one message.
+void join_messages(std::vector<Template::Sent>& messages) {
+  std::stable_sort(messages.begin(), messages.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.step, a.offset, a.combine) < std::tie(b.step, b.offset, b.combine);
+  });
+  std::vector<Template::Sent> joined;
+  for (auto& message : messages) {
+    if (!joined.empty() && joined.back().step == message.step && joined.back().offset == message.offset &&
+        joined.back().combine == message.combine)
+      joined.back().labels.insert(joined.back().labels.end(), message.labels.begin(), message.labels.end());
+    else
+      joined.push_back(std::move(message));
+  }
+  messages = std::move(joined);
+}
+
+std::vector<Template::Sent> reversed(const Template& program, const std::vector<Template::Sent>& gathered, int last) {
+  std::vector<Template::Sent> result;
+  result.reserve(gathered.size());
+  for (const auto& message : gathered) {
+    Template::Sent back{last - message.step, program.group.negate(message.offset), true, {}};
+    back.labels.reserve(message.labels.size());
+    for (const int label : message.labels) back.labels.push_back(program.move(label, back.offset));
+    result.push_back(std::move(back));
+  }
+  return result;
+}
+
+}  // namespace
+
+int Template::move(int label, int by) const {
+  if (by == 0) return label;
+  const int n = group.size();
+  const int last = label % n, rest = label / n;
+  if (coordinates == 1) return rest * n + group.add(last, by);
+  return group.add(rest, by) * n + group.add(last, by);
+}
+
+Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts) {
+  Template program;
+  program.operation = operation;
+  for (const Leg& leg : legs) program.group.axes.push_back({leg.size, leg.walk == Walk::halving});
+  const int n = program.group.size();
+  program.parts = static_cast<int>(parts.size());
+  program.pieces = static_cast<std::int64_t>(n) * program.parts;
+  std::vector<Template::Sent> gathered, scattered;
+  int length = 0;
+  for (const Leg& leg : legs) length += steps_of(leg);
+  for (int p = 0; p < program.parts; ++p) {
+    const Part& part = parts[at(p)];
+    gather_part(legs, part, p * n, gathered);
+    // A scatter is a gather backwards in time; round a ring the other way, so that it goes the same way in the end.
+    Part back = part;
+    for (std::size_t a = 0; a < legs.size(); ++a) back.strides[a] = (legs[a].size - part.strides[a]) % legs[a].size;
+    if (operation != Operation::all_gather) gather_part(legs, back, p * n, scattered);
+  }
+  if (operation != Operation::all_gather) program.messages = reversed(program, scattered, length - 1);
+  if (operation == Operation::all_reduce)
+    for (auto& message : gathered) message.step += length;
+  if (operation != Operation::reduce_scatter)
+    program.messages.insert(program.messages.end(), gathered.begin(), gathered.end());
+  join_messages(program.messages);
+  return program;
+}
+
+Template exchange_direct(const Group& group) {
+  Template program;
+  program.operation = Operation::all_to_all;
+  program.group = group;
+  program.coordinates = 2;
+  const int n = group.size();
+  program.pieces = n;
+  for (int g = 1; g < n; ++g) program.messages.push_back({g - 1, g, false, {g}});
+  return program;
+}
+
+Template exchange_ring(int n, bool both_ways) {
+  Template program;
+  program.operation = Operation::all_to_all;
+  program.group.axes = {{n, false}};
+  program.coordinates = 2;
+  program.pieces = n;
+  const int far = both_ways ? n / 2 : n - 1;  // the farthest that goes forward
+  for (int s = 0; s < n - 1; ++s) {
+    Template::Sent up{s, 1, false, {}}, down{s, n - 1, false, {}};
+    for (int r = s + 1; r <= far; ++r) up.labels.push_back((n - s) % n * n + (r - s));
+    for (int r = s + 1; r < n - far; ++r) down.labels.push_back(s * n + (n + s - r) % n);
+    if (!up.labels.empty()) program.messages.push_back(std::move(up));
+    if (!down.labels.empty()) program.messages.push_back(std::move(down));
+  }
+  join_messages(program.messages);
+  return program;
+}
+
+Template exchange_bruck(int n) {
+  Template program;
+  program.operation = Operation::all_to_all;
+  program.group.axes = {{n, false}};
+  program.coordinates = 2;
+  program.pieces = n;
+  int step = 0;
+  for (int distance = 1; distance < n; distance *= 2, ++step) {
+    Template::Sent sent{step, distance, false, {}};
+    for (int r = 1; r < n; ++r) {
+      if ((r & distance) == 0) continue;
+      const int source = (n - r % distance) % n;
+      sent.labels.push_back(source * n + (source + r) % n);
+    }
+    program.messages.push_back(std::move(sent));
+  }
+  return program;
+}
+
+Template exchange_by_axes(const Group& group) {
+  Template program;
+  program.operation = Operation::all_to_all;
+  program.group = group;
+  program.coordinates = 2;
+  const int n = group.size();
+  program.pieces = n;
+  int stride = 1, step = 0;
+  for (const Group::Axis& axis : group.axes) {
+    for (int c = 1; c < axis.size; ++c, ++step) {
+      Template::Sent sent{step, c * stride, false, {}};
+      // The axes before this one are done: of them all sources, the own target; of those behind it the reverse.
+      for (int source = 0; source < stride; ++source)
+        for (int target = 0; target < n / (stride * axis.size); ++target)
+          sent.labels.push_back(source * n + target * stride * axis.size + c * stride);
+      program.messages.push_back(std::move(sent));
+    }
+    stride *= axis.size;
+  }
+  return program;
+}
+
+Schedule expand(const Template& program) {
+  Schedule schedule;
+  schedule.algorithm = program.algorithm;
+  schedule.operation = program.operation;
+  schedule.devices = program.group.size();
+  const int n = schedule.devices;
+  schedule.slots = program.parts * (program.coordinates == 1 ? n : n * n);
+  schedule.pieces = program.pieces;
+  for (const auto& message : program.messages)
+    for (int d = 0; d < n; ++d)
+      for (const int label : message.labels) {
+        const int slot = program.move(label, d);
+        schedule.transfers.push_back(
+            {message.step, d, program.group.add(d, message.offset), slot, slot, message.combine});
+      }
+  state_meaning(schedule, false);
+  return schedule;
+}
+
+}  // namespace tilesim::cluster

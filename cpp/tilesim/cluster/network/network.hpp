@@ -1,0 +1,71 @@
+// The links of a cluster and the routes between its devices.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/cluster/network/dimension.hpp"
+
+namespace tilesim::cluster {
+
+/// One direction. Several lanes carry a message each at the same time, each lane at the full rate.
+struct Link {
+  int source = 0, target = 0;  ///< nodes: devices first, then switches and routers
+  std::int64_t bytes_per_second = 0;
+  std::int64_t latency = 0;  ///< picoseconds
+  int lanes = 1;
+  bool hashed = false;  ///< the lane is chosen by source and target, not by what is free
+};
+
+/// A change of links as they are built: a straggler (all links of a device) or a degraded or failed link.
+struct Fault {
+  int source = 0;
+  int target = -1;     ///< -1: every link at `source`, in both directions
+  int dimension = -1;  ///< -1: in every dimension
+  double share = 1;    ///< of the rate that is left; 0: failed
+};
+
+/// Devices are numbered with the first dimension innermost. Immutable.
+class Network {
+ public:
+  /// {"dimensions": [...], "faults": [...]} or {"graph": {...}, "faults": [...]}. UserError for what is malformed, a
+  /// network that is not connected, or a fault where no link is.
+  static Network read(const Json& json);
+
+  int devices() const { return devices_; }
+  const std::vector<Dimension>& dimensions() const { return dimensions_; }  ///< empty: a graph
+  const std::vector<Fault>& faults() const { return faults_; }
+  bool regular() const { return !dimensions_.empty() && faults_.empty(); }
+  const std::vector<Link>& links() const { return links_; }
+  int stride(int dimension) const { return strides_[static_cast<std::size_t>(dimension)]; }
+
+  /// Appends the links from one device to another, in their order. Nothing if they are equal.
+  void route(int source, int target, std::vector<int>& links) const;
+  /// Of a link: its dimension and, within it, what translations of the devices leave alone (see `symmetry.hpp`).
+  int dimension_of_link(int link) const;
+  int local_link(int link) const;
+
+ private:
+  void build();
+  void build_dimension(int dimension);
+  void read_graph(const Json& json);
+  void read_faults(const Json& json);
+  void apply(const Fault& fault, const Json& json);
+  void search_routes();
+  int instance_base(int dimension, int device) const;
+
+  std::vector<Dimension> dimensions_;
+  std::vector<int> strides_, bases_, per_instance_;
+  std::vector<Link> links_;
+  std::vector<Fault> faults_;
+  int devices_ = 0, nodes_ = 0;
+  bool searched_ = false;                                   ///< routes by search: a graph, or a link failed
+  std::vector<std::vector<int>> before_;                    ///< source to node to the link it is reached by, -1: not
+  std::map<std::pair<int, int>, std::vector<int>> stated_;  ///< routes that the graph lists
+};
+
+}  // namespace tilesim::cluster

@@ -1,0 +1,106 @@
+// Writes the local form of one function. Internal to the partitioner.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/cluster/partition/halo.hpp"
+#include "tilesim/cluster/partition/partition.hpp"
+#include "tilesim/cluster/partition/propagate.hpp"
+#include "tilesim/cluster/partition/reshard.hpp"
+#include "tilesim/graph/builder.hpp"
+
+namespace tilesim::partitioning {
+
+/// What the functions of one graph share.
+struct Module {
+  const Grid& grid;
+  const Graph& source;
+  const Spread& spread;
+  Graph& out;
+  std::vector<Inserted>& inserted;
+  std::map<std::int32_t, std::int32_t> copied{};  ///< functions that are the same on a device (comparators)
+  int made = 0;                                   ///< functions, for their names
+
+  /// The function as it is in the local graph, with all it needs.
+  std::int32_t copy_function(std::int32_t index);
+};
+
+/// What changes no combination: of an extreme the outermost number.
+double neutral_of(const std::string& combiner, DType dtype);
+
+class Body {
+ public:
+  Body(Module& module, std::size_t function, const std::string& name);
+
+  /// Inputs in `inputs`, outputs in `outputs`; returns the function's index in the local graph.
+  std::int32_t write(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs);
+
+ private:
+  struct Version {
+    Layout layout;
+    ValueId id;
+  };
+  struct Reason { std::string consumer, text; };
+
+  const GraphFunction& source() const { return module_.source.functions[function_]; }
+  const TensorType& type(ValueId value) const { return source().value(value).type; }
+  const Layout& home(ValueId value) const { return module_.spread.layouts[function_][static_cast<std::size_t>(value)]; }
+  void add_version(ValueId value, Layout layout, ValueId id);
+
+  // body_moves.cpp
+  ValueId request(ValueId value, const Layout& layout, const Reason& reason);
+  double price(ValueId value, const Layout& layout) const;
+  ValueId apply(const Move& move, ValueId x, ValueId value, const Reason& reason);
+  ValueId collective(const Move& move, ValueId x, ValueId value, const Reason& reason);
+  ValueId shard_index(const Atoms& atoms, std::int64_t scale);
+  ValueId sliced(ValueId x, std::size_t axis, const Atoms& atoms);
+  /// Elements beyond `extent` of an axis that `atoms` divide become `neutral`.
+  ValueId masked(ValueId x, std::size_t axis, const Atoms& atoms, std::int64_t extent, double neutral);
+  /// x on the first of the devices that `atoms` tell apart, zero on the others.
+  ValueId once(ValueId x, const Atoms& atoms);
+  ValueId number(double value, DType dtype);
+  ValueId binary(Function function, ValueId a, ValueId b);
+  std::string stem(ValueId value) const { return source().value(value).name; }
+
+  // body_halo.cpp
+  void take_borders(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+  double border_bytes(const Op& op, const Rule& rule, const Division& division) const;
+  void neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int distance, std::int64_t reach, ValueId x,
+                  std::vector<ValueId>& pieces);
+  ValueId cut_borders(const Borders& borders, std::size_t axis, const Atoms& atoms, ValueId x);
+  ValueId filled(const Borders& borders, const Halo& halo, const Atoms& atoms, ValueId x, ValueId fill);
+
+  // body_ops.cpp
+  void operation(const Op& op, const Rule& rule);
+  bool keeps_partial(const Op& op, const Rule& rule);
+  Division choose(const Op& op, const Rule& rule) const;
+  double cost(const Op& op, const Rule& rule, const Division& division) const;
+  std::vector<Division> candidates(const Op& op, const Rule& rule) const;
+  Layout produced(const Rule& rule, std::size_t result, const Division& division) const;
+  void mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+  void cross(const Op& op, const Crossing& crossing);
+  void loop(const Op& op);
+  void branch(const Op& op);
+
+  // body_kinds.cpp
+  Attributes localized(const Op& op, const std::vector<ValueId>& operands, const std::vector<TensorType>& results);
+  std::vector<ValueId> emit(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
+                            const std::vector<TensorType>& results, const Atoms& partial);
+  ValueId rows_of_table(const Op& op, const std::vector<ValueId>& operands, Attributes attributes, const Atoms& atoms);
+  ValueId own_rows(const Rule& rule, const Division& division, const std::vector<ValueId>& operands);
+  ValueId counted(const Op& op, ValueId local, const Atoms& atoms);
+
+  Module& module_;
+  std::size_t function_;
+  Builder builder_;
+  std::vector<std::vector<Version>> versions_;
+  std::vector<int> uses_;  ///< of each value of the whole function
+  std::map<std::pair<Atoms, std::int64_t>, ValueId> indices_;
+  ValueId device_ = no_value;
+};
+
+}  // namespace tilesim::partitioning

@@ -1,0 +1,298 @@
+// Operations: which division each uses, its operands in that division, its results.
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/cluster/partition/body.hpp"
+
+namespace tilesim::partitioning {
+
+Body::Body(Module& module, std::size_t function, const std::string& name)
+    : module_(module),
+      function_(function),
+      builder_(module.out, name),
+      versions_(source().values.size()),
+      uses_(source().values.size(), 0) {
+  for (const Op& op : source().ops)
+    for (const ValueId value : op.operands)
+      if (value != no_value) ++uses_[at(value)];
+  for (const ValueId value : source().outputs) ++uses_[at(value)];
+}
+
+std::int32_t Body::write(const std::vector<Layout>& inputs, const std::vector<Layout>& outputs) {
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const ValueId value = source().inputs[i];
+    add_version(value, inputs[i], builder_.input(stem(value), local_type(module_.grid, type(value), inputs[i])));
+  }
+  for (std::size_t i = 0; i < source().ops.size(); ++i) operation(source().ops[i], module_.spread.rules[function_][i]);
+  std::vector<ValueId> results;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    results.push_back(request(source().outputs[i], outputs[i], {"", "an output has this sharding"}));
+  const std::int32_t index = builder_.function_index();
+  std::vector<std::string> names;
+  for (const ValueId value : source().outputs) names.push_back(stem(value));
+  const std::set<ValueId> kept(source().inputs.begin(), source().inputs.end());
+  GraphFunction& local = module_.out.functions[at(index)];
+  // Outputs get their names: what held one on the way there gives it up.
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (kept.contains(source().outputs[i]) || local.value(results[i]).name == names[i]) continue;
+    for (Value& value : local.values)
+      if (value.name == names[i]) std::swap(value.name, local.values[at(results[i])].name);
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) builder_.output(results[i]);
+  for (const Alias& alias : source().aliases)
+    if (inputs[at(alias.input)] == outputs[at(alias.output)]) builder_.alias(alias.output, alias.input);
+  return index;
+}
+
+Layout Body::produced(const Rule& rule, std::size_t result, const Division& division) const {
+  Layout layout = layout_of(module_.grid, rule, rule.results[result], division);
+  for (std::size_t k = 0; k < division.size(); ++k) {
+    if (rule.factors[k].sort != Factor::Sort::reduced || division[k].empty()) continue;
+    layout.partial.insert(layout.partial.end(), division[k].begin(), division[k].end());
+    layout.combiner = rule.factors[k].combiner;
+  }
+  std::ranges::sort(layout.partial);
+  return layout;
+}
+
+std::vector<Division> Body::candidates(const Op& op, const Rule& rule) const {
+  std::vector<Division> sources;
+  const auto add = [&](const AxisFactors& axes, const Layout& layout) {
+    Division division(rule.factors.size());
+    read_division(module_.grid, rule, axes, layout, division);
+    if (std::ranges::all_of(division, [](const Atoms& atoms) { return atoms.empty(); })) return;
+    if (std::ranges::find(sources, division) == sources.end()) sources.push_back(std::move(division));
+  };
+  for (std::size_t i = 0; i < op.results.size(); ++i) add(rule.results[i], home(op.results[i]));
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i] == no_value) continue;
+    add(rule.operands[i], home(op.operands[i]));
+    for (const Version& version : versions_[at(op.operands[i])]) add(rule.operands[i], version.layout);
+  }
+  if (sources.size() > 5) sources.resize(5);
+  std::vector<Division> found{Division(rule.factors.size())};
+  std::vector<std::size_t> order(sources.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  do {
+    Division merged(rule.factors.size());
+    std::set<int> used;
+    for (const std::size_t source : order) {
+      for (std::size_t k = 0; k < merged.size(); ++k) {
+        if (!is_prefix(merged[k], sources[source][k])) continue;
+        for (std::size_t i = merged[k].size(); i < sources[source][k].size(); ++i) {
+          if (!used.insert(sources[source][k][i]).second) break;
+          merged[k].push_back(sources[source][k][i]);
+        }
+      }
+      Division possible = merged;
+      make_possible(module_.grid, rule, possible);
+      if (std::ranges::find(found, possible) == found.end()) found.push_back(std::move(possible));
+    }
+  } while (std::ranges::next_permutation(order).found);
+  return found;
+}
+
+double Body::cost(const Op& op, const Rule& rule, const Division& division) const {
+  double bytes = border_bytes(op, rule, division);
+  for (std::size_t i = 0; i < op.operands.size(); ++i)
+    if (op.operands[i] != no_value)
+      bytes += price(op.operands[i], layout_of(module_.grid, rule, rule.operands[i], division));
+  for (std::size_t i = 0; i < op.results.size(); ++i)
+    bytes += wire_bytes(moves(module_.grid, type(op.results[i]), produced(rule, i, division), home(op.results[i])));
+  return bytes;
+}
+
+Division Body::choose(const Op& op, const Rule& rule) const {
+  const std::vector<Division> all = candidates(op, rule);
+  const auto devices = [&](const Division& division) {
+    std::int64_t parts = 1;
+    for (const Atoms& atoms : division) parts *= module_.grid.parts(atoms);
+    return parts;
+  };
+  // Products are divided among as many devices as may be: fewer bytes do not pay for computing the same in many places.
+  std::size_t best = 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const double bytes = all.size() == 1 ? 0 : cost(op, rule, all[i]);
+    const std::int64_t more = devices(all[i]) - devices(all[best]);
+    const bool better = rule.product && more != 0 ? more > 0 : bytes < least || (bytes == least && more > 0);
+    if (i > 0 && !better) continue;
+    best = i;
+    least = bytes;
+  }
+  return all[best];
+}
+
+double neutral_of(const std::string& combiner, DType dtype) {
+  if (combiner == "multiply" || combiner == "logical_and") return 1;
+  if (combiner != "maximum" && combiner != "minimum") return 0;
+  const double sign = combiner == "maximum" ? -1 : 1;
+  if (is_float(dtype)) return sign * std::numeric_limits<double>::infinity();
+  const auto width = static_cast<int>(bits(dtype));
+  const bool is_signed =
+      dtype == DType::i64 || dtype == DType::i32 || dtype == DType::i16 || dtype == DType::i8 || dtype == DType::i4;
+  if (dtype == DType::boolean) return sign < 0 ? 0 : 1;
+  if (!is_signed) return sign < 0 ? 0 : static_cast<double>((std::uint64_t{1} << width) - 1);
+  const auto reach = static_cast<double>(std::uint64_t{1} << (width - 1));
+  return sign < 0 ? -reach : reach - 1;
+}
+
+namespace {
+
+std::string why_of(const Rule& rule, const AxisFactors& axes) {
+  if (!rule.why.empty()) return rule.why;
+  for (const std::vector<int>& list : axes)
+    for (const int factor : list)
+      if (!rule.factors[at(factor)].why.empty()) return rule.factors[at(factor)].why;
+  for (const Factor& factor : rule.factors)
+    if (!factor.why.empty()) return "axis " + factor.name + ": " + factor.why;
+  return {};
+}
+
+}  // namespace
+
+void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
+  if (op.kind == Kind::embedding || op.kind == Kind::gather) return;
+  for (std::size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i] == no_value) continue;
+    for (std::size_t axis = 0; axis < rule.operands[i].size(); ++axis)
+      for (const int index : rule.operands[i][axis]) {
+        const Factor& factor = rule.factors[at(index)];
+        const Atoms& atoms = division[at(index)];
+        if (find_halo(rule, i, axis)) continue;  // its padding is masked with its borders
+        if (factor.sort != Factor::Sort::reduced || factor.extent % module_.grid.parts(atoms) == 0) continue;
+        operands[i] = masked(operands[i], axis, atoms, factor.extent,
+                             neutral_of(factor.combiner, builder_.type(operands[i]).dtype));
+      }
+  }
+}
+
+namespace {
+
+/// Whether sums of what devices have may be taken after the operation.
+bool linear(const Op& op, DType from, DType to) {
+  if (op.kind == Kind::transpose || op.kind == Kind::reshape || op.kind == Kind::copy) return true;
+  if (op.kind == Kind::convert) return is_float(from) && is_float(to) && bits(to) >= bits(from);
+  if (op.kind != Kind::elementwise) return false;
+  const std::string& function = op.attributes.text("function");
+  return function == "add" || function == "subtract" || function == "negate";
+}
+
+}  // namespace
+
+/// Partial sums that nothing else reads go through linear operations: what is added needs one collective together.
+bool Body::keeps_partial(const Op& op, const Rule& rule) {
+  if (op.operands.empty() || !linear(op, type(op.operands[0]).dtype, type(op.results[0]).dtype)) return false;
+  const Layout* first = nullptr;
+  Division division(rule.factors.size());
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    const std::vector<Version>& versions = versions_[at(op.operands[i])];
+    if (uses_[at(op.operands[i])] != 1 || versions.size() != 1 || versions[0].layout.combiner != "add") return false;
+    if (!first) {
+      first = &versions[0].layout;
+      read_division(module_.grid, rule, rule.operands[i], *first, division);
+      make_possible(module_.grid, rule, division);
+    }
+    Layout layout = layout_of(module_.grid, rule, rule.operands[i], division);
+    layout.partial = first->partial;
+    layout.combiner = "add";
+    if (layout != versions[0].layout) return false;
+  }
+  Layout layout = layout_of(module_.grid, rule, rule.results[0], division);
+  layout.partial = first->partial;
+  layout.combiner = "add";
+  std::vector<ValueId> operands;
+  for (const ValueId value : op.operands) operands.push_back(versions_[at(value)][0].id);
+  const TensorType local = local_type(module_.grid, type(op.results[0]), layout);
+  add_version(op.results[0], layout, emit(op, rule, division, std::move(operands), {local}, {})[0]);
+  return true;
+}
+
+void Body::operation(const Op& op, const Rule& rule) {
+  if (op.kind == Kind::while_loop) return loop(op);
+  if (op.kind == Kind::branch) return branch(op);
+  if (const auto crossing = crossing_of(module_.grid, module_.source, op)) return cross(op, *crossing);
+  if (keeps_partial(op, rule)) return;
+  const Division division = choose(op, rule);
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < op.operands.size(); ++i) {
+    if (op.operands[i] == no_value) {
+      operands.push_back(no_value);
+      continue;
+    }
+    const std::string why = why_of(rule, rule.operands[i]);
+    const std::string name = i < info(op.kind).operand_names.size() ? info(op.kind).operand_names[i] : "operand";
+    operands.push_back(request(op.operands[i], layout_of(module_.grid, rule, rule.operands[i], division),
+                               {op.name, op.name + " takes " + name + " this way" + (why.empty() ? "" : ": " + why)}));
+  }
+  take_borders(op, rule, division, operands);
+  mask_reduced(op, rule, division, operands);
+  std::vector<TensorType> types;
+  std::vector<Layout> layouts;
+  for (std::size_t i = 0; i < op.results.size(); ++i) {
+    layouts.push_back(produced(rule, i, division));
+    types.push_back(local_type(module_.grid, type(op.results[i]), layouts.back()));
+  }
+  const Atoms partial = layouts.empty() ? Atoms{} : layouts[0].partial;
+  const std::vector<ValueId> results = emit(op, rule, division, std::move(operands), types, partial);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (builder_.type(results[i]) != types[i])
+      throw InternalError("operation \"" + op.name + "\" is " + to_string(builder_.type(results[i])) +
+                          " on a device, not " + to_string(types[i]));
+    add_version(op.results[i], layouts[i], results[i]);
+  }
+}
+
+/// The same parts are whole tensors divided on one side of the border, and devices' own tensors on the other.
+void Body::cross(const Op& op, const Crossing& crossing) {
+  const ValueId in = crossing.enters ? op.results[0] : op.operands[0];
+  const Layout inside = inside_of(module_.grid, crossing, type(in).shape, outside_of(crossing, home(in)));
+  const Layout outside = outside_of(crossing, inside);
+  const Reason reason{op.name, crossing.enters ? "a region takes each device's own part of it"
+                                               : "a region gives each device's own part of it"};
+  const ValueId part = request(op.operands[0], crossing.enters ? outside : inside, reason);
+  add_version(op.results[0], crossing.enters ? inside : outside, part);
+}
+
+void Body::loop(const Op& op) {
+  std::vector<Layout> layouts;
+  std::vector<ValueId> operands;
+  for (std::size_t i = 0; i < op.results.size(); ++i) {
+    layouts.push_back(home(op.results[i]));
+    operands.push_back(request(op.operands[i], layouts[i], {op.name, op.name + " carries its state this way"}));
+  }
+  std::vector<std::int32_t> functions;
+  for (std::size_t c = 0; c < op.functions.size(); ++c) {
+    const std::string name =
+        module_.source.functions[at(op.functions[c])].name + ".part" + std::to_string(module_.made++);
+    Body body(module_, at(op.functions[c]), name);
+    functions.push_back(body.write(layouts, c == 0 ? std::vector<Layout>{whole(0)} : layouts));
+  }
+  const std::vector<ValueId> results = builder_.op(op.kind, std::move(operands), op.attributes, op.name,
+                                                   static_cast<int>(op.results.size()), std::move(functions));
+  for (std::size_t i = 0; i < results.size(); ++i) add_version(op.results[i], layouts[i], results[i]);
+}
+
+void Body::branch(const Op& op) {
+  std::vector<Layout> inputs, outputs;
+  std::vector<ValueId> operands{request(op.operands[0], whole(0), {op.name, "all devices take the same branch"})};
+  for (std::size_t i = 1; i < op.operands.size(); ++i) {
+    inputs.push_back(home(op.operands[i]));
+    operands.push_back(request(op.operands[i], inputs.back(), {op.name, op.name + " takes it this way"}));
+  }
+  for (const ValueId value : op.results) outputs.push_back(home(value));
+  std::vector<std::int32_t> functions;
+  for (const std::int32_t callee : op.functions) {
+    const std::string name = module_.source.functions[at(callee)].name + ".part" + std::to_string(module_.made++);
+    Body body(module_, at(callee), name);
+    functions.push_back(body.write(inputs, outputs));
+  }
+  const std::vector<ValueId> results = builder_.op(op.kind, std::move(operands), op.attributes, op.name,
+                                                   static_cast<int>(op.results.size()), std::move(functions));
+  for (std::size_t i = 0; i < results.size(); ++i) add_version(op.results[i], outputs[i], results[i]);
+}
+
+}  // namespace tilesim::partitioning

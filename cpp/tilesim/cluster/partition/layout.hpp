@@ -1,0 +1,64 @@
+// Layouts of tensors over the prime parts ("atoms") of a mesh's axes: what propagation and resharding work on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tilesim/graph/graph.hpp"
+#include "tilesim/graph/sharding.hpp"
+
+namespace tilesim::partitioning {
+
+/// Indices of a Grid's atoms, major first.
+using Atoms = std::vector<int>;
+
+bool contains(const Atoms& atoms, int atom);
+bool is_prefix(const Atoms& shorter, const Atoms& longer);
+
+/// A mesh whose axes are cut into prime parts, so that every part of an axis is a list of them.
+class Grid {
+ public:
+  /// Cuts where the parts of `shardings` begin and end. UserError where two of them overlap within an axis.
+  Grid(const Mesh& mesh, std::span<const Sharding* const> shardings);
+
+  const Mesh& mesh() const { return mesh_; }
+  std::int64_t devices() const { return devices_; }
+  std::int64_t parts(const Atoms& atoms) const;
+  std::int64_t size(int atom) const { return atoms_[static_cast<std::size_t>(atom)].size; }
+  /// Which of `parts(atoms)` the place of the grid is.
+  std::int64_t index(std::int64_t place, const Atoms& atoms) const;
+  /// The same for every device, in the order of their numbers.
+  std::vector<std::int64_t> index_of_devices(const Atoms& atoms) const;
+  /// Devices that differ in `atoms` alone, in the order of their index, group after group.
+  std::vector<std::int64_t> groups(const Atoms& atoms) const;
+  Atoms atoms(const std::vector<AxisPart>& parts) const;
+  std::vector<AxisPart> axis_parts(const Atoms& atoms) const;
+
+ private:
+  struct Atom {
+    std::size_t axis;
+    std::int64_t before, size, stride;
+  };
+  Mesh mesh_;
+  std::int64_t devices_ = 1;
+  std::vector<Atom> atoms_;
+};
+
+/// Atoms that divide each axis of a tensor, and those over which every device has a part of a combination.
+struct Layout {
+  std::vector<Atoms> axes;
+  Atoms partial;
+  std::string combiner;  ///< of `partial`
+  bool uses(int atom) const;
+  friend bool operator==(const Layout&, const Layout&) = default;
+};
+
+Layout whole(std::size_t rank);
+Sharding to_sharding(const Grid& grid, const Layout& layout);
+/// Extent of an axis with the padding that makes all devices' parts alike: parts * ceil(extent / parts).
+std::int64_t padded(std::int64_t extent, std::int64_t parts);
+TensorType local_type(const Grid& grid, const TensorType& type, const Layout& layout);
+
+}  // namespace tilesim::partitioning

@@ -1,0 +1,161 @@
+#include "tilesim/cluster/partition/partition.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/cluster/partition/body.hpp"
+#include "tilesim/graph/kind.hpp"
+#include "tilesim/graph/passes.hpp"
+
+namespace tilesim::partitioning {
+
+std::int32_t Module::copy_function(std::int32_t index) {
+  if (const auto found = copied.find(index); found != copied.end()) return found->second;
+  GraphFunction copy = source.functions[at(index)];
+  for (Value& value : copy.values) value.sharding = nullptr;
+  for (Op& op : copy.ops) {
+    for (std::int32_t& callee : op.functions) callee = copy_function(callee);
+    if (op.kind != Kind::constant) continue;
+    const std::string& reference = op.attributes.text("reference");
+    out.weights.emplace(reference, source.weights.at(reference));
+  }
+  out.functions.push_back(std::move(copy));
+  return copied[index] = static_cast<std::int32_t>(out.functions.size()) - 1;
+}
+
+namespace {
+
+void check_values(const Graph& graph) {
+  for (const GraphFunction& function : graph.functions) {
+    for (const Value& value : function.values) {
+      if (!value.sharding || !value.sharding->given) continue;
+      const std::string place = "function \"" + function.name + "\", value \"" + value.name + "\"";
+      check_sharding(*value.sharding, *graph.mesh, value.type.shape.size(), place);
+      if (!value.sharding->unreduced.empty())
+        throw Unsupported(UserError::Parts{
+            "a value is given in partial results", place, value.sharding->text(), "divided or replicated axes", {}});
+    }
+  }
+}
+
+/// Axes along which a kind combines rows, where parts of rows could be combined after its expansion.
+std::vector<std::int64_t> row_axes(const Op& op) {
+  if (op.kind == Kind::softmax || op.kind == Kind::log_softmax) return {op.attributes.integer("dim")};
+  const bool rows =
+      op.kind == Kind::normalize && (op.attributes.text("mode") == "layer" || op.attributes.text("mode") == "rms");
+  return rows ? op.attributes.integers("dims") : std::vector<std::int64_t>{};
+}
+
+/// Operations whose rows are divided become primitives, which pass parts of rows on; whether there are any.
+bool expand_divided_rows(Graph& graph, const Spread& spread) {
+  std::set<std::string> names;
+  for (std::size_t f = 0; f < graph.functions.size(); ++f)
+    for (const Op& op : graph.functions[f].ops)
+      for (const std::int64_t axis : row_axes(op))
+        for (const ValueId value : {op.operands[0], op.results[0]})
+          if (!spread.layouts[f][at(value)].axes[at(axis)].empty()) names.insert(op.name);
+  return !names.empty() &&
+         expand(graph, [&](const Op& op) { return names.contains(op.name) && !row_axes(op).empty(); }) > 0;
+}
+
+Grid grid_of(const Graph& graph) {
+  std::vector<const Sharding*> shardings;
+  for (const GraphFunction& function : graph.functions)
+    for (const Value& value : function.values)
+      if (value.sharding && value.sharding->given) shardings.push_back(value.sharding.get());
+  return {*graph.mesh, shardings};
+}
+
+std::vector<Border> borders(const Grid& grid, const GraphFunction& function, const std::vector<ValueId>& values,
+                            const std::vector<Layout>& layouts) {
+  std::vector<Border> result;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Value& value = function.value(values[i]);
+    result.push_back({value.name, value.type, to_sharding(grid, layouts[i])});
+  }
+  return result;
+}
+
+std::vector<Layout> layouts_of(const Spread& spread, const Graph& graph, const std::vector<ValueId>& values) {
+  std::vector<Layout> layouts;
+  for (const ValueId value : values) layouts.push_back(spread.layouts[at(graph.main)][at(value)]);
+  return layouts;
+}
+
+std::string shown(const Factor& factor, const Rule& rule) {
+  const int index = static_cast<int>(&factor - rule.factors.data());
+  std::string text = factor.name + "=" + std::to_string(factor.extent) + " ";
+  if (factor.sort == Factor::Sort::whole) return text + "whole: " + factor.why;
+  text += factor.sort == Factor::Sort::parallel ? "parallel" : "reduced by " + factor.combiner;
+  if (!factor.uneven) text += ", even parts";
+  const auto places = [&](const char* side, const std::vector<AxisFactors>& tensors) {
+    for (std::size_t i = 0; i < tensors.size(); ++i)
+      for (std::size_t axis = 0; axis < tensors[i].size(); ++axis)
+        if (std::ranges::find(tensors[i][axis], index) != tensors[i][axis].end())
+          text += std::string(" ") + side + std::to_string(i) + "[" + std::to_string(axis) + "]";
+  };
+  places("operand", rule.operands);
+  places("result", rule.results);
+  return text;
+}
+
+}  // namespace
+
+Graph opened(const Graph& graph) {
+  if (!graph.mesh)
+    throw UserError({"the graph names no mesh", "graph \"" + graph.name + "\"", {}, "mesh=, such as \"x=2, y=4\"", {}});
+  check_values(graph);
+  Graph copy = graph;
+  for (GraphFunction& function : copy.functions)
+    for (Op& op : function.ops)
+      if (op.kind == Kind::fused || op.kind == Kind::call)
+        op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
+  inline_calls(copy);
+  remove_dead_code(copy);
+  return copy;
+}
+
+Graph spread(const Graph& graph) {
+  Graph result = opened(graph);
+  const Grid grid = grid_of(result);
+  const Spread spread = propagate(grid, result);
+  for (std::size_t f = 0; f < result.functions.size(); ++f)
+    for (std::size_t v = 0; v < result.functions[f].values.size(); ++v)
+      result.functions[f].values[v].sharding = std::make_shared<Sharding>(to_sharding(grid, spread.layouts[f][v]));
+  return result;
+}
+
+Partitioned partition(const Graph& graph) {
+  Graph whole_graph = opened(graph);
+  const Grid grid = grid_of(whole_graph);
+  Spread spread = propagate(grid, whole_graph);
+  if (expand_divided_rows(whole_graph, spread)) spread = propagate(grid, whole_graph);
+  Partitioned result;
+  Graph& local = result.graph;
+  local.name = graph.name;
+  local.mesh = graph.mesh;
+  local.devices = grid.devices();
+  const GraphFunction& entry = whole_graph.entry();
+  const std::vector<Layout> inputs = layouts_of(spread, whole_graph, entry.inputs),
+                            outputs = layouts_of(spread, whole_graph, entry.outputs);
+  Module module{grid, whole_graph, spread, local, result.inserted};
+  Body body(module, at(whole_graph.main), entry.name);
+  local.main = body.write(inputs, outputs);
+  result.inputs = borders(grid, entry, entry.inputs, inputs);
+  result.outputs = borders(grid, entry, entry.outputs, outputs);
+  check(local);
+  return result;
+}
+
+std::vector<std::string> describe_rule(const GraphFunction& function, const Op& op) {
+  const Rule rule = rule_of(function, op);
+  std::vector<std::string> lines;
+  for (const Factor& factor : rule.factors)
+    if (factor.extent > 1) lines.push_back(shown(factor, rule));
+  if (lines.empty()) lines.push_back("whole: " + (rule.why.empty() ? "no axis goes through as it is" : rule.why));
+  return lines;
+}
+
+}  // namespace tilesim::partitioning

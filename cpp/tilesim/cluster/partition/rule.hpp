@@ -1,0 +1,67 @@
+// How an operation may be divided: loop dimensions that tensor axes share ("factors"), derived from its kind's domain.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tilesim/cluster/partition/layout.hpp"
+#include "tilesim/graph/kind.hpp"
+
+namespace tilesim::partitioning {
+
+struct Factor {
+  enum class Sort : std::uint8_t {
+    parallel,  ///< results are divided as operands are
+    reduced,   ///< every device has a part of a combination
+    whole,     ///< every device needs all of it
+  };
+  std::string name;
+  std::int64_t extent = 1;
+  Sort sort = Sort::parallel;
+  bool uneven = true;    ///< may be divided into parts of which the last ones are padded
+  std::string combiner;  ///< reduced: of the parts
+  std::string why;       ///< whole: the reason
+};
+
+/// Factors of each axis, major first; what is left of an axis is whole.
+using AxisFactors = std::vector<std::vector<int>>;
+
+/// An axis of an operand that is read at shifted places: element i of `factor` reads from step * i + constant on, up to
+/// `reach` further; where there are holes between the elements of the axis, in places with holes.
+struct Halo {
+  std::size_t operand = 0, axis = 0;
+  int factor = 0;
+  std::int64_t step = 1, constant = 0, reach = 0;
+  std::int64_t divisor = 1;  ///< places from one element to the next
+  std::int64_t extent = 1;   ///< elements of the axis
+  bool sums = false;         ///< results are sums over the factor
+};
+
+struct Rule {
+  std::vector<Factor> factors;
+  std::vector<AxisFactors> operands, results;
+  std::vector<Halo> halos;
+  Atoms own;             ///< over these the tensors are a device's own: they divide nothing
+  bool product = false;  ///< passes divisions on only after the others have
+  std::string why;       ///< nothing may be divided: the reason
+};
+
+Rule rule_of(const GraphFunction& function, const Op& op);
+
+/// Atoms of each factor of an operation.
+using Division = std::vector<Atoms>;
+/// What a tensor's layout says about factors: atoms that divide them, as far as the rule lets them.
+void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Layout& layout,
+                   Division& division);
+/// Takes away what some tensor cannot have: a minor factor of an axis whose major ones are not divided to the end.
+void make_possible(const Grid& grid, const Rule& rule, Division& division);
+/// Layout of a tensor under a division (without partial results).
+Layout layout_of(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Division& division);
+
+namespace rules_of_kinds {
+using Types = std::vector<const TensorType*>;
+/// Rules of kinds whose access is not affine, by what their attributes say. False: the kind has none here.
+bool special(const GraphFunction& function, const Op& op, Rule& rule);
+}  // namespace rules_of_kinds
+
+}  // namespace tilesim::partitioning

@@ -1,0 +1,13 @@
+// Which nodes of a vector compute a kernel leaves to instructions of the user's.
+#pragma once
+
+#include "tilesim/program/vector_work.hpp"
+
+namespace tilesim::engine {
+
+/// Of each node its instruction, as kernels choose: null where it is no function that has one, or computes in other
+/// elements than the instruction's.
+program::OwnInstructions own_instructions(const program::VectorOp& op, const program::DTypeOf& dtype_of,
+                                          const UserInstructions& known);
+
+}  // namespace tilesim::engine

@@ -1,0 +1,120 @@
+// One kernel of a vector compute: its form in registers is known.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tilesim/isa/kernel/vector_kernel.hpp"
+#include "tilesim/isa/kernel/vector_writer.hpp"
+#include "tilesim/isa/schedule/software_pipeline.hpp"
+
+namespace tilesim::isa {
+
+inline bool is_logical(Combiner combiner) {
+  return combiner == Combiner::logical_and || combiner == Combiner::logical_or;
+}
+
+class VectorKernelWriter {
+ public:
+  /// `together`: steps of a group that are one iteration, a divisor of them; what they combine becomes one value there.
+  /// Above 1 blocks are of one group.
+  VectorKernelWriter(const InstructionSet& set, const CoreTiming& core, const std::vector<StaticTiming>& timings,
+                     const TypedCompute& typed, const RegisterForm& form, const VectorAddresses& at, int lmul,
+                     std::int64_t together = 1)
+      : typed_(typed),
+        compute_(typed.compute()),
+        form_(form),
+        at_(at),
+        lmul_(lmul),
+        together_(together),
+        steps_(form.steps / together),
+        code_(set),
+        nodes_(code_, typed, form.elements(), lmul),
+        pipeline_(code_, set, core, timings, space(core), lmul) {}
+
+  Kernel write();
+  /// Whether so many steps may be one iteration.
+  static bool may_join(const TypedCompute& typed, const RegisterForm& form, std::int64_t together);
+  const std::string& inexact() const { return nodes_.inexact(); }
+
+ private:
+  using Reach = RegisterForm::Reach;
+  using Scope = SoftwarePipeline::Scope;
+
+  IterationSpace space(const CoreTiming& core) const;
+  unsigned register_group() {
+    const unsigned reg = next_register_;
+    if (reg + (1U << lmul_) > 32) throw SoftwarePipeline::OutOfRegisters{};
+    next_register_ += 1U << lmul_;
+    return reg;
+  }
+  unsigned aside();
+  unsigned pointer(Address address);
+  Reach reach_of(const VectorNode& node) const {
+    return node.op == VectorNode::Op::iota ? Reach::each : form_.reaches[static_cast<std::size_t>(node.index)];
+  }
+  bool is_hoisted(const VectorNode& node) const;
+  /// Of what is loaded: whether each step has its own.
+  bool differs_by_step(const VectorNode& node) const;
+  void find_differing();
+  unsigned& value_of(std::size_t i) { return values_[differs_[i] ? static_cast<std::size_t>(step_) : 0][i]; }
+  unsigned all_steps(std::size_t o);
+  bool is_loaded(const VectorNode& node) const {
+    return node.op == VectorNode::Op::input || node.op == VectorNode::Op::iota;
+  }
+  bool is_combined(const VectorOutput& output) const { return !output.reduce.empty(); }
+  DType dtype_of(const VectorNode& node) const {
+    return node.op == VectorNode::Op::iota ? DType::i32 : compute_.inputs[static_cast<std::size_t>(node.index)].dtype;
+  }
+  std::int64_t bytes(DType dtype) const { return form_.elements() * stored_bits(dtype) / 8; }
+
+  void take_pointers();
+  void hoist();
+  void load(std::size_t i);
+  void compute(std::size_t i);
+  const VectorNode* compared_by(const VectorNode& node);
+  void result(std::size_t o);
+  template <class WithMask>
+  unsigned masked(Section section, std::size_t o, unsigned value, unsigned whole, WithMask with_mask);
+  unsigned with_neutral(std::size_t o, unsigned value);
+  bool takes_masks() const;
+  void finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals);
+  unsigned across(const VectorOutput& output, std::size_t o, unsigned value);
+  /// `held` becomes what the result's type has, where that is wider.
+  unsigned with_before(const VectorOutput& output, std::size_t o, unsigned value, Held& held);
+  unsigned as_combined(const VectorOutput& output, Held held, unsigned value, Section section);
+  template <class Write>
+  unsigned made(Section section, Write write) {
+    const unsigned value = pipeline_.value();
+    pipeline_.begin(section);
+    write(value);
+    pipeline_.end();
+    return value;
+  }
+  static Section last_of(const VectorOutput& output) {
+    return {output.reduce.empty() ? std::uint8_t{0} : std::uint8_t{Section::last_step}, 0, -1};
+  }
+
+  const TypedCompute& typed_;
+  const VectorCompute& compute_;
+  const RegisterForm& form_;
+  const VectorAddresses& at_;
+  int lmul_;
+  std::int64_t together_, steps_;
+  Code code_;
+  NodeWriter nodes_;
+  SoftwarePipeline pipeline_;
+  unsigned next_register_ = 0, aside_ = 0;
+  std::size_t pointers_ = 0;
+  std::int64_t step_ = 0;      ///< of those that are one iteration
+  std::vector<bool> differs_;  ///< of each node: from one of them to the other
+  /// Of each step that is in an iteration and each node: a register where it is hoisted, else a value; 0: not yet.
+  std::vector<std::vector<unsigned>> values_, input_pointers_, output_pointers_;
+  std::vector<unsigned> before_pointers_, valid_pointers_;
+  std::vector<unsigned> neutrals_;  ///< of the outputs, where places are left out
+  unsigned lanes_pointer_ = 0;
+  bool mask_stays_ = false;  ///< in v0: it is the only one
+  int checked_ = 0;          ///< widths of divisors that may be 0
+};
+
+}  // namespace tilesim::isa

@@ -1,0 +1,87 @@
+// Order through memory: accesses under way, of a run that knows addresses.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "tilesim/isa/pipeline/plan.hpp"
+
+namespace tilesim::isa {
+
+/// Bytes of memory that an instruction reads or writes, one after the other, from `start` for `held`.
+struct Touched {
+  std::uint64_t from = 0, to = 0;
+  Ticks start = 0, held = 0;
+
+  bool any() const { return from != to; }
+  /// From its start until it comes to a byte. Strides of any size may lie between.
+  Ticks until(std::uint64_t byte) const {
+    const std::uint64_t done = byte - from, all = to - from;
+    constexpr std::uint64_t exact = std::uint64_t{1} << 31;
+    if (all < exact && held < static_cast<Ticks>(exact))
+      return static_cast<Ticks>(static_cast<std::uint64_t>(held) * done / all);
+    return static_cast<Ticks>(static_cast<double>(held) * (static_cast<double>(done) / static_cast<double>(all)));
+  }
+};
+
+/// Where the elements of an instruction lie that begins at `base`; nothing where that depends on a register of indices.
+/// Strided ones take all that lies between.
+inline Touched touched_by(Accesses how, std::uint64_t base, std::uint64_t stride, std::uint64_t elements,
+                          const Plan& plan) {
+  if (how == Accesses::none || plan.bytes == 0) return {};
+  if (how == Accesses::row || elements < 2) return {base, base + plan.bytes, 0, plan.held};
+  const std::uint64_t last = base + stride * (elements - 1), each = plan.bytes / elements;
+  return {std::min(base, last), std::max(base, last) + each, 0, plan.held};
+}
+
+/// The last accesses of one kind.
+class UnderWay {
+ public:
+  explicit UnderWay(std::size_t most = 1) : all_(most) {}
+
+  void add(const Touched& one) {
+    all_[next_] = one;
+    if (++next_ == all_.size()) next_ = 0;
+    over_ = std::max(over_, one.start + one.held);
+  }
+  bool over(Ticks now) const { return over_ <= now; }
+  /// Before this one that comes at `now` or later cannot start: it touches no byte before these are done with it.
+  Ticks before(const Touched& younger, Ticks now) const {
+    Ticks found = 0;
+    if (over(now)) return found;
+    for (const Touched& older : all_) {
+      if (older.start + older.held <= now || older.to <= younger.from || younger.to <= older.from) continue;
+      for (const std::uint64_t byte : {std::max(older.from, younger.from), std::min(older.to, younger.to) - 1})
+        found = std::max(found, older.start + older.until(byte + 1) - younger.until(byte));
+    }
+    return found;
+  }
+
+ private:
+  std::vector<Touched> all_;
+  std::size_t next_ = 0;
+  Ticks over_ = 0;
+};
+
+/// A read comes behind older writes of its bytes, a write behind older reads and writes. Scalar accesses are in order
+/// among each other.
+class MemoryOrder {
+ public:
+  explicit MemoryOrder(std::size_t vectors = 1) : loads_(vectors), stores_(vectors) {}
+
+  bool quiet(Ticks now) const { return loads_.over(now) && stores_.over(now); }  ///< of vector accesses
+  /// Before this the access of a vector or scalar instruction cannot start.
+  Ticks before(const Touched& access, bool reads, bool is_vector, Ticks now) const {
+    Ticks found = stores_.before(access, now);
+    if (!reads) found = std::max(found, loads_.before(access, now));
+    return is_vector ? std::max(found, scalar_stores_.before(access, now)) : found;
+  }
+  void add(const Touched& access, bool reads) { (reads ? loads_ : stores_).add(access); }
+  void add_scalar_store(const Touched& access) { scalar_stores_.add(access); }
+
+ private:
+  static constexpr std::size_t scalars = 16;
+  UnderWay loads_, stores_, scalar_stores_{scalars};
+};
+
+}  // namespace tilesim::isa

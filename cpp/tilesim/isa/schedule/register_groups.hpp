@@ -1,0 +1,33 @@
+// Registers of kernels that are written step by step: vector groups of one size, pointers.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+namespace tilesim::isa {
+
+/// Not enough registers for a kernel of this shape.
+struct OutOfRegisters {};
+
+/// Groups of 2^lmul vector registers, v0 kept for masks.
+class RegisterGroups {
+ public:
+  explicit RegisterGroups(int lmul) : lmul_(lmul), free_(32U >> lmul, true) {}
+  /// OutOfRegisters where none is left.
+  unsigned take() {
+    for (std::size_t i = 1; i < free_.size(); ++i)
+      if (free_[i]) return free_[i] = false, static_cast<unsigned>(i << lmul_);
+    throw OutOfRegisters{};
+  }
+  void give(unsigned reg) { free_[reg >> lmul_] = true; }
+
+ private:
+  int lmul_;
+  std::vector<bool> free_;
+};
+
+/// x registers for addresses of operands, in their order.
+inline constexpr std::array<unsigned, 13> pointer_registers{10, 11, 12, 13, 16, 17, 28, 29, 30, 31, 8, 9, 5};
+
+}  // namespace tilesim::isa

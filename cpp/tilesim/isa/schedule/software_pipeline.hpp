@@ -1,0 +1,126 @@
+// Iterations of a kernel that overlap: instructions of one are recorded, placed in time by their latencies and pipes,
+// given registers in turn, and written window by window with those of the iterations before and after it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "tilesim/isa/pipeline/plan.hpp"
+#include "tilesim/isa/schedule/code.hpp"
+
+namespace tilesim::isa {
+
+/// Iterations: blocks of up to `block` groups; in each, steps; in each, the groups of the block.
+struct IterationSpace {
+  std::int64_t groups = 1, steps = 1, block = 1;
+  std::int64_t elements = 1, last_elements = 1;  ///< of all groups but the last, of the last
+  std::int64_t totals = 1;                       ///< that the steps of a group add to in turn
+  std::int64_t ragged_from = INT64_MAX;          ///< first step in which places are left out
+  std::int64_t count() const { return groups * steps; }
+};
+
+/// In which iterations instructions stand: those with all facts of `with` and none of `without`.
+struct Section {
+  enum Fact : std::uint8_t {
+    first_step = 1,
+    last_step = 2,
+    first_group = 4,  ///< of its block
+    last_group = 8,
+    fresh = 16,  ///< the first of those that add to their total
+    ragged = 32,
+  };
+  std::uint8_t with = 0, without = 0;
+  std::int64_t total = -1;  ///< only in steps that add to it
+};
+
+class SoftwarePipeline {
+ public:
+  /// How long a value lives: for an iteration; from the first group of a step to its last; over the steps of a group.
+  enum class Scope : std::uint8_t { iteration, step, group };
+  /// Not enough registers, however slow.
+  struct OutOfRegisters {};
+
+  SoftwarePipeline(Code& code, const InstructionSet& set, const CoreTiming& core,
+                   const std::vector<StaticTiming>& timings, const IterationSpace& space, int lmul)
+      : code_(code),
+        set_(set),
+        core_(core),
+        timings_(timings),
+        space_(space),
+        lmul_(lmul),
+        parts_(std::max<std::int64_t>(1, core.pipes[0])),
+        state_(core.vlen) {}
+
+  /// A value, as an operand of what is recorded.
+  unsigned value(Scope scope = Scope::iteration);
+  std::int64_t totals() const { return space_.totals; }
+  void begin(Section section);
+  void end();
+  /// Writes all iterations; register groups from `first` on are free.
+  void write(unsigned first);
+
+ private:
+  /// Instructions that follow each other at once.
+  struct Bundle {
+    std::vector<Written> all;
+    Section section;
+    std::vector<unsigned> reads, writes;  ///< values
+    std::size_t pipe = 0;
+    std::int64_t held = 0, latency = 1;
+    std::int64_t time = 0, late = 0;
+    bool vector = false;
+  };
+  struct Value {
+    Scope scope = Scope::iteration;
+    std::int64_t begin = INT64_MAX, end = -1;  ///< times in its iteration
+    std::vector<unsigned> registers;           ///< in turn
+  };
+  struct Arc {
+    std::size_t value;
+    std::int64_t turn, begin, length;
+  };
+  struct Edge {
+    std::size_t from, to;
+    std::int64_t distance;
+  };
+  struct Place { std::int64_t iteration, block, step, group, groups; };
+
+  static constexpr std::int64_t most_turns = 12;
+
+  void close(std::vector<Written>& open, const Section& section);
+  void uses(const Written& written, std::vector<unsigned>& reads, std::vector<unsigned>& writes, bool& reads_mask,
+            bool& writes_mask) const;
+  void take_times(Bundle& bundle);
+  void find_edges();
+  double share(const Section& section) const;
+  std::int64_t least_interval() const;
+  void place(std::int64_t interval);
+  void find_lives();
+  void find_interval(unsigned first);
+  bool give_registers(std::int64_t interval, unsigned first);
+  bool color(std::int64_t interval, std::int64_t turns, const std::vector<bool>& free);
+  bool give_arcs(const std::vector<Arc>& order, std::int64_t around, const std::vector<bool>& free);
+  Place place_of(std::int64_t iteration) const;
+  bool stands(const Section& section, const Place& at) const;
+  std::int64_t sort_of(const Place& at) const;
+  void write_bundle(const Bundle& bundle, const Place& at);
+  unsigned reg(unsigned value, const Place& at) const;
+
+  Code& code_;
+  const InstructionSet& set_;
+  const CoreTiming& core_;
+  const std::vector<StaticTiming>& timings_;
+  const IterationSpace space_;
+  const int lmul_;
+  const std::int64_t parts_;  ///< of a cycle, in which times are
+  VectorState state_;         ///< of no program: what times depend on
+  std::vector<Bundle> bundles_;
+  std::vector<Value> values_;
+  std::vector<Edge> edges_;
+  std::vector<Written> recorded_;
+  Section section_;
+  std::int64_t interval_ = 1, turns_ = 1, turns_of_groups_ = 1, turns_of_steps_ = 1;
+};
+
+}  // namespace tilesim::isa

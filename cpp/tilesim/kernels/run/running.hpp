@@ -1,0 +1,21 @@
+// What runs functions on one device or several. Internal to this room.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tilesim/kernels/kernel.hpp"
+
+namespace tilesim::kernels {
+
+std::string place_of(const GraphFunction& function, const Op& op);
+/// For each operation, the values that nobody reads afterwards.
+std::vector<std::vector<ValueId>> last_uses(const GraphFunction& function);
+Results run_op(const Graph& graph, const GraphFunction& function, const Op& op, const std::vector<Array>& operands,
+               const EvaluateOptions& options);
+/// UserError on a wrong count, dtype or shape.
+void check_inputs(const GraphFunction& function, const std::vector<Array>& inputs);
+/// Outputs that are views of an input, a weight or another output become copies: a caller may write to what it gets.
+void own_outputs(const Graph& graph, const std::vector<Array>& inputs, std::vector<Array>& outputs);
+
+}  // namespace tilesim::kernels

@@ -1,0 +1,167 @@
+"""What would be faster: neighbours of a plan, another overlap, a faster network or device; each of them computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from ..base import figures
+from ..base.table import Table
+from ..machine.device import Device, Rate
+from .fabric import Fabric
+from .memory import GIB
+from .plan import Plan
+from .views.communication import dimensions
+
+__all__ = ["advice", "neighbours", "told"]
+
+LEAST = 0.005  # gains below are not told
+_SHARDS = {"none": "zero1", "zero1": "zero3", "zero2": "zero3"}
+
+
+def neighbours(plan: Plan) -> list[tuple[str, Plan]]:
+    """Plans that differ in one thing, or trade one axis for another.
+
+    Args:
+        plan: to start from.
+
+    Returns:
+        What differs, and the plan.
+    """
+    found: list[dict[str, Any]] = [{"recompute": name} for name in ("none", "selective") if plan.recompute != name]
+    if plan.recompute == "none":
+        found.pop()
+    if plan.tensor > 1 and not plan.sequence:
+        found.append({"sequence": True})
+    found.append({"micro_batch": 2 * plan.micro_batch})
+    if plan.micro_batch > 1:
+        found.append({"micro_batch": plan.micro_batch // 2})
+    for axis in ("tensor", "pipeline", "context"):
+        size = getattr(plan, axis)
+        single = {"virtual": 1, "schedule": "1f1b"} if axis == "pipeline" and plan.virtual > 1 else {}
+        if size % 2 == 0:
+            lost = {"sequence": plan.sequence and size > 2} if axis == "tensor" else single if size == 2 else {}
+            found.append({axis: size // 2, "data": plan.data * 2, **lost})
+        if plan.data % 2 == 0:
+            found.append({axis: size * 2, "data": plan.data // 2})
+    if plan.pipeline > 1 and plan.virtual == 1 and plan.schedule in ("1f1b", "gpipe"):
+        found.append({"virtual": 2, "schedule": "interleaved"})
+    elif plan.virtual > 1:
+        found.append({"virtual": 2 * plan.virtual})
+    if plan.schedule == "gpipe":
+        found.append({"schedule": "1f1b"})
+    if plan.data * plan.context > 1 and plan.shard in _SHARDS:
+        found.append({"shard": _SHARDS[plan.shard]})
+    if plan.shard in ("zero2", "zero3"):
+        found.append({"shard": "zero1"})
+    return [(_text(changes), plan.replaced(**changes)) for changes in found]
+
+
+def _text(changes: dict[str, Any]) -> str:
+    return ",".join(f"{key}={str(value).lower()}" for key, value in changes.items())
+
+
+def _faster(device: Device, by: float) -> Device:
+    def rates(of: Any) -> dict[str, Rate]:
+        return {key: replace(rate, flops_per_second=by * rate.flops_per_second) for key, rate in of.items()}
+
+    return replaced(device, matrix=rates(device.matrix), vector=rates(device.vector))
+
+
+def replaced(device: Device, **changes: Any) -> Device:
+    """A device with some fields changed.
+
+    Args:
+        device: to start from.
+        changes: by field.
+
+    Returns:
+        A new device.
+    """
+    fields = {name: getattr(device, name) for name in device.__dataclass_fields__}
+    return Device(**{**fields, **changes})
+
+
+def _wider(device: Device, by: float) -> Device:
+    *near, last = device.levels
+    return replaced(device, levels=(*near, replace(last, bytes_per_second=by * last.bytes_per_second)))
+
+
+def _others(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, str, Callable[[Fabric], Fabric]]]:
+    """Kind and text of a change, and what it makes of a fabric."""
+    inside, between = dimensions(fabric)
+    if devices > 1:
+        yield "network", f"bandwidth inside a {inside} x 2", lambda one: replace(one, link=2 * one.link)
+    if devices > fabric.per_node:
+        yield "network", f"bandwidth between {between} x 2", lambda one: replace(one, node_link=2 * one.node_link)
+    if devices > 1:
+        yield (
+            "network",
+            "latency / 2",
+            lambda one: replace(one, latency=one.latency / 2, node_latency=one.node_latency / 2),
+        )
+    if offload and fabric.host_link:
+        yield "network", "bandwidth to the host x 2", lambda one: replace(one, host_link=2 * one.host_link)
+    yield "device", "arithmetic x 2", lambda one: replace(one, device=_faster(one.device, 2.0))
+    yield "device", "memory bandwidth x 2", lambda one: replace(one, device=_wider(one.device, 2.0))
+
+
+def advice(result: Any) -> Table:
+    """What changes would gain, each of them run.
+
+    Args:
+        result: the StepResult of a plan.
+
+    Returns:
+        Rows kind ("plan", "overlap", "network", "device"), change, seconds, gain (share of the step's seconds that is
+        saved), peak_bytes, fits; those that gain half a percent or more, the largest gain first. Plans that do not
+        divide the workload are left out.
+    """
+    if result.again is None:
+        return Table([], empty="a result that was not just computed cannot be run again")
+    runs: list[tuple[str, str, Any]] = []
+    for text, plan in neighbours(result.plan):
+        if not plan.reasons(result.workload, result.devices):
+            runs.append(("plan", text, result.again(plan)))
+    for overlap in ("none", "ready", "library"):
+        if overlap != result.overlap:
+            runs.append(("overlap", f"overlap={overlap}", result.again(result.plan, overlap=overlap)))
+    offload = any(row["axis"] == "offload" for row in result.communication)
+    for kind, text, change in _others(result.fabric, result.devices, offload):
+        runs.append((kind, text, result.again(result.plan, fabric=change(result.fabric))))
+    rows = []
+    for kind, text, other in runs:
+        gain = 1 - other.seconds / result.seconds
+        if gain >= LEAST:
+            fits = other.peak_bytes <= result.memory_bytes
+            rows.append({"kind": kind, "change": text, "seconds": other.seconds, "gain": gain,
+                         "peak_bytes": other.peak_bytes, "fits": fits})  # fmt: skip
+    rows.sort(key=lambda row: (-row["gain"], row["change"]))
+    return Table(rows, empty="no neighbour of the plan, no faster network or device gains half a percent")
+
+
+def told(rows: Table, memory_bytes: float, most: int = 4) -> list[str]:
+    """Advice as lines: what may be chosen, then what may be bought, each sorted by what it gains.
+
+    Args:
+        rows: of `advice`.
+        memory_bytes: of a device.
+        most: lines of what may be chosen that fits, and as many of what does not.
+
+    Returns:
+        Lines of text.
+    """
+
+    def line(row: dict[str, Any]) -> str:
+        text = f"{row['change']}: {figures.duration(row['seconds'])}, {figures.percent(row['gain'])} less"
+        if not row["fits"]:
+            text += f", but {row['peak_bytes'] / GIB:.1f} GiB do not fit into {memory_bytes / GIB:.1f}"
+        return text
+
+    chosen = [row for row in rows if row["kind"] in ("plan", "overlap")]
+    fitting = [row for row in chosen if row["fits"]][:most]
+    large = [row for row in chosen if not row["fits"]][: max(0, most - len(fitting))]
+    bought = [row for row in rows if row["kind"] in ("network", "device")]
+    lines = ["one thing changed, each run again:"] if fitting or large or bought else []
+    return lines + [f"  {line(row)}" for row in (*fitting, *large, *bought)]

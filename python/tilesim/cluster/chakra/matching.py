@@ -1,0 +1,218 @@
+"""Which nodes of which devices belong together, and which devices have one timeline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import user_error
+from ..trace import Trace, TraceClass, TraceNode
+
+__all__ = ["Price", "Quotient", "Unit", "quotient"]
+
+#: operation, bytes, devices in their order, recorded picoseconds, place for messages -> picoseconds
+Price = Callable[[str, int, "tuple[int, ...]", int, str], int]
+_Group = tuple[str, int]
+
+
+@dataclass(slots=True)
+class Unit:
+    """Devices of a class that are in the same groups; with sends or receives each device for itself."""
+
+    part: TraceClass
+    devices: list[int]
+    groups: dict[str, _Group]
+    at: int = 0  # of the first device in its class
+    sequence: dict[_Group, list[int]] = field(default_factory=dict)  # places of collectives, in program order
+    cost: dict[int, int] = field(default_factory=dict)  # place -> picoseconds
+    partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> unit and place of the other end
+
+
+@dataclass(slots=True)
+class Quotient:
+    """One unit per class of timelines. `joined` has, per collective, all (class, place) that meet there."""
+
+    units: list[Unit]
+    devices: list[int]  # how many each stands for
+    joined: dict[tuple[int, int], list[tuple[int, int]]]
+    partner: dict[tuple[int, int], tuple[int, int]]
+
+
+def quotient(trace: Trace, price: Price, symmetry: bool) -> Quotient:
+    """Finds them.
+
+    Args:
+        trace: that is legal.
+        price: what communication takes.
+        symmetry: devices that nothing tells apart are one; else each is its own.
+
+    Returns:
+        Units and what joins them.
+
+    Raises:
+        UserError: for a collective or message whose other ends are missing or differ.
+    """
+    groups: dict[_Group, tuple[int, ...]] = {("", 0): tuple(range(trace.devices))}
+    for kind, several in trace.groups.items():
+        groups.update({(kind, number): tuple(group) for number, group in enumerate(several)})
+    units, unit_of = _units(trace, groups, symmetry)
+    members = {group: Counter(unit_of[device] for device in devices) for group, devices in groups.items()}
+    _match_collectives(trace, units, groups, members, price)
+    _match_messages(trace, units, unit_of, price)
+    colours = _colours(units, members) if symmetry else list(range(len(units)))
+    first: dict[int, int] = {}
+    counts: Counter[int] = Counter()
+    for number, colour in enumerate(colours):
+        first.setdefault(colour, number)
+        counts[colour] += len(units[number].devices)
+    place = {colour: at for at, colour in enumerate(first)}
+    at_of = [place[colour] for colour in colours]
+    joined: dict[tuple[int, int], list[tuple[int, int]]] = {}
+    partner: dict[tuple[int, int], tuple[int, int]] = {}
+    for colour, number in first.items():
+        unit = units[number]
+        for group, sequence in unit.sequence.items():
+            others = [(at_of[one], units[one].sequence[group]) for one in members[group]]
+            for turn, node in enumerate(sequence):
+                joined[place[colour], node] = sorted({(one, row[turn]) for one, row in others})
+        for node, (other, at) in unit.partner.items():
+            partner[place[colour], node] = (at_of[other], at)
+    return Quotient([units[one] for one in first.values()], [counts[one] for one in first], joined, partner)
+
+
+def _units(trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool) -> tuple[list[Unit], list[int]]:
+    of_device: dict[str, dict[int, _Group]] = {}
+    for group, devices in groups.items():
+        of_device.setdefault(group[0], {}).update(dict.fromkeys(devices, group))
+    units: list[Unit] = []
+    unit_of = [0] * trace.devices
+    for part in trace.classes:
+        kinds = sorted({node.group for node in part.nodes if node.kind == "collective"})
+        alone = not symmetry or any(node.peers for node in part.nodes)
+        numbers: dict[tuple[Any, ...], int] = {}
+        for at, device in enumerate(part.devices):
+            own = {kind: of_device[kind][device] for kind in kinds}
+            key = (device,) if alone else tuple(own.values())
+            if key not in numbers:
+                numbers[key] = len(units)
+                units.append(Unit(part, [], own, at))
+            units[numbers[key]].devices.append(device)
+            unit_of[device] = numbers[key]
+    return units, unit_of
+
+
+def _match_collectives(
+    trace: Trace,
+    units: list[Unit],
+    groups: dict[_Group, tuple[int, ...]],
+    members: dict[_Group, Counter[int]],
+    price: Price,
+) -> None:
+    for unit in units:
+        for at, node in enumerate(unit.part.nodes):
+            if node.kind == "collective":
+                unit.sequence.setdefault(unit.groups[node.group], []).append(at)
+    used = {group for unit in units for group in unit.sequence}
+    for group in sorted(used):
+        first = next(units[one] for one in members[group] if group in units[one].sequence)
+        row = [first.part.nodes[at] for at in first.sequence[group]]
+        asked: dict[tuple[str, int, int], int] = {}
+        for one in members[group]:
+            _alike(trace, first, row, units[one], group)
+            for turn, at in enumerate(units[one].sequence[group]):
+                node = row[turn]
+                key = (node.op, node.bytes, node.duration_ps)
+                if key not in asked:
+                    where = trace.place(first.part, node)
+                    asked[key] = price(node.op, node.bytes, groups[group], node.duration_ps, where)
+                units[one].cost[at] = asked[key]
+
+
+def _alike(trace: Trace, first: Unit, row: list[TraceNode], other: Unit, group: _Group) -> None:
+    """Whether two devices do the same collectives on a group, in the same order."""
+    theirs = [other.part.nodes[at] for at in other.sequence.get(group, [])]
+    named = f"group {group[0]!r}" if group[0] else "all devices"
+    for mine, their in zip(row, theirs, strict=False):
+        if (mine.op, mine.bytes) != (their.op, their.bytes):
+            met = f"{trace.place(other.part, their)}, {their.op} of {their.bytes}"
+            what = f"a collective of {named} meets another one: {met}"
+            raise user_error(what, place=trace.place(first.part, mine), value=f"{mine.op} of {mine.bytes} bytes")
+    if len(row) != len(theirs):
+        more, part, less = (row, first, other) if len(row) > len(theirs) else (theirs, other, first)
+        node = more[min(len(row), len(theirs))]
+        what = f"device {less.devices[0]} does not take part in a collective of {named}"
+        raise user_error(what, place=trace.place(part.part, node))
+
+
+def _match_messages(trace: Trace, units: list[Unit], unit_of: list[int], price: Price) -> None:
+    ends: dict[tuple[str, int, int, int], list[tuple[int, int]]] = {}
+    for number, unit in enumerate(units):
+        device = unit.devices[0]
+        for at, node in enumerate(unit.part.nodes):
+            if node.kind in ("send", "recv"):
+                peer = node.peers[unit.at]
+                pair = (device, peer) if node.kind == "send" else (peer, device)
+                ends.setdefault((node.kind, *pair, node.tag), []).append((number, at))
+    for (kind, source, target, tag), row in ends.items():
+        others = ends.get(("recv" if kind == "send" else "send", source, target, tag), [])
+        if len(others) < len(row):
+            number, at = row[len(others)]
+            node = units[number].part.nodes[at]
+            word = "receives" if kind == "send" else "sends"
+            what = f"device {target if kind == 'send' else source} {word} nothing with tag {tag} there"
+            raise user_error(what, place=trace.place(units[number].part, node), value=f"{source} to {target}")
+        for (number, at), other in zip(row, others, strict=False):
+            node, end = units[number].part.nodes[at], units[other[0]].part.nodes[other[1]]
+            if node.bytes != end.bytes:
+                raise user_error("send and receive have different sizes", place=trace.place(units[number].part, node),
+                                 value=f"{node.bytes} and {end.bytes} bytes")  # fmt: skip
+            units[number].partner[at] = other
+            if kind == "send":
+                where = trace.place(units[number].part, node)
+                units[number].cost[at] = price("send", node.bytes, (source, target), node.duration_ps, where)
+
+
+def _colours(units: list[Unit], members: dict[_Group, Counter[int]]) -> list[int]:
+    """Units of one colour do the same at the same times as the same others: refined until nothing splits."""
+    signatures: dict[int, tuple[Any, ...]] = {}
+    rows: list[Any] = []
+    for unit in units:
+        if id(unit.part) not in signatures:
+            signatures[id(unit.part)] = _signature(unit.part)
+        rows.append((signatures[id(unit.part)], tuple(sorted(unit.cost.items()))))
+    colours = _numbered(rows)
+    while True:
+        of_group = {group: tuple(sorted(_sum(colours, counts).items())) for group, counts in members.items()}
+        rows = []
+        for colour, unit in zip(colours, units, strict=True):
+            joined = tuple((at[0], of_group[group]) for group, at in unit.sequence.items())
+            met = tuple((at, colours[other], there) for at, (other, there) in unit.partner.items())
+            rows.append((colour, joined, met))
+        finer = _numbered(rows)
+        if len(set(finer)) == len(set(colours)):
+            return finer
+        colours = finer
+
+
+def _sum(colours: list[int], counts: Counter[int]) -> Counter[int]:
+    total: Counter[int] = Counter()
+    for unit, count in counts.items():
+        total[colours[unit]] += count
+    return total
+
+
+def _signature(part: TraceClass) -> tuple[Any, ...]:
+    at = {node.id: place for place, node in enumerate(part.nodes)}
+    kinds: dict[str, int] = {}
+    return tuple(
+        (node.kind, tuple(sorted(at[dep] for dep in node.deps)), node.duration_ps, node.bytes, node.op,
+         kinds.setdefault(node.group, len(kinds)) if node.kind == "collective" else -1)
+        for node in part.nodes
+    )  # fmt: skip
+
+
+def _numbered(rows: list[Any]) -> list[int]:
+    numbers: dict[Any, int] = {}
+    return [numbers.setdefault(row, len(numbers)) for row in rows]

@@ -1,0 +1,206 @@
+"""`ts.cluster.from_chakra`: files of traces into a `Trace`."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Any
+
+from ...base.checked import checked
+from ...base.errors import listed, path_text, user_error
+from ...base.files import read_json
+from ..trace import Trace, TraceClass, TraceNode
+from . import wire
+from .writing import GROUPS, OWN
+
+__all__ = ["from_chakra"]
+
+_FILE = re.compile(r"(.+)\.(\d{1,8})\.et")
+
+
+@checked()
+def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trace:
+    """Reads Chakra execution traces: `NAME.<device>.et` and `comm_group.json` of a folder.
+
+    Computes keep their recorded times (`duration_ps` before `duration_micros`); attributes that nothing here knows are
+    kept, and written again by `to_chakra`. Devices whose files are equal are one class.
+
+    Args:
+        folder: with a file per device, numbered from 0 on.
+        name: NAME of the files; none: the only one that is there.
+
+    Returns:
+        The trace; `bytes` of its gathers are of the result.
+
+    Raises:
+        UserError: for files that are missing, cut off or of something else, unknown types and operations, and nodes
+            that wait for what is not there; it names file and node.
+    """
+    root = path_text(folder)
+    name, paths = _files(root, name)
+    groups = _groups(os.path.join(root, GROUPS), len(paths))
+    by_content: dict[bytes, list[int]] = {}
+    for device, path in enumerate(paths):
+        try:
+            with open(path, "rb") as file:
+                by_content.setdefault(file.read(), []).append(device)
+        except OSError as error:
+            raise user_error("the file cannot be read", place=path, value=error.strerror or str(error)) from None
+    classes = []
+    for data, devices in by_content.items():
+        path = paths[devices[0]]
+        nodes = [_node(body, path, number, devices, groups, len(paths)) for number, body in _messages(data, path)]
+        classes.append(TraceClass(devices, nodes, path))
+    trace = Trace(name, len(paths), classes, {number: [members] for number, members in groups.items()})
+    trace.check()
+    return trace
+
+
+def _files(root: str, name: str | None) -> tuple[str, list[str]]:
+    """Name, and paths by device."""
+    try:
+        there = sorted(os.listdir(root))
+    except OSError as error:
+        raise user_error("the folder cannot be read", place=root, value=error.strerror or str(error)) from None
+    found: dict[str, dict[int, str]] = {}
+    for file in there:
+        if match := _FILE.fullmatch(file):
+            found.setdefault(match[1], {})[int(match[2])] = os.path.join(root, file)
+    names = sorted(found)
+    if name is None and len(names) == 1:
+        name = names[0]
+    if name is None or name not in found:
+        what = "several traces lie here" if names and name is None else "no such trace lies here"
+        raise user_error(what, place=root, value=name or "", allowed=listed(names) or "files NAME.<device>.et")
+    paths = found[name]
+    if missing := [device for device in range(max(paths) + 1) if device not in paths]:
+        raise user_error("the file of a device is missing", place=os.path.join(root, f"{name}.{missing[0]}.et"))
+    return name, [paths[device] for device in sorted(paths)]
+
+
+def _groups(path: str, devices: int) -> dict[str, list[int]]:
+    if not os.path.exists(path):
+        return {}
+    data = read_json(path)
+    groups: dict[str, list[int]] = {}
+    rows: list[tuple[str, Any]] = list(data.items()) if isinstance(data, dict) else [("", None)]
+    for number, members in rows:
+        good = isinstance(members, list) and all(type(one) is int and 0 <= one < devices for one in members)
+        if not good or len(set(members)) != len(members) or not members:
+            raise user_error("no group", place=f"{path}, {number!r}", value=str(members),
+                             allowed=f"a list of devices from 0 to {devices - 1}")  # fmt: skip
+        groups[number] = members
+    return groups
+
+
+def _messages(data: bytes, path: str) -> list[tuple[int, bytes]]:
+    """Bodies of the nodes and their numbers in the file; the first message is left out where it is GlobalMetadata."""
+    found: list[tuple[int, bytes]] = []
+    at = count = 0
+    while at < len(data):
+        try:
+            size, at = wire.read_varint(data, at, len(data))
+        except wire.Torn as error:
+            raise user_error(f"the file is cut off: {error}", place=f"{path}: {_which(count)}") from None
+        if at + size > len(data):
+            raise user_error("the file is cut off", place=f"{path}: {_which(count)}",
+                             value=f"{len(data) - at} of {size} bytes")  # fmt: skip
+        body = data[at : at + size]
+        at += size
+        if count or not _is_metadata(body):
+            found.append((count, body))
+        count += 1
+    if not count:
+        raise user_error("the file is empty", place=path, allowed="GlobalMetadata, then nodes")
+    return found
+
+
+def _which(count: int) -> str:
+    return "GlobalMetadata" if count == 0 else f"node {count} of the file"
+
+
+def _is_metadata(body: bytes) -> bool:
+    try:
+        first = next(wire.fields(body), (1, b""))
+    except wire.Torn:
+        return False
+    return isinstance(first[1], bytes)
+
+
+def _node(
+    body: bytes, path: str, count: int, devices: list[int], groups: dict[str, list[int]], total: int
+) -> TraceNode:
+    place = f"{path}: {_which(count)}"
+    values: dict[int, Any] = {}
+    deps: list[int] = []
+    attributes: dict[str, Any] = {}
+    try:
+        for field, value in wire.fields(body):
+            if field in (4, 5):
+                deps += wire.repeated(value)
+            elif field == 10:
+                key, found = wire.read_attribute(value)
+                attributes[key] = found
+            else:
+                values[field] = value
+        name = values.get(2, b"").decode(errors="replace")
+        number, sort, micros = (int(values.get(field, 0)) for field in (1, 3, 7))
+    except (wire.Torn, AttributeError, TypeError, ValueError) as error:
+        raise user_error(f"no node of a trace: {error}", place=place) from None
+    place = f"{path}: node {number} ({name})"
+    if sort not in wire.NODES:
+        kinds = ", ".join(f"{key} ({kind})" for key, kind in wire.NODES.items())
+        raise user_error("unknown type of node", place=place, value=str(sort), allowed=kinds)
+    kind = wire.NODES[sort]
+    if kind.startswith("memory"):
+        if kind == "memory store":
+            attributes["stores"] = ("bool", True)
+        kind = "memory"
+    kind = "none" if kind == "metadata" else kind
+    spent = _number(attributes, "duration_ps", place, micros * 10**6)
+    kept = {key: found for key, found in attributes.items() if key not in OWN}
+    node = TraceNode(number, name, kind, list(dict.fromkeys(deps)), spent, attributes=kept)
+    if kind == "collective":
+        _collective(node, attributes, place, groups, total)
+    elif kind in ("send", "recv"):
+        _message(node, attributes, place, devices)
+    return node
+
+
+def _number(attributes: dict[str, Any], name: str, place: str, default: int | None = None) -> int:
+    value = attributes.get(name, ("", None))[1]
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, int) or value < 0:
+        what = "an attribute is missing" if value is None else "an attribute is no number from 0 on"
+        raise user_error(what, place=f"{place}, {name}", value="" if value is None else repr(value))
+    return value
+
+
+def _collective(
+    node: TraceNode, attributes: dict[str, Any], place: str, groups: dict[str, list[int]], total: int
+) -> None:
+    comm = _number(attributes, "comm_type", place)
+    if comm not in wire.COLLECTIVES:
+        kinds = ", ".join(f"{key} ({name})" for key, name in wire.COLLECTIVES.items())
+        raise user_error("unknown collective", place=f"{place}, comm_type", value=str(comm), allowed=kinds)
+    node.op = wire.COLLECTIVES[comm]
+    named = attributes.get("pg_name", ("", ""))[1]
+    node.group = "" if named is None else str(named)
+    if node.group and node.group not in groups:
+        raise user_error(f"the group is not in {GROUPS}", place=f"{place}, pg_name", value=node.group,
+                         allowed=listed(groups) or "no groups")  # fmt: skip
+    members = len(groups[node.group]) if node.group else total
+    node.bytes = _number(attributes, "comm_size", place, 0 if node.op == "barrier" else None)
+    node.bytes *= members if node.op in ("all_gather", "gather") else 1
+
+
+def _message(node: TraceNode, attributes: dict[str, Any], place: str, devices: list[int]) -> None:
+    own, other = ("comm_src", "comm_dst") if node.kind == "send" else ("comm_dst", "comm_src")
+    node.bytes = _number(attributes, "comm_size", place)
+    node.tag = _number(attributes, "comm_tag", place, 0)
+    here = _number(attributes, own, place, devices[0])
+    if [here] * len(devices) != devices and own in attributes:
+        raise user_error(f"a {node.kind} of another device", place=f"{place}, {own}", value=str(here),
+                         allowed=str(devices[0]))  # fmt: skip
+    node.peers = [_number(attributes, other, place)] * len(devices)

@@ -1,0 +1,158 @@
+"""What a replay says."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.table import Table
+from ..pipelines.result import PICO, write_events
+from ..trace import Trace
+from .matching import Quotient
+from .running import Ran
+
+__all__ = ["Replay", "length", "union"]
+
+SCHEMA, VERSION = "tilesim.cluster_replay", 1
+
+
+@dataclass(frozen=True)
+class Replay:
+    """A trace on a cluster.
+
+    `seconds` is when the last device is done; `exposed_seconds` what of it that device communicates and computes
+    nothing, `compute_seconds` what it computes, `idle_seconds` the rest: it waits for others. `classes` has a row per
+    class of devices that do the same at the same times.
+    """
+
+    name: str
+    cluster: str
+    network: str
+    devices: int
+    seconds: float
+    exposed_seconds: float
+    compute_seconds: float
+    idle_seconds: float
+    classes: list[dict[str, Any]]
+    trace: Trace = field(repr=False)
+    found: Quotient = field(repr=False)
+    ran: list[Ran] = field(repr=False)
+
+    @staticmethod
+    def of(trace: Trace, found: Quotient, ran: list[Ran], cluster: str, network: str) -> Replay:
+        """The result of a run.
+
+        Args:
+            trace: that ran.
+            found: its classes.
+            ran: what they did.
+            cluster: its name.
+            network: its model.
+
+        Returns:
+            The result.
+        """
+        end = max((one.end for one in ran), default=0)
+        rows = [_row(number, found, one) for number, one in enumerate(ran)]
+        last = max(range(len(ran)), key=lambda number: (ran[number].end, rows[number]["exposed_seconds"]), default=None)
+        spent = {name: 0.0 if last is None else rows[last][name] for name in _PARTS}
+        return Replay(trace.name, cluster, network, trace.devices, end / PICO, classes=rows, trace=trace, found=found,
+                      ran=ran, **spent)  # fmt: skip
+
+    def table(self) -> Table:
+        """A row per class of devices.
+
+        Returns:
+            Rows: class, devices, first_device, seconds, compute_seconds, exposed_seconds, idle_seconds,
+            communication_seconds (hidden or not).
+        """
+        return Table(self.classes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, without the timeline.
+
+        Returns:
+            A dict for JSON.
+        """
+        names = ("name", "cluster", "network", "devices", "seconds", *_PARTS, "classes")
+        return {"schema": SCHEMA, "version": VERSION, **{name: getattr(self, name) for name in names}}
+
+    def timeline(self, path: str | os.PathLike[str]) -> None:
+        """Writes trace events for Perfetto: a process per class of devices, a track per stream.
+
+        Args:
+            path: a file that ends in .json.
+
+        Raises:
+            UserError: for another ending, or where it cannot be written.
+        """
+        write_events(self.events(), path)
+
+    def events(self) -> list[dict[str, Any]]:
+        """Trace events.
+
+        Returns:
+            A process per class of devices, a track per stream; times in microseconds.
+        """
+        events: list[dict[str, Any]] = []
+        for number, ran in enumerate(self.ran):
+            unit = self.found.units[number]
+            tracks: dict[str, int] = {}
+            called = f"{self.found.devices[number]} devices like {unit.devices[0]}"
+            events.append({"ph": "M", "name": "process_name", "pid": number + 1, "args": {"name": called}})
+            for stream, place, begin, end in ran.intervals:
+                if stream not in tracks:
+                    tracks[stream] = len(tracks) + 1
+                    events.append({"ph": "M", "name": "thread_name", "pid": number + 1, "tid": tracks[stream],
+                                   "args": {"name": stream}})  # fmt: skip
+                node = unit.part.nodes[place]
+                events.append({"ph": "X", "name": node.name, "pid": number + 1, "tid": tracks[stream],
+                               "ts": begin / 1e6, "dur": (end - begin) / 1e6, "args": {"node": node.id}})  # fmt: skip
+        return events
+
+
+_PARTS = ("exposed_seconds", "compute_seconds", "idle_seconds")
+
+
+def _row(number: int, found: Quotient, ran: Ran) -> dict[str, Any]:
+    compute = union([(begin, done) for stream, _, begin, done in ran.intervals if stream in ("compute", "memory")])
+    talking = union([(begin, done) for stream, _, begin, done in ran.intervals
+                      if stream not in ("compute", "memory", "none")])  # fmt: skip
+    busy, said = length(compute), length(talking)
+    exposed = length(union(compute + talking)) - busy
+    return {
+        "class": number, "devices": found.devices[number], "first_device": found.units[number].devices[0],
+        "seconds": ran.end / PICO, "compute_seconds": busy / PICO, "exposed_seconds": exposed / PICO,
+        "idle_seconds": (ran.end - busy - exposed) / PICO, "communication_seconds": said / PICO,
+    }  # fmt: skip
+
+
+def union(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans of time joined where they touch.
+
+    Args:
+        spans: begin and end of each.
+
+    Returns:
+        Spans in order, none of which touches another.
+    """
+    found: list[tuple[int, int]] = []
+    for begin, end in sorted(spans):
+        if found and begin <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((begin, end))
+    return found
+
+
+def length(spans: list[tuple[int, int]]) -> int:
+    """How long spans are together.
+
+    Args:
+        spans: none of which touches another.
+
+    Returns:
+        Their sum.
+    """
+    return sum(end - begin for begin, end in spans)

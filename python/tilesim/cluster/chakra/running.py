@@ -1,0 +1,225 @@
+"""Runs traces: one compute stream per device, one per kind of groups, one for sends, one for memory."""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+
+from ...base.errors import user_error
+from ..trace import Trace, TraceClass, TraceNode
+from .matching import Quotient
+
+__all__ = ["Ran", "ordered", "run"]
+
+_At = tuple[int, int]
+
+
+def ordered(trace: Trace) -> Trace:
+    """The same trace, nodes of each class in program order: as the file has them, none before what it waits for.
+
+    Args:
+        trace: that is legal.
+
+    Returns:
+        The trace.
+
+    Raises:
+        UserError: where nodes wait for each other; it names file and nodes.
+    """
+    return Trace(trace.name, trace.devices, [_ordered(trace, part) for part in trace.classes], trace.groups)
+
+
+def _ordered(trace: Trace, part: TraceClass) -> TraceClass:
+    at = {node.id: place for place, node in enumerate(part.nodes)}
+    left = [len(node.deps) for node in part.nodes]
+    after: list[list[int]] = [[] for _ in part.nodes]
+    for place, node in enumerate(part.nodes):
+        for dep in node.deps:
+            after[at[dep]].append(place)
+    ready = [place for place, count in enumerate(left) if not count]
+    order: list[TraceNode] = []
+    while ready:
+        place = heapq.heappop(ready)
+        order.append(part.nodes[place])
+        for other in after[place]:
+            left[other] -= 1
+            if not left[other]:
+                heapq.heappush(ready, other)
+    if len(order) < len(part.nodes):
+        place = next(place for place, count in enumerate(left) if count)
+        chain: list[int] = []
+        while place not in chain:
+            chain.append(place)
+            place = next(at[dep] for dep in part.nodes[place].deps if left[at[dep]])
+        circle = [*chain[chain.index(place) :], place]
+        names = ", which waits for ".join(f"node {part.nodes[one].id} ({part.nodes[one].name})" for one in circle)
+        raise user_error(f"nodes wait for each other: {names}", place=trace.place(part))
+    return TraceClass(part.devices, order, part.source)
+
+
+@dataclass(slots=True)
+class Ran:
+    """What a class of devices did: (stream, place of the node, begin, end) each, picoseconds."""
+
+    intervals: list[tuple[str, int, int, int]] = field(default_factory=list)
+    end: int = 0
+
+
+class _Run:
+    """Times are taken in rounds: all that ends at one time ends before anything begins."""
+
+    def __init__(self, trace: Trace, found: Quotient) -> None:
+        self.trace, self.found = trace, found
+        self.nodes = [unit.part.nodes for unit in found.units]
+        self.ran = [Ran() for _ in found.units]
+        self.heap: list[tuple[int, int, int]] = []
+        self.left: list[list[int]] = []
+        self.after: list[list[list[int]]] = []
+        self.ready: dict[tuple[int, str], list[int]] = {}
+        self.queues: dict[tuple[int, str], deque[int]] = {}  # collectives in program order
+        self.able: set[_At] = set()  # collectives whose operands are there
+        self.arrived: dict[_At, set[_At]] = {}  # by the first of those that meet
+        self.busy: set[tuple[int, str]] = set()
+        self.asked: dict[_At, int] = {}  # receives: since when
+        self.sent: dict[_At, tuple[int, int]] = {}  # sends: begin and end
+        self.begun: dict[_At, int] = {}
+        self.touched: list[tuple[int, str]] = []
+        for number, nodes in enumerate(self.nodes):
+            self._prepare(number, nodes)
+
+    def _prepare(self, number: int, nodes: list[TraceNode]) -> None:
+        at = {node.id: place for place, node in enumerate(nodes)}
+        self.left.append([len(node.deps) for node in nodes])
+        after: list[list[int]] = [[] for _ in nodes]
+        for place, node in enumerate(nodes):
+            for dep in node.deps:
+                after[at[dep]].append(place)
+            if node.kind == "collective":
+                self.queues.setdefault((number, self.stream(node)), deque()).append(place)
+        self.after.append(after)
+
+    @staticmethod
+    def stream(node: TraceNode) -> str:
+        if node.stream:
+            return node.stream if node.kind == "collective" else f"{node.kind} {node.stream}"
+        return f"collectives {node.group}".rstrip() if node.kind == "collective" else node.kind
+
+    def run(self) -> list[Ran]:
+        for number, left in enumerate(self.left):
+            for place, count in enumerate(left):
+                if not count:
+                    self._offer(number, place, 0)
+        self._begin(0)
+        while self.heap:
+            now = self.heap[0][0]
+            while self.heap and self.heap[0][0] == now:
+                _, number, place = heapq.heappop(self.heap)
+                self._end(number, place, now)
+            self._begin(now)
+        self._check()
+        return self.ran
+
+    def _offer(self, number: int, place: int, now: int) -> None:
+        """The operands of a node are there."""
+        node = self.nodes[number][place]
+        stream = (number, self.stream(node))
+        if node.kind == "none":
+            heapq.heappush(self.heap, (now, number, place))
+        elif node.kind == "recv":
+            self.asked[number, place] = now
+            self._receive((number, place), now)
+        else:
+            if node.kind == "collective":
+                self.able.add((number, place))
+            else:
+                heapq.heappush(self.ready.setdefault(stream, []), place)
+            self.touched.append(stream)
+
+    def _receive(self, at: _At, now: int) -> None:
+        """Ends a receive that waits, where the message is under way."""
+        sent = self.sent.get(self.found.partner[at])
+        if at in self.asked and sent is not None:
+            self.begun[at] = min(max(self.asked[at], sent[0]), max(now, sent[1]))
+            heapq.heappush(self.heap, (max(now, sent[1]), *at))
+
+    def _begin(self, now: int) -> None:
+        touched, self.touched = sorted(set(self.touched)), []
+        for stream in touched:
+            if stream in self.busy:
+                continue
+            number = stream[0]
+            if stream in self.queues:
+                if self.queues[stream] and (number, self.queues[stream][0]) in self.able:
+                    self.busy.add(stream)
+                    self._arrive((number, self.queues[stream][0]), now)
+            elif ready := self.ready.get(stream):
+                self.busy.add(stream)
+                self._start((number, heapq.heappop(ready)), now)
+
+    def _start(self, at: _At, now: int) -> None:
+        node = self.nodes[at[0]][at[1]]
+        self.begun[at] = now
+        end = now + (self.found.units[at[0]].cost[at[1]] if node.kind == "send" else node.duration_ps)
+        heapq.heappush(self.heap, (end, *at))
+        if node.kind == "send":
+            self.sent[at] = (now, end)
+            self._receive(self.found.partner[at], now)
+
+    def _arrive(self, at: _At, now: int) -> None:
+        joined = self.found.joined[at]
+        here = self.arrived.setdefault(joined[0], set())
+        here.add(at)
+        if len(here) == len(joined):
+            end = now + self.found.units[at[0]].cost[at[1]]
+            for one in joined:
+                self.begun[one] = now
+                heapq.heappush(self.heap, (end, *one))
+
+    def _end(self, number: int, place: int, now: int) -> None:
+        node = self.nodes[number][place]
+        stream = (number, self.stream(node))
+        ran = self.ran[number]
+        ran.intervals.append((stream[1], place, self.begun.get((number, place), now), now))
+        ran.end = max(ran.end, now)
+        if stream in self.queues:
+            self.queues[stream].popleft()
+        if stream in self.busy:
+            self.busy.remove(stream)
+            self.touched.append(stream)
+        left = self.left[number]
+        left[place] = -1
+        for other in self.after[number][place]:
+            left[other] -= 1
+            if not left[other]:
+                self._offer(number, other, now)
+
+    def _check(self) -> None:
+        """An error where something never began: what devices wait for goes round a circle."""
+        for number, left in enumerate(self.left):
+            for place, count in enumerate(left):
+                if count != 0:
+                    continue
+                unit, node = self.found.units[number], self.nodes[number][place]
+                what = "its collective never begins: other devices wait at another one"
+                if node.kind == "recv":
+                    other, there = self.found.partner[number, place]
+                    end = self.found.units[other]
+                    what = f"what it waits for is never sent: {self.trace.place(end.part, self.nodes[other][there])}"
+                raise user_error(f"devices wait for each other; {what}", place=self.trace.place(unit.part, node))
+
+
+def run(trace: Trace, found: Quotient) -> list[Ran]:
+    """Runs a trace.
+
+    Args:
+        trace: in program order.
+        found: its classes and what joins them.
+
+    Returns:
+        What each class did.
+
+    Raises:
+        UserError: where devices wait for each other.
+    """
+    return _Run(trace, found).run()

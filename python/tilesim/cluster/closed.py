@@ -1,0 +1,162 @@
+"""A training step in closed form, for many plans at once: computing, what passes between devices, the pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.errors import user_error
+from .columns import Columns
+from .fabric import Fabric
+from .hosts.offload import exposed
+from .hosts.straggling import slowed
+from .pipelines.result import Pipeline
+from .pipelines.stages import ORDERED, Stages
+from .pipelines.stages import through as ordered
+from .plan import SCHEDULES
+from .terms import Pricer, Work, work
+from .training.around import between, gradients
+from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
+
+__all__ = ["Detail", "Times", "times"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of a step by part, one number per plan; parts sum to `seconds`."""
+
+    seconds: Array
+    compute: Array
+    recompute: Array
+    host: Array
+    tensor: Array
+    context: Array
+    expert: Array
+    pipeline: Array
+    data: Array
+    bubble: Array
+    optimizer: Array
+    offload: Array
+    stage_forward: Array
+    stage_backward: Array
+    work: Work
+    pipes: Mapping[int, Pipeline] = field(default_factory=dict)
+    detail: Detail | None = None
+
+    @property
+    def exposed(self) -> Array:
+        """What passes between devices while nothing is computed."""
+        return self.tensor + self.context + self.expert + self.pipeline + self.data + self.offload
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What a step is made of.
+
+    `layers`: passes of a layer by name. Seconds: `slowest` stage per micro-batch, `whole`: all stages one after the
+    other, `through`: of the pipeline, `head`: by how much head and embedding make the slowest stage slower than the
+    fullest, `waits`: by how much slow devices do, `first`: what is exposed of the first layer's parameters more than of
+    the others'. `sent`: by a stage in a pass of a chunk, of which a micro-batch has `sends`; `last`: after the last
+    pass, with what is exposed of it.
+    """
+
+    layers: Mapping[str, Layer]
+    slowest: Array
+    whole: Array
+    through: Array
+    head: Array
+    waits: Array
+    first: Array
+    sent: tuple[Moved, ...]
+    sends: Array
+    last: tuple[tuple[Moved, Array], ...]
+
+
+_OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload")
+
+
+def _by_order(
+    c: Columns,
+    w: Work,
+    fabric: Fabric,
+    layers: tuple[Layer, Layer],
+    summed: Array,
+    sends: Array,
+    k: Mapping[str, float],
+) -> tuple[Array, Mapping[int, Pipeline]]:
+    """Seconds until all are through, of schedules that divide the backward pass; their pipelines."""
+    names = [SCHEDULES[int(code)] for code in c.schedule] if np.any(c.schedule >= SCHEDULES.index("zb-h1")) else []
+    if not any(name in ORDERED for name in names):
+        return summed, {}
+    if fabric.slow:
+        raise user_error("slow devices have no closed form under this schedule", place="faults", value=names[0],
+                         allowed="1f1b, gpipe, interleaved")  # fmt: skip
+    forward, backward = layers
+    stages = Stages(
+        forward.seconds, backward.seconds - w.weight_products, w.weight_products, w.head_forward + w.embedding,
+        w.head_backward - w.head_weight, w.head_weight, (sends + k["host_microbatch"]) / c.ways,
+    )  # fmt: skip
+    seconds, pipes = ordered(names, c, stages)
+    return np.where(np.isnan(seconds), summed, seconds), pipes
+
+
+def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
+    """Seconds of training steps.
+
+    Args:
+        c: workloads and plans.
+        price: of products and attention.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        The times.
+    """
+    w = work(c, price, k)
+    forward, backward = layer_passes(c, w, fabric, k)
+    m, p, v = c.micro_batches, c.pipeline, c.virtual
+    ends = w.head_forward + w.head_backward + w.embedding
+    sent = between(c, fabric, k)
+    sends = 2 * c.ways * v * sum(one.seconds for one in sent)
+    fixed = sends + k["host_microbatch"]
+    layer = forward.seconds + backward.seconds
+    fullest = c.stage_layers * layer + fixed
+    # the last stage has the head too; a stage with fewer layers waits for it
+    headed = np.maximum(fullest, c.layers / p * layer + fixed + ends)
+    whole = c.layers * layer + ends + p * fixed
+    waited = (forward.compute + backward.compute + backward.recompute, ends)
+    slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
+    through, pipes = _by_order(c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k)
+    reduced, kept = gradients(c, fabric, k), state(c, fabric)
+    optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
+    away = exposed(kept.bytes, w.optimizer, fabric, k)
+    # each layer's parameters are gathered while the one before runs; before the first there is none
+    first = gathered_layer(c, fabric, k) - forward.data
+    own = m * c.stage_layers
+    parts = {name: own * (getattr(forward, name) + getattr(backward, name)) for name in _OF_LAYERS}
+    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
+    parts["host"] = parts["host"] + m * k["host_microbatch"]
+    parts["pipeline"] = m * sends
+    bubble = through - sum(parts.values())
+    parts["data"] = parts["data"] + reduced.seconds + first
+    parts["offload"] = parts["offload"] + away
+    ahead = c.stage_layers * forward.seconds + sends / 2
+    return Times(
+        through + reduced.seconds + first + optimizer + away,
+        **parts,
+        bubble=bubble,
+        optimizer=optimizer,
+        stage_forward=ahead,
+        stage_backward=slowest - ahead,
+        work=w,
+        pipes=pipes,
+        detail=Detail(
+            {"forward": forward, "backward": backward}, slowest, whole, through, headed - fullest, slowest - headed,
+            first, sent, 2 * c.ways * v, ((reduced, reduced.seconds), (kept, away)),
+        ),
+    )  # fmt: skip

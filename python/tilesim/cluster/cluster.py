@@ -1,0 +1,310 @@
+"""Clusters: devices and the network between them, by name, from a file, or written by hand."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+from .. import _core
+from ..base.checked import checked, is_number
+from ..base.errors import nearest, path_text, shown, user_error
+from ..base.files import read_json, writing
+from ..base.paths import configs_dir
+from .hosts.faults import without_computing
+from .slices import scaled
+
+__all__ = ["Cluster", "Dimension"]
+
+SCHEMA, VERSION = "tilesim.cluster", 1
+KEYS = (
+    "name",
+    "description",
+    "device",
+    "network",
+    "faults",
+    "per_node",
+    "generation",
+    "slices",
+    "host_bytes_per_second",
+    "sources",
+)
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """One dimension of a network: alike links between devices that differ in it alone.
+
+    Rates are bytes per second and direction, of a link or of a device's port; `latency_seconds` is a link's, or from
+    device to device through a switch; `rails`: ports of a node that its devices share (0: each has its own);
+    `reduces`: its switches sum what devices send (NVLS, SHARP).
+    """
+
+    kind: str
+    sizes: tuple[int, ...]
+    bandwidth_bytes_per_second: float
+    latency_seconds: float
+    rails: int = 0
+    name: str = ""
+    reduces: bool = False
+
+    @property
+    def size(self) -> int:
+        """Number of devices along the dimension."""
+        return math.prod(self.sizes)
+
+
+def _dimension(data: Mapping[str, Any]) -> Dimension:
+    sizes = data["sizes"] if "sizes" in data else [data["size"]]
+    return Dimension(
+        data["kind"],
+        tuple(int(size) for size in sizes),
+        float(data["bandwidth_bytes_per_second"]),
+        float(data.get("latency_seconds", 0)),
+        int(data.get("rails", 0)),
+        str(data.get("name", "")),
+        bool(data.get("reduces", False)),
+    )
+
+
+def _without_sums(data: Any, number: int) -> Any:
+    """A dimension as links alone; what its switches do besides is checked here."""
+    if not isinstance(data, Mapping) or "reduces" not in data:
+        return data
+    if not isinstance(data["reduces"], bool) or (data["reduces"] and data.get("kind") not in ("switch", "fat_tree")):
+        raise user_error("only switches sum what devices send", place=f"network[{number}].reduces",
+                         value=shown(data["reduces"]), allowed="true of switch and fat_tree, false")  # fmt: skip
+    return {key: value for key, value in data.items() if key != "reduces"}
+
+
+class Cluster:
+    """Devices of one kind and the links between them. Devices are numbered with the innermost dimension first."""
+
+    @checked("others")
+    def __init__(
+        self,
+        device: Any = None,
+        network: Sequence[Mapping[str, Any]] | Mapping[str, Any] | str | os.PathLike[str] = (),
+        *,
+        name: str = "custom",
+        description: str = "",
+        faults: Sequence[Mapping[str, Any]] = (),
+        per_node: int | None = None,
+        devices: int | None = None,
+        generation: str = "",
+        sources: Mapping[str, str] | None = None,
+        host_bytes_per_second: float | None = None,
+        **others: Any,
+    ) -> None:
+        """A cluster written by hand.
+
+        Args:
+            device: name or file of a device or machine, or one itself; none: a network alone.
+            network: dimensions, inner first: dicts of kind (ring, torus, mesh, full, switch, fat_tree, dragonfly), size
+                or sizes, bandwidth_bytes_per_second (of a link, each direction), latency_seconds, rails, both_ways;
+                switch, fat_tree: reduces (its switches sum what devices send); fat_tree: radix, levels,
+                oversubscription, trunk_latency_seconds, ways. Or a graph: a dict of devices, switches, links (source,
+                target, bandwidth_bytes_per_second, latency_seconds, lanes, both_ways) and routes, or the path of a
+                JSON file of one.
+            name: of the cluster.
+            description: in a line.
+            faults: {"device": d, "share": s}: all links of a device at a share of their rate; {"source": a,
+                "target": b, "share": s}: one link; share 0: the link failed, and routes go round it;
+                {"device": d, "compute": s}: a device computes at a share of its rate, which steps wait for.
+            per_node: devices of a node; none: those of the first dimension where there are several.
+            devices: how many there are, as a check; none: as the sizes say.
+            generation: of the links inside a node, as libraries name it.
+            sources: where numbers come from, by field.
+            host_bytes_per_second: of a device's link to its host's memory, each direction; none: unknown.
+            others: nothing else is known.
+
+        Raises:
+            UserError: for an unknown key or kind, sizes or rates out of range, a network that is not connected.
+        """
+        for key in others:
+            allowed = ", ".join(("device", "network", *KEYS[:2], *KEYS[4:]))
+            raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))
+        self.device, self.name, self.description = device, name, description
+        self.generation, self.sources = generation, dict(sources or {})
+        self.host_bytes_per_second = host_bytes_per_second
+        if host_bytes_per_second is not None and not (
+            is_number(host_bytes_per_second) and 0 < host_bytes_per_second < math.inf
+        ):
+            raise user_error("no rate of a link", place="host_bytes_per_second", value=shown(host_bytes_per_second),
+                             allowed="bytes per second above 0")  # fmt: skip
+        self.faults = [dict(fault) for fault in faults]
+        self.graph: dict[str, Any] | None = None
+        self.network: list[dict[str, Any]] = []
+        if isinstance(network, (str, os.PathLike)):
+            network = read_json(network)
+        if isinstance(network, Mapping):
+            self.graph = {key: value for key, value in network.items() if key not in ("schema", "version")}
+        elif isinstance(network, Sequence):
+            entries: list[Any] = [dict(one) if isinstance(one, Mapping) else one for one in network]
+            self.network = entries
+        else:
+            raise user_error("this is no network", place="network", value=shown(network), allowed="a list or a dict")
+        self.core: Any = _core_network(self._network_text())
+        self.devices: int = self.core.devices
+        if devices is not None and devices != self.devices:
+            what = "the sizes of the network do not multiply to the devices"
+            raise user_error(what, place="devices", value=shown(devices), allowed=str(self.devices))
+        self.dimensions = tuple(_dimension(one) for one in self.network)
+        inner = self.dimensions[0].size if len(self.dimensions) > 1 else self.devices
+        self.per_node: int = inner if per_node is None else per_node
+        if self.per_node < 1 or self.devices % self.per_node:
+            allowed = f"a divisor of {self.devices}"
+            raise user_error("nodes have equal devices", place="per_node", value=shown(per_node), allowed=allowed)
+
+    def _network_text(self) -> str:
+        dimensions = [_without_sums(one, number) for number, one in enumerate(self.network)]
+        network: dict[str, Any] = {"dimensions": dimensions} if self.graph is None else {"graph": self.graph}
+        if faults := without_computing(self.faults):
+            network["faults"] = faults
+        try:
+            return json.dumps(network)
+        except (TypeError, ValueError):
+            raise user_error("this is no network", place="network", value=shown(network), allowed="JSON") from None
+
+    @classmethod
+    def names(cls) -> list[str]:
+        """The shipped clusters.
+
+        Returns:
+            Their names, sorted.
+        """
+        return sorted(path.stem for path in (configs_dir() / "clusters").glob("*.json"))
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any] | Cluster) -> Cluster:
+        """A cluster by name, from a file or a dict.
+
+        Args:
+            source: name ("dgx-h100"), name with a number of devices behind a colon ("dgx-h100:64"), which scales the
+                outer dimension, or takes a part of one node; path of a `.json` file; its content; a Cluster.
+
+        Returns:
+            The cluster, checked.
+
+        Raises:
+            UserError: for an unknown name (with the nearest), a number of devices that the cluster does not come in.
+        """
+        if isinstance(source, Cluster):
+            return source
+        if isinstance(source, Mapping):
+            return cls._of(source, None)
+        text = path_text(source)
+        if text.endswith(".json") or os.path.isfile(text):
+            return cls._of(read_json(text), None)
+        name, colon, count = text.partition(":")
+        devices = None
+        if colon:
+            if not (count.isascii() and count.isdigit() and 0 < int(count) <= 1 << 24):
+                raise user_error("no number of devices", place=text, value=f"'{count}'", allowed="NAME:devices")
+            devices = int(count)
+        return _shipped(name, devices)
+
+    @classmethod
+    def _of(cls, data: Mapping[str, Any], devices: int | None) -> Cluster:
+        if data.get("schema", SCHEMA) != SCHEMA:
+            raise user_error("this file is no cluster", value=shown(data.get("schema")), allowed=SCHEMA)
+        if data.get("version", VERSION) != VERSION:
+            raise user_error("unknown version of a cluster", value=shown(data.get("version")), allowed=str(VERSION))
+        fields = {key: value for key, value in data.items() if key not in ("schema", "version", "slices")}
+        if devices is not None:
+            fields["network"], part = scaled(data, devices)
+            if "per_node" in fields:
+                fields["per_node"] = min(int(fields["per_node"]), devices) if part else fields["per_node"]
+        return cls(**fields)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of a file of the cluster.
+
+        Returns:
+            A dict of schema `tilesim.cluster`.
+        """
+        device = self.device if self.device is None or isinstance(self.device, str) else self.device.name
+        data: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "name": self.name}
+        data |= {"description": self.description, "device": device, "per_node": self.per_node}
+        data |= {"generation": self.generation, "network": self.network if self.graph is None else self.graph}
+        data |= {"faults": self.faults, "sources": self.sources, "host_bytes_per_second": self.host_bytes_per_second}
+        kept = {key: value for key, value in data.items() if value not in ("", [], {})}
+        if self.host_bytes_per_second is None:
+            kept.pop("host_bytes_per_second")
+        return kept
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a file that `load` reads.
+
+        Args:
+            path: of the file.
+
+        Raises:
+            UserError: where it cannot be written.
+        """
+        with writing(path) as file:
+            file.write(json.dumps(self.to_dict(), indent=1) + "\n")
+
+    def dimension_of(self, axis: str | int) -> int:
+        """The number of a dimension.
+
+        Args:
+            axis: its name or number; negative numbers count from the outermost.
+
+        Returns:
+            The number, the innermost 0.
+
+        Raises:
+            UserError: for one that the network does not have.
+        """
+        names = [one.name or str(number) for number, one in enumerate(self.dimensions)]
+        if isinstance(axis, str) and axis in names:
+            return names.index(axis)
+        if isinstance(axis, int) and -len(names) <= axis < len(names):
+            return axis % len(names)
+        allowed = ", ".join(names) or "none: the network is a graph"
+        raise user_error("the network has no such dimension", value=shown(axis), allowed=allowed)
+
+    def groups(self, axis: str | int) -> list[list[int]]:
+        """The devices that differ in one dimension alone.
+
+        Args:
+            axis: name or number of the dimension.
+
+        Returns:
+            Groups of device numbers that cover all devices once.
+        """
+        number = self.dimension_of(axis)
+        stride = math.prod(one.size for one in self.dimensions[:number])
+        size = self.dimensions[number].size
+        starts = (block + inner for block in range(0, self.devices, stride * size) for inner in range(stride))
+        return [list(range(start, start + stride * size, stride)) for start in starts]
+
+    @cached_property
+    def nodes(self) -> int:
+        """Number of nodes."""
+        return self.devices // self.per_node
+
+    def __repr__(self) -> str:
+        """Name, devices and dimensions."""
+        kinds = " x ".join(f"{one.kind} {'x'.join(map(str, one.sizes))}" for one in self.dimensions) or "a graph"
+        return f"Cluster({self.name}: {self.devices} devices, {kinds})"
+
+
+@lru_cache(maxsize=64)
+def _core_network(text: str) -> Any:
+    return _core.ClusterNetwork(text, "network")
+
+
+@lru_cache(maxsize=64)
+def _shipped(name: str, devices: int | None) -> Cluster:
+    path = configs_dir() / "clusters" / f"{name}.json"
+    names = Cluster.names()
+    if name not in names:
+        close = nearest(name, names)
+        raise user_error("unknown cluster", value=f"'{name}'", allowed=", ".join(names), suggestion=close)
+    return Cluster._of(read_json(path), devices)

@@ -1,0 +1,219 @@
+"""Workloads and plans as columns of numbers, one row per step: what the closed forms compute with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..models.layered import Layered
+from .experts.routing import imbalance
+from .plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
+
+__all__ = ["Columns", "columns", "of_table"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """One number per step in every field; extents of the whole model unless said otherwise."""
+
+    layers: Array
+    hidden: Array
+    ffn: Array
+    gated: Array
+    heads: Array
+    kv_heads: Array
+    head_size: Array
+    vocab: Array
+    sequence: Array
+    global_batch: Array
+    unfused: NDArray[np.bool_]
+    experts: Array
+    experts_chosen: Array
+    keys: Array
+    decode: NDArray[np.bool_]
+    tied: NDArray[np.bool_]
+    tensor: Array
+    pipeline: Array
+    virtual: Array
+    data: Array
+    context: Array
+    expert: Array
+    micro_batch: Array
+    sequence_parallel: Array
+    shard: Array
+    recompute: Array
+    schedule: Array
+    offload: Array
+    imbalance: Array
+    element_bytes: float
+    parameter_bytes: float
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    @property
+    def again(self) -> NDArray[np.bool_]:
+        """Whether every layer is made again in the backward pass: full recompute, or layers' inputs on the host."""
+        return (self.recompute == 2.0) | (self.recompute == 4.0)
+
+    @property
+    def own_kv_heads(self) -> Array:
+        """Heads of keys on one device: at least one, a copy where the tensor axis is longer than there are heads."""
+        return np.ceil(self.kv_heads / self.tensor)
+
+    @property
+    def tokens(self) -> Array:
+        """Of a micro-batch on one device."""
+        return self.micro_batch * self.queries
+
+    @property
+    def queries(self) -> Array:
+        """Tokens of a sequence on one device: a part of all of them, or one that is decoded."""
+        return np.where(self.decode, 1.0, self.sequence / self.context)
+
+    @property
+    def micro_batches(self) -> Array:
+        """Of a step and replica."""
+        return self.global_batch / (self.data * self.micro_batch)
+
+    @property
+    def gpipe(self) -> NDArray[np.bool_]:
+        """Whether all forward passes come first."""
+        return self.schedule == SCHEDULES.index("gpipe")
+
+    @property
+    def copies(self) -> Array:
+        """Parts of the model on a stage that lie on another stage too: dualpipe has the model both ways round."""
+        return np.where(self.schedule == SCHEDULES.index("dualpipe"), 2.0, 1.0)
+
+    @property
+    def ways(self) -> Array:
+        """How often a micro-batch passes a stage without chunks: twice where the stages lie as a V."""
+        return np.where(self.schedule == SCHEDULES.index("zb-v"), 2.0, 1.0)
+
+    @property
+    def devices(self) -> Array:
+        """All of them."""
+        return self.tensor * self.pipeline * self.data * self.context
+
+    @property
+    def attention_parameters(self) -> Array:
+        """Of a layer: projections of attention, with normalizations and biases."""
+        width = (self.heads + 2 * self.kv_heads) * self.head_size
+        return self.hidden * width + self.heads * self.head_size * self.hidden + width + 6 * self.hidden
+
+    @property
+    def expert_parameters(self) -> Array:
+        """Of a layer: the feed-forward part, all experts."""
+        one = np.where(self.gated, 3, 2) * self.hidden * self.ffn + self.ffn
+        return one * np.maximum(1.0, self.experts) + self.experts * self.hidden
+
+    @property
+    def layer_parameters(self) -> Array:
+        """Of one layer."""
+        return self.attention_parameters + self.expert_parameters
+
+    @property
+    def stage_layers(self) -> Array:
+        """Layers of the fullest stage."""
+        return np.ceil(self.layers / self.pipeline)
+
+    @property
+    def table_parameters(self) -> Array:
+        """Of the embedding."""
+        return self.vocab * self.hidden
+
+    @property
+    def device_layer_parameters(self) -> Array:
+        """Of one layer on one device, before any sharding over data."""
+        return (self.attention_parameters + self.expert_parameters / self.expert) / self.tensor
+
+    @property
+    def device_parameters(self) -> Array:
+        """Of the fullest device before any sharding over data: its layers and a table on the first stage."""
+        one = self.stage_layers * self.device_layer_parameters + self.table_parameters / self.tensor
+        return self.copies * one
+
+    @property
+    def owned_parameters(self) -> Array:
+        """Whose optimizer state the fullest device keeps."""
+        return self.device_parameters / np.where(self.shard >= 1, self.data * self.context * self.copies, 1.0)
+
+    @property
+    def model_parameters(self) -> Array:
+        """Of the model."""
+        return self.layers * self.layer_parameters + self.table_parameters
+
+
+_OF_WORKLOAD = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_size", "vocab", "sequence", "global_batch")
+_OF_PLAN = ("tensor", "pipeline", "virtual", "data", "context", "expert", "micro_batch")
+_CODES = {"shard": SHARDS, "recompute": RECOMPUTE, "schedule": SCHEDULES, "offload": OFFLOAD}
+
+
+def _of_workloads(workloads: Sequence[Layered]) -> dict[str, Any]:
+    table: dict[str, Any] = {
+        name: np.array([getattr(one, name) for one in workloads], dtype=np.float64) for name in _OF_WORKLOAD
+    }
+    dtype = workloads[0].dtype
+    return table | {
+        "gated": np.array([one.gated for one in workloads]),
+        "unfused": np.array([one.attention == "unfused" for one in workloads]),
+        "experts": np.array([one.experts for one in workloads], dtype=np.float64),
+        "experts_chosen": np.array([max(1, one.experts_chosen) for one in workloads], dtype=np.float64),
+        "keys": table["sequence"],
+        "decode": np.array([one.phase == "decode" for one in workloads]),
+        "tied": np.array([one.tied for one in workloads]),
+        "element_bytes": 4.0 if dtype == "f32" else 2.0,
+        "parameter_bytes": 4.0 if dtype in ("f32", "bf16-amp") else 2.0,
+    }
+
+
+def columns(steps: Sequence[tuple[Layered, Plan]]) -> Columns:
+    """Steps as columns.
+
+    Args:
+        steps: workloads of one dtype, with their plans.
+
+    Returns:
+        The columns, in the same order.
+    """
+    plans = [step[1] for step in steps]
+    table = {name: np.array([getattr(one, name) for one in plans], dtype=np.float64) for name in _OF_PLAN}
+    for name, known in _CODES.items():
+        table[name] = np.array([known.index(getattr(one, name)) for one in plans], dtype=np.float64)
+    sequence = np.array([one.sequence for one in plans], dtype=bool)
+    return _made([step[0] for step in steps], 1, table, sequence)
+
+
+def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
+    """Many plans of one workload as columns.
+
+    Args:
+        workload: of every plan.
+        plans: by field of a plan; schedule, shard and recompute as numbers in their lists.
+
+    Returns:
+        The columns, in the same order.
+    """
+    count = len(plans["tensor"])
+    table = {name: np.asarray(value) for name, value in plans.items() if name != "sequence"}
+    table.setdefault("offload", np.zeros(count))
+    return _made([workload], count, table, plans["sequence"].astype(bool))
+
+
+def _made(workloads: Sequence[Layered], times: int, plans: Mapping[str, Array], sequence: NDArray[np.bool_]) -> Columns:
+    """Columns of workloads, each so many times, and plans."""
+    given = _of_workloads(workloads)
+    if times != 1:
+        given = {key: value if np.isscalar(value) else np.repeat(value, times) for key, value in given.items()}
+    columns: dict[str, Any] = {**given, **plans, "sequence_parallel": sequence}
+    found = Columns(**columns, imbalance=np.ones(len(sequence)))
+    if all(one.routing is None for one in workloads):
+        return found
+    return replace(found, imbalance=imbalance(workloads, found.expert, found.tokens))

@@ -1,0 +1,352 @@
+"""Times of collectives on the network of a cluster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from .. import _core
+from ..base.arguments import dtype_name, one_of, whole
+from ..base.checked import checked, is_iterable
+from ..base.errors import path_text, shown, user_error
+from .algorithms import algorithm as own_algorithm
+from .cluster import Cluster
+from .networks import forms, in_network
+
+__all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
+
+OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
+MODELS = ("closed", "chunks", "flows")
+MOST_BYTES = 1 << 46
+
+
+@dataclass(frozen=True)
+class CollectiveResult:
+    """One collective: when its last device is done, and what moved.
+
+    `bytes` is the larger of what a device puts in and takes out; `bytes_in`, `bytes_out` and `wire_bytes` are per
+    device. `model` is what the time is of: closed, chunks, flows, library; where `closed` was asked for and has no
+    formula, chunks. `exact`: a closed form gives the time of chunks; otherwise a bound from below. `classes`: devices
+    that were simulated for all of a group.
+    """
+
+    op: str
+    seconds: float
+    picoseconds: int
+    algorithm: str
+    model: str
+    bytes: int
+    bytes_in: float
+    bytes_out: float
+    wire_bytes: float
+    devices: int
+    groups: int = 1
+    classes: int = 1
+    messages: int = 0
+    exact: bool = True
+    dtype: str = "bf16"
+    library: str | None = None
+
+    @property
+    def bus_bytes_per_second(self) -> float:
+        """Bytes per second: what each device sends by the time, which is compared with the rate of its links."""
+        return self.wire_bytes / self.seconds if self.seconds > 0 else 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields, and `bus_bytes_per_second`.
+
+        Returns:
+            A dict for JSON.
+        """
+        return {**asdict(self), "bus_bytes_per_second": self.bus_bytes_per_second}
+
+
+@checked()
+def collective(
+    op: str,
+    bytes: int | str,
+    cluster: Cluster | str,
+    devices: Any = None,
+    dtype: str = "bf16",
+    algorithm: Any = "auto",
+    model: str = "closed",
+    library: Any = None,
+    symmetry: bool = True,
+    *,
+    root: int = 0,
+    pairs: Sequence[tuple[int, int]] | None = None,
+    rings: int | None = None,
+    pieces: int | None = None,
+) -> CollectiveResult:
+    """Prices one collective.
+
+    Args:
+        op: all_reduce, all_gather, reduce_scatter, all_to_all, permute_devices, broadcast_devices.
+        bytes: the larger of what a device puts in and takes out (of a gather the result, of a scatter the input); a
+            number or a text ("1 GiB").
+        cluster: a Cluster, or what `Cluster.load` takes.
+        devices: that take part: none (all), a number (the first ones), a list of them, or a list of groups, which run
+            at the same time.
+        dtype: of the elements; a library may look at it.
+        algorithm: auto (the quickest by closed form), ring, tree, halving-doubling, bruck, direct, torus, hierarchical,
+            in-network (switches sum: dimensions with `reduces`; closed alone); or your own, as `ts.cluster.algorithm`
+            reads it.
+        model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
+        library: name of a communication library whose costs are taken ("nccl"), or one, which chooses the algorithm and
+            has a form of its own (algorithm "auto", model "closed"); none: the network alone.
+        symmetry: one device per class is simulated, to the same picosecond.
+        root: position of the device that broadcasts.
+        pairs: (source, target) positions of permute_devices; none: to the next position.
+        rings: directed rings of `ring`; none: both ways round where links lead both ways.
+        pieces: parts that go behind one another through a tree or a broadcast; none: what suits bytes and latency.
+
+    Returns:
+        The result.
+
+    Raises:
+        UserError: for an unknown name (with the nearest), bytes or devices out of range, groups that overlap, an
+            algorithm that is wrong (executed on sets) or not for that many devices.
+    """
+    target = Cluster.load(cluster)
+    groups = _groups(devices, target)
+    size = _bytes(bytes)
+    one_of("unknown collective operation", "op", op, *OPERATIONS)
+    dtype = dtype_name(dtype)
+    if library is not None:
+        for name, given, only in (("model", model, "closed"), ("algorithm", algorithm, "auto")):
+            if given != only:
+                raise user_error("a library chooses by itself, and has a form of its own", place=name,
+                                 value=shown(given), allowed=f"'{only}', or no library")  # fmt: skip
+        return _of_library(op, size, target, groups, dtype, library)
+    options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
+    if isinstance(algorithm, str) and algorithm == in_network.NAME:
+        return _by_switch(op, size, target, groups, dtype, model, root)
+    requests = [_request(op, size, group, algorithm, options) for group in groups]
+    answers = _priced(target, requests, model, symmetry)
+    slowest = max(answers, key=lambda answer: answer["picoseconds"])
+    found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
+    if isinstance(algorithm, str) and algorithm == "auto" and _sums_sooner(found, target, groups, root):
+        return _by_switch(op, size, target, groups, dtype, model, root)
+    return found
+
+
+def _bytes_of(dtype: str) -> int:
+    return -(-_core.dtype_bits(dtype_name(dtype)) // 8)
+
+
+def _sums_sooner(found: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
+    """Whether switches sum sooner than the quickest of the other closed forms."""
+    if found.model != "closed" or not any(one.reduces for one in cluster.dimensions):
+        return False
+    asked = (found.op, found.bytes, cluster)
+    others = [forms.priced_by_switch(*asked, group, _bytes_of(found.dtype), root) for group in groups]
+    times = [one["picoseconds"] for one in others if one is not None]
+    return len(times) == len(groups) and max(times) < found.picoseconds
+
+
+def _by_switch(
+    op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, model: str, root: int
+) -> CollectiveResult:
+    """Groups whose switches sum; several of them have ports of their own."""
+    one_of("unknown network model", "model", model, *MODELS)
+    if model != "closed":
+        raise user_error("what switches do is a closed form", place="model", value=model, allowed="closed")
+    answers = []
+    for group in groups:
+        whole("root", root, 0, len(group) - 1)
+        answer = forms.priced_by_switch(op, size, cluster, group, _bytes_of(dtype), root)
+        if answer is None and len(group) > 1:
+            raise forms.refuse(op, cluster, dtype)
+        answers.append(answer or {"picoseconds": 0, "algorithm": in_network.NAME, "model": "closed", "exact": True,
+                                  "classes": 1, "messages": 0, "share": 0.0})  # fmt: skip
+    slowest = max(answers, key=lambda one: one["picoseconds"])
+    found = _result(op, size, groups, dtype, slowest, False)
+    put = size / max(map(len, groups)) if op == "all_gather" else slowest["share"] * size
+    return replace(found, wire_bytes=put)  # what a device sends: its part alone, of which the switch makes many
+
+
+@checked()
+def collectives(
+    requests: Iterable[Any],
+    cluster: Cluster | str,
+    devices: Any = None,
+    dtype: str = "bf16",
+    algorithm: Any = "auto",
+    model: str = "flows",
+    symmetry: bool = True,
+) -> list[CollectiveResult]:
+    """Prices collectives that start at the same time and share links.
+
+    Args:
+        requests: (op, bytes) or (op, bytes, devices) each, or dicts with the arguments of `collective`.
+        cluster: a Cluster, or what `Cluster.load` takes.
+        devices: for requests that name none.
+        dtype: of the elements.
+        algorithm: for requests that name none.
+        model: flows, or chunks (first ready first); closed prices each as if it were alone.
+        symmetry: one device per class is simulated where all requests allow it.
+
+    Returns:
+        A result per request.
+
+    Raises:
+        UserError: as for `collective`.
+    """
+    target, dtype = Cluster.load(cluster), dtype_name(dtype)
+    built: list[dict[str, Any]] = []
+    spans: list[tuple[str, int, list[list[int]], slice]] = []
+    for item in requests:
+        asked = _asked(item)
+        groups = _groups(asked.get("devices", devices), target)
+        size = _bytes(asked["bytes"])
+        one_of("unknown collective operation", "op", asked["op"], *OPERATIONS)
+        chosen = asked.get("algorithm", algorithm)
+        start = len(built)
+        built += [_request(asked["op"], size, group, chosen, asked) for group in groups]
+        spans.append((asked["op"], size, groups, slice(start, len(built))))
+    answers = _priced(target, built, model, symmetry) if built else []
+    results = []
+    for op, size, groups, part in spans:
+        slowest = max(answers[part], key=lambda answer: answer["picoseconds"])
+        results.append(_result(op, size, groups, dtype, slowest, _sent_pairs(built[part.start])))
+    return results
+
+
+def _asked(item: Any) -> dict[str, Any]:
+    known = ("op", "bytes", "devices", "algorithm", "root", "pairs", "rings", "pieces")
+    if isinstance(item, Mapping):
+        for key in item:
+            one_of("unknown key of a request", "requests", key, *known)
+        if "op" in item and "bytes" in item:
+            return dict(item)
+    elif isinstance(item, Sequence) and not isinstance(item, str) and len(item) in (2, 3):
+        return dict(zip(known, item, strict=False))
+    allowed = "(op, bytes), (op, bytes, devices), or a dict of " + ", ".join(known)
+    raise user_error("this is no request", place="requests", value=shown(item), allowed=allowed)
+
+
+def _bytes(value: int | str) -> int:
+    if isinstance(value, str):
+        value = _core.parse_bytes(value)
+    return whole("bytes", value, 0, MOST_BYTES)
+
+
+def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
+    if devices is None:
+        return [list(range(cluster.devices))]
+    if not is_iterable(devices):
+        return [list(range(whole("devices", devices, 1, cluster.devices)))]
+    listed = list(devices)
+    several = bool(listed) and all(isinstance(one, Iterable) for one in listed)
+    groups = [
+        [whole("devices", one, 0, cluster.devices - 1) for one in group] for group in (listed if several else [listed])
+    ]
+    seen: set[int] = set()
+    for group in groups:
+        for device in group:
+            if device in seen:
+                what = "groups overlap" if several else "a device is twice in a group"
+                raise user_error(what, place="devices", value=f"device {device}", allowed="each device once")
+            seen.add(device)
+        if not group:
+            raise user_error("a group has a device", place="devices", value=shown(devices), allowed="one or more")
+    return groups
+
+
+def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    own = None
+    if isinstance(chosen, str):
+        chosen = path_text(chosen, "algorithm")
+    if not isinstance(chosen, str) or chosen.endswith((".json", ".xml")):
+        own = own_algorithm(chosen)
+        if own["operation"] != op:
+            raise user_error(
+                "the algorithm is for another operation", place="algorithm", value=own["operation"], allowed=op
+            )
+    pairs = options.get("pairs")
+    if op == "permute_devices":
+        count = len(group)
+        pairs = [(i, (i + 1) % count) for i in range(count)] if pairs is None else pairs
+        pairs = [(whole("pairs", a, 0, count - 1), whole("pairs", b, 0, count - 1)) for a, b in pairs]
+    elif pairs is not None:
+        raise user_error("pairs belong to permute_devices", place="pairs", value=op)
+    rings, pieces = options.get("rings"), options.get("pieces")
+    return {
+        "operation": op,
+        "bytes": size,
+        "devices": group,
+        "algorithm": chosen if own is None else own["name"],
+        "rings": 0 if rings is None else whole("rings", rings, 1, 1 << 16),
+        "pieces": 0 if pieces is None else whole("pieces", pieces, 1, 1 << 16),
+        "root": whole("root", options.get("root") or 0, 0, len(group) - 1),
+        "pairs": pairs or [],
+        "start": 0,
+        "own": own,
+    }
+
+
+def _priced(cluster: Cluster, requests: list[dict[str, Any]], model: str, symmetry: bool) -> list[dict[str, Any]]:
+    one_of("unknown network model", "model", model, *MODELS)
+    answers = cluster.core.price(requests, model, bool(symmetry))
+    if model != "closed":
+        return list(answers)
+    pairs = zip(answers, requests, strict=True)
+    return [forms.better(one["operation"], answer, one, cluster) for answer, one in pairs]
+
+
+def _sent_pairs(request: Mapping[str, Any]) -> bool:
+    return any(a != b for a, b in request["pairs"])
+
+
+def _moved(op: str, size: int, n: int, sends: bool) -> tuple[float, float, float]:
+    """Bytes in, out and on the wire, per device."""
+    share = (n - 1) / n
+    return {
+        "all_reduce": (size, size, 2 * share * size),
+        "all_gather": (size / n, size, share * size),
+        "reduce_scatter": (size, size / n, share * size),
+        "all_to_all": (size, size, share * size),
+        "permute_devices": (size, size, size if sends else 0),
+        "broadcast_devices": (size, size, size if n > 1 else 0),
+    }[op]
+
+
+def _result(
+    op: str, size: int, groups: list[list[int]], dtype: str, answer: Mapping[str, Any], sends: bool
+) -> CollectiveResult:
+    put, taken, wire = _moved(op, size, max(map(len, groups)), sends)
+    time = int(answer["picoseconds"])
+    return CollectiveResult(
+        op, time * 1e-12, time, answer["algorithm"], answer["model"], size, put, taken, wire,
+        sum(map(len, groups)), len(groups), answer["classes"], answer["messages"], answer["exact"], dtype,
+    )  # fmt: skip
+
+
+def _of_library(
+    op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, library: Any
+) -> CollectiveResult:
+    """What a library's constants say for groups that lie alike in nodes."""
+    from .library import load
+
+    library = load(library)
+    if not cluster.dimensions:
+        raise user_error("a library needs a network of dimensions", place="library", value=cluster.name)
+    group = max(groups, key=len)
+    nodes = {device // cluster.per_node for device in group}
+    inside = math.ceil(len(group) / len(nodes))
+    inner, outer = cluster.dimensions[0], cluster.dimensions[-1]
+    system = library.system(cluster.device) if isinstance(cluster.device, str) and hasattr(library, "system") else None
+    ways = 2 * len(inner.sizes) if inner.kind in ("ring", "torus") else 1
+    ways = inner.size - 1 if inner.kind == "full" else ways
+    ports = outer.rails / cluster.per_node if outer.rails else 1.0
+    node_link = outer.bandwidth_bytes_per_second * ports if len(cluster.dimensions) > 1 else None
+    seconds = library.seconds(
+        op, size, dtype, len(group), inside, link=inner.bandwidth_bytes_per_second * ways, node_link=node_link,
+        generation=system.generation if system is not None else cluster.generation or "unknown",
+    )  # fmt: skip
+    answer = {"picoseconds": math.ceil(seconds * 1e12), "algorithm": "library", "model": "library"}
+    answer |= {"classes": 1, "messages": 0, "exact": True}
+    found = _result(op, size, groups, dtype, answer, True)
+    return CollectiveResult(**{**asdict(found), "seconds": seconds, "library": str(getattr(library, "name", library))})

@@ -1,0 +1,124 @@
+"""A program of several devices on real tensors: device by device between collectives, all together at them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _core
+from ..base.arguments import as_array
+from ..base.errors import nearest, user_error
+from .spmd import Border, Spmd
+
+__all__ = ["execute_together"]
+
+
+def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[str, Any]:
+    """Runs a program on all its devices with the reference kernels.
+
+    Args:
+        spmd: the program.
+        inputs: dict by name or sequence. Of a "divided" input the global tensor; of a "whole" one the tensor of all
+            devices; of an "own" one either that or a list with a tensor per device. None: random ones.
+        seed: of random inputs.
+
+    Returns:
+        Outputs by name: global tensors, that of all devices, or of an "own" output a list per device (one tensor where
+        all devices have the same).
+
+    Raises:
+        UserError: for wrong inputs, or devices that part at a branch or loop with collectives in it.
+        Unsupported: for a program with more than one class of devices.
+    """
+    if len(spmd.graphs) > 1:
+        raise _core.Unsupported(f"execution of {len(spmd.graphs)} different programs together")
+    graph, devices = spmd.graph, spmd.devices
+    if inputs is None:
+        drawn = _core.random_inputs(graph.core, seed)
+        per_device = [list(drawn)] * devices
+    else:
+        given = _named(spmd, graph.defaults, inputs)
+        columns = [
+            _parts(spmd, row, own, given[row["name"]]) for row, own in zip(spmd.inputs, graph.inputs, strict=True)
+        ]
+        per_device = [[column[device] for column in columns] for device in range(devices)]
+    found = _core.evaluate_devices(graph.core, per_device)
+    outputs = {}
+    for i, row in enumerate(spmd.outputs):
+        outputs[row["name"]] = _joined(spmd, row, [np.asarray(own[i]) for own in found])
+    return outputs
+
+
+def _named(spmd: Spmd, state: Mapping[str, Any], inputs: Any) -> dict[str, Any]:
+    names = [row["name"] for row in spmd.inputs]
+    if isinstance(inputs, Mapping):
+        for name in inputs:
+            if name not in names:
+                close = nearest(str(name), names)
+                raise user_error(
+                    "there is no such input", value=f"'{name}'", allowed=", ".join(names), suggestion=close
+                )
+        if missing := [name for name in names if name not in inputs and name not in state]:
+            raise user_error("inputs are missing", value=", ".join(missing), allowed=", ".join(names))
+        return {**state, **inputs}
+    if not isinstance(inputs, Sequence) or isinstance(inputs, (str, bytes)) or len(inputs) != len(names):
+        count = len(inputs) if isinstance(inputs, Sequence) else type(inputs).__name__
+        raise user_error("wrong number of inputs", value=str(count), allowed=", ".join(names))
+    return dict(zip(names, inputs, strict=True))
+
+
+def _checked(array: NDArray[Any], shape: Sequence[int], name: str) -> NDArray[Any]:
+    if list(array.shape) != list(shape):
+        raise user_error(
+            "an input has the wrong shape",
+            place=f"input '{name}'",
+            value=str(list(array.shape)),
+            allowed=str(list(shape)),
+        )
+    return array
+
+
+def _parts(spmd: Spmd, row: Border, own: dict[str, Any], value: Any) -> list[NDArray[Any]]:
+    """A tensor for each device."""
+    name, local = row["name"], list(own["shape"])
+    if row["view"] == "own" and isinstance(value, (list, tuple)) and len(value) == spmd.devices:
+        return [_checked(np.asarray(as_array(part, name)), local, name) for part in value]
+    array = np.asarray(as_array(value, name))
+    if row["view"] != "divided":
+        return [_checked(array, local, name)] * spmd.devices
+    _checked(array, row["shape"], name)
+    _, indices = _core.sharding_division(row["sharding"], spmd.mesh)
+    known: dict[tuple[int, ...], NDArray[Any]] = {}
+    return [known.setdefault(tuple(index), _part(array, index, local)) for index in _all(indices, spmd.devices)]
+
+
+def _all(indices: list[list[int]], devices: int) -> list[list[int]]:
+    """Of meshes of fewer devices than there are: replicas of them."""
+    return [indices[device % len(indices)] for device in range(devices)]
+
+
+def _part(array: NDArray[Any], index: Sequence[int], local: Sequence[int]) -> NDArray[Any]:
+    """One part; beyond the tensor's end it is filled with zeros."""
+    part = array[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, local, strict=True))]
+    if list(part.shape) == list(local):
+        return np.asarray(part, order="C")  # unlike ascontiguousarray, leaves a number without axes one
+    full = np.zeros(local, array.dtype)
+    full[tuple(slice(0, n) for n in part.shape)] = part
+    return full
+
+
+def _joined(spmd: Spmd, row: Border, parts: list[NDArray[Any]]) -> Any:
+    if row["view"] == "whole":
+        return parts[0]
+    if row["view"] == "own":
+        same = all(part.tobytes() == parts[0].tobytes() for part in parts[1:])
+        return parts[0] if same else parts
+    counts, indices = _core.sharding_division(row["sharding"], spmd.mesh)
+    local = parts[0].shape
+    full = np.zeros([n * count for n, count in zip(local, counts, strict=True)], parts[0].dtype)
+    for index, part in zip(_all(indices, spmd.devices), parts, strict=True):
+        full[tuple(slice(i * n, (i + 1) * n) for i, n in zip(index, local, strict=True))] = part
+    return np.asarray(full[tuple(slice(0, extent) for extent in row["shape"])], order="C")

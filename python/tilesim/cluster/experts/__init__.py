@@ -1,0 +1,1 @@
+"""Mixtures of experts over devices: where tokens go."""

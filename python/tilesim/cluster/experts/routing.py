@@ -1,0 +1,63 @@
+"""How unevenly tokens spread over the devices of an expert axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.layered import Layered
+
+__all__ = ["imbalance", "spread"]
+
+Array = NDArray[np.float64]
+
+
+def spread(counts: Sequence[float], devices: int) -> float:
+    """Tokens of the fullest device over those of the mean one; device d has the d-th part of the experts.
+
+    Args:
+        counts: tokens per expert.
+        devices: of the expert axis; they divide the experts.
+
+    Returns:
+        From 1, where all have as many, to the number of devices.
+    """
+    each = np.asarray(counts, dtype=np.float64).reshape(devices, -1).sum(axis=1)
+    return float(each.max() / each.mean())
+
+
+@lru_cache(maxsize=4096)
+def _seeded(seed: int, experts: int, tokens: int, chosen: int, devices: int) -> float:
+    """Of tokens that choose their experts at random, each choice by itself."""
+    counts = np.random.default_rng(seed).multinomial(tokens * chosen, [1.0 / experts] * experts)
+    return spread(np.minimum(counts, tokens).tolist(), devices)
+
+
+def imbalance(workloads: Sequence[Layered], expert: Array, tokens: Array) -> Array:
+    """What the slowest device of an expert axis has to do, over the mean.
+
+    Args:
+        workloads: one, or one per plan; `routing` none: balanced; a tuple of tokens per expert: those counts; a whole
+            number: the seed of random choices among equal experts.
+        expert: devices of the axis, per plan.
+        tokens: of a micro-batch on one device, per plan.
+
+    Returns:
+        Shape [plans].
+    """
+    found = np.ones(len(expert))
+    if all(one.routing is None for one in workloads):
+        return found
+    for row, devices in enumerate(expert.astype(int).tolist()):
+        one = workloads[row if len(workloads) > 1 else 0]
+        if devices == 1 or one.routing is None:
+            continue
+        if isinstance(one.routing, tuple):
+            found[row] = spread(one.routing, devices)
+        else:
+            count = int(np.ceil(tokens[row])) * devices
+            found[row] = _seeded(one.routing, one.experts, count, one.experts_chosen, devices)
+    return found

@@ -1,0 +1,95 @@
+"""What a training framework costs beyond its kernels: launches, shares of rates, bytes per parameter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+
+from ..base.errors import nearest, path_text, user_error
+from ..base.files import read_json
+from ..base.paths import configs_dir
+
+__all__ = ["CONSTANTS", "Framework", "names"]
+
+#: name: unit and meaning, least and most
+CONSTANTS: dict[str, tuple[str, float, float]] = {
+    "product_share": ("share of the rate of products measured alone", 0.05, 2.0),
+    "memory_share": ("share of memory's rate in passes between products", 0.05, 1.0),
+    "scores": ("passes over stored scores, against those counted", 0.1, 10.0),
+    "flash_share": ("share of the rate of fused attention measured alone, forward", 0.01, 2.0),
+    "flash_backward_share": ("the same backward, 2.5 times the operations", 0.01, 2.0),
+    "mma_share": ("share that kernels written for Ampere reach on later GPUs", 0.05, 1.0),
+    "dropout": ("1: dropout in two sums and on scores", 0.0, 1.0),
+    "loss_bytes": ("bytes moved per logit, forward and backward", 0.0, 500.0),
+    "optimizer_bytes": ("bytes moved per parameter in the update", 0.0, 500.0),
+    "gradient_bytes": ("bytes per parameter that are summed over data", 1.0, 8.0),
+    "state_gradient_bytes": ("bytes per parameter that gradients keep", 1.0, 8.0),
+    "host_pass": ("seconds of the host per layer and pass", 0.0, 1.0),
+    "host_straggler": ("the same per further device of a tensor group", 0.0, 1.0),
+    "host_blend": ("exponent with which launches and kernels hide each other", 1.0, 100.0),
+    "host_microbatch": ("seconds of the host per micro-batch and stage", 0.0, 1.0),
+    "host_step": ("seconds of the host per step", 0.0, 10.0),
+    "interference": ("share of hidden communication that computing loses", 0.0, 1.0),
+    "link_share": ("share of a device's links that collectives reach", 0.05, 1.0),
+    "node_share": ("share of a node's ports that collectives reach", 0.05, 1.0),
+    "link_step": ("seconds per step inside a node, beside the link's latency", 0.0, 1.0),
+    "node_step": ("seconds per step between nodes, beside the link's latency", 0.0, 1.0),
+    "call": ("seconds per call", 0.0, 1.0),
+}
+
+
+@dataclass(frozen=True)
+class Framework:
+    """Constants of one framework, each with where it comes from."""
+
+    name: str
+    description: str
+    constants: Mapping[str, float]
+    provenance: Mapping[str, str]
+
+    @staticmethod
+    def load(name: str) -> Framework:
+        """The framework of a name, `configs/frameworks/NAME.json`.
+
+        Args:
+            name: megatron, fsdp, xla.
+
+        Returns:
+            The framework.
+
+        Raises:
+            UserError: for an unknown name.
+        """
+        return _loaded(path_text(name, "framework"))
+
+
+def names() -> list[str]:
+    """Names of the shipped frameworks.
+
+    Returns:
+        The names, sorted.
+    """
+    return sorted(path.stem for path in (configs_dir() / "frameworks").glob("*.json"))
+
+
+@cache
+def _loaded(name: str) -> Framework:
+    if name not in names():
+        raise user_error(
+            "unknown framework", place="framework", value=f"'{name}'", allowed=", ".join(names()),
+            suggestion=nearest(name, names()),
+        )  # fmt: skip
+    path = configs_dir() / "frameworks" / f"{name}.json"
+    data = read_json(path)
+    constants: dict[str, float] = {}
+    for key, (meaning, least, most) in CONSTANTS.items():
+        value = data.get("constants", {}).get(key)
+        if not isinstance(value, (int, float)) or not least <= value <= most:
+            raise user_error(
+                f"the constant {key} is missing or out of range", place=str(path), value=json.dumps(value),
+                allowed=f"{least:g} to {most:g}, {meaning}",
+            )  # fmt: skip
+        constants[key] = float(value)
+    return Framework(name, data["description"], constants, data["provenance"])

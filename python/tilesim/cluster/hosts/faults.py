@@ -1,0 +1,82 @@
+"""Faults of a cluster: slow links, slow devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ...base.checked import is_number
+from ...base.errors import shown, user_error
+
+__all__ = ["computing", "links", "without_computing"]
+
+
+def without_computing(faults: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Faults of links alone; those of computing are checked.
+
+    Args:
+        faults: as of `ts.Cluster`.
+
+    Returns:
+        Those that a network has.
+
+    Raises:
+        UserError: for a share that is none, or a fault of computing that names no device.
+    """
+    found = []
+    for number, fault in enumerate(faults):
+        rest = {key: value for key, value in fault.items() if key != "compute"}
+        if "compute" in fault:
+            share = fault["compute"]
+            if not is_number(share) or not 0 < share <= 1:
+                raise user_error("no share of a device's rate", place=f"faults[{number}].compute", value=shown(share),
+                                 allowed="above 0, up to 1")  # fmt: skip
+            if isinstance(fault.get("device"), bool) or not isinstance(fault.get("device"), int):
+                raise user_error("a device computes slower, not a link", place=f"faults[{number}].device",
+                                 value=shown(fault.get("device")), allowed="a number")  # fmt: skip
+        if "compute" not in fault or set(rest) != {"device"}:
+            found.append(rest)
+    return found
+
+
+def computing(faults: Sequence[Mapping[str, Any]], devices: int) -> tuple[tuple[int, float], ...]:
+    """Devices that compute at a share of their rate.
+
+    Args:
+        faults: as of `ts.Cluster`.
+        devices: how many there are.
+
+    Returns:
+        Device and share each, by device.
+
+    Raises:
+        UserError: for a device that is not there.
+    """
+    found: dict[int, float] = {}
+    for number, fault in enumerate(faults):
+        if "compute" not in fault:
+            continue
+        if not 0 <= fault["device"] < devices:
+            raise user_error("the cluster has no such device", place=f"faults[{number}].device",
+                             value=str(fault["device"]), allowed=f"0 to {devices - 1}")  # fmt: skip
+        found[fault["device"]] = min(found.get(fault["device"], 1.0), float(fault["compute"]))
+    return tuple(sorted((device, share) for device, share in found.items() if share < 1))
+
+
+def links(faults: Sequence[Mapping[str, Any]]) -> float:
+    """The share of their rate at which collectives over all devices go: that of the slowest link.
+
+    Args:
+        faults: as of `ts.Cluster`.
+
+    Returns:
+        The share.
+
+    Raises:
+        UserError: for a link that failed: the way round it is no closed form.
+    """
+    shares = [float(fault["share"]) for fault in faults if "share" in fault]
+    if shares and min(shares) <= 0:
+        raise user_error("ways round a failed link are no closed form of a step", place="faults", value="share 0",
+                         allowed="shares above 0; ts.cluster.collective and replay go round it")  # fmt: skip
+    return min(shares, default=1.0)

@@ -1,0 +1,84 @@
+"""Devices that compute slower than the others: what waits for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...base.checked import is_number, is_whole
+from ...base.errors import shown, user_error
+from ..columns import Columns
+from ..fabric import Fabric
+
+__all__ = ["slowed", "slower"]
+
+Array = NDArray[np.float64]
+
+
+def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
+    """A fabric some of whose devices compute slower.
+
+    Args:
+        fabric: with a number of devices, and those of its faults.
+        factors: on computing times, by device; 1 or more.
+
+    Returns:
+        The fabric.
+
+    Raises:
+        UserError: for a device that is not there, or a factor that makes none slower.
+    """
+    if not factors:
+        return fabric
+    shares = dict(fabric.slow)
+    for device, factor in factors.items():
+        if not (is_whole(device) and 0 <= device < fabric.devices and is_number(factor) and 1 <= factor < math.inf):
+            raise user_error("no slow device", place="slow", value=f"{shown(device)}: {shown(factor)}",
+                             allowed=f"device 0 to {fabric.devices - 1}: factor on its computing times, 1 or more",
+                             suggestion="" if fabric.devices else "a cluster with a number of devices")  # fmt: skip
+        shares[device] = shares.get(device, 1.0) / factor
+    return replace(fabric, slow=tuple(sorted((device, share) for device, share in shares.items() if share < 1)))
+
+
+def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tuple[Array, Array, Array]]:
+    """Per slow device: its stage, whether that is the last one, and the seconds that it adds to a micro-batch there."""
+    found = []
+    for device, share in fabric.slow:
+        stage = np.floor(device / (c.devices / c.pipeline))
+        last = stage == c.pipeline - 1
+        layers = np.where(last & (c.pipeline > 1), c.layers / c.pipeline, c.stage_layers)
+        found.append((stage, last, (layers * layer + np.where(last, ends, 0.0)) * (1 / share - 1)))
+    return found
+
+
+def slowed(
+    c: Columns, fabric: Fabric, fullest: Array, slowest: Array, whole: Array, computed: tuple[Array, Array]
+) -> tuple[Array, Array, Array]:
+    """Stages with slow devices: all of a stage's sums wait for the slowest of them.
+
+    Args:
+        c: workloads and plans.
+        fabric: with slow devices.
+        fullest: seconds of a micro-batch on a stage with most layers.
+        slowest: on the slowest stage.
+        whole: on all stages, one after another.
+        computed: seconds that one layer computes in all its passes, and head and embedding on the last stage.
+
+    Returns:
+        `slowest` and `whole` with what slow devices add, and the most that one stage gets.
+    """
+    most, usual = np.zeros(len(c)), slowest
+    before: list[tuple[Array, Array]] = []
+    for stage, last, more in _stretched(c, fabric, *computed):
+        end = fullest - c.stage_layers * computed[0] + c.layers / c.pipeline * computed[0] + computed[1]
+        own = np.where(last, np.maximum(end, np.where(c.pipeline > 1, 0.0, usual)), fullest)
+        counted = [np.where(other == stage, seconds, 0.0) for other, seconds in before]
+        added = np.maximum(more - np.max([np.zeros(len(c)), *counted], axis=0), 0.0)  # a stage has one slowest device
+        slowest, whole = np.maximum(slowest, own + more), whole + added
+        most = np.maximum(most, more)
+        before.append((stage, more))
+    return slowest, whole, most

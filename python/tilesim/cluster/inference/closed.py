@@ -1,0 +1,117 @@
+"""A prefill or a decode step in closed form, for many plans at once: the forward pass alone.
+
+Prefill: all tokens of each sequence at once. Decode: one token per sequence, whose attention reads a cache of
+`sequence` tokens; over a context axis the cache is divided, each device computes all tokens' products, attends to its
+part of the cache, and the parts' outputs are summed with their weights. Logits are of a sequence's last token alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...analytic.vector import constants_of
+from ..closed import Detail, Times
+from ..columns import Columns
+from ..exchange import all_reduce, group
+from ..fabric import Fabric
+from ..hosts.straggling import slowed
+from ..terms import Pass, Pricer, Work, layer_attention, layer_bytes, layer_products
+from ..training.around import between
+from ..training.passes import Layer, Moved, gathered_layer, layer_passes
+
+__all__ = ["KERNELS", "times", "work"]
+
+Array = NDArray[np.float64]
+#: kernels of a layer between its products: two normalizations, rotation (with the write of keys and values), activation
+KERNELS = 4
+STATISTICS_BYTES = 8  # of a query and head: the largest score and the sum of exponentials, f32
+
+
+def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
+    """What one device computes of a forward pass, per layer and micro-batch.
+
+    Args:
+        c: workloads and plans.
+        price: of products and attention.
+        k: constants of the framework.
+
+    Returns:
+        Seconds; those of the backward pass are zero.
+    """
+    zero = np.zeros(len(c))
+    memory = price.device.memory.bytes_per_second * k["memory_share"]
+    rate = k["product_share"]
+    products, *_ = layer_products(c, price, backward=False)
+    attended, _ = layer_attention(c, price, k)
+    bytes_, *_ = layer_bytes(c, {**k, "dropout": 0.0})
+    launch = constants_of(price.device, "rms", price.dtype).constants["launch"]
+    attention = attended / np.where(c.unfused, rate, 1.0)
+    forward = Pass(products / rate, attention, bytes_ / memory + KERNELS * launch)
+    nothing = Pass(zero, zero, zero)
+    vocabulary = c.vocab / c.tensor
+    head = price.product(c.micro_batch, vocabulary, c.hidden) / rate
+    logits = c.micro_batch * vocabulary * (c.element_bytes + 4) / memory  # cast to f32, the largest found
+    looked_up = c.tokens * c.hidden * c.element_bytes * 2 / memory
+    return Work(forward, nothing, nothing, head + logits + 2 * launch, zero, looked_up + launch, zero, zero, zero)
+
+
+def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer:
+    """A layer's pass. Decode over a divided cache: no keys and values go round; outputs of the parts, f32, and their
+    statistics are summed."""
+    one, _ = layer_passes(c, w, fabric, k)
+    along = group(c, "context", fabric)
+    each = c.micro_batch * c.heads / c.tensor * (4 * c.head_size + STATISTICS_BYTES)
+    merged = np.where(c.decode, all_reduce(each, along, fabric, k), 0.0)
+    moved = [
+        replace(row, seconds=np.where(c.decode, 0.0, row.seconds)) if row.axis == "context" else row
+        for row in one.moved
+    ]
+    moved.append(Moved("context", "all_reduce", each, np.ones(len(c)), merged, along))
+    return replace(one, context=np.where(c.decode, merged, one.context), moved=tuple(moved))
+
+
+def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
+    """Seconds from the first micro-batch's begin to the last one's end: each sequence has its next token.
+
+    Args:
+        c: workloads and plans.
+        price: of products and attention.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        The times.
+    """
+    w = work(c, price, k)
+    one, zero = _layer(c, w, fabric, k), np.zeros(len(c))
+    m, p, v = c.micro_batches, c.pipeline, c.virtual
+    ends = w.head_forward + w.embedding
+    sent = between(c, fabric, k)
+    sends = v * sum(row.seconds for row in sent)
+    fixed = sends + k["host_microbatch"]
+    fullest = c.stage_layers * one.seconds + fixed
+    headed = np.maximum(fullest, c.layers / p * one.seconds + fixed + ends)
+    whole = c.layers * one.seconds + ends + p * fixed
+    slowest, whole, more = slowed(c, fabric, fullest, headed, whole, (one.compute, ends))
+    first = gathered_layer(c, fabric, k) - one.data  # behind no layer before
+    through = m * slowest + (whole - slowest) / v
+    seconds = through + k["host_step"] + first
+    own = m * c.stage_layers
+    parts: dict[str, Any] = {
+        name: own * getattr(one, name) for name in ("compute", "host", "tensor", "context", "expert", "data")
+    }
+    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
+    parts["host"] = parts["host"] + m * k["host_microbatch"] + k["host_step"]
+    parts["data"] = parts["data"] + first
+    parts |= {"pipeline": m * sends, "offload": zero}
+    bubble = seconds - sum(parts.values())
+    detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, v, ())
+    return Times(
+        seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,
+        work=w, detail=detail,
+    )  # fmt: skip

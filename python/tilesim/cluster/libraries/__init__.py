@@ -1,0 +1,1 @@
+"""What communication libraries take: forms, steps, arguments."""

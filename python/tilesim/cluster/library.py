@@ -1,0 +1,392 @@
+"""Communication libraries: which algorithm and protocol a call takes, and what it costs.
+
+Constants are few per generation of links, in seconds per step and shares of the link's rate, in
+`configs/libraries/*.json` with where they come from; they carry to other devices of the generation.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..analytic.families import unpack_keys
+from ..base.arguments import dtype_name, one_of
+from ..base.checked import is_number
+from ..base.errors import nearest, path_text, shown, user_error
+from ..base.files import read_json
+from ..base.paths import configs_dir
+from ..machine.device import folded, is_label
+from .libraries import model as library_model
+from .libraries import steps as library_steps
+from .libraries.arguments import OPERATIONS, query_of
+from .libraries.model import Query
+
+__all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "System", "load", "names"]
+
+PROTOCOLS = ("nccl-tests", "torch")
+_UNSEEN = {
+    "permute_devices": "no rows of permutes: one message of an all_to_all to one device",
+    "broadcast_devices": "no rows of broadcasts: a pipelined ring with the steps of an all_gather",
+}
+
+
+@dataclass(frozen=True)
+class System:
+    """Links of a device as the library's file lists them: bytes per second and direction, devices in one domain."""
+
+    generation: str
+    link: float
+    node_link: float
+    domain: int
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One call: what was taken, and its terms.
+
+    `terms` are seconds and add up to `seconds`; `wire_bytes` is what a device sends; `approximations` says where the
+    constants were not fitted.
+    """
+
+    seconds: float
+    algorithm: str
+    protocol: str
+    generation: str
+    wire_bytes: float
+    terms: Mapping[str, float]
+    approximations: tuple[str, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Library:
+    """A communication library with its constants per generation of links; `load` reads one."""
+
+    name: str
+    description: str
+    model: str
+    generations: Mapping[str, Mapping[str, Any]]
+    nodes: Mapping[str, Any]
+    fabrics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    fitted_rows: frozenset[int] = frozenset()
+
+    @property
+    def provenance(self) -> dict[str, str]:
+        """Where the constants come from, by generation, and of those between nodes."""
+        found = {name: str(data.get("provenance", "")) for name, data in self.generations.items()}
+        return {**found, "nodes": str(self.nodes.get("provenance", ""))}
+
+    def seconds(
+        self,
+        op: str,
+        bytes: float,
+        dtype: str,
+        devices: int,
+        per_node: int,
+        *,
+        link: float,
+        node_link: float | None = None,
+        generation: str,
+        protocol: str = "nccl-tests",
+    ) -> float:
+        """Time of one call.
+
+        Args:
+            op: all_reduce, all_gather, reduce_scatter, all_to_all, permute_devices, broadcast_devices.
+            bytes: the larger of what a device puts in and takes out.
+            dtype: of the elements; sums of one byte each never go through the switch.
+            devices: that take part.
+            per_node: of them in one node.
+            link: bytes per second of a device inside its node, in each direction.
+            node_link: the same per device between nodes; needed where there are several.
+            generation: of the links, as nvlink4; another name takes the nearest in rate, which `explain` says.
+            protocol: nccl-tests (calls back to back) or torch (single calls, launch included).
+
+        Returns:
+            Seconds; 0 where one device is alone.
+
+        Raises:
+            UserError: for an unknown name or a number out of range.
+        """
+        settings = {"link": link, "node_link": node_link, "generation": generation, "protocol": protocol}
+        return float(self.seconds_many(op, [bytes], dtype, [devices], [per_node], **settings)[0])  # type: ignore[arg-type]
+
+    def seconds_many(
+        self,
+        op: str,
+        bytes: Any,
+        dtype: str,
+        devices: Any,
+        per_node: Any,
+        *,
+        link: Any,
+        node_link: Any = None,
+        generation: str,
+        protocol: str = "nccl-tests",
+    ) -> NDArray[np.float64]:
+        """Times of many calls of one operation: numbers or arrays of one shape, otherwise as `seconds`.
+
+        Args:
+            op: operation.
+            bytes: per call.
+            dtype: of the elements.
+            devices: per call.
+            per_node: per call.
+            link: bytes per second.
+            node_link: bytes per second between nodes.
+            generation: of the links.
+            protocol: nccl-tests or torch.
+
+        Returns:
+            Seconds, in the shape that the arrays have together.
+
+        Raises:
+            UserError: as `seconds`.
+        """
+        query = query_of(op, bytes, dtype, devices, per_node, link, node_link)
+        shape = np.broadcast_shapes(*(np.shape(one) for one in (bytes, devices, per_node, link, node_link)))
+        constants = self._constants(generation, float(query.rate.flat[0]) if query.rate.size else 1.0, protocol)
+        times = self._times(constants, query) + (constants["torch_call_seconds"] if protocol == "torch" else 0.0)
+        result: NDArray[np.float64] = np.where(query.devices > 1, times, 0.0).reshape(shape)
+        return result
+
+    def explain(
+        self,
+        op: str,
+        bytes: float,
+        dtype: str,
+        devices: int,
+        per_node: int,
+        *,
+        link: float,
+        node_link: float | None = None,
+        generation: str,
+        protocol: str = "nccl-tests",
+    ) -> Explanation:
+        """What a call takes, term by term; arguments and errors as `seconds`.
+
+        Args:
+            op: operation.
+            bytes: size.
+            dtype: of the elements.
+            devices: that take part.
+            per_node: of them in one node.
+            link: bytes per second.
+            node_link: bytes per second between nodes.
+            generation: of the links.
+            protocol: nccl-tests or torch.
+
+        Returns:
+            Algorithm, protocol, terms, approximations.
+
+        Raises:
+            UserError: as `seconds`.
+        """
+        query = query_of(op, [bytes], dtype, [devices], [per_node], [link], node_link)
+        total = self.seconds(
+            op, bytes, dtype, devices, per_node, link=link, node_link=node_link, generation=generation,
+            protocol=protocol,
+        )  # fmt: skip
+        used = self.generation_near(generation, link)
+        if devices == 1:
+            return Explanation(0.0, "none", "none", used, 0.0, {}, (), self.provenance)
+        constants = self._constants(generation, link, protocol)
+        algorithm, way, terms, wire = self._taken(constants, query)
+        if protocol == "torch":
+            terms["launch"] = constants["torch_call_seconds"]
+        waited = total - sum(terms.values())
+        if waited > 1e-12:
+            terms["kept"] = waited  # a smaller call of a protocol before was no faster
+        said = self._approximations(op, bytes, dtype, query, generation, used)
+        return Explanation(total, algorithm, way, used, wire, terms, said, self.provenance)
+
+    def system(self, device: str) -> System | None:
+        """Links of a device.
+
+        Args:
+            device: name of a shipped device, or the beginning of a label ("GB200-NVL").
+
+        Returns:
+            The links; None where the library's file has no such device.
+        """
+        text = folded(device)
+        for generation, data in self.generations.items():
+            listed = data.get("devices", {})
+            found = next((name for name in listed if folded(name) == text), None)
+            if not found and not is_label(device) and "pcie" not in text:
+                found = next((name for name in listed if folded(device.split("-")[0]) == folded(name)), None)
+            if found:
+                entry = listed[found]
+                return System(generation, float(entry["link"]), float(entry["node_link"]), int(entry["domain"]))
+        return None
+
+    def generation_near(self, generation: str, link: float) -> str:
+        """The generation whose constants are taken.
+
+        Args:
+            generation: asked for.
+            link: bytes per second and direction.
+
+        Returns:
+            Itself where known; otherwise the one whose links are nearest in rate.
+        """
+        if generation in self.generations:
+            return generation
+        return min(
+            self.generations,
+            key=lambda name: abs(math.log(float(self.generations[name].get("link_bytes_per_second", link)) / link)),
+        )
+
+    def _constants(self, generation: str, link: float, protocol: str) -> dict[str, float]:
+        one_of("unknown protocol", "protocol", protocol, *PROTOCOLS)
+        if not isinstance(generation, str):
+            raise user_error("no name of a generation", value=shown(generation), allowed=", ".join(self.generations))
+        data = self.generations[self.generation_near(generation, link)]
+        return {"torch_call_seconds": 0.0, **self.nodes.get("constants", {}), **beliefs(data), **data["constants"]}
+
+    def _times(self, constants: Mapping[str, float], query: Query) -> NDArray[np.float64]:
+        return (library_steps if self.model == "steps" else library_model).seconds(constants, query)
+
+    def _taken(self, constants: Mapping[str, float], query: Query) -> tuple[str, str, dict[str, float], float]:
+        if self.model == "steps":
+            terms = library_steps.costs(constants, query)
+            return (
+                "ring",
+                "",
+                _plain(terms),
+                float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query),
+            )
+        size = query.bytes[0]
+        for piece in library_model.pieces(constants, query):
+            if piece.above[0] < piece.upto[0] and (size <= piece.upto[0]):
+                break
+        terms = library_model.costs(constants, query, piece.algorithm, piece.protocol)
+        wire = float(query.moved()[0]) if piece.algorithm == "ring" else _sent(query)
+        if piece.algorithm == "nvls":
+            wire = float(size * (1 + 1 / query.devices[0]))
+        return piece.algorithm, piece.protocol, _plain(terms), wire
+
+    def _approximations(
+        self, op: str, size: float, dtype: str, query: Query, generation: str, used: str
+    ) -> tuple[str, ...]:
+        data, said = self.generations[used], []
+        if used != generation:
+            said.append(f"no constants of {generation}: those of {used}, nearest in link rate")
+        if op in _UNSEEN:
+            said.append(_UNSEEN[op])
+        seen = data.get("seen", {})
+        devices, low, high = seen.get("devices", 0), seen.get("bytes_from", 0), seen.get("bytes_to", math.inf)
+        local = float(query.devices[0] / query.nodes[0])
+        if devices and local > devices:
+            said.append(f"{local:g} devices in a node: rows have up to {devices}; more steps of the same latency")
+        if seen and not low <= size <= high:
+            said.append(f"{size:g} bytes: rows have {low} to {high:g}; the same forms beyond")
+        if seen and query.nodes[0] > 1:
+            said.append("several nodes: constants of few rows, of other fabrics")
+        if not seen and self.model != "steps":
+            said.append(f"nothing of {used} was fitted")
+        if dtype_name(dtype) not in ("f16", "bf16", "f32", "i8", "u8"):
+            said.append(f"no rows of {dtype_name(dtype)}: as those of {'one byte' if query.one_byte else 'f16'}")
+        return tuple(said)
+
+
+def _plain(terms: Mapping[str, Any]) -> dict[str, float]:
+    return {name: float(np.ravel(value)[0]) for name, value in terms.items()}
+
+
+def _sent(query: Query) -> float:
+    whole_ = float(query.bytes[0])
+    return whole_ if query.op == "permute_devices" else whole_ * float(1 - 1 / query.devices[0])
+
+
+def beliefs(data: Mapping[str, Any]) -> dict[str, float]:
+    """What the library believes of its own protocols on a generation.
+
+    Args:
+        data: of the generation.
+
+    Returns:
+        Constants `believed_…`: latencies in seconds, rates in bytes per second, shares.
+    """
+    return {key: float(value) for key, value in data.get("believed", {}).items()}
+
+
+def names() -> list[str]:
+    """The shipped libraries.
+
+    Returns:
+        Their names, sorted.
+    """
+    return sorted(path.stem for path in (configs_dir() / "libraries").glob("*.json"))
+
+
+def load(source: Any) -> Library:
+    """A communication library.
+
+    Args:
+        source: name (nccl, xla-tpu, plain) or path of a `.json` file of schema
+            `tilesim.library`; a library, or what has its `seconds` or `seconds_many`, as it is.
+
+    Returns:
+        The library.
+
+    Raises:
+        UserError: for an unknown name, or a file that is none.
+    """
+    if any(callable(getattr(source, name, None)) for name in ("seconds", "seconds_many")):
+        return cast(Library, source)
+    text = path_text(source, "library")
+    if text in names():
+        return _shipped(text)
+    if not text.endswith(".json"):
+        raise user_error(
+            "unknown library", place="library", value=f"'{text}'", suggestion=nearest(text, names()),
+            allowed=f"{', '.join(names())}, a path of a .json file",
+        )  # fmt: skip
+    return _read(Path(text))
+
+
+@cache
+def _shipped(name: str) -> Library:
+    return _read(configs_dir() / "libraries" / f"{name}.json")
+
+
+def _read(path: Path) -> Library:
+    data, place = read_json(path, "tilesim.library"), path_text(path)
+    for key in ("name", "model", "generations"):
+        if key not in data:
+            raise user_error(
+                f"the library lacks {key}", place=place, value=", ".join(data), allowed="name, model, generations"
+            )
+    one_of("unknown model", place, data["model"], "rings", "steps")
+    if not isinstance(data["generations"], dict) or not data["generations"]:
+        raise user_error("generations is no object with an entry", place=place, value=shown(data["generations"]))
+    nodes = data.get("nodes", {})
+    needed = (library_steps if data["model"] == "steps" else library_model).NEEDED
+    for generation, own in data["generations"].items():
+        constants = {**nodes.get("constants", {}), **own.get("believed", {}), **own.get("constants", {})}
+        lacking = next((key for key in needed if key not in constants), None)
+        if lacking:
+            raise user_error(
+                f"a generation lacks the constant {lacking}",
+                place=f"{place}: {generation}",
+                value=", ".join(constants),
+                allowed=", ".join(needed),
+                suggestion=nearest(lacking, constants),
+            )
+        for key, value in constants.items():
+            if not is_number(value) or not 0 <= value < math.inf:
+                raise user_error(
+                    "a constant is no number from 0 on", place=f"{place}: {generation}.{key}", value=shown(value)
+                )
+    return Library(
+        str(data["name"]), str(data.get("description", "")), data["model"], data["generations"], nodes,
+        data.get("fabrics", {}), unpack_keys(data.get("fitted_rows", ""), place),
+    )  # fmt: skip

@@ -1,0 +1,131 @@
+"""Bytes of a device in a training step, with reasons, for many plans at once.
+
+Activations are counted by what each operation of a layer keeps for its gradient, as Korthikanti et al. (2205.05198)
+do: of an f16 layer without gates 34 bytes per token and width, and 5 per score that is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .columns import Columns
+from .plan import SCHEDULES
+
+__all__ = ["GIB", "REASONS", "Memory", "memory"]
+
+Array = NDArray[np.float64]
+GIB = float(1 << 30)
+REASONS = {
+    "weights": "parameters as products read them, and two gathered layers where zero3 divides them",
+    "gradients": "one per parameter, as wide as they are summed",
+    "optimizer": "a master copy where products read less than f32, and two moments",
+    "activations": "what layers keep for their gradients, times the micro-batches that a stage holds",
+    "working": "a layer that is made again; logits and their gradient; layers on their way to the host and back",
+    "cache": "keys and values of the sequences of a prefill or decode step",
+}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes by reason of the fullest device and of a device between first and last stage, one number per plan."""
+
+    weights: Array
+    gradients: Array
+    optimizer: Array
+    activations: Array
+    working: Array
+    middle_weights: Array
+    middle_state: Array
+    held: Array
+    cache: Array | float = 0.0
+
+    @property
+    def peak(self) -> Array:
+        """All of it, on the fullest device."""
+        return self.weights + self.gradients + self.optimizer + self.activations + self.working + self.cache
+
+
+def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
+    """Bytes that one layer keeps of one micro-batch: all of it, and its input alone.
+
+    Args:
+        c: workloads and plans.
+        dropout: whether masks are kept.
+
+    Returns:
+        Both, per device.
+    """
+    e, mask, t = c.element_bytes, 1.0 if dropout else 0.0, c.tensor
+    shared = np.where(c.sequence_parallel, t, 1.0)
+    per_token = c.hidden
+    # inputs of two normalizations and of what follows each; two masks of dropout
+    whole = per_token * (4 * e + 2 * mask) / shared
+    width = c.heads * c.head_size
+    keys = 2 * c.own_kv_heads * c.head_size * e  # and values
+    inside = 2 * width * e / t + keys
+    chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
+    inner = c.ffn * np.where(c.gated, 3, 2) * e * chosen / t
+    scores = c.heads * c.keys / t * (2 * e + mask)
+    statistics = c.heads / t * 4
+    kept_scores = np.where(c.unfused & (c.recompute != 1.0), scores, np.where(c.unfused, 0.0, statistics))
+    again = c.recompute == 3.0  # minimal: products' outputs alone
+    minimal = (2 * width + c.hidden) * e / t + keys + c.ffn * np.where(c.gated, 2, 1) * e / t
+    full = np.where(again, minimal + c.hidden * e / shared, whole + inside + inner + kept_scores)
+    return c.tokens * full, c.tokens * c.hidden * e / shared
+
+
+def held_micro_batches(c: Columns) -> Array:
+    """Micro-batches whose activations the first stage holds, in units of a stage's layers.
+
+    Args:
+        c: plans.
+
+    Returns:
+        min(m, p) for 1f1b, zb-h1 and zb-v, p + (p − 1) / v interleaved, 2 p − 1 zb-h2, p + 1 dualpipe, m for gpipe.
+    """
+    p, v, m = c.pipeline, c.virtual, c.micro_batches
+    held = np.where(v > 1, p + (p - 1) / v, p)
+    held = np.where(c.schedule == SCHEDULES.index("zb-h2"), 2 * p - 1, held)
+    held = np.where(c.copies > 1, p + 1, held)
+    return np.where(c.gpipe, m, np.minimum(m, held))
+
+
+def memory(c: Columns, k: Mapping[str, float]) -> Memory:
+    """Bytes of a training step.
+
+    Args:
+        c: workloads and plans.
+        k: constants of the framework: `dropout`, `state_gradient_bytes`.
+
+    Returns:
+        The bytes by reason.
+    """
+    e, replicas = c.parameter_bytes, c.data * c.context * c.copies
+    every, middle = c.device_parameters, c.copies * c.stage_layers * c.device_layer_parameters
+    over = [np.where(c.shard >= level, replicas, 1.0) for level in (1, 2, 3)]
+    gathered = np.where(c.shard >= 3, 2 * c.device_layer_parameters * c.element_bytes, 0.0)
+    kept, inputs = layer_activations(c, k["dropout"] > 0)
+    held = held_micro_batches(c)
+    once = np.where(c.again, inputs, kept)
+    once = np.where(c.recompute == 4.0, 0.0, once)
+    # a layer that is made again; two layers on their way to the host, or their state
+    working = np.where(c.again, kept, 0.0) + np.where(c.offload == 2, 2 * once, 0.0)
+    logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
+    state = 8.0 + (4.0 if e < 4 else 0.0)
+    offloaded = np.where(c.offload == 1, 0.0, 1.0)
+    gradient = k["state_gradient_bytes"]
+    working = working + np.where(c.offload == 1, 2 * c.device_layer_parameters * state / over[0], 0.0)
+    return Memory(
+        weights=every * e / over[2] + gathered,
+        gradients=every * gradient / over[1],
+        optimizer=offloaded * every * state / over[0],
+        activations=np.where(c.offload == 2, 0.0, once * c.stage_layers * held),
+        working=working + np.where(c.pipeline == 1, logits, 0.0),
+        middle_weights=middle * e / over[2],
+        middle_state=middle * (gradient / over[1] + offloaded * state / over[0]),
+        held=held,
+    )

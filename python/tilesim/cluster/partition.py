@@ -1,0 +1,157 @@
+"""From shardings to a program of several devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .. import _core
+from ..base.checked import checked
+from ..base.errors import nearest, user_error
+from ..graph.graph import Graph
+from .spmd import Spmd, needs_partitioning
+
+__all__ = ["partition", "partition_rules", "spread_shardings"]
+
+BY = ("own", "shardy", "xla")
+
+
+@checked()
+def partition(
+    graph: Graph,
+    mesh: str | Mapping[str, int] | None = None,
+    shardings: Mapping[str, Any] | None = None,
+    by: str = "own",
+) -> Spmd:
+    """The program of each device of a graph for several.
+
+    Shardings spread along the axes that operations share; where an operand is divided otherwise than its operation uses
+    it, the moves that send the fewest bytes are put in. `records` of the program says why each is there.
+
+    Args:
+        graph: of whole tensors, or of a module that is partitioned already.
+        mesh: devices in named axes, {"x": 2, "y": 4} or "x=2, y=4"; the graph's own by default.
+        shardings: by name of a value of the entry function ("function:value" elsewhere), beside those of the graph: per
+            axis the mesh axes that divide it, ("x", None, ("y", "z")), further axes whole; or Shardy's text,
+            '[{"x"}, {}, {"y", "z", ?}]'.
+            Values that are named by nobody are divided as the others suggest.
+        by: who divides. "own": this library. "shardy": Shardy's propagation (of jaxlib) over the rules of our kinds,
+            then our own moves. "xla": XLA's SPMD partitioner (of jaxlib), which compiles the module that the graph was
+            read from, with the shardings of that module.
+
+    Returns:
+        The program, with its collectives.
+
+    Raises:
+        UserError: for a graph of one device, a mesh or shardings that do not fit (unknown value or axis, another rank,
+            an axis used twice); naming what to install where jaxlib is missing; by="xla" for a graph that no module is
+            known of, or with `mesh` or `shardings`.
+        Unsupported: where Shardy or XLA refuses, with its words.
+    """
+    if by not in BY:
+        raise user_error(
+            "unknown partitioner", value=f"'{by}'", allowed=", ".join(BY), suggestion=nearest(by, list(BY))
+        )
+    if by == "xla":
+        return _by_xla(graph, mesh, shardings)
+    ranks = _ranks(graph) if shardings else {}
+    named = {name: _text(name, given, ranks.get(name, 0)) for name, given in (shardings or {}).items()}
+    if mesh is None and not named and not needs_partitioning(graph):
+        return Spmd.from_partitioned(graph)
+    core = graph.core.copy()
+    if mesh is not None or named:
+        core.annotate(None if mesh is None else _mesh_text(mesh), named)
+    if core.mesh is None:
+        raise user_error("shardings need a mesh", place=f"graph '{graph.name}'", allowed='mesh={"x": 2, "y": 4}')
+    if by == "shardy":
+        from .partitioners.shardy import spread_by_shardy
+
+        core = spread_by_shardy(core)
+    local, inputs, outputs, records = _core.partition_graph(core)
+    return Spmd(
+        [Graph(local)],
+        local.devices,
+        mesh=local.mesh or "",
+        inputs=[_divided(row) for row in inputs],
+        outputs=[_divided(row) for row in outputs],
+        records=records,
+    )
+
+
+def partition_rules(graph: Graph) -> dict[str, tuple[str, list[str]]]:
+    """How each operation of a graph may be divided.
+
+    Args:
+        graph: any.
+
+    Returns:
+        By operation of the entry function its kind, and per loop dimension whether a division passes through, gives
+        partial results, or may not be (with the reason).
+    """
+    return dict(_core.partition_rules(graph.core))
+
+
+def spread_shardings(graph: Graph, by: str = "own") -> dict[str, str]:
+    """How each value of a graph is divided once the given shardings have spread.
+
+    Args:
+        graph: names a mesh, and some of its values shardings.
+        by: "own" or "shardy".
+
+    Returns:
+        By name of a value ("function:value" outside of the entry) its sharding, in Shardy's text.
+
+    Raises:
+        UserError: as `partition`.
+    """
+    if by not in BY[:2]:
+        raise user_error("unknown propagation", value=f"'{by}'", allowed=", ".join(BY[:2]))
+    if by == "own":
+        return dict(_core.spread_graph(graph.core).shardings)
+    from .partitioners.shardy import spread_by_shardy
+
+    return dict(spread_by_shardy(graph.core).shardings)
+
+
+def _by_xla(graph: Graph, mesh: Any, shardings: Any) -> Spmd:
+    from .partitioners.xla import partition_by_xla
+
+    if mesh is not None or shardings:
+        raise user_error(
+            "XLA divides a module as the module says",
+            place=f"graph '{graph.name}'",
+            value="mesh=" if mesh is not None else "shardings=",
+            allowed="shardings of the module, or by='own' or 'shardy'",
+        )
+    return partition_by_xla(graph)
+
+
+def _divided(row: dict[str, Any]) -> dict[str, Any]:
+    return {**row, "shape": list(row["shape"]), "view": "divided" if row["shape"] else "whole"}
+
+
+def _mesh_text(mesh: str | Mapping[str, int]) -> str:
+    if isinstance(mesh, str):
+        return mesh
+    return ", ".join(f"{name}={size}" for name, size in mesh.items())
+
+
+def _ranks(graph: Graph) -> dict[str, int]:
+    rows = [*graph.inputs, *graph.outputs]
+    for entry in graph.core.operations(""):
+        rows += entry["results"]
+    return {row["name"]: len(row["shape"]) for row in rows}
+
+
+def _text(name: str, given: Any, rank: int) -> str:
+    """A sharding as Shardy's text; axes that it does not name are whole."""
+    if given is None or isinstance(given, str):
+        return given or ""
+    if not isinstance(given, Sequence):
+        allowed = "('x', None, ('y', 'z')) or '[{\"x\"}, {}, {\"y\", \"z\"}]'"
+        raise user_error("this is no sharding", place=f"shardings['{name}']", value=repr(given), allowed=allowed)
+    parts = []
+    for axis in [*given, *[None] * (rank - len(given))]:
+        names = [] if axis is None else [axis] if isinstance(axis, str) else list(axis)
+        parts.append("{" + ", ".join(f'"{part}"' for part in names) + "}")
+    return "[" + ", ".join(parts) + "]"

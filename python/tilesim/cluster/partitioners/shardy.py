@@ -1,0 +1,75 @@
+"""Shardings of all values by Shardy's propagation, over the rules of our kinds."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ... import _core
+from ...base.extras import need
+
+__all__ = ["spread_by_shardy"]
+
+PIPELINE = "builtin.module(sdy-propagation-pipeline)"
+ONE = re.compile(r"<@[^,<>]*, (\[[^\]]*\][^<>]*)>")
+
+
+def spread_by_shardy(core: _core.Graph) -> _core.Graph:
+    """Runs Shardy's propagation on a graph.
+
+    Each operation is shown to Shardy as one that it knows nothing of but the sharding rule of its kind, so that any
+    graph can be, wherever it comes from; what Shardy does with rules and given shardings is its own.
+
+    Args:
+        core: names a mesh, and its values shardings.
+
+    Returns:
+        The graph with its calls opened, and with the sharding of each result of an operation.
+
+    Raises:
+        UserError: for shardings that do not fit; naming what to install where jax is missing.
+        Unsupported: where Shardy refuses the module, with its message.
+    """
+    mlir, ir = need("jax.interpreters.mlir", "jax"), need("jaxlib.mlir.ir", "jax")
+    passes = need("jaxlib.mlir.passmanager", "jax")
+    opened, text = _core.shardy_module(core)
+    with mlir.make_ir_context(), ir.Location.unknown():
+        try:
+            module = ir.Module.parse(text)
+            passes.PassManager.parse(PIPELINE).run(module.operation)
+        except Exception as error:
+            raise _core.Unsupported(f"Shardy refuses the graph: {' '.join(str(error).split())[:300]}") from None
+        main = next(op for op in module.body.operations if op.operation.name == "func.func")
+        inputs = [_said(str(part)) for part in main.attributes["arg_attrs"]] if "arg_attrs" in main.attributes else []
+        found: list[tuple[int, int, list[str]]] = []
+        _collect(main.regions[0], found)
+    _core.annotate_results(opened, inputs, found)
+    return opened
+
+
+def _said(text: str) -> str:
+    """The first sharding in a text, with every axis closed: propagation is over."""
+    shardings = _all(text)
+    return shardings[0] if shardings else ""
+
+
+def _all(text: str) -> list[str]:
+    return [re.sub(r"(?:, )?\?", "", re.sub(r"\}p\d+", "}", sharding)) for sharding in ONE.findall(text)]
+
+
+def _collect(region: Any, found: list[tuple[int, int, list[str]]]) -> None:
+    """Of each operation its place (function, operation) and its results' shardings, of nested ones too."""
+    for block in region.blocks:
+        for op in block.operations:
+            attributes = op.operation.attributes
+            place = ""
+            if "backend_config" in attributes:
+                place = str(attributes["backend_config"]).strip('"')
+            elif "mhlo.frontend_attributes" in attributes:
+                place = re.findall(r'place = "([^"]*)"', str(attributes["mhlo.frontend_attributes"]))[0]
+            if place:
+                function, index = place.split()
+                said = _all(str(attributes["sdy.sharding"])) if "sdy.sharding" in attributes else []
+                found.append((int(function), int(index), said))
+            for inner in op.operation.regions:
+                _collect(inner, found)

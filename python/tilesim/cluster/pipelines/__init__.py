@@ -1,0 +1,1 @@
+"""Pipelines: orders of passes on stages, their legality, memory and time."""

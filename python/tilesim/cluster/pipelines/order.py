@@ -1,0 +1,206 @@
+"""Orders of passes: their text, where passes lie, and whether an order is legal."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ...base.arguments import one_of
+from ...base.errors import listed, shown, user_error
+
+__all__ = ["PLACEMENTS", "Order", "Pass", "Placement", "check", "held", "parse", "text"]
+
+#: letter of a pass: what it is
+KINDS = {"F": "forward", "B": "whole backward pass", "I": "input gradient", "W": "weight gradient"}
+#: how the chunks of a model lie on stages
+PLACEMENTS = {
+    "loop": "chunk c of stage s is part c × stages + s of the model",
+    "v": "two chunks: down the stages, and up again",
+    "both_ways": "two copies of the model: the first half of the micro-batches goes down, the rest goes up",
+}
+_TOKEN = re.compile(r"([A-Za-z]+)(\d{1,9})(?:\.(\d{1,9}))?")
+_LABEL = re.compile(r"\s*(?:stage\s+)?(\d+)\s*:")
+
+
+class Pass(NamedTuple):
+    """One pass of one chunk: `kind` is F, B, I or W."""
+
+    kind: str
+    chunk: int
+    micro: int
+
+
+Order = list[list[Pass]]
+
+
+def text(row: Iterable[Pass]) -> str:
+    """Of one stage: F3 is micro-batch 3 forward, I3.1 its input gradient in chunk 1.
+
+    Args:
+        row: passes in their order.
+
+    Returns:
+        Words between blanks.
+    """
+    return " ".join(f"{one.kind}{one.micro}" + (f".{one.chunk}" if one.chunk else "") for one in row)
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which chunk of which stage comes before and after which; places are (stage, chunk)."""
+
+    kind: str
+    stages: int
+    chunks: int
+    before: dict[tuple[int, int], tuple[int, int] | None] = field(init=False, repr=False)
+    after: dict[tuple[int, int], tuple[int, int] | None] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Links neighbours."""
+        one_of("no such placement", "placement", self.kind, *PLACEMENTS)
+        if self.kind != "loop" and self.chunks != 2:
+            raise user_error(f"placement {self.kind} has two chunks per stage", place="virtual",
+                             value=str(self.chunks), allowed="2")  # fmt: skip
+        down = [(stage, 0) for stage in range(self.stages)]
+        up = [(stage, 1) for stage in reversed(range(self.stages))]
+        ways = [[(stage, chunk) for chunk in range(self.chunks) for stage in range(self.stages)]]
+        ways = {"loop": ways, "v": [down + up], "both_ways": [down, up]}[self.kind]
+        before: dict[tuple[int, int], tuple[int, int] | None] = {}
+        after: dict[tuple[int, int], tuple[int, int] | None] = {}
+        for way in ways:
+            before.update(zip(way, [None, *way[:-1]], strict=True))
+            after.update(zip(way, [*way[1:], None], strict=True))
+        object.__setattr__(self, "before", before)
+        object.__setattr__(self, "after", after)
+
+    def position(self, stage: int, chunk: int) -> int:
+        """Part of the model that a place computes.
+
+        Args:
+            stage: of the place.
+            chunk: of the place.
+
+        Returns:
+            From 0 on, in the order of the forward pass.
+        """
+        if self.kind == "loop" or chunk == 0:
+            return chunk * self.stages + stage
+        return (2 * self.stages if self.kind == "v" else self.stages) - 1 - stage
+
+    def micros(self, chunk: int, microbatches: int) -> range:
+        """Micro-batches that pass through a chunk of each stage.
+
+        Args:
+            chunk: number of the chunk.
+            microbatches: of the step.
+
+        Returns:
+            Their numbers.
+        """
+        half = (microbatches + 1) // 2
+        if self.kind != "both_ways":
+            return range(microbatches)
+        return range(half) if chunk == 0 else range(half, microbatches)
+
+
+def parse(given: str | Sequence[str], stages: int) -> Order:
+    """Reads the order of each stage.
+
+    Args:
+        given: a text with a line per stage ("F0 F1 I0 W0 ..."; # begins a comment; "0:" before a line is allowed), or
+            a sequence of such lines.
+        stages: how many there must be.
+
+    Returns:
+        Passes per stage.
+
+    Raises:
+        UserError: for a word that is no pass, or another number of lines.
+    """
+    lines = given.splitlines() if isinstance(given, str) else list(given)
+    if not all(isinstance(line, str) for line in lines):
+        raise user_error("an order is text", place="schedule", value=shown(given), allowed="a line of text per stage")
+    lines = [line for line in (line.partition("#")[0].strip() for line in lines) if line]
+    if len(lines) != stages:
+        raise user_error("an order has a line per stage", place="schedule", value=f"{len(lines)} lines",
+                         allowed=f"{stages} lines")  # fmt: skip
+    order: Order = []
+    for stage, line in enumerate(lines):
+        label = _LABEL.match(line)
+        if label and int(label[1]) != stage:
+            raise user_error("lines stand in the order of stages", place=f"schedule, line {stage}", value=label[0])
+        order.append([_one(word, stage) for word in line[label.end() if label else 0 :].split()])
+    return order
+
+
+def _one(word: str, stage: int) -> Pass:
+    found = _TOKEN.fullmatch(word)
+    if not found or found[1] not in KINDS:
+        near = "".join((found[1].upper(), word[len(found[1]) :])) if found and found[1].upper() in KINDS else ""
+        kinds = ", ".join(f"{letter} ({name})" for letter, name in KINDS.items())
+        raise user_error("no pass is written so", place=f"schedule, stage {stage}", value=shown(word),
+                         allowed=f"{kinds} and the number of a micro-batch, then .chunk, as F3 or I3.1",
+                         suggestion=near)  # fmt: skip
+    return Pass(found[1], int(found[3] or 0), int(found[2]))
+
+
+def check(order: Order, placement: Placement, microbatches: int) -> None:
+    """Whether each stage does each of its passes once, and none before what it needs of the same stage.
+
+    Args:
+        order: per stage.
+        placement: of the chunks.
+        microbatches: of the step.
+
+    Raises:
+        UserError: naming stage and pass.
+    """
+    for stage, row in enumerate(order):
+        _check_stage(row, f"schedule, stage {stage}", placement, microbatches)
+
+
+def _check_stage(row: list[Pass], place: str, placement: Placement, microbatches: int) -> None:
+    wanted = {(chunk, micro) for chunk in range(placement.chunks) for micro in placement.micros(chunk, microbatches)}
+    done: set[Pass] = set()
+    for one in row:
+        kind, chunk, micro = one
+        name = text([one])
+        if (chunk, micro) not in wanted:
+            allowed = f"{microbatches} micro-batches in {placement.chunks} chunks, both from 0 on"
+            raise user_error("this stage has no such pass", place=place, value=name, allowed=allowed)
+        clash = {"B": "IW", "I": "B", "W": "B"}.get(kind, "") + kind
+        if twice := [other for other in clash if Pass(other, chunk, micro) in done]:
+            what = "a pass stands twice" if twice[0] == kind else f"a pass stands beside {twice[0]}, which has it in it"
+            raise user_error(what, place=place, value=name)
+        need = {"B": "F", "I": "F", "W": "I"}.get(kind)
+        if need and Pass(need, chunk, micro) not in done:
+            first = text([Pass(need, chunk, micro)])
+            raise user_error(f"a pass stands before {first}, which it needs", place=place, value=name)
+        done.add(one)
+    missing = [
+        Pass(kind, *at)
+        for at in sorted(wanted)
+        for kind in ("F", "B")
+        if Pass(kind, *at) not in done and not (kind == "B" and Pass("W", *at) in done)
+    ]
+    if missing:
+        names = listed(text([one]) for one in missing)
+        raise user_error("passes are missing", place=place, value=names, allowed="I and W instead of B")
+
+
+def held(row: Iterable[Pass]) -> int:
+    """Most chunks whose activations a stage holds at once: from a forward pass to the end of its weight gradient.
+
+    Args:
+        row: order of the stage.
+
+    Returns:
+        Micro-batches, each chunk counted for itself.
+    """
+    now = most = 0
+    for one in row:
+        now += {"F": 1, "B": -1, "W": -1}.get(one.kind, 0)
+        most = max(most, now)
+    return most

@@ -1,0 +1,32 @@
+"""What schedules ask of the sizes of a plan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...models.layered import Layered
+
+__all__ = ["reasons"]
+
+
+def reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
+    """Why a schedule cannot order the passes of a plan.
+
+    Args:
+        plan: a Plan, how the step is divided.
+        workload: to be divided.
+
+    Returns:
+        What, where, the value, what is allowed; empty where it can.
+    """
+    p, found = plan.pipeline, []
+    if plan.schedule == "zb-v" and workload.layers % (2 * p):
+        found.append(("the layers do not divide into two chunks per stage", "pipeline", str(p),
+                      f"divisors of {workload.layers} / 2"))  # fmt: skip
+    if plan.schedule == "dualpipe":
+        micros = workload.global_batch // (plan.data * plan.micro_batch)
+        if p % 2:
+            found.append(("dualpipe has pairs of stages", "pipeline", str(p), "even numbers"))
+        elif micros % 2 or micros < 2 * p:
+            found.append(("dualpipe fills both ways", "micro-batches", str(micros), f"even numbers from {2 * p} on"))
+    return found

@@ -1,0 +1,107 @@
+"""When the passes of an order begin and end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...base.errors import user_error
+from .order import Order, Pass, Placement, text
+
+__all__ = ["Times", "run"]
+
+_Key = tuple[str, int, int, int]  # F or G (the input gradient), stage, chunk, micro-batch
+
+
+@dataclass(frozen=True)
+class Times:
+    """Picoseconds, in the order of each stage."""
+
+    starts: list[list[int]]
+    ends: list[list[int]]
+
+
+def need(one: Pass, stage: int, placement: Placement) -> _Key | None:
+    """What a pass waits for beyond its own stage's order.
+
+    Args:
+        one: the pass.
+        stage: that does it.
+        placement: of the chunks.
+
+    Returns:
+        The pass of a neighbour; none: nothing.
+    """
+    if one.kind == "W":
+        return None
+    other = (placement.before if one.kind == "F" else placement.after)[stage, one.chunk]
+    return None if other is None else ("F" if one.kind == "F" else "G", *other, one.micro)
+
+
+def run(
+    order: Order, placement: Placement, times: dict[str, list[list[int]]], transfer: int, microbatches: int
+) -> Times:
+    """Runs each stage in its order; a pass waits for what its neighbour sends, and no stage for its sends.
+
+    Args:
+        order: legal on each stage.
+        placement: of the chunks.
+        times: picoseconds by kind of pass, stage and chunk.
+        transfer: picoseconds from one stage to another.
+        microbatches: of the step.
+
+    Returns:
+        Begin and end of each pass.
+
+    Raises:
+        UserError: where stages wait for each other; it names the passes.
+    """
+    starts: list[list[int]] = [[] for _ in order]
+    ends: list[list[int]] = [[] for _ in order]
+    done: dict[_Key, int] = {}
+    waiting: dict[_Key, int] = {}
+    free = [0] * len(order)
+    active = list(range(len(order)))
+    while active:
+        stage = active.pop()
+        row = order[stage]
+        while (at := len(ends[stage])) < len(row):
+            one = row[at]
+            key = need(one, stage, placement)
+            start = free[stage]
+            if key is not None:
+                if key not in done:
+                    waiting[key] = stage
+                    break
+                start = max(start, done[key] + (transfer if key[1] != stage else 0))
+            free[stage] = start + times[one.kind][stage][one.chunk]
+            starts[stage].append(start)
+            ends[stage].append(free[stage])
+            if one.kind != "W":
+                key = ("F" if one.kind == "F" else "G", stage, one.chunk, one.micro)
+                done[key] = free[stage]
+                if key in waiting:
+                    active.append(waiting.pop(key))
+    if stuck := [stage for stage, row in enumerate(order) if len(ends[stage]) < len(row)]:
+        raise _deadlock(order, placement, [len(row) for row in ends], stuck[0])
+    return Times(starts, ends)
+
+
+def _deadlock(order: Order, placement: Placement, at: list[int], stage: int) -> Exception:
+    """Stages that wait round a circle, each for a pass that stands behind the one that the next waits at."""
+    chain: list[int] = []
+    while stage not in chain:
+        chain.append(stage)
+        key = need(order[stage][at[stage]], stage, placement)
+        assert key is not None  # a stage stands still only where it waits
+        stage = key[1]
+    lines = []
+    for one in chain[chain.index(stage) :]:
+        waits = order[one][at[one]]
+        key = need(waits, one, placement)
+        assert key is not None
+        name = text([Pass("F" if key[0] == "F" else "I", key[2], key[3])])
+        whole = Pass("B", key[2], key[3])
+        if key[0] == "G" and whole in order[key[1]]:
+            name = text([whole])
+        lines.append(f"stage {one} waits at {text([waits])} for {name} of stage {key[1]}")
+    return user_error("stages wait for each other: " + "; ".join(lines), place="schedule")

@@ -1,0 +1,254 @@
+"""How a workload is divided over devices."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from ..base.arguments import one_of, whole
+from ..base.checked import checked
+from ..base.errors import nearest, path_text, shown, user_error
+from ..base.files import read_json, writing
+from ..models.layered import Layered
+from .inference.plans import reasons as phase_reasons
+from .pipelines.plans import reasons as schedule_reasons
+
+__all__ = ["OFFLOAD", "RECOMPUTE", "SCHEDULES", "SHARDS", "Plan"]
+
+SCHEMA, VERSION = "tilesim.plan", 1
+SHARDS = ("none", "zero1", "zero2", "zero3")
+RECOMPUTE = ("none", "selective", "full", "minimal", "offload")
+SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe")
+OFFLOAD = ("none", "optimizer", "activations")
+_SIZES = ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a step is divided: tensor innermost, then context, data, pipeline.
+
+    `tensor`, `pipeline`, `data`, `context` multiply to the devices; `expert` divides the experts over the data axis.
+    `sequence`: passes between products are divided over the tensor axis too. `virtual`: chunks of layers per stage
+    (interleaved). `shard`: what the data axis divides: zero1 optimizer state, zero2 gradients too, zero3 parameters
+    too. `micro_batch`: sequences per device and pass. `recompute`: selective the attention core, full every layer,
+    minimal all but products, offload as full with layers' inputs on the host. `offload`: what lies in the host's
+    memory, the optimizer's state or all activations.
+    """
+
+    tensor: int = 1
+    pipeline: int = 1
+    data: int = 1
+    context: int = 1
+    expert: int = 1
+    sequence: bool = False
+    virtual: int = 1
+    schedule: str = "1f1b"
+    shard: str = "none"
+    micro_batch: int = 1
+    recompute: str = "none"
+    offload: str = "none"
+
+    def __post_init__(self) -> None:
+        for name in _SIZES:
+            object.__setattr__(self, name, whole(name, getattr(self, name), 1, 2**31))
+        if not isinstance(self.sequence, bool):
+            raise user_error("no truth value", place="sequence", value=shown(self.sequence), allowed="True, False")
+        one_of("unknown schedule", "schedule", self.schedule, *SCHEDULES)
+        one_of("unknown sharding", "shard", self.shard, *SHARDS)
+        one_of("unknown recompute", "recompute", self.recompute, *RECOMPUTE)
+        one_of("unknown offload", "offload", self.offload, *OFFLOAD)
+        if self.virtual > 1 and self.schedule == "1f1b":
+            object.__setattr__(self, "schedule", "interleaved")
+        if self.virtual > 1 and (self.schedule != "interleaved" or self.pipeline == 1):
+            raise user_error(
+                "virtual stages need an interleaved pipeline", place="virtual", value=str(self.virtual),
+                allowed='1, or schedule="interleaved" and pipeline above 1',
+            )  # fmt: skip
+
+    @property
+    def devices(self) -> int:
+        """How many devices the plan uses: a number."""
+        return self.tensor * self.pipeline * self.data * self.context
+
+    @checked()
+    def check(self, workload: Layered, devices: int | None = None) -> None:
+        """Whether the plan divides a workload, and uses all devices.
+
+        Args:
+            workload: to be divided.
+            devices: of the cluster; none: any.
+
+        Raises:
+            UserError: for what it does not divide, with the sizes that would do.
+        """
+        for reason in self.reasons(workload, devices):
+            raise user_error(*reason[:1], place=reason[1], value=reason[2], allowed=reason[3])
+
+    @checked()
+    def reasons(self, workload: Layered, devices: int | None = None) -> list[tuple[str, str, str, str]]:
+        """Why the plan cannot be used: what, where, the value, what is allowed; empty if it can.
+
+        Args:
+            workload: to be divided.
+            devices: of the cluster; none: any.
+
+        Returns:
+            The reasons.
+        """
+        found: list[tuple[str, str, str, str]] = []
+        if devices is not None and self.devices != devices:
+            made = f"tensor {self.tensor} × pipeline {self.pipeline} × data {self.data} × context {self.context}"
+            found.append(("plan and cluster differ in devices", "plan", f"{made} = {self.devices}", str(devices)))
+
+        def divides(what: str, extent: int, axis: str, by: int) -> None:
+            if extent % by:
+                allowed = f"divisors of {extent}: {', '.join(map(str, _divisors(extent)))}"
+                found.append((f"{what} does not divide", axis, str(by), allowed))
+
+        divides("the number of heads", workload.heads, "tensor", self.tensor)
+        divides("the feed-forward width", workload.ffn, "tensor", self.tensor)
+        divides("the sequence", workload.sequence, "context", self.context)
+        if self.sequence:
+            divides("the sequence", workload.sequence, "tensor × context", self.tensor * self.context)
+        divides("the global batch", workload.global_batch, "data", self.data)
+        if workload.global_batch % self.data == 0:
+            divides("the batch of a replica", workload.global_batch // self.data, "micro_batch", self.micro_batch)
+        if self.pipeline * self.virtual > workload.layers:
+            allowed = f"at most {workload.layers} layers"
+            found.append(("more stages than layers", "pipeline", str(self.pipeline * self.virtual), allowed))
+        if self.virtual > 1:
+            divides("the number of layers", workload.layers, "virtual", self.pipeline * self.virtual)
+        if self.expert > 1 and not workload.experts:
+            found.append(("a model without experts is not divided by them", "expert", str(self.expert), "1"))
+        elif self.expert > 1:
+            divides("the number of experts", workload.experts, "expert", self.expert)
+            divides("the data axis", self.data * self.context, "expert", self.expert)
+        return found + phase_reasons(self, workload) + schedule_reasons(self, workload)
+
+    def json(self) -> dict[str, Any]:
+        """As a JSON value, schema `tilesim.plan`.
+
+        Returns:
+            The value.
+        """
+        return {"schema": SCHEMA, "version": VERSION, **asdict(self)}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the plan.
+
+        Args:
+            path: of the file, JSON.
+
+        Raises:
+            UserError: where it cannot be written.
+        """
+        with writing(path) as file:
+            json.dump(self.json(), file, indent=1)
+            file.write("\n")
+
+    @staticmethod
+    def from_json(value: Any, place: str = "plan") -> Plan:
+        """A plan of its JSON form.
+
+        Args:
+            value: the JSON value.
+            place: what errors name.
+
+        Returns:
+            The plan.
+
+        Raises:
+            UserError: for another schema or an unknown key.
+        """
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA or value.get("version") != VERSION:
+            allowed = f'"schema": "{SCHEMA}", "version": {VERSION}'
+            raise user_error("no plan", place=place, value=shown(value), allowed=allowed)
+        return _made({key: one for key, one in value.items() if key not in ("schema", "version")}, place)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Plan:
+        """A plan from a file.
+
+        Args:
+            path: of the JSON file.
+
+        Returns:
+            The plan.
+
+        Raises:
+            UserError: for a file that cannot be read or holds something else.
+        """
+        return Plan.from_json(read_json(path), path_text(path))
+
+    @staticmethod
+    @checked()
+    def parse(text: str) -> Plan:
+        """A plan as the command line gives it: `tensor=8,pipeline=4,shard=zero1`, or the name of a JSON file.
+
+        Args:
+            text: pairs, joined by commas.
+
+        Returns:
+            The plan.
+
+        Raises:
+            UserError: for an unknown name or value.
+        """
+        if text.endswith(".json"):
+            return Plan.load(text)
+        values: dict[str, Any] = {}
+        for pair in filter(None, (one.strip() for one in text.split(","))):
+            key, equals, value = (part.strip() for part in pair.partition("="))
+            if not equals:
+                raise user_error("no pair", place="plan", value=shown(pair), allowed="name=value, joined by commas")
+            values[key] = int(value) if value.isascii() and value.isdigit() else _WORDS.get(value.lower(), value)
+        return _made(values, "plan")
+
+    @checked()
+    def replaced(self, **changes: Any) -> Plan:
+        """The plan with some fields changed.
+
+        Args:
+            changes: by name.
+
+        Returns:
+            A new plan.
+
+        Raises:
+            UserError: for an unknown field or value.
+        """
+        _known(changes, "plan")
+        return replace(self, **changes)
+
+    def text(self) -> str:
+        """What differs from the default, as the command line takes it.
+
+        Returns:
+            Pairs, joined by commas.
+        """
+        standard = Plan()
+        names = [field.name for field in fields(self) if getattr(self, field.name) != getattr(standard, field.name)]
+        return ",".join(f"{name}={str(getattr(self, name)).lower()}" for name in names) or "tensor=1"
+
+
+_WORDS = {"true": True, "false": False, "yes": True, "no": False}
+
+
+def _known(values: dict[str, Any], place: str) -> None:
+    names = [field.name for field in fields(Plan)]
+    for key in values:
+        if key not in names:
+            raise user_error(
+                "unknown key", place=place, value=f"'{key}'", allowed=", ".join(names), suggestion=nearest(key, names)
+            )
+
+
+def _made(values: dict[str, Any], place: str) -> Plan:
+    _known(values, place)
+    return Plan(**values)
+
+
+def _divisors(number: int) -> list[int]:
+    return [one for one in range(1, min(number, 1 << 12) + 1) if number % one == 0][:24]

@@ -1,0 +1,279 @@
+"""One step of a program of several devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...analytic.estimate import device_of
+from ...base.arguments import one_of
+from ...base.errors import UserError, path_text, user_error
+from ...base.table import Table
+from ...graph.graph import Graph
+from ...machine.device import Device
+from ...models.llama_training import LLAMA3, llama3
+from ...models.resnet_training import RESNETS, resnet_training_step
+from ..chakra.matching import quotient
+from ..chakra.replayed import Replay, length, union
+from ..chakra.running import ordered, run
+from ..cluster import Cluster
+from ..hosts.faults import computing
+from ..partition import partition
+from ..pipelines.result import PICO
+from ..spmd import Spmd, needs_partitioning
+from .liveness import peak_bytes
+from .predicting import Closed, Predicted
+from .predictors import predictor_of
+from .result import ProgramResult
+from .scheduling import Communication, order_of, trace_of
+from .splitting import Part, Split, graph_of, split
+
+__all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
+
+OVERLAPS = ("none", "ready", "library")
+_MATRIX = ("contract", "convolution", "attention", "ragged_contract")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a program is timed; as of `ts.cluster.step`."""
+
+    predictor: Any = "closed"
+    network: str = "closed"
+    overlap: str = "library"
+    library: Any = None
+    symmetry: bool = True
+    slow: Mapping[int, float] | None = None
+
+
+def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
+    """A program of several devices, where a workload is one or becomes one.
+
+    Args:
+        workload: an Spmd, a Graph, the path of a module (.mlir, .stablehlo) or of a saved Spmd (.spmd.json), or a
+            training graph's name ("llama3-1b", "resnet50").
+        cluster: whose devices a graph with a name is for.
+
+    Returns:
+        The program; none for anything else. A graph for one device is a program of one.
+
+    Raises:
+        UserError: as for reading and partitioning.
+    """
+    if isinstance(workload, (str, os.PathLike)):
+        path = path_text(workload, "workload")
+        if path.endswith(".spmd.json"):
+            return Spmd.load(path)
+        if path in LLAMA3:
+            return partition(llama3(path, Cluster.load(cluster).devices))
+        if path in RESNETS:
+            return partition(resnet_training_step(path, Cluster.load(cluster).devices))
+        if not path.endswith((".mlir", ".stablehlo")):
+            return None
+        from ...loading import as_graph
+
+        workload = as_graph(path)
+    if isinstance(workload, Spmd):
+        return workload
+    if not isinstance(workload, Graph):
+        return None
+    if needs_partitioning(workload) or workload.devices > 1:
+        return partition(workload)
+    return Spmd([workload], 1)
+
+
+def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Predicted] | None = None) -> Any:
+    """Time and memory of one step of a program.
+
+    Args:
+        spmd: the program.
+        cluster: a Cluster, or what `Cluster.load` takes, with at least as many devices.
+        options: how.
+        known: predictions by segment, which are taken and added to.
+
+    Returns:
+        The result.
+
+    Raises:
+        Unsupported: for operations that the predictor lacks, loops that communicate as often as data say.
+        UserError: for unknown names, a cluster with too few devices, a table without a row.
+    """
+    one_of("unknown overlap", "overlap", options.overlap, *OVERLAPS)
+    one_of("unknown network", "network", options.network, "closed", "flows", "chunks")
+    predictor = predictor_of(options.predictor)
+    target = Cluster.load(cluster)
+    if target.device is None:
+        raise user_error("the cluster has no devices that compute", place="cluster", value=target.name,
+                         allowed="ts.Cluster(device=...), a shipped one")  # fmt: skip
+    if target.devices < spmd.devices:
+        raise user_error("the cluster has fewer devices than the program", place="cluster",
+                         value=f"{target.devices} of {target.name}", allowed=f"{spmd.devices} or more",
+                         suggestion=f"{target.name.partition(':')[0]}:{spmd.devices} where it comes so")  # fmt: skip
+    return _Step(spmd, target, options, predictor, {} if known is None else known).result()
+
+
+@dataclass
+class _Step:
+    spmd: Spmd
+    cluster: Cluster
+    options: Options
+    predictor: Any
+    known: dict[str, Predicted]
+    splits: list[Split] = field(default_factory=list)
+
+    def result(self) -> ProgramResult:
+        options, spmd = self.options, self.spmd
+        combine = options.overlap == "library"
+        self.splits = [split(graph.core, spmd.devices, combine) for graph in spmd.graphs]
+        for each in self.splits:
+            for key, part in each.distinct.items():
+                if key not in self.known:
+                    self.known[key] = self.predict(each, part)
+        price = Communication(self.cluster, options.network, options.library, options.symmetry)
+        trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
+                                 price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
+        trace.check()
+        found = quotient(trace, price, options.symmetry)
+        return self.told(Replay.of(trace, found, run(trace, found), self.cluster.name, options.network))
+
+    def slow(self) -> dict[int, float]:
+        """Factors on computing times, of the call and of the cluster's faults."""
+        found = dict(self.options.slow or {})
+        for device, share in computing(self.cluster.faults, self.cluster.devices):
+            if device < self.spmd.devices:
+                found[device] = found.get(device, 1.0) / share
+        return found
+
+    def predict(self, each: Split, part: Part) -> Predicted:
+        if not part.operations:
+            return Predicted(0.0, {}, "made where it is read")
+        found = self.predictor.seconds(graph_of(each, part), self.cluster.device)
+        if not isinstance(found, Predicted):
+            found = Predicted(float(found["seconds"]), dict(found.get("terms", {})), str(found.get("provenance", "")))
+        return found
+
+    def told(self, replay: Replay) -> ProgramResult:
+        device = self._device()
+        last = max(range(len(replay.ran)), key=lambda number: replay.ran[number].end, default=0)
+        parts = _parts(replay, last)
+        number = next(i for i, devices in enumerate(self.spmd.classes)
+                      if replay.found.units[last].devices[0] in devices)  # fmt: skip
+        mine = self.splits[number]
+        kernels = sum(self.known[part.key].kernels for part in mine.segments)
+        seconds = replay.seconds
+        if self.predictor.name == "closed" and device is not None:
+            parts["host"] = max(0.0, Closed.host_seconds(kernels, device) - seconds)
+            seconds += parts["host"]
+        options = self.options
+        return ProgramResult(
+            self.spmd, None, self.cluster.name, device.name if device else str(self.cluster.device), self.spmd.devices,
+            "none", self.predictor.name, options.network, options.overlap, seconds, parts,
+            _ideal(mine, device) / seconds if seconds and device else 0.0, self._memory(), replay.classes, {},
+            {"compute": self._provenance(), "communication": self._library()},
+            memory_bytes=float(device.memory.bytes) if device else 0.0, replayed=replay, segments=self._segments(),
+            segments_distinct=len({key for each in self.splits for key in each.distinct}),
+            segments_count=sum(len(each.segments) for each in self.splits), kernels=kernels,
+            kernel_bytes=sum(self.known[part.key].bytes for part in mine.segments), notes=self._notes(),
+            others=self.others,
+        )  # fmt: skip
+
+    def _device(self) -> Device | None:
+        try:
+            return device_of(self.cluster.device)
+        except UserError:
+            return None
+
+    def _memory(self) -> dict[str, int]:
+        each = [
+            peak_bytes(one, order_of(one), list(graph.core.aliases))
+            for one, graph in zip(self.splits, self.spmd.graphs, strict=True)
+        ]
+        return max(each, key=lambda memory: sum(memory.values()))
+
+    def _provenance(self) -> str:
+        found = dict.fromkeys(one.provenance for one in self.known.values() if one.seconds)
+        return "; ".join(list(found)[:4]) + (f"; {len(found) - 4} more" if len(found) > 4 else "")
+
+    def _library(self) -> str:
+        if self.options.library is None:
+            return "links of the cluster alone"
+        return f"library {getattr(self.options.library, 'name', self.options.library)}"
+
+    def _segments(self) -> Table:
+        rows = []
+        for number, each in enumerate(self.splits):
+            counts: dict[str, int] = {}
+            for part in each.segments:
+                counts[part.key] = counts.get(part.key, 0) + 1
+            for key, part in each.distinct.items():
+                found = self.known[key]
+                rows.append({"segment": key, "first": part.name, "class": number, "count": counts[key],
+                             "operations": len(part.operations), "kernels": found.kernels, "bytes": found.bytes,
+                             "seconds": found.seconds, "terms": dict(found.terms)})  # fmt: skip
+        return Table(sorted(rows, key=lambda row: -row["seconds"] * row["count"]))
+
+    def _notes(self) -> list[str]:
+        notes = [note for each in self.splits for note in each.flat.notes]
+        if self.cluster.devices > self.spmd.devices:
+            notes.append(f"{self.spmd.devices} of {self.cluster.devices} devices are used, the first ones")
+        if self.options.overlap == "library":
+            joined = sum(len(part.operations) - 1 for each in self.splits for part in each.parts if part.op)
+            notes.append(f"library: {joined} small collectives run within others, up to 30 MiB as XLA combines them")
+        device, needed = self._device(), sum(self._memory().values())
+        if device is not None and needed > device.memory.bytes > 0:
+            notes.append(f"memory: {needed} bytes do not fit into the {int(device.memory.bytes)} of a {device.name}")
+        notes.append("communication does not slow computing down; each collective is priced as if it were alone")
+        notes.append("memory: in program order, without fragmentation; what kernels keep to themselves takes none")
+        predicted = {note for one in self.known.values() for note in one.notes}
+        return list(dict.fromkeys([*notes, *sorted(predicted)]))
+
+    def others(self) -> dict[str, float]:
+        """Seconds of other ways to overlap."""
+        times = {}
+        own = self.options
+        for overlap in OVERLAPS:
+            if overlap != own.overlap:
+                changed = Options(own.predictor, own.network, overlap, own.library, own.symmetry, own.slow)
+                found = step_program(self.spmd, self.cluster, changed, self.known)
+                times[overlap] = found.seconds
+        return times
+
+
+def _parts(replay: Replay, last: int) -> dict[str, float]:
+    """Compute, what each stream exposes beyond those before it, and waiting."""
+    if not replay.ran:
+        return {"compute": 0.0, "wait": 0.0}
+    ran = replay.ran[last]
+    streams: dict[str, list[tuple[int, int]]] = {}
+    for stream, _, begin, end in ran.intervals:
+        name = "compute" if stream == "compute" else stream[stream.find("network") :] if "network" in stream else ""
+        if name:
+            streams.setdefault(name, []).append((begin, end))
+    covered = union(streams.pop("compute", []))
+    parts = {"compute": length(covered) / PICO}
+    for name in sorted(streams):
+        more = union([*covered, *streams[name]])
+        parts[name] = (length(more) - length(covered)) / PICO
+        covered = more
+    parts["wait"] = (ran.end - length(covered)) / PICO
+    return parts
+
+
+def _ideal(split_: Split, device: Device | None) -> float:
+    """Seconds of the products at peak rates."""
+    if device is None:
+        return 0.0
+    total = 0.0
+    own = {i for part in split_.segments for i in part.operations}
+    for i in own:
+        op = split_.flat.operations[i]
+        if op.kind in _MATRIX and (flops := float(op.entry["flops"]["matrix"])):
+            dtype = str(op.entry["operands"][0]["dtype"])
+            for name in ("bf16",) if device.kind == "tpu" else (dtype, "bf16", "f16"):  # a TPU rounds f32 operands
+                rate = device.rate(name).flops_per_second if name in device.matrix else 0.0
+                if rate > 0:
+                    total += flops / rate
+                    break
+    return total

@@ -1,0 +1,168 @@
+"""A device's operations one after another: calls, and loops and branches that communicate, written out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ... import _core
+from ...base.errors import unsupported, user_error
+from ...graph.devices import collectives
+
+__all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "Op", "Scope", "flatten"]
+
+COMMUNICATION = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
+#: kinds that give a view of what they read, or nothing that takes time: they belong to those that read them
+FREE = ("constant", "reshape", "broadcast", "slice", "transpose", "bitcast", "dynamic_slice", "iota", "device_index")
+#: kinds that compilers make where they are read
+POINTWISE = ("elementwise", "convert")
+MOST = 400_000  # operations that are written out
+
+
+@dataclass(slots=True)
+class Scope:
+    """One run of a function: where its operations can be taken from, and the number of its values."""
+
+    core: _core.Graph
+    label: str
+    values: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Op:
+    """One operation: as the graph has it, values by number."""
+
+    entry: dict[str, Any]
+    scope: int
+    reads: list[int]
+    writes: list[int]
+
+    @property
+    def kind(self) -> str:
+        """Of the operation."""
+        return str(self.entry["kind"])
+
+
+@dataclass(slots=True)
+class Flat:
+    """Operations in data order. `values` has dtype and shape of each value, `makers` the operation (−1: an input)."""
+
+    operations: list[Op] = field(default_factory=list)
+    values: list[dict[str, Any]] = field(default_factory=list)
+    makers: list[int] = field(default_factory=list)
+    scopes: list[Scope] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def flatten(graph: _core.Graph) -> Flat:
+    """Writes out a graph of one class of devices.
+
+    Args:
+        graph: with shapes of one device.
+
+    Returns:
+        Its operations; loops that communicate as often as they run, of branches that communicate the one that sends
+        most (the notes say which).
+
+    Raises:
+        Unsupported: for a loop that communicates and whose trips only data know.
+        UserError: for more than `MOST` operations.
+    """
+    return _Flattener(graph).flat
+
+
+class _Flattener:
+    def __init__(self, graph: _core.Graph) -> None:
+        self.flat, self.text = Flat(), None
+        self.graph, self.functions = graph, dict[str, _core.Graph]()
+        self.talking: dict[str, bool] = {}
+        core = graph.copy()
+        core.inline_calls()
+        scope = self.scope(core, "")
+        self.flat.inputs = [self.value(scope, one, -1) for one in core.inputs]
+        self.walk(scope)
+        values = self.flat.scopes[scope].values
+        self.flat.outputs = [values[one["name"]] for one in core.outputs if one["name"] in values]
+
+    def scope(self, core: _core.Graph, label: str) -> int:
+        self.flat.scopes.append(Scope(core, label))
+        return len(self.flat.scopes) - 1
+
+    def value(self, scope: int, tensor: dict[str, Any], maker: int) -> int:
+        self.flat.values.append(tensor)
+        self.flat.makers.append(maker)
+        number = len(self.flat.values) - 1
+        self.flat.scopes[scope].values[tensor["name"]] = number
+        return number
+
+    def talks(self, function: str) -> bool:
+        """Whether a function communicates, in whatever it runs."""
+        if function not in self.talking:
+            self.talking[function] = any(
+                entry["kind"] in COMMUNICATION or any(map(self.talks, entry["functions"]))
+                for entry in self.graph.communications(function)
+            )
+        return self.talking[function]
+
+    def function(self, name: str) -> _core.Graph:
+        """A function as the entry of a graph of its own."""
+        if name not in self.functions:
+            data = json.loads(self.graph.to_json())
+            core = _core.Graph.from_json(json.dumps({**data, "main": name}))
+            core.inline_calls()
+            self.functions[name] = core
+        return self.functions[name]
+
+    def walk(self, scope: int) -> None:
+        flat, known = self.flat, self.flat.scopes[scope].values
+        for entry in flat.scopes[scope].core.operations():
+            if entry["functions"] and any(map(self.talks, entry["functions"])):
+                self.run(scope, entry, [known[one["name"]] for one in entry["operands"]])
+                continue
+            number = len(flat.operations)
+            if number >= MOST:
+                raise user_error("too many operations once loops are written out", place=str(entry["name"]),
+                                 value=f"more than {MOST}", allowed="fewer trips of such loops")  # fmt: skip
+            reads = [known[one["name"]] for one in entry["operands"] if one is not None and one["name"]]
+            flat.operations.append(Op(entry, scope, reads, []))
+            flat.operations[number].writes = [
+                self.value(scope, one, number) for one in entry["results"] if one is not None and one["name"]
+            ]
+
+    def run(self, scope: int, entry: dict[str, Any], state: list[int]) -> None:
+        """A loop or branch that communicates."""
+        kind, name = entry["kind"], entry["name"]
+        if kind == "while":
+            trips = int(entry["attributes"].get("trips", 0))
+            if trips < 1:
+                raise unsupported(
+                    "a loop communicates, and only data know how often it runs", place=f"operation '{name}'",
+                    allowed="a loop whose trips the graph states (ts.compile(..., trips=) does so for one device)",
+                )  # fmt: skip
+            self.flat.notes.append(f"loop '{name}': {trips} trips, written out; its test takes no time")
+            for trip in range(trips):
+                state = self.body(entry["functions"][1], state, f"{name} {trip}")
+        elif kind == "branch":
+            sent = [sum(row["count"] * row["wire_bytes"] for row in collectives(self.function(one)))
+                    for one in entry["functions"]]  # fmt: skip
+            taken = sent.index(max(sent))
+            self.flat.notes.append(f"branch '{name}': way {taken} of {len(sent)} is taken, which sends most")
+            state = self.body(entry["functions"][taken], state[1:], f"{name} {taken}")
+        else:
+            raise unsupported("communication inside of this operation", place=f"operation '{name}'", value=kind,
+                              allowed="while, branch, call")  # fmt: skip
+        for one, number in zip(entry["results"], state, strict=True):
+            if one is not None and one["name"]:
+                self.flat.scopes[scope].values[one["name"]] = number
+
+    def body(self, function: str, state: Sequence[int], label: str) -> list[int]:
+        core = self.function(function)
+        scope = self.scope(core, label)
+        values = self.flat.scopes[scope].values
+        values.update({one["name"]: number for one, number in zip(core.inputs, state, strict=True)})
+        self.walk(scope)
+        return [values[one["name"]] for one in core.outputs]

@@ -1,0 +1,157 @@
+"""Predictors: what a segment takes on a device."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from ...analytic.estimate import device_of
+from ...analytic.gpu.compiled import DISPATCH, count, price_kernels
+from ...analytic.gpu.kernels import COMPILERS, Kernel
+from ...analytic.operations import Cost, Costs, rows_of
+from ...analytic.vector import constants_of
+from ...graph.graph import Graph
+from ...machine.device import Device
+
+__all__ = ["Closed", "Engine", "Predicted", "Predictor"]
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Seconds of a segment, by what they go to, and where they are from; kernels and bytes that it moves."""
+
+    seconds: float
+    terms: dict[str, float]
+    provenance: str
+    kernels: int = 0
+    bytes: float = 0.0
+    notes: tuple[str, ...] = field(default=())
+
+
+class Predictor(Protocol):
+    """What a segment takes: `name`, and `seconds(segment, device)`, each asked once for equal segments."""
+
+    name: str
+
+    def seconds(self, segment: Graph, device: Any) -> Predicted:
+        """The time of a graph without communication.
+
+        Args:
+            segment: of one device.
+            device: that runs it.
+
+        Returns:
+            Seconds, terms, provenance.
+        """
+        ...
+
+
+class Closed:
+    """The closed forms of `ts.estimate`, on GPUs and TPUs with kernels as XLA makes them.
+
+    On a TPU a loop takes the bytes that it moves at the memory's rate, or its arithmetic, whichever is longer.
+    """
+
+    name = "closed"
+
+    def seconds(self, segment: Graph, device: Any) -> Predicted:
+        """Closed forms. The host runs ahead of a GPU: launches are counted, and not part of a segment's time.
+
+        Args:
+            segment: of one device.
+            device: what `ts.estimate` takes.
+
+        Returns:
+            The sum of its kernels.
+
+        Raises:
+            Unsupported: for an operation or dtype that the device lacks; names the operation.
+        """
+        target = device_of(device)
+        if target.kind == "gpu":
+            counted = count(segment, "xla")
+            priced = price_kernels(counted, target)
+            rows, notes = priced.costs, priced.notes
+            moved = sum(kernel.bytes for kernel in priced.kernels)
+            kernels = sum(kernel.launches for kernel in priced.kernels)
+        elif target.kind == "tpu":
+            rows, notes, made = _on_tpu(segment, target)
+            moved = sum(kernel.bytes for kernel in made)
+            kernels = sum(kernel.launches for kernel in made)
+        else:
+            found, notes = Costs(target, None, "", None).price(segment.core)
+            rows = rows_of(found)
+            moved = sum(row.bytes for row in rows if row.seconds > 0)
+            kernels = sum(row.seconds > 0 for row in rows)
+        terms: dict[str, float] = {}
+        for row in rows:
+            own = {name: value for name, value in row.terms.items() if name != "host"}
+            longest = max(own, key=lambda name: own[name]) if own else ""
+            took = row.seconds - row.terms.get("host", 0.0)
+            if longest:
+                terms[longest] = terms.get(longest, 0.0) + took
+        total = sum(row.seconds - row.terms.get("host", 0.0) for row in rows)
+        return Predicted(total, terms, f"closed forms of {target.name}", kernels, moved, tuple(notes))
+
+    @staticmethod
+    def host_seconds(kernels: int, device: Device) -> float:
+        """Seconds that the host takes for launches.
+
+        Args:
+            kernels: that are launched.
+            device: that runs them.
+
+        Returns:
+            Seconds; none where a device runs whole programs.
+        """
+        return kernels * DISPATCH["xla"] if device.kind == "gpu" else 0.0
+
+
+def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list[Kernel]]:
+    """Products as `ts.estimate` has them, loops by bytes and arithmetic."""
+    counted = count(segment, "xla")
+    found, notes = Costs(device, None, "", None).price(counted.core)
+    calls = rows_of(found)
+    at = constants_of(device, "copy", "fp32").constants
+    rate = device.memory.bytes_per_second * at["memory_share"]
+    rows = []
+    for kernel in counted.kernels:
+        if kernel.call >= 0:
+            rows.append(calls[kernel.call])
+            continue
+        terms = {"memory": kernel.bytes / rate, "compute": kernel.flops / device.vector_rate("f32")}
+        rows.append(Cost(kernel.name, "fused", max(terms.values()), terms, kernel.bytes, kernel.flops, "f32",
+                         kernel.kind, None, None))  # fmt: skip
+    said = [note for note in notes if not note.startswith("elementwise operations behind")]
+    share = f"loops take bytes over {at['memory_share']:.2g} of the memory's rate, or their arithmetic"
+    return rows, [*said, COMPILERS["xla"], share], counted.kernels
+
+
+class Engine:
+    """The simulator: a segment is compiled for a Machine and simulated."""
+
+    name = "engine"
+
+    def seconds(self, segment: Graph, device: Any) -> Predicted:
+        """Compiles and simulates.
+
+        Args:
+            segment: of one device.
+            device: a Machine, its name or file.
+
+        Returns:
+            The simulated time.
+
+        Raises:
+            UserError: for what is no machine.
+        """
+        from ...machine.machine import Machine
+        from ...timing.simulate import compile, simulate
+
+        machine = device if isinstance(device, Machine) else Machine.load(device)
+        result = simulate(compile(segment, machine))
+        operations = sum(1 for row in result.data["operations"] if row.get("cycles", 0))
+        return Predicted(
+            result.seconds, {str(result.bottleneck): result.seconds}, f"simulated on {machine.name}", operations,
+            float(result.memory_bytes), tuple(result.data.get("approximations", ())),
+        )  # fmt: skip

@@ -1,0 +1,173 @@
+"""What a step of a program of several devices takes, and what for."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base import figures
+from ...base.table import Table
+from ..advice import LEAST
+from ..chakra.replayed import Replay
+from ..memory import GIB
+from ..result import StepResult
+from ..trace import Trace
+from ..views.breakdown import Breakdown
+
+__all__ = ["ProgramResult"]
+
+_WHAT = {
+    "compute": "segments between communications",
+    "wait": "devices wait for others",
+    "host": "the device waits for launches",
+}
+
+
+@dataclass(frozen=True)
+class ProgramResult(StepResult):
+    """Time and memory of one step of a program of several devices.
+
+    `parts` sum to `seconds`, those of the class of devices that is done last: compute, what each dimension of the
+    network exposes, waiting. `segments` has what was predicted; `notes` what was taken for granted.
+    """
+
+    replayed: Replay | None = field(default=None, repr=False, compare=False)
+    segments: Table = field(default_factory=lambda: Table([]), repr=False, compare=False)
+    segments_distinct: int = 0
+    segments_count: int = 0
+    kernels: int = 0
+    kernel_bytes: float = 0.0
+    notes: list[str] = field(default_factory=list)
+    others: Callable[[], dict[str, float]] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def exposed_seconds(self) -> float:
+        """Communication that nothing hides, in seconds."""
+        return sum(value for name, value in self.parts.items() if name.startswith("network"))
+
+    @property
+    def bubble_seconds(self) -> float:
+        """Seconds in which devices wait for each other."""
+        return self.parts["wait"]
+
+    def table(self) -> Table:
+        """Parts of the step, the largest first.
+
+        Returns:
+            Rows: part, seconds, share, what.
+        """
+        return Table([
+            {"part": name, "seconds": value, "share": value / self.seconds if self.seconds else 0.0,
+             "what": _WHAT.get(name, "passes between devices, nothing hides it")}
+            for name, value in sorted(self.parts.items(), key=lambda item: -item[1]) if value > 1e-9 * self.seconds
+        ])  # fmt: skip
+
+    @property
+    def breakdown(self) -> Breakdown:
+        """What the step's time goes to: segments, launches, waiting, and what each dimension of the network exposes;
+        rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
+        rows = []
+        for row in self.table():
+            passes = row["part"] not in _WHAT  # named as the stream of a dimension
+            rows.append({**row, "part": "exposed" if passes else row["part"],
+                         "dimension": row["part"] if passes else ""})  # fmt: skip
+        return Breakdown(rows, f"{self.workload.name} on {self.devices:,} × {self.device}: "
+                         f"{figures.duration(self.seconds)}")  # fmt: skip
+
+    def advice(self) -> Table:
+        """What would be faster: the other ways to overlap, each run.
+
+        Returns:
+            Rows: kind ("overlap"), change, seconds, gain, peak_bytes, fits; those that gain half a percent or more,
+            the largest gain first.
+        """
+        rows = []
+        for overlap, seconds in (self.others() if self.others else {}).items():
+            if self.seconds and (gain := 1 - seconds / self.seconds) >= LEAST:
+                fits = not self.memory_bytes or self.peak_bytes <= self.memory_bytes
+                rows.append({"kind": "overlap", "change": f"overlap={overlap}", "seconds": seconds, "gain": gain,
+                             "peak_bytes": self.peak_bytes, "fits": fits})  # fmt: skip
+        return Table(sorted(rows, key=lambda row: -row["gain"]), empty="no other way to overlap gains half a percent")
+
+    def to_trace(self) -> Trace:
+        """What each class of devices does, for `ts.cluster.to_chakra` and `ts.cluster.replay`.
+
+        Returns:
+            The trace.
+        """
+        assert self.replayed is not None
+        return self.replayed.trace
+
+    def explain(self) -> str:
+        """Where the time goes, what was predicted, and what other ways to overlap would take, each computed.
+
+        Returns:
+            Lines of text.
+        """
+        lines = [
+            f"{self.workload.name} on {self.devices} × {self.device} ({self.cluster}): {self.seconds * 1e3:,.3f} ms, "
+            f"{self.mfu:.1%} of peak",
+            f"predictor {self.predictor}, network {self.network}, overlap {self.overlap}",
+            f"{self.segments_distinct} distinct of {self.segments_count} segments predicted; {self.kernels:,} kernels "
+            f"move {self.kernel_bytes / 1e9:,.2f} GB on a device",
+        ]
+        lines += [
+            f"  {row['share']:6.1%}  {row['part']}: {row['seconds'] * 1e3:,.3f} ms, {row['what']}"
+            for row in self.table()
+        ]
+        kept = ", ".join(f"{name} {value / GIB:.2f}" for name, value in self.memory.items() if value)
+        lines.append(f"  {self.peak_bytes / GIB:.2f} GiB on the fullest device: {kept}")
+        for overlap, seconds in (self.others() if self.others else {}).items():
+            lines.append(f"  overlap {overlap}: {seconds * 1e3:,.3f} ms")
+        return "\n".join(lines + [f"  {note}" for note in self.notes])
+
+    def timeline(self, path: str | os.PathLike[str]) -> None:
+        """Writes trace events for Perfetto: a process per class of devices, a track per stream.
+
+        Args:
+            path: a file that ends in .json.
+
+        Raises:
+            UserError: for another ending, or where it cannot be written.
+        """
+        assert self.replayed is not None
+        self.replayed.timeline(path)
+
+    def json(self) -> dict[str, Any]:
+        """As a JSON value, schema `tilesim.cluster_result`.
+
+        Returns:
+            The value.
+        """
+        return {
+            "schema": "tilesim.cluster_result",
+            "version": 1,
+            "workload": {"name": self.workload.name, "devices": self.workload.devices},
+            "plan": None,
+            "cluster": self.cluster,
+            "device": self.device,
+            "devices": self.devices,
+            "framework": self.framework,
+            "predictor": self.predictor,
+            "network": self.network,
+            "overlap": self.overlap,
+            "seconds": self.seconds,
+            "exposed_seconds": self.exposed_seconds,
+            "bubble_seconds": self.bubble_seconds,
+            "mfu": self.mfu,
+            "peak_bytes": self.peak_bytes,
+            "memory_bytes": self.memory_bytes,
+            "breakdown": self.breakdown.rows,
+            "parts": self.parts,
+            "memory": self.memory,
+            "classes": self.classes,
+            "segments_distinct": self.segments_distinct,
+            "segments_count": self.segments_count,
+            "kernels": self.kernels,
+            "kernel_bytes": self.kernel_bytes,
+            "segments": self.segments.rows,
+            "notes": self.notes,
+            "provenance": self.provenance,
+        }

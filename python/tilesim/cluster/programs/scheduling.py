@@ -1,0 +1,248 @@
+"""What each class of devices does, as a trace: one compute stream, one per dimension of the network."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from ...base.errors import user_error
+from ..cluster import Cluster
+from ..communication import collective
+from ..pipelines.result import PICO
+from ..trace import Trace, TraceClass, TraceNode
+from .splitting import Part, Split
+
+__all__ = ["Communication", "dimension_of", "order_of", "trace_of"]
+
+Seconds = Callable[[Part, int], float]  # of a segment of the graph of a class
+
+
+@dataclass
+class Communication:
+    """Prices what passes between devices on a cluster, each as if it were alone, and once for equal ones."""
+
+    cluster: Cluster
+    network: str
+    library: Any
+    symmetry: bool
+    known: dict[Any, int] = field(default_factory=dict)
+    messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
+
+    def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
+        """Picoseconds of a collective, or of a message between two devices.
+
+        Args:
+            op: operation, "send" of a message.
+            size: the larger of what a device puts in and takes out.
+            devices: of the group; source and target.
+            recorded: not used.
+            place: for messages.
+
+        Returns:
+            Picoseconds; of a message the time of the permute that it is of.
+        """
+        if op == "send":
+            return self.messages[size, devices[0], devices[1]]
+        key = (op, size, devices)
+        if key not in self.known:
+            self.known[key] = 0 if len(devices) < 2 else collective(
+                op, size, self.cluster, devices, dtype=self.dtypes.get((op, size), "bf16"), model=self.network,
+                library=self.library, symmetry=self.symmetry,
+            ).picoseconds  # fmt: skip
+        return self.known[key]
+
+    def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
+        """Prices all messages of a permute together; each is done when the last one is.
+
+        Args:
+            size: of a message.
+            pairs: source and target, others than itself.
+        """
+        key = ("permute", size, tuple(map(tuple, pairs)))
+        if key not in self.known:
+            members = sorted({device for pair in pairs for device in pair})
+            at = {device: number for number, device in enumerate(members)}
+            self.known[key] = collective(
+                "permute_devices", size, self.cluster, members, model=self.network, library=self.library,
+                pairs=[(at[a], at[b]) for a, b in pairs], symmetry=self.symmetry,
+            ).picoseconds  # fmt: skip
+        for a, b in pairs:
+            self.messages[size, a, b] = max(self.messages.get((size, a, b), 0), self.known[key])
+
+
+def dimension_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> str:
+    """The outermost dimension of a network that groups of devices span: the stream that they use.
+
+    Args:
+        cluster: with its network.
+        groups: of devices.
+
+    Returns:
+        "network" and its number and name.
+    """
+    outer, stride = 0, 1
+    for number, one in enumerate(cluster.dimensions):
+        if any(len({device // stride % one.size for device in group}) > 1 for group in groups):
+            outer = number
+        stride *= one.size
+    name = cluster.dimensions[outer].name if cluster.dimensions else ""
+    return f"network {outer}" + (f" ({name})" if name else "")
+
+
+def trace_of(
+    name: str,
+    splits: Sequence[Split],
+    classes: Sequence[Sequence[int]],
+    seconds: Seconds,
+    price: Communication,
+    *,
+    serial: bool = False,
+    slow: Mapping[int, float] | None = None,
+) -> Trace:
+    """The trace of a program.
+
+    Args:
+        name: of the program.
+        splits: per class of devices.
+        classes: devices of each.
+        seconds: of a segment of a class.
+        price: that learns of permutes.
+        serial: each thing waits for the one before it in program order.
+        slow: factors on the computing times of devices.
+
+    Returns:
+        The trace; devices that send or receive otherwise, or are slower, have a class of their own.
+
+    Raises:
+        UserError: for devices that are not there.
+    """
+    count = sum(map(len, classes))
+    slow = dict(slow or {})
+    for device, factor in slow.items():
+        if not (isinstance(device, int) and 0 <= device < count and 0 < factor < math.inf):
+            raise user_error("no slow device", place="slow", value=f"{device}: {factor}",
+                             allowed=f"device 0 to {count - 1}: factor on its computing times")  # fmt: skip
+    made = _Maker(Trace(name, count, []), price, serial)
+    for number, (split, devices) in enumerate(zip(splits, classes, strict=True)):
+        permutes = [part for part in split.parts if part.op == "permute_devices"]
+        apart: dict[Any, list[int]] = {}
+        for device in devices:
+            ways = tuple(
+                (any(a == device != b for a, b in part.groups), any(b == device != a for a, b in part.groups))
+                for part in permutes
+            )
+            apart.setdefault((ways, slow.get(device, 1.0)), []).append(device)
+        for (_, factor), members in apart.items():
+            made.add(split, members, partial(_slower, seconds, number, factor))
+    return made.trace
+
+
+def _slower(seconds: Seconds, number: int, factor: float, part: Part) -> float:
+    return seconds(part, number) * factor
+
+
+class _Maker:
+    def __init__(self, trace: Trace, price: Communication, serial: bool) -> None:
+        self.trace, self.price, self.serial = trace, price, serial
+        self.kinds: dict[str, str] = {}
+
+    def group(self, groups: Sequence[Sequence[int]]) -> str:
+        """The name of a kind of groups, "" for all devices in their order."""
+        if [list(group) for group in groups] == [list(range(self.trace.devices))]:
+            return ""
+        text = str(groups)
+        if text not in self.kinds:
+            self.kinds[text] = f"groups {len(self.kinds) + 1}"
+            self.trace.groups[self.kinds[text]] = [list(group) for group in groups]
+        return self.kinds[text]
+
+    def add(self, split: Split, devices: list[int], seconds: Callable[[Part], float]) -> None:
+        nodes: list[TraceNode] = []
+        ends: dict[int, list[int]] = {}  # by part, nodes that others wait for
+        order, tag = order_of(split), 0
+        for number in order:
+            part = split.parts[number]
+            deps = sorted({node for dep in part.deps for node in ends[dep]})
+            if self.serial and nodes:
+                deps = sorted({*deps, len(nodes) - 1})
+            ends[number] = self.nodes(nodes, tag, part, deps, devices, seconds)
+            tag += part.op == "permute_devices"
+        self.trace.classes.append(TraceClass(devices, nodes))
+
+    def nodes(
+        self, nodes: list[TraceNode], tag: int, part: Part, deps: list[int], devices: list[int],
+        seconds: Callable[[Part], float],
+    ) -> list[int]:  # fmt: skip
+        first = len(nodes)
+        if not part.op:
+            took = math.ceil(round(seconds(part) * PICO, 3))
+            nodes.append(TraceNode(first, part.name, "compute", deps, duration_ps=took))
+            return [first]
+        stream = dimension_of(self.price.cluster, part.groups)
+        if part.op == "permute_devices":
+            return self.messages(nodes, tag, part, deps, devices, stream)
+        mine = set(devices)
+        if not any(mine.intersection(group) for group in part.groups):
+            nodes.append(TraceNode(first, part.name, "none", deps))
+            return [first]
+        kind = self.group(part.groups)
+        self.price.dtypes.setdefault((part.op, part.bytes), part.dtype)
+        nodes.append(TraceNode(first, part.name, "collective", deps, bytes=part.bytes, group=kind, op=part.op,
+                               stream=stream))  # fmt: skip
+        return [first]
+
+    def messages(
+        self, nodes: list[TraceNode], tag: int, part: Part, deps: list[int], devices: list[int], stream: str
+    ) -> list[int]:
+        pairs = [(a, b) for a, b in part.groups if a != b]
+        if pairs:
+            self.price.permute(part.bytes, pairs)
+        to, source = dict(pairs), {b: a for a, b in pairs}
+        found: list[int] = []
+        for kind, ends in (("send", to), ("recv", source)):
+            if all(device in ends for device in devices):
+                found.append(len(nodes))
+                nodes.append(TraceNode(len(nodes), part.name, kind, deps, bytes=part.bytes, tag=tag, stream=stream,
+                                       peers=[ends[device] for device in devices]))  # fmt: skip
+        if not found:
+            nodes.append(TraceNode(len(nodes), part.name, "none", deps))
+            return [len(nodes) - 1]
+        return found[-1:] if nodes[found[-1]].kind == "recv" else found
+
+
+def order_of(split: Split) -> list[int]:
+    """Parts in program order, none before what it waits for; communications in the order of issue among themselves.
+
+    Args:
+        split: of a class of devices.
+
+    Returns:
+        Numbers of its parts.
+    """
+    count = len(split.parts)
+    left = [len(part.deps) for part in split.parts]
+    after: list[list[int]] = [[] for _ in range(count)]
+    talking = [number for number, part in enumerate(split.parts) if part.op]
+    for number, part in enumerate(split.parts):
+        for dep in part.deps:
+            after[dep].append(number)
+    for one, other in pairwise(talking):  # issue order is data order: no circle arises
+        after[one].append(other)
+        left[other] += 1
+    ready = [(split.parts[number].place, number) for number in range(count) if not left[number]]
+    heapq.heapify(ready)
+    order: list[int] = []
+    while ready:
+        _, number = heapq.heappop(ready)
+        order.append(number)
+        for other in after[number]:
+            left[other] -= 1
+            if not left[other]:
+                heapq.heappush(ready, (split.parts[other].place, other))
+    return order

@@ -1,0 +1,310 @@
+"""Segments: maximal convex sets of a device's operations between communications."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...graph.devices import bytes_of, groups_of
+from ...graph.graph import Graph
+from .combining import Reach, bytes_moved, combined, reach
+from .flat import COMMUNICATION, FREE, POINTWISE, Flat, Op, flatten
+
+__all__ = ["Part", "Split", "content_key", "graph_of", "split"]
+
+
+@dataclass(slots=True)
+class Part:
+    """A segment or a communication of one class of devices.
+
+    `deps` are numbers of other parts. Of a segment: `operations` (numbers, views included), `inputs` and `outputs`
+    (values at its border), `key` (of content). Of a communication: `op`, `bytes` (the larger of in and out), `groups`
+    (of a permute: pairs), `dtype`.
+    """
+
+    name: str
+    deps: list[int] = field(default_factory=list)
+    place: int = 0  # in program order
+    operations: list[int] = field(default_factory=list)
+    inputs: list[int] = field(default_factory=list)
+    outputs: list[int] = field(default_factory=list)
+    key: str = ""
+    scope: int = 0
+    op: str = ""
+    bytes: int = 0
+    groups: list[list[int]] = field(default_factory=list)
+    dtype: str = ""
+
+
+@dataclass(slots=True)
+class Split:
+    """Parts of a graph, in program order, and the operations that they are of."""
+
+    flat: Flat
+    parts: list[Part]
+    devices: int
+
+    @property
+    def segments(self) -> list[Part]:
+        """Those that compute."""
+        return [part for part in self.parts if not part.op]
+
+    @property
+    def distinct(self) -> dict[str, Part]:
+        """By content the first segment that has it."""
+        found: dict[str, Part] = {}
+        for part in self.segments:
+            found.setdefault(part.key, part)
+        return found
+
+
+def split(graph: Any, devices: int, combine: bool = False) -> Split:
+    """Splits a graph of one class of devices at its communications.
+
+    Two operations are of one segment where the same communications come before them and after them: such sets are
+    convex, no larger ones are, and a segment never waits for what it could run without. An elementwise operation goes
+    with those that read it where they are of one segment, as compilers fuse it; nothing is sent later for that.
+
+    Args:
+        graph: of the core, shapes of one device.
+        devices: of the program.
+        combine: small communications of one kind are one, as XLA combines them.
+
+    Returns:
+        The parts.
+
+    Raises:
+        Unsupported, UserError: as `flatten`.
+    """
+    flat = flatten(graph)
+    found = reach(flat)
+    if combine:
+        found = combined(flat, found, devices)
+    parts, owner = _parts(flat, found, devices)
+    for part in parts:
+        if not part.op:
+            _close(flat, part, owner)
+    _narrow(flat, parts, owner)
+    _connect(flat, parts, owner)
+    for part in parts:
+        part.key = "" if part.op else _key(flat, part)
+    return Split(flat, parts, devices)
+
+
+def _parts(flat: Flat, found: Reach, devices: int) -> tuple[list[Part], list[int]]:
+    """Parts without what joins them, and the part of each operation (−1: a view)."""
+    parts: list[Part] = []
+    owner = [-1] * len(flat.operations)
+    for group in found.groups:
+        for i in group:
+            owner[i] = len(parts)
+        parts.append(_communication(flat, group, devices))
+    known: dict[Any, int] = {}
+    keys = _keys(flat, found)
+    for i, op in enumerate(flat.operations):
+        if op.kind in FREE or op.kind in COMMUNICATION:
+            continue
+        if keys[i] not in known:
+            known[keys[i]] = len(parts)
+            parts.append(Part(_label(flat, op), place=i, scope=op.scope))
+        owner[i] = known[keys[i]]
+        parts[owner[i]].operations.append(i)
+    return parts, owner
+
+
+def _keys(flat: Flat, found: Reach) -> list[Any]:
+    """What operations of one segment have in common."""
+    crossed = _crossed(flat)
+    keys: list[Any] = [(found.before[i], found.after[i], op.scope, crossed[i]) for i, op in enumerate(flat.operations)]
+    read_in: list[set[Any]] = [set() for _ in flat.operations]
+    ends = {flat.makers[value] for value in flat.outputs}
+    for i in range(len(flat.operations) - 1, -1, -1):
+        op = flat.operations[i]
+        if op.kind in POINTWISE and len(read_in[i]) == 1 and i not in ends:
+            (key,) = read_in[i]
+            if key is not None and key[2] == op.scope:
+                keys[i] = key
+        for value in op.reads:
+            if (maker := flat.makers[value]) >= 0:
+                if op.kind in FREE:
+                    read_in[maker] |= read_in[i] | ({None} if i in ends else set())
+                else:
+                    read_in[maker].add(None if op.kind in COMMUNICATION else keys[i])
+    return keys
+
+
+def _crossed(flat: Flat) -> list[int]:
+    """How often a way to each operation leaves a function for another: segments stay within one run of one."""
+    crossed = [0] * len(flat.operations)
+    for i, op in enumerate(flat.operations):
+        for value in op.reads:
+            if (maker := flat.makers[value]) >= 0:
+                other = flat.operations[maker].scope != op.scope
+                crossed[i] = max(crossed[i], crossed[maker] + other)
+    return crossed
+
+
+def _label(flat: Flat, op: Op) -> str:
+    label = flat.scopes[op.scope].label
+    return f"{label}/{op.entry['name']}" if label else str(op.entry["name"])
+
+
+def _communication(flat: Flat, group: list[int], devices: int) -> Part:
+    first = flat.operations[group[0]]
+    name = _label(flat, first) + (f" and {len(group) - 1} more" if len(group) > 1 else "")
+    return Part(name, place=min(group), scope=first.scope, op=first.kind,
+                bytes=sum(bytes_moved(flat.operations[i].entry) for i in group), operations=list(group),
+                dtype=str(first.entry["operands"][0]["dtype"]), groups=groups_of(first.entry, devices))  # fmt: skip
+
+
+MOST_AGAIN = 32  # operations that are made again for one value
+
+
+def _close(flat: Flat, part: Part, owner: list[int]) -> None:
+    """Takes in the views that a segment reads through, and what is cheaper made again than read; finds its border."""
+    inside = set(part.operations)
+    waiting = list(part.operations)
+    while waiting:
+        for value in flat.operations[waiting.pop()].reads:
+            maker = flat.makers[value]
+            if maker < 0 or maker in inside or flat.operations[maker].scope != part.scope:
+                continue
+            op = flat.operations[maker]
+            if op.kind in FREE and op.kind != "device_index":
+                inside.add(maker)
+                waiting.append(maker)
+            elif op.kind in POINTWISE and owner[maker] != owner[part.operations[0]]:
+                again = _again(flat, value, part.scope, {one for i in inside for one in flat.operations[i].reads})
+                waiting += again - inside
+                inside |= again
+    part.operations = sorted(inside)
+    made = {value for i in part.operations for value in flat.operations[i].writes}
+    read = [value for i in part.operations for value in flat.operations[i].reads]
+    part.inputs = list(dict.fromkeys(value for value in read if value not in made))
+    part.outputs = sorted(made)
+
+
+def _again(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
+    """Elementwise operations that make a value from fewer bytes, beside what is known, than it has; else none."""
+    found: set[int] = set()
+    leaves: set[int] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        maker = flat.makers[one]
+        op = flat.operations[maker] if maker >= 0 else None
+        if op is None or op.scope != scope or op.kind not in (*POINTWISE, *FREE) or op.kind == "device_index":
+            leaves.add(one)
+        elif maker not in found:
+            found.add(maker)
+            waiting += op.reads
+        if len(found) > MOST_AGAIN:
+            return set()
+    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves - known)
+    return found if read < bytes_of(flat.values[value]) else set()
+
+
+def _narrow(flat: Flat, parts: list[Part], owner: list[int]) -> None:
+    """Keeps of each segment's outputs what others read, of its operations what its outputs need."""
+    wanted = {*flat.outputs}
+    wanted.update(value for part in parts for value in part.inputs)
+    wanted.update(value for part in parts if part.op for i in part.operations for value in flat.operations[i].reads)
+    read = {value for op in flat.operations for value in op.reads}
+    waiting = list(wanted)
+    while waiting:  # through views
+        maker = flat.makers[waiting.pop()]
+        if maker >= 0 and flat.operations[maker].kind in FREE:
+            more = [value for value in flat.operations[maker].reads if value not in wanted]
+            wanted.update(more)
+            waiting += more
+    for number, part in enumerate(parts):
+        if part.op:
+            continue
+        own = [i for i in part.operations if owner[i] == number]
+        part.outputs = [
+            value for i in own for value in flat.operations[i].writes if value in wanted or value not in read
+        ]
+        needed = set(part.outputs)
+        kept = []
+        for i in reversed(part.operations):
+            if needed.intersection(flat.operations[i].writes):
+                needed.update(flat.operations[i].reads)
+                kept.append(i)
+        part.operations = kept[::-1]
+        part.inputs = [value for value in part.inputs if value in needed]
+
+
+def _connect(flat: Flat, parts: list[Part], owner: list[int]) -> None:
+    """What each part waits for: makers of what it reads, through views."""
+    sources: list[frozenset[int]] = []
+    none: frozenset[int] = frozenset()
+    for i, op in enumerate(flat.operations):
+        if owner[i] >= 0:
+            sources.append(frozenset((owner[i],)))
+            continue
+        found = [sources[flat.makers[value]] for value in op.reads if flat.makers[value] >= 0]
+        sources.append(found[0] if len(found) == 1 else none.union(*found))
+    for number, part in enumerate(parts):
+        reads = [value for i in part.operations for value in flat.operations[i].reads] if part.op else part.inputs
+        part.deps = sorted(none.union(*[sources[flat.makers[v]] for v in reads if flat.makers[v] >= 0]) - {number})
+
+
+def _key(flat: Flat, part: Part) -> str:
+    inputs = [flat.values[value] for value in part.inputs]
+    rows = [flat.operations[i] for i in part.operations]
+    return _hash([op.entry for op in rows], [op.reads for op in rows], [op.writes for op in rows],
+                 dict(zip(part.inputs, inputs, strict=True)), part.outputs)  # fmt: skip
+
+
+def content_key(segment: Graph) -> str:
+    """The key of a segment's content, as results and tables name it.
+
+    Args:
+        segment: a graph of one device.
+
+    Returns:
+        Equal for segments of equal kinds, shapes, dtypes, attributes and ties between operations.
+    """
+    core = segment.core
+    entries = core.operations()
+    made = {one["name"] for entry in entries for one in entry["results"] if one is not None}
+    read = [one for entry in entries for one in entry["operands"] if one is not None and one["name"]]
+    inputs = {one["name"]: one for one in read if one["name"] not in made}
+    reads = [[one["name"] for one in entry["operands"] if one is not None and one["name"]] for entry in entries]
+    writes = [[one["name"] for one in entry["results"] if one is not None and one["name"]] for entry in entries]
+    return _hash(entries, reads, writes, inputs, [one["name"] for one in core.outputs])
+
+
+def _hash(entries: Any, reads: Any, writes: Any, inputs: dict[Any, Any], outputs: Any) -> str:
+    names: dict[Any, str] = {}
+    for number, (value, tensor) in enumerate(inputs.items()):
+        names[value] = f"in{number}:{tensor['dtype']}{list(tensor['shape'])}"
+    rows: list[Any] = []
+    for number, (entry, read, write) in enumerate(zip(entries, reads, writes, strict=True)):
+        attributes = {} if entry["kind"] == "constant" else entry["attributes"]
+        results = [(one["dtype"], list(one["shape"])) for one in entry["results"] if one is not None]
+        rows.append((entry["kind"], attributes, entry["functions"], [names[value] for value in read], results))
+        names.update({value: f"{number}.{at}" for at, value in enumerate(write)})
+    text = json.dumps([rows, [names[value] for value in outputs]], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def graph_of(split: Split, part: Part) -> Graph:
+    """A segment as a graph of its own.
+
+    Args:
+        split: that it is of.
+        part: the segment.
+
+    Returns:
+        The graph; what it reads from elsewhere are inputs, what others read outputs.
+    """
+    flat = split.flat
+    entries = [flat.operations[i].entry for i in part.operations]
+    made = {one["name"] for entry in entries for one in entry["results"] if one is not None}
+    read = [one["name"] for entry in entries for one in entry["operands"] if one is not None and one["name"]]
+    inputs = list(dict.fromkeys(name for name in read if name not in made))
+    outputs = [flat.values[value]["name"] for value in part.outputs]
+    return Graph(flat.scopes[part.scope].core.extract([entry["name"] for entry in entries], inputs, outputs))

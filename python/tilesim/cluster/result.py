@@ -1,0 +1,268 @@
+"""What a step of a layered workload takes, and what for."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ..base import figures
+from ..base.files import writing
+from ..base.table import Table
+from ..models.layered import Layered
+from .advice import advice, told
+from .closed import Times
+from .columns import Columns
+from .fabric import Fabric
+from .frameworks import Framework
+from .memory import REASONS, Memory
+from .pipelines.result import Pipeline, write_trace
+from .plan import Plan
+from .timeline import trace
+from .views.breakdown import Breakdown, breakdown
+from .views.communication import communication, stage_seconds
+from .views.text import filled, heading
+
+__all__ = ["PARTS", "StepResult"]
+
+#: part of a step: what it is
+PARTS = {
+    "compute": "products, attention and passes of layers and head",
+    "recompute": "layers, or parts of them, made again in the backward pass",
+    "host": "the device waits for launches",
+    "tensor": "sums and gathers over the tensor axis that nothing hides",
+    "context": "keys and values passed round that attention does not hide",
+    "expert": "tokens sent to their experts and back",
+    "pipeline": "sends between stages",
+    "data": "gradients summed, parameters gathered, as far as not hidden",
+    "bubble": "stages wait for the first and the last micro-batch, or for the slowest stage",
+    "optimizer": "the update of parameters",
+    "offload": "activations or state on their way to the host and back, as far as not hidden",
+}
+_EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """Time and memory of one step.
+
+    `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication that nothing hides;
+    `mfu` counts FLOPs without recompute, causal attention halved; `peak_bytes` is of the fullest device, and `memory`
+    says what for. `communication` has a row per axis, operation and part of the step: dimension of the network, calls,
+    bytes of a call, wire_bytes that the fullest device sends in all, seconds of all calls and what of them is exposed.
+    `memory_bytes` is what a device has.
+    """
+
+    workload: Any  # a Layered workload, or an Spmd
+    plan: Any  # how the workload is divided; none where it says so itself
+    cluster: str
+    device: str
+    devices: int
+    framework: str
+    predictor: str
+    network: str
+    overlap: str
+    seconds: float
+    parts: dict[str, float]
+    mfu: float
+    memory: dict[str, int]
+    classes: list[dict[str, Any]]
+    stage: dict[str, float]
+    provenance: dict[str, str] = field(default_factory=dict)
+    communication: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    memory_bytes: float = 0.0
+    fabric: Fabric | None = field(default=None, repr=False, compare=False)
+    again: Callable[..., StepResult] | None = field(default=None, repr=False, compare=False)
+    pipe: Pipeline | None = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def of(
+        workload: Layered,
+        plan: Plan,
+        fabric: Fabric,
+        framework: Framework,
+        table: Columns,
+        found: Times,
+        held: Memory,
+        overlap: str,
+    ) -> StepResult:
+        """The result of one row.
+
+        Args:
+            workload: that ran.
+            plan: how.
+            fabric: on what.
+            framework: under which.
+            table: columns with one row.
+            found: its times.
+            held: its bytes.
+            overlap: as asked for.
+
+        Returns:
+            The result.
+        """
+        seconds = float(found.seconds[0])
+        dtype = {"bf16-amp": "bf16"}.get(workload.dtype, workload.dtype)
+        peak = fabric.device.rate("bf16" if fabric.device.kind == "tpu" else dtype).flops_per_second
+        bytes_ = {name: int(np.ravel(getattr(held, name))[0]) for name in REASONS}
+        return StepResult(
+            workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", "closed", overlap,
+            seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
+            workload.flops / (seconds * plan.devices * peak), bytes_, _classes(plan, table, held),
+            stage_seconds(table, found), dict(framework.provenance), communication(table, found, fabric),
+            float(fabric.device.memory.bytes), fabric, pipe=found.pipes.get(0),
+        )  # fmt: skip
+
+    @property
+    def exposed_seconds(self) -> float:
+        """Communication that nothing hides, in seconds."""
+        return sum(self.parts[name] for name in _EXPOSED)
+
+    @property
+    def bubble_seconds(self) -> float:
+        """Seconds in which stages wait for each other."""
+        return self.parts["bubble"]
+
+    @property
+    def peak_bytes(self) -> int:
+        """Bytes of the fullest device."""
+        return sum(self.memory.values())
+
+    def table(self) -> Table:
+        """Parts of the step, the largest first.
+
+        Returns:
+            Rows: part, seconds, share, what.
+        """
+        rows = [
+            {"part": name, "seconds": value, "share": value / self.seconds, "what": PARTS[name]}
+            for name, value in sorted(self.parts.items(), key=lambda item: -item[1])
+            if abs(value) > 1e-9 * self.seconds
+        ]
+        return Table(rows)
+
+    def explain(self) -> str:
+        """Where the time goes, what fills memory, and what would be faster: plans, overlap, network, device, each run.
+
+        Returns:
+            Lines of text.
+        """
+        lines = heading(self)
+        for row in self.breakdown:
+            part = f"{row['part']} ({row['dimension']})" if row["dimension"] else row["part"]
+            time = figures.duration(row["seconds"])
+            lines.append(f"  {figures.percent(row['share']):>7}  {part}: {time}, {row['what']}")
+        return "\n".join([*lines, *filled(self), *told(self.advice(), self.memory_bytes)])
+
+    def advice(self) -> Table:
+        """What would be faster, each change run: neighbouring plans, overlap, a network of twice the bandwidth or half
+        the latency, a device of twice the arithmetic or memory bandwidth.
+
+        Returns:
+            Rows: kind (plan, overlap, network, device), change, seconds, gain, peak_bytes, fits; the largest gain
+            first.
+        """
+        return advice(self)
+
+    @property
+    def breakdown(self) -> Breakdown:
+        """What the step's time goes to: computing, what is exposed by dimension of the network, bubble, recompute,
+        optimizer; rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
+        return breakdown(self, PARTS)
+
+    def plot(self, axes: Any = None) -> Any:
+        """The breakdown as a bar.
+
+        Args:
+            axes: matplotlib axes; none: new ones.
+
+        Returns:
+            The axes.
+
+        Raises:
+            UserError: without matplotlib.
+        """
+        return self.breakdown.plot(axes)
+
+    def timeline(self, path: str | os.PathLike[str]) -> None:
+        """Writes trace events for Perfetto: a process per class of devices, a track of computing and one per dimension
+        of the network and axis, flows from sends to receiving passes, counters of bytes sent on each dimension.
+
+        Args:
+            path: a file that ends in .json.
+
+        Raises:
+            UserError: for another ending, or where it cannot be written.
+        """
+        write_trace(trace(self), path)
+
+    def json(self) -> dict[str, Any]:
+        """As a JSON value, schema `tilesim.cluster_result`.
+
+        Returns:
+            The value.
+        """
+        return {
+            "schema": "tilesim.cluster_result",
+            "version": 1,
+            "workload": self.workload.json(),
+            "plan": self.plan.json(),
+            "cluster": self.cluster,
+            "device": self.device,
+            "devices": self.devices,
+            "framework": self.framework,
+            "predictor": self.predictor,
+            "network": self.network,
+            "overlap": self.overlap,
+            "seconds": self.seconds,
+            "exposed_seconds": self.exposed_seconds,
+            "bubble_seconds": self.bubble_seconds,
+            "mfu": self.mfu,
+            "peak_bytes": self.peak_bytes,
+            "memory_bytes": self.memory_bytes,
+            "parts": self.parts,
+            "memory": self.memory,
+            "classes": self.classes,
+            "stage": self.stage,
+            "communication": self.communication,
+            "breakdown": self.breakdown.rows,
+            "provenance": self.provenance,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the result.
+
+        Args:
+            path: of the file, JSON.
+
+        Raises:
+            UserError: where it cannot be written.
+        """
+        with writing(path) as file:
+            json.dump(self.json(), file, indent=1)
+            file.write("\n")
+
+
+def _classes(plan: Plan, table: Columns, held: Memory) -> list[dict[str, Any]]:
+    """Classes of devices: one per pipeline stage, with the bytes of its weights, state and activations."""
+    per_stage = plan.devices // plan.pipeline
+    table_bytes = float((held.weights + held.gradients + held.optimizer)[0])
+    middle = float((held.middle_weights + held.middle_state)[0])
+    activations = float(held.activations[0])
+    whole = float(held.held[0])
+    rows = []
+    for stage in range(plan.pipeline):
+        ends = stage in (0, plan.pipeline - 1)
+        later = max(1.0, whole - stage) / whole if plan.schedule != "gpipe" else 1.0
+        rows.append({
+            "stage": stage,
+            "devices": per_stage,
+            "state_bytes": int(table_bytes if ends else middle),
+            "activation_bytes": int(activations * later),
+            "cache_bytes": int(np.ravel(held.cache)[0]),
+        })  # fmt: skip
+    return rows

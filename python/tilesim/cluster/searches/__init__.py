@@ -1,0 +1,1 @@
+"""What a search over plans keeps and tells."""

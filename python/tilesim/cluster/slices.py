@@ -1,0 +1,70 @@
+"""Clusters of a given number of devices: part of a node, more nodes, slices of a pod."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ..base.errors import user_error
+
+__all__ = ["scaled"]
+
+
+def _size(dimension: Mapping[str, Any]) -> int:
+    return math.prod(dimension["sizes"]) if "sizes" in dimension else int(dimension["size"])
+
+
+def _refuse(name: str, devices: int, allowed: str) -> Exception:
+    return user_error("the cluster does not come in this size", place=name, value=f"{devices} devices", allowed=allowed)
+
+
+def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]], bool]:
+    """The network of a cluster with so many devices.
+
+    Args:
+        data: content of a cluster's file. Its `slices` list shapes by number of devices: the sizes and the kind of the
+            dimension that grows. Without, the outer dimension grows, and a part of a node loses it.
+        devices: that are wanted.
+
+    Returns:
+        The dimensions, and whether it is a part of one node.
+
+    Raises:
+        UserError: for a number that the nodes or the slices do not come in.
+    """
+    name, network = str(data.get("name", "cluster")), [dict(one) for one in data["network"]]
+    slices = data.get("slices")
+    if slices is not None:
+        found = slices.get(str(devices))
+        if found is None:
+            raise _refuse(name, devices, ", ".join(slices))
+        network[-1].update(found)
+        return [one for one in network if _size(one) > 1] or network[:1], False
+    inner = math.prod(_size(one) for one in network[:-1])
+    if len(network) == 1:
+        network[0]["size"] = devices
+        most = data.get("most")
+        if most is not None and devices > most:
+            raise _refuse(name, devices, f"1 ... {most}")
+        return network, True
+    if devices <= inner:
+        network[0]["size"] = devices
+        return network[:1], True
+    if devices % inner:
+        raise _refuse(name, devices, f"up to {inner}, or a multiple of {inner}")
+    network[-1]["size"] = devices // inner
+    if network[-1]["kind"] == "fat_tree":
+        _enough_levels(network[-1])
+    return network, False
+
+
+def _enough_levels(tree: dict[str, Any]) -> None:
+    """As many levels of switches as the tree's devices need."""
+    radix, over = int(tree.get("radix", 64)), float(tree.get("oversubscription", 1))
+    down = max(1, int(radix * over / (1 + over)))
+    size = _size(tree)
+    for levels, most in ((1, radix), (2, down * radix), (3, down * down * radix)):
+        tree["levels"] = levels
+        if size <= most:
+            return

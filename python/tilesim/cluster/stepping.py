@@ -1,0 +1,223 @@
+"""One step of a layered workload on many devices."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..base.arguments import one_of
+from ..base.checked import checked
+from ..base.errors import shown, user_error
+from ..graph.graph import Graph
+from ..machine.device import Device
+from ..models.layered import Layered
+from ..models.layered_presets import layered
+from .closed import Times, times
+from .columns import Columns, columns
+from .fabric import Fabric, fabric_of, with_library
+from .frameworks import Framework
+from .hosts.offload import check as check_host
+from .hosts.straggling import slower
+from .inference.closed import times as forward_times
+from .inference.memory import memory as forward_memory
+from .memory import GIB, Memory, memory
+from .plan import Plan
+from .programs.calling import Options, program_of, step_program
+from .result import StepResult
+from .spmd import Spmd
+from .terms import Pricer
+
+__all__ = ["framework_of", "priced", "step"]
+
+Array = NDArray[np.float64]
+
+
+def framework_of(device: Device, plan: Plan, phase: str = "train") -> str:
+    """The framework that does so, where none is named: serving without gradients, xla on TPUs, fsdp with zero3, else
+    megatron.
+
+    Args:
+        device: of the cluster.
+        plan: how the step is divided.
+        phase: of the workload.
+
+    Returns:
+        The name.
+    """
+    if phase != "train":
+        return "serving"
+    if device.kind == "tpu":
+        return "xla"
+    return "fsdp" if plan.shard == "zero3" else "megatron"
+
+
+_PRICERS: dict[tuple[str, str], Pricer] = {}
+
+
+def pricer(device: Device, dtype: str) -> Pricer:
+    """Prices of a device and a workload's dtype, kept from call to call.
+
+    Args:
+        device: that computes.
+        dtype: of the workload.
+
+    Returns:
+        The prices.
+    """
+    dtype = {"bf16-amp": "bf16"}.get(dtype, dtype)
+    kept = _PRICERS.get((device.name, dtype))
+    if kept is None or kept.device != device:  # another device may have the same name
+        kept = _PRICERS[device.name, dtype] = Pricer(device, dtype)
+    return kept
+
+
+def priced(
+    steps: Sequence[tuple[Layered, Plan]], fabric: Fabric, framework: Framework, overlap: str = "library"
+) -> tuple[Columns, Times, Memory]:
+    """Times and bytes of many steps of one dtype and phase at once.
+
+    Args:
+        steps: workloads with plans that divide them.
+        fabric: devices and links.
+        framework: its constants.
+        overlap: "none": nothing is hidden; "ready", "library": gathers of parameters are.
+
+    Returns:
+        The steps as columns, their times and bytes.
+    """
+    table = columns(steps)
+    constants = dict(framework.constants)
+    if overlap == "none":
+        constants["interference"] = 1.0
+    price = pricer(fabric.device, steps[0][0].dtype)
+    return table, *measured(steps[0][0].phase, table, price, fabric, constants)
+
+
+def measured(
+    phase: str, table: Columns, price: Pricer, fabric: Fabric, constants: Mapping[str, float]
+) -> tuple[Times, Memory]:
+    """Times and bytes of steps, by the forms of their phase.
+
+    Args:
+        phase: of all workloads.
+        table: workloads and plans.
+        price: of products and attention.
+        fabric: links.
+        constants: of the framework.
+
+    Returns:
+        Both.
+    """
+    if phase != "train":
+        return forward_times(table, price, fabric, constants), forward_memory(table)
+    return times(table, price, fabric, constants), memory(table, constants)
+
+
+def plan_for(workload: Layered, fabric: Fabric) -> Plan:
+    """What a plan is where none is given: replicas over all devices that the batch divides into.
+
+    Args:
+        workload: to be divided.
+        fabric: of so many devices.
+
+    Returns:
+        The plan.
+    """
+    return Plan(data=max(1, fabric.devices))
+
+
+@checked()
+def step(
+    workload: Layered | Spmd | Graph | str | os.PathLike[str],
+    cluster: Any,
+    plan: Plan | None = None,
+    predictor: Any = "closed",
+    network: str = "closed",
+    overlap: str = "library",
+    library: Any = None,
+    symmetry: bool = True,
+    *,
+    framework: str | None = None,
+    check_memory: bool = True,
+    slow: Mapping[int, float] | None = None,
+) -> StepResult:
+    """Time and memory of one step of a layered workload, or of a program of several devices.
+
+    Args:
+        workload: as of `ts.workloads.transformer_step`, a name as "gpt3-175b", or a file of one; or a `ts.Spmd`, a
+            Graph (with shardings it is partitioned first), a StableHLO module, a saved Spmd, or the name of a training
+            graph ("llama3-100m" to "llama3-3b" under FSDP, "resnet18" to "resnet200" with the batch divided).
+        cluster: a `ts.Cluster`, or the name of one as "dgx-a100:64" (devices behind the colon).
+        plan: how a layered workload is divided; none: replicas over all devices.
+        predictor: what segments between communications take: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
+            "engine", or an object with `name` and `seconds(segment, device)`. Layered workloads: "closed".
+        network: "closed", "flows", "chunks". Layered workloads: "closed".
+        overlap: "none": nothing that passes between devices is hidden. Layered: "ready", "library": parameters are
+            gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
+            operands are there and its stream is free; "library": small collectives are combined too.
+        library: a communication library or its name, which prices what passes between devices; none: shares of link
+            rates of the framework.
+        symmetry: equal devices once; the closed form always does so.
+        framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so.
+        check_memory: a plan that does not fit into a device's memory is an error.
+        slow: factors on the computing times of devices by number: {3: 1.1} is a straggler; beside those of a cluster's
+            faults.
+
+    Returns:
+        Seconds, by what they go to, and bytes per class of devices.
+
+    Raises:
+        Unsupported: for an operation that the predictor lacks; a loop that communicates as often as data say.
+        UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit,
+            an offload where the cluster does not say how fast a host's link is.
+    """
+    program = None if isinstance(workload, Layered) else program_of(workload, cluster)
+    if program is not None:
+        if plan is not None:
+            raise user_error("a program of several devices says itself how it is divided", place="plan",
+                             value=shown(plan), allowed="no plan, or a layered workload")  # fmt: skip
+        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow))
+    if not isinstance(workload, (Layered, str, os.PathLike)):
+        raise user_error("no workload of a cluster", place="workload", value=shown(workload),
+                         allowed="a layered workload, a ts.Spmd, a Graph, a name or file")  # fmt: skip
+    one_of("unknown predictor of layered workloads", "predictor", predictor, "closed")
+    one_of("unknown network", "network", network, "closed")
+    one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
+    workload = workload if isinstance(workload, Layered) else layered(workload)
+    fabric = slower(with_library(fabric_of(cluster), library), slow)
+    given = plan is not None
+    plan = plan or plan_for(workload, fabric)
+    if not isinstance(plan, Plan):
+        raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
+    plan.check(workload, fabric.devices or None)
+    check_host(plan, fabric)
+    used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
+    table, found, held = priced([(workload, plan)], fabric, used, overlap)
+    result = StepResult.of(workload, plan, fabric, used, table, found, held, overlap)
+
+    def again(other: Plan, fabric: Fabric = fabric, overlap: str = overlap) -> StepResult:
+        return step(workload, fabric, other, overlap=overlap, library=library, framework=used.name, check_memory=False)
+
+    result = replace(result, again=again)
+    if check_memory and result.peak_bytes > fabric.device.memory.bytes:
+        raise _too_large(result, fabric.device, given)
+    return result
+
+
+def _too_large(result: StepResult, device: Device, given: bool) -> Exception:
+    reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
+    advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
+    if not given:
+        advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
+    return user_error(
+        "the plan does not fit into memory",
+        place=f"plan {result.plan.text()}",
+        value=f"{result.peak_bytes:,} bytes, {result.peak_bytes / GIB:.1f} GiB: {reasons}",
+        allowed=f"{int(device.memory.bytes):,} bytes, {device.memory.bytes / GIB:.1f} GiB, of one {device.name}",
+        suggestion=advice,
+    )

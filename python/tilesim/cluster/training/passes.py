@@ -1,0 +1,162 @@
+"""One layer, forward and backward: what it computes, what passes between devices, and what of it nothing hides."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..columns import Columns
+from ..exchange import Group, all_reduce, gather, group, permute, to_all
+from ..fabric import Fabric
+from ..hosts.offload import exposed, seconds
+from ..hosts.offload import moved as to_host
+from ..terms import Work
+
+__all__ = ["Layer", "Moved", "gathered_layer", "layer_passes", "state"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Moved:
+    """What passes over one axis: calls of an operation, bytes of each, seconds of all calls, hidden or not. A `group`
+    of none is a device and its host."""
+
+    axis: str
+    operation: str
+    bytes: Array
+    calls: Array
+    seconds: Array
+    group: Group | None
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Seconds of one layer and pass; `moved` says what passes between devices, hidden or not."""
+
+    compute: Array
+    recompute: Array
+    host: Array
+    tensor: Array
+    expert: Array
+    context: Array
+    data: Array
+    offload: Array
+    moved: tuple[Moved, ...] = ()
+
+    @property
+    def seconds(self) -> Array:
+        """All of it."""
+        passed = self.tensor + self.expert + self.context + self.data + self.offload
+        return self.compute + self.recompute + self.host + passed
+
+
+def _hidden(compute: Array, moved: Array, share: float) -> Array:
+    """What is exposed of bytes that move while something is computed; computing is slowed by `share` of the time."""
+    return np.where(moved > 0, np.maximum(moved - compute, 0.0) + share * np.minimum(moved, compute), 0.0)
+
+
+def _waits(busy: Array, launch: Array, blend: float) -> Array:
+    """Seconds in which a device waits for its host: launches run ahead of long kernels and behind short ones, and a
+    pass has both, so the larger wins smoothly."""
+    larger, smaller = np.maximum(busy, launch), np.minimum(busy, launch)
+    ratio = smaller / np.where(larger > 0, larger, 1.0)
+    return larger * (1.0 + ratio**blend) ** (1.0 / blend) - busy
+
+
+def _sharded(c: Columns, fabric: Fabric) -> Group:
+    """Devices over which parameters are divided: the data axis; inside a slice where slices are joined by another
+    network."""
+    data = group(c, "data", fabric)
+    return Group(data.inner, data.inner, data.beside) if fabric.slices else data
+
+
+def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
+    """Seconds in which a layer's parameters are gathered, where they are divided.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        Seconds; 0 where each device has them.
+    """
+    whole = c.layer_parameters / c.tensor * c.element_bytes
+    return np.where(c.shard >= 3, gather(whole, _sharded(c, fabric), fabric, k), 0.0)
+
+
+def state(c: Columns, fabric: Fabric) -> Moved:
+    """The optimizer's state on its way from the host and back, once a step.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+
+    Returns:
+        Bytes of each direction, which pass at the same time.
+    """
+    bytes_ = to_host(c, False).state
+    calls = np.where(bytes_ > 0, 2.0, 0.0)
+    return Moved("offload", "copy", bytes_, calls, seconds(bytes_, fabric), None)
+
+
+def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> tuple[Layer, Layer]:
+    """A layer forward and backward, with what it recomputes and what passes between devices.
+
+    Args:
+        c: workloads and plans.
+        w: what a device computes.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        Both, in seconds.
+    """
+    tensor, data = group(c, "tensor", fabric), _sharded(c, fabric)
+    wide = c.tokens * c.hidden * c.element_bytes
+    sums = 2 * all_reduce(wide, tensor, fabric, k)
+    again = np.where(c.again, sums, 0.0)
+    experts, around = group(c, "expert", fabric), group(c, "context", fabric)
+    sent = wide * np.maximum(1.0, c.experts_chosen) * c.imbalance / c.tensor
+    routed = np.where(c.expert > 1, 2 * to_all(sent, experts, fabric, k), 0.0)
+    kv = 2 * c.tokens * c.own_kv_heads * c.head_size * c.element_bytes
+    ring = (c.context - 1) * permute(kv, around, fabric, k)
+    weights = c.layer_parameters / c.tensor
+    gathered = gathered_layer(c, fabric, k)
+    summed = np.where(c.shard >= 3, gather(weights * c.parameter_bytes, data, fabric, k), 0.0)
+    forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
+    share = k["interference"]
+    # processes that launch apart meet at each sum: the last decides
+    launch = k["host_pass"] + k["host_straggler"] * (c.tensor - 1)
+    host_f = _waits(forward + sums + routed, launch, k["host_blend"])
+    back = backward + recompute
+    passes = 1 + np.where(c.again, 1.0, 0.0)
+    host_b = _waits(back + sums + again + 2 * routed, passes * launch, k["host_blend"])
+    ring_f = _hidden(w.forward.attention, ring, share)
+    ring_b = _hidden(w.backward.attention, 2 * ring, share)
+    busy_f, busy_b = forward + host_f + sums, back + host_b + sums + again
+    zero, one = np.zeros(len(c)), np.ones(len(c))
+    away = to_host(c, k["dropout"] > 0).layer
+    copied = Moved("offload", "copy", away, one, seconds(away, fabric), None)  # out forward, back backward
+
+    def moved(times: int, repeated: Array) -> tuple[Moved, ...]:
+        return (
+            Moved("tensor", "all_reduce", wide, 2 * repeated, sums * repeated, tensor),
+            Moved("expert", "all_to_all", sent, 2 * times * one, times * routed, experts),
+            Moved("context", "permute", kv, times * (c.context - 1), times * ring, around),
+            Moved("data", "all_gather", weights * c.element_bytes, one, gathered, data),
+            copied,
+        )
+
+    scattered = Moved("data", "reduce_scatter", weights * c.parameter_bytes, one, summed, data)
+    return (
+        Layer(forward, zero, host_f, sums, routed, ring_f, _hidden(busy_f, gathered, share),
+              exposed(away, busy_f, fabric, k), moved(1, one)),
+        Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b,
+              _hidden(busy_b, gathered + summed, share), exposed(away, busy_b, fabric, k),
+              (*moved(2, passes), scattered)),
+    )  # fmt: skip

@@ -1,0 +1,129 @@
+"""What passes between devices in a step, by axis and dimension of the network, and what of it nothing hides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from ..closed import Times
+from ..columns import Columns
+from ..fabric import Fabric
+from ..training.passes import Moved
+
+__all__ = ["PASSES", "WHEN", "communication", "dimensions", "stage_seconds"]
+
+#: when bytes move: in which part of a step
+WHEN = {
+    "forward": "in forward passes of layers",
+    "backward": "in backward passes of layers",
+    "sent": "from stage to stage, forward and back",
+    "end": "after the last pass",
+}
+PASSES = ("forward", "backward")
+HOST = "host"  # the dimension of links between devices and their hosts
+_WIRE = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
+
+
+def dimensions(fabric: Fabric) -> tuple[str, str]:
+    """What the dimensions are called: inside a node, and between nodes.
+
+    Args:
+        fabric: links.
+
+    Returns:
+        Both names.
+    """
+    return ("slice", "slices") if fabric.slices else ("node", "nodes")
+
+
+def _row(moved: Moved, when: str, times: float, exposed: float, fabric: Fabric) -> dict[str, Any]:
+    def first(value: Any) -> float:
+        return float(np.ravel(value)[0])
+
+    if moved.group is None:
+        size, dimension = 2.0, HOST
+    else:
+        size, dimension = first(moved.group.size), dimensions(fabric)[int(first(moved.group.crosses))]
+    calls, data = first(moved.calls) * times, first(moved.bytes)
+    share = _WIRE[moved.operation] * (size - 1) / size if moved.operation in _WIRE else float(size > 1)
+    return {
+        "axis": moved.axis, "when": when, "operation": moved.operation,
+        "dimension": dimension, "devices": 1 if moved.group is None else int(size), "calls": round(calls),
+        "bytes": round(data), "wire_bytes": round(calls * data * share), "seconds": times * first(moved.seconds),
+        "exposed_seconds": times * exposed,
+    }  # fmt: skip
+
+
+def communication(c: Columns, found: Times, fabric: Fabric) -> list[dict[str, Any]]:
+    """Rows of what passes in a step on the fullest device.
+
+    Args:
+        c: columns with one row.
+        found: its times.
+        fabric: links.
+
+    Returns:
+        Rows: axis, when (a key of `WHEN`), operation, dimension, devices (of a group), calls, bytes (of a call),
+        wire_bytes (all calls, sent by the device), seconds (of all calls, hidden or not), exposed_seconds (of them);
+        without those that never take place. Exposed seconds of the axes sum to the step's parts, what a tensor group
+        gathers behind a send to part "pipeline". What goes to a host and back has axis "offload", dimension "host" and
+        one device. Empty where the times have no detail.
+    """
+    detail = found.detail
+    if detail is None:
+        return []
+    m = float(c.micro_batches[0])
+    layers = m * float(c.stage_layers[0])
+    rows = []
+    for when, layer in detail.layers.items():
+        for axis, moved in _by_axis(layer.moved):
+            whole = sum(float(one.seconds[0]) for one in moved)
+            exposed = float(getattr(layer, axis)[0])
+            if (when, axis) == ("forward", "data"):  # the first layer's parameters, which no layer before hides
+                exposed += float(detail.first[0]) / layers
+            for one in moved:
+                share = float(one.seconds[0]) / whole if whole > 0 else 0.0
+                rows.append(_row(one, when, layers, exposed * share, fabric))
+    for one in detail.sent:
+        rows.append(_row(one, "sent", m * float(detail.sends[0]), float(one.seconds[0]), fabric))
+    for one, exposed_ in detail.last:
+        rows.append(_row(one, "end", 1.0, float(exposed_[0]), fabric))
+    return [row for row in rows if row["seconds"] > 0]
+
+
+def _by_axis(moved: Iterable[Moved]) -> list[tuple[str, list[Moved]]]:
+    found: dict[str, list[Moved]] = {}
+    for one in moved:
+        found.setdefault(one.axis, []).append(one)
+    return list(found.items())
+
+
+def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
+    """What stages take per micro-batch, in seconds.
+
+    Args:
+        c: columns with one row.
+        found: its times.
+
+    Returns:
+        forward, backward: of the slowest stage; with detail also slowest and whole (all stages, one after the other),
+        through (from the first pass to the end of the last), head (what a head, loss and embedding add to the slowest
+        stage), waits (what slow devices add to it), first (seconds in which nothing but the first layer's parameters
+        pass), and by pass what it computes of its layers (forward_compute, backward_compute), makes again
+        (backward_recompute) and waits for its host (forward_host, backward_host).
+    """
+    rows = {"forward": float(found.stage_forward[0]), "backward": float(np.ravel(found.stage_backward)[0])}
+    detail = found.detail
+    if detail is None:
+        return rows
+    layers = float(c.stage_layers[0])
+    for name in ("slowest", "whole", "through", "head", "waits", "first"):
+        rows[name] = float(getattr(detail, name)[0])
+    for when, layer in detail.layers.items():
+        rows[f"{when}_compute"] = layers * float(layer.compute[0])
+        rows[f"{when}_host"] = layers * float(layer.host[0])
+        if when == "backward":
+            rows["backward_recompute"] = layers * float(layer.recompute[0])
+    return rows

@@ -1,0 +1,40 @@
+"""What a step's result says in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...base import figures
+from ..memory import GIB
+
+__all__ = ["filled", "heading"]
+
+
+def heading(result: Any) -> list[str]:
+    """What ran on what, how long, and by which models.
+
+    Args:
+        result: a StepResult.
+
+    Returns:
+        Two lines.
+    """
+    return [
+        f"{result.workload.name} on {result.devices:,} × {result.device} ({result.cluster}), plan "
+        f"{result.plan.text()}: {figures.duration(result.seconds)}, {figures.percent(result.mfu)} of peak",
+        f"predictor {result.predictor}, network {result.network}, framework {result.framework}",
+    ]
+
+
+def filled(result: Any) -> list[str]:
+    """What fills the memory of the fullest device.
+
+    Args:
+        result: a StepResult.
+
+    Returns:
+        A line.
+    """
+    kept = ", ".join(f"{name} {value / GIB:.1f}" for name, value in result.memory.items() if value)
+    room = f" of {result.memory_bytes / GIB:.1f}" if result.memory_bytes else ""
+    return [f"{result.peak_bytes / GIB:.1f}{room} GiB on the fullest device: {kept}"]

@@ -1,0 +1,232 @@
+"""Regions whose tensors are a device's own already: their borders become slices and gathers that any device can run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import _core
+from ..._core import Unsupported
+from ...graph.tensor import Tensor
+from .bodies import producer
+from .control import custom_call, flat
+from .scope import Complex, Scope, Value, handles, named
+from .shardings import GSPMD, names_in, over
+from .types import Shaped, text
+
+
+def written(axes: Sequence[Sequence[str]]) -> str:
+    """Text of a sharding."""
+    return "[" + ", ".join("{" + ", ".join(axis) + "}" for axis in axes) + "]"
+
+
+def divided(mesh: str, axes: Sequence[Sequence[str]]) -> tuple[list[int], NDArray[np.int64]]:
+    """Parts of each axis, and the indices of each device's parts [devices, axes]."""
+    counts, indices = _core.sharding_division(written(axes), mesh)
+    return list(counts), np.asarray(indices, np.int64).reshape(len(indices), len(counts))
+
+
+def groups_along(mesh: str, axis: Sequence[str]) -> tuple[list[int], int]:
+    """Devices that differ in these axes of the mesh alone, in their order, group after group; the size of a group."""
+    sizes, order = _core.mesh_axes(mesh)
+    shape = [size for _, size in sizes]
+    places = np.stack(np.unravel_index(np.arange(int(np.prod(shape))), shape), axis=1)
+    key = places.copy()
+    index = np.zeros(len(places), np.int64)
+    for part in axis:
+        number = [name for name, _ in sizes].index(names_in(part)[0])
+        found = re.search(r":\((\d+)\)(\d+)", part)
+        before, size = (int(found[1]), int(found[2])) if found else (1, shape[number])
+        after = shape[number] // (before * size)
+        digit = places[:, number] // after % size
+        index = index * size + digit
+        key[:, number] -= digit * after
+    ranks = np.lexsort((index, *key.T[::-1]))
+    devices = np.asarray(order)[ranks] if order else ranks
+    return [int(device) for device in devices], int(index.max()) + 1
+
+
+def _crossed(
+    scope: Scope, stem: str, x: Tensor, axes: Sequence[Sequence[str]], manual: Sequence[str], shape: Sequence[int],
+    build: Any,
+) -> Tensor:  # fmt: skip
+    """A tensor beyond a border: by a call, in the role of `stem`, of a function that is made once.
+
+    The whole tensor in it is said to be divided by the axes over which parts are a device's own, and replicated over
+    those of them that do not divide it.
+    """
+    used = {part for axis in axes for part in axis}
+    rest = [part for part in (name if name[0] == '"' else f'"{name}"' for name in manual) if part not in used]
+    sharding = written(axes) + (f", replicated={{{', '.join(rest)}}}" if rest else "")
+    key = (stem, x.dtype, tuple(x.shape), tuple(shape), sharding)
+    known: dict[tuple[Any, ...], str] = scope.module.borders
+    if key not in known:
+        known[key] = name = scope.module.fresh(stem)
+        inner = Scope(scope.module, scope.module.root.function(name))
+        given = inner.builder.input("x", list(x.shape), x.dtype)
+        result = build(inner, given)
+        full = given if stem == "full_to_shard" else result
+        inner.builder.core.annotate(full.value, sharding)
+        inner.builder.output(result, "y")
+    return Tensor(scope.builder, scope.builder.core.op("call", [x.value], {"role": stem}, "", 0, [known[key]])[0])
+
+
+def full_to_shard(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
+    """Each device's own part of a tensor that all have.
+
+    Args:
+        scope: where.
+        x: the whole tensor.
+        sharding: of it.
+        manual: axes of the mesh over which the part is a device's own.
+        shape: of the part.
+    """
+    mesh = scope.module.devices.mesh
+    axes = over(sharding, manual)
+    counts, indices = divided(mesh, axes)
+    if [extent * count for extent, count in zip(shape, counts, strict=True)] != list(x.shape):
+        raise Unsupported(f"parts of {list(shape)} of a tensor of {list(x.shape)}, which is divided in {counts}")
+
+    def build(inner: Scope, given: Tensor) -> Tensor:
+        if max(counts, default=1) == 1:
+            return inner.op("copy", given)
+        table = inner.constant((indices * np.asarray(shape)).astype(np.int32), "starts")
+        device = inner.op("device_index", axis="partition")
+        row = inner.op("dynamic_slice", table, device, inner.scalar(0, "u32"), sizes=[1, len(shape)])
+        starts = [
+            inner.op("reshape", inner.op("slice", row, start=[0, axis], limit=[1, axis + 1]), shape=[])
+            for axis in range(len(shape))
+        ]
+        part: Tensor = inner.op("dynamic_slice", given, *starts, sizes=list(shape))
+        return part
+
+    return _crossed(scope, "full_to_shard", x, axes, manual, shape, build)
+
+
+def shard_to_full(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str], shape: Sequence[int]) -> Tensor:
+    """The whole tensor on all devices, from each device's own part; arguments as of `full_to_shard`."""
+    mesh = scope.module.devices.mesh
+    axes = over(sharding, manual)
+    counts, _ = divided(mesh, axes)
+    if [extent * count for extent, count in zip(x.shape, counts, strict=True)] != list(shape):
+        raise Unsupported(f"a tensor of {list(shape)} from parts of {list(x.shape)}, divided in {counts}")
+
+    def build(inner: Scope, given: Tensor) -> Tensor:
+        if max(counts, default=1) == 1:
+            return inner.op("copy", given)
+        for dim in reversed(range(len(axes))):
+            if counts[dim] > 1:
+                groups, size = groups_along(mesh, axes[dim])
+                given = inner.op("all_gather", given, dim=dim, groups=groups, group_size=size, partitions=True)
+        return given
+
+    return _crossed(scope, "shard_to_full", x, axes, manual, shape, build)
+
+
+def real_only(value: Value) -> Tensor:
+    """A tensor; complex ones are not divided."""
+    if isinstance(value, Complex):
+        raise Unsupported("complex tensors in a region of a device's own tensors")
+    tensor: Tensor = value
+    return tensor
+
+
+@handles("sdy.manual_computation")
+def manual_computation(scope: Scope, op: Any) -> Sequence[Value]:
+    """The body on each device's own parts (shard_map)."""
+    devices = scope.module.devices
+    manual = names_in(str(op.attributes["manual_axes"]))
+    inside = devices.shardy(str(op.attributes["in_shardings"]))
+    outside = devices.shardy(str(op.attributes["out_shardings"]))
+    block = op.regions[0].blocks[0]
+    scope.module.meets()
+    values: list[Value] = []
+    for operand, argument, sharding in zip(op.operands, block.arguments, inside, strict=True):
+        shape = Shaped(argument.type, "an argument").shape
+        values.append(full_to_shard(scope, real_only(scope.value(operand)), sharding, manual, shape))
+    results = []
+    for value, result, sharding in zip(scope.inline(block, values), op.results, outside, strict=True):
+        shape = Shaped(result.type, "a result").shape
+        full = shard_to_full(scope, real_only(value), sharding, manual, shape)
+        results.append(scope.annotated(full, sharding))
+    return results
+
+
+@handles("sdy.sharding_constraint", "sdy.reshard")
+def constraint(scope: Scope, op: Any) -> Sequence[Value]:
+    """An annotation of the value."""
+    value = scope.value(op.operands[0])
+    found = scope.module.devices.shardy(str(op.attributes["sharding"]))
+    return [scope.annotated(value, found[0] if found else "")]
+
+
+@handles("sdy.propagation_barrier", "sdy.data_flow_edge", "sdy.constant_splat")
+def passed(scope: Scope, op: Any) -> Sequence[Value]:
+    """What only steers propagation."""
+    return [scope.value(op.operands[0])]
+
+
+@handles("sdy.named_computation")
+def named_computation(scope: Scope, op: Any) -> Sequence[Value]:
+    """Its body in place."""
+    return scope.inline(op.regions[0].blocks[0], [scope.value(operand) for operand in op.operands])
+
+
+@handles("sdy.constant")
+def constant(scope: Scope, op: Any) -> Sequence[Value]:
+    """As StableHLO's."""
+    from .scope import HANDLERS
+
+    return HANDLERS["stablehlo.constant"](scope, op)
+
+
+@handles("sdy.sharding_group")
+def sharding_group(scope: Scope, op: Any) -> Sequence[Value]:
+    """Values that shall be divided alike: a wish to propagation, which has no results."""
+    scope.module.assume("sdy.sharding_group: values that shall be divided alike are not tied to each other")
+    return []
+
+
+def _manual_axes(scope: Scope, op: Any, rank: int) -> list[str]:
+    """Axes over which the value of an annotation is a device's own."""
+    _, manual = scope.module.devices.gspmd(str(op.attributes[GSPMD].value), [rank])[0]
+    return re.findall(r'"[^"]*"(?::\(\d+\)\d+)?', manual)
+
+
+def marked(scope: Scope, mlir: Any, target: str) -> Any:
+    """The `@Sharding` before a border."""
+    op = producer(mlir)
+    if op is None or named(op) != "stablehlo.custom_call" or GSPMD not in op.operation.attributes:
+        raise Unsupported(f"custom_call '{target}' whose operand has no sharding of its own (custom_call 'Sharding')")
+    return op.operation
+
+
+@handles("stablehlo.custom_call")
+def call_by_name(scope: Scope, op: Any) -> Sequence[Value]:
+    """Annotations and borders of GSPMD; any other name elsewhere."""
+    target = text(op, "call_target_name")
+    if target not in ("Sharding", "SPMDFullToShardShape", "SPMDShardToFullShape", "xla.sdy.FuncResultSharding"):
+        return custom_call(scope, op)
+    devices, rank = scope.module.devices, len(Shaped(op.results[0].type, target).shape)
+    if target in ("Sharding", "xla.sdy.FuncResultSharding"):
+        return [scope.annotated(scope.value(op.operands[0]), devices.said(op.attributes, [rank])[0])]
+    if not devices.mesh:
+        raise Unsupported(f"custom_call '{target}' in a module whose shardings name no devices")
+    scope.module.meets()
+    before = marked(scope, op.operands[0], target)
+    full, own = (before, op) if target == "SPMDFullToShardShape" else (op, before)
+    note = str(full.attributes["backend_config"]) if "backend_config" in full.attributes else ""
+    sharding, _ = devices.gspmd(str(full.attributes[GSPMD].value), [rank], note)[0]
+    manual = _manual_axes(scope, own, rank)
+    shape = Shaped(op.results[0].type, target).shape
+    x = real_only(scope.value(op.operands[0]))
+    if target == "SPMDFullToShardShape":
+        return [full_to_shard(scope, x, sharding, manual, shape)]
+    return [scope.annotated(shard_to_full(scope, x, sharding, manual, shape), sharding)]
+
+
+__all__ = ["flat", "full_to_shard", "shard_to_full"]

@@ -1,0 +1,180 @@
+"""What passes between the devices of a graph: its collectives with their bytes, and what results say of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar
+
+from .. import _core
+
+_Graph = TypeVar("_Graph", bound=Any)
+
+__all__ = ["alone", "bytes_of", "collectives", "device_notes", "groups_of", "mesh_devices"]
+
+#: bytes that leave a device per call, as a share of the larger of what goes in and comes out, among n devices
+_SHARES = {
+    "all_reduce": lambda n: 2 * (n - 1) / n,
+    "all_gather": lambda n: (n - 1) / n,
+    "reduce_scatter": lambda n: (n - 1) / n,
+    "all_to_all": lambda n: (n - 1) / n,
+    "broadcast_devices": lambda n: 1.0 if n > 1 else 0.0,
+}
+
+
+def mesh_devices(core: _core.Graph) -> int:
+    """Devices of a graph's mesh; 1 without one."""
+    return 1 if core.mesh is None else math.prod(size for _, size in _core.mesh_axes(core.mesh)[0])
+
+
+def bytes_of(value: dict[str, Any]) -> int:
+    """Bytes of a tensor.
+
+    Args:
+        value: with dtype and shape.
+
+    Returns:
+        Whole bytes.
+    """
+    return math.ceil(math.prod(value["shape"]) * _core.dtype_bits(value["dtype"]) / 8)
+
+
+def groups_of(entry: dict[str, Any], devices: int) -> list[list[int]]:
+    """Members of each group of an operation between devices, or source and target of each pair.
+
+    Args:
+        entry: the operation.
+        devices: of the program.
+
+    Returns:
+        A list per group or pair.
+    """
+    attributes = entry["attributes"]
+    if "pairs" in attributes:
+        pairs = attributes["pairs"]
+        return [list(pair) for pair in zip(pairs[::2], pairs[1::2], strict=True)]
+    flat, size = attributes.get("groups", []), attributes.get("group_size", 1)
+    if not flat:
+        return [list(range(max(devices, size)))]
+    return [[device for device in flat[i : i + size] if device >= 0] for i in range(0, len(flat), size)]
+
+
+def _row(entry: dict[str, Any], devices: int) -> dict[str, Any]:
+    groups, kind = groups_of(entry, devices), entry["kind"]
+    bytes_in, bytes_out = bytes_of(entry["operands"][0]), bytes_of(entry["results"][0])
+    if kind == "permute_devices":
+        sends = any(source != target for source, target in groups)
+        members, wire = len({device for pair in groups for device in pair}), bytes_in if sends else 0
+    else:
+        n = max(len(group) for group in groups)
+        members, wire = n, round(_SHARES[kind](n) * max(bytes_in, bytes_out))
+    return {
+        "operation": entry["name"],
+        "kind": kind,
+        "count": 1,
+        "devices": members,
+        "groups": groups,
+        "bytes_in": bytes_in,
+        "bytes_out": bytes_out,
+        "wire_bytes": wire,
+    }
+
+
+def _sent(rows: list[dict[str, Any]]) -> int:
+    return sum(row["count"] * row["wire_bytes"] for row in rows)
+
+
+def collectives(core: _core.Graph) -> list[dict[str, Any]]:
+    """Operations between devices that the entry function reaches.
+
+    Args:
+        core: the graph.
+
+    Returns:
+        Per operation (once for each way to it): its name ("caller/name" inside of calls), kind, count of calls
+        (trips of loops multiplied; the dearest branch; a loop of unknown trips once), devices of a group,
+        groups (of a permute: pairs), bytes_in, bytes_out and wire_bytes per device and call.
+    """
+    known: dict[str, list[dict[str, Any]]] = {}
+    devices = int(core.devices)
+
+    def rows(entry: dict[str, Any]) -> list[dict[str, Any]]:
+        kind = entry["kind"]
+        if not entry["functions"]:
+            return [] if kind == "device_index" else [_row(entry, devices)]
+        inner = [known[name] for name in entry["functions"]]
+        trips = 1
+        if kind == "while":
+            trips = max(1, int(entry["attributes"].get("trips", 0)))
+        elif kind == "branch":
+            inner = [max(inner, key=_sent)]
+        elif kind == "sort":
+            inner = []
+        return [
+            {**row, "operation": f"{entry['name']}/{row['operation']}", "count": row["count"] * trips}
+            for found in inner
+            for row in found
+        ]
+
+    # Callees first, without a call of ours for each of theirs: graphs may have more levels than Python's stack.
+    open_: list[tuple[str, list[dict[str, Any]]]] = [("", core.communications(""))]
+    while open_:
+        function, entries = open_[-1]
+        missing = [name for entry in entries for name in entry["functions"] if name not in known]
+        if missing:
+            open_.append((missing[0], core.communications(missing[0])))
+        else:
+            known[function] = [row for entry in entries for row in rows(entry)]
+            open_.pop()
+    return known[""]
+
+
+def device_notes(core: _core.Graph) -> list[str]:
+    """What results of one device say of a graph for several.
+
+    Args:
+        core: the graph.
+
+    Returns:
+        Lines for `approximations`; none for a graph of one device.
+    """
+    rows = collectives(core)
+    devices, mesh = int(core.devices), mesh_devices(core)
+    if rows:
+        count, moved = sum(row["count"] for row in rows), _sent(rows)
+        names = ", ".join(row["operation"] for row in rows[:3]) + (
+            f" and {len(rows) - 3} more" if len(rows) > 3 else ""
+        )
+        among = devices if devices > 1 else max(max(map(max, row["groups"])) + 1 for row in rows if row["groups"])
+        return [
+            f"devices: one of {among} is timed; {count} calls of collectives ({names}) that send {moved} bytes from "
+            "each device are not"
+        ]
+    if mesh > 1:
+        return [f"devices: this is the whole program of {mesh} devices on one; ts.partition carries out its shardings"]
+    if devices > 1:
+        return [f"devices: one of {devices} is timed; all do the same, and nothing passes between them"]
+    return []
+
+
+def alone(graph: _Graph) -> _Graph:
+    """A graph without operations between devices.
+
+    Args:
+        graph: stays as it is.
+
+    Returns:
+        A copy in which they give what they give where all devices hold the same tensors; the graph itself where it has
+        none.
+    """
+    changed = graph.copy()
+    names = _core.one_of_alike_devices(changed.core)
+    if not names:
+        return graph
+    if graph.source is not None and graph.source is not graph:
+        changed.set_source(alone(graph.source))
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    changed.assumptions.append(
+        f"collectives: {', '.join(names[:3])}{more}: what passes between devices takes no time, and every device holds "
+        "the same tensors"
+    )
+    return changed

@@ -1,0 +1,72 @@
+"""Code as a listing: addresses, bits, instructions, symbols as labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+from .assembly import disassemble, instructions
+from .elf import Elf
+
+__all__ = ["elf_lines", "raw_lines"]
+
+_OFFSETS = ("b13", "j21", "c.b9", "c.j12")  # operand words of distances
+
+
+@lru_cache(maxsize=1)
+def _jumps() -> frozenset[str]:
+    """Names of instructions whose last operand is a distance."""
+    return frozenset(str(row["name"]) for row in instructions() if str(row["operands"]).endswith(_OFFSETS))
+
+
+def raw_lines(data: bytes, address: int, labels: dict[int, list[str]] | None = None) -> Iterator[str]:
+    """Bytes as instructions.
+
+    Args:
+        data: code; what is none is written as `.word` or `.half`, an odd last byte as `.byte`.
+        address: of the first byte.
+        labels: names by address, written above the instruction and behind jumps to it.
+
+    Yields:
+        Lines.
+    """
+    labels = labels or {}
+    at = 0
+    while at < len(data):
+        here = address + at
+        for label in labels.get(here, ()):
+            yield f"{here:x} <{label}>:"
+        bits = int.from_bytes(data[at : at + 4], "little")
+        length = 4 if bits & 3 == 3 else 2
+        if at + length > len(data):
+            for offset, byte in enumerate(data[at:]):
+                yield f"{here + offset:10x}:  {byte:02x}        .byte 0x{byte:x}"
+            return
+        bits &= (1 << 8 * length) - 1
+        text = disassemble(bits, here)
+        yield f"{here:10x}:  {bits:0{2 * length}x}{'' if length == 4 else '    '}  {text}{_target(text, here, labels)}"
+        at += length
+
+
+def _target(text: str, here: int, labels: dict[int, list[str]]) -> str:
+    """The address that a jump goes to, and its names."""
+    words = text.split()
+    if words[0] not in _jumps():
+        return ""
+    to = here + int(words[-1])
+    names = "".join(f" <{name}>" for name in labels.get(to, ()))
+    return f"  # {to:x}{names}"
+
+
+def elf_lines(elf: Elf) -> Iterator[str]:
+    """The code of a program.
+
+    Args:
+        elf: of `read_elf`.
+
+    Yields:
+        Lines, by address.
+    """
+    labels = elf.labels()
+    for address, data in elf.code():
+        yield from raw_lines(data, address, labels)

@@ -1,0 +1,181 @@
+"""Transformers as equal layers, for plans over many devices: extents instead of a graph."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from ..base.arguments import one_of, whole
+from ..base.errors import nearest, path_text, shown, user_error
+from ..base.files import read_json, writing
+
+__all__ = ["ATTENTION", "DTYPES", "PHASES", "Layered"]
+
+SCHEMA, VERSION = "tilesim.workload", 1
+ATTENTION = ("flash", "unfused")
+PHASES = ("train", "prefill", "decode")
+#: `bf16-amp`: parameters and sums in f32, products in bf16.
+DTYPES = ("bf16", "f16", "f32", "bf16-amp")
+_EXTENTS = ("layers", "hidden", "heads", "vocab", "sequence", "global_batch", "ffn", "kv_heads", "head_size")
+
+
+def _routing(given: Any, experts: int) -> tuple[int, ...] | int | None:
+    """Counts per expert or a seed, checked."""
+    if given is None:
+        return None
+    if not experts:
+        raise user_error("a model without experts routes no tokens", place="routing", value=shown(given),
+                         allowed="none")  # fmt: skip
+    if isinstance(given, int):
+        return whole("routing", given, 0, 2**63)
+    if isinstance(given, str) or not hasattr(given, "__len__") or len(given) != experts:
+        raise user_error("no counts of tokens", place="routing", value=shown(given),
+                         allowed=f"{experts} whole numbers, one per expert, or the seed of random choices")  # fmt: skip
+    counts = tuple(whole(f"routing[{number}]", one, 0, 2**53) for number, one in enumerate(given))
+    if not sum(counts):
+        raise user_error("no token goes anywhere", place="routing", value=shown(given), allowed="a count above 0")
+    return counts
+
+
+@dataclass(frozen=True)
+class Layered:
+    """A transformer of equal layers, one step of it.
+
+    `hidden`, `ffn` are widths in elements; `sequence` tokens per sequence (decode: in the cache); `global_batch`
+    sequences per step over all devices. `gated`: three products in the feed-forward part instead of two. `experts`
+    0: no mixture; else that many per layer, of which a token takes `experts_chosen`. `attention`: `flash` keeps no
+    scores, `unfused` stores them. `tied`: embedding and head share one table. `routing`: how tokens spread over
+    experts: none evenly; tokens per expert, as a trace counts them; or the seed of random choices.
+    """
+
+    layers: int
+    hidden: int
+    heads: int
+    vocab: int
+    sequence: int
+    global_batch: int
+    ffn: int = 0
+    gated: bool = False
+    kv_heads: int = 0
+    head_size: int = 0
+    dtype: str = "bf16"
+    attention: str = "flash"
+    phase: str = "train"
+    experts: int = 0
+    experts_chosen: int = 0
+    tied: bool = True
+    name: str = "transformer"
+    routing: tuple[int, ...] | int | None = None
+
+    def __post_init__(self) -> None:
+        for name in _EXTENTS:
+            object.__setattr__(self, name, whole(name, getattr(self, name), 0, 2**40))
+        defaults = {"ffn": 4 * self.hidden, "kv_heads": self.heads, "head_size": self.hidden // max(1, self.heads)}
+        for name, value in defaults.items():
+            if not getattr(self, name):
+                object.__setattr__(self, name, value)
+        for name in _EXTENTS:
+            whole(name, getattr(self, name), 1, 2**40)
+        if self.heads % self.kv_heads:
+            raise user_error(
+                "heads do not divide into their keys", place="kv_heads", value=str(self.kv_heads),
+                allowed=f"divisors of {self.heads}",
+            )  # fmt: skip
+        one_of("unknown dtype", "dtype", self.dtype, *DTYPES)
+        one_of("unknown attention", "attention", self.attention, *ATTENTION)
+        one_of("unknown phase", "phase", self.phase, *PHASES)
+        whole("experts", self.experts, 0, 65536)
+        whole("experts_chosen", self.experts_chosen, 1 if self.experts else 0, self.experts)
+        object.__setattr__(self, "routing", _routing(self.routing, self.experts))
+
+    @property
+    def layer_parameters(self) -> int:
+        """Parameters of one layer, all experts, normalizations and biases."""
+        width = (self.heads + 2 * self.kv_heads) * self.head_size
+        attention = self.hidden * width + self.heads * self.head_size * self.hidden + width + 6 * self.hidden
+        one = (3 if self.gated else 2) * self.hidden * self.ffn + self.ffn
+        return attention + one * max(1, self.experts) + self.experts * self.hidden
+
+    @property
+    def parameters(self) -> int:
+        """Parameters of the model."""
+        return self.layers * self.layer_parameters + self.vocab * self.hidden * (1 if self.tied else 2)
+
+    @property
+    def flops(self) -> float:
+        """FLOPs of a step's products, without any recompute; causal attention counts half its square, and without
+        gradients only the last token of a sequence has logits."""
+        tokens = self.global_batch * (1 if self.phase == "decode" else self.sequence)
+        width = (self.heads + 2 * self.kv_heads) * self.head_size + self.heads * self.head_size
+        chosen = self.experts_chosen if self.experts else 1
+        layer = self.hidden * width + (3 if self.gated else 2) * self.hidden * self.ffn * chosen
+        keys = self.sequence if self.phase == "decode" else self.sequence / 2
+        attention = 2 * keys * self.heads * self.head_size
+        scored = tokens if self.phase == "train" else self.global_batch
+        forward = 2.0 * (tokens * self.layers * (layer + attention) + scored * self.vocab * self.hidden)
+        return forward * (3 if self.phase == "train" else 1)
+
+    def json(self) -> dict[str, Any]:
+        """As a JSON value, schema `tilesim.workload`."""
+        return {"schema": SCHEMA, "version": VERSION, "kind": "transformer", **asdict(self)}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the workload.
+
+        Args:
+            path: of the file, JSON.
+
+        Raises:
+            UserError: where it cannot be written.
+        """
+        with writing(path) as file:
+            json.dump(self.json(), file, indent=1)
+            file.write("\n")
+
+    @staticmethod
+    def from_json(value: Any, place: str = "workload") -> Layered:
+        """A workload of its JSON form.
+
+        Args:
+            value: the JSON value.
+            place: what errors name.
+
+        Returns:
+            The workload.
+
+        Raises:
+            UserError: for another schema, an unknown or a missing key.
+        """
+        known = {field.name: field for field in fields(Layered)}
+        if not isinstance(value, dict) or value.get("schema") != SCHEMA:
+            raise user_error("no layered workload", place=place, value=shown(value), allowed=f'"schema": "{SCHEMA}"')
+        if value.get("version") != VERSION or value.get("kind", "transformer") != "transformer":
+            raise user_error("another kind or version", place=place, allowed=f"transformer, version {VERSION}")
+        rest = {key: one for key, one in value.items() if key not in ("schema", "version", "kind")}
+        for key in rest:
+            if key not in known:
+                raise user_error(
+                    "unknown key", place=place, value=f"'{key}'", allowed=", ".join(known),
+                    suggestion=nearest(key, known),
+                )  # fmt: skip
+        for key in ("layers", "hidden", "heads", "vocab", "sequence", "global_batch"):
+            if key not in rest:
+                raise user_error("a key is missing", place=place, value=f"'{key}'")
+        return Layered(**rest)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> Layered:
+        """A workload from a file.
+
+        Args:
+            path: of the JSON file.
+
+        Returns:
+            The workload.
+
+        Raises:
+            UserError: for a file that cannot be read or holds something else.
+        """
+        return Layered.from_json(read_json(path), path_text(path))

@@ -1,0 +1,175 @@
+"""Comparison of collectives with measured ones: one call by device, library, operation, size and group."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from .. import _core
+from ..analytic.families import row_key
+from ..base.arguments import dtype_name
+from ..base.errors import Unsupported, UserError, nearest, shown, user_error
+from ..base.progress import followed
+from ..base.validation import envelope, positive, read_cases
+from ..cluster.library import OPERATIONS, PROTOCOLS, Library, System, load
+from ..machine.device import Device
+
+__all__ = ["ROW_COLUMNS", "Case", "cases_of", "collective"]
+
+ROW_COLUMNS = ("source", "protocol", "device", "library", "op", "dtype", "devices", "nodes", "bytes", "measured_ms")
+_MOST = 1 << 20  # devices
+
+
+@dataclass
+class Case:
+    """One measured row: its cells, its numbers, the links it ran on, and what can be said of it."""
+
+    row: dict[str, Any]
+    status: str = "ok"
+    reason: str = ""
+    measured_ms: float = 0.0
+    op: str = ""
+    dtype: str = ""
+    protocol: str = ""
+    device: str = ""
+    generation: str = ""
+    bytes: float = 0.0
+    devices: int = 0
+    nodes: int = 0
+    link: float = 0.0
+    node_link: float = 0.0
+
+
+def _text(row: dict[str, Any], column: str) -> str:
+    return str(row[column] or "").strip()
+
+
+def _whole(row: dict[str, Any], column: str) -> int:
+    value = positive(row, column)
+    if value != int(value) or value > _MOST:
+        raise user_error(f"{column} is no such whole number", value=shown(row[column]), allowed=f"1 to {_MOST}")
+    return int(value)
+
+
+def _word(row: dict[str, Any], column: str, known: tuple[str, ...]) -> str:
+    text = _text(row, column)
+    if text not in known:
+        raise user_error(
+            f"unknown {column}", value=f"'{text}'", allowed=", ".join(known), suggestion=nearest(text, known)
+        )
+    return text
+
+
+def _system(case: Case, library: Library) -> System:
+    label = _text(case.row, "device")
+    try:
+        case.device = Device.named(label).name
+    except UserError:
+        case.device = label  # the library's file may know its links
+    found = library.system(case.device)
+    if found is None:
+        known = ", ".join(name for data in library.generations.values() for name in data.get("devices", {}))
+        raise user_error(
+            f"no links of the device in the library {library.name}", value=f"'{label}'", allowed=known, sort=Unsupported
+        )
+    return found
+
+
+def _read(case: Case, library: Library) -> None:
+    row = case.row
+    case.measured_ms, case.bytes = positive(row, "measured_ms"), positive(row, "bytes")
+    case.devices, case.nodes = _whole(row, "devices"), _whole(row, "nodes")
+    if case.devices % case.nodes or case.devices < 2:
+        raise user_error(
+            "devices are no multiple of nodes, or one alone", value=f"{case.devices} devices, {case.nodes} nodes"
+        )
+    case.op, case.protocol = _word(row, "op", OPERATIONS), _word(row, "protocol", PROTOCOLS)
+    case.dtype = dtype_name(_text(row, "dtype"))
+    if not re.match(library.name, _text(row, "library"), re.IGNORECASE):
+        raise user_error(
+            "another library", value=f"'{_text(row, 'library')}'", allowed=f"{library.name.upper()} …", sort=Unsupported
+        )
+    system = _system(case, library)
+    case.generation, case.link, case.node_link = system.generation, system.link, system.node_link
+    if case.devices <= system.domain > 8:
+        case.nodes = 1  # one domain of switches over several boards
+    fabric = library.fabrics.get(f"{_text(row, 'source')}|{case.device}")
+    if fabric and case.nodes > 1:
+        local = case.devices // case.nodes
+        case.node_link = min(fabric["per_device"], fabric["per_node"] / local)
+
+
+def cases_of(path: str | os.PathLike[str], library: str = "nccl") -> list[Case]:
+    """The rows of a table, those that cannot be predicted with their reason.
+
+    Args:
+        path: CSV with the columns of `ROW_COLUMNS`.
+        library: whose file lists the devices' links.
+
+    Returns:
+        One case per row, in order.
+
+    Raises:
+        UserError: for a file that cannot be read or lacks a column.
+    """
+    opened, found = load(library), []
+    for row in read_cases(path, ROW_COLUMNS):
+        case = Case(row)
+        try:
+            _read(case, opened)
+        except Unsupported as error:
+            case.status, case.reason = "unsupported", str(error)
+        except UserError as error:
+            case.status, case.reason = "invalid", str(error)
+        found.append(case)
+    return found
+
+
+def collective(cases: str | os.PathLike[str]) -> dict[str, Any]:
+    """Predicts every row of a table of collectives.
+
+    Args:
+        cases: CSV: source, protocol (nccl-tests, torch), device, library, op, dtype, devices, nodes, bytes (the larger
+            of what a device puts in and takes out), measured_ms.
+
+    Returns:
+        The validation file; `error` is of `measured_ms`; rows that are not ok count as error 1.
+
+    Raises:
+        UserError: for a file that cannot be read or lacks a column.
+    """
+    library, rows = load("nccl"), []
+    for case in followed(cases_of(cases)):
+        row: dict[str, Any] = {**case.row, "status": case.status, "reason": case.reason}
+        row.update(measured_ms=case.measured_ms or None, predicted_ms=None, error=None, fitted=False)
+        row.update(algorithm=None, network_protocol=None)
+        if case.status == "ok":
+            told = library.explain(
+                case.op, case.bytes, case.dtype, case.devices, case.devices // case.nodes, link=case.link,
+                node_link=case.node_link, generation=case.generation, protocol=case.protocol,
+            )  # fmt: skip
+            row["predicted_ms"] = told.seconds * 1e3
+            row["error"] = row["predicted_ms"] / case.measured_ms - 1
+            row.update(algorithm=told.algorithm, network_protocol=told.protocol)
+            row["fitted"] = key_of(case.row) in library.fitted_rows
+        rows.append(row)
+    settings = {"library": library.name, "provenance": library.provenance, "tilesim": _core.__version__}
+    return envelope("collective", settings, rows, _group)
+
+
+def key_of(row: dict[str, Any]) -> int:
+    """A key that tells a measured row from every other.
+
+    Args:
+        row: of the table.
+
+    Returns:
+        32 bits.
+    """
+    return row_key(row[key] for key in ROW_COLUMNS)
+
+
+def _group(row: dict[str, Any]) -> str:
+    return "|".join(str(row[key] or "") for key in ("source", "device", "library", "op"))

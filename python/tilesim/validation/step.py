@@ -1,0 +1,120 @@
+"""Comparison of predicted steps with measured ones, and of bytes with published ones."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .. import _core
+from ..base.errors import Unsupported, UserError
+from ..base.validation import envelope, positive, read_cases, read_csv
+from ..cluster.fabric import Fabric, fabric_of
+from ..cluster.frameworks import Framework
+from ..cluster.plan import Plan
+from ..cluster.stepping import framework_of, priced
+from ..models.layered import Layered
+from .step_graphs import COLUMNS, predicted
+
+__all__ = ["step"]
+
+_Row = dict[str, Any]
+_COLUMNS = (
+    "source", "system", "devices", "layers", "hidden", "heads", "vocab", "sequence", "global_batch", "micro_batch",
+    "dtype", "tensor", "pipeline", "virtual", "data", "shard", "recompute", "attention", "measured_ms",
+)  # fmt: skip
+
+
+def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[str, Any]:
+    """Predicts every row of a table of training steps.
+
+    Args:
+        cases: CSV, one training step per row: system, workload, plan, measured_ms; or of whole graphs: system, devices,
+            model ("llama3-100m" ..., "resnet18" ... with images_per_device), measured_seconds.
+        framework: whose constants; none: those of what trains so; "unfitted" has none from steps.
+
+    Returns:
+        The validation file; `predicted_ms` beside `measured_ms`; rows that are not ok count as error 1.
+
+    Raises:
+        UserError: for a file without these columns, or an unknown framework.
+    """
+    if framework is not None:
+        Framework.load(framework)
+    if "measured_seconds" in read_csv(cases)[0]:
+        graphs = [predicted(given) for given in read_cases(cases, COLUMNS)]
+        about = {"framework": "graph", "network": "closed", "tilesim": _core.__version__}
+        return envelope("step", about, graphs, lambda row: str(row["system"]))
+    rows = [_read(given) for given in read_cases(cases, _COLUMNS)]
+    groups: dict[tuple[str, str, str], list[tuple[_Row, Layered, Plan]]] = {}
+    for row, pair in rows:
+        if pair is not None:
+            name = framework or framework_of(fabric_of(row["system"]).device, pair[1])
+            groups.setdefault((row["system"], pair[0].dtype, name), []).append((row, *pair))
+    for (system, _, name), members in groups.items():
+        _predict(members, fabric_of(system), Framework.load(name))
+    settings = {"framework": framework or "by system", "network": "closed", "tilesim": _core.__version__}
+    return envelope("step", settings, [row for row, _ in rows], lambda row: f"{row['source']}|{row['system']}")
+
+
+def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
+    """A row of the result, and what it asks for; the reason in the row where it asks for nothing that there is."""
+    row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
+    row["fitted"] = False
+    try:
+        row["measured_ms"] = positive(given, "measured_ms")
+        row["system"] = str(given["system"]).strip()
+        workload, plan = _workload(given), _plan(given)
+        fabric_of(row["system"])
+        plan.check(workload, _whole(given, "devices"))
+        return row, (workload, plan)
+    except Unsupported as error:
+        row.update(status="unsupported", reason=str(error))
+    except UserError as error:
+        row.update(status="invalid", reason=str(error))
+    return row, None
+
+
+def _predict(members: list[tuple[_Row, Layered, Plan]], fabric: Fabric, framework: Framework) -> None:
+    """Rows of one system, dtype and framework, at once."""
+    _, found, held = priced([(workload, plan) for _, workload, plan in members], fabric, framework)
+    for number, (row, _, _) in enumerate(members):
+        row.update(
+            predicted_ms=float(found.seconds[number]) * 1e3,
+            predicted_exposed_ms=float(found.exposed[number]) * 1e3,
+            predicted_bubble_ms=float(found.bubble[number]) * 1e3,
+            predicted_gib=float(held.peak[number]) / (1 << 30),
+            framework=framework.name,
+            fitted=_is_fitted(row, framework),
+        )
+        row["error"] = row["predicted_ms"] / row["measured_ms"] - 1
+
+
+def _is_fitted(row: _Row, framework: Framework) -> bool:
+    """Whether constants were fitted to steps of the same source."""
+    fits = [text for text in framework.provenance.values() if text.startswith("fitted")]
+    return any(str(row["source"]).strip() in text.split() for text in fits)
+
+
+def _whole(row: _Row, name: str, standard: int | None = None) -> int:
+    if standard is not None and not str(row.get(name) or "").strip():
+        return standard
+    return int(positive(row, name))
+
+
+def _workload(row: _Row) -> Layered:
+    needed = ("layers", "hidden", "heads", "vocab", "sequence", "global_batch")
+    sizes: dict[str, Any] = {name: _whole(row, name) for name in needed}
+    rest: dict[str, Any] = {name: _whole(row, name, 0) for name in ("ffn", "kv_heads", "head_size")}
+    return Layered(
+        **sizes, **rest, gated=str(row.get("gated") or "0").strip() == "1", dtype=str(row["dtype"]).strip(),
+        attention=str(row["attention"]).strip() or "flash", name=str(row.get("model") or "transformer"),
+    )  # fmt: skip
+
+
+def _plan(row: _Row) -> Plan:
+    counts = ("tensor", "pipeline", "virtual", "data", "context", "micro_batch")
+    sizes: dict[str, Any] = {name: _whole(row, name, 1) for name in counts}
+    recompute = str(row["recompute"]).strip() or "none"
+    # Megatron's selective recompute came with sequence parallelism (arXiv 2205.05198)
+    sequence = recompute == "selective" and sizes["tensor"] > 1
+    return Plan(**sizes, shard=str(row["shard"]).strip() or "none", recompute=recompute, sequence=sequence)

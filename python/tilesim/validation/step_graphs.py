@@ -1,0 +1,86 @@
+"""Comparison of predicted steps of whole graphs with measured ones: Llama-3 under FSDP, ResNets with data parallel."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from ..base.errors import Unsupported, UserError, nearest, user_error
+from ..base.validation import positive
+from ..cluster.cluster import Cluster
+from ..cluster.partition import partition
+from ..cluster.spmd import Spmd
+from ..cluster.stepping import step
+from ..models.llama_training import LLAMA3, llama3
+from ..models.resnet_training import RESNETS, resnet_training_step
+
+__all__ = ["COLUMNS", "predicted"]
+
+_Row = dict[str, Any]
+COLUMNS = ("system", "devices", "model", "measured_seconds")
+#: system of a table: cluster, device, library; none: the cluster's
+SYSTEMS: dict[str, tuple[str, str | None, str]] = {
+    "A100-40GB": ("dgx-a100", "a100-sxm4-40gb", "nccl"),
+    "A100-80GB": ("dgx-a100", None, "nccl"),
+    "H100": ("dgx-h100", None, "nccl"),
+    "H200": ("dgx-h200", None, "nccl"),
+    "B200": ("dgx-b200", None, "nccl"),
+    "TPU-v3-8": ("tpu-v3-8", None, "xla-tpu"),
+}
+
+
+def predicted(given: _Row, overlap: str = "library") -> _Row:
+    """A row of the result; the reason in it where it asks for nothing that there is.
+
+    Args:
+        given: system, devices, model, measured_seconds.
+        overlap: as of `ts.cluster.step`.
+
+    Returns:
+        The row, with measured_ms, predicted_ms and error.
+    """
+    row: _Row = {**given, "status": "ok", "reason": "", "measured_ms": None, "predicted_ms": None, "error": None}
+    row["fitted"] = False
+    try:
+        row["measured_ms"] = positive(given, "measured_seconds") * 1e3
+        devices, model = int(positive(given, "devices")), str(given["model"]).strip()
+        images = int(positive(given, "images_per_device")) if str(given.get("images_per_device") or "").strip() else 256
+        cluster, library = _system(str(given["system"]).strip(), devices)
+        found = step(_program(model, devices, images), cluster, overlap=overlap, library=library)
+        row.update(
+            predicted_ms=found.seconds * 1e3,
+            predicted_exposed_ms=found.exposed_seconds * 1e3,
+            predicted_bubble_ms=found.bubble_seconds * 1e3,
+            predicted_gib=found.peak_bytes / (1 << 30),
+            framework="xla, graph",
+        )
+        row["error"] = row["predicted_ms"] / row["measured_ms"] - 1
+    except Unsupported as error:
+        row.update(status="unsupported", reason=str(error))
+    except UserError as error:
+        row.update(status="invalid", reason=str(error))
+    return row
+
+
+@cache
+def _program(model: str, devices: int, images: int) -> Spmd:
+    if model in RESNETS:
+        return partition(resnet_training_step(model, devices, images))
+    if model not in LLAMA3:
+        known = [*LLAMA3, *RESNETS]
+        raise user_error("unknown model", place="model", value=f"'{model}'", allowed=", ".join(known),
+                         suggestion=nearest(model, known))  # fmt: skip
+    return partition(llama3(model, devices))
+
+
+def _system(name: str, devices: int) -> tuple[Cluster, str]:
+    known = {one.lower().replace("-", "").replace(" ", ""): one for one in SYSTEMS}
+    key = known.get(name.lower().replace("-", "").replace(" ", ""))
+    if key is None:
+        raise user_error("unknown system", place="system", value=f"'{name}'", allowed=", ".join(SYSTEMS),
+                         suggestion=nearest(name, SYSTEMS))  # fmt: skip
+    base, device, library = SYSTEMS[key]
+    cluster = Cluster.load(base if base.endswith(f"-{devices}") else f"{base}:{devices}")
+    if device is not None:
+        cluster.device = device
+    return cluster, library

@@ -1,0 +1,209 @@
+"""Clusters: names, sizes, files; own algorithms; what is wrong is named."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import tilesim as ts
+from tilesim.base.paths import configs_dir
+from tilesim.cli.main import app
+
+
+@pytest.mark.parametrize("name", ts.Cluster.names())
+def test_presets(name, tmp_path):
+    cluster = ts.Cluster.load(name)
+    assert cluster.devices >= 4 and cluster.device
+    for i, dimension in enumerate(cluster.dimensions):
+        assert dimension.bandwidth_bytes_per_second > 1e10 and dimension.latency_seconds > 0, i
+    network = json.dumps([*cluster.sources])
+    for dimension in cluster.dimensions:
+        assert dimension.name in network  # every dimension says where its numbers come from
+    cluster.save(tmp_path / "c.json")
+    again = ts.Cluster.load(tmp_path / "c.json")
+    assert again.to_dict() == cluster.to_dict()
+    found = ts.cluster.collective("all_reduce", "1 GiB", again)
+    assert found.seconds > 0 and found.bytes == 1 << 30
+
+
+def numbers(value, path=""):
+    """Dotted places of all numbers; dimensions of a network by their names."""
+    if isinstance(value, dict):
+        for key, one in value.items():
+            yield from numbers(one, f"{path}.{key}" if path else key)
+    elif isinstance(value, list):
+        for number, one in enumerate(value):
+            named = isinstance(one, dict) and "name" in one
+            yield from numbers(one, f"{path}.{one['name']}" if named else f"{path}[{number}]")
+    elif isinstance(value, (int, float)):  # and whether switches sum
+        yield path
+
+
+def lacking(data, sources):
+    """Numbers for which no source stands, neither their own nor one of what they are a part of."""
+    places = [place for place in numbers(data) if place != "version"]
+    assert places
+    return [
+        place
+        for place in places
+        if not any(place == key or place.startswith((f"{key}.", f"{key}[")) for key in sources)
+    ]
+
+
+def precise(text):
+    """A source names a document with its year, or says that it is an assumption, or what the number follows from."""
+    year = any(f"({year})" in text for year in range(2015, 2027))
+    return year or text.startswith(("assumption", "one node", "as many as", "N in the name", "unused", "the name of"))
+
+
+@pytest.mark.parametrize("name", ts.Cluster.names())
+def test_every_number_of_a_preset_has_a_source(name):
+    data = json.loads((configs_dir() / "clusters" / f"{name}.json").read_text(encoding="utf-8"))
+    sources = data.pop("sources")
+    assert not lacking(data, sources)
+    assert not {key: text for key, text in sources.items() if not precise(text)}
+    known = [*numbers(data), "slices", "network.chip"]
+    assert not [key for key in sources if not any(place.startswith(key) for place in known)]
+    assert lacking(data, [key for key in sources if not key.endswith("bandwidth_bytes_per_second")])  # it would notice
+
+
+def test_every_number_of_a_system_has_a_source():
+    data = json.loads((configs_dir() / "systems.json").read_text(encoding="utf-8"))
+    for name, system in data["systems"].items():
+        sources = system.pop("sources")
+        assert not lacking(system, sources), name
+        assert not [text for text in sources.values() if not precise(text)], name
+        assert set(sources) == set(numbers(system)), name
+
+
+def test_rates_that_the_data_sheets_give():
+    """Both directions together, as they are published: half of it, over as many links."""
+    published = {"dgx-a100": 600, "dgx-h100": 900, "dgx-h200": 900, "dgx-b200": 1800, "gb200-nvl72": 1800}
+    published |= {"mi300x-8": 128, "l40s-8": 64, "tpu-v5e": 400 / 4, "tpu-v5p": 1200 / 6, "tpu-v6e": 800 / 4}
+    for name, both in published.items():
+        assert ts.Cluster.load(name).dimensions[0].bandwidth_bytes_per_second == both / 2 * 1e9, name
+    adapters = {"dgx-a100": 200, "dgx-h100": 400, "dgx-h200": 400, "dgx-b200": 400, "gb200-nvl72": 400}
+    for name, gigabits in adapters.items():
+        assert ts.Cluster.load(name).dimensions[1].bandwidth_bytes_per_second == gigabits / 8 * 1e9, name
+
+
+def test_sizes():
+    assert ts.Cluster.load("dgx-h100:4").dimensions[0].sizes == (4,)
+    cluster = ts.Cluster.load("dgx-h100:64")
+    assert (cluster.devices, cluster.per_node, cluster.nodes) == (64, 8, 8)
+    assert ts.Cluster.load("tpu-v4:128").dimensions[0].sizes == (4, 4, 8)
+    assert ts.Cluster.load("tpu-v3-8").devices == 8
+    assert cluster.groups(1)[3] == list(range(3, 64, 8)) and cluster.groups("node")[1] == list(range(8, 16))
+    with pytest.raises(ts.UserError, match="multiple of 8"):
+        ts.Cluster.load("dgx-h100:12")
+    with pytest.raises(ts.UserError, match="128"):
+        ts.Cluster.load("tpu-v4:100")
+    with pytest.raises(ts.UserError, match="dgx-h100"):
+        ts.Cluster.load("dgx-h10")
+
+
+SWITCH = {"kind": "switch", "size": 4, "bandwidth_bytes_per_second": 1e9, "latency_seconds": 1e-6}
+
+
+@pytest.mark.parametrize(
+    ("network", "text"),
+    [
+        ([{**SWITCH, "kind": "swich"}], "switch"),
+        ([{**SWITCH, "size": 0}], "size"),
+        ([{**SWITCH, "bandwith": 1}], "bandwidth_bytes_per_second"),
+        ([{**SWITCH, "bandwidth_bytes_per_second": -1}], "bytes per second"),
+        ([{**SWITCH, "latency_seconds": -1}], "seconds"),
+        ([{**SWITCH, "kind": "fat_tree", "size": 100, "radix": 4, "levels": 1}], "ports"),
+        ([], "dimension"),
+        ({"devices": 3, "links": [{"source": 0, "target": 1, "bandwidth_bytes_per_second": 1e9}]}, "not connected"),
+        (3, "network"),
+    ],
+)
+def test_bad_networks(network, text):
+    with pytest.raises(ts.UserError, match=text):
+        ts.Cluster(network=network)
+    with pytest.raises(ts.UserError, match="multiply"):
+        ts.Cluster(network=[SWITCH], devices=5)
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"op": "all_reduced"}, "all_reduce"),
+        ({"bytes": -1}, "bytes"),
+        ({"algorithm": "rng"}, "ring"),
+        ({"model": "flow"}, "flows"),
+        ({"devices": [[0, 1], [1, 2]]}, "groups overlap"),
+        ({"devices": [0, 0]}, "twice"),
+        ({"devices": [9]}, "devices"),
+        ({"devices": 5}, "devices"),
+        ({"op": "all_gather", "algorithm": "halving-doubling", "devices": 3}, "no power of two"),
+        ({"op": "permute_devices", "pairs": [(0, 1), (2, 1)]}, "one target"),
+        ({"algorithm": "ring", "rings": 9, "model": "chunks"}, "rings"),
+        ({"root": 4}, "root"),
+    ],
+)
+def test_bad_collectives(asked, text):
+    with pytest.raises(ts.UserError, match=text):
+        ts.cluster.collective(**{"op": "all_reduce", "bytes": 100, "cluster": ts.Cluster(network=[SWITCH]), **asked})
+
+
+def test_no_bytes_and_one_device():
+    cluster = ts.Cluster(network=[SWITCH])
+    assert ts.cluster.collective("all_reduce", 0, cluster, algorithm="direct").picoseconds == 2_000_000
+    assert ts.cluster.collective("all_reduce", 100, cluster, 1).seconds == 0
+
+
+def test_halving_folds_any_number():
+    """Three devices: the third gives all to the first, two exchange halves, the first gives the sum back."""
+    cluster = ts.Cluster(network=[{**SWITCH, "size": 3, "latency_seconds": 0}])
+    found = ts.cluster.collective("all_reduce", 1000, cluster, algorithm="halving-doubling")
+    assert found.model == "chunks" and found.picoseconds == (1000 + 2 * 500 + 1000) * 1000
+
+
+OWN = {
+    "name": "pair",
+    "operation": "all_reduce",
+    "devices": 2,
+    "chunks": 1,
+    "transfers": [(0, 0, 1, 0, "combine"), (0, 1, 0, 0, "combine")],
+}
+XML = """<algo name="pair" nchunksperloop="2" ngpus="2" coll="allreduce" inplace="1">
+{gpus}</algo>"""
+GPU = """<gpu id="{me}" i_chunks="2" o_chunks="0" s_chunks="0"><tb id="0" send="{other}" recv="{other}" chan="0">
+<step s="0" type="s" srcbuf="i" srcoff="{other}" dstbuf="i" dstoff="{other}" cnt="1" depid="-1" deps="-1"/>
+<step s="1" type="rrc" srcbuf="i" srcoff="{me}" dstbuf="i" dstoff="{me}" cnt="1" depid="-1" deps="-1"/>
+<step s="2" type="s" srcbuf="i" srcoff="{me}" dstbuf="i" dstoff="{me}" cnt="1" depid="-1" deps="-1"/>
+<step s="3" type="r" srcbuf="i" srcoff="{other}" dstbuf="i" dstoff="{other}" cnt="1" depid="-1" deps="-1"/>
+</tb></gpu>
+"""
+
+
+def test_own_algorithms(tmp_path):
+    cluster = ts.Cluster(network=[{**SWITCH, "size": 2}])
+    found = ts.cluster.collective("all_reduce", 1000, cluster, algorithm=OWN)
+    assert found.picoseconds == 1_000_000 + 1_000_000 and found.algorithm == "pair"
+    twice = {**OWN, "transfers": [*OWN["transfers"], (1, 0, 1, 0, "combine")]}
+    with pytest.raises(ts.UserError, match="counted twice"):
+        ts.cluster.algorithm(twice)
+    with pytest.raises(ts.UserError, match="never arrives"):
+        ts.cluster.algorithm({**OWN, "transfers": OWN["transfers"][:1]})
+    path = tmp_path / "pair.xml"
+    path.write_text(XML.format(gpus=GPU.format(me=0, other=1) + GPU.format(me=1, other=0)))
+    halves = ts.cluster.collective("all_reduce", 1000, cluster, algorithm=path)
+    assert halves.picoseconds == 2 * (500_000 + 1_000_000)  # as halving and doubling
+    path.write_text(path.read_text().replace('"rrc"', '"r"'))
+    with pytest.raises(ts.UserError, match="never arrives"):
+        ts.cluster.algorithm(path)
+
+
+def test_command_line(tmp_path):
+    run = CliRunner().invoke
+    out = tmp_path / "out.json"
+    words = ["cluster", "collective", "all_reduce", "1MiB", "--cluster", "dgx-h100:16", "--quiet", "--json", str(out)]
+    assert run(app, words).exit_code == 0
+    found = json.loads(out.read_text())
+    direct = ts.cluster.collective("all_reduce", 1 << 20, "dgx-h100:16")
+    assert found["seconds"] == direct.seconds and found["algorithm"] == direct.algorithm
+    assert "dgx-h100" in run(app, ["cluster", "list"]).output
+    assert "450" in run(app, ["cluster", "show", "dgx-h100"]).output

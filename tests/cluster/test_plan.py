@@ -1,0 +1,131 @@
+"""Plans: what they divide, what is said where they do not, their JSON and text forms."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+import tilesim as ts
+from tilesim.models.layered import Layered
+
+SMALL = ts.workloads.transformer_step(8, 512, 8, 1000, 256, 32, dtype="f16", attention="unfused")
+
+
+def test_devices_multiply() -> None:
+    assert ts.Plan(tensor=2, pipeline=4, data=8, context=2).devices == 128
+    assert ts.Plan(data=4, expert=4).devices == 4  # experts lie on the data axis
+
+
+def test_forms_give_the_plan_back(tmp_path: Path) -> None:
+    plan = ts.Plan(tensor=8, pipeline=16, data=2, virtual=4, shard="zero1", recompute="selective", sequence=True)
+    assert plan.schedule == "interleaved"
+    assert ts.Plan.parse(plan.text()) == plan
+    plan.save(tmp_path / "plan.json")
+    assert ts.Plan.load(tmp_path / "plan.json") == plan
+    assert ts.Plan.parse(str(tmp_path / "plan.json")) == plan
+    assert json.loads((tmp_path / "plan.json").read_text())["schema"] == "tilesim.plan"
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"tensor": 0}, "tensor"),
+        ({"tensor": 2.5}, "tensor"),
+        ({"sequence": 2}, "sequence"),
+        ({"shard": "zero4"}, "zero3"),
+        ({"recompute": "ful"}, "full"),
+        ({"schedule": "1f1"}, "1f1b"),
+        ({"virtual": 2}, "pipeline"),
+        ({"virtual": 2, "pipeline": 2, "schedule": "gpipe"}, "interleaved"),
+    ],
+)
+def test_values_that_are_none(values: dict[str, object], told: str) -> None:
+    with pytest.raises(ts.UserError, match=told):
+        ts.Plan(**values)  # type: ignore[arg-type]
+
+
+def test_text_that_is_none() -> None:
+    with pytest.raises(ts.UserError, match="Did you mean 'pipeline'"):
+        ts.Plan.parse("pipelin=2")
+    with pytest.raises(ts.UserError, match="name=value"):
+        ts.Plan.parse("tensor")
+    with pytest.raises(ts.UserError, match="tensor"):
+        ts.Plan.parse("tensor=many")
+
+
+@pytest.mark.parametrize(
+    ("plan", "place", "told"),
+    [
+        (ts.Plan(tensor=3), "tensor", "heads does not divide"),
+        (ts.Plan(data=5), "data", "global batch does not divide"),
+        (ts.Plan(data=4, micro_batch=3), "micro_batch", "allowed: divisors of 8: 1, 2, 4, 8"),
+        (ts.Plan(context=3), "context", "sequence does not divide"),
+        (ts.Plan(tensor=8, context=64, sequence=True), "tensor × context", "sequence does not divide"),
+        (ts.Plan(pipeline=9), "pipeline", "more stages than layers"),
+        (ts.Plan(pipeline=2, virtual=3), "virtual", "layers does not divide"),
+        (ts.Plan(data=2, expert=2), "expert", "without experts"),
+    ],
+)
+def test_what_does_not_divide(plan: ts.Plan, place: str, told: str) -> None:
+    with pytest.raises(ts.UserError, match=told) as caught:
+        plan.check(SMALL)
+    assert caught.value.place == place
+
+
+def test_experts_divide() -> None:
+    mixture = ts.workloads.transformer_step(8, 512, 8, 1000, 256, 32, experts=(8, 2))
+    ts.Plan(data=4, expert=4).check(mixture)
+    with pytest.raises(ts.UserError, match="experts does not divide"):
+        ts.Plan(data=3 * 4, expert=3).check(dataclasses.replace(mixture, global_batch=36))
+    with pytest.raises(ts.UserError, match="data axis does not divide"):
+        ts.Plan(data=2, expert=4).check(mixture)
+
+
+def test_devices_differ() -> None:
+    with pytest.raises(ts.UserError, match=r"tensor 2 × pipeline 1 × data 4 × context 1 = 8; allowed: 16"):
+        ts.Plan(tensor=2, data=4).check(SMALL, 16)
+
+
+def test_workload_counts_parameters_and_flops_by_hand() -> None:
+    plain = ts.workloads.transformer_step(2, 64, 4, 100, 32, 6)
+    layer = 12 * 64 * 64 + (3 * 64 + 256 + 6 * 64)  # four projections and two products of 4 h; biases, two norms
+    assert plain.layer_parameters == layer
+    assert plain.parameters == 2 * layer + 100 * 64
+    tokens = 6 * 32
+    forward = 2 * tokens * (2 * (12 * 64 * 64 + 2 * 16 * 64) + 100 * 64)
+    assert plain.flops == 3 * forward
+    gated = ts.workloads.transformer_step(2, 64, 4, 100, 32, 6, ffn=96, gated=True, kv_heads=2)
+    assert gated.layer_parameters == 64 * 128 + 64 * 64 + 3 * 64 * 96 + 128 + 96 + 6 * 64
+
+
+def test_workload_forms(tmp_path: Path) -> None:
+    SMALL.save(tmp_path / "w.json")
+    assert Layered.load(tmp_path / "w.json") == SMALL
+    value = SMALL.json()
+    with pytest.raises(ts.UserError, match="Did you mean 'hidden'"):
+        Layered.from_json({**value, "hiden": 4})
+    with pytest.raises(ts.UserError, match="'vocab'"):
+        Layered.from_json({key: one for key, one in value.items() if key != "vocab"})
+    with pytest.raises(ts.UserError, match="version"):
+        Layered.from_json({**value, "version": 9})
+    with pytest.raises(ts.UserError, match="schema"):
+        Layered.from_json([1])
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [({"layers": 0}, "layers"), ({"kv_heads": 3}, "kv_heads"), ({"dtype": "f17"}, "dtype"), ({"phase": "x"}, "phase")],
+)
+def test_workloads_that_are_none(values: dict[str, object], place: str) -> None:
+    sizes: dict[str, object] = dict(layers=8, hidden=512, heads=8, vocab=1000, sequence=256, global_batch=32)
+    with pytest.raises(ts.UserError, match=place):
+        ts.workloads.transformer_step(**{**sizes, **values})  # type: ignore[arg-type]
+
+
+def test_experts_that_are_none() -> None:
+    for experts in ((2, 3), (4,), (4, 0)):
+        with pytest.raises(ts.UserError, match="experts"):
+            ts.workloads.transformer_step(8, 512, 8, 1000, 256, 32, experts=experts)

@@ -1,0 +1,172 @@
+"""Shardings of values as Shardy spreads them, and programs as XLA divides them."""
+
+import importlib.util
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+from tilesim import _core
+from tilesim.cluster.partition import spread_shardings
+
+pytestmark = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax, whose Shardy is compared")
+#: values that Shardy divides along the axis that an operation concatenates, sorts or accumulates
+APART = {"moved": 3, "ordered": 3}
+
+
+@pytest.fixture(scope="module")
+def modules(tmp_path_factory):
+    """Directory of what `jax_shardings.py` writes."""
+    directory = tmp_path_factory.mktemp("shardings")
+    script = Path(__file__).with_name("jax_shardings.py")
+    subprocess.run([sys.executable, str(script), str(directory)], check=True, capture_output=True, timeout=600)
+    return directory
+
+
+def values(graph):
+    """Kind and shape of each value by name."""
+    found = {row["name"]: ("input", tuple(row["shape"])) for row in graph.inputs}
+    for function in graph.functions:
+        prefix = "" if function == graph.functions[0] else f"{function}:"
+        for entry in graph.core.operations(function):
+            found |= {prefix + row["name"]: (entry["kind"], tuple(row["shape"])) for row in entry["results"]}
+    return found
+
+
+def plain(text):
+    """Only what divides: open axes and named replicas aside."""
+    return re.sub(r"(, )?\?", "", re.sub(r", (replicated|unreduced)=\{[^}]*\}", "", text))
+
+
+def differing(folder, name):
+    """Values that our propagation and Shardy's own both know: their number, and those that differ."""
+    graph = ts.from_stablehlo(folder / f"{name}.mlir", passes="none")
+    theirs = ts.from_stablehlo(folder / f"{name}.shardy.mlir", passes="none")
+    wanted, own = theirs.shardings, spread_shardings(graph)
+    known, meant = values(graph), values(theirs)
+    # constants are copied to whoever reads them by Shardy, and have no place of their own
+    names = [
+        value for value, (kind, shape) in known.items()
+        if shape and kind != "constant" and value in own and meant.get(value) == (kind, shape)
+        and (value in wanted or kind == "input")
+    ]  # fmt: skip
+    whole = {value: f"[{', '.join('{}' for _ in known[value][1])}]" for value in names}
+    pairs = [(value, plain(own[value]), plain(wanted.get(value, whole[value]))) for value in names]
+    return len(names), [pair for pair in pairs if pair[1] != pair[2]]
+
+
+def test_values_are_divided_as_shardy_says(modules):
+    names = sorted(path.name.removesuffix(".shardy.mlir") for path in modules.glob("*.shardy.mlir"))
+    assert len(names) >= 20
+    total = wrong = 0
+    for name in names:
+        count, apart = differing(modules, name)
+        print(name, count, *apart)
+        assert count >= 3
+        assert len(apart) <= APART.get(name, 1 if name == "sequence" else 0), name
+        total, wrong = total + count, wrong + len(apart)
+    assert total >= 200
+    assert wrong <= 0.05 * total
+
+
+def test_given_constraints_reach_the_graph(modules):
+    graph = ts.from_stablehlo(modules / "routed.mlir", passes="none")
+    assert '[{"y"}, {}, {}]' in [graph.shardings.get(name) for name in ("transpose", "contract")]
+
+
+def integers(shape, seed):
+    return np.random.default_rng(seed).integers(-2, 3, shape).astype(np.float32)
+
+
+def agrees(graph, spmd):
+    inputs = [integers(row["shape"], i) for i, row in enumerate(graph.inputs)]
+    whole, parts = ts.reference(graph, inputs), ts.execute(spmd, inputs)
+    for (name, wanted), own in zip(whole.items(), parts.values(), strict=True):
+        largest = max(1, np.abs(wanted).max())
+        np.testing.assert_allclose(own, wanted, rtol=1e-4, atol=1e-4 * largest, err_msg=name)
+
+
+#: modules that both partitioners and the reference run
+RUN = ["tensor", "sequence", "experts", "head", "ring", "layers", "chosen", "halo", "pooled", "differences", "merged"]
+
+
+@pytest.mark.parametrize("by", ["own", "shardy"])
+@pytest.mark.parametrize("name", RUN)
+def test_programs_compute_the_same(modules, name, by):
+    graph = ts.from_stablehlo(modules / f"{name}.mlir")
+    spmd = ts.partition(graph, by=by)
+    assert spmd.devices == 8
+    agrees(graph, spmd)
+
+
+def sent(spmd):
+    return sum(row["count"] * row["wire_bytes"] for row in spmd.collectives())
+
+
+FEW = ["sequence", "halo"]
+WHICH = [*FEW, *(pytest.param(name, marks=pytest.mark.slow) for name in RUN if name not in FEW)]
+
+
+@pytest.mark.parametrize("name", WHICH)
+def test_xla_partitions_the_module(modules, name):
+    graph = ts.from_stablehlo(modules / f"{name}.mlir")
+    spmd = ts.partition(graph, by="xla")
+    assert spmd.devices == 8 and spmd.collectives()
+    assert [row["name"] for row in spmd.inputs] == [row["name"] for row in graph.inputs]
+    agrees(graph, spmd)
+    assert sent(ts.partition(graph)) <= 1.05 * sent(spmd)
+
+
+@pytest.mark.slow
+def test_few_programs_send_more_than_xla_lets_them(modules):
+    more = []
+    for path in sorted(modules.glob("*.shardy.mlir")):
+        graph = ts.from_stablehlo(str(path).replace(".shardy", ""))
+        if sent(ts.partition(graph)) > 1.05 * sent(ts.partition(graph, by="xla")):
+            more.append(path.name)
+    assert more == []
+
+
+def by_hand():
+    b = ts.GraphBuilder("mlp")
+    x, up, down = b.input("x", (8, 16)), b.input("up", (16, 32)), b.input("down", (32, 16))
+    b.output(b.matmul(b.apply("relu", b.matmul(x, up)), down), "y")
+    return b.build()
+
+
+def test_shardy_divides_graphs_of_any_origin():
+    graph = by_hand()
+    given = {"x": ("d", None), "up": (None, "t"), "down": ("t", None)}
+    spmd = ts.partition(graph, {"d": 2, "t": 3}, given, by="shardy")
+    assert [row["kind"] for row in spmd.collectives()] == ["all_reduce"]
+    agrees(graph, spmd)
+    graph.annotate({"x": '[{"d"}, {}]', "up": '[{}, {"t"}]'}, mesh={"d": 2, "t": 4})
+    assert spread_shardings(graph, by="shardy") == spread_shardings(graph)
+    with pytest.raises(ts.UserError, match="own"):
+        spread_shardings(graph, by="xla")
+
+
+def test_xla_needs_a_module():
+    graph = by_hand()
+    graph.annotate({"x": '[{"d"}, {}]'}, mesh={"d": 2})
+    with pytest.raises(ts.UserError, match="module"):
+        ts.partition(graph, by="xla")
+    with pytest.raises(ts.UserError, match="mesh="):
+        ts.partition(graph, {"d": 2}, by="xla")
+
+
+def test_xla_that_refuses_is_told(modules):
+    graph = ts.from_stablehlo(modules / "tensor.mlir")
+    graph.module = "module @m { func.func @other() { return } }"
+    with pytest.raises(_core.Unsupported, match="XLA does not partition"):
+        ts.partition(graph, by="xla")
+
+
+def test_the_module_goes_with_copies_not_with_files(modules):
+    graph = ts.from_stablehlo(modules / "tensor.mlir")
+    assert graph.copy().module == (modules / "tensor.mlir").read_bytes().decode()
+    assert ts.Graph.from_json(graph.to_json()).module == ""

@@ -1,0 +1,191 @@
+"""Views of steps beside plain training: offloads, other schedules, slow devices, prefill and decode, routed experts."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilesim as ts
+
+WORK = ts.workloads.transformer_step(24, 2048, 16, 50257, 1024, 64, dtype="bf16")
+ROUTED = ts.workloads.transformer_step(
+    24, 2048, 16, 50257, 1024, 64, dtype="bf16", experts=(8, 2), routing=[1, 1, 1, 1, 1, 1, 1, 9]
+)
+CHAT = {
+    phase: ts.workloads.transformer_step(24, 2048, 16, 50257, 1024, 64, 5632, True, 4, dtype="bf16", phase=phase)
+    for phase in ("prefill", "decode")
+}
+NODE = {"kind": "switch", "size": 8, "bandwidth_bytes_per_second": 300e9, "latency_seconds": 1e-6}
+SLOW = ts.Cluster("a100", [NODE], faults=[{"device": 5, "compute": 0.7}])
+HOST = "dgx-h100:8"
+CASES = {
+    "state": (WORK, HOST, "data=8,offload=optimizer"),
+    "state-divided": (WORK, HOST, "tensor=2,data=4,offload=optimizer,shard=zero1"),
+    "layers": (WORK, HOST, "data=8,offload=activations"),
+    "layers-again": (WORK, HOST, "tensor=2,pipeline=4,offload=activations,recompute=full"),
+    "inputs": (WORK, HOST, "tensor=8,recompute=offload"),
+    "gathered": (WORK, HOST, "data=8,shard=zero3,micro_batch=8"),
+    "h1": (WORK, "dgx-h100:8", "pipeline=4,data=2,schedule=zb-h1"),
+    "h2": (WORK, "dgx-h100:8", "pipeline=4,data=2,schedule=zb-h2"),
+    "v": (WORK, "dgx-h100:8", "pipeline=4,tensor=2,schedule=zb-v"),
+    "dual": (WORK, "dgx-h100:16", "pipeline=4,data=4,schedule=dualpipe"),
+    "slow": (WORK, SLOW, "data=8"),
+    "slow-stage": (WORK, SLOW, "pipeline=4,data=2"),
+    "experts": (ROUTED, HOST, "data=8,expert=8"),
+    "prefill": (CHAT["prefill"], HOST, "tensor=2,pipeline=4"),
+    "prefill-parts": (CHAT["prefill"], HOST, "tensor=2,context=4"),
+    "prefill-gathered": (CHAT["prefill"], HOST, "data=8,shard=zero3"),
+    "decode": (CHAT["decode"], HOST, "tensor=4,pipeline=2,micro_batch=8"),
+    "decode-parts": (CHAT["decode"], HOST, "tensor=2,context=4,micro_batch=64"),
+}
+
+
+def stepped(case: str, **options: Any) -> Any:
+    work, cluster, plan = CASES[case]
+    return ts.cluster.step(work, cluster, ts.Plan.parse(plan), check_memory=False, **options)
+
+
+def written(result: Any, folder: Path) -> Any:
+    result.timeline(folder / "t.json")
+    return json.loads((folder / "t.json").read_text(encoding="utf-8"))
+
+
+def slices(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value["traceEvents"] if one["ph"] == "X"]
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("overlap", ["library", "none"])
+def test_a_breakdown_is_the_whole(case: str, overlap: str) -> None:
+    result = stepped(case, overlap=overlap)
+    rows = result.breakdown.rows
+    assert math.fsum(row["seconds"] for row in rows) == pytest.approx(result.seconds, rel=1e-9)
+    exposed = math.fsum(row["seconds"] for row in rows if row["dimension"])
+    assert exposed == pytest.approx(result.exposed_seconds, rel=1e-9, abs=1e-15)
+    for part, value in result.parts.items():
+        own = math.fsum(row["seconds"] for row in rows if row["part"] == part)
+        assert own == pytest.approx(value, rel=1e-9, abs=1e-9 * result.seconds), part
+    for row in result.communication:
+        assert -1e-15 <= row["exposed_seconds"] <= row["seconds"] * (1 + 1e-12), row
+    assert len(result.advice()) and result.explain()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_timeline_ends_with_the_step(case: str, tmp_path: Path) -> None:
+    result = stepped(case)
+    value = written(result, tmp_path)
+    end = max(one["ts"] + one["dur"] for one in slices(value)) / 1e6
+    if case == "h2":  # a step's period: the next one begins while the last stages end
+        assert result.seconds - 1e-9 <= end < 1.2 * result.seconds
+    elif result.workload.phase == "train":
+        assert end == pytest.approx(result.seconds, abs=1e-9)
+    else:  # no update follows; what transfers slow computing by, and a last stage's send, have no slice
+        assert 0.98 * result.seconds < end <= result.seconds + 1e-9
+    # a head beside a slow stage is taken as spread over the others
+    assert value["otherData"].get("stretched", 1) == pytest.approx(1, rel=0.01 if case == "slow-stage" else 1e-6)
+    tracks = defaultdict(list)
+    for one in slices(value):
+        tracks[one["pid"], one["tid"]].append((one["ts"], one["ts"] + one["dur"]))
+    for spans in tracks.values():  # a stream does one thing at a time
+        assert all(end <= begin + 2e-3 for (_, end), (begin, _) in itertools.pairwise(sorted(spans)))
+    assert {one["pid"] for one in slices(value)} == set(range(1, result.plan.pipeline + 1))
+
+
+def test_bytes_of_the_host_by_hand() -> None:
+    """Two moments and a master copy, 12 bytes of a parameter, out and back; 34 bytes per token and width of a layer
+    (Korthikanti et al.), out forward and back backward."""
+    parameters = 24 * WORK.layer_parameters + 50257 * 2048
+    row = next(row for row in stepped("state").communication if row["axis"] == "offload")
+    assert (row["when"], row["dimension"], row["calls"], row["devices"]) == ("end", "host", 2, 1)
+    assert row["bytes"] == pytest.approx(12 * parameters, rel=1e-9) and row["wire_bytes"] == 2 * row["bytes"]
+    rows = {row["when"]: row for row in stepped("layers").communication if row["axis"] == "offload"}
+    assert set(rows) == {"forward", "backward"}
+    assert rows["forward"]["calls"] == rows["backward"]["calls"] == 24 * 8
+    statistics = 4 * 16 * 1024  # of attention, f32, a number per head and token
+    assert rows["forward"]["bytes"] == rows["backward"]["bytes"] == 34 * 1024 * 2048 + statistics
+
+
+def test_decode_sums_parts_of_its_cache() -> None:
+    """No keys and values go round; each token's outputs and two numbers per head are summed, f32."""
+    rows = [row for row in stepped("decode-parts").communication if row["axis"] == "context"]
+    assert [(row["operation"], row["calls"]) for row in rows] == [("all_reduce", 24)]
+    assert rows[0]["bytes"] == 64 * 16 / 2 * (4 * 128 + 8)
+    (ring,) = [row for row in stepped("prefill-parts").communication if row["axis"] == "context"]
+    assert (ring["operation"], ring["calls"]) == ("permute", 24 * 64 * 3)
+    assert ring["bytes"] == 2 * 1024 / 4 * 2 * 128 * 2
+
+
+def test_the_fullest_expert_sets_the_bytes() -> None:
+    """Nine of sixteen tokens go to one of eight devices: 4.5 times the mean."""
+    uneven = stepped("experts")
+    even = ts.cluster.step(
+        dataclasses.replace(ROUTED, routing=None), HOST, ts.Plan(data=8, expert=8), check_memory=False
+    )
+    sent = [next(row["bytes"] for row in one.communication if row["axis"] == "expert") for one in (uneven, even)]
+    assert sent[0] == pytest.approx(4.5 * sent[1], rel=1e-6)
+
+
+def test_a_micro_batch_passes_a_v_twice() -> None:
+    once, twice = stepped("h1"), stepped("v")
+    calls = [next(row["calls"] for row in one.communication if row["axis"] == "pipeline") for one in (once, twice)]
+    assert calls == [2 * 32, 4 * 64]
+
+
+def test_the_slow_stage_waits(tmp_path: Path) -> None:
+    """Device 5 lies on the third of four stages."""
+    named = [one for one in slices(written(stepped("slow-stage"), tmp_path)) if "slow device" in one["name"]]
+    assert {one["pid"] for one in named} == {3} and len(named) == 32
+
+
+def test_a_host_of_twice_the_rate_is_advised() -> None:
+    gains = {row["change"]: row for row in stepped("state").advice()}
+    row = gains["bandwidth to the host x 2"]
+    assert row["kind"] == "network" and 0 < row["gain"] < stepped("state").parts["offload"] / stepped("state").seconds
+    assert not any("host" in row["change"] for row in stepped("gathered").advice())
+
+
+def program() -> Any:
+    b = ts.GraphBuilder("two products", dtype="bf16")
+    x = b.input("x", (2048, 4096))
+    up, down = b.input("up", (4096, 8192)), b.input("down", (8192, 4096))
+    b.output(b.matmul(b.matmul(x, up, name="h"), down), "y")
+    return ts.partition(b.build(), mesh={"d": 8}, shardings={"up": (None, "d"), "down": ("d", None)})
+
+
+def test_views_of_a_program(tmp_path: Path) -> None:
+    found = ts.cluster.step(program(), "dgx-h100:8", overlap="none")
+    rows = found.breakdown.rows
+    assert math.fsum(row["seconds"] for row in rows) == pytest.approx(found.seconds, rel=1e-9)
+    exposed = math.fsum(row["seconds"] for row in rows if row["dimension"])
+    assert exposed == pytest.approx(found.exposed_seconds, rel=1e-9) and exposed > 0
+    assert found.json()["breakdown"] == rows
+    for row in found.advice():
+        other = ts.cluster.step(program(), "dgx-h100:8", overlap=row["change"].removeprefix("overlap="))
+        assert other.seconds == row["seconds"] and row["gain"] > 0
+    found.timeline(tmp_path / "t.json")
+    with pytest.raises(ts.UserError, match="json"):
+        found.timeline(tmp_path / "t.pftrace")
+
+
+def test_slow_devices_of_a_cluster_slow_programs_and_plans() -> None:
+    """A fault of the cluster and an argument of the call say the same."""
+    node = {**NODE, "name": "node"}
+    slow, whole = (ts.Cluster("a100", [node], faults=one) for one in ([{"device": 5, "compute": 0.5}], []))
+    for work, plan in ((program(), None), (WORK, ts.Plan(data=8))):
+        by_fault, by_call, at_rate = (
+            ts.cluster.step(work, cluster, plan, check_memory=False, slow=factors)
+            for cluster, factors in ((slow, None), (whole, {5: 2.0}), (whole, None))
+        )
+        assert by_fault.seconds == by_call.seconds > 1.2 * at_rate.seconds
+        both = ts.cluster.step(work, slow, plan, check_memory=False, slow={5: 2.0})
+        assert both.seconds > 1.2 * by_call.seconds
+    for wrong in ({8: 2.0}, {1: 0.5}, {1: math.inf}, {"a": 2.0}, {True: 2.0}):
+        with pytest.raises(ts.UserError, match=r"no slow device|slow: this is no dict"):
+            ts.cluster.step(WORK, whole, ts.Plan(data=8), slow=wrong)
