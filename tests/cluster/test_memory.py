@@ -112,3 +112,22 @@ def test_measured_steps_fit() -> None:
     assert len(rows) >= 50
     wrong = [row for row in rows if row["predicted_gib"] > room[row["system"]]]
     assert len(wrong) <= 0.1 * len(rows), [(row["model"], row["system"], row["predicted_gib"]) for row in wrong]
+
+
+@pytest.mark.parametrize(("layers", "pipeline"), [(8, 8), (8, 4), (4, 4), (3, 1)])
+def test_what_lies_elsewhere_never_takes_more(layers: int, pipeline: int) -> None:
+    """Stages of one layer too: an offloaded state leaves at most all of itself, and zero3 gathers what others hold."""
+    work = ts.workloads.transformer_step(layers, 4096, 32, 32000, 2048, 16)
+    constants = Framework.load("megatron").constants
+
+    def peak(**plan: object) -> float:
+        return float(memory(columns([(work, ts.Plan(pipeline=pipeline, **plan))]), constants).peak[0])  # type: ignore[arg-type]
+
+    assert peak(offload="optimizer") < peak()
+    assert peak(shard="zero3") == peak()
+    assert peak(shard="zero3", data=4) < peak(data=4)
+
+
+def test_a_plan_names_each_field_once() -> None:
+    with pytest.raises(ts.UserError, match=r"plan: a name is given twice .*tensor"):
+        ts.Plan.parse("tensor=8,tensor=4")

@@ -313,3 +313,15 @@ def test_numbers_without_axes_keep_none():
     found = ts.execute(spmd, [np.arange(8, dtype=np.float32), np.float32(2)])
     np.testing.assert_array_equal(found["y"], np.arange(8) * 2)
     assert np.shape(found["z"]) == () and np.isclose(found["z"], np.tanh(2))
+
+
+@pytest.mark.parametrize("rows", [4, 5, 7])
+def test_random_parts_are_of_one_tensor(rows: int) -> None:
+    """Parts differ, so that one in another's place shows; what all hold is equal; nothing lies beyond the end."""
+    b = ts.GraphBuilder("g", dtype="f32")
+    x, w = b.input("x", (rows, 2)), b.input("w", (2, 2))
+    b.output(x + 0.0, "y")
+    b.output(w + 0.0, "v")
+    found = ts.execute(ts.partition(b.build(), {"t": 4}, {"x": ("t", None)}), seed=3)
+    assert found["y"].shape == (rows, 2) and found["v"].shape == (2, 2)
+    assert len(np.unique(found["y"])) == 2 * rows

@@ -23,7 +23,7 @@ def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[s
         spmd: the program.
         inputs: dict by name or sequence. Of a "divided" input the global tensor; of a "whole" one the tensor of all
             devices; of an "own" one either that or a list with a tensor per device. None: random ones.
-        seed: of random inputs.
+        seed: of random inputs; each part of a divided one is drawn by itself.
 
     Returns:
         Outputs by name: global tensors, that of all devices, or of an "own" output a list per device (one tensor where
@@ -37,8 +37,8 @@ def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[s
         raise _core.Unsupported(f"execution of {len(spmd.graphs)} different programs together")
     graph, devices = spmd.graph, spmd.devices
     if inputs is None:
-        drawn = _core.random_inputs(graph.core, seed)
-        per_device = [list(drawn)] * devices
+        columns = [_drawn(spmd, seed, column) for column in range(len(spmd.inputs))]
+        per_device = [[column[device] for column in columns] for device in range(devices)]
     else:
         given = _named(spmd, graph.defaults, inputs)
         columns = [
@@ -93,6 +93,28 @@ def _parts(spmd: Spmd, row: Border, own: dict[str, Any], value: Any) -> list[NDA
     _, indices = _core.sharding_division(row["sharding"], spmd.mesh)
     known: dict[tuple[int, ...], NDArray[Any]] = {}
     return [known.setdefault(tuple(index), _part(array, index, local)) for index in _all(indices, spmd.devices)]
+
+
+def _drawn(spmd: Spmd, seed: int, column: int) -> list[NDArray[Any]]:
+    """A random tensor for each device: equal ones where devices hold the same part, and only there."""
+    row, core = spmd.inputs[column], spmd.graph.core
+    if row["view"] != "divided":
+        return [_core.random_inputs(core, seed)[column]] * spmd.devices
+    _, indices = _core.sharding_division(row["sharding"], spmd.mesh)
+    parts = sorted({tuple(index) for index in indices})
+    known = {part: _core.random_inputs(core, seed + number)[column] for number, part in enumerate(parts)}
+    whole = [_whole_part(array, part, row["shape"]) for part, array in known.items()]
+    known = dict(zip(known, whole, strict=True))
+    return [known[tuple(index)] for index in _all(indices, spmd.devices)]
+
+
+def _whole_part(array: NDArray[Any], index: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
+    """What lies beyond the tensor's end is zero."""
+    inside = np.zeros_like(array)
+    ends = (max(0, min(n, extent - i * n)) for i, n, extent in zip(index, array.shape, shape, strict=True))
+    kept = tuple(slice(0, end) for end in ends)
+    inside[kept] = array[kept]
+    return inside
 
 
 def _all(indices: list[list[int]], devices: int) -> list[list[int]]:

@@ -20,7 +20,7 @@ __all__ = ["GIB", "REASONS", "Memory", "memory"]
 Array = NDArray[np.float64]
 GIB = float(1 << 30)
 REASONS = {
-    "weights": "parameters as products read them, and two gathered layers where zero3 divides them",
+    "weights": "parameters as products read them, and two gathered layers (of a stage with one: that) where zero3 divides them",
     "gradients": "one per parameter, as wide as they are summed",
     "optimizer": "a master copy where products read less than f32, and two moments",
     "activations": "what layers keep for their gradients, times the micro-batches that a stage holds",
@@ -107,18 +107,20 @@ def memory(c: Columns, k: Mapping[str, float]) -> Memory:
     e, replicas = c.parameter_bytes, c.data * c.context * c.copies
     every, middle = c.device_parameters, c.copies * c.stage_layers * c.device_layer_parameters
     over = [np.where(c.shard >= level, replicas, 1.0) for level in (1, 2, 3)]
-    gathered = np.where(c.shard >= 3, 2 * c.device_layer_parameters * c.element_bytes, 0.0)
+    # the one that runs and the next, of layers that others hold parts of
+    two = np.minimum(2.0, c.stage_layers)
+    gathered = np.where((c.shard >= 3) & (replicas > 1), two * c.device_layer_parameters * c.element_bytes, 0.0)
     kept, inputs = layer_activations(c, k["dropout"] > 0)
     held = held_micro_batches(c)
     once = np.where(c.again, inputs, kept)
     once = np.where(c.recompute == 4.0, 0.0, once)
     # a layer that is made again; two layers on their way to the host, or their state
-    working = np.where(c.again, kept, 0.0) + np.where(c.offload == 2, 2 * once, 0.0)
+    working = np.where(c.again, kept, 0.0) + np.where(c.offload == 2, two * once, 0.0)
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
-    working = working + np.where(c.offload == 1, 2 * c.device_layer_parameters * state / over[0], 0.0)
+    working = working + np.where(c.offload == 1, two * c.device_layer_parameters * state / over[0], 0.0)
     return Memory(
         weights=every * e / over[2] + gathered,
         gradients=every * gradient / over[1],

@@ -41,7 +41,8 @@ def memory(c: Columns) -> Memory:
     """
     e, zero = c.element_bytes, np.zeros(len(c))
     over = np.where(c.shard >= 3, c.data * c.context, 1.0)
-    gathered = np.where(c.shard >= 3, 2 * c.device_layer_parameters * e, 0.0)
+    two = np.minimum(2.0, c.stage_layers)  # the layer that runs and the next
+    gathered = np.where((c.shard >= 3) & (over > 1), two * c.device_layer_parameters * e, 0.0)
     tables = np.where(~c.tied & (c.pipeline == 1), c.table_parameters / c.tensor, 0.0)
     every, middle = c.device_parameters + tables, c.stage_layers * c.device_layer_parameters
     attended = (2 * c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size * e
