@@ -20,7 +20,7 @@ __all__ = ["GIB", "REASONS", "Memory", "memory"]
 Array = NDArray[np.float64]
 GIB = float(1 << 30)
 REASONS = {
-    "weights": "parameters as products read them, and two gathered layers (or the stage's one) where zero3 divides them",
+    "weights": "parameters as products read them, and two gathered layers, or a stage's one, where zero3 divides them",
     "gradients": "one per parameter, as wide as they are summed",
     "optimizer": "a master copy where products read less than f32, and two moments",
     "activations": "what layers keep for their gradients, times the micro-batches that a stage holds",
