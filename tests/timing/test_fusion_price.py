@@ -38,7 +38,7 @@ def check(seeds: range, most: float = 0.05) -> None:
 
 
 def test_a_rule_that_is_off_makes_nothing_faster() -> None:
-    check(range(1, 16), most=0.08)  # 3 of 40 here, 5 of 120 for seeds 1 to 45, where one in twenty is allowed
+    check(range(1, 46), most=0.06)  # 6 of 120 here; a few near ties more or less
 
 
 @pytest.mark.slow
