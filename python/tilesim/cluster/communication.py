@@ -91,8 +91,8 @@ def collective(
             at the same time.
         dtype: of the elements; a library may look at it.
         algorithm: auto (the quickest by closed form; broadcasts: by `model`), ring, tree, halving-doubling, bruck,
-            direct, torus, hierarchical, in-network (switches sum: dimensions with `reduces`; closed alone); or your own, as `ts.cluster.algorithm`
-            reads it.
+            direct, torus, hierarchical, in-network (switches sum: dimensions with `reduces`; closed alone); or your
+            own, as `ts.cluster.algorithm` reads it.
         model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
         library: name of a communication library whose costs are taken ("nccl"), or one, which chooses the algorithm and
             has a form of its own (algorithm "auto", model "closed"); none: the network alone.
