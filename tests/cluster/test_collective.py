@@ -178,8 +178,8 @@ def test_models_agree_where_nothing_is_shared(n):
                     continue
                 chunks = ts.cluster.collective(**asked, model="chunks")
                 assert abs(closed.picoseconds - chunks.picoseconds) <= 1000, (cluster, op, algorithm)
-                if op == "broadcast_devices" and algorithm != "direct":
-                    continue  # pieces of one message share a link in `flows`: they are done together, not in turn
+                if op == "broadcast_devices" and algorithm == "tree" and cluster.dimensions[0].kind != "full":
+                    continue  # messages to several targets share the port of their source in `flows`
                 flows = ts.cluster.collective(**asked, model="flows")
                 assert abs(closed.picoseconds - flows.picoseconds) <= 1000, (cluster, op, algorithm)
 

@@ -28,7 +28,7 @@ class CollectiveResult:
 
     `bytes` is the larger of what a device puts in and takes out; `bytes_in`, `bytes_out` and `wire_bytes` are per
     device. `model` is what the time is of: closed, chunks, flows, library; where `closed` was asked for and has no
-    formula, chunks. `exact`: a closed form gives the time of chunks; otherwise a bound from below. `classes`: devices
+    formula, chunks. `exact`: a closed form gives the time of chunks; otherwise an estimate. `classes`: devices
     that were simulated for all of a group.
     """
 
@@ -90,9 +90,9 @@ def collective(
         devices: that take part: none (all), a number (the first ones), a list of them, or a list of groups, which run
             at the same time.
         dtype: of the elements; a library may look at it.
-        algorithm: auto (the quickest by closed form), ring, tree, halving-doubling, bruck, direct, torus, hierarchical,
-            in-network (switches sum: dimensions with `reduces`; closed alone); or your own, as `ts.cluster.algorithm`
-            reads it.
+        algorithm: auto (the quickest by closed form; broadcasts: by `model`), ring, tree, halving-doubling, bruck,
+            direct, torus, hierarchical, in-network (switches sum: dimensions with `reduces`; closed alone); or your
+            own, as `ts.cluster.algorithm` reads it.
         model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
         library: name of a communication library whose costs are taken ("nccl"), or one, which chooses the algorithm and
             has a form of its own (algorithm "auto", model "closed"); none: the network alone.

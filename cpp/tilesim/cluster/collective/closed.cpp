@@ -7,6 +7,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/cluster/collective/trunks.hpp"
 
 namespace tilesim::cluster {
 
@@ -19,6 +20,26 @@ int64_t wire(int64_t bytes, int64_t count, int64_t pieces, const Axis& axis) {
   return picoseconds(bytes, count, pieces, axis.bytes_per_second);
 }
 
+/// A time of a message that shares its links.
+int64_t times(int64_t time, double share) {
+  return share > 1 ? static_cast<int64_t>(std::ceil(static_cast<double>(time) * share)) : time;
+}
+
+/// Every member sends to every other one, of a full network all at once.
+int64_t to_all(int64_t message, const Axis& axis) {
+  const int n = axis.size;
+  if (axis.kind == AxisKind::full) return message + axis.latency;
+  if (axis.trunks.leaf.empty()) return (n - 1) * message + axis.latency;
+  const int64_t levels = axis.trunks.pod.empty() ? 1 : 2;
+  return times(message, load_of_all(axis)) + axis.latency + levels * axis.trunks.latency;
+}
+
+/// A message of every member to the one `distance` further.
+int64_t to_one(int64_t message, const Axis& axis, int64_t distance, bool by_xor = false) {
+  const Load load = load_of_shift(axis, static_cast<int>(distance), by_xor);
+  return times(message, load.share) + load.latency;
+}
+
 bool sum(Operation operation) { return operation == Operation::all_reduce; }
 bool spreads(Operation operation) { return operation <= Operation::reduce_scatter; }
 
@@ -27,17 +48,18 @@ std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_
   const int n = axis.size;
   const int64_t x = wire(bytes, blocks, pieces, axis);
   if (walk == Walk::ring)
-    return axis.kind == AxisKind::line ? std::nullopt : std::optional((n - 1) * (x + axis.latency));
+    return axis.kind == AxisKind::line ? std::nullopt : std::optional((n - 1) * x + latency_round(axis));
   if (axis.kind == AxisKind::circle || axis.kind == AxisKind::line) {
     if (n != 2) return std::nullopt;
     return x + axis.latency;
   }
   // Of another number the last step sends less, which does not wait for all that came before.
   if (walk == Walk::bruck && !std::has_single_bit(static_cast<unsigned>(n))) return std::nullopt;
-  if (walk == Walk::direct) return (axis.kind == AxisKind::full ? 1 : n - 1) * x + axis.latency;
+  if (walk == Walk::direct) return to_all(x, axis);
   int64_t time = 0;
   for (int64_t distance = 1; distance < n; distance *= 2)
-    time += wire(bytes, blocks * std::min(distance, n - distance), pieces, axis) + axis.latency;
+    time += to_one(wire(bytes, blocks * std::min(distance, n - distance), pieces, axis), axis, distance,
+                   walk == Walk::halving);
   return time;
 }
 
@@ -85,8 +107,9 @@ Closed exchange_bound(const std::vector<Axis>& axes, int64_t bytes) {
     if (axis.kind == AxisKind::line) hops = (n / 2) * (n - n / 2);  // over its middle
     if (axis.kind == AxisKind::port) hops = n - 1, far = 1;
     if (axis.kind == AxisKind::full) hops = 1, far = 1;
-    longest = std::max(longest, wire(bytes, hops, pieces, axis));
-    latency += far * axis.latency;
+    const bool crosses = !axis.trunks.leaf.empty();
+    longest = std::max(longest, crosses ? to_all(wire(bytes, 1, n, axis), axis) : wire(bytes, hops, pieces, axis));
+    latency += crosses ? 0 : far * axis.latency;
   }
   return {longest + latency, false};
 }
@@ -97,21 +120,23 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
   const int64_t n = axis.size;
   if (choice.algorithm == "direct") {
     if (!single || (grid && n > 2)) return exchange_bound(axes, bytes);
-    return Closed{(axis.kind == AxisKind::port ? n - 1 : 1) * wire(bytes, 1, n, axis) + axis.latency, axis.exact};
+    return Closed{
+        axis.kind == AxisKind::port ? to_all(wire(bytes, 1, n, axis), axis) : wire(bytes, 1, n, axis) + axis.latency,
+        axis.exact};
   }
   if (choice.algorithm == "ring" && single && axis.kind != AxisKind::line) {
     const bool both = axis.kind == AxisKind::circle && axis.both_ways && n > 2;
     const int64_t far = both ? n / 2 : n - 1;
     int64_t time = 0;
-    for (int64_t s = 0; s < far; ++s) time += wire(bytes, far - s, n, axis) + axis.latency;
-    return Closed{time, axis.exact};
+    for (int64_t s = 0; s < far; ++s) time += wire(bytes, far - s, n, axis);
+    return Closed{time + (far == n - 1 ? latency_round(axis) : far * axis.latency), axis.exact};
   }
   if (choice.algorithm == "bruck" && single && !grid && std::has_single_bit(static_cast<unsigned>(n))) {
     int64_t time = 0;
     for (int64_t distance = 1; distance < n; distance *= 2) {
       int64_t blocks = 0;
       for (int64_t r = 1; r < n; ++r) blocks += (r & distance) != 0 ? 1 : 0;
-      time += wire(bytes, blocks, n, axis) + axis.latency;
+      time += to_one(wire(bytes, blocks, n, axis), axis, distance);
     }
     return Closed{time, axis.exact};
   }
@@ -120,10 +145,28 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
   bool exact = true;
   for (const Axis& one : axes) {
     if ((one.kind == AxisKind::circle || one.kind == AxisKind::line) && one.size > 2) return std::nullopt;
-    time += (one.kind == AxisKind::port ? one.size - 1 : 1) * wire(bytes, 1, one.size, one) + one.latency;
+    const int64_t message = wire(bytes, 1, one.size, one);
+    time += one.kind == AxisKind::port ? to_all(message, one) : message + one.latency;
     exact = exact && one.exact;
   }
   return Closed{time, exact};
+}
+
+/// Latency between the members that are farthest from each other.
+int64_t farthest(const Axis& axis) { return load_of(axis, {{0, axis.size - 1}}).latency; }
+
+/// A broadcast's tree, step after step; of its ports each sends one message at a time.
+int64_t tree_over_trunks(const Axis& axis, int root, int64_t message) {
+  const int n = axis.size;
+  int64_t time = 0;
+  for (int distance = 1; distance < n; distance *= 2) {
+    std::vector<std::pair<int, int>> messages;
+    for (int i = 0; i < distance && i + distance < n; ++i)
+      messages.emplace_back((root + i) % n, (root + i + distance) % n);
+    const Load load = load_of(axis, messages);
+    time += times(message, load.share) + load.latency;
+  }
+  return time;
 }
 
 std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
@@ -135,13 +178,15 @@ std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& a
     const int hops = both ? n / 2 : n - 1;
     const int64_t pieces = pieces_for(choice, hops, bytes, axis.bytes_per_second, axis.latency);
     const int64_t x = wire(bytes, 1, pieces, axis);
-    return Closed{hops * (x + axis.latency) + (pieces - 1) * x, axis.exact};
+    const int64_t latency = hops == n - 1 ? latency_round(axis) : hops * axis.latency;
+    return Closed{(hops + pieces - 1) * x + latency, axis.exact};
   }
   if (axis.kind == AxisKind::circle) return std::nullopt;
   const int64_t x = wire(bytes, 1, 1, axis);
   const bool full = axis.kind == AxisKind::full;
-  if (choice.algorithm == "direct") return Closed{(full ? 1 : n - 1) * x + axis.latency, axis.exact};
+  if (choice.algorithm == "direct") return Closed{(full ? 1 : n - 1) * x + farthest(axis), axis.exact};
   if (choice.algorithm != "tree") return std::nullopt;
+  if (!axis.trunks.leaf.empty()) return Closed{tree_over_trunks(axis, choice.root, x), false};
   int64_t longest = 0;
   for (unsigned i = 1; i < static_cast<unsigned>(n); ++i) {
     const int64_t hops = std::popcount(i), last = std::bit_width(i);
@@ -226,7 +271,10 @@ std::optional<Closed> closed_form(Operation operation, const Choice& choice, con
   if (choice.algorithm == "halving-doubling" && std::has_single_bit(static_cast<unsigned>(n)))
     time = gather(Walk::halving, axis, bytes, 1, n);
   if (!time) return std::nullopt;
-  return Closed{sum(operation) ? 2 * *time : *time, axis.exact};
+  if (!sum(operation)) return Closed{*time, axis.exact};
+  // Round a ring the gather begins where the scatter ended: hops over trunks are those of one way on.
+  const bool on = choice.algorithm == "ring" && !axis.trunks.leaf.empty();
+  return Closed{2 * *time - (on ? 2 * latency_round(axis) - latency_round(axis, 2) : 0), axis.exact};
 }
 
 std::string choose(Operation operation, const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {

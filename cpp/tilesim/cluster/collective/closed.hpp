@@ -20,7 +20,7 @@ struct Choice {
 
 struct Closed {
   std::int64_t picoseconds = 0;
-  bool exact = true;  ///< no link is shared: the time of `chunks`. Else a bound from below by loads and latencies.
+  bool exact = true;  ///< no link is shared: the time of `chunks`. Else an estimate by loads and latencies.
 };
 
 /// Nothing where the algorithm has no formula on these axes.

@@ -163,6 +163,24 @@ Prepared prepare(const Network& network, Request& request, const std::optional<s
   return {compile(program), one_class(program, network, request.places, shared)};
 }
 
+/// Every algorithm of a broadcast by the model that is asked for, where no formula chooses.
+std::string quickest(const Network& network, const Request& request, Model model, bool symmetry) {
+  std::string best = "ring";
+  std::int64_t least = -1;
+  for (const char* name : {"ring", "tree", "direct"}) {
+    Request tried = request;
+    tried.choice.algorithm = name;
+    tried.start = 0;
+    try {
+      const std::int64_t time = price(network, {tried}, model, symmetry).each[0].picoseconds;
+      if (least < 0 || time < least) best = name, least = time;
+    } catch (const Unsupported&) {  // too many messages
+      continue;
+    }
+  }
+  return best;
+}
+
 }  // namespace
 
 Model model_of(const std::string& name) {
@@ -185,6 +203,12 @@ Answers price(const Network& network, std::vector<Request> requests, Model model
     std::sort(sorted.begin(), sorted.end());
     axes = axes_of(network, sorted);
     Answer answer;
+    if (!request.own && request.operation == Operation::broadcast_devices && request.choice.algorithm == "auto" &&
+        request.places.size() > 1) {
+      Request tried = request;
+      if (model != Model::closed || !form(tried, axes))
+        request.choice.algorithm = quickest(network, request, model, symmetry);
+    }
     const auto closed = request.own ? std::nullopt : form(request, axes);
     if (request.own) request.choice.algorithm = request.own->algorithm;
     answer.algorithm = request.places.size() == 1 ? "none" : request.choice.algorithm;

@@ -29,7 +29,7 @@ struct Request {
 struct Answer {
   std::int64_t picoseconds = 0;  ///< when the last device is done
   std::string algorithm, model;  ///< `model` "chunks" where `closed` was asked for and there is no formula
-  bool exact = true;             ///< closed: the time of `chunks`; else a bound from below
+  bool exact = true;             ///< closed: the time of `chunks`; else an estimate
   int classes = 1;               ///< simulated; closed: 1
 };
 

@@ -1,8 +1,10 @@
-// Times of messages that share their links max-min fairly, from when they are ready.
+// Times of messages that share their links max-min fairly, from when they are ready; one at a time from a source to a
+// target.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
+#include <utility>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
@@ -41,6 +43,8 @@ class Flows {
             ready_[job.start].push_back({.job = j, .message = static_cast<int>(m), .copy = copy, .left = 0});
         }
     }
+    busy_.resize(jobs.size());
+    for (std::size_t j = 0; j < jobs.size(); ++j) busy_[j].assign(jobs[j].ways.size(), 0);
     latest_.resize(jobs.size());
     for (std::size_t j = 0; j < jobs.size(); ++j) latest_[j].assign(waiting_[j].size(), 0);
   }
@@ -70,7 +74,26 @@ class Flows {
       ended.push_back(flow);
       return true;
     });
+    for (const Flow& flow : ended) leave(flow);
     for (const Flow& flow : ended) arrive(flow, to + jobs_[flow.job].way(flow.message, flow.copy).latency);
+  }
+
+  std::size_t channel(const Flow& flow) const {
+    const Job& job = jobs_[flow.job];
+    return at(static_cast<std::int64_t>(job.kind_of_message[at(flow.message)]) * job.copies + flow.copy);
+  }
+
+  /// The next message from that source to that target goes.
+  void leave(const Flow& flow) {
+    const std::pair key{flow.job, channel(flow)};
+    const auto found = behind_.find(key);
+    if (found == behind_.end()) {
+      busy_[key.first][key.second] = 0;
+      return;
+    }
+    active_.push_back(found->second.begin()->second);
+    found->second.erase(found->second.begin());
+    if (found->second.empty()) behind_.erase(found);
   }
 
   /// Those that are ready; what has no links arrives at once, which may make others ready at the same time.
@@ -90,8 +113,10 @@ class Flows {
         flow.left = static_cast<double>(job.bytes) * chunks / static_cast<double>(job.program.pieces);
         if (flow.left <= 0)
           arrive(flow, now + way.latency);
-        else
+        else if (std::exchange(busy_[flow.job][channel(flow)], 1) == 0)
           active_.push_back(flow);
+        else
+          behind_[{flow.job, channel(flow)}].emplace(std::pair{now, flow.message}, flow);
       }
     }
   }
@@ -170,6 +195,9 @@ class Flows {
   std::vector<std::vector<std::int64_t>> latest_;
   std::map<std::int64_t, std::vector<Flow>> ready_;
   std::vector<Flow> active_;
+  /// Of a collective one message at a time goes from a source to a target; the others by when they were ready, step.
+  std::vector<std::vector<char>> busy_;
+  std::map<std::pair<std::size_t, std::size_t>, std::map<std::pair<std::int64_t, int>, Flow>> behind_;
   Times times_;
 };
 

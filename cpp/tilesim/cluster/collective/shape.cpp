@@ -9,10 +9,18 @@ namespace tilesim::cluster {
 
 namespace {
 
-/// Levels of switches that a message climbs between the farthest members.
-int levels_climbed(const Dimension& dimension, int low, int high) {
-  if (low / dimension.leaf == high / dimension.leaf) return 0;
-  return dimension.pod > 0 && low / dimension.pod != high / dimension.pod ? 2 : 1;
+Trunks trunks_of(const Dimension& dimension, const std::vector<int>& members) {
+  Trunks trunks;
+  const auto groups = [&](std::int64_t size, std::vector<int>& out) {
+    if (size == 0 || members.front() / size == members.back() / size) return;
+    for (const int member : members) out.push_back(static_cast<int>(member / size));
+  };
+  groups(dimension.leaf, trunks.leaf);
+  groups(dimension.pod, trunks.pod);
+  trunks.leaf_lanes = static_cast<int>(dimension.trunks(dimension.leaf));
+  trunks.pod_lanes = static_cast<int>(dimension.trunks(dimension.trunks(dimension.pod)));
+  trunks.latency = dimension.trunk_latency;
+  return trunks;
 }
 
 /// Of a dimension without axes of its own: the port of a device.
@@ -22,12 +30,8 @@ Axis port_axis(const Network& network, int number, const std::vector<int>& membe
       AxisKind::port, static_cast<int>(members.size()), dimension.bytes_per_second, dimension.latency, true, true};
   if (dimension.kind == DimensionKind::full) axis.kind = AxisKind::full;
   if (dimension.kind == DimensionKind::fat_tree) {
-    const int levels = levels_climbed(dimension, members.front(), members.back());
-    axis.latency += levels * dimension.trunk_latency;
-    axis.exact = levels == 0;
-    for (int i = 0; i < levels; ++i)
-      axis.bytes_per_second =
-          static_cast<std::int64_t>(static_cast<double>(axis.bytes_per_second) / dimension.oversubscription);
+    axis.trunks = trunks_of(dimension, members);
+    axis.exact = axis.trunks.leaf.empty();
   }
   if (dimension.kind == DimensionKind::dragonfly) {
     axis.latency *= members.size() <= static_cast<std::size_t>(dimension.sizes[0]) ? 1 : 4;

@@ -10,14 +10,22 @@ namespace tilesim::cluster {
 
 enum class AxisKind : std::uint8_t { circle, line, port, full };
 
+/// Links between the switches of a fat tree: the group of each member (not falling), and messages at a time.
+struct Trunks {
+  std::vector<int> leaf, pod;  ///< empty: all members have one switch
+  int leaf_lanes = 1, pod_lanes = 1;
+  std::int64_t latency = 0;  ///< that each level adds
+};
+
 /// Devices that differ in one coordinate. `exact`: no link is shared whatever they send in turn.
 struct Axis {
   AxisKind kind = AxisKind::port;
   int size = 1;
   std::int64_t bytes_per_second = 0;  ///< of a link; of the share of a port that one device has
-  std::int64_t latency = 0;           ///< from one member to the next; of a port to any other
+  std::int64_t latency = 0;           ///< from one member to the next; of a port to any other, without trunks
   bool both_ways = true;
   bool exact = true;
+  Trunks trunks = {};
 };
 
 /// Axes with more than one member of a sorted set of devices; nothing where they are no box in the network, or the
