@@ -126,8 +126,3 @@ def test_what_lies_elsewhere_never_takes_more(layers: int, pipeline: int) -> Non
     assert peak(offload="optimizer") < peak()
     assert peak(shard="zero3") == peak()
     assert peak(shard="zero3", data=4) < peak(data=4)
-
-
-def test_a_plan_names_each_field_once() -> None:
-    with pytest.raises(ts.UserError, match=r"plan: a name is given twice .*tensor"):
-        ts.Plan.parse("tensor=8,tensor=4")
