@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/tile/strided.hpp"
@@ -112,6 +113,7 @@ void run(const Mma& op) {
       c.noalias() += a * b;
     } else {
       c.noalias() = a * b;
+      if constexpr (!std::is_integral_v<T>) c.array() += T(0);  // sums begin at 0: terms that are all -0 give 0
     }
     unpack(c.data(), target, op.c.dtype, c_rows, c_columns);
   }

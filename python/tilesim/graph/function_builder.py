@@ -187,7 +187,7 @@ class FunctionBuilder:
         return operand.value
 
     def op(self, kind: str, *operands: Tensor | None, name: str = "", results: int = 1, **attributes: Any) -> Any:
-        """Any kind of operation; see `tilesim._core.kinds()`.
+        """Any kind of operation; an unknown one is refused with the nearest there is.
 
         Args:
             kind: its name.
@@ -233,7 +233,7 @@ class FunctionBuilder:
         """An elementwise function; operands broadcast as numpy's.
 
         Args:
-            function: as "relu", "add", "select"; see `tilesim._core.function_names()`.
+            function: as "relu", "add", "select"; an unknown one is refused with the nearest there is.
             operands: as many as the function takes.
             name: of the operation.
 

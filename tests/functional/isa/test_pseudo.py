@@ -209,3 +209,14 @@ def test_a_deep_expression_ends_in_words() -> None:
         isa.assemble("li a0, " + "(" * 100_000)
     with pytest.raises(ts.UserError, match="too deep"):
         isa.assemble("li a0, " + "-" * 100_000 + "1")
+
+
+@pytest.mark.parametrize(
+    "text", [".float16 65520", ".float16 -70000", ".bfloat16 3.4e38", ".float 1e39", ".double 1e400"]
+)
+def test_a_float_that_its_directive_cannot_hold_is_an_error(text: str) -> None:
+    """IEEE 754 rounds such a one to infinity, which nobody has written."""
+    with pytest.raises(ts.UserError, match=f"out of the range of {text.split()[0]}"):
+        ts.isa.assemble(f"f: {text}")
+    for given in ("65504", "-65519", "inf", "nan"):
+        ts.isa.assemble(f"f: .float16 {given}")

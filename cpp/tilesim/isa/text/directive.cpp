@@ -1,6 +1,7 @@
 #include "tilesim/isa/text/directive.hpp"
 
 #include <charconv>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
@@ -79,6 +80,9 @@ void put_float(const Statement& s, std::size_t operand, DType type, std::string&
   double made = 0;
   const auto width = static_cast<std::size_t>(host_bytes(type));
   convert(&value, DType::f64, &made, type, 1);
+  double back = 0;
+  convert(&made, type, &back, DType::f64, 1);
+  if (std::isfinite(value) && !std::isfinite(back)) wrong(place, "this number is out of the range of " + s.name, text);
   bytes.append(reinterpret_cast<const char*>(&made), width);
 }
 
