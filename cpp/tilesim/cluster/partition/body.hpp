@@ -60,14 +60,16 @@ class Body {
   ValueId sliced(ValueId x, std::size_t axis, const Atoms& atoms);
   /// Elements beyond `extent` of an axis that `atoms` divide become `neutral`.
   ValueId masked(ValueId x, std::size_t axis, const Atoms& atoms, std::int64_t extent, double neutral);
-  /// x on the first of the devices that `atoms` tell apart, zero on the others.
-  ValueId once(ValueId x, const Atoms& atoms);
+  /// x on the first of the devices that `atoms` tell apart, `neutral` on the others.
+  ValueId once(ValueId x, const Atoms& atoms, double neutral = 0);
   ValueId number(double value, DType dtype);
   ValueId binary(Function function, ValueId a, ValueId b);
   std::string stem(ValueId value) const { return source().value(value).name; }
 
   // body_halo.cpp
   void take_borders(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+  int mirrors(const Op& op, const Rule& rule, const Division& division) const;
+  double mirror_bytes(const Op& op, const Rule& rule, const Division& division) const;
   double border_bytes(const Op& op, const Rule& rule, const Division& division) const;
   void neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int distance, std::int64_t reach, ValueId x,
                   std::vector<ValueId>& pieces);
@@ -80,6 +82,7 @@ class Body {
   Division choose(const Op& op, const Rule& rule) const;
   double cost(const Op& op, const Rule& rule, const Division& division) const;
   std::vector<Division> candidates(const Op& op, const Rule& rule) const;
+  void add_moved(const Op& op, const Rule& rule, std::vector<Division>& found) const;
   Layout produced(const Rule& rule, std::size_t result, const Division& division) const;
   void mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
   void cross(const Op& op, const Crossing& crossing);
@@ -90,8 +93,25 @@ class Body {
   Attributes localized(const Op& op, const std::vector<ValueId>& operands, const std::vector<TensorType>& results);
   std::vector<ValueId> emit(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
                             const std::vector<TensorType>& results, const Atoms& partial);
-  ValueId rows_of_table(const Op& op, const std::vector<ValueId>& operands, Attributes attributes, const Atoms& atoms);
-  ValueId own_rows(const Rule& rule, const Division& division, const std::vector<ValueId>& operands);
+  // body_places.cpp
+  ValueId rows_of_table(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
+                        Attributes attributes);
+  ValueId own_indices(const Op& op, const Rule& rule, const Division& division, const std::vector<ValueId>& operands);
+  ValueId limits_of_indices(const Op& op, ValueId x, std::int64_t beyond);
+  ValueId piece(const Op& op, const Rule& rule, const Division& division, const std::vector<ValueId>& operands);
+  ValueId own_update(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands);
+  void look_from_place(const Op& op, const Atoms& atoms, std::vector<ValueId>& operands, Attributes& attributes);
+  ValueId mirrored(const Op& op, const Rule& rule, const Division& division, ValueId x);
+  ValueId start_of(const Op& op, const std::vector<ValueId>& operands, std::size_t axis, std::int64_t size,
+                   const Atoms& atoms, std::int64_t part);
+  ValueId taken(ValueId x, std::size_t axis, ValueId start, std::int64_t size);
+  ValueId padded_around(ValueId x, std::size_t axis, std::int64_t by);
+  ValueId clamped(std::int64_t low, ValueId x, std::int64_t high);
+  ValueId whole_number(std::int64_t value) { return number(static_cast<double>(value), DType::i64); }
+  ValueId listed(const std::vector<std::int64_t>& values, std::size_t rank, std::size_t axis);
+  ValueId places(std::size_t rank, std::size_t axis, std::int64_t extent);
+
+  // body_kinds.cpp
   ValueId counted(const Op& op, ValueId local, const Atoms& atoms);
 
   Module& module_;

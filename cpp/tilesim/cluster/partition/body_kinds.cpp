@@ -97,17 +97,25 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
   for (const Halo& halo : rule.halos)
     if (const std::int64_t parts = module_.grid.parts(division[at(halo.factor)]); parts > 1)
       read_all(op, halo, borders_of(halo, rule.factors[at(halo.factor)].extent, parts), attributes);
-  if (op.kind == Kind::scatter) operands[1] = own_rows(rule, division, operands);
+  if (op.kind == Kind::scatter) operands[1] = own_indices(op, rule, division, operands);
+  if (op.kind == Kind::attention && rules_of_kinds::sees_by_place(op)) {
+    const auto queries = std::ranges::find(rule.factors, "s", &Factor::name);
+    look_from_place(op, division[at(queries - rule.factors.begin())], operands, attributes);
+  }
+  if (op.kind == Kind::dynamic_update) return {own_update(op, rule, division, std::move(operands))};
   if (!partial.empty()) {
-    if (op.kind == Kind::embedding || op.kind == Kind::gather) {
-      const auto rows = std::ranges::find(rule.factors, "rows", &Factor::name);
-      return {rows_of_table(op, operands, std::move(attributes), division[at(rows - rule.factors.begin())])};
-    }
+    if (op.kind == Kind::slice || op.kind == Kind::dynamic_slice) return {piece(op, rule, division, operands)};
+    if (op.kind == Kind::embedding || op.kind == Kind::gather)
+      return {rows_of_table(op, rule, division, std::move(operands), std::move(attributes))};
     const bool biased = (op.kind == Kind::contract || op.kind == Kind::convolution) && operands.size() > 2;
     if (biased && operands[2] != no_value) operands[2] = once(operands[2], partial);
-    if (op.kind == Kind::scatter) operands[0] = once(operands[0], partial);
+    if (op.kind == Kind::scatter) {
+      const double neutral = neutral_of(attributes.text("combiner"), builder_.type(operands[0]).dtype);
+      operands[0] = once(operands[0], partial, neutral);
+    }
     if (op.kind == Kind::reduce && attributes.text("combiner") == "mean") return {counted(op, operands[0], partial)};
   }
+  if (op.kind == Kind::gather) operands[1] = own_indices(op, rule, division, operands);
   std::vector<std::int32_t> functions;
   for (const std::int32_t callee : op.functions) functions.push_back(module_.copy_function(callee));
   if (op.kind == Kind::constant) {
@@ -116,6 +124,7 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
   }
   std::vector<ValueId> made = builder_.op(op.kind, std::move(operands), std::move(attributes), op.name,
                                           static_cast<int>(op.results.size()), std::move(functions));
+  if (op.kind == Kind::reverse) made[0] = mirrored(op, rule, division, made[0]);
   if (op.kind == Kind::iota) {
     const auto dim = at(op.attributes.integer("dim"));
     const Atoms& atoms = division[at(rule.results[0][dim][0])];
@@ -125,48 +134,6 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
     }
   }
   return made;
-}
-
-/// Rows that a device has not are zero; one device has each.
-ValueId Body::rows_of_table(const Op& op, const std::vector<ValueId>& operands, Attributes attributes,
-                            const Atoms& atoms) {
-  const bool gather = op.kind == Kind::gather;
-  const auto axis = gather ? at(op.attributes.integers("start_index_map")[0]) : 0;
-  const std::int64_t rows = builder_.type(operands[0]).shape[axis], all = type(op.operands[0]).shape[axis];
-  const auto whole_number = [&](std::int64_t value) { return number(static_cast<double>(value), DType::i64); };
-  ValueId ids = builder_.convert(operands[1], DType::i64);
-  if (gather) ids = builder_.elementwise(Function::clamp, {whole_number(0), ids, whole_number(all - 1)});
-  const ValueId own = binary(Function::subtract, ids, shard_index(atoms, rows));
-  const ValueId inside = binary(Function::logical_and, binary(Function::greater_equal, own, whole_number(0)),
-                                binary(Function::less, own, whole_number(rows)));
-  const ValueId legal = builder_.elementwise(Function::select, {inside, own, whole_number(0)});
-  const ValueId found = builder_.op(op.kind, {operands[0], legal}, std::move(attributes), op.name)[0];
-  // Axes of the result that the indices have not are 1.
-  Shape wide(builder_.type(found).shape.size(), 1);
-  Shape batch = builder_.type(inside).shape;
-  Integers offsets{static_cast<std::int64_t>(wide.size()) - 1};
-  if (gather) {
-    offsets = op.attributes.integers("offset_dims");
-    const auto vector = op.attributes.integer("index_vector_dim");
-    if (vector < static_cast<std::int64_t>(batch.size())) batch.erase(batch.begin() + vector);
-  }
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < wide.size(); ++i)
-    if (std::ranges::find(offsets, static_cast<std::int64_t>(i)) == offsets.end()) wide[i] = batch[next++];
-  return builder_.elementwise(Function::select,
-                              {builder_.reshape(inside, wide), found, number(0, builder_.type(found).dtype)});
-}
-
-/// Indices of a scatter from the first row on that a device has.
-ValueId Body::own_rows(const Rule& rule, const Division& division, const std::vector<ValueId>& operands) {
-  for (std::size_t axis = 0; axis < rule.operands[0].size(); ++axis)
-    for (const int factor : rule.operands[0][axis]) {
-      const Atoms& atoms = division[at(factor)];
-      if (rule.factors[at(factor)].name != "rows" || atoms.empty()) continue;
-      const std::int64_t rows = builder_.type(operands[0]).shape[axis];
-      return binary(Function::subtract, builder_.convert(operands[1], DType::i64), shard_index(atoms, rows));
-    }
-  return operands[1];
 }
 
 /// A part of a mean: the sum of what is here, over the count of all.

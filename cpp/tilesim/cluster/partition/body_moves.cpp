@@ -169,9 +169,9 @@ ValueId Body::masked(ValueId x, std::size_t axis, const Atoms& atoms, std::int64
   return builder_.elementwise(Function::select, {inside, x, number(neutral, local.dtype)});
 }
 
-ValueId Body::once(ValueId x, const Atoms& atoms) {
+ValueId Body::once(ValueId x, const Atoms& atoms, double neutral) {
   const ValueId first = binary(Function::equal, shard_index(atoms, 1), number(0, DType::i64));
-  return builder_.elementwise(Function::select, {first, x, number(0, builder_.type(x).dtype)});
+  return builder_.elementwise(Function::select, {first, x, number(neutral, builder_.type(x).dtype)});
 }
 
 }  // namespace tilesim::partitioning

@@ -92,11 +92,42 @@ std::vector<Division> Body::candidates(const Op& op, const Rule& rule) const {
       if (std::ranges::find(found, possible) == found.end()) found.push_back(std::move(possible));
     }
   } while (std::ranges::next_permutation(order).found);
+  if (!rule.product) add_moved(op, rule, found);
   return found;
 }
 
+/// Mesh axes that divide tensors along what must be whole divide another loop instead: exchanges send less than gathers.
+void Body::add_moved(const Op& op, const Rule& rule, std::vector<Division>& found) const {
+  std::set<int> lost;
+  const auto look = [&](ValueId value, const AxisFactors& axes) {
+    if (value == no_value) return;
+    Division division(rule.factors.size());
+    read_division(module_.grid, rule, axes, home(value), division);
+    for (const Atoms& atoms : home(value).axes)
+      for (const int atom : atoms)
+        if (!contains(rule.own, atom) &&
+            std::ranges::none_of(division, [&](const Atoms& kept) { return contains(kept, atom); }))
+          lost.insert(atom);
+  };
+  for (std::size_t i = 0; i < op.operands.size(); ++i) look(op.operands[i], rule.operands[i]);
+  for (std::size_t i = 0; i < op.results.size(); ++i) look(op.results[i], rule.results[i]);
+  if (lost.empty()) return;
+  for (std::size_t i = 0, count = found.size(); i < count; ++i)
+    for (std::size_t k = 0; k < rule.factors.size(); ++k) {
+      if (rule.factors[k].sort != Factor::Sort::parallel) continue;
+      Division moved = found[i];
+      for (const int atom : lost) {
+        const bool used = std::ranges::any_of(moved, [&](const Atoms& atoms) { return contains(atoms, atom); });
+        const std::int64_t parts = module_.grid.parts(moved[k]) * module_.grid.size(atom);
+        if (!used && rule.factors[k].extent % parts == 0) moved[k].push_back(atom);
+      }
+      make_possible(module_.grid, rule, moved);
+      if (std::ranges::find(found, moved) == found.end()) found.push_back(std::move(moved));
+    }
+}
+
 double Body::cost(const Op& op, const Rule& rule, const Division& division) const {
-  double bytes = border_bytes(op, rule, division);
+  double bytes = border_bytes(op, rule, division) + mirror_bytes(op, rule, division);
   for (std::size_t i = 0; i < op.operands.size(); ++i)
     if (op.operands[i] != no_value)
       bytes += price(op.operands[i], layout_of(module_.grid, rule, rule.operands[i], division));
@@ -155,7 +186,9 @@ std::string why_of(const Rule& rule, const AxisFactors& axes) {
 }  // namespace
 
 void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
-  if (op.kind == Kind::embedding || op.kind == Kind::gather) return;
+  if (op.kind == Kind::embedding || op.kind == Kind::gather || op.kind == Kind::slice ||
+      op.kind == Kind::dynamic_slice)
+    return;  // what lies beyond an axis is never taken
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i] == no_value) continue;
     for (std::size_t axis = 0; axis < rule.operands[i].size(); ++axis)

@@ -29,13 +29,6 @@ void make_whole(Factor& factor, const std::string& why) {
   if (factor.why.empty()) factor.why = why;
 }
 
-/// Whether padding can be given the combiner's neutral element in this dtype.
-bool has_neutral(const std::string& combiner, DType dtype) {
-  if (combiner != "maximum" && combiner != "minimum") return true;
-  if (is_float(dtype)) return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-  return is_integer(dtype) && bits(dtype) < 64;
-}
-
 /// The dim along which an axis that is read at shifted places may be divided: the longest one. A window slides over
 /// results only; the places of a convolution's window, of which each device can sum some, are as good. -1: none.
 int sliding(const Op& op, const Domain& domain, const AxisAccess& access, DType dtype) {
@@ -168,6 +161,13 @@ void nothing(const GraphFunction& function, const Op& op, Rule& rule) {
   for (const ValueId id : op.results) rule.results.emplace_back(function.value(id).type.shape.size());
 }
 
+void short_slices(const Op& op, const TensorType& x, const TensorType& result, Rule& rule) {
+  const auto strides = op.attributes.integers("stride", std::vector<std::int64_t>(x.shape.size(), 1));
+  for (std::size_t axis = 0; axis < x.shape.size(); ++axis)
+    if (result.shape[axis] < x.shape[axis] && (strides[axis] == 1 || result.shape[axis] == 1))
+      rule.operands[0][axis].push_back(rules_of_kinds::pieces(rule, axis, x.shape[axis], x.dtype));
+}
+
 void generic(const GraphFunction& function, const Op& op, const std::vector<const TensorType*>& types, Rule& rule) {
   const Domain nest = domain(function, op);
   for (std::size_t i = 0; i < nest.extents.size(); ++i)
@@ -179,13 +179,22 @@ void generic(const GraphFunction& function, const Op& op, const std::vector<cons
   for (std::size_t i = 0; i < op.results.size(); ++i)
     read_access(rule, nest, nest.results[i], &function.value(op.results[i]).type, rule.results[i], op, i);
   if (!types.empty()) sort_reductions(rule, nest, op, *types[0]);
+  if (op.kind == Kind::slice) short_slices(op, *types[0], function.value(op.results[0]).type, rule);
   if (op.kind == Kind::softmax || op.kind == Kind::log_softmax || op.kind == Kind::normalize) whole_rows(rule);
-  if (op.kind == Kind::attention && (op.attributes.flag("causal") || op.attributes.integer("window", 0) > 0))
+  const bool by_length = op.attributes.find("kv_len") != nullptr || (types.size() > 4 && types[4] != nullptr);
+  if (op.kind == Kind::attention && rules_of_kinds::sees_by_place(op) && by_length &&
+      op.attributes.find("causal_offset") == nullptr)
     for (Factor& factor : rule.factors)
-      if (factor.name == "s") make_whole(factor, "which keys a query meets depends on its place");
+      if (factor.name == "s") make_whole(factor, "which keys a query meets depends on its place and on their number");
 }
 
 }  // namespace
+
+bool has_neutral(const std::string& combiner, DType dtype) {
+  if (combiner != "maximum" && combiner != "minimum") return true;
+  if (is_float(dtype)) return dtype == DType::f64 || dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+  return is_integer(dtype) && bits(dtype) < 64;
+}
 
 Rule rule_of(const GraphFunction& function, const Op& op) {
   Rule rule;
@@ -209,6 +218,7 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
     const std::vector<int>& list = axes[axis];
     for (const int atom : layout.axes[axis]) {
       if (contains(rule.own, atom)) break;
+      if (next > 0 && next < list.size() && rule.factors[at(list[next])].instead) break;
       bool placed = false;
       for (; next < list.size() && !placed; next += placed ? 0 : 1) {
         const Factor& factor = rule.factors[at(list[next])];
@@ -236,11 +246,14 @@ void make_possible(const Grid& grid, const Rule& rule, Division& division) {
   const auto settle = [&](const AxisFactors& axes) {
     for (const std::vector<int>& list : axes) {
       bool open = true;
+      std::int64_t parts = 1;
       for (const int factor : list) {
-        if (!open && !division[at(factor)].empty()) {
+        const bool taken = rule.factors[at(factor)].instead && parts > 1;
+        if ((taken || !(open || (rule.factors[at(factor)].instead && parts == 1))) && !division[at(factor)].empty()) {
           division[at(factor)].clear();
           changed = true;
         }
+        parts *= grid.parts(division[at(factor)]);
         open = open && grid.parts(division[at(factor)]) == rule.factors[at(factor)].extent;
       }
     }
@@ -256,12 +269,16 @@ void make_possible(const Grid& grid, const Rule& rule, Division& division) {
 
 Layout layout_of(const Grid& grid, const Rule& rule, const AxisFactors& axes, const Division& division) {
   Layout layout = whole(axes.size());
-  for (std::size_t axis = 0; axis < axes.size(); ++axis)
+  for (std::size_t axis = 0; axis < axes.size(); ++axis) {
+    bool open = true;
     for (const int factor : axes[axis]) {
       const Atoms& atoms = division[at(factor)];
+      const bool instead = rule.factors[at(factor)].instead;
+      if (!(open || (instead && layout.axes[axis].empty()))) continue;
       layout.axes[axis].insert(layout.axes[axis].end(), atoms.begin(), atoms.end());
-      if (grid.parts(atoms) != rule.factors[at(factor)].extent) break;
+      open = open && grid.parts(atoms) == rule.factors[at(factor)].extent;
     }
+  }
   return layout;
 }
 

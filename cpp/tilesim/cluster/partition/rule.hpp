@@ -1,6 +1,7 @@
 // How an operation may be divided: loop dimensions that tensor axes share ("factors"), derived from its kind's domain.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,7 @@ struct Factor {
   Sort sort = Sort::parallel;
   bool uneven = true;    ///< may be divided into parts of which the last ones are padded
   std::string combiner;  ///< reduced: of the parts
+  bool instead = false;  ///< stands for the factor before it in an axis's list, where that one is not divided
   std::string why;       ///< whole: the reason
 };
 
@@ -47,6 +49,8 @@ struct Rule {
 };
 
 Rule rule_of(const GraphFunction& function, const Op& op);
+/// Whether padding can be given the combiner's neutral element in this dtype.
+bool has_neutral(const std::string& combiner, DType dtype);
 
 /// Atoms of each factor of an operation.
 using Division = std::vector<Atoms>;
@@ -62,6 +66,12 @@ namespace rules_of_kinds {
 using Types = std::vector<const TensorType*>;
 /// Rules of kinds whose access is not affine, by what their attributes say. False: the kind has none here.
 bool special(const GraphFunction& function, const Op& op, Rule& rule);
+/// Whether the keys that a query of an attention meets depend on its place.
+bool sees_by_place(const Op& op);
+/// Parts of an axis of which a short piece is taken: each device gives what it has of the piece, and zeros.
+int pieces(Rule& rule, std::size_t axis, std::int64_t extent, DType dtype);
+/// Batch axes that components of index vectors only number: by axis of what is indexed, those of the indices.
+std::map<std::int64_t, std::size_t> numbered_axes(const GraphFunction& function, const Op& op);
 }  // namespace rules_of_kinds
 
 }  // namespace tilesim::partitioning

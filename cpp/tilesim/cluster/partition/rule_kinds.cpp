@@ -1,6 +1,8 @@
 // Rules of kinds whose domain says nothing about single axes: by their attributes.
 #include <algorithm>
+#include <map>
 #include <numeric>
+#include <set>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/rule.hpp"
@@ -38,6 +40,15 @@ class Maker {
   void on(std::size_t operand, std::size_t axis, int factor) { rule_.operands[operand][axis].push_back(factor); }
   void gives(std::size_t index, std::size_t axis, int factor) { rule_.results[index][axis].push_back(factor); }
   void why(const std::string& text) { rule_.why = text; }
+  void whole(int factor, const std::string& text) {
+    rule_.factors[at(factor)].sort = Factor::Sort::whole;
+    rule_.factors[at(factor)].why = text;
+  }
+  DType dtype(std::size_t operand) const { return function_.value(op_.operands[operand]).type.dtype; }
+  int pieces(std::size_t axis, std::int64_t extent) {
+    return rules_of_kinds::pieces(rule_, axis, extent, dtype(0));
+  }
+  std::map<std::int64_t, std::size_t> numbered() const { return numbered_axes(function_, op_); }
 
   /// Every axis but those in `apart` goes through all operands and results alike.
   void same_but(const Integers& apart) {
@@ -100,6 +111,7 @@ void gather(Maker& make) {
                  map = make.attributes().integers("start_index_map"), sizes = make.attributes().integers("slice_sizes");
   const auto vector_dim = make.attributes().integer("index_vector_dim");
   std::size_t next = 0, batch = 0;
+  std::map<std::size_t, int> of_batch;
   Integers kept;
   for (std::size_t axis = 0; axis < x.size(); ++axis)
     if (!holds(collapsed, static_cast<std::int64_t>(axis))) kept.push_back(static_cast<std::int64_t>(axis));
@@ -114,15 +126,25 @@ void gather(Maker& make) {
     }
     if (static_cast<std::int64_t>(batch) == vector_dim) ++batch;
     const int made = make.factor("batch" + std::to_string(batch), indices[batch]);
+    of_batch[batch] = made;
     make.on(1, batch++, made);
     make.gives(0, axis, made);
   }
-  // Rows by one index each: a device has zeros for those of others.
-  const bool one = map.size() == 1 && sizes[at(map[0])] == 1 && make.attributes().text("mode", "clip") == "clip";
-  if (one) make.on(0, at(map[0]), make.sum("rows", x[at(map[0])], "add", true));
+  if (make.attributes().text("mode", "clip") != "clip") return;
+  const std::map<std::int64_t, std::size_t> numbered = make.numbered();
+  std::set<std::size_t> taken;
+  for (const std::int64_t axis : map) {
+    if (sizes[at(axis)] != 1) continue;
+    // Each place of a batch axis takes from the same place of this one.
+    const auto found = numbered.find(axis);
+    if (found != numbered.end() && taken.insert(found->second).second)
+      make.on(0, at(axis), of_batch.at(found->second));
+    else  // rows by an index each: a device has zeros for those of others
+      make.on(0, at(axis), make.pieces(at(axis), x[at(axis)]));
+  }
 }
 
-/// Rows of x that every device has: only windows pass through.
+/// Windows pass through, rows of x where each index names one, batch axes where they number an axis of x.
 void scatter(Maker& make) {
   const Shape &x = make.shape(0), &indices = make.shape(1), &updates = make.shape(2);
   const Integers window = make.attributes().integers("update_window_dims"),
@@ -140,19 +162,32 @@ void scatter(Maker& make) {
   }
   // Rows by one index each: what falls on other devices' rows is dropped.
   const bool drops = make.attributes().text("mode", "drop") == "drop";
-  if (map.size() == 1 && holds(inserted, map[0]) && drops) {
-    const int rows = make.factor("rows", x[at(map[0])]);
-    make.on(0, at(map[0]), rows);
-    make.gives(0, at(map[0]), rows);
+  const std::map<std::int64_t, std::size_t> numbered = make.numbered();
+  std::map<std::size_t, int> of_batch;
+  for (const std::int64_t axis : map) {
+    if (!holds(inserted, axis) || !drops) continue;
+    const auto found = numbered.find(axis);
+    const bool together = found != numbered.end() && !of_batch.contains(found->second);
+    const int rows = make.factor("rows" + std::to_string(axis), x[at(axis)], !together);
+    make.on(0, at(axis), rows);
+    make.gives(0, at(axis), rows);
+    if (together) of_batch[found->second] = rows;
   }
-  if (make.attributes().text("combiner") != "add") return;
+  const std::string& combiner = make.attributes().text("combiner");
+  const bool extreme = combiner == "maximum" || combiner == "minimum";
+  const bool combines = combiner == "add" || (extreme && has_neutral(combiner, make.dtype(0)));
   const auto vector_dim = make.attributes().integer("index_vector_dim");
   std::size_t batch = 0;
   for (std::size_t axis = 0; axis < updates.size(); ++axis) {
     if (holds(window, static_cast<std::int64_t>(axis))) continue;
     if (static_cast<std::int64_t>(batch) == vector_dim) ++batch;
-    const int made = make.sum("batch" + std::to_string(batch), indices[batch], "add", drops);
-    make.on(1, batch++, made);
+    const std::size_t source = batch++;
+    const auto found = of_batch.find(source);
+    if (found == of_batch.end() && !combines) continue;
+    const int made = found != of_batch.end() ? found->second
+                                             : make.sum("batch" + std::to_string(source), indices[source], combiner,
+                                                        drops && !extreme);
+    make.on(1, source, made);
     make.on(2, axis, made);
   }
 }
@@ -220,6 +255,26 @@ Integers windowed(Maker& make) {
   return axes;
 }
 
+/// Windows that lie side by side: as many as there are, each with its elements.
+void apart_windows(Maker& make) {
+  const Integers window = make.attributes().integers("window");
+  const Integers strides = make.attributes().integers("strides", Integers(window.size(), 1));
+  const Integers pads = make.attributes().integers("pads", Integers(2 * window.size(), 0));
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    const bool apart = window[i] > 1 && strides[i] == window[i] && pads[2 * i] == 0 && pads[2 * i + 1] == 0 &&
+                       make.shape(0)[i] == make.shape(1)[i] * window[i];
+    if (!apart) continue;
+    const int windows = make.factor("windows" + std::to_string(i), make.shape(1)[i], false);
+    const int inside = make.factor("inside" + std::to_string(i), window[i], false);
+    make.whole(inside, "each window has one extreme element");
+    for (const int factor : {windows, inside}) {
+      make.on(0, i, factor);
+      make.gives(0, i, factor);
+    }
+    make.on(1, i, windows);
+  }
+}
+
 /// Axes along which the second shape is shorter.
 Integers shortened(const Shape& x, const Shape& part) {
   Integers axes;
@@ -244,6 +299,51 @@ void pad_edges(Maker& make) {
 }
 
 }  // namespace
+
+bool sees_by_place(const Op& op) { return op.attributes.flag("causal") || op.attributes.integer("window", 0) > 0; }
+
+int pieces(Rule& rule, std::size_t axis, std::int64_t extent, DType dtype) {
+  rule.factors.push_back({.name = "rows" + std::to_string(axis),
+                          .extent = extent,
+                          .sort = Factor::Sort::reduced,
+                          .combiner = dtype == DType::boolean ? "logical_or" : "add",
+                          .instead = true,
+                          .why = {}});
+  return static_cast<int>(rule.factors.size()) - 1;
+}
+
+std::map<std::int64_t, std::size_t> numbered_axes(const GraphFunction& function, const Op& op) {
+  const bool gathers = op.kind == Kind::gather;
+  const Integers& map = op.attributes.integers(gathers ? "start_index_map" : "scatter_dims_to_operand_dims");
+  const std::int64_t vector = op.attributes.integer("index_vector_dim");
+  const auto producer = [&](ValueId value) -> const Op* {
+    const Op* found = nullptr;
+    for (std::size_t i = function.ops.size(); i-- > 0;) {
+      const Op& made = function.ops[i];
+      if (std::ranges::find(made.results, value) == made.results.end()) continue;
+      found = &made;
+      if (made.kind != Kind::convert && made.kind != Kind::copy) break;
+      value = made.operands[0];
+    }
+    return found;
+  };
+  std::map<std::int64_t, std::size_t> numbered;
+  const Shape& x = function.value(op.operands[0]).type.shape;
+  const Shape& indices = function.value(op.operands[1]).type.shape;
+  const Op* joined = producer(op.operands[1]);
+  if (!joined || joined->kind != Kind::concat || joined->attributes.integer("dim") != vector) return numbered;
+  std::int64_t component = 0;
+  for (const ValueId part : joined->operands) {
+    const Op* made = producer(part);
+    const std::int64_t count = function.value(part).type.shape[at(vector)];
+    if (count == 1 && made && made->kind == Kind::iota && made->attributes.integer("dim") != vector) {
+      const std::size_t batch = at(made->attributes.integer("dim"));
+      if (indices[batch] == x[at(map[at(component)])]) numbered[map[at(component)]] = batch;
+    }
+    component += count;
+  }
+  return numbered;
+}
 
 bool special(const GraphFunction& function, const Op& op, Rule& rule) {
   const auto mode = [&](const char* name) { return op.attributes.text("mode", name); };
@@ -291,11 +391,36 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
         make.same_but({op.attributes.integer("split_dim"), op.attributes.integer("concat_dim")});
       });
     case Kind::window_scatter:
-      return made([](Maker& make) { make.same_but(windowed(make)); });
+      return made([](Maker& make) {
+        make.same_but(windowed(make));
+        apart_windows(make);
+      });
+    case Kind::reverse:
+      return made([](Maker& make) {
+        const Integers& dims = make.attributes().integers("dims");
+        make.same_but(dims);
+        for (const std::int64_t axis : dims) {  // parts change places, each is turned by itself
+          const int mirror = make.factor("mirror" + std::to_string(axis), make.result(0)[at(axis)], false);
+          make.on(0, at(axis), mirror);
+          make.gives(0, at(axis), mirror);
+        }
+      });
     case Kind::dynamic_slice:
-      return made([](Maker& make) { make.same_but(shortened(make.shape(0), make.result(0))); });
+      return made([](Maker& make) {
+        const Integers apart = shortened(make.shape(0), make.result(0));
+        make.same_but(apart);
+        for (const std::int64_t axis : apart) make.on(0, at(axis), make.pieces(at(axis), make.shape(0)[at(axis)]));
+      });
     case Kind::dynamic_update:
-      return made([](Maker& make) { make.same_but(shortened(make.shape(0), make.shape(1))); });
+      return made([](Maker& make) {
+        const Integers apart = shortened(make.shape(0), make.shape(1));
+        make.same_but(apart);
+        for (const std::int64_t axis : apart) {  // each device writes what falls on its part
+          const int rows = make.factor("rows" + std::to_string(axis), make.shape(0)[at(axis)]);
+          make.on(0, at(axis), rows);
+          make.gives(0, at(axis), rows);
+        }
+      });
     case Kind::normalize:
       return (mode("") == "group" || mode("") == "instance") && made(normalize_groups);
     case Kind::pad:

@@ -1,0 +1,326 @@
+// Kinds that name places of a divided axis: each device takes or writes what falls on its part.
+#include <algorithm>
+#include <limits>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/cluster/partition/body.hpp"
+
+namespace tilesim::partitioning {
+
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+/// Atoms of the only factor of an operand's axis, where it is divided.
+Atoms atoms_of(const Rule& rule, const Division& division, std::size_t operand, std::size_t axis) {
+  for (const int factor : rule.operands[operand][axis])
+    if (!division[at(factor)].empty()) return division[at(factor)];
+  return {};
+}
+
+}  // namespace
+
+ValueId Body::clamped(std::int64_t low, ValueId x, std::int64_t high) {
+  return builder_.elementwise(Function::clamp, {whole_number(low), x, whole_number(high)});
+}
+
+/// Numbers along one axis.
+ValueId Body::listed(const Integers& values, std::size_t rank, std::size_t axis) {
+  Weight list;
+  Shape shape(rank, 1);
+  shape[axis] = static_cast<std::int64_t>(values.size());
+  list.type = {DType::i64, shape};
+  list.source = Weight::Source::data;
+  list.trainable = false;
+  list.data = Array(DType::i64, shape);
+  std::string name = "list.axis" + std::to_string(axis) + "of" + std::to_string(rank);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    list.data.as<std::int64_t>()[i] = values[i];
+    name += "." + std::to_string(values[i]);
+  }
+  return builder_.weight(name, std::move(list));
+}
+
+/// 0, 1, .. along one axis.
+ValueId Body::places(std::size_t rank, std::size_t axis, std::int64_t extent) {
+  Shape shape(rank, 1);
+  shape[axis] = extent;
+  Attributes attributes;
+  attributes.set("shape", shape);
+  attributes.set("dtype", DType::i64);
+  attributes.set("dim", static_cast<std::int64_t>(axis));
+  return builder_.op(Kind::iota, {}, std::move(attributes))[0];
+}
+
+ValueId Body::taken(ValueId x, std::size_t axis, ValueId start, std::int64_t size) {
+  Integers sizes = builder_.type(x).shape;
+  sizes[axis] = size;
+  const ValueId zero = sizes.size() > 1 ? whole_number(0) : no_value;
+  std::vector<ValueId> operands{x};
+  for (std::size_t i = 0; i < sizes.size(); ++i) operands.push_back(i == axis ? start : zero);
+  Attributes attributes;
+  attributes.set("sizes", sizes);
+  return builder_.op(Kind::dynamic_slice, std::move(operands), std::move(attributes))[0];
+}
+
+/// Zeros at both ends of an axis.
+ValueId Body::padded_around(ValueId x, std::size_t axis, std::int64_t by) {
+  Integers wide(builder_.type(x).shape.size(), 0);
+  wide[axis] = by;
+  Attributes attributes;
+  attributes.set("low", wide);
+  attributes.set("high", wide);
+  return builder_.op(Kind::pad, {x}, std::move(attributes))[0];
+}
+
+/// Where a piece of `size` elements begins, counted from the first element that a device has.
+ValueId Body::start_of(const Op& op, const std::vector<ValueId>& operands, std::size_t axis, std::int64_t size,
+                       const Atoms& atoms, std::int64_t part) {
+  const std::int64_t extent = type(op.operands[0]).shape[axis];
+  const std::size_t first = op.kind == Kind::dynamic_update ? 2 : 1;
+  const ValueId start = op.kind == Kind::slice
+                            ? whole_number(op.attributes.integers("start")[axis])
+                            : clamped(0, builder_.convert(operands[first + axis], DType::i64), extent - size);
+  return binary(Function::subtract, start, shard_index(atoms, part));
+}
+
+/// Of a piece of a divided axis what a device has, zeros elsewhere.
+ValueId Body::piece(const Op& op, const Rule& rule, const Division& division, const std::vector<ValueId>& operands) {
+  const Shape& wanted = type(op.results[0]).shape;
+  const Shape local = builder_.type(operands[0]).shape;
+  const auto rank = local.size();
+  Attributes attributes = op.attributes;
+  Integers sizes = local, starts(rank, 0), limits = local, strides(rank, 1);
+  std::vector<ValueId> others = operands;
+  std::vector<std::size_t> pieces;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const bool apart = std::ranges::any_of(rule.operands[0][axis], [&](int factor) {
+      return rule.factors[at(factor)].instead && !division[at(factor)].empty();
+    });
+    if (apart) {
+      pieces.push_back(axis);
+      if (op.kind == Kind::dynamic_slice) others[axis + 1] = whole_number(0);
+      continue;
+    }
+    if (wanted[axis] != type(op.operands[0]).shape[axis]) sizes[axis] = wanted[axis];
+    if (op.kind != Kind::slice) continue;
+    const bool divided = wanted[axis] != type(op.operands[0]).shape[axis] && !atoms_of(rule, division, 0, axis).empty();
+    starts[axis] = divided ? 0 : op.attributes.integers("start")[axis];
+    limits[axis] = divided || local[axis] != type(op.operands[0]).shape[axis]
+                       ? local[axis]
+                       : op.attributes.integers("limit")[axis];
+    strides[axis] = op.attributes.integers("stride", Integers(rank, 1))[axis];
+  }
+  ValueId x = operands[0];
+  if (op.kind == Kind::slice) {
+    attributes.set("start", starts);
+    attributes.set("limit", limits);
+    attributes.set("stride", strides);
+    x = builder_.op(op.kind, {x}, std::move(attributes))[0];
+  } else if (sizes != local) {
+    attributes.set("sizes", sizes);
+    x = builder_.op(op.kind, std::move(others), std::move(attributes))[0];
+  }
+  for (const std::size_t axis : pieces) {
+    const std::int64_t size = wanted[axis], part = local[axis], window = std::min(size, part);
+    const ValueId start = start_of(op, operands, axis, size, atoms_of(rule, division, 0, axis), part);
+    const ValueId own = clamped(0, start, part - window);
+    x = padded_around(taken(x, axis, own, window), axis, size);
+    const ValueId shift = binary(Function::add, binary(Function::subtract, start, own), whole_number(size));
+    x = taken(x, axis, shift, size);  // a piece on other devices alone: clamped into the zeros
+  }
+  return x;
+}
+
+/// An update of a divided axis: what falls on a device's part is written there, the rest stays.
+ValueId Body::own_update(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands) {
+  const Shape local = builder_.type(operands[0]).shape;
+  const auto rank = local.size();
+  ValueId update = operands[1], all = no_value;
+  for (std::size_t axis = 0; axis < rank; ++axis) {
+    const std::int64_t size = type(op.operands[1]).shape[axis], part = local[axis];
+    const Atoms atoms = atoms_of(rule, division, 0, axis);
+    if (atoms.empty() || size == type(op.operands[0]).shape[axis]) continue;
+    const std::int64_t window = std::min(size, part);
+    const ValueId start = start_of(op, operands, axis, size, atoms, part), own = clamped(0, start, part - window);
+    const ValueId shift = binary(Function::subtract, own, start);  // of the window in the update
+    update = taken(padded_around(update, axis, window), axis,
+                   binary(Function::add, shift, whole_number(window)), window);
+    const ValueId place = binary(Function::add, places(rank, axis, window), shift);
+    const ValueId inside = binary(Function::logical_and, binary(Function::greater_equal, place, whole_number(0)),
+                                  binary(Function::less, place, whole_number(size)));
+    all = all == no_value ? inside : binary(Function::logical_and, all, inside);
+    operands[axis + 2] = own;
+  }
+  if (all != no_value) {
+    Attributes attributes;
+    attributes.set("sizes", builder_.type(update).shape);
+    std::vector<ValueId> there{operands[0]};
+    // Starts of a kind have one dtype: all are as the divided ones.
+    for (std::size_t i = 2; i < operands.size(); ++i) {
+      operands[i] = builder_.convert(operands[i], DType::i64);
+      there.push_back(operands[i]);
+    }
+    const ValueId before = builder_.op(Kind::dynamic_slice, std::move(there), std::move(attributes))[0];
+    operands[1] = builder_.elementwise(Function::select, {all, update, before});
+  }
+  return builder_.op(op.kind, std::move(operands), op.attributes, op.name)[0];
+}
+
+/// Queries of a part see keys by their place in all queries: a mask instead of the attributes.
+void Body::look_from_place(const Op& op, const Atoms& atoms, std::vector<ValueId>& operands, Attributes& attributes) {
+  if (atoms.empty()) return;
+  const std::int64_t all = type(op.operands[0]).shape[2], queries = builder_.type(operands[0]).shape[2],
+                     keys = builder_.type(operands[1]).shape[2];
+  const std::int64_t offset = op.attributes.integer("causal_offset", keys - all),
+                     window = op.attributes.integer("window", 0);
+  const ValueId key = places(2, 1, keys);
+  const ValueId last = binary(Function::add, places(2, 0, queries),
+                              binary(Function::add, shard_index(atoms, queries), whole_number(offset)));
+  ValueId seen = no_value;
+  if (op.attributes.flag("causal")) seen = binary(Function::less_equal, key, last);
+  if (window > 0) {
+    const ValueId near = binary(Function::greater, key, binary(Function::subtract, last, whole_number(window)));
+    seen = seen == no_value ? near : binary(Function::logical_and, seen, near);
+  }
+  if (operands.size() < 4) operands.resize(4, no_value);
+  ValueId& mask = operands[3];
+  if (mask == no_value) {
+    mask = seen;
+  } else if (builder_.type(mask).dtype == DType::boolean) {
+    mask = binary(Function::logical_and, mask, seen);
+  } else {
+    const ValueId hidden = number(-std::numeric_limits<double>::infinity(), builder_.type(mask).dtype);
+    mask = builder_.elementwise(Function::select, {seen, mask, hidden});
+  }
+  attributes.set("causal", false);
+  attributes.set("window", std::int64_t{0});
+}
+
+/// Parts of reversed axes go to the devices at the other end.
+ValueId Body::mirrored(const Op& op, const Rule& rule, const Division& division, ValueId x) {
+  for (const std::int64_t axis : op.attributes.integers("dims")) {
+    const Atoms atoms = atoms_of(rule, division, 0, at(axis));
+    if (atoms.empty()) continue;
+    const Integers groups = module_.grid.groups(atoms);
+    const std::int64_t parts = module_.grid.parts(atoms);
+    Integers pairs;
+    for (std::size_t start = 0; start < groups.size(); start += at(parts))
+      for (std::int64_t i = 0; i < parts; ++i)
+        pairs.insert(pairs.end(), {groups[start + at(i)], groups[start + at(parts - 1 - i)]});
+    Attributes attributes;
+    attributes.set("partitions", true);
+    attributes.set("pairs", pairs);
+    const std::string of = stem(op.results[0]);
+    x = builder_.op(Kind::permute_devices, {x}, std::move(attributes), of + ".mirror")[0];
+    const GraphFunction& function = module_.out.functions[at(builder_.function_index())];
+    module_.inserted.push_back({function.name, function.ops.back().name, "permute_devices", of, op.name,
+                                op.name + " turns axis " + std::to_string(axis) + ", whose parts change places", parts,
+                                mirror_bytes(op, rule, division) / static_cast<double>(mirrors(op, rule, division))});
+  }
+  return x;
+}
+
+int Body::mirrors(const Op& op, const Rule& rule, const Division& division) const {
+  if (op.kind != Kind::reverse) return 0;
+  return static_cast<int>(std::ranges::count_if(op.attributes.integers("dims"), [&](std::int64_t axis) {
+    return !atoms_of(rule, division, 0, at(axis)).empty();
+  }));
+}
+
+double Body::mirror_bytes(const Op& op, const Rule& rule, const Division& division) const {
+  const int count = mirrors(op, rule, division);
+  if (count == 0) return 0;
+  const TensorType local =
+      local_type(module_.grid, type(op.operands[0]), layout_of(module_.grid, rule, rule.operands[0], division));
+  double bytes = count * static_cast<double>(bits(local.dtype)) / 8;
+  for (const std::int64_t extent : local.shape) bytes *= static_cast<double>(extent);
+  return bytes;
+}
+
+/// Extents of the axes that index vectors name, less `beyond`: one number, or one per component.
+ValueId Body::limits_of_indices(const Op& op, ValueId x, std::int64_t beyond) {
+  const Integers& map =
+      op.attributes.integers(op.kind == Kind::gather ? "start_index_map" : "scatter_dims_to_operand_dims");
+  const auto vector = at(op.attributes.integer("index_vector_dim"));
+  const std::size_t rank = type(op.operands[1]).shape.size();
+  Integers limits;
+  for (const std::int64_t axis : map) limits.push_back(builder_.type(x).shape[at(axis)] - beyond);
+  return map.size() == 1 ? whole_number(limits[0]) : listed(limits, rank, vector);
+}
+
+/// Index vectors counted from the first elements that a device has of the axes that they name.
+ValueId Body::own_indices(const Op& op, const Rule& rule, const Division& division,
+                          const std::vector<ValueId>& operands) {
+  const bool gathers = op.kind == Kind::gather;
+  const Integers& map = op.attributes.integers(gathers ? "start_index_map" : "scatter_dims_to_operand_dims");
+  const auto vector = at(op.attributes.integer("index_vector_dim"));
+  const std::size_t rank = type(op.operands[1]).shape.size();
+  const Shape& whole_shape = type(op.operands[0]).shape;
+  ValueId from = no_value;
+  for (std::size_t i = 0; i < map.size(); ++i) {
+    const auto axis = at(map[i]);
+    const std::int64_t part = builder_.type(operands[0]).shape[axis];
+    const Atoms atoms = atoms_of(rule, division, 0, axis);
+    // A window over all of an axis begins at 0.
+    if (atoms.empty() || (gathers && op.attributes.integers("slice_sizes")[axis] == whole_shape[axis])) continue;
+    ValueId first = shard_index(atoms, part);
+    Integers only(map.size(), 0);
+    only[i] = 1;
+    if (map.size() > 1) first = binary(Function::multiply, listed(only, rank, vector), first);
+    from = from == no_value ? first : binary(Function::add, from, first);
+  }
+  if (from == no_value) return operands[1];
+  ValueId indices = builder_.convert(operands[1], DType::i64);
+  if (gathers) {
+    Integers last;
+    for (const std::int64_t axis : map)
+      last.push_back(whole_shape[at(axis)] - op.attributes.integers("slice_sizes")[at(axis)]);
+    const ValueId end = map.size() == 1 ? whole_number(last[0]) : listed(last, rank, vector);
+    indices = builder_.elementwise(Function::clamp, {whole_number(0), indices, end});
+  }
+  return binary(Function::subtract, indices, from);
+}
+
+/// Rows that a device has not are zero; one device has each.
+ValueId Body::rows_of_table(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
+                            Attributes attributes) {
+  const bool gather = op.kind == Kind::gather;
+  ValueId own = no_value, end = no_value, last = no_value;
+  if (gather) {
+    own = own_indices(op, rule, division, operands);
+    end = limits_of_indices(op, operands[0], 0);
+    last = limits_of_indices(op, operands[0], 1);
+  } else {
+    const std::int64_t rows = builder_.type(operands[0]).shape[0];
+    own = binary(Function::subtract, builder_.convert(operands[1], DType::i64),
+                 shard_index(atoms_of(rule, division, 0, 0), rows));
+    end = whole_number(rows);
+    last = whole_number(rows - 1);
+  }
+  ValueId inside = binary(Function::logical_and, binary(Function::greater_equal, own, whole_number(0)),
+                          binary(Function::less, own, end));
+  operands[1] = builder_.elementwise(Function::clamp, {whole_number(0), own, last});
+  const ValueId found = builder_.op(op.kind, std::move(operands), std::move(attributes), op.name)[0];
+  // Axes of the result that the indices have not are 1.
+  Shape wide(builder_.type(found).shape.size(), 1);
+  Integers offsets{static_cast<std::int64_t>(wide.size()) - 1};
+  if (gather) {
+    offsets = op.attributes.integers("offset_dims");
+    const auto vector = op.attributes.integer("index_vector_dim");
+    if (vector < static_cast<std::int64_t>(builder_.type(inside).shape.size())) {
+      Attributes all;
+      all.set("dims", Integers{vector});
+      all.set("combiner", std::string("logical_and"));
+      inside = builder_.op(Kind::reduce, {inside}, std::move(all))[0];
+    }
+  }
+  const Shape batch = builder_.type(inside).shape;
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < wide.size(); ++i)
+    if (std::ranges::find(offsets, static_cast<std::int64_t>(i)) == offsets.end()) wide[i] = batch[next++];
+  return builder_.elementwise(Function::select,
+                              {builder_.reshape(inside, wide), found, number(0, builder_.type(found).dtype)});
+}
+
+}  // namespace tilesim::partitioning
