@@ -73,6 +73,10 @@ class Body {
   double border_bytes(const Op& op, const Rule& rule, const Division& division) const;
   void neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int distance, std::int64_t reach, ValueId x,
                   std::vector<ValueId>& pieces);
+  ValueId sent_piece(const Op& op, const Halo& halo, const std::vector<std::int64_t>& pairs, std::int64_t parts,
+                     ValueId piece, std::int64_t rows, const std::string& where);
+  ValueId with_borders(const Op& op, const Halo& halo, const Borders& borders, const Atoms& atoms, ValueId x);
+  ValueId routed(const Op& op, const Halo& halo, const Borders& borders, const Atoms& atoms, ValueId x);
   ValueId cut_borders(const Borders& borders, std::size_t axis, const Atoms& atoms, ValueId x);
   ValueId filled(const Borders& borders, const Halo& halo, const Atoms& atoms, ValueId x, ValueId fill);
 

@@ -1,5 +1,6 @@
 // Borders of divided axes: pieces of neighbours' parts, put together with a device's own, and padding where axes end.
 #include <algorithm>
+#include <cstdlib>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/body.hpp"
@@ -46,9 +47,26 @@ double Body::border_bytes(const Op& op, const Rule& rule, const Division& divisi
     const Layout layout = layout_of(module_.grid, rule, rule.operands[halo.operand], division);
     const TensorType local = local_type(module_.grid, type(op.operands[halo.operand]), layout);
     const Borders borders = borders_of(halo, rule.factors[at(halo.factor)].extent, module_.grid.parts(atoms));
-    bytes += border_size(local, halo.axis, borders.left + borders.right);
+    bytes += border_size(local, halo.axis, received(borders));
   }
   return bytes;
+}
+
+/// One collective of a halo, with its record.
+ValueId Body::sent_piece(const Op& op, const Halo& halo, const Integers& pairs, std::int64_t parts, ValueId piece,
+                         std::int64_t rows, const std::string& where) {
+  const std::string of = stem(op.operands[halo.operand]);
+  const double bytes = border_size(builder_.type(piece), halo.axis, rows);
+  Attributes attributes;
+  attributes.set("partitions", true);
+  attributes.set("pairs", pairs);
+  const ValueId result = builder_.op(Kind::permute_devices, {piece}, std::move(attributes), of + ".halo")[0];
+  const GraphFunction& function = module_.out.functions[at(builder_.function_index())];
+  module_.inserted.push_back({function.name, function.ops.back().name, "permute_devices", of, op.name,
+                              op.name + " reads " + std::to_string(rows) + " elements of axis " +
+                                  std::to_string(halo.axis) + " " + where,
+                              parts, bytes});
+  return result;
 }
 
 /// `reach` elements from before (distance 1) or from behind (-1) a device's part, of as many devices as have them.
@@ -65,16 +83,8 @@ void Body::neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int di
     ValueId piece = x;
     if (rows < part)
       piece = builder_.op(Kind::slice, {x}, range(local.shape, halo.axis, start, start + rows), of + ".border")[0];
-    Attributes attributes;
-    attributes.set("partitions", true);
-    attributes.set("pairs", shifted_pairs(groups, parts, distance * hop));
-    found.push_back(builder_.op(Kind::permute_devices, {piece}, std::move(attributes), of + ".halo")[0]);
-    const GraphFunction& function = module_.out.functions[at(builder_.function_index())];
-    module_.inserted.push_back({function.name, function.ops.back().name, "permute_devices", of, op.name,
-                                op.name + " reads " + std::to_string(rows) + " elements of axis " +
-                                    std::to_string(halo.axis) + (distance > 0 ? " before" : " behind") +
-                                    " a device's part",
-                                parts, border_size(local, halo.axis, rows)});
+    found.push_back(sent_piece(op, halo, shifted_pairs(groups, parts, distance * hop), parts, piece, rows,
+                               std::string(distance > 0 ? "before" : "behind") + " a device's part"));
   }
   if (distance > 0) std::ranges::reverse(found);
   pieces.insert(pieces.end(), found.begin(), found.end());
@@ -131,22 +141,70 @@ ValueId Body::filled(const Borders& borders, const Halo& halo, const Atoms& atom
   return builder_.elementwise(Function::select, {inside, x, fill});
 }
 
+/// A part between those of its neighbours, cut to what the device reads.
+ValueId Body::with_borders(const Op& op, const Halo& halo, const Borders& borders, const Atoms& atoms, ValueId x) {
+  std::vector<ValueId> pieces;
+  neighbours(op, halo, atoms, 1, borders.left, x, pieces);
+  pieces.push_back(x);
+  neighbours(op, halo, atoms, -1, borders.right, x, pieces);
+  if (pieces.size() > 1) {
+    Attributes attributes;
+    attributes.set("dim", static_cast<std::int64_t>(halo.axis));
+    x = builder_.op(Kind::concat, std::move(pieces), std::move(attributes))[0];
+  }
+  return cut_borders(borders, halo.axis, atoms, x);
+}
+
+/// What a device reads, put together of the pieces that others send it; a margin takes what it does not read.
+ValueId Body::routed(const Op& op, const Halo& halo, const Borders& borders, const Atoms& atoms, ValueId x) {
+  const TensorType local = builder_.type(x);
+  const std::int64_t part = borders.part, parts = module_.grid.parts(atoms);
+  const Integers groups = module_.grid.groups(atoms);
+  const auto by_part = [&](const Integers& values) {
+    if (std::ranges::count(values, values[0]) == parts) return whole_number(values[0]);
+    return builder_.reshape(taken(listed(values, 1, 0), 0, shard_index(atoms, 1), 1), {});
+  };
+  Attributes filling;
+  Shape wide = local.shape;
+  wide[halo.axis] = borders.length + 2 * part;
+  filling.set("shape", wide);
+  filling.set("dims", Integers{});
+  ValueId all = builder_.op(Kind::broadcast, {number(0, local.dtype)}, std::move(filling))[0];
+  const auto put = [&](ValueId piece, const Integers& places) {
+    std::vector<ValueId> operands{all, piece};
+    for (std::size_t i = 0; i < wide.size(); ++i)
+      operands.push_back(i == halo.axis ? by_part(places) : whole_number(0));
+    all = builder_.op(Kind::dynamic_update, std::move(operands), {})[0];
+  };
+  const auto place = [&](std::int64_t element, std::int64_t i) {
+    return std::clamp<std::int64_t>(element - borders.first - i * borders.step + part, 0, borders.length + part);
+  };
+  Integers own;
+  for (std::int64_t i = 0; i < parts; ++i) own.push_back(place(i * part, i));
+  put(x, own);
+  for (const auto& [distance, hop] : borders.hops) {
+    Integers starts(at(parts), 0), places(at(parts), 0), pairs;
+    for (std::int64_t i = 0; i < parts; ++i) {
+      if (hop.first[at(i)] < 0) continue;
+      starts[at(i + distance)] = hop.first[at(i)];
+      places[at(i)] = place((i + distance) * part + hop.first[at(i)], i);
+      for (std::size_t start = 0; start < groups.size(); start += at(parts))
+        pairs.insert(pairs.end(), {groups[start + at(i + distance)], groups[start + at(i)]});
+    }
+    const ValueId piece = hop.rows == part ? x : taken(x, halo.axis, by_part(starts), hop.rows);
+    put(sent_piece(op, halo, pairs, parts, piece, hop.rows, std::to_string(std::abs(distance)) + " devices away"),
+        places);
+  }
+  return taken(all, halo.axis, whole_number(part), borders.length);
+}
+
 void Body::take_borders(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
   for (const Halo& halo : rule.halos) {
     const Atoms& atoms = division[at(halo.factor)];
     if (atoms.empty()) continue;
     const Borders borders = borders_of(halo, rule.factors[at(halo.factor)].extent, module_.grid.parts(atoms));
     ValueId& x = operands[halo.operand];
-    std::vector<ValueId> pieces;
-    neighbours(op, halo, atoms, 1, borders.left, x, pieces);
-    pieces.push_back(x);
-    neighbours(op, halo, atoms, -1, borders.right, x, pieces);
-    if (pieces.size() > 1) {
-      Attributes attributes;
-      attributes.set("dim", static_cast<std::int64_t>(halo.axis));
-      x = builder_.op(Kind::concat, std::move(pieces), std::move(attributes))[0];
-    }
-    x = cut_borders(borders, halo.axis, atoms, x);
+    x = borders.hops.empty() ? with_borders(op, halo, borders, atoms, x) : routed(op, halo, borders, atoms, x);
     const DType dtype = builder_.type(x).dtype;
     double outside = 0;
     if (op.kind == Kind::window_reduce) outside = neutral_of(op.attributes.text("combiner"), dtype);

@@ -6,6 +6,40 @@
 
 namespace tilesim::partitioning {
 
+namespace {
+
+/// Hops that bring device i the elements from needs[i].first to needs[i].second; where they send less than borders.
+void route(const std::vector<std::pair<std::int64_t, std::int64_t>>& needs, Borders& borders) {
+  const auto parts = static_cast<std::int64_t>(needs.size());
+  std::map<std::int64_t, Hop> hops;
+  for (const bool places : {false, true})
+    for (std::int64_t i = 0; i < parts; ++i) {
+      const auto [from, to] = needs[at(i)];
+      for (std::int64_t j = from / borders.part; from < to && j * borders.part < to; ++j) {
+        if (j == i) continue;
+        Hop& hop = hops[j - i];
+        hop.first.resize(at(parts), -1);
+        const std::int64_t low = std::max(from, j * borders.part), high = std::min(to, (j + 1) * borders.part);
+        if (!places)
+          hop.rows = std::max(hop.rows, high - low);
+        else
+          hop.first[at(i)] = std::min(low - j * borders.part, borders.part - hop.rows);
+      }
+    }
+  std::int64_t sent = 0;
+  for (const auto& [distance, hop] : hops) sent += hop.rows;
+  if (sent < borders.left + borders.right) borders.hops = std::move(hops);
+}
+
+}  // namespace
+
+std::int64_t received(const Borders& borders) {
+  if (borders.hops.empty()) return borders.left + borders.right;
+  std::int64_t rows = 0;
+  for (const auto& [distance, hop] : borders.hops) rows += hop.rows;
+  return rows;
+}
+
 Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
   Borders borders;
   const std::int64_t own = ceil_div(extent, parts), holes = halo.divisor;
@@ -22,6 +56,7 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
     const std::int64_t reach = halo.step * (count - 1) + halo.reach - borders.low;
     return reach < 0 ? 0 : reach / holes + 1;
   };
+  std::vector<std::pair<std::int64_t, std::int64_t>> needs(at(parts), {0, 0});
   for (std::int64_t i = 0; i < parts; ++i) {
     // Elements of the factor that are padding need nothing; padding of a sum must not meet what is no number.
     const std::int64_t count = std::min(own, extent - i * own), begin = borders.first + i * borders.step;
@@ -30,10 +65,12 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
     if (count <= 0) continue;
     const std::int64_t from = std::max<std::int64_t>(begin, 0), to = std::min(begin + length_of(count), halo.extent);
     if (from >= to) continue;
+    needs[at(i)] = {from, to};
     borders.left = std::max(borders.left, i * borders.part - from);
     borders.right = std::max(borders.right, to - (i + 1) * borders.part);
   }
-  borders.possible = borders.left + borders.right < (parts - 1) * borders.part || parts == 1;
+  if (borders.step != borders.part) route(needs, borders);
+  borders.possible = received(borders) < (parts - 1) * borders.part || parts == 1;
   return borders;
 }
 
