@@ -1,6 +1,7 @@
 #include "tilesim/cluster/partition/partition.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "tilesim/base/error.hpp"
@@ -46,6 +47,35 @@ std::vector<std::int64_t> row_axes(const Op& op) {
   const bool rows =
       op.kind == Kind::normalize && (op.attributes.text("mode") == "layer" || op.attributes.text("mode") == "rms");
   return rows ? op.attributes.integers("dims") : std::vector<std::int64_t>{};
+}
+
+/// A slice of padding is less padding: a sequence that is shifted keeps its extent, and so its even parts.
+void join_slices_of_pads(GraphFunction& function) {
+  std::map<ValueId, const Op*> pads;
+  for (Op& op : function.ops) {
+    if (op.kind == Kind::pad && op.attributes.text("mode", "constant") == "constant") {
+      const auto& interior = op.attributes.integers("interior", {});
+      if (std::ranges::all_of(interior, [](std::int64_t holes) { return holes == 0; })) pads[op.results[0]] = &op;
+      continue;
+    }
+    const auto found = op.kind == Kind::slice ? pads.find(op.operands[0]) : pads.end();
+    if (found == pads.end()) continue;
+    const auto stride = op.attributes.integers("stride", {});
+    if (!std::ranges::all_of(stride, [](std::int64_t step) { return step == 1; })) continue;
+    const Shape& padded_shape = function.value(op.operands[0]).type.shape;
+    std::vector<std::int64_t> low = found->second->attributes.integers("low"),
+                              high = found->second->attributes.integers("high");
+    for (std::size_t axis = 0; axis < low.size(); ++axis) {
+      low[axis] -= op.attributes.integers("start")[axis];
+      high[axis] -= padded_shape[axis] - op.attributes.integers("limit")[axis];
+    }
+    Attributes attributes;
+    attributes.set("low", low);
+    attributes.set("high", high);
+    op.kind = Kind::pad;
+    op.operands = found->second->operands;
+    op.attributes = std::move(attributes);
+  }
 }
 
 /// Operations whose rows are divided become primitives, which pass parts of rows on; whether there are any.
@@ -113,6 +143,7 @@ Graph opened(const Graph& graph) {
       if (op.kind == Kind::fused || op.kind == Kind::call)
         op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
   inline_calls(copy);
+  for (GraphFunction& function : copy.functions) join_slices_of_pads(function);
   remove_dead_code(copy);
   return copy;
 }
