@@ -94,7 +94,9 @@ def test_gradients_of_replicas(data: int, nodes: int) -> None:
 
 
 def test_groups_of_a_node_share_its_adapters() -> None:
-    of = Group(np.array([4.0]), np.array([1.0]), np.array([8.0]))  # eight groups, a member of each in every node
+    of = Group(
+        np.array([4.0]), np.array([1.0]), np.array([8.0]), np.array([8.0])
+    )  # eight groups, a member of each in every node
     free = {**IDEAL, "call": 0.0, "link_step": 0.0, "node_step": 0.0, "node_share": 1.0, "link_share": 1.0}
     fabric = dataclasses.replace(NODE, latency=0.0, node_latency=0.0)
     data = np.array([8e9])

@@ -192,7 +192,7 @@ def test_scaling_with_a_batch_that_grows() -> None:
 
 def test_scaling_searches_and_tells_what_does_not_fit() -> None:
     large = ts.workloads.transformer_step(80, 8192, 64, 128256, 8192, 512, ffn=28672, gated=True, kv_heads=8)
-    found = ts.cluster.scaling(large, "dgx-h100", [8, 64])
+    found = ts.cluster.scaling(large, "dgx-h100", [2, 64])
     assert found[0]["seconds"] is None and "GiB" in found[0]["reason"]
     assert found[1]["seconds"] == ts.cluster.search(large, "dgx-h100:64", keep=1).best.seconds
     prime = ts.cluster.scaling(WORK, "dgx-a100", [1009])

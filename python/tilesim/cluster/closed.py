@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from .hosts.offload import exposed
 from .hosts.straggling import slowed
 from .pipelines.result import Pipeline
 from .pipelines.stages import ORDERED, Stages
-from .pipelines.stages import through as ordered
+from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
 from .training.around import between, gradients
@@ -24,6 +24,8 @@ from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
 __all__ = ["Detail", "Times", "times"]
 
 Array = NDArray[np.float64]
+#: what times the schedules that divide the backward pass: seconds, and pipelines where they were carried out one by one
+Ordered = Callable[[list[str], Columns, Stages], tuple[Array, Mapping[int, Pipeline]]]
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ def _by_order(
     summed: Array,
     sends: Array,
     k: Mapping[str, float],
+    ordered: Ordered,
 ) -> tuple[Array, Mapping[int, Pipeline]]:
     """Seconds until all are through, of schedules that divide the backward pass; their pipelines."""
     names = [SCHEDULES[int(code)] for code in c.schedule] if np.any(c.schedule >= SCHEDULES.index("zb-h1")) else []
@@ -105,7 +108,9 @@ def _by_order(
     return np.where(np.isnan(seconds), summed, seconds), pipes
 
 
-def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
+def times(
+    c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float], ordered: Ordered = carried
+) -> Times:  # fmt: skip
     """Seconds of training steps.
 
     Args:
@@ -113,6 +118,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         price: of products and attention.
         fabric: links.
         k: constants of the framework.
+        ordered: what times schedules that divide the backward pass; a search has bounds first, and many at once.
 
     Returns:
         The times.
@@ -131,7 +137,9 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     whole = c.layers * layer + ends + p * fixed
     waited = (forward.compute + backward.compute + backward.recompute, ends)
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
-    through, pipes = _by_order(c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k)
+    through, pipes = _by_order(
+        c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k, ordered
+    )
     reduced, kept = gradients(c, fabric, k), state(c, fabric)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     away = exposed(kept.bytes, w.optimizer, fabric, k)

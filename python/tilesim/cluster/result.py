@@ -89,6 +89,7 @@ class StepResult:
         found: Times,
         held: Memory,
         overlap: str,
+        network: str = "closed",
     ) -> StepResult:
         """The result of one row.
 
@@ -101,6 +102,7 @@ class StepResult:
             found: its times.
             held: its bytes.
             overlap: as asked for.
+            network: as asked for.
 
         Returns:
             The result.
@@ -110,7 +112,7 @@ class StepResult:
         peak = fabric.device.rate("bf16" if fabric.device.kind == "tpu" else dtype).flops_per_second
         bytes_ = {name: int(np.ravel(getattr(held, name))[0]) for name in REASONS}
         return StepResult(
-            workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", "closed", overlap,
+            workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", network, overlap,
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
             workload.flops / (seconds * plan.devices * peak), bytes_, _classes(plan, table, held),
             stage_seconds(table, found), dict(framework.provenance), communication(table, found, fabric),

@@ -17,7 +17,7 @@ from ..graph.graph import Graph
 from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered
-from .closed import Times, times
+from .closed import Ordered, Times, times
 from .columns import Columns, columns
 from .fabric import Fabric, fabric_of, with_library
 from .frameworks import Framework
@@ -26,6 +26,8 @@ from .hosts.straggling import slower
 from .inference.closed import times as forward_times
 from .inference.memory import memory as forward_memory
 from .memory import GIB, Memory, memory
+from .networks.flowing import flowing
+from .pipelines.stages import through as carried
 from .plan import Plan
 from .programs.calling import Options, program_of, step_program
 from .result import StepResult
@@ -98,6 +100,27 @@ def priced(
     return table, *measured(steps[0][0].phase, table, price, fabric, constants)
 
 
+def timed(
+    phase: str, table: Columns, price: Any, fabric: Fabric, constants: Mapping[str, float], ordered: Ordered = carried
+) -> Times:
+    """Times of steps, by the forms of their phase.
+
+    Args:
+        phase: of all workloads.
+        table: workloads and plans.
+        price: of products and attention.
+        fabric: links.
+        constants: of the framework.
+        ordered: what times schedules that divide the backward pass.
+
+    Returns:
+        The times.
+    """
+    if phase != "train":
+        return forward_times(table, price, fabric, constants)
+    return times(table, price, fabric, constants, ordered)
+
+
 def measured(
     phase: str, table: Columns, price: Pricer, fabric: Fabric, constants: Mapping[str, float]
 ) -> tuple[Times, Memory]:
@@ -113,9 +136,21 @@ def measured(
     Returns:
         Both.
     """
-    if phase != "train":
-        return forward_times(table, price, fabric, constants), forward_memory(table)
-    return times(table, price, fabric, constants), memory(table, constants)
+    return timed(phase, table, price, fabric, constants), held(phase, table, constants)
+
+
+def held(phase: str, table: Columns, constants: Mapping[str, float]) -> Memory:
+    """Bytes of steps, by the forms of their phase.
+
+    Args:
+        phase: of all workloads.
+        table: workloads and plans.
+        constants: of the framework.
+
+    Returns:
+        The bytes.
+    """
+    return forward_memory(table) if phase != "train" else memory(table, constants)
 
 
 def plan_for(workload: Layered, fabric: Fabric) -> Plan:
@@ -156,7 +191,8 @@ def step(
         plan: how a layered workload is divided; none: replicas over all devices.
         predictor: what segments between communications take: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
             "engine", or an object with `name` and `seconds(segment, device)`. Layered workloads: "closed".
-        network: "closed", "flows", "chunks". Layered workloads: "closed".
+        network: "closed", "flows", "chunks". Layered workloads: "closed", "flows": every call of an axis in all groups
+            that meet in a node, at the framework's shares of the links' rates.
         overlap: "none": nothing that passes between devices is hidden. Layered: "ready", "library": parameters are
             gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
             operands are there and its stream is free; "library": small collectives are combined too.
@@ -186,7 +222,7 @@ def step(
         raise user_error("no workload of a cluster", place="workload", value=shown(workload),
                          allowed="a layered workload, a ts.Spmd, a Graph, a name or file")  # fmt: skip
     one_of("unknown predictor of layered workloads", "predictor", predictor, "closed")
-    one_of("unknown network", "network", network, "closed")
+    one_of("unknown network of layered workloads", "network", network, "closed", "flows")
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
     workload = workload if isinstance(workload, Layered) else layered(workload)
     fabric = slower(with_library(fabric_of(cluster), library), slow)
@@ -197,11 +233,18 @@ def step(
     plan.check(workload, fabric.devices or None)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
-    table, found, held = priced([(workload, plan)], fabric, used, overlap)
-    result = StepResult.of(workload, plan, fabric, used, table, found, held, overlap)
+    if network == "flows":
+        if library is not None:
+            raise user_error("a library has a form of its own", place="network", value="flows",
+                             allowed="closed, or no library")  # fmt: skip
+        fabric = replace(fabric, flows=flowing(replace(fabric, devices=plan.devices), cluster, used.constants))
+    table, found, bytes_ = priced([(workload, plan)], fabric, used, overlap)
+    result = StepResult.of(workload, plan, fabric, used, table, found, bytes_, overlap, network)
 
     def again(other: Plan, fabric: Fabric = fabric, overlap: str = overlap) -> StepResult:
-        return step(workload, fabric, other, overlap=overlap, library=library, framework=used.name, check_memory=False)
+        fabric = replace(fabric, flows=None)
+        return step(workload, fabric, other, network=network, overlap=overlap, library=library, framework=used.name,
+                    check_memory=False)  # fmt: skip
 
     result = replace(result, again=again)
     if check_memory and result.peak_bytes > fabric.device.memory.bytes:

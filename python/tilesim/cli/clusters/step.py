@@ -165,7 +165,11 @@ def search(
         for row in list(study.table())[:best]
     ]
     say(layout(columns, rows))
-    say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit", hang="  "))
+    say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit, {study.priced:,} priced: bounds rule out the others",
+                hang="  "))  # fmt: skip
+    for row in study.confirmed:
+        say(wrapped(f"{row['plan']}: {row['seconds'] * 1e3:,.1f} ms closed, {row['flows_seconds'] * 1e3:,.1f} ms where "
+                    "messages share links (flows)", hang="  "))  # fmt: skip
     if map_:
         from ...cluster.views.plan_map import lines
 

@@ -71,7 +71,7 @@ def _sharded(c: Columns, fabric: Fabric) -> Group:
     """Devices over which parameters are divided: the data axis; inside a slice where slices are joined by another
     network."""
     data = group(c, "data", fabric)
-    return Group(data.inner, data.inner, data.beside) if fabric.slices else data
+    return Group(data.inner, data.inner, data.beside, data.stride) if fabric.slices else data
 
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:

@@ -181,7 +181,7 @@ def _one(
 ) -> tuple[StepResult | None, str]:
     """The step, or why there is none."""
     if plan is None:
-        searched = study(work, fabric, fabric, framework=framework)
+        searched = study(work, fabric, fabric, framework=framework, best_alone=True)
         return (searched.best, "") if searched.plans else (None, searched.reason)
     others = plan.tensor * plan.pipeline * plan.context
     if fabric.devices % others:
