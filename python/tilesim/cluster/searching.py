@@ -24,6 +24,7 @@ from .frameworks import Framework
 from .memory import GIB
 from .pipelines.stages import at_least, together
 from .plan import SCHEDULES, SHARDS, Plan
+from .programs.kept import opened
 from .result import PARTS, StepResult
 from .searches.candidates import AXES, candidates, plan_of, table_of
 from .searches.kept import priced
@@ -303,10 +304,7 @@ def study(
         rows = rows[np.linspace(0, len(rows) - 1, budget).astype(np.int64)]
     peak = _held(workload, rows, fabric, Constants(fabric, workload.phase, framework))
     walk = _Walk(workload, fabric, framework, rows, peak, (keep, exhaustive, best_alone))
-    with contextlib.ExitStack() as stack:
-        own = None
-        if store is not None:
-            own = store if isinstance(store, Store) else stack.enter_context(contextlib.closing(Store(store)))
+    with contextlib.nullcontext() if store is None else opened(store) as own:
         walk.run(executor, own)
     return _study(workload, cluster, framework, fabric, walk, len(rows) == every)
 

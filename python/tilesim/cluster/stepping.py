@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..base.arguments import one_of
 from ..base.checked import checked
 from ..base.errors import shown, user_error
+from ..base.store import Store
 from ..graph.graph import Graph
 from ..machine.device import Device
 from ..models.layered import Layered
@@ -180,6 +181,7 @@ def step(
     framework: str | None = None,
     check_memory: bool = True,
     slow: Mapping[int, float] | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
 ) -> StepResult:
     """Time and memory of one step of a layered workload, or of a program of several devices.
 
@@ -203,6 +205,8 @@ def step(
         check_memory: a plan that does not fit into a device's memory is an error.
         slow: factors on the computing times of devices by number: {3: 1.1} is a straggler; beside those of a cluster's
             faults.
+        store: of predictions of a program's segments, or its path: the next step of the same segments, device and
+            predictor takes them from there. Layered workloads have none.
 
     Returns:
         Seconds, by what they go to, and bytes per class of devices.
@@ -217,10 +221,13 @@ def step(
         if plan is not None:
             raise user_error("a program of several devices says itself how it is divided", place="plan",
                              value=shown(plan), allowed="no plan, or a layered workload")  # fmt: skip
-        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow))
+        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow, store))
     if not isinstance(workload, (Layered, str, os.PathLike)):
         raise user_error("no workload of a cluster", place="workload", value=shown(workload),
                          allowed="a layered workload, a ts.Spmd, a Graph, a name or file")  # fmt: skip
+    if store is not None:
+        raise user_error("a layered workload has no segments whose predictions are kept", place="store",
+                         value=shown(store), allowed="no store, or a program")  # fmt: skip
     one_of("unknown predictor of layered workloads", "predictor", predictor, "closed")
     one_of("unknown network of layered workloads", "network", network, "closed", "flows")
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")

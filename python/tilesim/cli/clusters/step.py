@@ -69,6 +69,10 @@ def step(
             rich_help_panel=MACHINE,
         ),
     ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(help="Of modules: a file that keeps predictions of segments.", rich_help_panel=MACHINE),
+    ] = None,
     timeline: Annotated[
         str | None, typer.Option(help="Write trace events for Perfetto, .json.", rich_help_panel=OUTPUT)
     ] = None,
@@ -90,7 +94,7 @@ def step(
                 )  # fmt: skip
         _scaled(workload, cluster, devices, parsed, overlap, library, framework, json_, quiet)
         return
-    result = run(workload, cluster, parsed, predictor, network, overlap, library, framework=framework)
+    result = run(workload, cluster, parsed, predictor, network, overlap, library, framework=framework, store=store)
     if timeline:
         result.timeline(timeline)
     if json_:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...analytic.estimate import device_of
@@ -23,6 +23,7 @@ from ..hosts.faults import computing
 from ..partition import partition
 from ..pipelines.result import PICO
 from ..spmd import Spmd, needs_partitioning
+from .kept import Kept, opened
 from .liveness import peak_bytes
 from .predicting import Closed, Predicted
 from .predictors import predictor_of
@@ -32,6 +33,7 @@ from .splitting import Part, Split, graph_of, split
 
 __all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
 
+TOGETHER = 64  # predictions that are written at once
 OVERLAPS = ("none", "ready", "library")
 _MATRIX = ("contract", "convolution", "attention", "ragged_contract")
 
@@ -46,6 +48,7 @@ class Options:
     library: Any = None
     symmetry: bool = True
     slow: Mapping[int, float] | None = None
+    store: Any = None
 
 
 def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
@@ -127,10 +130,7 @@ class _Step:
         options, spmd = self.options, self.spmd
         combine = options.overlap == "library"
         self.splits = [split(graph.core, spmd.devices, combine) for graph in spmd.graphs]
-        for each in self.splits:
-            for key, part in each.distinct.items():
-                if key not in self.known:
-                    self.known[key] = self.predict(each, part)
+        self.predict_all()
         price = Communication(self.cluster, options.network, options.library, options.symmetry)
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
@@ -145,6 +145,21 @@ class _Step:
             if device < self.spmd.devices:
                 found[device] = found.get(device, 1.0) / share
         return found
+
+    def predict_all(self) -> None:
+        """Predictions of distinct segments: those that the store has, and others, which it gets."""
+        wanted = {key: (each, part) for each in self.splits for key, part in each.distinct.items()}
+        missing = [key for key in wanted if key not in self.known]
+        if self.options.store is None:
+            self.known.update((key, self.predict(*wanted[key])) for key in missing)
+            return
+        with opened(self.options.store) as store:
+            kept = Kept(store, self.predictor, self.cluster.device)
+            self.known.update(kept.get(missing))
+            for at in range(0, len(missing), TOGETHER):  # a killed process loses no more than these
+                made = {key: self.predict(*wanted[key]) for key in missing[at : at + TOGETHER] if key not in self.known}
+                self.known.update(made)
+                kept.put(made)
 
     def predict(self, each: Split, part: Part) -> Predicted:
         if not part.operations:
@@ -235,7 +250,7 @@ class _Step:
         own = self.options
         for overlap in OVERLAPS:
             if overlap != own.overlap:
-                changed = Options(own.predictor, own.network, overlap, own.library, own.symmetry, own.slow)
+                changed = replace(own, overlap=overlap)
                 found = step_program(self.spmd, self.cluster, changed, self.known)
                 times[overlap] = found.seconds
         return times
