@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ from ..base import figures
 from ..base.files import writing
 from ..base.table import Table
 from ..models.layered import Layered
+from ..results.beside import Comparable
 from .advice import advice, told
 from .closed import Times
 from .columns import Columns
@@ -25,6 +26,7 @@ from .plan import Plan
 from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
 from .views.communication import communication, stage_seconds
+from .views.comparison import StepComparison, beside
 from .views.text import filled, heading
 
 __all__ = ["PARTS", "StepResult"]
@@ -47,7 +49,7 @@ _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
 @dataclass(frozen=True)
-class StepResult:
+class StepResult(Comparable):
     """Time and memory of one step.
 
     `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication that nothing hides;
@@ -189,6 +191,21 @@ class StepResult:
             UserError: without matplotlib.
         """
         return self.breakdown.plot(axes)
+
+    def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> StepComparison:
+        """This step and others side by side, as `ts.compare` asks for.
+
+        Args:
+            others: results of `ts.cluster.step`.
+            names: what each is, this one first; none: what tells them apart.
+
+        Returns:
+            The comparison.
+
+        Raises:
+            UserError: for a result of another kind, or a number of names that is not theirs.
+        """
+        return beside([self, *others], names, StepResult)
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes trace events for Perfetto: a process per class of devices, a track of computing and one per dimension
