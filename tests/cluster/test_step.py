@@ -149,7 +149,9 @@ def test_gathered_parameters_hide_behind_products() -> None:
     assert hidden.data[0] == pytest.approx(first)  # long passes hide all of it, but for the first layer's
     least = 24 * 3 * weights / 300e9  # gathered twice, summed once
     assert bare.data[0] >= least
-    assert half.data[0] - first / 2 == pytest.approx(bare.data[0] / 2)
+    assert half.data[0] == pytest.approx(first)
+    assert half.interference[0] + first / 2 == pytest.approx(bare.data[0] / 2)
+    assert hidden.interference[0] == bare.interference[0] == 0
     short = found(dataclasses.replace(plan, micro_batch=1), dataclasses.replace(work, sequence=16), interference=0.0)
     assert short.data[0] > 2 * first  # short ones cannot
     exposed = [

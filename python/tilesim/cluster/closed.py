@@ -44,6 +44,7 @@ class Times:
     bubble: Array
     optimizer: Array
     offload: Array
+    interference: Array
     stage_forward: Array
     stage_backward: Array
     work: Work
@@ -79,7 +80,7 @@ class Detail:
     last: tuple[tuple[Moved, Array], ...]
 
 
-_OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload")
+_OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload", "interference")
 
 
 def _by_order(
@@ -142,20 +143,22 @@ def times(
     )
     reduced, kept = gradients(c, fabric, k), state(c, fabric)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
-    away = exposed(kept.bytes, w.optimizer, fabric, k)
+    away, slowing = exposed(kept.bytes, w.optimizer, fabric, k)
     # each layer's parameters are gathered while the one before runs; before the first there is none
-    first = gathered_layer(c, fabric, k) - forward.data
+    gathered = gathered_layer(c, fabric, k)
+    first = gathered - forward.data - forward.data_interference
     own = m * c.stage_layers
     parts = {name: own * (getattr(forward, name) + getattr(backward, name)) for name in _OF_LAYERS}
     parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
-    parts["data"] = parts["data"] + reduced.seconds + first
+    parts["data"] = parts["data"] + reduced.seconds + gathered - forward.data
     parts["offload"] = parts["offload"] + away
+    parts["interference"] = parts["interference"] - forward.data_interference + slowing
     ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
-        through + reduced.seconds + first + optimizer + away,
+        through + reduced.seconds + first + optimizer + away + slowing,
         **parts,
         bubble=bubble,
         optimizer=optimizer,

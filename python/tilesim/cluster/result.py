@@ -43,6 +43,7 @@ PARTS = {
     "data": "gradients summed, parameters gathered, as far as not hidden",
     "bubble": "stages wait for the first and the last micro-batch, or for the slowest stage",
     "optimizer": "the update of parameters",
+    "interference": "computing slowed by what passes beside it",
     "offload": "activations or state on their way to the host and back, as far as not hidden",
 }
 _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")

@@ -48,5 +48,5 @@ def compare(a: Any, b: Any = None, *more: Any, names: Sequence[str] | None = Non
     for letter, one in zip(letters(), (a, b, *more), strict=False):
         if not isinstance(one, Result):
             raise user_error("this is no result", place=f"compare: {letter}", value=shown(one),
-                             allowed="what ts.simulate and ts.run return; steps of many devices by themselves")  # fmt: skip
+                             allowed="what ts.simulate and ts.run return; steps of many devices apart")  # fmt: skip
     return Comparison(a, b, *more, names=names)
