@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..base import figures
+from ..base.errors import user_error
 from ..base.files import writing
 from ..base.table import Table
 from ..models.layered import Layered
@@ -20,7 +21,7 @@ from .closed import Times
 from .columns import Columns
 from .fabric import Fabric
 from .frameworks import Framework
-from .memory import REASONS, Memory
+from .memory import GIB, REASONS, Memory
 from .pipelines.result import Pipeline, write_trace
 from .plan import Plan
 from .timeline import trace
@@ -137,6 +138,11 @@ class StepResult(Comparable):
         """Bytes of the fullest device."""
         return sum(self.memory.values())
 
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest device has as many bytes as the step takes; true where nobody says what it has."""
+        return not self.memory_bytes or self.peak_bytes <= self.memory_bytes
+
     def table(self) -> Table:
         """Parts of the step, the largest first.
 
@@ -244,6 +250,7 @@ class StepResult(Comparable):
             "mfu": self.mfu,
             "peak_bytes": self.peak_bytes,
             "memory_bytes": self.memory_bytes,
+            "fits": self.fits,
             "parts": self.parts,
             "memory": self.memory,
             "classes": self.classes,
@@ -265,6 +272,27 @@ class StepResult(Comparable):
         with writing(path) as file:
             json.dump(self.json(), file, indent=1)
             file.write("\n")
+
+
+def too_large(result: StepResult, place: str, advice: str) -> Exception:
+    """The error of a step that does not fit into a device's memory.
+
+    Args:
+        result: of the step.
+        place: what the error names.
+        advice: what to do.
+
+    Returns:
+        The error, with bytes by reason.
+    """
+    reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
+    what = "plan" if result.plan is not None else "program"
+    return user_error(
+        f"the {what} does not fit into memory", place=place,
+        value=f"{result.peak_bytes:,} bytes, {result.peak_bytes / GIB:.1f} GiB: {reasons}",
+        allowed=f"{int(result.memory_bytes):,} bytes, {result.memory_bytes / GIB:.1f} GiB, of one {result.device}",
+        suggestion=advice,
+    )  # fmt: skip
 
 
 def _classes(plan: Plan, table: Columns, held: Memory) -> list[dict[str, Any]]:

@@ -26,12 +26,12 @@ from .hosts.offload import check as check_host
 from .hosts.straggling import slower
 from .inference.closed import times as forward_times
 from .inference.memory import memory as forward_memory
-from .memory import GIB, Memory, memory
+from .memory import Memory, memory
 from .networks.flowing import flowing
 from .pipelines.stages import through as carried
 from .plan import Plan
 from .programs.calling import Options, program_of, step_program
-from .result import StepResult
+from .result import StepResult, too_large
 from .spmd import Spmd
 from .terms import Pricer
 
@@ -202,7 +202,7 @@ def step(
             rates of the framework.
         symmetry: equal devices once; the closed form always does so.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so.
-        check_memory: a plan that does not fit into a device's memory is an error.
+        check_memory: a plan or program that does not fit into a device's memory is an error; False: `fits` tells.
         slow: factors on the computing times of devices by number: {3: 1.1} is a straggler; beside those of a cluster's
             faults.
         store: of predictions of a program's segments, or its path: the next step of the same segments, device and
@@ -221,7 +221,8 @@ def step(
         if plan is not None:
             raise user_error("a program of several devices says itself how it is divided", place="plan",
                              value=shown(plan), allowed="no plan, or a layered workload")  # fmt: skip
-        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow, store))
+        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow, store,
+                                                      check_memory))  # fmt: skip
     if not isinstance(workload, (Layered, str, os.PathLike)):
         raise user_error("no workload of a cluster", place="workload", value=shown(workload),
                          allowed="a layered workload, a ts.Spmd, a Graph, a name or file")  # fmt: skip
@@ -254,20 +255,9 @@ def step(
                     check_memory=False)  # fmt: skip
 
     result = replace(result, again=again)
-    if check_memory and result.peak_bytes > fabric.device.memory.bytes:
-        raise _too_large(result, fabric.device, given)
+    if check_memory and not result.fits:
+        advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
+        if not given:
+            advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
+        raise too_large(result, f"plan {result.plan.text()}", advice)
     return result
-
-
-def _too_large(result: StepResult, device: Device, given: bool) -> Exception:
-    reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
-    advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
-    if not given:
-        advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
-    return user_error(
-        "the plan does not fit into memory",
-        place=f"plan {result.plan.text()}",
-        value=f"{result.peak_bytes:,} bytes, {result.peak_bytes / GIB:.1f} GiB: {reasons}",
-        allowed=f"{int(device.memory.bytes):,} bytes, {device.memory.bytes / GIB:.1f} GiB, of one {device.name}",
-        suggestion=advice,
-    )

@@ -65,7 +65,8 @@ def step(
     devices: Annotated[
         str | None,
         typer.Option(
-            help="8,64,512: a row for each of these numbers; the plan's data axis grows, or the best plan is searched.",
+            help="8,64,512: a row for each of these numbers; the plan's data axis grows, or the best plan is searched; "
+            "a module is divided again, its mesh's first axis grows.",
             rich_help_panel=MACHINE,
         ),
     ] = None,
@@ -134,7 +135,8 @@ def _scaled(
     if json_:
         write(found.json(), json_)
     if not quiet and json_ != "-":
-        say(wrapped(f"{found.title}, the same batch on each number of devices", hang="  "))
+        batch = "a batch that grows with the devices" if found.grows else "the same batch on each number of devices"
+        say(wrapped(f"{found.title}, {batch}", hang="  "))
         say(lines(found.rows))
 
 

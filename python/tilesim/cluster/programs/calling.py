@@ -22,6 +22,7 @@ from ..cluster import Cluster
 from ..hosts.faults import computing
 from ..partition import partition
 from ..pipelines.result import PICO
+from ..result import too_large
 from ..spmd import Spmd, needs_partitioning
 from .kept import Kept, opened
 from .liveness import peak_bytes
@@ -49,6 +50,7 @@ class Options:
     symmetry: bool = True
     slow: Mapping[int, float] | None = None
     store: Any = None
+    check_memory: bool = True
 
 
 def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
@@ -114,7 +116,10 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
         raise user_error("the cluster has fewer devices than the program", place="cluster",
                          value=f"{target.devices} of {target.name}", allowed=f"{spmd.devices} or more",
                          suggestion=f"{target.name.partition(':')[0]}:{spmd.devices} where it comes so")  # fmt: skip
-    return _Step(spmd, target, options, predictor, {} if known is None else known).result()
+    result = _Step(spmd, target, options, predictor, {} if known is None else known).result()
+    if options.check_memory and not result.fits:
+        raise too_large(result, f"program {spmd.name}", "Divide it over more devices, or over another axis")
+    return result
 
 
 @dataclass
@@ -236,9 +241,6 @@ class _Step:
         if self.options.overlap == "library":
             joined = sum(len(part.operations) - 1 for each in self.splits for part in each.parts if part.op)
             notes.append(f"library: {joined} small collectives run within others, up to 30 MiB as XLA combines them")
-        device, needed = self._device(), sum(self._memory().values())
-        if device is not None and needed > device.memory.bytes > 0:
-            notes.append(f"memory: {needed} bytes do not fit into the {int(device.memory.bytes)} of a {device.name}")
         notes.append("communication does not slow computing down; each collective is priced as if it were alone")
         notes.append("memory: in program order, without fragmentation; what kernels keep to themselves takes none")
         predicted = {note for one in self.known.values() for note in one.notes}
@@ -250,7 +252,7 @@ class _Step:
         own = self.options
         for overlap in OVERLAPS:
             if overlap != own.overlap:
-                changed = replace(own, overlap=overlap)
+                changed = replace(own, overlap=overlap, check_memory=False)
                 found = step_program(self.spmd, self.cluster, changed, self.known)
                 times[overlap] = found.seconds
         return times
