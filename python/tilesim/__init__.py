@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .program.fusion import fusion_rules
     from .program.jobs import Job
     from .program.program import Program
-    from .results.comparison import compare
+    from .results.compared import compare
     from .results.result import Result
     from .study.coverage import Coverage, coverage
     from .study.play import play
@@ -149,7 +149,7 @@ _NAMES = {
     ".program.fusion": ("fusion_rules",),
     ".program.jobs": ("Job",),
     ".program.program": ("Program",),
-    ".results.comparison": ("compare",),
+    ".results.compared": ("compare",),
     ".results.result": ("Result",),
     ".study.coverage": ("Coverage", "coverage"),
     ".study.profiler": ("OperationTimes", "profile"),
@@ -202,7 +202,7 @@ _PACKAGES = (
 enter(
     {
         "advice": "tilesim.study.alternatives:advice",
-        "compare": "tilesim.results.comparison:compare",
+        "compare": "tilesim.results.compared:compare",
         "mixed": "tilesim.program.mixed:from_document",
         "quantize": "tilesim.timing.quantize:quantize",
         "reasons": "tilesim.study.page.reasons:reasons",

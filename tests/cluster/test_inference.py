@@ -172,8 +172,7 @@ def test_results_and_search(tmp_path: Path) -> None:
     assert value["workload"]["phase"] == "prefill" and value["memory"]["cache"] > 0
     found.timeline(tmp_path / "t.json")
     spans = [event for event in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if event["ph"] == "X"]
-    assert max(event["ts"] + event["dur"] for event in spans) == pytest.approx(found.seconds * 1e6, rel=1e-3)
-    # (the last stage's send is counted, and goes nowhere)
+    assert max(event["ts"] + event["dur"] for event in spans) == pytest.approx(found.seconds * 1e6, abs=3e-3)
     firsts = {event["name"].split(" ")[0] for event in spans}
     assert "forward" in firsts and not firsts & {"backward", "optimizer", "gradients"}
     assert sum(event["name"].startswith("forward") for event in spans) == 4 * 16  # one pass per stage and sequence
@@ -216,10 +215,10 @@ def measured(device: str) -> dict[tuple[str, int, int], float]:
 
 @pytest.mark.parametrize(
     ("folder", "device", "prefill", "decode"),
-    [("rtxpro6000", "rtx-pro-6000", 0.12, 0.06), ("rtx4090", "rtx-4090", 0.55, 0.25)],
+    [("rtxpro6000", "rtx-pro-6000", 0.12, 0.06), ("rtx4090", "rtx-4090", 0.22, 0.22)],
 )
 def test_measured_steps(folder: str, device: str, prefill: float, decode: float) -> None:
-    """Llama 3.1 8B on one device, nothing fitted; products of the RTX 4090 are priced too slow, which is known."""
+    """Llama 3.1 8B on one device, nothing fitted; the RTX 4090 is priced too slow, which is known."""
     steps = measured(folder)
     fabric = Fabric(ts.Device.load(device), 1, 32e9, 32e9, devices=1)
     for phase, most in (("prefill", prefill), ("decode", decode)):

@@ -32,8 +32,9 @@ def test_state_passes_through_the_device() -> None:
     parameters = 24 * WORK.layer_parameters + 50257 * 2048
     wire, update = 12 * parameters / 32e9, float(result.work.optimizer[0])
     share = 32e9 / 2.039e12
-    assert result.offload[0] == pytest.approx(wire - update + share * update, rel=1e-9)
-    assert result.seconds[0] == pytest.approx(kept.seconds[0] + result.offload[0], rel=1e-12)
+    assert result.offload[0] == pytest.approx(wire - update, rel=1e-9)
+    assert result.interference[0] == pytest.approx(share * update, rel=1e-9)
+    assert result.seconds[0] == pytest.approx(kept.seconds[0] + wire - update + share * update, rel=1e-12)
     eighth = found(plan.replaced(shard="zero1"))
     assert eighth.offload[0] == pytest.approx(result.offload[0] / 8)
 
@@ -46,8 +47,11 @@ def test_activations_hide_behind_layers() -> None:
     layer = slow.work.forward.seconds[0] + slow.work.backward.seconds[0]
     moved = 2 * kept[0] / 1e9
     share = 1e9 / 2.039e12
-    assert slow.offload[0] == pytest.approx(24 * (moved - layer + share * layer), rel=1e-6)
-    assert 0 < fast.offload[0] == pytest.approx(24 * 2 * kept[0] / 2.039e12, rel=1e-6)  # memory's rate alone
+    assert slow.offload[0] == pytest.approx(24 * (moved - layer), rel=1e-6)
+    assert slow.interference[0] == pytest.approx(24 * share * layer, rel=1e-6)
+    assert (
+        fast.offload[0] == 0 < fast.interference[0] == pytest.approx(24 * 2 * kept[0] / 2.039e12, rel=1e-6)
+    )  # memory's rate alone
     bare = ts.cluster.step(WORK, NODE, plan, overlap="none", check_memory=False).parts["offload"]
     assert bare == pytest.approx(24 * 2 * kept[0] / 32e9)
 

@@ -414,6 +414,8 @@ def test_files_and_names_on_the_command_line(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_said() -> None:
     b = ts.GraphBuilder("large", dtype="bf16")
     b.output(b.apply("exp", b.input("x", (1 << 20, 1 << 15))), "y")
-    found = ts.cluster.step(b.build(), two(), predictor=Fixed())
-    assert found.peak_bytes == 2 * 2 << 35
-    assert any("do not fit" in note for note in found.notes)
+    with pytest.raises(ts.UserError, match=f"does not fit into memory .*{2 * 2 << 35:,} bytes"):
+        ts.cluster.step(b.build(), two(), predictor=Fixed())
+    found = ts.cluster.step(b.build(), two(), predictor=Fixed(), check_memory=False)
+    assert found.peak_bytes == 2 * 2 << 35 and not found.fits
+    assert "do not fit" in found.explain()

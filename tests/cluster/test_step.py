@@ -94,14 +94,15 @@ def test_gradients_of_replicas(data: int, nodes: int) -> None:
 
 
 def test_groups_of_a_node_share_its_adapters() -> None:
-    of = Group(np.array([4.0]), np.array([1.0]), np.array([8.0]))  # eight groups, a member of each in every node
+    # eight groups, a member of each in every node
+    of = Group(np.array([4.0]), np.array([1.0]), np.array([8.0]), np.array([8.0]))
     free = {**IDEAL, "call": 0.0, "link_step": 0.0, "node_step": 0.0, "node_share": 1.0, "link_share": 1.0}
     fabric = dataclasses.replace(NODE, latency=0.0, node_latency=0.0)
     data = np.array([8e9])
     assert gather(data, of, fabric, free)[0] == pytest.approx(3 / 4 * 8e9 / 25e9)
     assert all_reduce(data, of, fabric, free)[0] == pytest.approx(2 * 3 / 4 * 8e9 / 25e9)
     assert to_all(data, of, fabric, free)[0] == pytest.approx(3 / 4 * 8e9 / 25e9)
-    alone = Group(np.array([1.0]), np.array([1.0]), np.array([8.0]))
+    alone = Group(np.array([1.0]), np.array([1.0]), np.array([8.0]), np.array([8.0]))
     assert gather(data, alone, fabric, free)[0] == all_reduce(data, alone, fabric, free)[0] == 0
 
 
@@ -148,7 +149,9 @@ def test_gathered_parameters_hide_behind_products() -> None:
     assert hidden.data[0] == pytest.approx(first)  # long passes hide all of it, but for the first layer's
     least = 24 * 3 * weights / 300e9  # gathered twice, summed once
     assert bare.data[0] >= least
-    assert half.data[0] - first / 2 == pytest.approx(bare.data[0] / 2)
+    assert half.data[0] == pytest.approx(first)
+    assert half.interference[0] + first / 2 == pytest.approx(bare.data[0] / 2)
+    assert hidden.interference[0] == bare.interference[0] == 0
     short = found(dataclasses.replace(plan, micro_batch=1), dataclasses.replace(work, sequence=16), interference=0.0)
     assert short.data[0] > 2 * first  # short ones cannot
     exposed = [

@@ -87,7 +87,11 @@ def test_the_slowest_stage_computes_what_the_parts_say(cluster: str, plan: str, 
     result = stepped(cluster, plan)
     value = written(result, tmp_path)
     own = [one for one in slices(value, result.plan.pipeline) if one["tid"] == 1]  # the last has the head
-    busy = math.fsum(one["dur"] for one in own if not one["name"].startswith(("embedding", "optimizer"))) / 1e6
+    apart = ("embedding", "optimizer", "slowed")
+    busy = math.fsum(one["dur"] for one in own if not one["name"].startswith(apart)) / 1e6
+    slowed = math.fsum(one["dur"] for one in own if one["name"].startswith("slowed")) / 1e6
+    before = result.stage["alone"] - result.stage["first"]  # the first layer's parameters slow no layer
+    assert slowed == pytest.approx(result.parts["interference"] + before, abs=2e-9 * len(own))
     heads = math.fsum(one["dur"] for one in own if one["name"].startswith("embedding")) / 1e6
     wanted = result.parts["compute"] + result.parts["recompute"]
     layers_host = sum(one["dur"] for one in own if one["name"].startswith("launches")) / 1e6
@@ -192,7 +196,7 @@ def test_scaling_with_a_batch_that_grows() -> None:
 
 def test_scaling_searches_and_tells_what_does_not_fit() -> None:
     large = ts.workloads.transformer_step(80, 8192, 64, 128256, 8192, 512, ffn=28672, gated=True, kv_heads=8)
-    found = ts.cluster.scaling(large, "dgx-h100", [8, 64])
+    found = ts.cluster.scaling(large, "dgx-h100", [2, 64])
     assert found[0]["seconds"] is None and "GiB" in found[0]["reason"]
     assert found[1]["seconds"] == ts.cluster.search(large, "dgx-h100:64", keep=1).best.seconds
     prime = ts.cluster.scaling(WORK, "dgx-a100", [1009])

@@ -121,6 +121,7 @@ class Entry:
     rows: int = 0
     fit_error: Mapping[str, float] = field(default_factory=dict)
     note: str = ""
+    unit_flops_per_cycle: float = 0.0  # of the device of the rows; 0: that of every device of the family
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form."""
@@ -170,7 +171,8 @@ def family(name: str) -> Family:
     return Family(name, data.get("like", ""), entries, rows, data.get("note", ""))
 
 
-_KINDS: dict[str, Any] = {"constants": {str: float}, "provenance": {str: str}, "fit_error": {str: float}, "rows": int}
+_KINDS: dict[str, Any] = {"constants": {str: float}, "provenance": {str: str}, "fit_error": {str: float}, "rows": int,
+                          "unit_flops_per_cycle": float}  # fmt: skip
 
 
 def entry_from(row: Mapping[str, Any], place: str) -> Entry:

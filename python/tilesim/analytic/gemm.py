@@ -15,7 +15,7 @@ from ..base.arguments import numbers_of
 from ..base.checked import checked
 from ..base.errors import Unsupported
 from ..graph import nearest, user_error
-from ..machine.device import Device
+from ..machine.device import Device, Rate
 from .constants import CONSTANTS, resolve, standard
 from .families import Entry, Protocol, family, protocol
 from .menus import BY_RULES, kernels
@@ -233,6 +233,22 @@ def nearest_schemes(name: str) -> list[str]:
 
 
 @checked()
+def _narrower(entry: Entry, device: Device, rate: Rate) -> Entry:
+    """Constants for a device whose units have fewer lanes than those of the device that the rows ran on.
+
+    What keeps a unit from its peak (feeding its lanes) keeps it from as many operations per cycle on both, so that
+    fewer lanes are a larger share of the time at work, up to all of it.
+    """
+    own = rate.flops_per_second / (device.units * device.clock_hz)
+    if not entry.unit_flops_per_cycle or own > 0.95 * entry.unit_flops_per_cycle:
+        return entry
+    share = min(1.0, entry.constants["efficiency"] * entry.unit_flops_per_cycle / own)
+    told = (f"{entry.constants['efficiency']:.4g} of {entry.unit_flops_per_cycle:.0f} operations per cycle and unit, "
+            f"which has {own:.0f} here; {entry.provenance.get('efficiency', '')}")  # fmt: skip
+    return replace(entry, constants={**entry.constants, "efficiency": share},
+                   provenance={**entry.provenance, "efficiency": told})  # fmt: skip
+
+
 def estimator(
     device: Device | str,
     dtype: str | Scheme = "bf16",
@@ -268,7 +284,7 @@ def estimator(
     entry, origin = find_entry("gemm", target, names, engine, source, Profile.open(profile))
     if entry is None:
         entry = _standard(target, how, protocol(engine or source))
-    entry = replace(entry, constants={**standard(target, how), **entry.constants})
+    entry = _narrower(replace(entry, constants={**standard(target, how), **entry.constants}), target, rate)
     called = protocol(engine or source)
     return GemmEstimator(
         target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls, called.packs_beyond

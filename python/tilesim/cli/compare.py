@@ -17,7 +17,8 @@ from ..graph import Graph
 from ..loading import load
 from ..machine.device import Device
 from ..machine.machine import Machine
-from ..results.comparison import Comparison, compare
+from ..results.compared import compare
+from ..results.comparison import Comparison
 from ..results.headlines import tolerance_of
 from ..results.result import Result
 from ..timing.estimated import quantized_estimate

@@ -41,7 +41,8 @@ def neighbours(plan: Plan) -> list[tuple[str, Plan]]:
         size = getattr(plan, axis)
         single = {"virtual": 1, "schedule": "1f1b"} if axis == "pipeline" and plan.virtual > 1 else {}
         if size % 2 == 0:
-            lost = {"sequence": plan.sequence and size > 2} if axis == "tensor" else single if size == 2 else {}
+            alone = {"sequence": False} if plan.sequence and size == 2 else {}
+            lost = alone if axis == "tensor" else single if size == 2 else {}
             found.append({axis: size // 2, "data": plan.data * 2, **lost})
         if plan.data % 2 == 0:
             found.append({axis: size * 2, "data": plan.data // 2})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,7 +15,7 @@ from .hosts.offload import exposed
 from .hosts.straggling import slowed
 from .pipelines.result import Pipeline
 from .pipelines.stages import ORDERED, Stages
-from .pipelines.stages import through as ordered
+from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
 from .training.around import between, gradients
@@ -24,6 +24,8 @@ from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
 __all__ = ["Detail", "Times", "times"]
 
 Array = NDArray[np.float64]
+#: what times the schedules that divide the backward pass: seconds, and pipelines where they were carried out one by one
+Ordered = Callable[[list[str], Columns, Stages], tuple[Array, Mapping[int, Pipeline]]]
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Times:
     bubble: Array
     optimizer: Array
     offload: Array
+    interference: Array
     stage_forward: Array
     stage_backward: Array
     work: Work
@@ -77,7 +80,7 @@ class Detail:
     last: tuple[tuple[Moved, Array], ...]
 
 
-_OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload")
+_OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload", "interference")
 
 
 def _by_order(
@@ -88,6 +91,7 @@ def _by_order(
     summed: Array,
     sends: Array,
     k: Mapping[str, float],
+    ordered: Ordered,
 ) -> tuple[Array, Mapping[int, Pipeline]]:
     """Seconds until all are through, of schedules that divide the backward pass; their pipelines."""
     names = [SCHEDULES[int(code)] for code in c.schedule] if np.any(c.schedule >= SCHEDULES.index("zb-h1")) else []
@@ -105,7 +109,9 @@ def _by_order(
     return np.where(np.isnan(seconds), summed, seconds), pipes
 
 
-def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
+def times(
+    c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float], ordered: Ordered = carried
+) -> Times:  # fmt: skip
     """Seconds of training steps.
 
     Args:
@@ -113,6 +119,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         price: of products and attention.
         fabric: links.
         k: constants of the framework.
+        ordered: what times schedules that divide the backward pass; a search has bounds first, and many at once.
 
     Returns:
         The times.
@@ -131,23 +138,27 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     whole = c.layers * layer + ends + p * fixed
     waited = (forward.compute + backward.compute + backward.recompute, ends)
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
-    through, pipes = _by_order(c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k)
+    through, pipes = _by_order(
+        c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k, ordered
+    )
     reduced, kept = gradients(c, fabric, k), state(c, fabric)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
-    away = exposed(kept.bytes, w.optimizer, fabric, k)
+    away, slowing = exposed(kept.bytes, w.optimizer, fabric, k)
     # each layer's parameters are gathered while the one before runs; before the first there is none
-    first = gathered_layer(c, fabric, k) - forward.data
+    gathered = gathered_layer(c, fabric, k)
+    first = gathered - forward.data - forward.data_interference
     own = m * c.stage_layers
     parts = {name: own * (getattr(forward, name) + getattr(backward, name)) for name in _OF_LAYERS}
     parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
-    parts["data"] = parts["data"] + reduced.seconds + first
+    parts["data"] = parts["data"] + reduced.seconds + gathered - forward.data
     parts["offload"] = parts["offload"] + away
+    parts["interference"] = parts["interference"] - forward.data_interference + slowing
     ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
-        through + reduced.seconds + first + optimizer + away,
+        through + reduced.seconds + first + optimizer + away + slowing,
         **parts,
         bubble=bubble,
         optimizer=optimizer,

@@ -18,11 +18,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Group:
-    """Where members of an axis lie: how many, how many of them in one node, groups of a node that talk at once."""
+    """Where members of an axis lie: how many, how many of them in one node, groups of a node that talk at once, devices
+    from one member to the next."""
 
     size: Array
     inner: Array
     beside: Array
+    stride: Array
 
     @property
     def crosses(self) -> NDArray[np.bool_]:
@@ -51,7 +53,7 @@ def group(c: Columns, axis: str, fabric: Fabric) -> Group:
     }[axis]
     node = np.minimum(fabric.per_node, c.devices)
     inner = np.clip(np.floor(node / stride), 1, size)
-    return Group(size, inner, np.maximum(1.0, node / inner))
+    return Group(size, inner, np.maximum(1.0, node / inner), stride)
 
 
 def _rates(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
@@ -93,6 +95,8 @@ def gather(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     Returns:
         Seconds; 0 for groups of one.
     """
+    if fabric.flows is not None:
+        return np.asarray(fabric.flows.seconds("all_gather", data, of))
     if fabric.library is not None:
         return _by_library("all_gather", data, of, fabric)
     inside, across = _rates(of, fabric, constants)
@@ -114,6 +118,8 @@ def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, f
     Returns:
         Seconds; 0 for groups of one.
     """
+    if fabric.flows is not None:
+        return np.asarray(fabric.flows.seconds("all_reduce", data, of))
     if fabric.library is not None:
         return _by_library("all_reduce", data, of, fabric)
     return np.maximum(0.0, 2 * gather(data, of, fabric, constants) - np.where(of.size > 1, constants["call"], 0.0))
@@ -131,6 +137,8 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     Returns:
         Seconds; 0 for groups of one.
     """
+    if fabric.flows is not None:
+        return np.asarray(fabric.flows.seconds("all_to_all", data, of))
     if fabric.library is not None:
         return _by_library("all_to_all", data, of, fabric)
     inside, _ = _rates(of, fabric, constants)
@@ -153,6 +161,8 @@ def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, floa
     Returns:
         Seconds; 0 for groups of one.
     """
+    if fabric.flows is not None:
+        return np.asarray(fabric.flows.seconds("permute_devices", data, of))
     inside, across = _rates(of, fabric, constants)
     near = data / inside + fabric.latency + constants["link_step"]
     far = data / np.minimum(inside, across) + fabric.node_latency + constants["node_step"]

@@ -24,7 +24,7 @@ class Fabric:
     `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
     latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
     second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
-    share of their rate.
+    share of their rate. `flows` prices what passes as messages that share links, in place of the forms.
     """
 
     device: Device
@@ -40,6 +40,7 @@ class Fabric:
     generation: str = ""
     host_link: float = 0.0
     slow: tuple[tuple[int, float], ...] = ()
+    flows: Any = None
 
 
 @cache

@@ -113,9 +113,9 @@ def memory(c: Columns, k: Mapping[str, float]) -> Memory:
     kept, inputs = layer_activations(c, k["dropout"] > 0)
     held = held_micro_batches(c)
     once = np.where(c.again, inputs, kept)
-    once = np.where(c.recompute == 4.0, 0.0, once)
+    away = (c.offload == 2) | (c.recompute == 4.0)  # to the host
     # a layer that is made again; two layers on their way to the host, or their state
-    working = np.where(c.again, kept, 0.0) + np.where(c.offload == 2, two * once, 0.0)
+    working = np.where(c.again, kept, 0.0) + np.where(away, two * once, 0.0)
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
@@ -125,7 +125,7 @@ def memory(c: Columns, k: Mapping[str, float]) -> Memory:
         weights=every * e / over[2] + gathered,
         gradients=every * gradient / over[1],
         optimizer=offloaded * every * state / over[0],
-        activations=np.where(c.offload == 2, 0.0, once * c.stage_layers * held),
+        activations=np.where(away, 0.0, once * c.stage_layers * held),
         working=working + np.where(c.pipeline == 1, logits, 0.0),
         middle_weights=middle * e / over[2],
         middle_state=middle * (gradient / over[1] + offloaded * state / over[0]),

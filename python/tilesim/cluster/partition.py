@@ -67,8 +67,9 @@ def partition(
         from .partitioners.shardy import spread_by_shardy
 
         core = spread_by_shardy(core)
+    whole = Graph(core)
     local, inputs, outputs, records = _core.partition_graph(core)
-    return Spmd(
+    found = Spmd(
         [Graph(local)],
         local.devices,
         mesh=local.mesh or "",
@@ -76,6 +77,8 @@ def partition(
         outputs=[_divided(row) for row in outputs],
         records=records,
     )
+    found.source = whole, by
+    return found
 
 
 def partition_rules(graph: Graph) -> dict[str, tuple[str, list[str]]]:

@@ -4,27 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..base import figures
+from ..base.errors import user_error
 from ..base.files import writing
 from ..base.table import Table
 from ..models.layered import Layered
+from ..results.beside import Comparable
 from .advice import advice, told
 from .closed import Times
 from .columns import Columns
 from .fabric import Fabric
 from .frameworks import Framework
-from .memory import REASONS, Memory
+from .memory import GIB, REASONS, Memory
 from .pipelines.result import Pipeline, write_trace
 from .plan import Plan
 from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
 from .views.communication import communication, stage_seconds
+from .views.comparison import StepComparison, beside
 from .views.text import filled, heading
 
 __all__ = ["PARTS", "StepResult"]
@@ -41,13 +44,14 @@ PARTS = {
     "data": "gradients summed, parameters gathered, as far as not hidden",
     "bubble": "stages wait for the first and the last micro-batch, or for the slowest stage",
     "optimizer": "the update of parameters",
+    "interference": "computing slowed by what passes beside it",
     "offload": "activations or state on their way to the host and back, as far as not hidden",
 }
 _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
 @dataclass(frozen=True)
-class StepResult:
+class StepResult(Comparable):
     """Time and memory of one step.
 
     `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication that nothing hides;
@@ -89,6 +93,7 @@ class StepResult:
         found: Times,
         held: Memory,
         overlap: str,
+        network: str = "closed",
     ) -> StepResult:
         """The result of one row.
 
@@ -101,6 +106,7 @@ class StepResult:
             found: its times.
             held: its bytes.
             overlap: as asked for.
+            network: as asked for.
 
         Returns:
             The result.
@@ -110,7 +116,7 @@ class StepResult:
         peak = fabric.device.rate("bf16" if fabric.device.kind == "tpu" else dtype).flops_per_second
         bytes_ = {name: int(np.ravel(getattr(held, name))[0]) for name in REASONS}
         return StepResult(
-            workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", "closed", overlap,
+            workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", network, overlap,
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
             workload.flops / (seconds * plan.devices * peak), bytes_, _classes(plan, table, held),
             stage_seconds(table, found), dict(framework.provenance), communication(table, found, fabric),
@@ -131,6 +137,11 @@ class StepResult:
     def peak_bytes(self) -> int:
         """Bytes of the fullest device."""
         return sum(self.memory.values())
+
+    @property
+    def fits(self) -> bool:
+        """Whether the fullest device has as many bytes as the step takes; true where nobody says what it has."""
+        return not self.memory_bytes or self.peak_bytes <= self.memory_bytes
 
     def table(self) -> Table:
         """Parts of the step, the largest first.
@@ -188,6 +199,21 @@ class StepResult:
         """
         return self.breakdown.plot(axes)
 
+    def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> StepComparison:
+        """This step and others side by side, as `ts.compare` asks for.
+
+        Args:
+            others: results of `ts.cluster.step`.
+            names: what each is, this one first; none: what tells them apart.
+
+        Returns:
+            The comparison.
+
+        Raises:
+            UserError: for a result of another kind, or a number of names that is not theirs.
+        """
+        return beside([self, *others], names, StepResult)
+
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes trace events for Perfetto: a process per class of devices, a track of computing and one per dimension
         of the network and axis, flows from sends to receiving passes, counters of bytes sent on each dimension.
@@ -224,6 +250,7 @@ class StepResult:
             "mfu": self.mfu,
             "peak_bytes": self.peak_bytes,
             "memory_bytes": self.memory_bytes,
+            "fits": self.fits,
             "parts": self.parts,
             "memory": self.memory,
             "classes": self.classes,
@@ -245,6 +272,27 @@ class StepResult:
         with writing(path) as file:
             json.dump(self.json(), file, indent=1)
             file.write("\n")
+
+
+def too_large(result: StepResult, place: str, advice: str) -> Exception:
+    """The error of a step that does not fit into a device's memory.
+
+    Args:
+        result: of the step.
+        place: what the error names.
+        advice: what to do.
+
+    Returns:
+        The error, with bytes by reason.
+    """
+    reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
+    what = "plan" if result.plan is not None else "program"
+    return user_error(
+        f"the {what} does not fit into memory", place=place,
+        value=f"{result.peak_bytes:,} bytes, {result.peak_bytes / GIB:.1f} GiB: {reasons}",
+        allowed=f"{int(result.memory_bytes):,} bytes, {result.memory_bytes / GIB:.1f} GiB, of one {result.device}",
+        suggestion=advice,
+    )  # fmt: skip
 
 
 def _classes(plan: Plan, table: Columns, held: Memory) -> list[dict[str, Any]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,29 +19,31 @@ from ..base.store import Store
 from ..base.table import Table
 from ..models.layered import Layered
 from ..models.layered_presets import layered
-from .columns import Columns, of_table
 from .fabric import Fabric, fabric_of
 from .frameworks import Framework
 from .memory import GIB
-from .plan import RECOMPUTE, SCHEDULES, SHARDS, Plan
+from .pipelines.stages import at_least, together
+from .plan import SCHEDULES, SHARDS, Plan
+from .programs.kept import opened
 from .result import PARTS, StepResult
+from .searches.candidates import AXES, candidates, plan_of, table_of
 from .searches.kept import priced
-from .stepping import framework_of, measured, pricer, step
+from .searches.pruning import FIRST, Found, Peak, rounds
+from .stepping import framework_of, held, pricer, step, timed
 from .views.plan_map import PlanMap, cells
 
 __all__ = ["SearchStudy", "search"]
 
 Array = NDArray[np.float64]
 CHUNK = 1 << 15
-_AXES = (
-    "tensor", "pipeline", "data", "context", "expert", "sequence", "virtual", "schedule", "shard", "micro_batch",
-    "recompute",
-)  # fmt: skip
+ORDERS = 1 << 8  # plans whose orders are carried out at once
 
 
 @dataclass(frozen=True)
 class SearchStudy:
-    """Plans that were priced: how many, the best of them, and those that no other beats in both time and memory."""
+    """Plans: how many there are (`evaluated`), `fits` into memory and had to be `priced`; the best of them, and those
+    that no other beats in both time and memory. `confirmed` has the fastest run again with messages that share links:
+    plan, seconds, flows_seconds."""
 
     workload: Layered
     cluster: Any
@@ -53,6 +56,8 @@ class SearchStudy:
     cells: list[dict[str, Any]] = field(default_factory=list, repr=False)
     least_bytes: int = 0
     devices: int = 0
+    priced: int = 0
+    confirmed: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
     @property
     def reason(self) -> str:
@@ -98,6 +103,9 @@ class SearchStudy:
             )
             lines += [f"  {gap * 1e3:+,.1f} ms {name}: {PARTS[name]}" for gap, name in gaps[:3]
                       if abs(gap) > 1e-6 * best.seconds]  # fmt: skip
+        for row in self.confirmed:
+            lines.append(f"links shared: {row['plan']}: {row['flows_seconds'] * 1e3:,.1f} ms as flows, "
+                         f"{row['seconds'] * 1e3:,.1f} ms closed")  # fmt: skip
         return "\n".join(lines)
 
     def table(self) -> Table:
@@ -120,6 +128,8 @@ class SearchStudy:
             "version": 1,
             "evaluated": self.evaluated,
             "fits": self.fits,
+            "priced": self.priced,
+            "confirmed": self.confirmed,
             "best": self.best.json(),
             "plans": rows(self.table()),
             "pareto": rows(self.pareto()),
@@ -164,98 +174,44 @@ class SearchStudy:
         return Table(rows)
 
 
-def _divisors(number: int) -> list[int]:
-    small = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
-    return sorted({*small, *(number // one for one in small)})
+def _held(w: Layered, rows: Array, fabric: Fabric, constants: Constants) -> Array:
+    """Bytes of the fullest device, one number per plan."""
+    peak = np.empty(len(rows))
+    for own, k in constants.of(rows):
+        for part in _chunks(own):
+            peak[part] = held(w.phase, table_of(w, rows[part]), k).peak
+    return peak
 
 
-def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
-    """tensor, pipeline, data, context, expert, virtual, micro_batch that divide the workload and the devices."""
-    for tensor in _divisors(devices):
-        if w.heads % tensor or w.ffn % tensor:
-            continue
-        for pipeline in _divisors(devices // tensor):
-            if pipeline > w.layers:
-                continue
-            for context in _divisors(devices // tensor // pipeline):
-                data = devices // tensor // pipeline // context
-                if w.sequence % context or w.global_batch % data:
-                    continue
-                batch = w.global_batch // data
-                chunks = [v for v in _divisors(w.layers // pipeline) if v == 1 or w.layers % (v * pipeline) == 0]
-                experts = [e for e in _divisors(w.experts) if (data * context) % e == 0] if w.experts else [1]
-                for expert in experts:
-                    for virtual in chunks if pipeline > 1 else [1]:
-                        for micro in _divisors(batch):
-                            yield tensor, pipeline, data, context, expert, virtual, micro
+def _chunks(which: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    for at in range(0, len(which), CHUNK):
+        yield which[at : at + CHUNK]
 
 
-def _choices(phase: str) -> list[tuple[bool, int, int, int]]:
-    """sequence, schedule, shard, recompute; without gradients, what of it means something."""
-    if phase != "train":
-        shards = (SHARDS.index("none"), SHARDS.index("zero3"))
-        sequences = (False,) if phase == "decode" else (False, True)
-        return [(sequence, 0, shard, 0) for sequence in sequences for shard in shards]
-    return [
-        (sequence, schedule, shard, recompute)
-        for sequence in (False, True)
-        for schedule in (SCHEDULES.index("1f1b"), SCHEDULES.index("gpipe"))
-        for shard in range(len(SHARDS))
-        for recompute in (RECOMPUTE.index(name) for name in ("none", "selective", "full"))
-    ]
+class Constants:
+    """Of the frameworks that plans of one search run under."""
+
+    def __init__(self, fabric: Fabric, phase: str, framework: str | None) -> None:
+        self._each = [
+            Framework.load(framework or framework_of(fabric.device, example, phase)).constants
+            for example in (Plan(), Plan(shard="zero3"))
+        ]
+
+    def of(self, rows: Array) -> Iterator[tuple[NDArray[np.int64], Any]]:
+        """Numbers of rows, and their constants."""
+        zero3 = rows[:, AXES.index("shard")] == SHARDS.index("zero3")
+        for mask, k in zip((~zero3, zero3), self._each, strict=True):
+            if mask.any():
+                yield np.flatnonzero(mask), k
 
 
-def candidates(w: Layered, devices: int) -> Array:
-    """Every plan that divides a workload, as a table.
-
-    Args:
-        w: to be divided.
-        devices: all of them are used.
-
-    Returns:
-        Shape [plans, 11]: the columns of a plan in the order of `Plan` up to `recompute`.
-    """
-    layouts = np.array(list(_layouts(w, devices)), dtype=np.float64).reshape(-1, 7)
-    choices = np.array(_choices(w.phase), dtype=np.float64)
-    left = np.repeat(layouts, len(choices), axis=0)
-    right = np.tile(choices, (len(layouts), 1))
-    tensor, pipeline, data, context, expert, virtual, micro = left.T
-    sequence, schedule, shard, recompute = right.T
-    interleaved = float(SCHEDULES.index("interleaved"))
-    keep = (sequence == 0) | ((tensor > 1) & (w.sequence % (tensor * context) == 0))
-    keep &= (schedule == 0) | ((pipeline > 1) & (virtual == 1))
-    keep &= (shard == 0) | (data * context > 1)
-    keep &= (shard < 2) | (pipeline == 1)  # gradients divided again at each micro-batch of a pipeline gain nothing
-    schedule = np.where(virtual > 1, interleaved, schedule)
-    columns = [tensor, pipeline, data, context, expert, sequence, virtual, schedule, shard, micro, recompute]
-    return np.stack(columns, axis=1)[keep]
-
-
-def _plan(row: Sequence[float]) -> Plan:
-    values: dict[str, Any] = {name: int(value) for name, value in zip(_AXES, row, strict=True)}
-    values["sequence"] = bool(values["sequence"])
-    for name, names in (("schedule", SCHEDULES), ("shard", SHARDS), ("recompute", RECOMPUTE)):
-        values[name] = names[values[name]]
-    return Plan(**values)
-
-
-def _table(w: Layered, rows: Array) -> Columns:
-    return of_table(w, {name: rows[:, number] for number, name in enumerate(_AXES)})
-
-
-def _priced(w: Layered, rows: Array, fabric: Fabric, framework: str | None) -> tuple[Array, Array]:
-    """Seconds and bytes of plans, rows that one framework runs at a time."""
-    seconds, peak = np.empty(len(rows)), np.empty(len(rows))
-    zero3 = rows[:, _AXES.index("shard")] == SHARDS.index("zero3")
-    for mask, example in ((~zero3, Plan()), (zero3, Plan(shard="zero3"))):
-        for part in np.array_split(np.flatnonzero(mask), max(1, int(mask.sum()) // CHUNK)):
-            if not len(part):
-                continue
-            constants = Framework.load(framework or framework_of(fabric.device, example, w.phase)).constants
-            price = pricer(fabric.device, w.dtype)
-            found, held = measured(w.phase, _table(w, rows[part]), price, fabric, constants)
-            seconds[part], peak[part] = found.seconds, held.peak
-    return seconds, peak
+def _timed(w: Layered, rows: Array, fabric: Fabric, framework: str | None, price: Any, ordered: Any) -> Array:
+    """Seconds of plans, rows that one framework runs at a time."""
+    seconds = np.empty(len(rows))
+    for own, k in Constants(fabric, w.phase, framework).of(rows):
+        for part in _chunks(own):
+            seconds[part] = timed(w.phase, table_of(w, rows[part]), price, fabric, k, ordered).seconds
+    return seconds
 
 
 @checked()
@@ -267,9 +223,15 @@ def search(
     *,
     store: Store | str | os.PathLike[str] | None = None,
     framework: str | None = None,
-    keep: int = 1000,
+    keep: int = 100,
+    exhaustive: bool = False,
+    confirm: int = 3,
 ) -> SearchStudy:
-    """Prices every plan that divides a workload over all devices of a cluster.
+    """Finds the best of every plan that divides a workload over all devices of a cluster.
+
+    Plans that do not fit into memory are not priced, nor are those whose lower bound (products at the device's peak,
+    attention in no time; of schedules that divide the backward pass their busiest stage) shows that they are neither
+    among the fastest, nor the best of their tensor and pipeline axes, nor unbeaten in both time and memory.
 
     Args:
         workload: a layered step, its name, or a file.
@@ -279,7 +241,10 @@ def search(
         store: of priced plans, or its path: an interrupted search goes on from it, and another one of the same
             workload and links takes what is there.
         framework: as of `step`.
-        keep: plans that the study lists, beside those of the Pareto front.
+        keep: plans that the study lists, the fastest, beside those of the Pareto front.
+        exhaustive: prices all that fit; the study is the same.
+        confirm: of the fastest that many are run again with network="flows"; `confirmed` and `explain()` say both
+            times.
 
     Returns:
         The study; plans that do not fit are counted, not listed.
@@ -293,19 +258,25 @@ def search(
         raise user_error(
             "a search needs a number of devices", place="cluster", value=str(cluster), allowed="NAME:devices"
         )
-    found = study(workload, cluster, fabric, budget, executor, store=store, framework=framework, keep=keep)
+    found = study(workload, cluster, fabric, budget, executor, store=store, framework=framework, keep=keep,
+                  exhaustive=exhaustive)  # fmt: skip
     if not found.evaluated:
         raise user_error(
             "no plan divides the workload over these devices", place="cluster", value=f"{fabric.devices} devices",
             allowed=f"batch {workload.global_batch}, {workload.heads} heads, {workload.layers} layers, "
             f"sequence {workload.sequence}",
         )  # fmt: skip
-    return found
+    again = []
+    for plan, seconds in zip(found.plans[:confirm], found.seconds, strict=False):
+        shared = step(workload, cluster, plan, network="flows", framework=framework)
+        again.append({"plan": plan.text(), "seconds": seconds, "flows_seconds": shared.seconds})
+    return replace(found, confirmed=again)
 
 
 def study(
     workload: Layered, cluster: Any, fabric: Fabric, budget: int | None = None, executor: Any = None, *,
     store: Store | str | os.PathLike[str] | None = None, framework: str | None = None, keep: int = 1,
+    exhaustive: bool = False, best_alone: bool = False,
 ) -> SearchStudy:  # fmt: skip
     """As `search`, without errors where no plan divides the workload: `reason` tells.
 
@@ -318,6 +289,8 @@ def study(
         store: of priced plans, or its path.
         framework: as of `step`.
         keep: plans that the study lists.
+        exhaustive: all that fit are priced.
+        best_alone: the fastest are wanted, and neither map nor front.
 
     Returns:
         The study.
@@ -325,65 +298,97 @@ def study(
     if executor is not None and not callable(getattr(executor, "map", None)):
         allowed = "what has the interface of concurrent.futures.Executor"
         raise user_error("this is no executor", place="executor", value=shown(executor), allowed=allowed)
-    rows = candidates(workload, fabric.devices)
-    all_plans = len(rows)
+    rows = candidates(workload, fabric)
+    every = len(rows)
     if budget is not None and whole("budget", budget, 1) < len(rows):
         rows = rows[np.linspace(0, len(rows) - 1, budget).astype(np.int64)]
-    parts = [rows[at : at + CHUNK] for at in range(0, len(rows), CHUNK)]
-    one = _Part(workload, fabric, framework)
+    peak = _held(workload, rows, fabric, Constants(fabric, workload.phase, framework))
+    walk = _Walk(workload, fabric, framework, rows, peak, (keep, exhaustive, best_alone))
+    with contextlib.nullcontext() if store is None else opened(store) as own:
+        walk.run(executor, own)
+    return _study(workload, cluster, framework, fabric, walk, len(rows) == every)
 
-    def run(asked: list[Array]) -> Iterable[tuple[Array, Array]]:
-        return map(one, asked) if executor is None or not asked else executor.map(one, asked)
 
-    if store is None:
-        found = list(run(parts))
-    else:
-        with contextlib.ExitStack() as stack:
-            own = store if isinstance(store, Store) else stack.enter_context(contextlib.closing(Store(store)))
-            found = priced(own, (workload, fabric, framework), parts, run)
-    nothing = np.empty(0), np.empty(0)  # where no plan divides the workload
-    seconds, peak = (np.concatenate([one[number] for one in found or [nothing]]) for number in (0, 1))
-    return _study(workload, cluster, framework, fabric, rows, seconds, peak, keep, len(rows) == all_plans)
+class _Walk:
+    """The plans that fit, by rising lower bound."""
+
+    def __init__(
+        self, w: Layered, fabric: Fabric, framework: str | None, rows: Array, peak: Array, how: tuple[int, bool, bool]
+    ) -> None:
+        self.asked = (w, fabric, framework)
+        self.rows, self.peak = rows, peak
+        self.keep, self.exhaustive, best_alone = how
+        self.fits = peak <= fabric.device.memory.bytes
+        axes = rows[:, AXES.index("tensor")] * (w.layers + 1) + rows[:, AXES.index("pipeline")]
+        cell = np.unique(axes, return_inverse=True)[1].ravel() if len(rows) else np.empty(0, dtype=np.int64)
+        self.found = Found(peak, cell, self.keep, not best_alone)
+
+    def run(self, executor: Any, store: Store | None) -> None:
+        """Prices what may matter: closed forms by bounds of peaks, then orders by bounds of closed forms."""
+        w, fabric, framework = self.asked
+        which = np.flatnonzero(self.fits)
+        price = pricer(fabric.device, w.dtype)
+        bound = np.zeros(len(which))
+        if not self.exhaustive:
+            bound = _timed(w, self.rows[which], fabric, framework, Peak(price), at_least)
+        order = self.rows[:, AXES.index("schedule")] >= SCHEDULES.index("zb-h1")
+        late: list[tuple[NDArray[np.int64], Array]] = []
+
+        def priced_in(parts: list[tuple[bool, Array]]) -> list[Array]:
+            one = _Part(*self.asked)
+
+            def run(asked: list[tuple[bool, Array]]) -> Iterable[Array]:
+                return map(one, asked) if executor is None or not asked else executor.map(one, asked)
+
+            return list(run(parts)) if store is None else priced(store, self.asked, parts, run)
+
+        def price_some(carry: bool, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], Array]:
+            size = CHUNK if not carry else ORDERS
+            parts = [(carry, self.rows[numbers[at : at + size]]) for at in range(0, len(numbers), size)]
+            return numbers, np.concatenate(priced_in(parts))
+
+        for numbers, seconds in rounds(self.found, which, bound, FIRST, partial(price_some, False)):
+            own = order[numbers]
+            self.found.put(numbers[~own], seconds[~own])
+            late.append((numbers[own], seconds[own]))
+        if late:
+            which, bound = (np.concatenate([one[at] for one in late]) for at in (0, 1))
+            if self.exhaustive:
+                bound = np.zeros(len(which))
+            for numbers, seconds in rounds(self.found, which, bound, ORDERS, partial(price_some, True)):
+                self.found.put(numbers, seconds)
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What an executor calls with some plans."""
+    """What an executor calls with some plans: their seconds, at least those where orders are not carried out."""
 
     workload: Layered
     fabric: Fabric
     framework: str | None
 
-    def __call__(self, rows: Array) -> tuple[Array, Array]:
-        return _priced(self.workload, rows, self.fabric, self.framework)
+    def __call__(self, part: tuple[bool, Array]) -> Array:
+        carry, rows = part
+        price = pricer(self.fabric.device, self.workload.dtype)
+        return _timed(self.workload, rows, self.fabric, self.framework, price, together if carry else at_least)
 
 
-def _study(
-    w: Layered,
-    cluster: Any,
-    framework: str | None,
-    fabric: Fabric,
-    rows: Array,
-    seconds: Array,
-    peak: Array,
-    keep: int,
-    whole_: bool,
-) -> SearchStudy:
-    fitting = np.flatnonzero(peak <= fabric.device.memory.bytes)
-    order = fitting[np.lexsort((peak[fitting], seconds[fitting]))]
+def _study(w: Layered, cluster: Any, framework: str | None, fabric: Fabric, walk: _Walk, all_: bool) -> SearchStudy:
+    found, rows, peak = walk.found, walk.rows, walk.peak
+    fitting = np.flatnonzero(found.priced)
+    order = fitting[np.lexsort((fitting, peak[fitting], found.seconds[fitting]))]
     least = np.minimum.accumulate(peak[order]) if len(order) else peak[order]
     front = np.ones(len(order), dtype=bool)
     front[1:] = peak[order][1:] < least[:-1]
-    front[:keep] = True
+    front[: walk.keep] = True
     chosen = order[front]
-    fits = peak <= fabric.device.memory.bytes
-    axes = {name: rows[:, _AXES.index(name)] for name in ("tensor", "pipeline")}
-    table = cells(w, fabric.devices, axes, seconds, peak, fits, whole_)
+    axes = {name: rows[:, AXES.index(name)] for name in ("tensor", "pipeline")}
+    table = cells(w, fabric.devices, axes, found.seconds, peak, walk.fits, all_)
     for row in table:
         number = row.pop("number")
-        row["plan"] = "" if number is None else _plan(rows[number].tolist()).text()
+        row["plan"] = "" if number is None else plan_of(rows[number].tolist()).text()
     return SearchStudy(
-        w, cluster, framework, len(rows), len(fitting), [_plan(row) for row in rows[chosen].tolist()],
-        seconds[chosen].tolist(), [int(value) for value in peak[chosen]], table, int(peak.min()) if len(peak) else 0,
-        fabric.devices,
+        w, cluster, framework, len(rows), int(walk.fits.sum()), [plan_of(row) for row in rows[chosen].tolist()],
+        found.seconds[chosen].tolist(), [int(value) for value in peak[chosen]], table,
+        int(peak.min()) if len(peak) else 0, fabric.devices, len(fitting),
     )  # fmt: skip

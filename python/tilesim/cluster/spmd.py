@@ -62,6 +62,8 @@ class Spmd:
         self.graphs, self.devices, self.mesh = list(graphs), int(devices), mesh
         self.classes = [list(part) for part in classes] if classes is not None else [list(range(self.devices))]
         self.records = [dict(record) for record in records]
+        #: the graph of whole tensors that this was partitioned from, and by whom; none: nobody knows
+        self.source: tuple[Graph, str] | None = None
         if sorted(device for part in self.classes for device in part) != list(range(self.devices)):
             raise user_error(
                 "the classes are not all devices", value=str(self.classes)[:200], allowed=f"0 .. {devices - 1}"

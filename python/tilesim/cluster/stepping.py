@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from ..base.arguments import one_of
 from ..base.checked import checked
 from ..base.errors import shown, user_error
+from ..base.store import Store
 from ..graph.graph import Graph
 from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered
-from .closed import Times, times
+from .closed import Ordered, Times, times
 from .columns import Columns, columns
 from .fabric import Fabric, fabric_of, with_library
 from .frameworks import Framework
@@ -25,10 +26,12 @@ from .hosts.offload import check as check_host
 from .hosts.straggling import slower
 from .inference.closed import times as forward_times
 from .inference.memory import memory as forward_memory
-from .memory import GIB, Memory, memory
+from .memory import Memory, memory
+from .networks.flowing import flowing
+from .pipelines.stages import through as carried
 from .plan import Plan
 from .programs.calling import Options, program_of, step_program
-from .result import StepResult
+from .result import StepResult, too_large
 from .spmd import Spmd
 from .terms import Pricer
 
@@ -98,6 +101,27 @@ def priced(
     return table, *measured(steps[0][0].phase, table, price, fabric, constants)
 
 
+def timed(
+    phase: str, table: Columns, price: Any, fabric: Fabric, constants: Mapping[str, float], ordered: Ordered = carried
+) -> Times:
+    """Times of steps, by the forms of their phase.
+
+    Args:
+        phase: of all workloads.
+        table: workloads and plans.
+        price: of products and attention.
+        fabric: links.
+        constants: of the framework.
+        ordered: what times schedules that divide the backward pass.
+
+    Returns:
+        The times.
+    """
+    if phase != "train":
+        return forward_times(table, price, fabric, constants)
+    return times(table, price, fabric, constants, ordered)
+
+
 def measured(
     phase: str, table: Columns, price: Pricer, fabric: Fabric, constants: Mapping[str, float]
 ) -> tuple[Times, Memory]:
@@ -113,9 +137,21 @@ def measured(
     Returns:
         Both.
     """
-    if phase != "train":
-        return forward_times(table, price, fabric, constants), forward_memory(table)
-    return times(table, price, fabric, constants), memory(table, constants)
+    return timed(phase, table, price, fabric, constants), held(phase, table, constants)
+
+
+def held(phase: str, table: Columns, constants: Mapping[str, float]) -> Memory:
+    """Bytes of steps, by the forms of their phase.
+
+    Args:
+        phase: of all workloads.
+        table: workloads and plans.
+        constants: of the framework.
+
+    Returns:
+        The bytes.
+    """
+    return forward_memory(table) if phase != "train" else memory(table, constants)
 
 
 def plan_for(workload: Layered, fabric: Fabric) -> Plan:
@@ -145,6 +181,7 @@ def step(
     framework: str | None = None,
     check_memory: bool = True,
     slow: Mapping[int, float] | None = None,
+    store: Store | str | os.PathLike[str] | None = None,
 ) -> StepResult:
     """Time and memory of one step of a layered workload, or of a program of several devices.
 
@@ -156,7 +193,8 @@ def step(
         plan: how a layered workload is divided; none: replicas over all devices.
         predictor: what segments between communications take: "closed", "table:FILE.csv", "table:FILE.csv:interpolate",
             "engine", or an object with `name` and `seconds(segment, device)`. Layered workloads: "closed".
-        network: "closed", "flows", "chunks". Layered workloads: "closed".
+        network: "closed", "flows", "chunks". Layered workloads: "closed", "flows": every call of an axis in all groups
+            that meet in a node, at the framework's shares of the links' rates.
         overlap: "none": nothing that passes between devices is hidden. Layered: "ready", "library": parameters are
             gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
             operands are there and its stream is free; "library": small collectives are combined too.
@@ -164,9 +202,11 @@ def step(
             rates of the framework.
         symmetry: equal devices once; the closed form always does so.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so.
-        check_memory: a plan that does not fit into a device's memory is an error.
+        check_memory: a plan or program that does not fit into a device's memory is an error; False: `fits` tells.
         slow: factors on the computing times of devices by number: {3: 1.1} is a straggler; beside those of a cluster's
             faults.
+        store: of predictions of a program's segments, or its path: the next step of the same segments, device and
+            predictor takes them from there. Layered workloads have none.
 
     Returns:
         Seconds, by what they go to, and bytes per class of devices.
@@ -181,12 +221,16 @@ def step(
         if plan is not None:
             raise user_error("a program of several devices says itself how it is divided", place="plan",
                              value=shown(plan), allowed="no plan, or a layered workload")  # fmt: skip
-        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow))
+        return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow, store,
+                                                      check_memory))  # fmt: skip
     if not isinstance(workload, (Layered, str, os.PathLike)):
         raise user_error("no workload of a cluster", place="workload", value=shown(workload),
                          allowed="a layered workload, a ts.Spmd, a Graph, a name or file")  # fmt: skip
+    if store is not None:
+        raise user_error("a layered workload has no segments whose predictions are kept", place="store",
+                         value=shown(store), allowed="no store, or a program")  # fmt: skip
     one_of("unknown predictor of layered workloads", "predictor", predictor, "closed")
-    one_of("unknown network", "network", network, "closed")
+    one_of("unknown network of layered workloads", "network", network, "closed", "flows")
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
     workload = workload if isinstance(workload, Layered) else layered(workload)
     fabric = slower(with_library(fabric_of(cluster), library), slow)
@@ -197,27 +241,23 @@ def step(
     plan.check(workload, fabric.devices or None)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
-    table, found, held = priced([(workload, plan)], fabric, used, overlap)
-    result = StepResult.of(workload, plan, fabric, used, table, found, held, overlap)
+    if network == "flows":
+        if library is not None:
+            raise user_error("a library has a form of its own", place="network", value="flows",
+                             allowed="closed, or no library")  # fmt: skip
+        fabric = replace(fabric, flows=flowing(replace(fabric, devices=plan.devices), cluster, used.constants))
+    table, found, bytes_ = priced([(workload, plan)], fabric, used, overlap)
+    result = StepResult.of(workload, plan, fabric, used, table, found, bytes_, overlap, network)
 
     def again(other: Plan, fabric: Fabric = fabric, overlap: str = overlap) -> StepResult:
-        return step(workload, fabric, other, overlap=overlap, library=library, framework=used.name, check_memory=False)
+        fabric = replace(fabric, flows=None)
+        return step(workload, fabric, other, network=network, overlap=overlap, library=library, framework=used.name,
+                    check_memory=False)  # fmt: skip
 
     result = replace(result, again=again)
-    if check_memory and result.peak_bytes > fabric.device.memory.bytes:
-        raise _too_large(result, fabric.device, given)
+    if check_memory and not result.fits:
+        advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
+        if not given:
+            advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
+        raise too_large(result, f"plan {result.plan.text()}", advice)
     return result
-
-
-def _too_large(result: StepResult, device: Device, given: bool) -> Exception:
-    reasons = ", ".join(f"{key} {value / GIB:.1f}" for key, value in result.memory.items() if value)
-    advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
-    if not given:
-        advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
-    return user_error(
-        "the plan does not fit into memory",
-        place=f"plan {result.plan.text()}",
-        value=f"{result.peak_bytes:,} bytes, {result.peak_bytes / GIB:.1f} GiB: {reasons}",
-        allowed=f"{int(device.memory.bytes):,} bytes, {device.memory.bytes / GIB:.1f} GiB, of one {device.name}",
-        suggestion=advice,
-    )

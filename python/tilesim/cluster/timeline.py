@@ -61,7 +61,7 @@ class _Drawing:
         self.rows: dict[str, list[tuple[Event, float, float, float]]] = {}
         for row in result.communication:
             calls = {"sent": len(self.whens) * passes, "end": 1}.get(row["when"], passes)
-            first = self.times["first"] if (row["when"], row["axis"]) == ("forward", "data") else 0.0
+            first = self.times["alone"] if (row["when"], row["axis"]) == ("forward", "data") else 0.0
             each = (row["seconds"] / calls, (row["exposed_seconds"] - first) / calls, row["wire_bytes"] / calls)
             self.rows.setdefault(row["when"], []).append((row, *each))
         self.send = sum(seconds for _, seconds, *_ in self.rows.get("sent", ()))  # of a pass of one chunk
@@ -143,6 +143,7 @@ class _Drawing:
             (f"recompute {one.micro}", self.times.get(f"{when}_recompute", 0.0)),
             (name, self.times[f"{when}_compute"]),
             (f"launches {one.micro}", self.times[f"{when}_host"]),
+            (f"slowed by what passes {one.micro}", self.times[f"{when}_interference"]),
         ):
             first, at = at, at + seconds * share / chunks * second
             own.slice(1, label, first, at)
@@ -151,6 +152,8 @@ class _Drawing:
             told = f"{_CALLED.get(row['axis'], row['axis'])} {one.micro}"
             hides = seconds > exposed * (1 + 1e-9)
             first = beside.get(row["axis"], layers) if hides else at
+            if hides and exposed > 0:  # what is left of it ends with what is exposed
+                first = max(first, at + (exposed - seconds) * share * second)
             last = min(end, first + (seconds if hides else exposed) * share * second)
             own.move(row, told, first, last, wire * share)
             beside[row["axis"]] = last
@@ -161,6 +164,9 @@ class _Drawing:
         """To the stage that goes on with a micro-batch; `end` of the pass, and nanoseconds of a second."""
         places = drawn.placement.after if one.kind == "F" else drawn.placement.before
         target = places[stage, one.chunk]
+        if target is None and len(self.whens) == 1 and self.send > 0:
+            # the form counts a send for each stage; where the step ends with a pass it shows
+            self.stages[stage].slice(1, f"counted as a send {one.micro}", end[0] - self.send * end[1], end[0])
         if target is None or target[0] == stage:
             return
         at = end[0] - self.send * end[1]

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from ..base import figures
-from ..base.checked import checked, checked_class
+from ..base.checked import checked_class
 from ..base.errors import user_error
 from ..base.files import writing
 from ..base.folding import fold
@@ -19,7 +19,7 @@ from .matching import Match, joined, matches, operations_of, same_names
 from .names import Names
 from .result import Result
 
-__all__ = ["Comparison", "compare"]
+__all__ = ["Comparison"]
 
 REST = "(outside of operations)"
 
@@ -366,25 +366,3 @@ def _told_apart(results: Sequence[Result]) -> list[str]:
     from .differing import summaries
 
     return summaries(results)
-
-
-@checked()
-def compare(a: Result, b: Result | None = None, *more: Result, names: Sequence[str] | None = None) -> Comparison:
-    """Results side by side: of different machines, mappings, versions, dtypes.
-
-    Args:
-        a: what the others are compared with.
-        b: the second.
-        more: any number of further ones.
-        names: what each is, in their order; none: what tells them apart.
-
-    Returns:
-        Their comparison: `print` shows it; `.table()` has totals, `.operations()` a row per operation, `.headline()`
-        where the difference lies, `.html(path)` a page, `.check(tolerance)` what changed by more than a tolerance.
-
-    Raises:
-        UserError: for anything but two results or more.
-    """
-    if b is None:
-        raise user_error("one result has nothing to be compared with", suggestion="ts.compare(a, b, ...)")
-    return Comparison(a, b, *more, names=names)

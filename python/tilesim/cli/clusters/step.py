@@ -65,9 +65,14 @@ def step(
     devices: Annotated[
         str | None,
         typer.Option(
-            help="8,64,512: a row for each of these numbers; the plan's data axis grows, or the best plan is searched.",
+            help="8,64,512: a row for each of these numbers; the plan's data axis grows, or the best plan is searched; "
+            "a module is divided again, its mesh's first axis grows.",
             rich_help_panel=MACHINE,
         ),
+    ] = None,
+    store: Annotated[
+        str | None,
+        typer.Option(help="Of modules: a file that keeps predictions of segments.", rich_help_panel=MACHINE),
     ] = None,
     timeline: Annotated[
         str | None, typer.Option(help="Write trace events for Perfetto, .json.", rich_help_panel=OUTPUT)
@@ -90,7 +95,7 @@ def step(
                 )  # fmt: skip
         _scaled(workload, cluster, devices, parsed, overlap, library, framework, json_, quiet)
         return
-    result = run(workload, cluster, parsed, predictor, network, overlap, library, framework=framework)
+    result = run(workload, cluster, parsed, predictor, network, overlap, library, framework=framework, store=store)
     if timeline:
         result.timeline(timeline)
     if json_:
@@ -130,7 +135,8 @@ def _scaled(
     if json_:
         write(found.json(), json_)
     if not quiet and json_ != "-":
-        say(wrapped(f"{found.title}, the same batch on each number of devices", hang="  "))
+        batch = "a batch that grows with the devices" if found.grows else "the same batch on each number of devices"
+        say(wrapped(f"{found.title}, {batch}", hang="  "))
         say(lines(found.rows))
 
 
@@ -165,7 +171,11 @@ def search(
         for row in list(study.table())[:best]
     ]
     say(layout(columns, rows))
-    say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit", hang="  "))
+    say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit, {study.priced:,} priced: bounds rule out the others",
+                hang="  "))  # fmt: skip
+    for row in study.confirmed:
+        say(wrapped(f"{row['plan']}: {row['seconds'] * 1e3:,.1f} ms closed, {row['flows_seconds'] * 1e3:,.1f} ms where "
+                    "messages share links (flows)", hang="  "))  # fmt: skip
     if map_:
         from ...cluster.views.plan_map import lines
 

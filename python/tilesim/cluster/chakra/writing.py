@@ -102,7 +102,7 @@ def _trace_of(workload: Any, cluster: Any) -> Trace:
             raise user_error("a program is timed on a cluster", place="cluster", allowed="a name, a ts.Cluster")
         from ..programs.calling import Options, step_program
 
-        return step_program(workload, cluster, Options(overlap="ready")).to_trace()
+        return step_program(workload, cluster, Options(overlap="ready", check_memory=False)).to_trace()
     if isinstance(workload, Trace):
         return workload
     if callable(getattr(workload, "to_trace", None)):

@@ -90,7 +90,7 @@ def seconds(bytes_: Array, fabric: Fabric) -> Array:
     return bytes_ / fabric.host_link if fabric.host_link else np.zeros(np.shape(bytes_))
 
 
-def exposed(bytes_: Array, busy: Array, fabric: Fabric, k: Mapping[str, float]) -> Array:
+def exposed(bytes_: Array, busy: Array, fabric: Fabric, k: Mapping[str, float]) -> tuple[Array, Array]:
     """Seconds that a transfer in one direction adds to what the device does meanwhile.
 
     Args:
@@ -102,8 +102,11 @@ def exposed(bytes_: Array, busy: Array, fabric: Fabric, k: Mapping[str, float]) 
     Returns:
         Seconds: what is longer than `busy`, and the share of memory's rate that is taken from computing.
     """
+    nothing = np.zeros(np.shape(bytes_))
     if not np.any(bytes_) or not fabric.host_link:
-        return np.zeros(np.shape(bytes_))
+        return nothing, nothing
     moving = seconds(bytes_, fabric)
-    share = 1.0 if k["interference"] == 1.0 else fabric.host_link / fabric.device.memory.bytes_per_second
-    return np.maximum(moving - busy, 0.0) + share * np.minimum(moving, busy)
+    if k["interference"] == 1.0:
+        return moving, nothing
+    share = fabric.host_link / fabric.device.memory.bytes_per_second
+    return np.maximum(moving - busy, 0.0), share * np.minimum(moving, busy)

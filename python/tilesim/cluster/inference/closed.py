@@ -72,7 +72,8 @@ def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer
         for row in one.moved
     ]
     moved.append(Moved("context", "all_reduce", each, np.ones(len(c)), merged, along))
-    return replace(one, context=np.where(c.decode, merged, one.context), moved=tuple(moved))
+    slowed_ = np.where(c.decode, one.data_interference, one.interference)  # no ring beside attention
+    return replace(one, context=np.where(c.decode, merged, one.context), interference=slowed_, moved=tuple(moved))
 
 
 def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> Times:
@@ -98,16 +99,19 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     headed = np.maximum(fullest, c.layers / p * one.seconds + fixed + ends)
     whole = c.layers * one.seconds + ends + p * fixed
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, (one.compute, ends))
-    first = gathered_layer(c, fabric, k) - one.data  # behind no layer before
+    gathered = gathered_layer(c, fabric, k)
+    first = gathered - one.data - one.data_interference  # behind no layer before
     through = m * slowest + (whole - slowest) / v
     seconds = through + k["host_step"] + first
     own = m * c.stage_layers
     parts: dict[str, Any] = {
-        name: own * getattr(one, name) for name in ("compute", "host", "tensor", "context", "expert", "data")
+        name: own * getattr(one, name)
+        for name in ("compute", "host", "tensor", "context", "expert", "data", "interference")
     }
     parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
     parts["host"] = parts["host"] + m * k["host_microbatch"] + k["host_step"]
-    parts["data"] = parts["data"] + first
+    parts["data"] = parts["data"] + gathered - one.data
+    parts["interference"] = parts["interference"] - one.data_interference
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
     detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, v, ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...analytic.estimate import device_of
@@ -22,7 +22,9 @@ from ..cluster import Cluster
 from ..hosts.faults import computing
 from ..partition import partition
 from ..pipelines.result import PICO
+from ..result import too_large
 from ..spmd import Spmd, needs_partitioning
+from .kept import Kept, opened
 from .liveness import peak_bytes
 from .predicting import Closed, Predicted
 from .predictors import predictor_of
@@ -32,6 +34,7 @@ from .splitting import Part, Split, graph_of, split
 
 __all__ = ["OVERLAPS", "Options", "program_of", "step_program"]
 
+TOGETHER = 64  # predictions that are written at once
 OVERLAPS = ("none", "ready", "library")
 _MATRIX = ("contract", "convolution", "attention", "ragged_contract")
 
@@ -46,6 +49,8 @@ class Options:
     library: Any = None
     symmetry: bool = True
     slow: Mapping[int, float] | None = None
+    store: Any = None
+    check_memory: bool = True
 
 
 def program_of(workload: Any, cluster: Any = None) -> Spmd | None:
@@ -111,7 +116,10 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
         raise user_error("the cluster has fewer devices than the program", place="cluster",
                          value=f"{target.devices} of {target.name}", allowed=f"{spmd.devices} or more",
                          suggestion=f"{target.name.partition(':')[0]}:{spmd.devices} where it comes so")  # fmt: skip
-    return _Step(spmd, target, options, predictor, {} if known is None else known).result()
+    result = _Step(spmd, target, options, predictor, {} if known is None else known).result()
+    if options.check_memory and not result.fits:
+        raise too_large(result, f"program {spmd.name}", "Divide it over more devices, or over another axis")
+    return result
 
 
 @dataclass
@@ -127,10 +135,7 @@ class _Step:
         options, spmd = self.options, self.spmd
         combine = options.overlap == "library"
         self.splits = [split(graph.core, spmd.devices, combine) for graph in spmd.graphs]
-        for each in self.splits:
-            for key, part in each.distinct.items():
-                if key not in self.known:
-                    self.known[key] = self.predict(each, part)
+        self.predict_all()
         price = Communication(self.cluster, options.network, options.library, options.symmetry)
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
@@ -145,6 +150,21 @@ class _Step:
             if device < self.spmd.devices:
                 found[device] = found.get(device, 1.0) / share
         return found
+
+    def predict_all(self) -> None:
+        """Predictions of distinct segments: those that the store has, and others, which it gets."""
+        wanted = {key: (each, part) for each in self.splits for key, part in each.distinct.items()}
+        missing = [key for key in wanted if key not in self.known]
+        if self.options.store is None:
+            self.known.update((key, self.predict(*wanted[key])) for key in missing)
+            return
+        with opened(self.options.store) as store:
+            kept = Kept(store, self.predictor, self.cluster.device)
+            self.known.update(kept.get(missing))
+            for at in range(0, len(missing), TOGETHER):  # a killed process loses no more than these
+                made = {key: self.predict(*wanted[key]) for key in missing[at : at + TOGETHER] if key not in self.known}
+                self.known.update(made)
+                kept.put(made)
 
     def predict(self, each: Split, part: Part) -> Predicted:
         if not part.operations:
@@ -221,9 +241,6 @@ class _Step:
         if self.options.overlap == "library":
             joined = sum(len(part.operations) - 1 for each in self.splits for part in each.parts if part.op)
             notes.append(f"library: {joined} small collectives run within others, up to 30 MiB as XLA combines them")
-        device, needed = self._device(), sum(self._memory().values())
-        if device is not None and needed > device.memory.bytes > 0:
-            notes.append(f"memory: {needed} bytes do not fit into the {int(device.memory.bytes)} of a {device.name}")
         notes.append("communication does not slow computing down; each collective is priced as if it were alone")
         notes.append("memory: in program order, without fragmentation; what kernels keep to themselves takes none")
         predicted = {note for one in self.known.values() for note in one.notes}
@@ -235,7 +252,7 @@ class _Step:
         own = self.options
         for overlap in OVERLAPS:
             if overlap != own.overlap:
-                changed = Options(own.predictor, own.network, overlap, own.library, own.symmetry, own.slow)
+                changed = replace(own, overlap=overlap, check_memory=False)
                 found = step_program(self.spmd, self.cluster, changed, self.known)
                 times[overlap] = found.seconds
         return times

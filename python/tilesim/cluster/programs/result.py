@@ -118,7 +118,8 @@ class ProgramResult(StepResult):
             for row in self.table()
         ]
         kept = ", ".join(f"{name} {value / GIB:.2f}" for name, value in self.memory.items() if value)
-        lines.append(f"  {self.peak_bytes / GIB:.2f} GiB on the fullest device: {kept}")
+        room = "" if self.fits else f", which do not fit into {self.memory_bytes / GIB:.2f}"
+        lines.append(f"  {self.peak_bytes / GIB:.2f} GiB on the fullest device{room}: {kept}")
         for overlap, seconds in (self.others() if self.others else {}).items():
             lines.append(f"  overlap {overlap}: {seconds * 1e3:,.3f} ms")
         return "\n".join(lines + [f"  {note}" for note in self.notes])
@@ -159,6 +160,7 @@ class ProgramResult(StepResult):
             "mfu": self.mfu,
             "peak_bytes": self.peak_bytes,
             "memory_bytes": self.memory_bytes,
+            "fits": self.fits,
             "breakdown": self.breakdown.rows,
             "parts": self.parts,
             "memory": self.memory,

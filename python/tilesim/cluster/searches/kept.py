@@ -15,40 +15,44 @@ from ...base.store import Store
 from ...models.layered import Layered
 from ..fabric import Fabric
 from ..frameworks import Framework, names
-from ..plan import RECOMPUTE, SCHEDULES, SHARDS
+from ..plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS
 
 __all__ = ["priced"]
 
 Array = NDArray[np.float64]
-Priced = tuple[Array, Array]
+Part = tuple[bool, Array]  # whether orders are carried out, and plans
 
 
 def _facts(workload: Layered, fabric: Fabric, framework: str | None) -> dict[str, Any]:
     """What prices depend on, beside the plans and the version."""
     used = [framework] if framework else names()
-    links = {key: value for key, value in vars(fabric).items() if key not in ("device", "library", "devices", "name")}
+    links = {
+        key: value
+        for key, value in vars(fabric).items()
+        if key not in ("device", "library", "flows", "devices", "name")
+    }
     return {
         "workload": workload.json(),
         "device": repr(fabric.device),
         "links": {key: list(value) if isinstance(value, tuple) else value for key, value in links.items()},
         "library": repr(fabric.library),
         "frameworks": {name: asdict(Framework.load(name))["constants"] for name in used},
-        "codes": [list(SCHEDULES), list(SHARDS), list(RECOMPUTE)],
+        "codes": [list(SCHEDULES), list(SHARDS), list(RECOMPUTE), list(OFFLOAD)],
     }
 
 
-def _key(facts: str, rows: Array) -> str:
+def _key(facts: str, part: Part) -> str:
+    carry, rows = part
     text = hashlib.sha256(facts.encode() + np.ascontiguousarray(rows).tobytes()).hexdigest()
-    return Store.key(kind="cluster_search", plans=text, count=len(rows))
+    return Store.key(kind="cluster_search", plans=text, count=len(rows), carry=carry)
 
 
-def _packed(found: Priced) -> str:
-    return base64.b64encode(np.stack(found).astype("<f8").tobytes()).decode("ascii")
+def _packed(found: Array) -> str:
+    return base64.b64encode(found.astype("<f8").tobytes()).decode("ascii")
 
 
-def _unpacked(text: str, count: int) -> Priced:
-    table = np.frombuffer(base64.b64decode(text), dtype="<f8").reshape(2, count)
-    return table[0].copy(), table[1].copy()
+def _unpacked(text: str, count: int) -> Array:
+    return np.frombuffer(base64.b64decode(text), dtype="<f8", count=count).copy()
 
 
 def _fits(value: Any) -> bool:
@@ -58,24 +62,24 @@ def _fits(value: Any) -> bool:
 def priced(
     store: Store,
     asked: tuple[Layered, Fabric, str | None],
-    parts: Sequence[Array],
-    run: Callable[[list[Array]], Iterable[Priced]],
-) -> list[Priced]:
-    """Seconds and bytes of parts of a search: those that the store has, and others, which it gets one by one.
+    parts: Sequence[Part],
+    run: Callable[[list[Part]], Iterable[Array]],
+) -> list[Array]:
+    """Seconds of parts of a search: those that the store has, and others, which it gets one by one.
 
     Args:
         store: of an earlier search too.
         asked: workload, links, name of the framework.
-        parts: plans.
+        parts: plans, and whether their orders are carried out.
         run: prices parts, in their order.
 
     Returns:
-        Per part seconds and bytes of its plans.
+        Per part seconds of its plans.
     """
     facts = repr(_facts(*asked))
-    keys = [_key(facts, rows) for rows in parts]
+    keys = [_key(facts, part) for part in parts]
     known = store.get(keys, _fits)
-    sizes = dict(zip(keys, map(len, parts), strict=True))
+    sizes = {key: len(rows) for key, (_, rows) in zip(keys, parts, strict=True)}
     found = {key: _unpacked(text, sizes[key]) for key, text in known.items()}
     missing = [number for number, key in enumerate(keys) if key not in found]
     for number, one in zip(missing, run([parts[number] for number in missing]), strict=True):

@@ -43,7 +43,7 @@ def between(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, 
 def _replicas(c: Columns, fabric: Fabric) -> Group:
     """Devices that sum the same gradients; the two copies of dualpipe lie on different stages."""
     data = group(c, "data", fabric)
-    return Group(data.size * c.copies, data.inner, data.beside)
+    return Group(data.size * c.copies, data.inner, data.beside, data.stride)
 
 
 def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
@@ -63,10 +63,14 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
     if not fabric.slices:
         return Moved("data", "all_reduce", gradient, one, whole, data)
     # what slices divide is summed over slices, each device its part
-    across = Group(data.size / data.inner, one, np.full(len(c), float(fabric.per_node)))
+    node = np.full(len(c), float(fabric.per_node))
+    across = Group(data.size / data.inner, one, node, node)
     part, divided = gradient / data.inner, c.shard >= 3
     group_ = Group(
-        *(np.where(divided, getattr(across, name), getattr(data, name)) for name in ("size", "inner", "beside"))
+        *(
+            np.where(divided, getattr(across, name), getattr(data, name))
+            for name in ("size", "inner", "beside", "stride")
+        )
     )
     seconds = np.where(divided, all_reduce(part, across, fabric, k), whole)
     return Moved("data", "all_reduce", np.where(divided, part, gradient), one, seconds, group_)

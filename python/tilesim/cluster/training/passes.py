@@ -35,7 +35,8 @@ class Moved:
 
 @dataclass(frozen=True)
 class Layer:
-    """Seconds of one layer and pass; `moved` says what passes between devices, hidden or not."""
+    """Seconds of one layer and pass; `moved` says what passes between devices, hidden or not. `interference`: by how
+    much what is hidden slows what hides it; `data_interference` of it where parameters and gradients pass."""
 
     compute: Array
     recompute: Array
@@ -45,18 +46,23 @@ class Layer:
     context: Array
     data: Array
     offload: Array
+    interference: Array
+    data_interference: Array
     moved: tuple[Moved, ...] = ()
 
     @property
     def seconds(self) -> Array:
         """All of it."""
         passed = self.tensor + self.expert + self.context + self.data + self.offload
-        return self.compute + self.recompute + self.host + passed
+        return self.compute + self.recompute + self.host + passed + self.interference
 
 
-def _hidden(compute: Array, moved: Array, share: float) -> Array:
-    """What is exposed of bytes that move while something is computed; computing is slowed by `share` of the time."""
-    return np.where(moved > 0, np.maximum(moved - compute, 0.0) + share * np.minimum(moved, compute), 0.0)
+def _hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
+    """What is exposed of bytes that move while something is computed, and the `share` of the time beside them by which
+    computing is slowed; 1 is a step without overlap, which exposes all."""
+    if share == 1.0:
+        return moved, np.zeros(np.shape(moved))
+    return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
 
 
 def _waits(busy: Array, launch: Array, blend: float) -> Array:
@@ -71,7 +77,7 @@ def _sharded(c: Columns, fabric: Fabric) -> Group:
     """Devices over which parameters are divided: the data axis; inside a slice where slices are joined by another
     network."""
     data = group(c, "data", fabric)
-    return Group(data.inner, data.inner, data.beside) if fabric.slices else data
+    return Group(data.inner, data.inner, data.beside, data.stride) if fabric.slices else data
 
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
@@ -153,10 +159,12 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
         )
 
     scattered = Moved("data", "reduce_scatter", weights * c.parameter_bytes, one, summed, data)
+    data_f, slow_f = _hidden(busy_f, gathered, share)
+    data_b, slow_b = _hidden(busy_b, gathered + summed, share)
+    away_f, away_b = exposed(away, busy_f, fabric, k), exposed(away, busy_b, fabric, k)
     return (
-        Layer(forward, zero, host_f, sums, routed, ring_f, _hidden(busy_f, gathered, share),
-              exposed(away, busy_f, fabric, k), moved(1, one)),
-        Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b,
-              _hidden(busy_b, gathered + summed, share), exposed(away, busy_b, fabric, k),
-              (*moved(2, passes), scattered)),
+        Layer(forward, zero, host_f, sums, routed, ring_f[0], data_f, away_f[0],
+              ring_f[1] + slow_f + away_f[1], slow_f, moved(1, one)),
+        Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b[0], data_b, away_b[0],
+              ring_b[1] + slow_b + away_b[1], slow_b, (*moved(2, passes), scattered)),
     )  # fmt: skip

@@ -19,12 +19,13 @@ __all__ = ["Breakdown", "breakdown", "lines"]
 _COLOURS = {
     "compute": BOUND["compute"],
     "recompute": BOUND["vector"],
+    "interference": BOUND["cache"],
     "host": BOUND["host"],
     "bubble": OTHER,
     "wait": OTHER,
     "optimizer": BOUND["launch"],
 }
-_EXPOSED = (BOUND["network"], BOUND["link"], BOUND["latency"], BOUND["memory"], BOUND["cache"])
+_EXPOSED = (BOUND["network"], BOUND["link"], BOUND["latency"], BOUND["memory"])
 
 
 class Breakdown(Table):
@@ -55,7 +56,7 @@ class Breakdown(Table):
         """
         axes = axes_or_new(axes, 2.6)
         left, exposed = 0.0, 0
-        names = [*list(_COLOURS)[:3], "exposed", *list(_COLOURS)[3:]]
+        names = [*list(_COLOURS)[:4], "exposed", *list(_COLOURS)[4:]]
         order = {part: number for number, part in enumerate(names)}
         for row in sorted(self.rows, key=lambda row: order.get(row["part"], order["exposed"])):
             if row["part"] in _COLOURS:

@@ -82,7 +82,7 @@ def communication(c: Columns, found: Times, fabric: Fabric) -> list[dict[str, An
             whole = sum(float(one.seconds[0]) for one in moved)
             exposed = float(getattr(layer, axis)[0])
             if (when, axis) == ("forward", "data"):  # the first layer's parameters, which no layer before hides
-                exposed += float(detail.first[0]) / layers
+                exposed += float(detail.first[0] + layer.data_interference[0]) / layers
             for one in moved:
                 share = float(one.seconds[0]) / whole if whole > 0 else 0.0
                 rows.append(_row(one, when, layers, exposed * share, fabric))
@@ -112,7 +112,9 @@ def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
         through (from the first pass to the end of the last), head (what a head, loss and embedding add to the slowest
         stage), waits (what slow devices add to it), first (seconds in which nothing but the first layer's parameters
         pass), and by pass what it computes of its layers (forward_compute, backward_compute), makes again
-        (backward_recompute) and waits for its host (forward_host, backward_host).
+        (backward_recompute), waits for its host (forward_host, backward_host) and is slowed by
+        what passes beside it (forward_interference, backward_interference); alone: what of the first layer's gather is
+        exposed beyond that of the others.
     """
     rows = {"forward": float(found.stage_forward[0]), "backward": float(np.ravel(found.stage_backward)[0])}
     detail = found.detail
@@ -121,9 +123,11 @@ def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
     layers = float(c.stage_layers[0])
     for name in ("slowest", "whole", "through", "head", "waits", "first"):
         rows[name] = float(getattr(detail, name)[0])
+    rows["alone"] = rows["first"] + float(detail.layers["forward"].data_interference[0])
     for when, layer in detail.layers.items():
         rows[f"{when}_compute"] = layers * float(layer.compute[0])
         rows[f"{when}_host"] = layers * float(layer.host[0])
+        rows[f"{when}_interference"] = layers * float(layer.interference[0])
         if when == "backward":
             rows["backward_recompute"] = layers * float(layer.recompute[0])
     return rows

@@ -15,13 +15,17 @@ from ...base.drawing import axes_or_new, plain
 from ...base.errors import shown, user_error
 from ...base.screen import Lines
 from ...base.table import Table
+from ...graph.graph import Graph
 from ...models.layered import Layered
 from ...models.layered_presets import layered
+from ..cluster import Cluster
 from ..fabric import Fabric, fabric_of, with_library
 from ..memory import GIB
 from ..plan import Plan
+from ..programs.sized import Sized, sized
 from ..result import StepResult
 from ..searching import study
+from ..spmd import Spmd
 from ..stepping import step
 
 __all__ = ["Scaling", "lines", "scaling"]
@@ -32,16 +36,17 @@ _NONE = ("seconds", "tokens_per_second", "efficiency", "exposed_seconds", "bubbl
 class Scaling(Table):
     """Rows of `scaling`; `results` has the step of each row that ran. `.plot()` draws tokens per second."""
 
-    def __init__(self, rows: list[dict[str, Any]], results: list[StepResult], title: str) -> None:
+    def __init__(self, rows: list[dict[str, Any]], results: list[StepResult], title: str, grows: bool = False) -> None:
         """Holds rows.
 
         Args:
             rows: one per number of devices.
             results: of those that ran.
             title: of the picture.
+            grows: the batch grows with the devices.
         """
         super().__init__(rows, lines)
-        self.results, self.title = results, title
+        self.results, self.title, self.grows = results, title, grows
 
     def json(self) -> dict[str, Any]:
         """As a JSON value.
@@ -52,7 +57,8 @@ class Scaling(Table):
         return {"schema": "tilesim.cluster_scaling", "version": 1, "title": self.title, "rows": self.rows}
 
     def plot(self, axes: Any = None, label: str = "") -> Any:
-        """Tokens per second over devices, both axes logarithmic, and as many more as there are more devices (dashed).
+        """Tokens (of programs steps, or devices' batches) per second over devices, both axes logarithmic, and as many
+        more as there are more devices (dashed).
 
         Args:
             axes: matplotlib axes, where another curve may be drawn already; none: new ones.
@@ -69,10 +75,13 @@ class Scaling(Table):
             raise user_error("no number of devices ran", place="scaling", value=str(self.rows[0]["reason"]))
         axes = axes_or_new(axes, 3.6)
         devices = [row["devices"] for row in ran]
-        drawn = axes.plot(
-            devices, [row["tokens_per_second"] for row in ran], marker="o", label=plain(label or self.title)
-        )
-        each = ran[0]["tokens_per_second"] / devices[0]
+        tokens = ran[0]["tokens_per_second"] is not None
+        what = "tokens" if tokens else "batches of a device" if self.grows else "steps"
+        each_time = [row["devices"] if self.grows else 1 for row in ran]  # steps, of a batch that grows so many times
+        rates = [row["tokens_per_second"] if tokens else much / row["seconds"]
+                 for row, much in zip(ran, each_time, strict=True)]  # fmt: skip
+        drawn = axes.plot(devices, rates, marker="o", label=plain(label or self.title))
+        each = rates[0] / devices[0]
         axes.plot(devices, [each * one for one in devices], linestyle="--", linewidth=1, color=drawn[0].get_color())
         above = len(axes.lines) <= 2
         place = {
@@ -80,11 +89,11 @@ class Scaling(Table):
             "ha": "right" if above else "left",
             "va": "bottom" if above else "top",
         }
-        for row in ran:
-            axes.annotate(figures.percent(row["efficiency"]), (row["devices"], row["tokens_per_second"]), fontsize=7,
+        for row, rate in zip(ran, rates, strict=True):
+            axes.annotate(figures.percent(row["efficiency"]), (row["devices"], rate), fontsize=7,
                           textcoords="offset points", color=drawn[0].get_color(), **place)  # fmt: skip
         axes.margins(0.1)
-        axes.set(xscale="log", yscale="log", xlabel="devices", ylabel="tokens per second")
+        axes.set(xscale="log", yscale="log", xlabel="devices", ylabel=f"{what} per second")
         axes.set_xticks(devices, [f"{one:,}" for one in devices], fontsize=8)
         axes.minorticks_off()
         axes.legend(fontsize=8, frameon=False)
@@ -108,14 +117,15 @@ def lines(rows: list[dict[str, Any]]) -> Lines:
             cells.append([f"{row['devices']:,}", *["–"] * 6, row["reason"]])
             continue
         shares = (row["exposed_seconds"] / row["seconds"], row["bubble_seconds"] / row["seconds"], row["mfu"])
-        cells.append([f"{row['devices']:,}", figures.duration(row["seconds"]), figures.count(row["tokens_per_second"]),
+        tokens = "–" if row["tokens_per_second"] is None else figures.count(row["tokens_per_second"])
+        cells.append([f"{row['devices']:,}", figures.duration(row["seconds"]), tokens,
                       percent(row["efficiency"]), *map(percent, shares), row["plan"]])  # fmt: skip
     return layout(columns, cells)
 
 
 @checked()
 def scaling(
-    workload: Layered | str | os.PathLike[str],
+    workload: Layered | Spmd | Graph | str | os.PathLike[str],
     cluster: Any,
     devices: Sequence[int],
     plan: Plan | None = None,
@@ -124,32 +134,48 @@ def scaling(
     library: Any = None,
     framework: str | None = None,
     grow_batch: bool = False,
+    axis: str | None = None,
 ) -> Scaling:
     """The same step on several numbers of devices.
 
     Args:
-        workload: as of `step`; its global batch stays.
+        workload: as of `step`; its global batch stays. A program is divided again for each number of devices: a Graph
+            with a mesh and shardings, what `ts.partition` made of one, a module with shardings (.mlir), or the name of
+            a training graph.
         cluster: a `ts.Cluster`, or a name, whose number of devices is replaced.
         devices: how many, one row each.
         plan: whose data axis grows with the devices; none: the best plan of a search at each number.
         overlap: as of `step`, where a plan is given; a search prices "library".
         library: as of `step`.
         framework: as of `step`.
-        grow_batch: the global batch grows with the devices, from the first number on.
+        grow_batch: the global batch grows with the devices, from the first number on; programs have their own.
+        axis: of a program's mesh that grows; none: the first.
 
     Returns:
-        Rows: devices, seconds, tokens_per_second, efficiency (tokens per second and device against the fewest devices
-        that ran), exposed_seconds, bubble_seconds, mfu, peak_bytes, plan, reason (why there is no time; else empty).
+        Rows: devices, seconds, tokens_per_second (none of programs), efficiency (tokens, or steps, per second and
+        device against the fewest devices that ran), exposed_seconds, bubble_seconds, mfu, peak_bytes, plan (of a
+        program: its mesh), reason (why there is no time; else empty). Training graphs with names have a batch per
+        device, which grows.
 
     Raises:
         UserError: for an unknown name, a number that is none, or a cluster that does not come in this size.
     """
-    workload = workload if isinstance(workload, Layered) else layered(workload)
     if isinstance(devices, (str, bytes)) or not isinstance(devices, Sequence) or not devices:
         raise user_error("no numbers of devices", place="devices", value=shown(devices), allowed="as [8, 64, 512]")
     if plan is not None and not isinstance(plan, Plan):
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
     counts = [whole("devices", one, 1, 2**31 - 1) for one in devices]
+    name = cluster.partition(":")[0] if isinstance(cluster, str) else str(getattr(cluster, "name", "") or "cluster")
+    program = None if isinstance(workload, Layered) else sized(workload, axis)
+    if program is not None:
+        for what, given in (("plan", plan), ("framework", framework), ("grow_batch", grow_batch or None)):
+            if given is not None:
+                raise user_error("a program says itself how it is divided", place=what, value=shown(given),
+                                 allowed="none, or a layered workload")  # fmt: skip
+        return _of_program(program, cluster, sorted(set(counts)), name, (overlap, library))
+    if axis is not None:
+        raise user_error("a layered workload has a plan, and no mesh", place="axis", value=shown(axis), allowed="none")
+    workload = workload if isinstance(workload, Layered) else layered(workload)  # type: ignore[arg-type]
     rows, results = [], []
     for count in sorted(set(counts)):
         batch = workload.global_batch * count // counts[0] if grow_batch else workload.global_batch
@@ -168,8 +194,37 @@ def scaling(
         if first is not None and row["seconds"] is not None:
             more = row["devices"] / first["devices"]
             row["efficiency"] = row["tokens_per_second"] / first["tokens_per_second"] / more
-    name = cluster.partition(":")[0] if isinstance(cluster, str) else str(getattr(cluster, "name", "") or "cluster")
-    return Scaling(rows, results, f"{workload.name} on {name}")
+    return Scaling(rows, results, f"{workload.name} on {name}", grow_batch)
+
+
+def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how: tuple[str, Any]) -> Scaling:
+    """Rows of a program that is divided again for each number of devices."""
+    if not isinstance(cluster, str):
+        most = int(Cluster.load(cluster).devices)
+        for count in counts:
+            whole("devices", count, 1, most)
+    rows: list[dict[str, Any]] = []
+    results: list[StepResult] = []
+    title = "program"
+    for count in counts:
+        spmd, reason = program.make(count)
+        row: dict[str, Any] = {"devices": count, **dict.fromkeys(_NONE), "plan": "", "reason": reason}
+        rows.append(row)
+        if spmd is None:
+            continue
+        title = spmd.name
+        target = f"{name}:{count}" if isinstance(cluster, str) else cluster
+        found = step(spmd, target, overlap=how[0], library=how[1], check_memory=False)
+        row["peak_bytes"] = found.peak_bytes
+        if not found.fits:
+            need, have = found.peak_bytes / GIB, found.memory_bytes / GIB
+            row["reason"] = f"the program does not fit: {need:.1f} GiB of {have:.1f}"
+            continue
+        results.append(found)
+        row |= {key: getattr(found, key) for key in _NONE if hasattr(found, key)} | {"plan": spmd.mesh}
+        more = 1.0 if program.grows else results[0].devices / count
+        row["efficiency"] = results[0].seconds / found.seconds * more
+    return Scaling(rows, results, f"{title} on {name}", program.grows)
 
 
 def _sized(cluster: Any, count: int) -> Fabric:
@@ -181,7 +236,7 @@ def _one(
 ) -> tuple[StepResult | None, str]:
     """The step, or why there is none."""
     if plan is None:
-        searched = study(work, fabric, fabric, framework=framework)
+        searched = study(work, fabric, fabric, framework=framework, best_alone=True)
         return (searched.best, "") if searched.plans else (None, searched.reason)
     others = plan.tensor * plan.pipeline * plan.context
     if fabric.devices % others:

@@ -1,0 +1,124 @@
+"""Predictions of segments on disk: a step of the same segments takes them from there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, closing, nullcontext
+from pathlib import Path
+from typing import Any
+
+from ...analytic.estimate import device_of
+from ...base.errors import UserError, user_error
+from ...base.store import Store
+from ...machine.machine import Machine
+from .measured import Measured
+from .predicting import Closed, Engine, Predicted
+
+__all__ = ["Kept", "opened"]
+
+#: of the predictors' forms; rises with each change of what they say
+VERSION = 1
+
+
+def opened(store: Any) -> AbstractContextManager[Store]:
+    """A store, closed behind its use where it is opened here.
+
+    Args:
+        store: one, or its path.
+
+    Returns:
+        A context.
+    """
+    return nullcontext(store) if isinstance(store, Store) else closing(Store(store))
+
+
+def _facts(predictor: Any, device: Any) -> dict[str, Any]:
+    """What predictions depend on beside the segment: the predictor with its tables, and the device's numbers."""
+    facts: dict[str, Any] = {"predictor": str(predictor.name), "version": VERSION}
+    if isinstance(predictor, Measured):
+        facts["table"] = hashlib.sha256(Path(predictor.path).read_bytes()).hexdigest()
+    elif not isinstance(predictor, (Closed, Engine)):
+        own = getattr(predictor, "version", None)
+        if not isinstance(own, (str, int)):
+            raise user_error("a predictor whose predictions are kept says its version", place="predictor",
+                             value=str(predictor.name), allowed="`version`, text or number; or no store")  # fmt: skip
+        facts["own"] = str(own)
+    machine = device if isinstance(device, Machine) else None
+    if machine is None and isinstance(predictor, Engine):
+        machine = Machine.load(device)
+    if machine is not None:
+        facts["machine"] = machine.core.hash()
+    else:
+        try:
+            facts["device"] = repr(device_of(device))
+        except UserError:
+            facts["device"] = repr(device)
+    return facts
+
+
+class Kept:
+    """Predictions of one predictor and device in a store."""
+
+    def __init__(self, store: Store, predictor: Any, device: Any) -> None:
+        """Names what predictions depend on.
+
+        Args:
+            store: that holds them; several processes may use it.
+            predictor: that makes them.
+            device: that runs segments.
+
+        Raises:
+            UserError: for a predictor of one's own without a version.
+        """
+        self.store, self.facts = store, json.dumps(_facts(predictor, device), sort_keys=True)
+
+    def _key(self, segment: str) -> str:
+        return Store.key(kind="cluster_segment", segment=segment, of=self.facts)
+
+    def get(self, segments: Iterable[str]) -> dict[str, Predicted]:
+        """Looks predictions up.
+
+        Args:
+            segments: keys of their content.
+
+        Returns:
+            Those that are known.
+
+        Raises:
+            UserError: for a store that is damaged, full, in use, or not writable.
+        """
+        keys = {self._key(segment): segment for segment in segments}
+        return {keys[key]: _unpacked(value) for key, value in self.store.get(keys, _fits).items()}
+
+    def put(self, found: dict[str, Predicted]) -> None:
+        """Writes predictions.
+
+        Args:
+            found: by segment.
+
+        Raises:
+            UserError: for a store that is damaged, full, in use, or not writable.
+        """
+        self.store.put({self._key(segment): _packed(one) for segment, one in found.items()})
+
+
+def _packed(one: Predicted) -> list[Any]:
+    terms = {name: float(value) for name, value in one.terms.items()}
+    return [float(one.seconds), terms, one.provenance, int(one.kernels), float(one.bytes), list(one.notes)]
+
+
+def _unpacked(value: list[Any]) -> Predicted:
+    seconds, terms, provenance, kernels, moved, notes = value
+    return Predicted(seconds, terms, provenance, kernels, moved, tuple(notes))
+
+
+def _fits(value: Any) -> bool:
+    if not isinstance(value, list) or list(map(type, value)) != [float, dict, str, int, float, list]:
+        return False
+    numbers = [value[0], value[4], *value[1].values()]
+    return all(isinstance(one, (int, float)) and math.isfinite(one) for one in numbers) and all(
+        isinstance(one, str) for one in value[5]
+    )

@@ -1,0 +1,96 @@
+"""A program on another number of devices: the graph of whole tensors, divided over a mesh of which one axis grows."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from ...base.errors import nearest, path_text, user_error
+from ...graph.graph import Graph
+from ...models.llama_training import LLAMA3, llama3
+from ...models.resnet_training import RESNETS, resnet_training_step
+from ..partition import partition
+from ..spmd import Spmd
+
+__all__ = ["Sized", "sized"]
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A program by number of devices: `make` says it, or why there is none; `grows`: its batch is per device."""
+
+    make: Callable[[int], tuple[Spmd | None, str]]
+    grows: bool = False
+
+
+def sized(workload: Any, axis: str | None = None) -> Sized | None:
+    """What makes a program of a number of devices, where a workload is one.
+
+    Args:
+        workload: a Graph with a mesh, what `ts.partition` made of one, a module (.mlir, .stablehlo) with shardings, or
+            the name of a training graph.
+        axis: of the mesh that grows; none: the first.
+
+    Returns:
+        It; none for anything else.
+
+    Raises:
+        UserError: for a program whose whole graph nobody knows, or an unknown axis.
+    """
+    if isinstance(workload, (str, os.PathLike)):
+        path = path_text(workload, "workload")
+        if path in LLAMA3:
+            return Sized(lambda count: (_divided(llama3(path, count)), ""), True)
+        if path in RESNETS:
+            return Sized(lambda count: (_divided(resnet_training_step(path, count)), ""), True)
+        if path.endswith(".spmd.json"):
+            workload = Spmd.load(path)
+        elif path.endswith((".mlir", ".stablehlo")):
+            from ...loading import as_graph
+
+            workload = as_graph(path)
+        else:
+            return None
+    by = "own"
+    if isinstance(workload, Spmd):
+        if workload.source is None:
+            raise _fixed(workload.name, workload.devices)
+        workload, by = workload.source
+    if not isinstance(workload, Graph):
+        return None
+    if workload.mesh is None:
+        raise _fixed(workload.name, workload.devices)
+    return _of_graph(workload, by, axis)
+
+
+def _divided(graph: Graph) -> Spmd:
+    return partition(graph) if graph.mesh is not None or graph.devices > 1 else Spmd([graph], 1)
+
+
+def _fixed(name: str, devices: int) -> Exception:
+    return user_error(
+        "a program that is divided already has one number of devices", place=f"program '{name}'",
+        value=f"{devices} devices", allowed="a Graph or module with a mesh and shardings, what ts.partition made",
+    )  # fmt: skip
+
+
+def _of_graph(graph: Graph, by: str, axis: str | None) -> Sized:
+    sizes = {name: int(size) for name, size in re.findall(r"([^\s,=]+)=(\d+)", str(graph.mesh))}
+    grows = next(iter(sizes)) if axis is None else axis
+    if grows not in sizes:
+        raise user_error("the mesh has no such axis", place="axis", value=f"'{grows}'", allowed=", ".join(sizes),
+                         suggestion=nearest(grows, list(sizes)))  # fmt: skip
+    others = 1
+    for name, size in sizes.items():
+        others *= 1 if name == grows else size
+
+    def made(count: int) -> tuple[Spmd | None, str]:
+        if count % others:
+            kept = " × ".join(f"{name} {size}" for name, size in sizes.items() if name != grows)
+            return None, f"the other axes of the mesh, {kept}, do not divide {count:,} devices"
+        return partition(graph, {**sizes, grows: count // others}, by=by), ""
+
+    return Sized(made)

@@ -1,0 +1,186 @@
+"""Plans that divide a workload, each once: rows of numbers, and what two spellings of one plan become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...models.layered import Layered
+from ..columns import Columns, of_table
+from ..fabric import Fabric
+from ..pipelines.calling import MOST_PASSES, MOST_STAGES
+from ..pipelines.stages import ORDERED
+from ..plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
+
+__all__ = ["AXES", "candidates", "canonical", "plan_of", "table_of"]
+
+Array = NDArray[np.float64]
+AXES = (
+    "tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch", "schedule", "sequence", "shard",
+    "recompute", "offload",
+)  # fmt: skip
+_CODES = {"schedule": SCHEDULES, "shard": SHARDS, "recompute": RECOMPUTE, "offload": OFFLOAD}
+_LAYOUT = 7  # of the axes: sizes
+
+
+def _divisors(number: int) -> list[int]:
+    small = [one for one in range(1, int(number**0.5) + 1) if number % one == 0]
+    return sorted({*small, *(number // one for one in small)})
+
+
+def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
+    """The first axes, of sizes that divide the workload and the devices."""
+    for tensor in _divisors(devices):
+        if w.heads % tensor or w.ffn % tensor:
+            continue
+        for pipeline in _divisors(devices // tensor):
+            if pipeline > w.layers:
+                continue
+            for context in _divisors(devices // tensor // pipeline):
+                data = devices // tensor // pipeline // context
+                if w.sequence % context or w.global_batch % data:
+                    continue
+                batch = w.global_batch // data
+                chunks = [v for v in _divisors(w.layers // pipeline) if v == 1 or w.layers % (v * pipeline) == 0]
+                experts = [e for e in _divisors(w.experts) if (data * context) % e == 0] if w.experts else [1]
+                for expert in experts:
+                    for virtual in chunks if pipeline > 1 else [1]:
+                        for micro in _divisors(batch):
+                            yield tensor, pipeline, data, context, expert, virtual, micro
+
+
+def _schedules(w: Layered, layouts: Array, fabric: Fabric) -> Array:
+    """Layouts, each with every schedule that it can have and that is none of the others spelled differently."""
+    _, pipeline, data, _, _, virtual, micro = layouts.T
+    batches = w.global_batch / (data * micro)
+    interleaved, plain = virtual > 1, (virtual == 1) & (pipeline > 1)
+    found = []
+    for code, name in enumerate(SCHEDULES):
+        if name == "1f1b":
+            keep = virtual == 1
+        elif name == "interleaved":
+            keep = interleaved
+        elif w.phase != "train":
+            continue
+        elif name == "gpipe":
+            keep = plain & (batches > 1)  # of one micro-batch the order is that of 1f1b
+        else:
+            two = 2 if name == "zb-v" else 1
+            keep = plain & (pipeline <= MOST_STAGES) & (3 * two * pipeline * batches <= MOST_PASSES)
+            if name == "zb-v":
+                keep &= w.layers % (2 * pipeline) == 0
+            if name == "dualpipe":
+                keep &= (pipeline % 2 == 0) & (batches % 2 == 0) & (batches >= 2 * pipeline)
+            if fabric.slow and name in ORDERED:
+                continue  # slow devices have no closed form there
+        own = layouts[keep]
+        found.append(np.column_stack([own, np.full(len(own), float(code))]))
+    return np.concatenate(found)
+
+
+def _kept(w: Layered, fabric: Fabric) -> list[tuple[int, int]]:
+    """Recompute and offload: what of it means something, each meaning once."""
+    if w.phase != "train":
+        return [(0, 0)]
+    names = ["none", "full", "minimal"] if w.attention == "flash" else ["none", "selective", "full", "minimal"]
+    pairs = [(name, "none") for name in names]
+    if fabric.host_link:
+        pairs += [(name, away) for away in ("optimizer", "activations") for name in names]
+        pairs.append(("offload", "optimizer"))  # layers' inputs and the state
+    return [(RECOMPUTE.index(name), OFFLOAD.index(away)) for name, away in pairs]
+
+
+def _choices(w: Layered, fabric: Fabric) -> Array:
+    """sequence, shard, recompute, offload; without gradients, what of it means something."""
+    sequences = (False,) if w.phase == "decode" else (False, True)
+    shards = range(len(SHARDS)) if w.phase == "train" else (SHARDS.index("none"), SHARDS.index("zero3"))
+    rows = [(s, z, *kept) for s in sequences for z in shards for kept in _kept(w, fabric)]
+    return np.array(rows, dtype=np.float64)
+
+
+def candidates(w: Layered, fabric: Fabric) -> Array:
+    """Every plan that divides a workload, each once.
+
+    Args:
+        w: to be divided.
+        fabric: of so many devices, all of which are used.
+
+    Returns:
+        Shape [plans, 12]: `AXES`, names as numbers in their lists.
+    """
+    layouts = np.array(list(_layouts(w, fabric.devices)), dtype=np.float64).reshape(-1, _LAYOUT)
+    left = _schedules(w, layouts, fabric)
+    copies = np.where(left[:, -1] == SCHEDULES.index("dualpipe"), 2, 1)
+    tensor, pipeline, data, context = left[:, :4].T
+    rows = []
+    for choice in _choices(w, fabric):
+        sequence, shard = choice[:2]
+        keep = np.ones(len(left), dtype=bool)
+        if sequence:
+            keep &= (tensor > 1) & (w.sequence % (tensor * context) == 0)
+        if shard:
+            keep &= data * context * copies > 1
+        if shard >= 2:
+            keep &= pipeline == 1  # gradients divided again at each micro-batch of a pipeline gain nothing
+        own = left[keep]
+        rows.append(np.column_stack([own, np.tile(choice, (len(own), 1))]))
+    return np.concatenate(rows)
+
+
+def canonical(plan: Plan, w: Layered) -> Plan:
+    """The spelling of a plan that a search has: two plans with one canonical form do the same.
+
+    Args:
+        plan: that divides the workload.
+        w: to be divided.
+
+    Returns:
+        The plan.
+    """
+    changes: dict[str, Any] = {}
+    batches = w.global_batch // (plan.data * plan.micro_batch)
+    if plan.recompute == "selective" and w.attention == "flash":
+        changes["recompute"] = "none"  # a fused attention keeps no scores anyway
+    if plan.recompute == "offload" and plan.offload != "optimizer":
+        changes |= {"recompute": "full", "offload": "activations"}
+    one_order = plan.schedule == "gpipe" and (batches == 1 or w.phase != "train")
+    if plan.virtual == 1 and (plan.pipeline == 1 or one_order):
+        changes["schedule"] = "1f1b"
+    if plan.tensor == 1 and plan.sequence:
+        changes["sequence"] = False
+    copies = 2 if plan.schedule == "dualpipe" else 1
+    if plan.data * plan.context * copies == 1:
+        changes["shard"] = "none"
+    return plan.replaced(**changes)
+
+
+def plan_of(row: Sequence[float]) -> Plan:
+    """A row as a plan.
+
+    Args:
+        row: of `candidates`.
+
+    Returns:
+        The plan.
+    """
+    values: dict[str, Any] = {name: int(value) for name, value in zip(AXES, row, strict=True)}
+    values["sequence"] = bool(values["sequence"])
+    for name, names in _CODES.items():
+        values[name] = names[values[name]]
+    return Plan(**values)
+
+
+def table_of(w: Layered, rows: Array) -> Columns:
+    """Rows as columns.
+
+    Args:
+        w: of every plan.
+        rows: of `candidates`.
+
+    Returns:
+        The columns.
+    """
+    return of_table(w, {name: rows[:, number] for number, name in enumerate(AXES)})

@@ -1,0 +1,148 @@
+"""Plans by rising lower bounds, those that cannot matter left out: not among the fastest, not the best of their tensor
+and pipeline axes, and beaten in both time and memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...machine.device import Device
+from ..terms import Pricer
+
+__all__ = ["Found", "Peak", "rounds"]
+
+Array = NDArray[np.float64]
+#: of a bound, so that the last digits of sums in another order rule nothing out
+SLACK = 1.0 - 1e-9
+FIRST, LAST = 1 << 11, 1 << 16
+
+
+class Peak:
+    """Prices that nothing beats: products at the device's peak, attention in no time.
+
+    The forms of a step rise with both, so a step of these prices is a lower bound of that with `Pricer`'s.
+    """
+
+    def __init__(self, price: Pricer) -> None:
+        """Takes the place of prices.
+
+        Args:
+            price: whose device computes.
+        """
+        self.device: Device = price.device
+        self.dtype = price.dtype
+        self.peak = max(rate.flops_per_second for rate in self.device.matrix.values())
+        name = {"fp16": "f16", "fp32": "f32"}.get(self.dtype, self.dtype)
+        if name in ("bf16", "f16") and name in self.device.matrix:
+            self.peak = self.device.rate(name).flops_per_second
+
+    def product(self, m: Array, n: Array, k: Array, batch: Array | float = 1.0) -> Array:
+        """Seconds of products at the peak.
+
+        Args:
+            m: rows.
+            n: columns.
+            k: what is summed.
+            batch: how many.
+
+        Returns:
+            Seconds.
+        """
+        return np.asarray(m * n * k * batch * (2.0 / self.peak))
+
+    def flash(self, batch: Array, *others: Array) -> Array:
+        """Nothing.
+
+        Args:
+            batch: of sequences.
+            others: extents.
+
+        Returns:
+            Zeros.
+        """
+        return np.zeros(np.shape(batch))
+
+
+class Found:
+    """What is known of the plans of a search: which are priced, and which of the others may still matter."""
+
+    def __init__(self, peak: Array, cell: NDArray[np.int64], keep: int, all_: bool = True) -> None:
+        """Nothing is priced.
+
+        Args:
+            peak: bytes of all plans.
+            cell: number of each plan's pair of axes.
+            keep: how many of the fastest are wanted.
+            all_: whether the best of each pair of axes and those that are unbeaten are wanted too.
+        """
+        self.peak, self.cell, self.keep, self.all = peak, cell, keep, all_
+        self.seconds = np.full(len(peak), np.inf)
+        self.priced = np.zeros(len(peak), dtype=bool)
+        self._best = np.full(int(cell.max(initial=-1)) + 1, np.inf)
+        self._fastest = np.empty(0)
+        self._front = np.empty(0), np.empty(0)  # bytes that rise, the least seconds with no more
+
+    def put(self, which: NDArray[np.int64], seconds: Array) -> None:
+        """Plans have been priced.
+
+        Args:
+            which: numbers of plans that fit.
+            seconds: of each.
+        """
+        self.seconds[which], self.priced[which] = seconds, True
+        np.minimum.at(self._best, self.cell[which], seconds)
+        self._fastest = np.sort(np.concatenate([self._fastest, seconds]))[: self.keep]
+        bytes_ = np.concatenate([self._front[0], self.peak[which]])
+        times = np.concatenate([self._front[1], seconds])
+        order = np.lexsort((times, bytes_))
+        bytes_, times = bytes_[order], np.minimum.accumulate(times[order])
+        first = np.ones(len(times), dtype=bool)
+        first[1:] = times[1:] < times[:-1]
+        self._front = bytes_[first], times[first]
+
+    def matters(self, which: NDArray[np.int64], bound: Array) -> NDArray[np.bool_]:
+        """Whether plans may still be wanted.
+
+        Args:
+            which: numbers of plans.
+            bound: seconds that each takes at least.
+
+        Returns:
+            True where a plan may be among the fastest, the best of its axes, or unbeaten in time and memory.
+        """
+        last = self._fastest[-1] if len(self._fastest) == self.keep else np.inf
+        bound = bound * SLACK
+        if not self.all:
+            return np.asarray(bound <= last)
+        at = np.searchsorted(self._front[0], self.peak[which], side="right") - 1
+        beaten = np.where(at >= 0, self._front[1][at], np.inf) if len(self._front[1]) else np.full(len(which), np.inf)
+        return np.asarray((bound <= last) | (bound <= self._best[self.cell[which]]) | (bound < beaten))
+
+
+def rounds(
+    found: Found, which: NDArray[np.int64], bound: Array, first: int, price: Callable[[NDArray[np.int64]], Any]
+) -> Iterator[Any]:
+    """Prices plans by rising bound, more of them each time, and asks before each time which still matter.
+
+    Args:
+        found: what is known.
+        which: numbers of plans.
+        bound: seconds of each at least.
+        first: plans of the first time.
+        price: gets numbers of plans.
+
+    Yields:
+        What it returns, while `found` is told by the caller.
+    """
+    order = np.lexsort((which, bound))
+    at, count = 0, first
+    while at < len(order):
+        own = order[at : at + count]
+        at, count = at + count, min(LAST, 2 * count)
+        asked = which[own][found.matters(which[own], bound[own])]
+        if len(asked):
+            yield price(asked)
