@@ -14,7 +14,7 @@
 namespace tilesim::isa {
 
 /// Version of the kernels' generator and of the pipeline of machines: part of a store's key.
-inline constexpr int generator_version = 5;
+inline constexpr int generator_version = 6;
 
 /// Where a product's operands lie when it is timed: apart, each address of one instruction.
 inline constexpr MmaAddresses timed_addresses{Address{1} << 24, Address{1} << 26, Address{1} << 28};

@@ -15,20 +15,6 @@ constexpr std::array<const char*, states> names{"busy", "starved", "operands", "
 constexpr std::size_t at(State s) { return static_cast<std::size_t>(s); }
 constexpr Ticks whole(Ticks t) { return (t + cycle - 1) & ~(cycle - 1); }
 
-unsigned register_of(const Footprint& f, const Op& op) {
-  switch (f.field) {
-    case Field::rd:
-      return op.rd;
-    case Field::rs1:
-      return op.rs1;
-    case Field::rs2:
-      return op.rs2;
-    case Field::mask:
-      return 0;
-  }
-  return 0;
-}
-
 std::uint8_t source_of(const Op& op, unsigned slot) { return slot == 1 ? op.rs1 : slot == 2 ? op.rs2 : op.rs3; }
 
 }  // namespace
@@ -201,14 +187,19 @@ Pipeline::Bounds Pipeline::bounds(const Plan& plan, const Op& op) const {
   Bounds found;
   for (unsigned i = 0; i < plan.footprints; ++i) {
     const Footprint& f = plan.footprint[i];
-    const unsigned base = register_of(f, op);
+    const unsigned base = f.register_in(op);
+    const Lanes& first = registers_[base & 31];
     if (f.reads) {
       const Lanes read = latest(base, f, f.read, f.read_last);
       found.operands = std::max({found.operands, read.in[0], read.in[1]});
+      found.first_operands = std::max(found.first_operands, f.one_beat() ? first.in[1] : first.in[0]);
     }
     if (!f.writes) continue;
     const Lanes write = latest(base, f, f.write, f.write_last);
     found.registers = std::max({found.registers, write.in[0], write.in[1], write.in[2], write.in[3]});
+    const unsigned beat = f.one_beat() ? 1 : 0;
+    found.first_registers =
+        std::max({found.first_registers, first.in[beat] - f.write.in[0], first.in[2 + beat] - f.write.in[2]});
   }
   return found;
 }
@@ -216,7 +207,7 @@ Pipeline::Bounds Pipeline::bounds(const Plan& plan, const Op& op) const {
 void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
   for (unsigned i = 0; i < plan.footprints; ++i) {
     const Footprint& f = plan.footprint[i];
-    const unsigned base = register_of(f, op);
+    const unsigned base = f.register_in(op);
     Ticks offset = start;
     for (unsigned k = 0; k < f.registers; ++k, offset += f.each) {
       std::array<Ticks, 4>& r = registers_[(base + k) & 31].in;
@@ -230,16 +221,21 @@ void Pipeline::record(const Plan& plan, const Op& op, Ticks start) {
   }
 }
 
+/// Of the pipes that are free when the instruction could go the last one, which the fewest classes can use; where none
+/// is, the one that is free first.
 std::size_t Pipeline::choose(unsigned unit, unsigned allowed) const {
   const std::vector<Pipe>& all = own_.pipes[unit];
+  if (all.size() == 1) return 0;
+  const Ticks from = std::max({times_.arrived, times_.order, times_.operands, times_.registers});
+  const auto free = [&](std::size_t i) { return std::max(all[i].free, from); };
   std::size_t best = 0;
   for (std::size_t i = 1; i < all.size() && i < allowed; ++i)
-    if (all[i].free < all[best].free) best = i;
+    if (free(i) < free(best) || (free(i) == free(best) && unit < pipe_kinds)) best = i;
   return best;
 }
 
-inline CoreUnits::Place Pipeline::begin(const Op& op, const StaticTiming& fixed, const Plan& plan,
-                                        const VectorState& v) {
+inline CoreUnits::Place Pipeline::begin(const Op& op, const StaticTiming& fixed, const Plan& plan, const VectorState& v,
+                                        const Bounds& bound) {
   CoreUnits& units = of_core();
   const std::size_t place = fixed.work == ArrayWork::none ? choose(fixed.pipe, plan.pipes) : op.rs3;
   Pipe& pipe = units.pipes[fixed.pipe][place];
@@ -260,15 +256,20 @@ inline CoreUnits::Place Pipeline::begin(const Op& op, const StaticTiming& fixed,
     end_ = std::max(end_, array.over());
   }
   pipe.in[at(State::busy)] += plan.held;
-  pipe.free = start + plan.held;
+  const Ticks late = std::max<Ticks>(0, bound.all() - start);
+  pipe.in[at(bound.operands >= bound.registers ? State::operands : State::registers)] += late;
+  pipe.free = start + plan.held + late;
   return {place, start};
 }
 
-CoreUnits::Place Pipeline::begin_shared(const StaticTiming& fixed, const Plan& plan) {
+CoreUnits::Place Pipeline::begin_shared(const StaticTiming& fixed, const Plan& plan, const Bounds& bound) {
   const Ticks from = std::max({times_.arrived, times_.order, times_.operands, times_.registers});
-  const CoreUnits::Place place = shared_->soonest(fixed.pipe, plan.pipes, from, plan.held);
+  const auto late = [&](Ticks start) { return std::max<Ticks>(0, bound.all() - start); };
+  CoreUnits::Place place = shared_->soonest(fixed.pipe, plan.pipes, from, plan.held + late(from));
+  if (late(from) > 0 && place.start > from)  // between others: where no beat waits
+    place = shared_->soonest(fixed.pipe, plan.pipes, std::max(from, bound.all()), plan.held);
   times_.free = place.start;
-  shared_->book(fixed.pipe, place, plan.held);
+  shared_->book(fixed.pipe, place, plan.held + late(place.start));
   return place;
 }
 
@@ -278,9 +279,11 @@ void Pipeline::take(const Op& op, const VectorState& v) {
   if (fixed.work != ArrayWork::none && op.rs3 >= of_core().arrays.size())
     throw UserError({"the core has no such array", {}, std::to_string(op.rs3), "", {}});
   Queue& queue = queue_of(fixed);
-  const Bounds bound = bounds(plan, op);
+  Bounds bound = bounds(plan, op);
+  // arrays take rows as they come: none waits in the middle
+  if (fixed.work != ArrayWork::none) bound.first_operands = bound.operands, bound.first_registers = bound.registers;
   times_.arrived = now_ + core().delay, times_.order = queue.last;
-  times_.operands = bound.operands, times_.registers = bound.registers;
+  times_.operands = bound.first_operands, times_.registers = bound.first_registers;
   Touched touched;
   if (hart_ != nullptr && fixed.accesses != Accesses::none) {
     touched = touched_by(fixed.accesses, hart_->x[op.rs1], hart_->x[op.rs2], v.vl, plan);
@@ -288,14 +291,14 @@ void Pipeline::take(const Op& op, const VectorState& v) {
   }
   // an array belongs to one sequencer
   const bool others = shared_ != nullptr && fixed.work == ArrayWork::none;
-  const CoreUnits::Place place = others ? begin_shared(fixed, plan) : begin(op, fixed, plan, v);
-  const Ticks start = place.start;
-  left_ = start + plan.held;
-  if (touched.any()) touched.start = start, memory_.add(touched, fixed.loads);
+  const CoreUnits::Place place = others ? begin_shared(fixed, plan, bound) : begin(op, fixed, plan, v, bound);
+  const Ticks start = place.start, late = std::max<Ticks>(0, bound.all() - start);
+  left_ = start + plan.held + late;
+  if (touched.any()) touched.start = start, touched.held += late, memory_.add(touched, fixed.loads);
   queue.starts[queue.next] = start, queue.last = start;
   if (++queue.next == queue.entries) queue.next = 0;
-  record(plan, op, start);
-  const Ticks done = start + plan.result;
+  late > 0 ? record_late(plan, op, start) : record(plan, op, start);
+  const Ticks done = start + plan.result + late;
   if (!recorders_.empty()) [[unlikely]] {
     plan_ = &plan, done_ = done;
     times_.kind = fixed.pipe, times_.pipe = static_cast<std::uint8_t>(place.pipe);
@@ -349,50 +352,6 @@ std::vector<UnitTimes> Pipeline::units() const {
     add("dma" + std::to_string(i), in, State::starved);
   }
   return all;
-}
-
-void Pipeline::state(std::vector<Ticks>& to) const {
-  to.clear();
-  const auto from_now = [&](Ticks t) { to.push_back(std::max<Ticks>(t - now_, 0)); };
-  to.insert(to.end(), {used_, dispatched_, accesses_, control_, conditional_, backward_});
-  for (const Ticks t : ready_) from_now(t);
-  from_now(vset_ready_);
-  for (const Ticks t : divided_) from_now(t);
-  for (const Lanes& r : registers_)
-    for (const Ticks t : r.in) from_now(t);
-  for (const auto& kind : of_core().pipes)
-    for (const Pipe& pipe : kind) from_now(pipe.free);
-  for (const Queue& q : queues_) {
-    from_now(q.last);
-    for (unsigned i = 0; i < q.entries; ++i) from_now(q.starts[(q.next + i) % q.entries]);
-  }
-  for (const ArrayClock& array : of_core().arrays) array.state(now_, to);
-  of_core().moves.state(now_, to);
-}
-
-void Pipeline::repeat(const Pipeline& before, std::int64_t times) {
-  const Ticks shift = (now_ - before.now_) * times;
-  std::vector<std::vector<Pipe>>& pipes = own_.pipes;
-  const std::vector<std::vector<Pipe>>& were = before.own_.pipes;
-  for (std::size_t i = 0; i < states; ++i) front_[i] += (front_[i] - before.front_[i]) * times;
-  for (std::size_t kind = 0; kind < pipes.size(); ++kind)
-    for (std::size_t p = 0; p < pipes[kind].size(); ++p) {
-      Pipe& pipe = pipes[kind][p];
-      for (std::size_t i = 0; i < states; ++i) pipe.in[i] += (pipe.in[i] - were[kind][p].in[i]) * times;
-      pipe.free += shift;
-    }
-  for (std::size_t i = 0; i < own_.arrays.size(); ++i) own_.arrays[i].repeat(before.own_.arrays[i], shift, times);
-  own_.moves.repeat(before.own_.moves, shift, times);
-  now_ += shift, end_ += shift, vset_ready_ += shift;
-  for (Ticks& t : ready_) t += shift;
-  for (Ticks& t : divided_) t += shift;
-  for (Lanes& r : registers_)
-    for (Ticks& t : r.in) t += shift;
-  for (Queue& q : queues_) {
-    q.last += shift;
-    for (Ticks& t : q.starts) t += shift;
-  }
-  instructions_ += (instructions_ - before.instructions_) * static_cast<std::uint64_t>(times);
 }
 
 }  // namespace tilesim::isa

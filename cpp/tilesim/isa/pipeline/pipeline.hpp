@@ -89,7 +89,11 @@ class Pipeline final : public Observer {
 
  private:
   using Pipe = CoreUnits::Pipe;
-  struct Bounds { Ticks operands = 0, registers = 0; };
+  /// When an instruction may start: for its first beat alone, and so that no beat has to wait.
+  struct Bounds {
+    Ticks operands = 0, registers = 0, first_operands = 0, first_registers = 0;
+    Ticks all() const { return std::max(operands, registers); }
+  };
   struct Queue {
     std::array<Ticks, 64> starts{};
     unsigned entries = 8, next = 0;
@@ -114,13 +118,17 @@ class Pipeline final : public Observer {
     return queues_[core().decoupled || fixed.pipe >= pipe_kinds ? fixed.pipe : 0];
   }
   /// Where and when an instruction starts at a pipe of its own core, and of one that others use too.
-  CoreUnits::Place begin(const Op& op, const StaticTiming& fixed, const Plan& plan, const VectorState& v);
-  CoreUnits::Place begin_shared(const StaticTiming& fixed, const Plan& plan);
+  CoreUnits::Place begin(const Op& op, const StaticTiming& fixed, const Plan& plan, const VectorState& v,
+                         const Bounds& bound);
+  CoreUnits::Place begin_shared(const StaticTiming& fixed, const Plan& plan, const Bounds& bound);
   std::int64_t array_rows(ArrayWork work, const VectorState& v) const;
   const Plan& plan_for(const Op& op, const StaticTiming& fixed, const VectorState& v);
   Lanes latest(unsigned base, const Footprint& f, const Lanes& first, const Lanes& last) const;
   Bounds bounds(const Plan& plan, const Op& op) const;
   void record(const Plan& plan, const Op& op, Ticks start);
+  /// The same of one whose later beats wait for what they read, or write over.
+  void record_late(const Plan& plan, const Op& op, Ticks start);
+  void late_beats(const Plan& plan, const Op& op, Ticks start);
   std::size_t choose(unsigned unit, unsigned allowed) const;
 
   std::shared_ptr<PipelineTable> table_;
@@ -134,7 +142,10 @@ class Pipeline final : public Observer {
   Ticks vset_ready_ = 0;
   std::array<Ticks, dividers> divided_{};  ///< a divider takes the next
   std::array<Lanes, 32> registers_{};
-  std::vector<Queue> queues_;   ///< as the units' pipes
+  std::vector<Queue> queues_;  ///< as the units' pipes
+  /// Of the instruction at hand: from this beat on, by the time that it would come without waiting, it is later.
+  struct Late { Ticks from = 0, by = 0; };
+  std::vector<Late> late_;
   const Hart* hart_ = nullptr;  ///< during `issue`, where there is one: its registers and memory say what is moved
   MemoryOrder memory_;
   Ticks end_ = 0, left_ = 0, ended_ = 0;

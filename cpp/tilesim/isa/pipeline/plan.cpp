@@ -90,7 +90,10 @@ class Planner {
     const Ticks extra = class_.start + class_.each * beats_ * core_.dlen / core_.vlen +
                         class_.element * elements_ * info_.groups.fields + class_.square * registers * registers +
                         up(class_.passing * bytes_, 1024 * cycle) * cycle;
-    plan_.held = std::max({class_.minimum, joined(beat) + extra, cycle / 4});
+    Ticks passing = joined(beat);
+    if (memory && class_.element == 0 && core_.port_beat > cycle)  // a last beat that is not full passes sooner
+      passing = std::min(passing, std::max(class_.cost[sew] * beats_, up(bytes_, core_.port_bytes) * cycle));
+    plan_.held = std::max({class_.minimum, passing + extra, cycle / 4});
     plan_.at_end = class_.at_end || !core_.chaining;
     const bool plain = class_.element == 0 && class_.square == 0 && !class_.at_end;
     step_ = plain && beat > 0 ? beat : plan_.held / beats_;
@@ -120,6 +123,7 @@ class Planner {
     f.registers = static_cast<std::uint8_t>(std::clamp<std::int64_t>(up(total, v_.vlen), 1, 8));
     const Ticks latency = class_.latency + (fixed_.loads ? core_.load_latency : 0);
     const Ticks each = beats_ * step_ / count;  // between beats of this operand
+    f.whole = writes && (plan_.at_end || (field == Field::rd && info_.is(scalar_destination)));
     if (writes && plan_.at_end) {
       f.written = plan_.held + latency;
       if (!class_.at_end) f.written = (beats_ - 1) * step_ + latency;

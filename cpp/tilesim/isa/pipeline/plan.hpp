@@ -35,6 +35,15 @@ struct Footprint {
   Ticks written = 0;  ///< of the first beat; read times begin at 0
   /// How long after the start the first register is read; what is written must wait for. The last register's differ.
   Lanes read, read_last, write, write_last;
+
+  /// Its first register; masks lie in v0.
+  unsigned register_in(const Op& op) const {
+    const unsigned of[] = {op.rd, op.rs1, op.rs2, 0};
+    return of[static_cast<std::size_t>(field)];
+  }
+  bool one_beat() const { return (registers == 1 ? last_within : within) == 0; }  ///< the first register's
+  /// What is written is there when all of the instruction is over.
+  bool whole = false;
 };
 
 struct Plan {
