@@ -1,6 +1,7 @@
 // Meaning of permute, indexed and sort.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <type_traits>
@@ -101,9 +102,15 @@ void sort_rows(const Sort& sort) {
   std::vector<T> row(static_cast<std::size_t>(n)), sorted(static_cast<std::size_t>(k));
   std::vector<std::int64_t> order(static_cast<std::size_t>(n));
   const auto at = [&](std::int64_t i) { return row[static_cast<std::size_t>(i)]; };
+  // u64 is held as its bits: their order is that of signed numbers with the highest bit turned
+  const auto turn = [&](T& key) {
+    if constexpr (std::is_integral_v<T>)
+      if (sort.in.dtype == DType::u64) key ^= std::numeric_limits<T>::min();
+  };
   for (std::size_t r = 0; r < in_at.size(); ++r) {
     read_run(sort.in.data + in_at[r] * host_bytes(sort.in.dtype), sort.in.dtype, sort.in.dims.back().stride, n,
              row.data());
+    for (T& key : row) turn(key);
     std::iota(order.begin(), order.end(), 0);
     const auto before = [&](std::int64_t a, std::int64_t b) {
       const bool first = sort.descending ? less(at(b), at(a)) : less(at(a), at(b));
@@ -112,6 +119,7 @@ void sort_rows(const Sort& sort) {
     };
     std::partial_sort(order.begin(), order.begin() + k, order.end(), before);
     for (std::size_t i = 0; i < sorted.size(); ++i) sorted[i] = at(order[i]);
+    for (T& key : sorted) turn(key);
     write_run(sorted.data(), sort.keys.data + key_at[r] * host_bytes(sort.keys.dtype), sort.keys.dtype,
               sort.keys.dims.back().stride, k);
     write_run(order.data(), sort.positions.data + place_at[r] * host_bytes(sort.positions.dtype), sort.positions.dtype,

@@ -19,6 +19,7 @@ SortPlan::SortPlan(DType key, std::int64_t of_rows, std::int64_t of_extent, std:
     : extent(of_extent), kept(of_kept) {
   constexpr std::int64_t short_places = 1 << 14;
   word_bits = bits(key) <= 16 && extent <= short_places ? 32 : 64;
+  wide = bits(key) == 64;
   const std::int64_t words = std::max<std::int64_t>(1, elements * 32 / word_bits);
   rows = std::min(words, power_above(of_rows));
   row_blocks = ceil_div(of_rows, rows);

@@ -15,6 +15,8 @@ namespace tilesim {
 /// c · rows + r, and register j of `registers` has elements c · registers + j of the rows. So registers are put in
 /// order without moving elements within them; the sorted parts are merged then, by flips of parts.
 ///
+/// Of keys of 64 bits a word is two registers, the key's and the place's: comparators compare both and select.
+///
 /// Networks are bitonic with all comparisons one way (Batcher, "Sorting networks and their applications", 1968), so
 /// that places behind the end need no comparison. Few kept: runs of their length are sorted, and the better half of two
 /// is kept (Shanbhag, Pirahesh, Madden, "Efficient top-k query processing on GPUs", 2018).
@@ -26,17 +28,19 @@ struct SortPlan {
 
   std::int64_t extent, kept;
   int word_bits = 64;
+  bool wide = false;  ///< keys have 64 bits: places have words of their own
   std::int64_t rows = 1, row_blocks = 1, columns = 1;
   std::int64_t registers = 1;  ///< of a row block that hold elements or stand behind the last
   std::int64_t filled = 1;     ///< of them those that hold elements
   std::int64_t run = 1;        ///< kept elements up to a power of two
   std::int64_t sorted = 1;     ///< registers of a part once it is sorted: all, or as many as are kept
 
-  bool chooses() const { return run < registers; }                       ///< runs are merged by their better halves
-  bool resident() const { return registers <= block; }                   ///< all stays in registers
-  bool streams() const { return chooses() && run <= block; }             ///< runs stay in registers
-  std::int64_t stored() const { return sorted < kept ? sorted : kept; }  ///< registers of results
-  std::int64_t elements() const { return columns * rows; }               ///< of a register, as they are used
+  bool chooses() const { return run < registers; }      ///< runs are merged by their better halves
+  bool resident() const { return registers <= block; }  ///< all stays in registers
+  bool streams() const { return chooses() && run <= (wide ? block / 2 : block); }  ///< runs stay in registers
+  std::int64_t stored() const { return sorted < kept ? sorted : kept; }            ///< registers of results
+  std::int64_t elements() const { return columns * rows; }                         ///< of a register, as they are used
+  std::int64_t word_bytes() const { return elements() * word_bits / 8 * (wide ? 2 : 1); }  ///< of a register
   bool padded() const { return columns * registers > extent && columns > 1; }  ///< registers with places behind the end
 };
 

@@ -145,7 +145,7 @@ struct OwnWork {
 /// What a vector compute moves and how its nodes follow each other, as counts by VectorCount (tile/vector_work.hpp);
 /// all 0: not known, or running sums.
 struct VectorMoves {
-  static constexpr std::size_t kinds = 48;
+  static constexpr std::size_t kinds = 52;
   std::array<std::uint16_t, kinds> counts{};
   bool known() const { return counts[0] != 0; }
   friend bool operator==(const VectorMoves&, const VectorMoves&) = default;

@@ -242,6 +242,7 @@ class Counter {
     of(write.node).behind = std::max(of(write.node).behind, time - of(write.node).time);
     const bool multiplies = floating && (write.combiner == Combiner::add || write.combiner == Combiner::multiply);
     if (combined) add(at_place::combines + (multiplies ? 1 : 0), 1);
+    if (combined && floating && write.combiner == Combiner::multiply) add(at_place::products, 1);
     if (write.accumulate) add(at_place::accumulates, 1);
   }
 

@@ -31,6 +31,8 @@ inline constexpr std::size_t live = 44;            ///< values at one time, at m
 inline constexpr std::size_t constants = 45;       ///< registers that are filled before the first element
 inline constexpr std::size_t longest = 46;         ///< life of a value, in latencies of an instruction
 inline constexpr std::size_t lanes_combined = 47;  ///< 1: results are combined over the lanes
+/// Of float results combined by one of the multiply class: those that are products. The others are sums.
+inline constexpr std::size_t products = 48;
 constexpr std::size_t load(unsigned where, std::size_t width) { return loads + 3 * where + width; }
 constexpr std::size_t store(bool combined, std::size_t width) { return stores + (combined ? 4 : 0) + width; }
 }  // namespace vector_count

@@ -130,6 +130,17 @@ def test_reduce(which: int, rows: bool, kind: Any, count: int) -> None:
     np.testing.assert_array_equal(found, np.array(want, kind))
 
 
+@pytest.mark.parametrize("count", [28, 1])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [False, True])
+def test_sums_begin_at_zero_products_at_the_first_term(rows: bool, kind: Any, count: int) -> None:
+    x = np.full(32, -0.0, kind)
+    assert not np.signbit(moved(f"xl.reduce v10, v8, {8 * rows}", x, count)).any()
+    assert np.signbit(moved(f"xl.reduce v10, v8, {2 + 8 * rows}", x, count)).all()
+    x[1:] = 1
+    assert np.signbit(moved(f"xl.reduce v10, v8, {1 + 8 * rows}", x, count)[0])
+
+
 @pytest.mark.parametrize("count", [32, 28, 8, 5])
 @pytest.mark.parametrize("by", [0, 1, 3, 7, 8, 9])
 def test_lanes_move(by: int, count: int) -> None:

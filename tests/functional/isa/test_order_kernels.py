@@ -97,6 +97,38 @@ def test_sorts_are_numpys_stable_ones(machine: str, shape: tuple[int, ...], dim:
         np.testing.assert_array_equal(found["y1"], np.take(order, np.arange(kept), dim))
 
 
+def keys_of_64_bits(dtype: str, shape: tuple[int, ...]) -> Any:
+    """Few different ones, and those that differ in the lowest bits alone, at the ends, or by their sign."""
+    random = np.random.default_rng(sum(shape))
+    if dtype == "f64":
+        x = random.integers(-4, 4, shape) + random.integers(-2, 3, shape) * 2.0**-50
+        x[random.random(shape) < 0.1] = np.nan
+        x[random.random(shape) < 0.2] = -0.0
+        x[random.random(shape) < 0.05] = -np.inf
+        return x
+    kind = np.dtype({"i64": np.int64, "u64": np.uint64}[dtype])
+    ends = np.array([np.iinfo(kind).min, np.iinfo(kind).max, np.iinfo(kind).max // 2 + 1, 7, 2**32, 2**32 + 1], kind)
+    return np.where(random.random(shape) < 0.5, ends[random.integers(0, 6, shape)], random.integers(0, 9, shape, kind))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("shape", "dim"), [((5, 300), 1), ((130, 24), 0), ((2, 3), 1), ((1, 1), 1), ((1, 70), 1)])
+@pytest.mark.parametrize("dtype", ["i64", "u64", "f64"])
+def test_sorts_by_keys_of_64_bits_are_numpys_stable_ones(
+    machine: str, shape: tuple[int, ...], dim: int, dtype: str
+) -> None:
+    x = keys_of_64_bits(dtype, shape)
+    order = np.argsort(x, axis=dim, kind="stable")
+    want = np.take_along_axis(x, order, dim)
+    program = program_of("sort", shape, machine, dtype, dim=dim)
+    for found in (by_kernels(program, x)["y0"], ts.execute(program, [x])["y0"]):
+        np.testing.assert_array_equal(found, want)
+        np.testing.assert_array_equal(np.signbit(found) & (found == 0), np.signbit(want) & (want == 0))
+    for kept in {1, min(3, shape[dim]), min(11, shape[dim])}:
+        program = program_of("top_k", shape, machine, dtype, dim=dim, k=kept, largest=False, results=2)
+        np.testing.assert_array_equal(by_kernels(program, x)["y1"], np.take(order, np.arange(kept), dim))
+
+
 @pytest.mark.parametrize("name", ["f8e4m3fn", "f8e5m2"])
 def test_floats_of_8_bits_are_those_of_ml_dtypes(name: str) -> None:
     kind = np.dtype({"f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}[name])

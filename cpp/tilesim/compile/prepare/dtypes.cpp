@@ -47,9 +47,6 @@ bool orders(const Op& op, const GraphFunction& function) {
       const std::string& combiner = op.attributes.text("combiner");
       return combiner != "add" && combiner != "multiply";
     }
-    case Kind::sort:
-    case Kind::top_k:
-      return true;
     default:
       return false;
   }

@@ -70,6 +70,12 @@ void ScanKernelWriter::finish(const VectorOutput& output, std::size_t o, const s
   const int id = static_cast<int>(output.combiner) + (is_floating(held) ? 0 : 4);
   if (static_cast<int>(output.combiner) > 3)
     throw Unsupported({"no kernel combines so", {}, std::string(name(output.combiner)), {}, {}});
+  // steps begin with the neutral element, sums across lanes at 0
+  const bool from_first = !form_.stepped() && !form_.lane_reduced && !form_.rows_reduced;
+  for (unsigned c = 0; from_first && is_floating(held) && output.combiner == Combiner::add && c < copies; ++c) {
+    nodes_.neutral(output.combiner, output.view.dtype, held, scratch_[c]);
+    nodes_.combine(output.combiner, held, totals[c], scratch_[c], scratch_[c]);
+  }
   nodes_.set(bits_of(held));
   for (unsigned c = 0; form_.lane_reduced && c < copies; ++c) code_.op("xl.reduce", {scratch_[c], totals[c], id});
   for (unsigned c = 0; form_.lane_reduced && c < copies; ++c) code_.op("vmv.v.v", {totals[c], scratch_[c]});

@@ -47,6 +47,8 @@ void NodeWriter::in_float_register(double value, Held held) {
   code_.op("fmv.w.x", {0, t1});
 }
 
+void NodeWriter::keep_float_zero() { code_.op(typed_.real() ? "fmv.d.x" : "fmv.w.x", {1, 0}); }
+
 void NodeWriter::conversion(const VectorNode& node, unsigned to, unsigned source, unsigned scratch) {
   const NodeValue& from = typed_.of(node.arguments[0]);
   change(node.dtype, from.held, value_of(node).held, &from, value_of(node).asked, to, source, scratch);

@@ -129,6 +129,8 @@ void VectorKernelWriter::hoist() {
       nodes_.constant(node, reg);
   }
   if (relu) nodes_.keep_zero(register_group());
+  for (std::size_t o = 0, kept = 0; o < compute_.outputs.size(); ++o)
+    if (begins_at_zero(o) && kept++ == 0) nodes_.keep_float_zero();
   for (const VectorOutput& output : compute_.outputs) {
     neutrals_.push_back((form_.ragged || form_.lanes_at_end) && is_combined(output) ? register_group() : 0);
     if (neutrals_.back() != 0) nodes_.identity(output.combiner, typed_.total(neutrals_.size() - 1), neutrals_.back());

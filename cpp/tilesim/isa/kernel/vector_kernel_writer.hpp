@@ -78,6 +78,8 @@ class VectorKernelWriter {
   unsigned masked(Section section, std::size_t o, unsigned value, unsigned whole, WithMask with_mask);
   unsigned with_neutral(std::size_t o, unsigned value);
   bool takes_masks() const;
+  /// Whether a total is a float sum that no cross-lane unit begins at 0.
+  bool begins_at_zero(std::size_t o) const;
   void finish(const VectorOutput& output, std::size_t o, std::vector<unsigned> totals);
   unsigned across(const VectorOutput& output, std::size_t o, unsigned value);
   /// `held` becomes what the result's type has, where that is wider.

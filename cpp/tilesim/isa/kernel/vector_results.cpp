@@ -61,6 +61,12 @@ unsigned VectorKernelWriter::all_steps(std::size_t o) {
   return parts[0];
 }
 
+bool VectorKernelWriter::begins_at_zero(std::size_t o) const {
+  const VectorOutput& output = compute_.outputs[o];
+  return is_combined(output) && output.combiner == Combiner::add && is_floating(typed_.total(o)) &&
+         !form_.lane_reduced && !form_.rows_reduced;
+}
+
 void VectorKernelWriter::result(std::size_t o) {
   const VectorOutput& output = compute_.outputs[o];
   const auto node = static_cast<std::size_t>(output.node);
@@ -81,7 +87,10 @@ void VectorKernelWriter::result(std::size_t o) {
     value = as_combined(output, nodes_.held(output.node), value_of(node), {});
     whole = form_.ragged ? with_neutral(o, value) : value;
   }
-  if (steps_ == 1) return finish(output, o, {whole});
+  if (steps_ == 1) {
+    if (begins_at_zero(o)) whole = made({}, [&, x = whole](unsigned to) { nodes_.from_zero(held, to, x); });
+    return finish(output, o, {whole});
+  }
   const bool any_ragged = form_.ragged && together_ == 1;
   std::vector<unsigned> totals;
   const std::int64_t count = pipeline_.totals();
@@ -94,7 +103,10 @@ void VectorKernelWriter::result(std::size_t o) {
       const unsigned more = is_ragged ? whole : value;
       pipeline_.begin({static_cast<std::uint8_t>(with | Section::fresh), without, t});
       nodes_.set(bits_of(held));
-      code_.op("vmv.v.v", {totals.back(), more});
+      if (t == 0 && begins_at_zero(o))
+        nodes_.from_zero(held, totals.back(), more);
+      else
+        code_.op("vmv.v.v", {totals.back(), more});
       pipeline_.end();
       pipeline_.begin({with, static_cast<std::uint8_t>(without | Section::fresh), t});
       nodes_.combine(output.combiner, held, totals.back(), more, more);

@@ -38,6 +38,9 @@ class NodeWriter {
   /// The first element of each row of lanes, in all of them.
   void spread(unsigned to, unsigned from) { code_.op("xl.spread", {to, from}); }
   void keep_zero(unsigned reg);  ///< a register of zeros from here on
+  void keep_float_zero();        ///< f1: what sums begin with
+  /// to = x + 0: a sum that begins at 0, of which x is the first term.
+  void from_zero(Held held, unsigned to, unsigned x) { set(bits_of(held)), code_.op("vfadd.vf", {to, x, 1}); }
   /// `is_flag`: it is 0 or 1.
   void store(DType dtype, Held held, unsigned from, unsigned pointer, unsigned scratch, bool is_flag = false);
   /// to = the node's function of its arguments, whose registers are given; `to` and `scratch` are none of them.

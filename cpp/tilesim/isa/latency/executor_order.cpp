@@ -64,7 +64,7 @@ void KernelExecutor::sort(const tilesim::Sort& sort) {
   memory.place(at.in, in.data(), in.size());
   at.keys = place(stored * host_bytes(sort.keys.dtype));
   at.positions = place(stored * host_bytes(sort.positions.dtype));
-  at.work = place(plan.registers * plan.elements() * plan.word_bits / 8);
+  at.work = place(plan.registers * plan.word_bytes());
   run_code(sort_kernel(*set_, sort, plan, at).kernel, memory);
   const std::int64_t length = plan.columns == 1 ? plan.stored() : plan.sorted;
   for (const auto& [view, from] : {std::pair{&sort.keys, at.keys}, std::pair{&sort.positions, at.positions}})

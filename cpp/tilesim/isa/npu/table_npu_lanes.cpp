@@ -35,6 +35,12 @@ T both(Combiner combiner, T a, T b) {
   return evaluate(f, values);
 }
 
+/// What a total begins with: sums of floats with 0, so that terms which are all -0 give 0.
+template <class T>
+T begun(Combiner combiner, T first) {
+  return std::is_floating_point_v<T> && combiner == Combiner::add ? both<T>(combiner, T{}, first) : first;
+}
+
 /// Bits 0 and 1 of the code: which combiner; 2: integers; 3: over the rows instead of within them.
 template <class T, class Stored>
 void reduce(Hart& h, const Op& o) {
@@ -44,7 +50,7 @@ void reduce(Hart& h, const Op& o) {
   auto* to = h.v.at<Stored>(o.rd);
   if ((o.imm & 8) != 0) {
     for (u64 lane = 0; lane < std::min(lanes, vl); ++lane) {
-      T total = from[lane];
+      T total = begun<T>(combiner, from[lane]);
       for (u64 i = lane + lanes; i < vl; i += lanes) total = both<T>(combiner, total, from[i]);
       for (u64 i = lane; i < vl; i += lanes) to[i] = static_cast<Stored>(total);
     }
@@ -52,7 +58,7 @@ void reduce(Hart& h, const Op& o) {
   }
   for (u64 row = 0; row < vl; row += lanes) {
     const u64 end = std::min(row + lanes, vl);
-    T total = from[row];
+    T total = begun<T>(combiner, from[row]);
     for (u64 i = row + 1; i < end; ++i) total = both<T>(combiner, total, from[i]);
     for (u64 i = row; i < end; ++i) to[i] = static_cast<Stored>(total);
   }
@@ -92,7 +98,8 @@ void declare_npu_lanes(Declarations& d) {
        "The first element of each row of lanes, in all of its lanes.");
   line("xl.reduce", "vd, vs2, xlid", code | field(19, 19, 0), "reduction", reduce_any<float, s32>,
        reduce_any<double, s64>,
-       "Sum (0), product (1), maximum (2) or minimum (3) of each row of lanes; + 4: of integers; + 8: over the rows.");
+       "Sum (0; of floats from +0 on), product (1), maximum (2) or minimum (3) of each row of lanes; + 4: of integers; "
+       "+ 8: over the rows.");
   d.unit = Unit::arithmetic;
   const auto pair = [&](const char* name, std::uint32_t op, Execute run, Execute wide, const char* description) {
     InstructionInfo& info =

@@ -14,12 +14,17 @@ namespace {
 using Words = WordWriter::Words;
 using Pair = WordWriter::Pair;
 
-constexpr std::int64_t together = 4;  ///< pairs or words side by side, so that latencies overlap
+constexpr std::int64_t most_together = 4;  ///< pairs or words side by side, so that latencies overlap
 
 class SortWriter {
  public:
   SortWriter(const InstructionSet& set, const tilesim::Sort& sort, const SortPlan& plan, const SortAddresses& at)
-      : plan_(plan), at_(at), code_(set), words_(code_, plan, sort.in.dtype, sort.positions.dtype, sort.descending) {}
+      : plan_(plan),
+        at_(at),
+        code_(set),
+        words_(code_, plan, sort.in.dtype, sort.positions.dtype, sort.descending),
+        together_(plan.wide ? most_together / 2 : most_together),
+        side_(plan.wide ? 1 : 2) {}
 
   Kernel write();
 
@@ -58,6 +63,7 @@ class SortWriter {
   SortAddresses at_;
   Code code_;
   WordWriter words_;
+  std::int64_t together_, side_;  ///< pairs or words, and blocks, that registers suffice for
 };
 
 void SortWriter::repeat(unsigned counter, std::int64_t trips, const std::function<void()>& body) {
@@ -71,8 +77,7 @@ void SortWriter::repeat(unsigned counter, std::int64_t trips, const std::functio
 }
 
 Words SortWriter::some_pairs(const Sweep& sweep, std::int64_t count, const OnPairs& act) {
-  WordRegisters& registers = words_.registers();
-  Words low = registers.take(count), high = registers.take(count);
+  Words low = words_.take(count), high = words_.take(count);
   words_.load({{low, load_low, 1}, {high, load_high, sweep.high_step}});
   std::vector<Pair> all;
   for (std::size_t i = 0; i < low.size(); ++i) all.push_back({&low[i], &high[i]});
@@ -92,18 +97,18 @@ void SortWriter::pairs(const Sweep& sweep, const OnPairs& act, bool turns) {
   point(load_low, sweep.low), point(load_high, sweep.high);
   point(store_low, apart ? sweep.to : sweep.low);
   if (!apart) point(store_high, sweep.high);
-  const std::int64_t sets = turns ? 2 : 1, trips = sweep.count / (sets * together);
+  const std::int64_t sets = turns ? 2 : 1, trips = sweep.count / (sets * together_);
   repeat(outer_counter, sweep.blocks, [&] {
     const auto some = [&](std::int64_t all) {
       Words held;
-      for (std::int64_t done = 0; done < all; done += together) {
-        const Words used = some_pairs(sweep, std::min(together, all - done), act);
+      for (std::int64_t done = 0; done < all; done += together_) {
+        const Words used = some_pairs(sweep, std::min(together_, all - done), act);
         held.insert(held.end(), used.begin(), used.end());
       }
-      words_.registers().give(held);
+      words_.give(held);
     };
-    repeat(inner_counter, trips, [&] { some(sets * together); });
-    some(sweep.count % (sets * together));
+    repeat(inner_counter, trips, [&] { some(sets * together_); });
+    some(sweep.count % (sets * together_));
     if (sweep.blocks == 1) return;
     const std::int64_t bytes = words_.word_bytes(), up = (sweep.stride - sweep.count) * bytes;
     const std::int64_t back = (sweep.stride - sweep.count * sweep.high_step) * bytes;
@@ -119,12 +124,12 @@ void SortWriter::blocks(std::int64_t all, std::int64_t size, std::int64_t side, 
     std::vector<Words> held;
     std::vector<Words*> told;
     for (std::int64_t i = 0; i < count; ++i) {
-      held.push_back(words_.registers().take(size));
+      held.push_back(words_.take(size));
       words_.load({{held.back(), load_low, 1}});
     }
     for (Words& one : held) told.push_back(&one);
     act(told);
-    for (const Words& one : held) words_.store({{one, store_low, 1}}), words_.registers().give(one);
+    for (const Words& one : held) words_.store({{one, store_low, 1}}), words_.give(one);
   };
   const std::int64_t count = all / size;
   repeat(inner_counter, count / side, [&] { some(side); });
@@ -135,11 +140,11 @@ void SortWriter::in_registers() {
   Words all = words_.encode(plan_.filled);
   words_.sort({&all});
   // the first ones are kept, where they are few
-  words_.registers().give(Words(all.begin() + static_cast<std::ptrdiff_t>(plan_.sorted), all.end()));
+  words_.give(Words(all.begin() + static_cast<std::ptrdiff_t>(plan_.sorted), all.end()));
   all.resize(static_cast<std::size_t>(plan_.sorted));
   merge_parts(&all);
   words_.decode(Words(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(plan_.stored())));
-  words_.registers().give(all);
+  words_.give(all);
 }
 
 /// Runs come one after the other; the best so far stay in registers.
@@ -154,7 +159,7 @@ void SortWriter::streamed() {
     std::vector<Pair> pairs;
     for (std::size_t i = 0; i < run.size(); ++i) pairs.push_back({&best[best.size() - 1 - i], &run[i]});
     words_.keep(pairs);
-    words_.registers().give(run);
+    words_.give(run);
     words_.clean({&best}, plan_.run / 2);
   };
   repeat(outer_counter, runs - 1, [&] {
@@ -164,10 +169,10 @@ void SortWriter::streamed() {
   if (rest != 0) next(rest);
   merge_parts(&best);
   words_.decode(Words(best.begin(), best.begin() + static_cast<std::ptrdiff_t>(plan_.stored())));
-  words_.registers().give(best);
+  words_.give(best);
 }
 
-/// Words of a row block in order by blocks, two at a time.
+/// Words of a row block in order by blocks, as many at a time as registers suffice for.
 void SortWriter::fill_memory() {
   constexpr std::int64_t size = SortPlan::block;
   point(store_low, 0);
@@ -181,16 +186,16 @@ void SortWriter::fill_memory() {
     }
     for (Words& one : held) told.push_back(&one);
     words_.sort(told);
-    for (const Words& one : held) words_.store({{one, store_low, 1}}), words_.registers().give(one);
+    for (const Words& one : held) words_.store({{one, store_low, 1}}), words_.give(one);
   };
-  const std::int64_t twice = plan_.filled / (2 * size), rest = plan_.filled % (2 * size);
-  repeat(inner_counter, twice, [&] { put(2 * size, 2); });
+  const std::int64_t trips = plan_.filled / (side_ * size), rest = plan_.filled % (side_ * size);
+  repeat(inner_counter, trips, [&] { put(side_ * size, side_); });
   if (rest != 0) put(rest, ceil_div(rest, size));
   const std::int64_t behind = plan_.registers / size - ceil_div(plan_.filled, size);
   repeat(outer_counter, behind, [&] {
     const Words none = words_.placeholders(size);
     words_.store({{none, store_low, 1}});
-    words_.registers().give(none);
+    words_.give(none);
   });
 }
 
@@ -205,7 +210,7 @@ void SortWriter::clean_memory(std::int64_t all, std::int64_t widest) {
     sweep.low = all - rest, sweep.high = sweep.low + d, sweep.blocks = 1, sweep.count = rest - d;
     pairs(sweep, act);
   }
-  blocks(all, SortPlan::block, 2,
+  blocks(all, SortPlan::block, side_,
          [&](const std::vector<Words*>& some) { words_.clean(some, std::min(widest, SortPlan::block / 2)); });
 }
 
@@ -287,13 +292,13 @@ void SortWriter::decode_memory() {
   const std::int64_t count = plan_.stored();
   point(load_low, 0);
   const auto some = [&](std::int64_t of) {
-    const Words all = words_.registers().take(of);
+    const Words all = words_.take(of);
     words_.load({{all, load_low, 1}});
     words_.decode(all);
-    words_.registers().give(all);
+    words_.give(all);
   };
-  repeat(inner_counter, count / together, [&] { some(together); });
-  if (count % together != 0) some(count % together);
+  repeat(inner_counter, count / together_, [&] { some(together_); });
+  if (count % together_ != 0) some(count % together_);
 }
 
 void SortWriter::in_memory() {
@@ -325,9 +330,9 @@ Kernel SortWriter::write() {
 
 std::vector<SortPlan> plans_of(const CoreTiming& core, const tilesim::Sort& sort) {
   const DType key = sort.in.dtype, position = sort.positions.dtype;
-  if (is_two_of_four(key) || dtype_class(key) == DTypeClass::complex || bits(key) < 8 || bits(key) > 32)
+  if (is_two_of_four(key) || dtype_class(key) == DTypeClass::complex || bits(key) < 8)
     throw Unsupported(
-        {"no kernel sorts this type", {}, std::string(name(key)), "types of 8, 16 and 32 bits", "convert the keys"});
+        {"no kernel sorts this type", {}, std::string(name(key)), "real types of 8 to 64 bits", "convert the keys"});
   std::int64_t rows = 1;
   for (std::size_t i = 0; i + 1 < sort.in.dims.size(); ++i) rows *= sort.in.dims[i].extent;
   std::vector<SortPlan> plans =

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <string>
 
 #include "tilesim/base/error.hpp"
 
@@ -20,6 +21,8 @@ bool has_sign(DType dtype) {
 /// The largest number's bits, infinity where there is one: what is above is NaN.
 std::int64_t largest_bits(DType dtype) {
   switch (dtype) {
+    case DType::f64:
+      return 0x7FF0000000000000;
     case DType::f32:
       return 0x7F800000;
     case DType::f16:
@@ -36,8 +39,9 @@ std::int64_t largest_bits(DType dtype) {
 }  // namespace
 
 unsigned WordRegisters::take() {
-  for (unsigned reg = 1; reg < free_.size(); ++reg)
-    if (free_[reg]) return free_[reg] = false, reg;
+  const auto count = static_cast<unsigned>(free_.size());
+  for (unsigned i = 1; i < count; ++i)
+    if (const unsigned reg = from_top_ ? count - i : i; free_[reg]) return free_[reg] = false, reg;
   throw InternalError("a kernel of a sort takes more registers than there are");
 }
 
@@ -62,8 +66,27 @@ WordWriter::WordWriter(Code& code, const SortPlan& plan, DType key, DType positi
       position_(position),
       descending_(descending),
       width_(bits(key)),
-      shift_(plan.word_bits / 2),
-      signed_zero_(is_float(key) && has_sign(key) && !has_nan_for_minus_zero(key)) {}
+      shift_(plan.wide ? 64 : plan.word_bits / 2),
+      signed_zero_(is_float(key) && has_sign(key) && !has_nan_for_minus_zero(key)),
+      registers_(plan.wide) {}
+
+WordWriter::Words WordWriter::take(std::int64_t count) {
+  if (!plan_.wide) return registers_.take(count);
+  Words all;
+  for (std::int64_t i = 0; i < count; ++i) all.push_back(registers_.take_pair());
+  return all;
+}
+
+void WordWriter::give(const Words& all) {
+  registers_.give(all);
+  if (plan_.wide) registers_.give(places(all));
+}
+
+WordWriter::Words WordWriter::places(const Words& all) const {
+  Words beside = all;
+  for (unsigned& reg : beside) ++reg;
+  return beside;
+}
 
 /// Sets vl for parts of words.
 void WordWriter::narrow(int width) {
@@ -96,11 +119,16 @@ void WordWriter::vectors(const char* name, const Words& to, const Words& a, cons
   for (std::size_t i = 0; i < to.size(); ++i) code_.op(name, {to[i], a[i], b[i]});
 }
 
+void WordWriter::shift(const char* name, const Words& to, const Words& from, int by) {
+  const std::string form = name;
+  by < 32 ? immediate((form + ".vi").c_str(), to, from, by) : scalar((form + ".vx").c_str(), to, from, by);
+}
+
 /// y = all ones where y is above `limit`, else 0.
 void WordWriter::ones_above(const Words& y, std::int64_t limit, int width) {
   scalar("vssubu.vx", y, y, limit);
   immediate("vrsub.vi", y, y, 0);
-  width <= 32 ? immediate("vsra.vi", y, y, width - 1) : scalar("vsra.vx", y, y, width - 1);
+  shift("vsra", y, y, width - 1);
 }
 
 /// y = 1 where x is `value`, else 0.
@@ -112,7 +140,7 @@ void WordWriter::is_value(const Words& y, const Words& x, std::int64_t value) {
 
 /// Bits of keys as unsigned numbers of the same order, NaN above all, −0 as 0; y = 1 where there was −0.
 void WordWriter::encode_keys(const Words& x, const Words& y, const Words& z) {
-  const std::int64_t sign = -(std::int64_t{1} << (width_ - 1));
+  const auto sign = static_cast<std::int64_t>(~std::uint64_t{0} << (width_ - 1));
   const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = has_nan_for_minus_zero(key_);
   narrow(width_);
   if (floating) {
@@ -120,7 +148,7 @@ void WordWriter::encode_keys(const Words& x, const Words& y, const Words& z) {
       scalar("vand.vx", y, x, ~sign);
       ones_above(y, largest_bits(key_), width_);
     }
-    immediate("vsra.vi", z, x, width_ - 1);
+    shift("vsra", z, x, width_ - 1);
     scalar("vor.vx", z, z, sign);
     vectors("vxor.vv", x, x, z);
     if (!fnuz) {
@@ -150,7 +178,32 @@ WordWriter::Words WordWriter::encode(std::int64_t count) {
   return all;
 }
 
+/// Keys and places side by side.
+WordWriter::Words WordWriter::encode_wide(std::int64_t count) {
+  const Words keys_of = take(count), at = places(keys_of), y = registers_.take(count);
+  words();
+  for (const unsigned reg : keys_of) {
+    code_.op("vle64.v", {reg, in});
+    code_.advance(in, bytes(width_));
+  }
+  encode_keys(keys_of, y, at);
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    plan_.columns > 1 ? code_.op("vadd.vx", {at[i], first_, place}) : code_.op("vmv.v.x", {at[i], place});
+    code_.op("addi", {place, place, 2});
+  }
+  if (signed_zero_) vectors("vor.vv", at, at, y);
+  if (plan_.padded()) {
+    for (std::size_t i = 0; i < at.size(); ++i) code_.op("vmv.v.v", {y[i], at[i]});
+    ones_above(y, 2 * plan_.extent - 1, plan_.word_bits);
+    vectors("vor.vv", keys_of, keys_of, y);
+    vectors("vor.vv", at, at, y);
+  }
+  registers_.give(y);
+  return keys_of;
+}
+
 WordWriter::Words WordWriter::encode_some(std::int64_t count) {
+  if (plan_.wide) return encode_wide(count);
   static constexpr const char* loads[] = {"vle8.v", "vle16.v", "vle32.v"};
   static constexpr const char* wider[] = {"vzext.vf2", "vzext.vf4", "vzext.vf8"};
   const char* const widen = wider[log2_of_power(plan_.word_bits / width_) - 1];
@@ -183,14 +236,15 @@ WordWriter::Words WordWriter::encode_some(std::int64_t count) {
 }
 
 WordWriter::Words WordWriter::placeholders(std::int64_t count) {
-  Words all = registers_.take(count);
+  Words all = take(count);
   words();
   for (const unsigned word : all) code_.op("vmv.v.i", {word, -1});
+  for (const unsigned reg : plan_.wide ? places(all) : Words{}) code_.op("vmv.v.i", {reg, -1});
   return all;
 }
 
 void WordWriter::decode_keys(const Words& x, const Words& y, const Words& places) {
-  const std::int64_t sign = -(std::int64_t{1} << (width_ - 1));
+  const auto sign = static_cast<std::int64_t>(~std::uint64_t{0} << (width_ - 1));
   const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = has_nan_for_minus_zero(key_);
   narrow(width_);
   if (descending_) immediate("vxor.vi", x, x, -1);
@@ -206,7 +260,7 @@ void WordWriter::decode_keys(const Words& x, const Words& y, const Words& places
     immediate("vsll.vi", x, x, width_ - 1);
     vectors("vsub.vv", x, y, x);
   }
-  immediate("vsra.vi", y, x, width_ - 1);
+  shift("vsra", y, x, width_ - 1);
   immediate("vxor.vi", y, y, -1);
   scalar("vor.vx", y, y, sign);
   vectors("vxor.vv", x, x, y);
@@ -214,7 +268,7 @@ void WordWriter::decode_keys(const Words& x, const Words& y, const Words& places
   // the lowest bit of a place is the sign of 0
   narrowed(y, places);
   narrow(width_);
-  immediate("vsll.vi", y, y, width_ - 1);
+  shift("vsll", y, y, width_ - 1);
   vectors("vor.vv", x, x, y);
 }
 
@@ -239,7 +293,25 @@ void WordWriter::decode(const Words& all) {
                  all.begin() + static_cast<std::ptrdiff_t>(std::min(from + side, all.size()))});
 }
 
+void WordWriter::decode_wide(const Words& all) {
+  const auto count = std::ssize(all);
+  const Words x = registers_.take(count), y = registers_.take(count), at = places(all);
+  words();
+  for (std::size_t i = 0; i < x.size(); ++i) code_.op("vmv.v.v", {x[i], all[i]});
+  decode_keys(x, y, at);
+  for (const unsigned reg : x) {
+    code_.op("vse64.v", {reg, keys});
+    code_.advance(keys, bytes(width_));
+  }
+  immediate("vsrl.vi", y, at, 1);
+  const bool whole = bits(position_) == 64;
+  if (!whole) narrow(bits(position_)), immediate("vnsrl.wi", y, y, 0);
+  for (const unsigned reg : y) store_places(whole ? "vse64.v" : "vse32.v", reg);
+  registers_.give(x), registers_.give(y);
+}
+
 void WordWriter::decode_some(const Words& all) {
+  if (plan_.wide) return decode_wide(all);
   static constexpr const char* stores[] = {"vse8.v", "vse16.v", "vse32.v", "vse64.v"};
   const auto count = std::ssize(all);
   const Words x = registers_.take(count), y = registers_.take(count), at = registers_.take(count);
@@ -283,19 +355,25 @@ void WordWriter::access(bool loads, const std::vector<Run>& runs) {
   static constexpr std::array<unsigned, 6> addresses{t0, a5, t6, 29, t2, place};
   const char* const name = plan_.word_bits == 64 ? (loads ? "vle64.v" : "vse64.v") : loads ? "vle32.v" : "vse32.v";
   words();
-  constexpr std::size_t side = 1 + addresses.size() / 2;  // of two runs; a single one leaves half of them
+  const std::size_t parts = plan_.wide ? 2 : 1;
+  const std::size_t side = (1 + addresses.size() / 2) / parts;  // of two runs; a single one leaves half of them
   for (std::size_t from = 0; from < runs[0].words.size(); from += side) {
     const std::size_t count = std::min(side, runs[0].words.size() - from);
     std::size_t next = 0;
     std::vector<unsigned> at;
     for (const Run& run : runs)
       for (std::size_t i = 0; i < count; ++i) {
-        at.push_back(i == 0 ? run.pointer : addresses[next++]);
-        if (i > 0) code_.add(at.back(), run.pointer, static_cast<std::int64_t>(i) * run.step * word_bytes());
+        for (std::size_t part = 0; part < parts; ++part) {
+          at.push_back(i + part == 0 ? run.pointer : addresses[next++]);
+          if (i + part == 0) continue;
+          const auto words_on = static_cast<std::int64_t>(i) * run.step;
+          code_.add(at.back(), run.pointer, words_on * word_bytes() + (part == 0 ? 0 : word_bytes() / 2));
+        }
       }
     std::size_t reg = 0;
     for (const Run& run : runs)
-      for (std::size_t i = 0; i < count; ++i) code_.op(name, {run.words[from + i], at[reg++]});
+      for (std::size_t i = 0; i < count * parts; ++i)
+        code_.op(name, {run.words[from + i / parts] + static_cast<unsigned>(i % parts), at[reg++]});
     for (const Run& run : runs) code_.advance(run.pointer, static_cast<std::int64_t>(count) * run.step * word_bytes());
   }
 }

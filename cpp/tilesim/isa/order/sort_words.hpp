@@ -11,6 +11,7 @@ namespace tilesim::isa {
 /// Vector registers, one by one.
 class WordRegisters {
  public:
+  explicit WordRegisters(bool from_top = false) : from_top_(from_top) {}
   unsigned take();
   std::vector<unsigned> take(std::int64_t count);
   unsigned take_pair();  ///< two, the first an even one
@@ -22,6 +23,7 @@ class WordRegisters {
   std::int64_t left() const;
 
  private:
+  bool from_top_;  ///< single ones, so that pairs stay together
   std::vector<bool> free_ = std::vector<bool>(32, true);
 };
 
@@ -34,6 +36,9 @@ class WordWriter {
   /// Numbers of elements and their places in the first registers; before all else.
   void begin();
   void first_register();  ///< of a row block
+  /// Registers of words, named by the first: beside keys of 64 bits the next one has the place.
+  Words take(std::int64_t count);
+  void give(const Words& all);
   Words encode(std::int64_t count);
   Words placeholders(std::int64_t count);  ///< behind the end
   /// Keys and places to where their pointers are.
@@ -66,8 +71,7 @@ class WordWriter {
   void settle(Words& words, const Words& home);
 
   std::int64_t bytes(int of_bits) const { return plan_.elements() * of_bits / 8; }
-  std::int64_t word_bytes() const { return bytes(plan_.word_bits); }
-  WordRegisters& registers() { return registers_; }
+  std::int64_t word_bytes() const { return plan_.word_bytes(); }
 
   static constexpr unsigned in = a0, keys = a1, positions = a2, place = t3;
 
@@ -76,6 +80,14 @@ class WordWriter {
   void words() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0); }
   void narrow(int width);
   void set_masked() { code_.set_vl(plan_.elements(), static_cast<unsigned>(plan_.word_bits), 0, true); }
+  /// Above 31 from a register.
+  void shift(const char* name, const Words& to, const Words& from, int by);
+  Words places(const Words& all) const;   ///< registers of places
+  void in_front(unsigned a, unsigned b);  ///< v0 = word a is below word b
+  void exchange_wide(const Pair& pair);
+  void cross_wide(unsigned word, unsigned other, unsigned upper);
+  Words encode_wide(std::int64_t count);
+  void decode_wide(const Words& all);
   void immediate(const char* name, const Words& to, const Words& from, std::int64_t value);
   void scalar(const char* name, const Words& to, const Words& from, std::int64_t value);
   void vectors(const char* name, const Words& to, const Words& a, const Words& b);
@@ -87,6 +99,7 @@ class WordWriter {
   void decode_keys(const Words& x, const Words& y, const Words& places);
   void narrowed(const Words& to, const Words& from);
   void store_places(const char* name, unsigned reg);
+  void cross_all_wide(const std::vector<Pair>& pairs, std::int64_t parts, int bit);
   void lower_parts(int bit);
 
   Code& code_;

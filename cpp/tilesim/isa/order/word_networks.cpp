@@ -8,8 +8,30 @@
 
 namespace tilesim::isa {
 
+/// Of 128 bits: the difference of the lower halves borrows, and that of the upper ones borrows then.
+void WordWriter::in_front(unsigned a, unsigned b) {
+  code_.op("vmsltu.vv", {0, a + 1, b + 1});
+  code_.op("vmsbc.vvm", {0, a, b});
+}
+
+/// Keys alone say which key is the lower one; places go by both.
+void WordWriter::exchange_wide(const Pair& pair) {
+  const unsigned low = *pair.low, high = *pair.high, lower = registers_.take_pair();
+  in_front(high, low);
+  code_.op("vminu.vv", {lower, low, high});
+  code_.op("vmaxu.vv", {high, low, high});
+  code_.op("vmerge.vvm", {lower + 1, low + 1, high + 1});
+  code_.op("vmerge.vvm", {high + 1, high + 1, low + 1});
+  give({low});
+  *pair.low = lower;
+}
+
 void WordWriter::exchange(const std::vector<Pair>& pairs) {
   words();
+  if (plan_.wide) {
+    for (const Pair& pair : pairs) exchange_wide(pair);
+    return;
+  }
   for (const Pair& pair : pairs) {
     const unsigned lower = registers_.take();
     code_.op("vminu.vv", {lower, *pair.low, *pair.high});
@@ -21,7 +43,12 @@ void WordWriter::exchange(const std::vector<Pair>& pairs) {
 
 void WordWriter::keep(const std::vector<Pair>& pairs) {
   words();
-  for (const Pair& pair : pairs) code_.op("vminu.vv", {*pair.low, *pair.low, *pair.high});
+  for (const Pair& pair : pairs) {
+    const unsigned low = *pair.low, high = *pair.high;
+    if (plan_.wide) in_front(high, low);
+    code_.op("vminu.vv", {low, low, high});
+    if (plan_.wide) code_.op("vmerge.vvm", {low + 1, low + 1, high + 1});
+  }
 }
 
 void WordWriter::clean(const std::vector<Words*>& blocks, std::int64_t widest) {
@@ -60,7 +87,42 @@ void WordWriter::lower_parts(int bit) {
   registers_.give(part);
 }
 
+/// The word or the other, whichever is lower; where `upper` has a bit, which is not.
+void WordWriter::cross_wide(unsigned word, unsigned other, unsigned upper) {
+  in_front(other, word);
+  if (upper != 0) code_.op("vmxor.mm", {0, 0, upper});
+  for (const unsigned part : {0U, 1U}) code_.op("vmerge.vvm", {word + part, word + part, other + part});
+}
+
+void WordWriter::cross_all_wide(const std::vector<Pair>& pairs, std::int64_t parts, int bit) {
+  words();
+  unsigned upper = 0;
+  if (bit >= 0) {
+    upper = registers_.take();
+    code_.load_constant(t1, plan_.rows << bit);
+    code_.op("vand.vx", {upper, number_, t1});
+    code_.op("vmsne.vi", {0, upper, 0});
+    code_.op("vmand.mm", {upper, 0, 0});
+  }
+  code_.load_constant(t1, parts * plan_.rows);
+  const auto flipped = [&](unsigned word) {
+    const unsigned other = registers_.take_pair();
+    for (const unsigned part : {0U, 1U}) code_.op("xl.flip", {other + part, word + part, t1});
+    return other;
+  };
+  for (const Pair& pair : pairs) {
+    const unsigned for_low = flipped(*pair.high), for_high = pair.low == pair.high ? 0 : flipped(*pair.low);
+    cross_wide(*pair.low, for_low, upper);
+    give({for_low});
+    if (for_high == 0) continue;
+    cross_wide(*pair.high, for_high, upper);
+    give({for_high});
+  }
+  if (upper != 0) registers_.give(upper);
+}
+
 void WordWriter::cross(const std::vector<Pair>& pairs, std::int64_t parts, int bit) {
+  if (plan_.wide) return cross_all_wide(pairs, parts, bit);
   if (bit >= 0) lower_parts(bit);
   // of each word a flip and a result
   const std::int64_t each = !pairs.empty() && pairs[0].low == pairs[0].high ? 2 : 4;
@@ -105,9 +167,11 @@ void WordWriter::settle(Words& all, const Words& home) {
     return std::find(those.begin(), those.end(), reg) != those.end();
   };
   for (const unsigned reg : home) registers_.claim(reg);
+  for (const unsigned reg : plan_.wide ? places(home) : Words{}) registers_.claim(reg);
   const auto move = [&](std::size_t i, unsigned to) {
     code_.op("vmv.v.v", {to, all[i]});
-    if (!holds(home, all[i])) registers_.give(all[i]);
+    if (plan_.wide) code_.op("vmv.v.v", {to + 1, all[i] + 1});
+    if (!holds(home, all[i])) give({all[i]});
     all[i] = to;
   };
   for (bool moved = true; all != home;) {
@@ -115,7 +179,7 @@ void WordWriter::settle(Words& all, const Words& home) {
     if (!moved)
       for (std::size_t i = 0; i < all.size(); ++i)
         if (all[i] != home[i] && holds(home, all[i])) {
-          move(i, registers_.take());
+          move(i, take(1)[0]);
           break;
         }
     moved = false;

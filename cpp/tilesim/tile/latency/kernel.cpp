@@ -166,6 +166,12 @@ void KernelShape::combine() {
   if (lanes_at_end_) arithmetic_ += groups * outputs_ * pass * u_.cost[0], instructions_ += groups * outputs_ * 2;
   reduces_ = (f_.lane_reduced ? 1 : 0) + (f_.rows_reduced ? 1 : 0);
   crossing_ += reduces_ * groups * outputs_ * full_ * pass_, instructions_ += reduces_ * groups * outputs_;
+  const double sums = of(at_place::combines + 1) - of(at_place::products);
+  if (sums > 0 && reduces_ == 0) before_ += 1;  // 0, for what the first term is added to: in place of a move
+  if (sums > 0 && reduces_ == 0 && steps_ == 1) {
+    zeros_ = 1;
+    arithmetic_ += groups * sums * pass * u_.cost[1], instructions_ += groups * sums, lives_ += sums * u_.latency;
+  }
   const double adds = of(at_place::accumulates);
   arithmetic_ += groups * adds * pass * cost / outputs_;
   load_ += groups * adds * full_ * u_.port, instructions_ += groups * adds * 3;

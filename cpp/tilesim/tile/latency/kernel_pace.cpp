@@ -88,7 +88,7 @@ TileLatency KernelShape::latency() {
   const double filled = of(at_place::known) > 1 ? 1 : 0;  // registers that the first instruction waits for
   const double more = !combines_ ? 0
                                  : (steps_ > 1 ? totals_ : 0) + std::ceil(std::log2(joined_)) + (ragged_ ? 1 : 0) +
-                                       (lanes_at_end_ ? 1 : 0);
+                                       (lanes_at_end_ ? 1 : 0) + zeros_;
   const double after = combines_ ? (of(at_place::accumulates) > 0 ? 1 : 0) + narrows_totals_ : 0;
   const double hops = of(at_place::chain) + more;
   const double across = reduces_ * (full_ * pass_ + u_.reduce_latency);

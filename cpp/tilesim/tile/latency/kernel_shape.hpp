@@ -89,6 +89,7 @@ class KernelShape {
   double group_values_ = 0, group_life_ = 0, step_values_ = 0;  ///< that stay; how long, at least
   double lives_ = 0, hoisted_ = 0, before_ = 0;  ///< cycles of values in registers; registers; instructions before
   double waiting_ = 0;                           ///< registers of values that wait for others, however slow
+  double zeros_ = 0;                             ///< instructions of a chain by which a sum begins at 0
   bool widens_ = false, spreads_ = false, spreads_narrow_ = false;
   double narrows_totals_ = 0;  ///< instructions in front of a store of totals
   double interval_ = 0, group_pace_ = 0, regs_ = 0, span_ = 0, reduces_ = 0, front_ = 0, apart_ = 0;

@@ -27,9 +27,11 @@ class SortForm {
     const double beat = milli(std::max(1.0, static_cast<double>(bytes) / static_cast<double>(port)));
     load_ = beat / static_cast<double>(isa.loads), store_ = beat / static_cast<double>(isa.stores);
     first_ = milli(static_cast<double>(isa.load_latency) + 2);
+    parts_ = plan.wide ? 2 : 1, side_ = plan.wide ? 1 : 2;
     const std::int64_t crossing = plan.elements() * plan.word_bits / 8;
     pass_ = milli(
         static_cast<double>(std::max<std::int64_t>(1, ceil_div(crossing, machine.core.cross_lane.bytes_per_cycle))));
+    pass_ *= parts_;
     crossing_ = milli(static_cast<double>(machine.core.cross_lane.latency));
   }
 
@@ -49,18 +51,28 @@ class SortForm {
  private:
   static double milli(double cycles) { return cycles * 1000; }
   double level(double operations) const { return std::max(operations * operation_, latency_); }
+  /// Comparators of one level. Those of words in two registers (isa/order/word_networks.cpp) have one mask register:
+  /// a mask that waits for another, then what it selects; `instructions` of each, two of them at last.
+  double compared(double comparators, double instructions) const {
+    return comparators * std::max(instructions * operation_, 2 * latency_ + 2 * operation_);
+  }
+  double exchanged(double comparators) const { return plan_.wide ? compared(comparators, 6) : level(2 * comparators); }
+  double kept(double comparators) const { return plan_.wide ? compared(comparators, 4) : comparators * operation_; }
 
   /// Operations on keys alone, and on words.
   std::pair<int, int> encoding() const {
     const bool floating = is_float(dtype_) && dtype_ != DType::f8e8m0fnu;
     const bool fnuz = dtype_ == DType::f8e4m3fnuz || dtype_ == DType::f8e5m2fnuz;
     const bool integer = dtype_class(dtype_) == DTypeClass::signed_integer;
+    if (plan_.wide)  // keys and places are registers of their own
+      return {0, (floating ? 12 : integer ? 1 : 0) + 1 + (floating ? 1 : 0) + (plan_.padded() ? 6 : 0)};
     const int places = (plan_.columns > 1 ? 1 : 0) + (plan_.padded() ? 5 : 0);
     return {fnuz ? 10 : floating ? 12 : integer ? 1 : 0, (floating && !fnuz ? 5 : 3) + places};
   }
   std::pair<int, int> decoding() const {
     const bool floating = is_float(dtype_) && dtype_ != DType::f8e8m0fnu;
     const bool integer = dtype_class(dtype_) == DTypeClass::signed_integer;
+    if (plan_.wide) return {0, (floating ? 7 : integer ? 1 : 0) + 3};
     const int halves = plan_.word_bits / 2, wider = halves < 32 ? 1 : 0, cut = levels_of(halves / bits(dtype_));
     return {floating ? 7 + std::max(1, cut) - 1 : integer ? 1 : 0, 3 + wider + cut};
   }
@@ -87,44 +99,48 @@ class SortForm {
   double cleaning(std::int64_t registers, std::int64_t widest, std::int64_t side) const {
     double sum = 0;
     for (std::int64_t d = widest; d > 0; d /= 2)
-      sum += level(2.0 * static_cast<double>(side * comparators(registers, d)));
+      sum += exchanged(static_cast<double>(side * comparators(registers, d)));
     return sum;
   }
   /// Registers that stay where they are, put in order.
   double network(std::int64_t registers, std::int64_t side) const {
     double sum = 0;
     for (std::int64_t size = 2; size / 2 < registers; size *= 2)
-      sum += level(2.0 * static_cast<double>(side * comparators(registers, size / 2))) +
-             cleaning(registers, size / 4, side);
+      sum +=
+          exchanged(static_cast<double>(side * comparators(registers, size / 2))) + cleaning(registers, size / 4, side);
     return sum;
   }
 
-  /// Words that pass from memory to memory: ports or operations, and the way through both.
-  double pass(double registers, double operations, double stored, int levels) const {
-    return std::max({registers * load_, stored * store_, operations * operation_}) + first_ + (levels + 1) * latency_;
+  /// Words that pass from memory to memory: ports or comparators, and the way through both.
+  double pass(double registers, double comparing, double stored, int levels) const {
+    return std::max({registers * parts_ * load_, stored * parts_ * store_, comparing}) + first_ +
+           (levels + 1) * latency_;
+  }
+  double passes(double comparators) const {
+    const double operating = plan_.wide ? exchanged(comparators) : 2 * comparators * operation_;
+    return pass(2 * comparators, operating, 2 * comparators, 1);
   }
   double clean_memory(std::int64_t registers, std::int64_t widest) const {
     double sum = 0;
-    for (std::int64_t d = widest; d >= SortPlan::block; d /= 2) {
-      const auto pairs = 2.0 * static_cast<double>(comparators(registers, d));
-      sum += pass(pairs, pairs, pairs, 1);
-    }
+    for (std::int64_t d = widest; d >= SortPlan::block; d /= 2)
+      sum += passes(static_cast<double>(comparators(registers, d)));
     const int levels = levels_of(std::min<std::int64_t>(SortPlan::block, 2 * widest));
     const auto all = static_cast<double>(registers);
     // all registers are taken: words of the next trip come when those of this one leave
-    const double trip = levels * level(2.0 * SortPlan::block) + first_ + latency_;
-    const double waits = all / (2.0 * SortPlan::block) * trip;
+    const double words = side_ * SortPlan::block, trip = levels * exchanged(words / 2) + first_ + latency_;
+    const double waits = all / words * trip;
     return sum + std::max(pass(all, 0, all, 0), waits + first_ + latency_);
   }
 
   double streamed() const {
     const std::int64_t runs = plan_.filled / plan_.run, rest = plan_.filled % plan_.run;
     const auto next = [&](std::int64_t filled) {
-      return encode(filled) + network(filled, 1) + level(static_cast<double>(filled)) +
+      return encode(filled) + network(filled, 1) +
+             (plan_.wide ? kept(static_cast<double>(filled)) : level(static_cast<double>(filled))) +
              cleaning(plan_.run, plan_.run / 2, 1);
     };
     double sum = encode(plan_.run) + network(plan_.run, 1);
-    sum += static_cast<double>(runs - 1) * (next(plan_.run) + level(static_cast<double>(plan_.run)));
+    sum += static_cast<double>(runs - 1) * (next(plan_.run) + level(parts_ * static_cast<double>(plan_.run)));
     if (rest != 0) sum += next(rest);
     return sum + parts_of(plan_.run, true) + decode(plan_.stored());
   }
@@ -137,15 +153,13 @@ class SortForm {
                           static_cast<double>(all) * store_) +
                  first_ + latency_;
     const std::int64_t limit = plan_.chooses() ? plan_.run : 2 * all;
-    for (std::int64_t size = 2 * block; size <= limit && size / 2 < all; size *= 2) {
-      const auto flipped = 2.0 * static_cast<double>(comparators(all, size / 2));
-      sum += pass(flipped, flipped, flipped, 1) + clean_memory(all, size / 4);
-    }
+    for (std::int64_t size = 2 * block; size <= limit && size / 2 < all; size *= 2)
+      sum += passes(static_cast<double>(comparators(all, size / 2))) + clean_memory(all, size / 4);
     if (plan_.chooses())
       for (std::int64_t runs = all / plan_.run; runs > 1; runs = (runs + 1) / 2) {
         const std::int64_t left = (runs + 1) / 2 * plan_.run;
         const auto pairs = static_cast<double>(runs / 2 * plan_.run);
-        sum += pass(2 * pairs, pairs, pairs, 1) + clean_memory(left, plan_.run / 2);
+        sum += pass(2 * pairs, kept(pairs), pairs, 1) + clean_memory(left, plan_.run / 2);
       }
     return sum + parts_of(plan_.sorted, false) + decode(plan_.stored()) + first_;
   }
@@ -156,6 +170,11 @@ class SortForm {
     const auto count = static_cast<double>(registers);
     const auto crosses = [&](double operations) {
       // few registers wait for their way through the unit
+      if (plan_.wide) {  // the mask of parts, and a mask more of each
+        const bool both = operations > 1;
+        const double one = std::max((both ? 5 : 4) * operation_, (both ? 3 : 2) * latency_ + 2 * operation_);
+        return std::max(count * pass_, count * one) + crossing_ + (both ? 3 : 0) * latency_;
+      }
       const double way = crossing_ + latency_ + count * operations * operation_;
       return std::max({count * pass_, count * operations * operation_, way});
     };
@@ -174,6 +193,7 @@ class SortForm {
   SortPlan plan_;
   DType dtype_;
   double operation_ = 0, latency_ = 0, load_ = 0, store_ = 0, first_ = 0, pass_ = 0, crossing_ = 0;
+  double parts_ = 1, side_ = 2;  ///< registers of a word; blocks side by side
   int narrow_ = 1;
   double crossed_ = 0, sum_ = 0;
 };
