@@ -127,6 +127,12 @@ void Accounts::fetched(JobState& job, const Entry& entry, std::int64_t bytes) {
   if (KernelCounters* kernel = job.kernels.of(entry.scope)) kernel->send_bytes += bytes;
 }
 
+void Accounts::passes(Stream& stream, const Entry& entry, std::int64_t bytes) {
+  const std::int64_t begin = 1000 * agenda_.now(), took = 1000 * bytes / stream.kind->core.dma.bytes_per_cycle;
+  const std::int64_t fresh = units_.pass(stream.physical_core, begin, begin + stream.kind->after(0, took));
+  if (KernelCounters* kernel = stream.job->kernels.of(entry.scope)) kernel->dma_busy += fresh;
+}
+
 void Accounts::moved(const Request& request) {
   (request.write ? totals_.written_bytes : totals_.read_bytes) += request.bytes;
   totals_.network_bytes += request.bytes;
