@@ -247,3 +247,17 @@ def test_values_of_a_convolutional_network(machine: str, dtype: str) -> None:
     scale = np.abs(tile).max()
     assert (np.abs(found - tile) <= scale * (2.0**-6 if dtype == "bf16" or machine == "tpu-v3" else 1e-5)).all()
     assert ts.simulate(program, level="instruction").cycles > 0
+
+
+@pytest.mark.parametrize(
+    ("dtype", "combiner", "alone"), [("f32", "argmin", True), ("f64", "maximum", True), ("f32", "maximum", False)]
+)
+def test_closed_forms_of_arithmetic_alone_are_said_to_be_such(dtype: str, combiner: str, alone: bool) -> None:
+    b = ts.GraphBuilder("g", dtype=dtype)
+    b.output(b.op("reduce", b.input("x", (64, 256)), combiner=combiner, dims=[1]), "y")
+    program = ts.compile(b.build(), "gemmini-16")
+    said = [line for line in ts.simulate(program).approximations if "arithmetic alone" in line]
+    assert len(said) == (1 if alone else 0)
+    assert not alone or ("vector" in said[0] and "loads and stores" in said[0])
+    for level in ("instruction", "live"):
+        assert not any("arithmetic alone" in x for x in ts.simulate(program, level=level).approximations)

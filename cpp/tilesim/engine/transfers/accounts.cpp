@@ -109,6 +109,9 @@ void Accounts::compute(Stream& stream, Queue& queue, const Entry& entry, const C
   queue.done_until = std::max(queue.done_until, times.done);
   queue.consumed_until = std::max(queue.consumed_until, times.consumed);
   KernelCounters* const kernel = stream.job->kernels.of(entry.scope);
+  if (!totals_.arithmetic_alone && entry.descriptor.kind == ComputeKind::vector && entry.descriptor.elements > 0 &&
+      !entry.descriptor.moves.known())
+    totals_.arithmetic_alone = entry.descriptor;
   if (entry.opcode == Opcode::mma) {
     const double cells = array_multiply_adds(stream.kind->core.array, entry.descriptor);
     unit.array_multiply_adds += cells;
