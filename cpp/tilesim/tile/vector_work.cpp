@@ -121,6 +121,10 @@ class Counter {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].op == Op::scan) return false;
       const bool reads = of_[i].needed && nodes_[i].op == Op::input;
+      // of integers the range decides in which width they are held, and what was read has any
+      const bool ranged = reads && is_integer(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype) &&
+                          bits(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype) > 32;
+      if (ranged) return false;
       if (reads && other(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype)) return false;
     }
     return std::none_of(writes_.begin(), writes_.end(), [&](const VectorWrite& write) { return other(write.dtype); });

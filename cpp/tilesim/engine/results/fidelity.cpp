@@ -99,8 +99,8 @@ void say_arithmetic_alone(const Parts& parts, Said& said) {
   Descriptor first = *parts.totals.arithmetic_alone;
   first.signature = 0;
   said.emplace_back(
-      "tile computes: closed forms of arithmetic alone for those with running sums, sorts of 64 bits, complex "
-      "elements or ones of less than a byte, as '" +
+      "tile computes: closed forms of arithmetic alone for those that read integers of 64 bits, sum "
+      "as they go, sort by 64 bits, or have complex elements or ones of less than a byte, as '" +
       compute_text(first, {}) +
       "': loads and stores, conversions and what functions take in further instructions are not "
       "counted; level=\"instruction\" times their kernels");
