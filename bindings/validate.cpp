@@ -2,10 +2,12 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <limits>
+
 #include "base/arrays.hpp"
 #include "base/cancel.hpp"
 #include "graph/graph.hpp"
-#include "tilesim/isa/latency/executor.hpp"
+#include "tilesim/isa/latency/wide_check.hpp"
 #include "tilesim/validate/verify.hpp"
 
 namespace py = pybind11;
@@ -13,15 +15,31 @@ using namespace tilesim;
 
 namespace {
 
+/// A kernel that is wrong on values over all of its types' range, as a row.
+validate::Comparison row_of(const isa::WideCheck::Fault& fault) {
+  validate::Comparison row;
+  row.operation = "kernel on wide values";
+  row.tensor = fault.compute + ": element " + std::to_string(fault.element) + " is " + fault.kernel +
+               " by the kernel, " + fault.meaning + " by its meaning";
+  row.elements = fault.elements, row.worst = fault.element;
+  row.error = row.largest = fault.difference, row.bound = fault.bound;
+  row.ratio = fault.bound > 0 ? fault.difference / fault.bound : std::numeric_limits<double>::infinity();
+  row.ok = false, row.exact = true;
+  return row;
+}
+
 py::list verify_program(const bindings::GraphValue& prepared, const program::Program& program, const Machine& machine,
                         const py::dict& inputs, bool exact, bool kernels) {
   std::map<std::string, Array> arrays;
   for (const auto& [key, value] : inputs)
     arrays[key.cast<std::string>()] = bindings::array_from_python(value, key.cast<std::string>());
   const auto rows = bindings::cancellable([&](CancelToken& token) {
-    std::unique_ptr<isa::KernelExecutor> executor;
-    if (kernels) executor = std::make_unique<isa::KernelExecutor>(machine);
-    return validate::verify(*prepared, program, machine, arrays, exact, &token, executor.get());
+    std::unique_ptr<isa::WideCheck> executor;
+    if (kernels) executor = std::make_unique<isa::WideCheck>(machine);
+    auto found = validate::verify(*prepared, program, machine, arrays, exact, &token, executor.get());
+    if (executor)
+      for (const isa::WideCheck::Fault& fault : executor->faults()) found.push_back(row_of(fault));
+    return found;
   });
   py::list list;
   for (const validate::Comparison& row : rows) {

@@ -162,3 +162,17 @@ def test_a_link_between_regions_that_binds_is_the_network() -> None:
     assert result.remote_bytes > 0
     assert result.bottleneck == "network"
     assert ts.simulate(program, machine.replace({"network.region_bytes_per_cycle": 4096})).bottleneck != "network"
+
+
+@pytest.mark.parametrize("level", ["tile", "instruction", "live"])
+@pytest.mark.parametrize(("name", "width"), [("edge-8", 4), ("mesh-16", 1)])
+def test_a_dma_port_narrower_than_memory_and_network_is_named(name: str, width: int, level: Any) -> None:
+    """Loads and stores of softmax share or take turns at the core's port; the network's is many times as wide."""
+    machine = ts.Machine.load(name).replace({"core.dma.bytes_per_cycle": width})
+    result = ts.simulate(ts.compile(ts.workloads.softmax(256, 512, dtype="f32"), machine), level=level)
+    assert result.bottleneck == "dma", result
+    assert result.data["bottleneck_share"] > 0.9
+    assert result.table().rows[0]["bound"] == "dma"
+    best = result.explain()[0]
+    assert best.change == {"core.dma.bytes_per_cycle": 2 * width}
+    assert best.gain > 1.15

@@ -230,5 +230,5 @@ def test_a_narrow_engine_of_one_sort_is_what_binds() -> None:
     machine = ts.Machine.load("mesh-16").replace({"cores": [{"sort": "big", "count": 1}, thin]})
     result = ts.simulate(ts.compile(ts.workloads.softmax(512, 512), machine, sort="thin"))
     assert result.cycles >= 512 * 512 * 4 / 2  # loads through two bytes a cycle
-    assert result.bottleneck == "network"
-    assert {row["bound"] for row in result.data["operations"]} == {"network"}
+    assert result.bottleneck == "dma"
+    assert {row["bound"] for row in result.data["operations"]} == {"dma"}

@@ -247,3 +247,38 @@ def test_values_of_a_convolutional_network(machine: str, dtype: str) -> None:
     scale = np.abs(tile).max()
     assert (np.abs(found - tile) <= scale * (2.0**-6 if dtype == "bf16" or machine == "tpu-v3" else 1e-5)).all()
     assert ts.simulate(program, level="instruction").cycles > 0
+
+
+@pytest.mark.parametrize("sums", [True, False])
+def test_closed_forms_of_arithmetic_alone_are_said_to_be_such(sums: bool) -> None:
+    b = ts.GraphBuilder("g")
+    x = b.input("x", (64, 256))
+    b.output(b.op("cumulative", x, combiner="add", dim=1, reverse=False) if sums else b.apply("exp", x), "y")
+    program = ts.compile(b.build(), "gemmini-16")
+    said = [line for line in ts.simulate(program).approximations if "arithmetic alone" in line]
+    assert len(said) == (1 if sums else 0)
+    assert not sums or ("vector" in said[0] and "loads and stores" in said[0])
+    for level in ("instruction", "live"):
+        assert not any("arithmetic alone" in x for x in ts.simulate(program, level=level).approximations)
+
+
+def _wide(name: str) -> ts.Graph:
+    b = ts.GraphBuilder("g", dtype="f32" if name == "argmin" else "f64")
+    x = b.input("x", (64, 256))
+    if name == "argmin":
+        b.output(b.op("reduce", x, combiner="argmin", dims=[1]), "y")
+    elif name == "sum":
+        b.output(b.op("reduce", x, combiner="add", dims=[1]), "y")
+    else:
+        for function in ("multiply", "maximum", "subtract"):
+            x = b.apply(function, b.apply("exp", x), x)
+        b.output(x, "y")
+    return b.build()
+
+
+@pytest.mark.parametrize("machine", ["tpu-v3", "edge-8", "mesh-16", "gemmini-16"])
+@pytest.mark.parametrize(("name", "limit"), [("exp", 0.3), ("sum", 0.2), ("argmin", 0.6)])
+def test_closed_forms_of_64_bits_count_two_registers_for_one(machine: str, name: str, limit: float) -> None:
+    rows = [row for row in ts.levels(_wide(name), machine).computes if row["compute"].startswith("vector")]
+    longest = max(rows, key=lambda row: row["count"] * row["instruction"])
+    assert abs(longest["difference"]) < limit or abs(longest["instruction"] - longest["closed_form"]) <= 5

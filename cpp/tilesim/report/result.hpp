@@ -39,7 +39,7 @@ struct OperationUse {
   double multiply_adds = 0, vector_operations = 0;
   std::int64_t array_busy = 0, vector_busy = 0, memory_busy = 0,
                launch = 0;  ///< summed busy cycles: longest array, vector unit, memory
-  std::string bound;        ///< "compute" | "vector" | "memory" | "network" | "launch" | "latency"
+  std::string bound;        ///< "compute" | "vector" | "memory" | "network" | "dma" | "launch" | "latency"
   double bound_share = 0;   ///< busy share of the bounding part within the kernel's time
 };
 
@@ -72,7 +72,7 @@ struct Result {
   std::int64_t memory_padding_bytes = 0;    ///< of whole bursts, beyond what was asked for
   std::int64_t on_chip_bytes = 0;           ///< moved between tiles and values that stay in the scratchpad
   double multiply_adds = 0, vector_operations = 0;
-  std::string bottleneck;  ///< "compute" | "vector" | "memory" | "network" | "launch" | "latency"
+  std::string bottleneck;  ///< "compute" | "vector" | "memory" | "network" | "dma" | "launch" | "latency"
   double bottleneck_share = 0;
   std::vector<UnitUse> units;
   std::vector<OperationUse> operations;

@@ -98,8 +98,9 @@ void Turns::part(const Result& part) {
     add_interval(part.units.at(static_cast<std::size_t>(one.unit)).unit,
                  part.labels.at(static_cast<std::size_t>(one.label)), one.start + sum_.cycles,
                  one.finish + sum_.cycles);
-  if (part.bottleneck == "network")
-    network_ += static_cast<std::int64_t>(std::nearbyint(static_cast<double>(part.cycles) * part.bottleneck_share));
+  const auto bound = std::nearbyint(static_cast<double>(part.cycles) * part.bottleneck_share);
+  if (part.bottleneck == "network") network_ += static_cast<std::int64_t>(bound);
+  if (part.bottleneck == "dma") dma_ += static_cast<std::int64_t>(bound);
   for (const std::string& note : part.approximations)
     if (std::ranges::find(sum_.approximations, note) == sum_.approximations.end()) sum_.approximations.push_back(note);
   if (!begun_) sum_.fidelity = part.fidelity, sum_.hashes = part.hashes;
@@ -158,6 +159,7 @@ void Turns::name_bottleneck() {
                         {"vector", longest("vector")},
                         {"memory", longest("channel")},
                         {"network", network_},
+                        {"dma", dma_},
                         {"launch", launch},
                         {"host", host_},
                         {"link", link_}};

@@ -42,8 +42,8 @@ class Turns {
   CountSums counts_;
   bool record_, begun_ = false;
   std::map<std::string, std::size_t> units_, operations_, labels_, energy_;
-  std::int64_t network_ = 0;          ///< cycles in which the network bounds a part
-  std::int64_t host_ = 0, link_ = 0;  ///< busy cycles
+  std::int64_t network_ = 0, dma_ = 0;  ///< cycles in which the network, a core's DMA port bounds a part
+  std::int64_t host_ = 0, link_ = 0;    ///< busy cycles
 };
 
 }  // namespace tilesim

@@ -1,6 +1,7 @@
 #include "tilesim/tile/vector_work.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tilesim/tile/vector_form.hpp"
 
@@ -89,6 +90,9 @@ class Counter {
   VectorPattern count_all() {
     find_needed();
     if (!counted()) return {};
+    const auto is_f64 = [](const auto& one) { return one.dtype == DType::f64; };
+    all_wide_ =
+        std::any_of(reads_.begin(), reads_.end(), is_f64) || std::any_of(writes_.begin(), writes_.end(), is_f64);
     find_conditions();
     for (std::size_t i = 0; i < nodes_.size(); ++i) take(i);
     for (const VectorWrite& write : writes_) take(write);
@@ -103,6 +107,7 @@ class Counter {
  private:
   struct Node {
     bool needed = false, floating = false, hoisted = false, loaded = false;
+    bool wide = false;                 ///< of 64 bits, in two registers for one
     bool condition = false;            ///< a comparison that selects make themselves
     int start = 0, time = 0;           ///< of its first instruction; when its value is there
     int first = INT32_MAX, last = -1;  ///< uses
@@ -112,13 +117,17 @@ class Counter {
 
   /// Running sums, and types of which no kernel is written, keep closed forms that count no moves.
   bool counted() const {
-    const auto wide = [](DType dtype) { return bits(dtype) > 32 || bits(dtype) < 8 || is_two_of_four(dtype); };
+    const auto other = [](DType dtype) { return bits(dtype) > 64 || bits(dtype) < 8 || is_two_of_four(dtype); };
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].op == Op::scan) return false;
       const bool reads = of_[i].needed && nodes_[i].op == Op::input;
-      if (reads && wide(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype)) return false;
+      // of integers the range decides in which width they are held, and what was read has any
+      const bool ranged = reads && is_integer(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype) &&
+                          bits(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype) > 32;
+      if (ranged) return false;
+      if (reads && other(reads_[static_cast<std::size_t>(nodes_[i].index)].dtype)) return false;
     }
-    return std::none_of(writes_.begin(), writes_.end(), [&](const VectorWrite& write) { return wide(write.dtype); });
+    return std::none_of(writes_.begin(), writes_.end(), [&](const VectorWrite& write) { return other(write.dtype); });
   }
   std::uint16_t& at(std::size_t which) { return pattern_.moves.counts[which]; }
   void add(std::size_t which, int more) {
@@ -155,9 +164,14 @@ class Counter {
 
   void load(Node& node, DType dtype, std::uint32_t dims) {
     node.floating = is_float(dtype), node.loaded = true;
+    node.wide = bits(dtype) > 32 || (node.floating && all_wide_);
     node.operand = static_cast<int>(pattern_.operands.size());
-    pattern_.operands.push_back({dims, width_of(dtype), 0});
+    for (int i = 0; i < (bits(dtype) > 32 ? 2 : 1); ++i) pattern_.operands.push_back({dims, width_of(dtype), 0});
+    if (node.wide && bits(dtype) <= 32) widen(node);
   }
+
+  /// A value of 32 bits becomes one of 64.
+  void widen(Node& node) { ++node.time, add(at_place::instructions, 2); }
 
   void take(std::size_t i) {
     const VectorNode& node = nodes_[i];
@@ -165,7 +179,9 @@ class Counter {
     if (!mine.needed || mine.condition) return;
     if (node.op == Op::constant || node.op == Op::scalar) {
       mine.floating = is_float(node.dtype), mine.hoisted = true;
-      return add(at_place::constants, 1);
+      const double most = node.op == Op::constant ? std::abs(node.number) : 0;
+      mine.wide = mine.floating ? all_wide_ : most >= 2147483648.0;
+      return add(at_place::constants, mine.wide ? 2 : 1);
     }
     if (node.op == Op::input) {
       const VectorRead& read = reads_[static_cast<std::size_t>(node.index)];
@@ -174,13 +190,18 @@ class Counter {
     if (node.op == Op::iota) return load(mine, DType::i32, ~std::uint32_t{0});
     const bool select = node.op == Op::function && node.function == F::select;
     int mixed = 0;
-    bool floating = false;
+    bool floating = false, wide = false;
     for_arguments(node, [&](int a, bool decides) {
+      wide |= of(a).wide;
       mine.start = std::max(mine.start, of(a).time);
       floating |= of(a).floating && !decides;
     });
     for (std::size_t a = select ? 1 : 0; a < 3; ++a)
       mixed += node.arguments[a] >= 0 && of(node.arguments[a]).floating != floating ? 1 : 0;
+    const bool narrows = node.op == Op::convert && bits(node.dtype) <= 32;
+    const bool boolean = node.op == Op::function && info(node.function).returns_boolean;
+    mine.wide = (wide && !narrows && !boolean) || (is_float(node.dtype) && node.op == Op::convert && all_wide_);
+    twice_ = wide || mine.wide;
     work(node, mine, floating, mixed > 0);
     for_arguments(node, [&](int a, bool) { use(a, mine.start); });
   }
@@ -219,6 +240,7 @@ class Counter {
       if (node.function == F::relu && floating && !has_zero_) has_zero_ = true, add(at_place::constants, 1);
     }
     mine.time = mine.start + cost.chain;
+    if (twice_) cost.simple *= 2, cost.multiply *= 2, cost.divide *= 2, cost.transcendental *= 2;
     add(at_place::instructions, cost.simple), add(at_place::instructions + 1, cost.multiply);
     add(at_place::instructions + 2, cost.divide), add(at_place::instructions + 3, cost.transcendental);
     add(at_place::masks, cost.masks);
@@ -228,7 +250,8 @@ class Counter {
     const bool combined = write.combined != 0, floating = is_float(write.dtype);
     pattern_.combined |= write.combined;
     const std::size_t width = width_of(write.dtype), kind = width == 2 && !floating ? 3 : width;
-    add(at_place::store(combined, kind), 1);
+    const int registers = bits(write.dtype) > 32 ? 2 : 1;
+    add(at_place::store(combined, kind), registers);
     int time = of(write.node).time;
     if (of(write.node).floating != floating && of(write.node).floating)
       add(at_place::instructions, 3), add(at_place::masks, 1), time += 2;
@@ -241,8 +264,8 @@ class Counter {
     lengthen(time);
     of(write.node).behind = std::max(of(write.node).behind, time - of(write.node).time);
     const bool multiplies = floating && (write.combiner == Combiner::add || write.combiner == Combiner::multiply);
-    if (combined) add(at_place::combines + (multiplies ? 1 : 0), 1);
-    if (combined && floating && write.combiner == Combiner::multiply) add(at_place::products, 1);
+    if (combined) add(at_place::combines + (multiplies ? 1 : 0), registers);
+    if (combined && floating && write.combiner == Combiner::multiply) add(at_place::products, registers);
     if (write.accumulate) add(at_place::accumulates, 1);
   }
 
@@ -269,11 +292,11 @@ class Counter {
     for (const Node& node : of_) {
       if (!node.needed || node.condition || node.hoisted || node.last < 0) continue;
       const int begin = node.loaded ? node.first : node.time - 1;
-      add(at_place::lives, std::max(0, node.last - begin));
+      add(at_place::lives, (node.wide ? 2 : 1) * std::max(0, node.last - begin));
       at(at_place::longest) =
           std::max<std::uint16_t>(at(at_place::longest), static_cast<std::uint16_t>(node.last - begin));
       for (int t = std::max(0, begin); t <= node.last && t < std::ssize(alive); ++t)
-        ++alive[static_cast<std::size_t>(t)];
+        alive[static_cast<std::size_t>(t)] += node.wide ? 2 : 1;
     }
     at(at_place::live) = static_cast<std::uint16_t>(*std::max_element(alive.begin(), alive.end()));
   }
@@ -285,7 +308,9 @@ class Counter {
   std::vector<Node> of_;
   VectorPattern pattern_;
   bool has_zero_ = false;
-  int filled_ = 0;  ///< instructions of the longest chain from one that fills a register beforehand
+  bool all_wide_ = false;  ///< one f64 makes all floats f64
+  bool twice_ = false;     ///< instructions of the node at hand take two registers for one
+  int filled_ = 0;         ///< instructions of the longest chain from one that fills a register beforehand
 };
 
 }  // namespace

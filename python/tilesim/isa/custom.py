@@ -290,14 +290,6 @@ def define(
         UserError: for an encoding that the standard table uses (by whom), an unknown opcode, unit or element (with the
             nearest), a text that is none (with the column), a library or symbol that is not there.
     """
-    semantics = native(semantics)
-    if semantics is None or not callable(semantics):
-        raise user_error(
-            "a meaning is a function",
-            place="semantics",
-            value=shown(semantics),
-            allowed='such as np.exp2, or "lib.so:symbol"',
-        )
     name, operands = _read(text)
     words = tuple(word.rstrip("+") for word in operands)
     match, mask = _code(words, opcode, funct3, funct7, funct6)
@@ -317,11 +309,26 @@ def define(
         raise user_error(
             "the front end holds no pipe", place="cycles", value=shown(cycles), allowed="latency=, or unit="
         )
-    made = Instruction(
-        text, name, operands, match, mask, semantics, element, runs_on, per_register, held, after, description
-    )
-    set_of((made,))
-    return made
+
+    def made(meaning: Callable[..., Any]) -> Instruction:
+        return Instruction(
+            text, name, operands, match, mask, meaning, element, runs_on, per_register, held, after, description
+        )
+
+    set_of((made(_no_meaning),))  # what is wrong with the encoding comes before a meaning that is missing
+    semantics = native(semantics)
+    if semantics is None or not callable(semantics):
+        raise user_error(
+            "a meaning is a function",
+            place="semantics",
+            value=shown(semantics),
+            allowed='such as np.exp2, or "lib.so:symbol"',
+        )
+    return made(semantics)
+
+
+def _no_meaning(*_: Any) -> None:
+    """Of an instruction that is looked at before its meaning is."""
 
 
 def set_of(instructions: Iterable[Any], base: Any = None) -> Any:

@@ -65,7 +65,7 @@ EFFECTS: dict[str, str] = {
     "core.scratchpad.accumulator_bytes": "0 B: sums take room of the scratchpad; small: outputs in more tiles",
     "core.dma.load_queues": f"{FASTER}, where loads wait for each other and not for memory",
     "core.dma.store_queues": f"{FASTER}, where stores wait for each other and not for memory",
-    "core.dma.bytes_per_cycle": f"{FASTER}, where the core's port is the bound (bound: network)",
+    "core.dma.bytes_per_cycle": f"{FASTER}, where the core's DMA port is the bound (bound: dma)",
     "core.dma.issue_cycles": f"{SLOWER}, once per transfer",
     "core.dma.latency_cycles": f"{SLOWER}, where a transfer is waited for",
     "core.dma.outstanding_bytes": f"{FASTER}, until bandwidth times latency is in flight",

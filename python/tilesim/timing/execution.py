@@ -272,6 +272,11 @@ def verify(
     the operation of the kernel that stands against it (an exponential, a division), with a bound that is then small
     beside the values.
 
+    With level="instruction" each distinct vector compute, sort and product of integers is also carried out by its
+    kernel on values over all of its types' range (every exponent, -0, denormals, infinities, NaN, extreme integers),
+    where it must have the bits of its meaning, sums of floats their bound, NaN alone any bits. One that has not is a
+    row of operation "kernel on wide values", whose `tensor` names compute, element and both values.
+
     The reference is the graph that was compiled: what passes recognised in it stands there already. With
     against="source" rows of operation "source" are added, one per output: by the reference kernels, the graph that was
     compiled against the graph as it was imported or built (`Graph.source`), before any pass recognised a pattern.

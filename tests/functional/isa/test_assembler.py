@@ -183,3 +183,19 @@ def test_mistakes_are_named_by_place(text: str, line: str, said: str) -> None:
     with pytest.raises(ts.UserError) as raised:
         isa.assemble(text)
     assert line in str(raised.value) and said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("lw a0, 0(a0", "an address in parentheses stands here (got 0(a0;"),
+        ("sw a0, 0a0), t0", "an address in parentheses stands here"),
+        ("vsetvli t0, a0, e128, m1", "this is no vtype (got e128, m1;"),
+        ("vsetvli t0, a0, e128, m1, ta, ma", "this is no vtype (got e128, m1, ta, ma;"),
+    ],
+)
+def test_what_is_said_is_what_was_written(line: str, said: str) -> None:
+    with pytest.raises(ts.UserError) as found:
+        isa.assemble("f: " + line)
+    assert said in str(found.value)
+    assert "pcrel" not in str(found.value) and "tu, mu" not in str(found.value)

@@ -180,3 +180,17 @@ def test_recorded_by_name_and_unit(machine: str | None) -> None:
 def test_a_machine_has_its_units_once() -> None:
     with pytest.raises(ts.UserError, match="has such a unit"):
         isa.Core.from_machine("tpu-v3").extend(isa.unit("matrix"))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"opcode": "custom-9"}, "no opcode is called so"),
+        ({"opcode": "custom-0", "unit": "no"}, "no unit is called so"),
+        ({"opcode": "OP-V"}, "'vadd.vv' overlap"),
+        ({"opcode": "custom-0"}, "a meaning is a function"),
+    ],
+)
+def test_a_missing_meaning_is_the_last_mistake_named(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(ts.UserError, match=said):
+        isa.define("my.vexp2 vd, vs2", funct6=0, **given)

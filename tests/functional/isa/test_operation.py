@@ -221,3 +221,21 @@ def test_a_graph_from_a_file(tmp_path: Path) -> None:
         [sys.executable, "-c", code, tmp_path / "g.json"], capture_output=True, text=True, timeout=60, check=True
     )
     assert "not declared here" in told.stdout and "test.butterfly" in told.stdout and "pair" in told.stdout
+
+
+@pytest.mark.parametrize(("extra", "byte"), [(0, None), (4, 24), (64, 84)])
+def test_writing_behind_a_result_is_refused(extra: int, byte: int | None) -> None:
+    """The kernel stores its last number `extra` bytes behind the place of it."""
+    code = isa.assemble(f"k: flw fa0, 0(a0)\nfsw fa0, 0(a1)\nfsw fa0, {20 + extra}(a1)\nret")
+    op = isa.operation("test.beyond", shape=lambda x: x, reference=lambda x: x, kernel=(code, "k"))
+    b = ts.GraphBuilder("g")
+    b.output(op(b.input("x", (6,))), "y")
+    x = np.ones(6, np.float32)
+    if byte is None:
+        program = ts.compile(b.build(), "edge-8")
+        assert ts.execute(program, [x], level="instruction")["y"][5] == 1
+        return
+    with pytest.raises(ts.UserError, match="writes beyond its result") as found:
+        ts.compile(b.build(), "edge-8")
+    assert "result 0" in str(found.value)
+    assert f"byte {byte} was written" in str(found.value) and "24 bytes" in str(found.value)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tilesim/engine/chip/cores.hpp"
@@ -36,8 +37,9 @@ class Chip {
 /// Counters over all jobs.
 struct Totals {
   std::int64_t tile_operations = 0, read_bytes = 0, written_bytes = 0, network_bytes = 0;
-  std::int64_t padding_bytes = 0;  ///< of those read and written
-  std::int64_t on_chip_bytes = 0;  ///< moved by loads and stores inside of cores
+  std::int64_t padding_bytes = 0;              ///< of those read and written
+  std::int64_t on_chip_bytes = 0;              ///< moved by loads and stores inside of cores
+  std::optional<Descriptor> arithmetic_alone;  ///< the first vector compute whose moves its closed form does not know
 };
 
 }  // namespace tilesim::engine

@@ -9,10 +9,11 @@ namespace tilesim::engine {
 void KernelCounters::add(const KernelCounters& other) {
   if (other.start >= 0) start = start < 0 ? other.start : std::min(start, other.start);
   finish = std::max(finish, other.finish);
-  for (const auto field : {&KernelCounters::count, &KernelCounters::cycles, &KernelCounters::exclusive,
-                           &KernelCounters::load_bytes, &KernelCounters::store_bytes, &KernelCounters::below_bytes,
-                           &KernelCounters::array_busy, &KernelCounters::vector_busy, &KernelCounters::launch,
-                           &KernelCounters::padding_bytes, &KernelCounters::send_bytes, &KernelCounters::on_chip_bytes})
+  for (const auto field :
+       {&KernelCounters::count, &KernelCounters::cycles, &KernelCounters::exclusive, &KernelCounters::load_bytes,
+        &KernelCounters::store_bytes, &KernelCounters::below_bytes, &KernelCounters::array_busy,
+        &KernelCounters::vector_busy, &KernelCounters::launch, &KernelCounters::dma_busy,
+        &KernelCounters::padding_bytes, &KernelCounters::send_bytes, &KernelCounters::on_chip_bytes})
     this->*field += other.*field;
   for (const auto field :
        {&KernelCounters::multiply_adds, &KernelCounters::vector_operations, &KernelCounters::array_multiply_adds})

@@ -12,6 +12,7 @@ namespace tilesim::engine {
 struct KernelCounters {
   std::int64_t count = 0, start = -1, finish = 0, cycles = 0, exclusive = 0;
   std::int64_t load_bytes = 0, store_bytes = 0, below_bytes = 0, array_busy = 0, vector_busy = 0, launch = 0;
+  std::int64_t dma_busy = 0;  ///< thousandths of a cycle in which DMA engines passed bytes, of all cores
   std::int64_t padding_bytes = 0, send_bytes = 0;  ///< padding: of loads and stores, beyond the elements
   std::int64_t on_chip_bytes = 0;                  ///< of transfers inside of the core, not among loads and stores
   double multiply_adds = 0, vector_operations = 0;

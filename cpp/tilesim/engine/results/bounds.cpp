@@ -1,4 +1,4 @@
-// How busy the way between cores and memory is: the cores' DMA and network ports, routers' links.
+// How busy the network between cores and memory is: the cores' ports, routers' links.
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
@@ -10,13 +10,7 @@ std::int64_t network_busy(const Parts& parts) {
   const Machine& machine = parts.chip.machine;
   const RoutedMemory* const routed = parts.memory.routed();
   if (parts.chip.memory == MemoryKind::ideal && !routed) return 0;
-  std::int64_t longest = 0;
-  for (const Unit& unit : parts.units.all()) {
-    if (unit.kind != UnitKind::load && unit.kind != UnitKind::store) continue;
-    const CoreKind& kind = parts.chip.kind(unit.core);
-    longest = std::max(longest, kind.after(0, unit.bytes / kind.core.dma.bytes_per_cycle));
-  }
-  if (!routed) return std::max(longest, parts.memory.longest_port());
+  if (!routed) return parts.memory.longest_port();
   // An endpoint passes one flit per cycle, each way, a link as many as its topology says.
   std::int64_t flits = 0;
   const std::vector<std::int64_t> of_links = routed->network().link_flits();
@@ -26,7 +20,7 @@ std::int64_t network_busy(const Parts& parts) {
   }
   for (const noc::Network::NodeFlits& node : routed->network().node_flits())
     flits = std::max({flits, node.sent, node.taken});
-  return std::max(longest, cycles_at_or_after({flits, machine.network.clock.hertz}, machine.core.clock));
+  return cycles_at_or_after({flits, machine.network.clock.hertz}, machine.core.clock);
 }
 
 std::int64_t network_busy(const Parts& parts, const KernelCounters& kernel, const ProgramRow& program) {
@@ -35,21 +29,16 @@ std::int64_t network_busy(const Parts& parts, const KernelCounters& kernel, cons
   if (parts.chip.memory == MemoryKind::ideal && !routed) return 0;
   const NetworkSpec& network = machine.network;
   const std::int64_t cores = program.cores;
-  const CoreKind& kind = *program.kind;
-  const DmaSpec& dma = kind.core.dma;
-  const std::int64_t loads = kernel.load_bytes / cores, stores = kernel.store_bytes / cores;
-  const std::int64_t engines =
-      std::max(loads / (dma.bytes_per_cycle * dma.load_queues), stores / (dma.bytes_per_cycle * dma.store_queues));
   std::int64_t cycles = 0;
   if (!routed) {
-    cycles = (loads + stores) / network.port_bytes_per_cycle;
+    cycles = (kernel.load_bytes + kernel.store_bytes) / cores / network.port_bytes_per_cycle;
   } else {
     const std::int64_t data = std::max(network.packet_bytes, machine.memory.burst_bytes);
     const std::int64_t flits = ceil_div(data + network.header_bytes, network.flit_bytes);  // of a packet with data
     const std::int64_t ports = std::min(network.ports_per_core * cores, machine.memory.channels);
     cycles = std::max(kernel.load_bytes, kernel.store_bytes) / data * flits / ports;
   }
-  return std::max(kind.after(0, engines), cycles_at_or_after({cycles, network.clock.hertz}, machine.core.clock));
+  return cycles_at_or_after({cycles, network.clock.hertz}, machine.core.clock);
 }
 
 }  // namespace tilesim::engine

@@ -4,6 +4,8 @@
 #include <map>
 #include <utility>
 
+#include "tilesim/tile/latency_book.hpp"
+
 namespace tilesim::engine {
 
 namespace {
@@ -91,6 +93,19 @@ void say_refused(const std::map<std::string, std::string>& refused, Said& said) 
   }
 }
 
+/// Closed forms that mirror no kernel are far from it where much of its time is not arithmetic.
+void say_arithmetic_alone(const Parts& parts, Said& said) {
+  if (!parts.totals.arithmetic_alone) return;
+  Descriptor first = *parts.totals.arithmetic_alone;
+  first.signature = 0;
+  said.emplace_back(
+      "tile computes: closed forms of arithmetic alone for those that read integers of 64 bits, sum "
+      "as they go, sort by 64 bits, or have complex elements or ones of less than a byte, as '" +
+      compute_text(first, {}) +
+      "': loads and stores, conversions and what functions take in further instructions are not "
+      "counted; level=\"instruction\" times their kernels");
+}
+
 void say_computes(const Chip& chip, Said& said) {
   if (chip.options.live) {
     const ComputeReport report = chip.options.computes->report();
@@ -149,6 +164,7 @@ void add_fidelity(const Parts& parts, Result& result) {
         "cores of several sorts: cycles are those of core.clock; crossing from one core's clock to another takes no "
         "further time");
   say_computes(chip, said);
+  if (result.fidelity.at("tile latency") == "closed form") say_arithmetic_alone(parts, said);
   add_live(chip, result);
   said.emplace_back("handing statements to queues takes no time");
 }

@@ -37,6 +37,7 @@ OperationUse operation(const Parts& parts, const KernelRow& row, const ProgramRo
                                {"vector", ratio(use.vector_busy, whole)},
                                {"memory", ratio(use.memory_busy, whole)},
                                {"network", ratio(network_busy(parts, k, program), whole)},
+                               {"dma", ratio(k.dma_busy / 1000 / program.cores, whole)},
                                {"launch", ratio(use.launch, whole)}});
   use.bound = bound.name;
   use.bound_share = std::min(1.0, bound.value);

@@ -52,6 +52,7 @@ void add_bound(const Busiest& busiest, Result& result) {
                                {"memory", ratio(busiest.memory, whole)},
                                {"cache", ratio(busiest.cache, whole)},
                                {"network", ratio(busiest.network, whole)},
+                               {"dma", ratio(busiest.dma, whole)},
                                {"launch", ratio(busiest.launch, whole)}});
   result.bottleneck = bound.name;
   result.bottleneck_share = std::min(1.0, bound.value);

@@ -23,7 +23,7 @@ using Programs = std::vector<ProgramRow>;
 Programs programs_of(const Jobs& jobs);  // jobs.cpp
 
 /// The busiest of each sort of part, for what bounds the run.
-struct Busiest { std::int64_t array = 0, vector = 0, memory = 0, cache = 0, network = 0, launch = 0; };
+struct Busiest { std::int64_t array = 0, vector = 0, memory = 0, cache = 0, network = 0, dma = 0, launch = 0; };
 
 // Contributors; each adds its own fields and rows.
 void add_units(const Parts& parts, Result& result, Busiest& busiest);                           // units.cpp
@@ -40,8 +40,7 @@ void add_views(const Parts& parts, Result& result);                             
 
 /// Core cycles for which the port or link that was busy longest passed bytes.
 std::int64_t network_busy(const Parts& parts);  // bounds.cpp
-/// Of one kernel, from its bytes: the DMA engines and ports of its program's cores, and behind routers those of the
-/// channels.
+/// Of one kernel, from its bytes: the ports of its program's cores, and behind routers those of the channels.
 std::int64_t network_busy(const Parts& parts, const KernelCounters& kernel, const ProgramRow& program);
 
 struct Share {

@@ -64,6 +64,7 @@ void add_channels(const Parts& parts, Result& result, Busiest& busiest) {
 
 void add_links(const Parts& parts, Result& result, Busiest& busiest) {
   busiest.network = network_busy(parts);
+  busiest.dma = parts.units.longest_passing() / 1000;
   const RoutedMemory* const routed = parts.memory.routed();
   for (const MemorySystem::Link& link : parts.memory.port().links()) {
     (link.from == link.to ? result.memory_local_bytes : result.memory_remote_bytes) += link.bytes;

@@ -109,6 +109,9 @@ void Accounts::compute(Stream& stream, Queue& queue, const Entry& entry, const C
   queue.done_until = std::max(queue.done_until, times.done);
   queue.consumed_until = std::max(queue.consumed_until, times.consumed);
   KernelCounters* const kernel = stream.job->kernels.of(entry.scope);
+  if (!totals_.arithmetic_alone && entry.descriptor.kind == ComputeKind::vector && entry.descriptor.elements > 0 &&
+      !entry.descriptor.moves.known())
+    totals_.arithmetic_alone = entry.descriptor;
   if (entry.opcode == Opcode::mma) {
     const double cells = array_multiply_adds(stream.kind->core.array, entry.descriptor);
     unit.array_multiply_adds += cells;
@@ -125,6 +128,12 @@ void Accounts::compute(Stream& stream, Queue& queue, const Entry& entry, const C
 void Accounts::fetched(JobState& job, const Entry& entry, std::int64_t bytes) {
   totals_.network_bytes += bytes;
   if (KernelCounters* kernel = job.kernels.of(entry.scope)) kernel->send_bytes += bytes;
+}
+
+void Accounts::passes(Stream& stream, const Entry& entry, std::int64_t bytes) {
+  const std::int64_t begin = 1000 * agenda_.now(), took = 1000 * bytes / stream.kind->core.dma.bytes_per_cycle;
+  const std::int64_t fresh = units_.pass(stream.physical_core, begin, begin + stream.kind->after(0, took));
+  if (KernelCounters* kernel = stream.job->kernels.of(entry.scope)) kernel->dma_busy += fresh;
 }
 
 void Accounts::moved(const Request& request) {

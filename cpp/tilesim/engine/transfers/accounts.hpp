@@ -19,7 +19,9 @@ class Accounts {
   void over(Stream& stream, const Queue& queue, std::int64_t kernel);  ///< an entry that has left its queue before
   /// A load, store or send that took its unit from `started` to `done`.
   void transfer(Stream& stream, Queue& queue, const Entry& entry, std::int64_t started, std::int64_t done);
-  void moved(const Request& request);                                   ///< a piece of a transfer has been taken
+  void moved(const Request& request);  ///< a piece of a transfer has been taken
+  /// So many bytes of an entry pass the core's DMA engine from now on.
+  void passes(Stream& stream, const Entry& entry, std::int64_t bytes);
   void fetched(JobState& job, const Entry& entry, std::int64_t bytes);  ///< from another core's scratchpad
   /// A compute: its unit is taken from `started` to `busy`, its operands until `consumed`, its result is there at
   /// `done`.

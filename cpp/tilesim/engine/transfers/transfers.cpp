@@ -101,6 +101,7 @@ bool Transfers::fetch(Stream& stream, int queue) {
     }
     q.left -= piece;
     accounts_.fetched(*stream.job, entry, piece);
+    accounts_.passes(stream, entry, piece);
     const std::int64_t next = std::max(now + (later ? 1 : 0),
                                        stream.kind->after(now, ceil_div(piece, stream.kind->core.dma.bytes_per_cycle)));
     q.finish = std::max({q.finish, arrival, next});
@@ -117,6 +118,7 @@ void Transfers::copy(Stream& stream, int queue) {
   const Entry& entry = q.entries.front();
   if (entry.held && !fetch(stream, queue)) return;
   if (q.left > 0) {
+    accounts_.passes(stream, entry, q.left);
     q.issue_ready = stream.kind->after(now, ceil_div(q.left, stream.kind->core.dma.bytes_per_cycle));
     q.finish = std::max(q.finish, q.issue_ready);
     q.left = 0;
@@ -152,6 +154,7 @@ void Transfers::chunk(Stream& stream, int queue) {
     q.left -= piece.bytes;
     q.next_address += piece.bytes;
     accounts_.moved(piece);
+    accounts_.passes(stream, q.entries.front(), piece.bytes);
     const std::int64_t passed = kind.after(now, ceil_div(piece.bytes, kind.core.dma.bytes_per_cycle));
     const std::int64_t next = later ? std::max(now + 1, passed) : passed;
     q.finish = std::max({q.finish, offered.cycle, next});  // the last byte, too, passes the DMA engine

@@ -1,5 +1,7 @@
 #include "tilesim/engine/units/units.hpp"
 
+#include <algorithm>
+
 #include "tilesim/base/index.hpp"
 
 namespace tilesim::engine {
@@ -69,6 +71,21 @@ std::int32_t Units::find(std::int64_t core, std::int32_t sort) {
     fresh.core = core;
   }
   return unit;
+}
+
+std::int64_t Units::pass(std::int64_t core, std::int64_t begin, std::int64_t end) {
+  if (passing_.size() <= at(core)) passing_.resize(at(core) + 1);
+  Passing& passing = passing_[at(core)];
+  const std::int64_t fresh = std::max<std::int64_t>(0, end - std::max(begin, passing.until));
+  passing.until = std::max(passing.until, end);
+  passing.busy += fresh;
+  return fresh;
+}
+
+std::int64_t Units::longest_passing() const {
+  std::int64_t longest = 0;
+  for (const Passing& passing : passing_) longest = std::max(longest, passing.busy);
+  return longest;
 }
 
 std::string Units::name(const Unit& unit) const {

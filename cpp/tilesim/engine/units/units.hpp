@@ -48,6 +48,10 @@ class Units {
   Unit& operator[](std::int32_t unit) { return units_[static_cast<std::size_t>(unit)]; }
   const Unit& operator[](std::int32_t unit) const { return units_[static_cast<std::size_t>(unit)]; }
   const std::vector<Unit>& all() const { return units_; }
+  /// A core's DMA engines pass bytes between two times, in thousandths of a cycle, the first of them no earlier than
+  /// that of the call before. What is new of it: engines of a core may run beside each other.
+  std::int64_t pass(std::int64_t core, std::int64_t begin, std::int64_t end);
+  std::int64_t longest_passing() const;  ///< of a core's DMA engines, thousandths of a cycle
 
  private:
   std::vector<UnitSort> sorts_;
@@ -55,6 +59,8 @@ class Units {
   std::map<std::string, std::int32_t> first_of_;     ///< by name
   std::vector<std::vector<std::int32_t>> of_cores_;  ///< per core and sort; below zero: none yet
   std::vector<Unit> units_;
+  struct Passing { std::int64_t until = 0, busy = 0; };
+  std::vector<Passing> passing_;  ///< per core
 };
 
 }  // namespace tilesim::engine

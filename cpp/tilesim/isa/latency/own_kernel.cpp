@@ -1,6 +1,8 @@
 #include "tilesim/isa/latency/own_kernel.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/pipeline/pipeline.hpp"
@@ -31,6 +33,23 @@ void fill(Array& array) {
     const double value = is_float(array.dtype()) ? 2 * unit - 1 : unit < 0.5 ? 0 : 1;
     convert(&value, DType::f64, array.bytes() + i * host_bytes(array.dtype()), array.dtype(), 1);
   }
+}
+
+/// Bytes behind a result that a kernel must leave as they are, and what stands there.
+constexpr std::size_t guard_bytes = 256;
+constexpr std::byte guard{0xA5};
+
+/// A kernel that writes on behind its result would change what it does not own.
+void check_guard(Process& process, Address end, const std::string& operation, std::size_t result, std::int64_t bytes) {
+  std::array<std::byte, guard_bytes> found{};
+  process.memory.read(end, found.data(), found.size());
+  const auto first = std::find_if(found.begin(), found.end(), [](std::byte one) { return one != guard; });
+  if (first != found.end())
+    throw UserError({"the kernel of an operation writes beyond its result",
+                     "'" + operation + "', result " + std::to_string(result),
+                     "byte " + std::to_string(bytes + (first - found.begin())) + " was written",
+                     std::to_string(bytes) + " bytes",
+                     {}});
 }
 
 std::string types_text(const std::vector<Array>& arrays) {
@@ -70,11 +89,16 @@ std::int64_t OwnKernel::run(const Machine& machine, const std::vector<Array>& op
   std::vector<std::uint64_t> arguments;
   const auto place = [&](const Array& array) {
     const auto bytes = static_cast<std::uint64_t>(array.nbytes());
-    arguments.push_back(process.allocate(bytes));
+    arguments.push_back(process.allocate(bytes + guard_bytes));
     if (bytes > 0) process.memory.place(arguments.back(), array.bytes(), bytes);
   };
   for (const Array& operand : operands) place(operand);
-  for (const Array& result : results) place(result);
+  std::array<std::byte, guard_bytes> behind{};
+  behind.fill(guard);
+  for (const Array& result : results) {
+    place(result);
+    process.memory.place(arguments.back() + static_cast<Address>(result.nbytes()), behind.data(), behind.size());
+  }
   for (const Array& operand : operands)
     for (const std::int64_t extent : operand.shape()) arguments.push_back(static_cast<std::uint64_t>(extent));
   pass(process, arguments);
@@ -91,10 +115,12 @@ std::int64_t OwnKernel::run(const Machine& machine, const std::vector<Array>& op
                      "a function that returns by the C ABI",
                      {}});
   }
-  for (std::size_t i = 0; i < results.size(); ++i)
-    if (results[i].nbytes() > 0)
-      process.memory.read(arguments[operands.size() + i], results[i].bytes(),
-                          static_cast<std::uint64_t>(results[i].nbytes()));
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const std::int64_t bytes = results[i].nbytes();
+    const Address at = arguments[operands.size() + i];
+    check_guard(process, at + static_cast<Address>(bytes), program_.name, i, bytes);
+    if (bytes > 0) process.memory.read(at, results[i].bytes(), static_cast<std::uint64_t>(bytes));
+  }
   return pipeline ? pipeline->drain() : 0;
 }
 

@@ -183,7 +183,8 @@ Texts address_form(std::string_view name, const Texts& o) {
   constexpr std::array<std::string_view, 10> through{"sb", "sh", "sw", "sd", "flh", "flw", "fld", "fsh", "fsw", "fsd"};
   const auto in = [&](const auto& names) { return std::find(names.begin(), names.end(), name) != names.end(); };
   const bool load = o.size() == 2 && in(loads), other = o.size() == 3 && in(through);
-  if ((!load && !other) || !is_symbol(o[1])) return {};
+  const bool whole = o.size() > 1 && std::ranges::count(o[1], '(') == std::ranges::count(o[1], ')');
+  if ((!load && !other) || !whole || !is_symbol(o[1])) return {};
   const std::string pointer = load ? "$0" : "$2";
   return replaced("auipc " + pointer + ", %pcrel_hi($1);" + std::string(name) + " $0, %pcrel_lo(.-4)(" + pointer + ")",
                   o);

@@ -93,10 +93,11 @@ std::int64_t vtype_of(const OperandWord& word, const Statement& statement, std::
   std::string text;
   const std::size_t first = at;
   while (at < statement.operands.size()) text += (text.empty() ? "" : ", ") + statement.operands[at++];
+  const std::string written = text;
   if (std::count(text.begin(), text.end(), ',') == 1) text += ", tu, mu";
   for (std::int64_t value = 0; value < 256; ++value)
     if (vtype_text(static_cast<std::uint64_t>(value)) == text) return value;
-  wrong(statement.places[first], "this is no vtype", text, "such as e32, m1, ta, ma");
+  wrong(statement.places[first], "this is no vtype", written, "such as e32, m1, ta, ma");
 }
 
 /// "4(a0)" as offset and register; both places are the operand's.
