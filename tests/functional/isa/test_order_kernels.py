@@ -129,6 +129,18 @@ def test_sorts_by_keys_of_64_bits_are_numpys_stable_ones(
         np.testing.assert_array_equal(by_kernels(program, x)["y1"], np.take(order, np.arange(kept), dim))
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_closed_forms_of_sorts_by_keys_of_64_bits_are_near_their_kernels(machine: str) -> None:
+    errors = []
+    for shape, kept in (((64, 300), 300), ((1, 300), 300), ((16, 20), 20), ((3, 1000), 1), ((16, 1000), 50)):
+        for dtype in ("i64", "f64"):
+            program = program_of("top_k", shape, machine, dtype, dim=1, k=kept, largest=True, results=2)
+            sorts = [dict(one) for one in ts.levels(program).computes if str(one["compute"]).startswith("sort")]
+            errors += [abs(one["closed_form"] / one["instruction"] - 1) for one in sorts]
+    assert max(errors) < 0.16, errors
+    assert np.mean(errors) < 0.1, errors
+
+
 @pytest.mark.parametrize("name", ["f8e4m3fn", "f8e5m2"])
 def test_floats_of_8_bits_are_those_of_ml_dtypes(name: str) -> None:
     kind = np.dtype({"f8e4m3fn": ml_dtypes.float8_e4m3fn, "f8e5m2": ml_dtypes.float8_e5m2}[name])

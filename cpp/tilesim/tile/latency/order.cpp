@@ -51,13 +51,15 @@ class SortForm {
  private:
   static double milli(double cycles) { return cycles * 1000; }
   double level(double operations) const { return std::max(operations * operation_, latency_); }
-  /// Comparators of one level. Those of words in two registers (isa/order/word_networks.cpp) have one mask register:
-  /// a mask that waits for another, then what it selects; `instructions` of each, two of them at last.
-  double compared(double comparators, double instructions) const {
-    return comparators * std::max(instructions * operation_, 2 * latency_ + 2 * operation_);
+  /// Comparators of words in two registers (isa/order/word_networks.cpp) have one mask register: a mask that waits for
+  /// another, then the places that it selects; `instructions` of each.
+  double compared(double comparators, double instructions, double selected) const {
+    return comparators * std::max(instructions * operation_, 2 * latency_ + std::max(milli(1), selected * operation_));
   }
-  double exchanged(double comparators) const { return plan_.wide ? compared(comparators, 6) : level(2 * comparators); }
-  double kept(double comparators) const { return plan_.wide ? compared(comparators, 4) : comparators * operation_; }
+  double exchanged(double comparators) const {
+    return plan_.wide ? compared(comparators, 6, 2) : level(2 * comparators);
+  }
+  double kept(double comparators) const { return plan_.wide ? compared(comparators, 4, 1) : comparators * operation_; }
 
   /// Operations on keys alone, and on words.
   std::pair<int, int> encoding() const {
@@ -170,10 +172,10 @@ class SortForm {
     const auto count = static_cast<double>(registers);
     const auto crosses = [&](double operations) {
       // few registers wait for their way through the unit
-      if (plan_.wide) {  // the mask of parts, and a mask more of each
+      if (plan_.wide) {  // the mask of parts is made while the first flips pass; it joins the other two
         const bool both = operations > 1;
         const double one = std::max((both ? 5 : 4) * operation_, (both ? 3 : 2) * latency_ + 2 * operation_);
-        return std::max(count * pass_, count * one) + crossing_ + (both ? 3 : 0) * latency_;
+        return count * std::max(pass_, one) + std::max((both ? 3 : 0) * latency_, latency_ + crossing_);
       }
       const double way = crossing_ + latency_ + count * operations * operation_;
       return std::max({count * pass_, count * operations * operation_, way});
