@@ -17,14 +17,17 @@ py::dict to_python(const TileLatency& latency) {
   row["first"] = latency.first;
   row["done"] = latency.done;
   row["limit"] = latency.limit;
+  if (*latency.why != '\0') row["why"] = latency.why;
   return row;
 }
 
 void put(LatencyBook& book, const std::string& compute, const py::dict& row) {
   const auto [descriptor, history] = parse_compute(compute);
   const auto cycles = [&](const char* key) { return row[key].cast<std::int64_t>(); };
+  const std::string why = row.contains("why") ? row["why"].cast<std::string>() : "";
   book.put(compute_text(descriptor, history),
-           {cycles("busy"), cycles("weights_consumed"), cycles("consumed"), cycles("first"), cycles("done"), ""},
+           {cycles("busy"), cycles("weights_consumed"), cycles("consumed"), cycles("first"), cycles("done"), "",
+            why.c_str()},
            row["limit"].cast<std::string>());
 }
 

@@ -36,7 +36,7 @@ py::dict kernel_latency(const Machine& machine, const std::string& compute) {
   py::dict row;
   row["busy"] = latency.busy, row["weights_consumed"] = latency.weights_consumed;
   row["consumed"] = latency.consumed, row["first"] = latency.first, row["done"] = latency.done;
-  row["limit"] = latency.limit;
+  row["limit"] = latency.limit, row["why"] = latency.why;
   return row;
 }
 

@@ -282,3 +282,19 @@ def test_closed_forms_of_64_bits_count_two_registers_for_one(machine: str, name:
     rows = [row for row in ts.levels(_wide(name), machine).computes if row["compute"].startswith("vector")]
     longest = max(rows, key=lambda row: row["count"] * row["instruction"])
     assert abs(longest["difference"]) < limit or abs(longest["instruction"] - longest["closed_form"]) <= 5
+
+
+@pytest.mark.parametrize("machine", ["tpu-v3", "mesh-16"])
+def test_what_differs_says_why(machine: str) -> None:
+    """Of computes whose levels are more than 15 % apart: the unit that works most, what it does else, and what the
+    closed form counts; a unit that hardly works waits for something that is named."""
+    both = ts.levels(ts.workloads.attention(1, 12, 512, 64), machine)
+    far = [row for row in both.computes if row["difference"] is not None and abs(row["difference"]) > 0.15]
+    near = [row for row in both.computes if row not in far]
+    assert far and all(row["why"] == "" for row in near)
+    for row in far:
+        unit, _, rest = row["why"].partition(" works ")
+        assert unit in ("arithmetic", "load", "store", "cross_lane", "special", "array", "matrix", "results"), row
+        share, _, told = rest.partition(" %")
+        assert 0 <= int(share) <= 100 and "; the closed form counts: " in told, row
+        assert int(share) > 80 or ", else " in told, row

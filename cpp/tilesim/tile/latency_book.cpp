@@ -205,7 +205,7 @@ void LatencyBook::put(const std::string& compute, TileLatency latency, const std
                      std::to_string(latency.busy) + " cycles",
                      "at most " + std::to_string(latency.done),
                      {}});
-  latency.limit = limits_.insert(limit).first->c_str();
+  latency.limit = limits_.insert(limit).first->c_str(), latency.why = limits_.insert(latency.why).first->c_str();
   entries_[compute] = latency;
 }
 

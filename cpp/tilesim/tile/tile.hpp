@@ -189,6 +189,7 @@ struct TileLatency {
   std::int64_t first = 0;             ///< first result
   std::int64_t done = 0;              ///< last result; busy <= done
   const char* limit = "";             ///< "rows", "weights", "lanes", "transcendental", ...
+  const char* why = "";               ///< of kernels: what the busiest unit's time went to
 };
 
 /// 64 bits of everything that a kernel depends on and closed forms ignore: extents, classes of strides, dtypes and

@@ -29,7 +29,9 @@ CYCLES = ("busy", "weights_consumed", "consumed", "first", "done")
 
 def _check(key: str, row: Mapping[str, Any]) -> str:
     """What a row on disk is marked with, so that an edited one is known."""
-    return Store.key_of({"key": key, "row": {name: row[name] for name in (*CYCLES, "limit")}})[:16]
+    return Store.key_of({"key": key, "row": {name: row[name] for name in (*CYCLES, "limit", "why") if name in row}})[
+        :16
+    ]
 
 
 def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
@@ -41,7 +43,7 @@ def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
         place: the file; empty: it comes from a call.
 
     Returns:
-        Cycles and limit.
+        Cycles, limit, and why where it is given.
 
     Raises:
         UserError: naming file, compute and part.
@@ -63,7 +65,14 @@ def _checked_row(row: Any, compute: str, place: str = "") -> dict[str, Any]:
         found[name] = int(value)
     if not is_text(row.get("limit")):
         raise wrong("'limit' of a tile latency is no text", shown(row.get("limit"))[:60], "what limits it, as a text")
-    return {**found, "limit": str(row["limit"])}
+    found["limit"] = str(row["limit"])
+    if "why" in row:
+        if not is_text(row["why"]):
+            raise wrong(
+                "'why' of a tile latency is no text", shown(row["why"])[:60], "what a unit waits for, as a text"
+            )
+        found["why"] = str(row["why"])
+    return found
 
 
 @checked_class()

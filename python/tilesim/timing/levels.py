@@ -17,6 +17,8 @@ from .simulate import compile, simulate
 
 __all__ = ["Levels", "levels"]
 
+FAR = 0.15  # computes whose levels differ by more say why
+
 
 class Levels:
     """What a program takes at each level, and which computes make the difference."""
@@ -65,8 +67,10 @@ class Levels:
 
         Returns:
             Rows as `computes`: text, executions, cycles by closed form and by kernel (`busy`), difference, and the unit
-            that most of the kernel's time went to, or why there is none. With `live` also the cycles by which one moved
-            the end of its queue, on average over all executions of the same compute, whatever ran before.
+            that most of the kernel's time went to, or why there is none; where both differ by more than 15 %, `why`:
+            what the kernel's busiest unit did beside its work, and what the closed form counts. With `live` also the
+            cycles by which one moved the end of its queue, on average over all executions of the same compute, whatever
+            ran before.
         """
         return Table(self.computes)
 
@@ -104,17 +108,28 @@ def _cycles_of(result: Result) -> dict[str, int]:
     return found
 
 
+def _why(row: dict[str, Any], own: dict[str, Any] | None, limit: str) -> str:
+    """What the busiest unit of a kernel does beside its work, and what the closed form counts; empty where both levels
+    are as good as one."""
+    if own is None or row["difference"] is None or abs(row["difference"]) <= FAR:
+        return ""
+    kernel = own.get("why") or f"most of the time goes to: {own['limit']}"
+    return f"{kernel}; the closed form counts: {limit}"
+
+
 def _computes(store: TileLatencies, machine: Machine) -> list[dict[str, Any]]:
     """What ran, with both latencies; the largest part of the difference first."""
     known = {row["compute"]: row for row in store.table(machine)}
     rows: list[dict[str, Any]] = []
     for compute, count in store.last_counts.items():
         own = known.get(compute)
-        form = int(_core.closed_form_latency(machine.core, compute)["busy"])
+        closed = _core.closed_form_latency(machine.core, compute)
+        form = int(closed["busy"])
         row: dict[str, Any] = {"compute": compute, "count": count, "closed_form": form}
         row["instruction"] = own["busy"] if own else None
         row["difference"] = own["busy"] / form - 1 if own and form else None
         row["limit"] = own["limit"] if own else "closed form: " + store.refused.get(compute, "no kernel")
+        row["why"] = _why(row, own, str(closed["limit"]))
         rows.append(row)
 
     def weight(row: dict[str, Any]) -> float:

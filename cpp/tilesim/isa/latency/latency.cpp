@@ -177,7 +177,7 @@ TileLatency InstructionLatency::product(const Mma& mma, const Descriptor& d, con
   // when rows have left the array and, had no port been late, their sums would be stored behind them
   const std::int64_t over = std::clamp(alone - (closed.done - closed.busy), std::min(alone, streamed), alone);
   TileLatency latency;
-  latency.limit = busiest(first.pipeline());
+  latency.limit = busiest(first.pipeline()), latency.why = reason_of(first.pipeline(), {}, alone);
   latency.done = alone, latency.busy = over;
   const std::int64_t last_set = form.resident ? 0 : cycles_up(array.swapped());
   std::int64_t consumed = std::max<std::int64_t>(0, streamed - last_set);

@@ -25,6 +25,10 @@ MmaForm form_of(const Machine& machine, const Mma& mma, const Descriptor& descri
 /// The unit that most of a kernel's time went to; the front end only where it was hardly ever free.
 const char* busiest(const Pipeline& pipeline);
 
+/// What the time of a kernel's busiest unit went to, beside its work; `before`: the states of the units until then, in
+/// `cycles` before the end.
+const char* reason_of(const Pipeline& pipeline, const std::vector<UnitTimes>& before, std::int64_t cycles);
+
 /// Kernel on an otherwise idle core: `done` is its time alone, `busy` what a second one right behind it adds.
 /// Unsupported for a compute without kernel.
 class InstructionLatency final : public LatencyModel {

@@ -26,12 +26,14 @@ TileLatency InstructionLatency::best(const std::vector<Kernel>& kernels) const {
     run.run(kernel);
     const std::int64_t done = run.pipeline().drain();
     const char* const limit = busiest(run.pipeline());
+    const std::vector<UnitTimes> alone = run.pipeline().units();
     // a second one right behind
     run.run(kernel);
-    const std::int64_t busy =
-        std::clamp<std::int64_t>(run.pipeline().drain() - done, 1, std::max<std::int64_t>(1, done));
+    const std::int64_t more = run.pipeline().drain() - done;
+    const std::int64_t busy = std::clamp<std::int64_t>(more, 1, std::max<std::int64_t>(1, done));
     if (latency.done != 0 && busy + done >= latency.busy + latency.done) continue;
     latency.done = std::max<std::int64_t>(1, done), latency.busy = busy, latency.limit = limit;
+    latency.why = reason_of(run.pipeline(), alone, more);
     taken_ = kernel;
   }
   latency.consumed = latency.weights_consumed = latency.busy;

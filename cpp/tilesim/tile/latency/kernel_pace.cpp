@@ -110,7 +110,9 @@ TileLatency KernelShape::latency() {
     else
       crossed += (groups - 1) * group_pace_;
   }
-  busy = std::max({busy, load_ / u_.loads, store_ / u_.stores, crossing_, arithmetic_, apart_, front_, crossed});
+  // the front end issues in whole cycles
+  const double front = rounded_up(front_);
+  busy = std::max({busy, load_ / u_.loads, store_ / u_.stores, crossing_, arithmetic_, apart_, front, crossed});
   const double prologue = (6 + before_ + 3 * of(at_place::constants)) / u_.width + 2;
   done = prologue + u_.load_latency + follow +
          std::max(chained(hops), spread + chained(of(at_place::spread_chain) + more)) +
