@@ -114,3 +114,30 @@ def test_halves_of_a_divided_axis_send_what_is_missing():
     spmd = ts.partition(b.build(), {"t": 4}, {"x": (None, "t"), "y": (None, "t")})
     assert {row["kind"] for row in spmd.collectives()} == {"permute_devices"}
     assert sent(spmd) == 4 * 8 * 8 * 4  # of each half one part from one device away, one from two
+
+
+def test_parameters_that_are_divided_lie_on_their_devices_alone():
+    random = np.random.default_rng(2)
+    weight = random.random((16, 32), np.float32)
+    b = ts.GraphBuilder("layer")
+    b.output(b.matmul(b.input("x", (4, 16)), b.weight("w", weight.shape, data=weight)), "y")
+    graph = b.build()
+    spmd = ts.partition(graph, {"t": 4}, {"w": (None, "t"), "y": ()})
+    assert [(row["name"], row.get("weight")) for row in spmd.inputs] == [("x", None), ("w", "w")]
+    assert [row["shape"] for row in spmd.graph.inputs] == [(4, 16), (16, 8)]
+    x = random.random((4, 16), np.float32)
+    for program in (spmd, ts.Spmd.from_json(spmd.to_json())):
+        np.testing.assert_allclose(ts.execute(program, [x])["y"], x @ weight, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mesh", [{"t": 4}, {"t": 3}])
+def test_a_seed_draws_what_it_draws_for_the_whole_graph(mesh):
+    b = ts.GraphBuilder("rows")
+    table, ids = b.input("table", (12, 7)), b.input("ids", (9,), "i32")
+    b.output(b.op("embedding", table, ids), "y")
+    graph = b.build()
+    spmd = ts.partition(graph, mesh, {"table": ("t",), "ids": ("t",)})
+    for program in (spmd, ts.Spmd.from_json(spmd.to_json())):
+        found, wanted = ts.execute(program, seed=5)["y"], ts.reference(graph, seed=5)["y"]
+        np.testing.assert_array_equal(found, wanted)
+        assert len(np.unique(found)) > 7
