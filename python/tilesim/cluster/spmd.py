@@ -234,11 +234,10 @@ def needs_partitioning(graph: Graph) -> bool:
 
 def drawn_as(graph: Graph, rows: list[Border]) -> list[Border]:
     """Inputs with what the integers among random ones of the whole graph lie in."""
-    spans = _core.random_ranges(graph.core)
-    spans += [None] * (len(rows) - len(spans))
+    spans = dict(enumerate(_core.random_ranges(graph.core)))
     return [
-        {**row, "range": list(span)} if span and row["dtype"][0] in "iu" else row
-        for row, span in zip(rows, spans, strict=True)
+        {**row, "range": list(spans[i])} if i in spans and row["dtype"][0] in "iu" else row
+        for i, row in enumerate(rows)
     ]
 
 
