@@ -232,6 +232,18 @@ void init_kernels(py::module_& module) {
       py::arg("graph"), py::arg("seed") = 0,
       "Deterministic inputs of a graph: floats uniform in [-1, 1], integers small and legal as indices, random bools.");
   module.def(
+      "random_ranges", [](const GraphValue& graph) { return random_ranges(*graph); }, py::arg("graph"),
+      "Pairs (first, end) that integers among a graph's random inputs lie in, input by input.");
+  module.def(
+      "random_input",
+      [](const std::string& dtype, const Shape& shape, std::size_t index, std::pair<std::int64_t, std::int64_t> range,
+         std::int64_t seed) {
+        return bindings::array_to_python(bindings::cancellable(
+            [&](CancelToken& token) { return random_input({parse_dtype(dtype), shape}, index, range, seed, &token); }));
+      },
+      py::arg("dtype"), py::arg("shape"), py::arg("index"), py::arg("range"), py::arg("seed") = 0,
+      "Random input `index` of a graph that need not be at hand, as random_inputs would draw it.");
+  module.def(
       "has_kernel", [](const std::string& kind) { return has_kernel(parse_kind(kind)); }, py::arg("kind"),
       "Whether a kind has a reference kernel.");
   module.def(

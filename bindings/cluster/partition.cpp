@@ -31,6 +31,7 @@ py::list to_list(const std::vector<partitioning::Border>& borders) {
     row["dtype"] = std::string(name(border.type.dtype));
     row["shape"] = to_tuple(border.type.shape);
     row["sharding"] = border.sharding.text();
+    if (!border.weight.empty()) row["weight"] = border.weight;
     rows.append(row);
   }
   return rows;

@@ -1,5 +1,10 @@
 """Kinds that name places of divided axes: pieces, updates, indices, queries' places, turned axes, windows."""
 
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -114,3 +119,89 @@ def test_halves_of_a_divided_axis_send_what_is_missing():
     spmd = ts.partition(b.build(), {"t": 4}, {"x": (None, "t"), "y": (None, "t")})
     assert {row["kind"] for row in spmd.collectives()} == {"permute_devices"}
     assert sent(spmd) == 4 * 8 * 8 * 4  # of each half one part from one device away, one from two
+
+
+def test_parameters_that_are_divided_lie_on_their_devices_alone():
+    random = np.random.default_rng(2)
+    weight = random.random((16, 32), np.float32)
+    b = ts.GraphBuilder("layer")
+    b.output(b.matmul(b.input("x", (4, 16)), b.weight("w", weight.shape, data=weight)), "y")
+    graph = b.build()
+    spmd = ts.partition(graph, {"t": 4}, {"w": (None, "t"), "y": ()})
+    assert [(row["name"], row.get("weight")) for row in spmd.inputs] == [("x", None), ("w", "w")]
+    assert [row["shape"] for row in spmd.graph.inputs] == [(4, 16), (16, 8)]
+    x = random.random((4, 16), np.float32)
+    for program in (spmd, ts.Spmd.from_json(spmd.to_json())):
+        np.testing.assert_allclose(ts.execute(program, [x])["y"], x @ weight, rtol=1e-5)
+
+
+@pytest.mark.parametrize("mesh", [{"t": 4}, {"t": 3}])
+def test_a_seed_draws_what_it_draws_for_the_whole_graph(mesh):
+    b = ts.GraphBuilder("rows")
+    table, ids = b.input("table", (12, 7)), b.input("ids", (9,), "i32")
+    b.output(b.op("embedding", table, ids), "y")
+    graph = b.build()
+    spmd = ts.partition(graph, mesh, {"table": ("t",), "ids": ("t",)})
+    for program in (spmd, ts.Spmd.from_json(spmd.to_json())):
+        found, wanted = ts.execute(program, seed=5)["y"], ts.reference(graph, seed=5)["y"]
+        np.testing.assert_array_equal(found, wanted)
+        assert len(np.unique(found)) > 7
+
+
+# --- against XLA's partitioner ---
+
+needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
+PROGRAMS = [
+    "causal_tril",
+    "causal_dpa",
+    "maxpool_grad",
+    "avgpool_grad",
+    "concat_rows",
+    "rope_width",
+    "reverse",
+    "cumsum",
+    "sort",
+    "vocab_loss",
+    "vocab_loss_grad",
+    "cache_seq_dynamic",
+    "decode_attention",
+    "scan_fsdp",
+    "batchnorm_grad",
+    "conv_input_grad",
+    "scatter_rows",
+    "segment_sum",
+    "contrastive",
+    "shift_right",
+    "swiglu_split",
+    "linear_recurrence",
+    "last_token",
+    "ring_attention",
+    "moe_a2a",
+    "take_along",
+    "cond_branch",
+]
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory):
+    """Directory of what `jax_places.py` writes."""
+    directory = tmp_path_factory.mktemp("places")
+    script = Path(__file__).with_name("jax_places.py")
+    subprocess.run([sys.executable, str(script), str(directory)], check=True, capture_output=True, timeout=600)
+    return directory
+
+
+@needs_jax
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_no_more_bytes_than_xla_and_equal_outputs(programs, name):
+    folder = programs / name
+    spmd = ts.partition(ts.from_stablehlo((folder / "module.mlir").read_text()))
+    theirs = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
+    theirs.annotate(devices=8)
+    assert sent(spmd) <= 1.05 * sent(ts.Spmd.from_partitioned(theirs))
+    with np.load(folder / "inputs.npz") as data:
+        inputs = list(data.values())
+    with np.load(folder / "outputs.npz") as data:
+        wanted = list(data.values())
+    for own, expected in zip(ts.execute(spmd, inputs).values(), wanted, strict=True):
+        np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())

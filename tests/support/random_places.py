@@ -62,9 +62,10 @@ def _gather(b, random):
     vector = int(random.integers(2))
     indices = [count, components] if vector else [components, count]
     sizes = [1] * components + shape[components:]
+    order = [int(i) for i in random.permutation(components)]
     b.output(b.op("gather", b.input("x", shape), b.input("i", indices, "i32"), mode="clip", slice_sizes=sizes,
                   offset_dims=list(range(1, 4 - components)), collapsed_slice_dims=list(range(components)),
-                  start_index_map=[int(i) for i in random.permutation(components)], index_vector_dim=vector), "y")  # fmt: skip
+                  start_index_map=order, index_vector_dim=vector), "y")  # fmt: skip
     return [whole(random, shape), random.integers(-2, 15, indices).astype(np.int32)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import jsonschema
 import numpy as np
@@ -334,3 +335,22 @@ def test_suites_are_what_they_are_called() -> None:
     assert shapes["decode: attention"] == {(1, 32, 1, 128), (1, 32, rows, 128)}
     assert shapes["decode: attention, grouped"] == {(16, 32, 1, 128), (16, 8, 8192, 128)}
     assert shapes["long attention, grouped, window"] == {(1, 32, 8192, 128), (1, 8, 8192, 128)}
+
+
+@pytest.mark.parametrize("taps", [1, 3])
+def test_inserted_zeros_of_a_strided_gradient_are_multiplied_on_tpus_alone(taps: int) -> None:
+    """Of a stride of 2 a quarter of the places of a filter meets an element."""
+
+    def seconds(device: str, rows: int, **options: Any) -> float:
+        b = ts.GraphBuilder("g", dtype="f16")
+        x, w = b.input("x", (64, rows, rows, 512)), b.input("w", (taps, taps, 512, 512))
+        labels = {"x_labels": "NHWC", "w_labels": "HWIO", "y_labels": "NHWC"}
+        b.output(b.op("convolution", x, w, **labels, **options), "y")
+        return float(ts.estimate(b.build(), device).seconds)
+
+    low = taps // 2
+    wide = {"pads": [low, low + 1] * 2, "input_dilation": [2, 2]}
+    plain = {"pads": [low, low] * 2}
+    assert seconds("tpu-v3", 28, **wide) == pytest.approx(seconds("tpu-v3", 56, **plain))
+    forward = seconds("a100", 56, **plain, strides=[2, 2])
+    assert 0.7 * forward < seconds("a100", 28, **wide) < 1.1 * forward

@@ -185,8 +185,10 @@ class Pricer {
     const DType dtype = operand(op, 0).dtype;
     if (const auto shape = square_convolution(function_, op); shape && model_.convolves)
       return library_convolution(op, dtype, *shape);
-    Cost cost = product(op, Form::weights, dtype, convolution_extents(function_, op));
-    cost.model = "implicit product, " + cost.model;
+    const bool phased = model_.convolves && !op.attributes.integers("input_dilation", {}).empty();
+    Cost cost =
+        product(op, Form::weights, dtype, phased ? phased_extents(function_, op) : convolution_extents(function_, op));
+    cost.model = std::string(phased ? "sub-filters without inserted zeros, " : "implicit product, ") + cost.model;
     return cost;
   }
 

@@ -80,6 +80,31 @@ Extents convolution_extents(const GraphFunction& function, const Op& op) {
           found.channels * number(element_count(found.taps))};
 }
 
+Extents phased_extents(const GraphFunction& function, const Op& op) {
+  Extents e = convolution_extents(function, op);
+  const Axes holes = op.attributes.integers("input_dilation", {});
+  const Axes strides = op.attributes.integers("strides", Axes(holes.size(), 1));
+  const Axes dilation = op.attributes.integers("window_dilation", Axes(holes.size(), 1));
+  const Shape& w = operand(function, op, 1).shape;
+  const std::string& by = op.attributes.text("w_labels");
+  std::size_t axis = 0;
+  for (std::size_t i = 0; i < by.size() && axis < holes.size(); ++i) {
+    if (by[i] == 'O' || by[i] == 'I') continue;
+    const std::int64_t divisor = holes[axis];
+    // Outputs, and taps, whose places repeat against the holes: one of the taps of each period meets an element.
+    const std::int64_t phases = divisor / std::gcd(divisor, strides[axis]);
+    const std::int64_t period = divisor / std::gcd(divisor, dilation[axis]);
+    ++axis;
+    if (divisor == 1) continue;
+    const double taps = number(w[i]), kept = taps / number(period);  // of an output, the mean of all phases
+    const double live = std::min(number(phases), std::max(1.0, kept * number(phases)));  // others give zeros alone
+    e.batch *= live;
+    e.m /= number(phases);
+    e.k *= kept * number(phases) / live / taps;
+  }
+  return e;
+}
+
 std::optional<ConvolutionCase> square_convolution(const GraphFunction& function, const Op& op) {
   const Labelled found(function, op);
   const Axes window = op.attributes.integers("window_dilation", {1});

@@ -38,5 +38,10 @@ bool has_kernel(Kind kind);
 
 /// Deterministic inputs for a graph: floats uniform in [-1, 1], integer inputs small and legal as indices, bool random.
 std::vector<Array> random_inputs(const Graph& graph, std::int64_t seed, CancelToken* cancel = nullptr);
+/// What the integers among them lie in, [first, second), input by input; of other inputs too, without meaning.
+std::vector<std::pair<std::int64_t, std::int64_t>> random_ranges(const Graph& graph);
+/// One of them: input `index`, of a graph that need not be at hand.
+Array random_input(const TensorType& type, std::size_t index, std::pair<std::int64_t, std::int64_t> range,
+                   std::int64_t seed, CancelToken* cancel = nullptr);
 
 }  // namespace tilesim

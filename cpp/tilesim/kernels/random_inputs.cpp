@@ -123,7 +123,8 @@ std::vector<Range> input_ranges(const Graph& graph, const GraphFunction& functio
   return inputs;
 }
 
-Array random_array(const TensorType& type, const Range& range, std::uint64_t stream, CancelToken* cancel) {
+Array random_array(const TensorType& type, std::pair<std::int64_t, std::int64_t> range, std::uint64_t stream,
+                   CancelToken* cancel) {
   const bool floating = is_float(type.dtype) || dtype_class(type.dtype) == DTypeClass::complex;
   Array values(floating ? DType::f64 : DType::i64, type.shape);
   for (std::int64_t i = 0; i < values.size(); ++i) {
@@ -135,7 +136,7 @@ Array random_array(const TensorType& type, const Range& range, std::uint64_t str
       values.as<std::int64_t>()[i] = static_cast<std::int64_t>(bits >> 63);
     } else {
       values.as<std::int64_t>()[i] =
-          range.low + static_cast<std::int64_t>((bits >> 1) % static_cast<std::uint64_t>(range.end() - range.low));
+          range.first + static_cast<std::int64_t>((bits >> 1) % static_cast<std::uint64_t>(range.second - range.first));
     }
   }
   return values.to(type.dtype);
@@ -145,13 +146,22 @@ Array random_array(const TensorType& type, const Range& range, std::uint64_t str
 
 std::vector<Array> random_inputs(const Graph& graph, std::int64_t seed, CancelToken* cancel) {
   const GraphFunction& entry = graph.entry();
-  const std::vector<Range> ranges = input_ranges(graph, entry);
+  const auto ranges = random_ranges(graph);
   std::vector<Array> inputs;
-  for (std::size_t i = 0; i < entry.inputs.size(); ++i) {
-    const std::uint64_t stream = mix(mix(static_cast<std::uint64_t>(seed)) + i);
-    inputs.push_back(random_array(entry.value(entry.inputs[i]).type, ranges[i], stream, cancel));
-  }
+  for (std::size_t i = 0; i < entry.inputs.size(); ++i)
+    inputs.push_back(random_input(entry.value(entry.inputs[i]).type, i, ranges[i], seed, cancel));
   return inputs;
+}
+
+std::vector<std::pair<std::int64_t, std::int64_t>> random_ranges(const Graph& graph) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> ranges;
+  for (const Range& range : input_ranges(graph, graph.entry())) ranges.emplace_back(range.low, range.end());
+  return ranges;
+}
+
+Array random_input(const TensorType& type, std::size_t index, std::pair<std::int64_t, std::int64_t> range,
+                   std::int64_t seed, CancelToken* cancel) {
+  return random_array(type, range, mix(mix(static_cast<std::uint64_t>(seed)) + index), cancel);
 }
 
 }  // namespace tilesim

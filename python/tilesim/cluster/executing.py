@@ -23,7 +23,7 @@ def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[s
         spmd: the program.
         inputs: dict by name or sequence. Of a "divided" input the global tensor; of a "whole" one the tensor of all
             devices; of an "own" one either that or a list with a tensor per device. None: random ones.
-        seed: of random inputs; each part of a divided one is drawn by itself.
+        seed: of random inputs, which are those that `reference` draws for the whole graph.
 
     Returns:
         Outputs by name: global tensors, that of all devices, or of an "own" output a list per device (one tensor where
@@ -37,14 +37,12 @@ def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[s
         raise _core.Unsupported(f"execution of {len(spmd.graphs)} different programs together")
     graph, devices = spmd.graph, spmd.devices
     if inputs is None:
-        columns = [_drawn(spmd, seed, column) for column in range(len(spmd.inputs))]
-        per_device = [[column[device] for column in columns] for device in range(devices)]
+        given = {row["name"]: _drawn(spmd, seed, column) for column, row in enumerate(spmd.inputs)} | graph.defaults
     else:
         given = _named(spmd, graph.defaults, inputs)
-        columns = [
-            _parts(spmd, row, own, given[row["name"]]) for row, own in zip(spmd.inputs, graph.inputs, strict=True)
-        ]
-        per_device = [[column[device] for column in columns] for device in range(devices)]
+    given |= {row["name"]: graph.core.weight(row["weight"]) for row in spmd.inputs if "weight" in row}
+    columns = [_parts(spmd, row, own, given[row["name"]]) for row, own in zip(spmd.inputs, graph.inputs, strict=True)]
+    per_device = [[column[device] for column in columns] for device in range(devices)]
     found = _core.evaluate_devices(graph.core, per_device)
     outputs = {}
     for i, row in enumerate(spmd.outputs):
@@ -53,7 +51,7 @@ def execute_together(spmd: Spmd, inputs: Any = None, *, seed: int = 0) -> dict[s
 
 
 def _named(spmd: Spmd, state: Mapping[str, Any], inputs: Any) -> dict[str, Any]:
-    names = [row["name"] for row in spmd.inputs]
+    names = [row["name"] for row in spmd.inputs if "weight" not in row]
     if isinstance(inputs, Mapping):
         for name in inputs:
             if name not in names:
@@ -95,26 +93,14 @@ def _parts(spmd: Spmd, row: Border, own: dict[str, Any], value: Any) -> list[NDA
     return [known.setdefault(tuple(index), _part(array, index, local)) for index in _all(indices, spmd.devices)]
 
 
-def _drawn(spmd: Spmd, seed: int, column: int) -> list[NDArray[Any]]:
-    """A random tensor for each device: equal ones where devices hold the same part, and only there."""
+def _drawn(spmd: Spmd, seed: int, column: int) -> Any:
+    """The random tensor of the whole graph; one of all devices' shape where the program alone is known."""
     row, core = spmd.inputs[column], spmd.graph.core
-    if row["view"] != "divided":
-        return [_core.random_inputs(core, seed)[column]] * spmd.devices
-    _, indices = _core.sharding_division(row["sharding"], spmd.mesh)
-    parts = sorted({tuple(index) for index in indices})
-    known = {part: _core.random_inputs(core, seed + number)[column] for number, part in enumerate(parts)}
-    whole = [_whole_part(array, part, row["shape"]) for part, array in known.items()]
-    known = dict(zip(known, whole, strict=True))
-    return [known[tuple(index)] for index in _all(indices, spmd.devices)]
-
-
-def _whole_part(array: NDArray[Any], index: Sequence[int], shape: Sequence[int]) -> NDArray[Any]:
-    """What lies beyond the tensor's end is zero."""
-    inside = np.zeros_like(array)
-    ends = (max(0, min(n, extent - i * n)) for i, n, extent in zip(index, array.shape, shape, strict=True))
-    kept = tuple(slice(0, end) for end in ends)
-    inside[kept] = array[kept]
-    return inside
+    if "weight" in row:
+        return None
+    shape = spmd.graph.inputs[column]["shape"] if row["view"] == "own" else row["shape"]
+    span = row.get("range") or _core.random_ranges(core)[column]
+    return np.asarray(_core.random_input(row["dtype"], list(shape), column, tuple(span), seed))
 
 
 def _all(indices: list[list[int]], devices: int) -> list[list[int]]:

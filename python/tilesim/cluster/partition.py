@@ -9,7 +9,7 @@ from .. import _core
 from ..base.checked import checked
 from ..base.errors import nearest, user_error
 from ..graph.graph import Graph
-from .spmd import Spmd, needs_partitioning
+from .spmd import Spmd, drawn_as, needs_partitioning
 
 __all__ = ["partition", "partition_rules", "spread_shardings"]
 
@@ -69,11 +69,13 @@ def partition(
         core = spread_by_shardy(core)
     whole = Graph(core)
     local, inputs, outputs, records = _core.partition_graph(core)
+    made = Graph(local)
+    made.defaults.update(graph.defaults)
     found = Spmd(
-        [Graph(local)],
+        [made],
         local.devices,
         mesh=local.mesh or "",
-        inputs=[_divided(row) for row in inputs],
+        inputs=drawn_as(graph, [_divided(row) for row in inputs]),
         outputs=[_divided(row) for row in outputs],
         records=records,
     )

@@ -31,7 +31,8 @@ class Spmd:
     """A program of several devices: per class of devices a graph whose collectives are operations, shapes local.
 
     Inputs and outputs each have a `view`. "divided": one global tensor, each device has the part its sharding says.
-    "whole": all devices have the same tensor. "own": each device has a tensor of its own.
+    "whole": all devices have the same tensor. "own": each device has a tensor of its own. An input with a `weight` is
+    a divided constant of the graph; `range` are the integers that a random one is drawn from.
     """
 
     def __init__(
@@ -231,6 +232,15 @@ def needs_partitioning(graph: Graph) -> bool:
         return True
     border = {row["name"] for row in [*graph.inputs, *graph.outputs]}
     return any(name not in border for name in graph.shardings)
+
+
+def drawn_as(graph: Graph, rows: list[Border]) -> list[Border]:
+    """Inputs with what the integers among random ones of the whole graph lie in."""
+    spans = dict(enumerate(_core.random_ranges(graph.core)))
+    return [
+        {**row, "range": list(spans[i])} if i in spans and row["dtype"][0] in "iu" else row
+        for i, row in enumerate(rows)
+    ]
 
 
 def _border(row: dict[str, Any], mesh: str, sharding: str, whole: bool) -> Border:

@@ -62,10 +62,10 @@ ValueId Body::sent_piece(const Op& op, const Halo& halo, const Integers& pairs, 
   attributes.set("pairs", pairs);
   const ValueId result = builder_.op(Kind::permute_devices, {piece}, std::move(attributes), of + ".halo")[0];
   const GraphFunction& function = module_.out.functions[at(builder_.function_index())];
-  module_.inserted.push_back({function.name, function.ops.back().name, "permute_devices", of, op.name,
-                              op.name + " reads " + std::to_string(rows) + " elements of axis " +
-                                  std::to_string(halo.axis) + " " + where,
-                              parts, bytes});
+  module_.inserted.push_back(
+      {function.name, function.ops.back().name, "permute_devices", of, op.name,
+       op.name + " reads " + std::to_string(rows) + " elements of axis " + std::to_string(halo.axis) + " " + where,
+       parts, bytes});
   return result;
 }
 

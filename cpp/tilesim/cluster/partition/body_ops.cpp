@@ -96,7 +96,8 @@ std::vector<Division> Body::candidates(const Op& op, const Rule& rule) const {
   return found;
 }
 
-/// Mesh axes that divide tensors along what must be whole divide another loop instead: exchanges send less than gathers.
+/// Mesh axes that divide tensors along what must be whole divide another loop instead: exchanges send less than
+/// gathers.
 void Body::add_moved(const Op& op, const Rule& rule, std::vector<Division>& found) const {
   std::set<int> lost;
   const auto look = [&](ValueId value, const AxisFactors& axes) {
@@ -186,8 +187,7 @@ std::string why_of(const Rule& rule, const AxisFactors& axes) {
 }  // namespace
 
 void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
-  if (op.kind == Kind::embedding || op.kind == Kind::gather || op.kind == Kind::slice ||
-      op.kind == Kind::dynamic_slice)
+  if (op.kind == Kind::embedding || op.kind == Kind::gather || op.kind == Kind::slice || op.kind == Kind::dynamic_slice)
     return;  // what lies beyond an axis is never taken
   for (std::size_t i = 0; i < operands.size(); ++i) {
     if (operands[i] == no_value) continue;

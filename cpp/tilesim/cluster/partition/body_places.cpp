@@ -106,9 +106,8 @@ ValueId Body::piece(const Op& op, const Rule& rule, const Division& division, co
     if (op.kind != Kind::slice) continue;
     const bool divided = wanted[axis] != type(op.operands[0]).shape[axis] && !atoms_of(rule, division, 0, axis).empty();
     starts[axis] = divided ? 0 : op.attributes.integers("start")[axis];
-    limits[axis] = divided || local[axis] != type(op.operands[0]).shape[axis]
-                       ? local[axis]
-                       : op.attributes.integers("limit")[axis];
+    limits[axis] = divided || local[axis] != type(op.operands[0]).shape[axis] ? local[axis]
+                                                                              : op.attributes.integers("limit")[axis];
     strides[axis] = op.attributes.integers("stride", Integers(rank, 1))[axis];
   }
   ValueId x = operands[0];
@@ -144,8 +143,8 @@ ValueId Body::own_update(const Op& op, const Rule& rule, const Division& divisio
     const std::int64_t window = std::min(size, part);
     const ValueId start = start_of(op, operands, axis, size, atoms, part), own = clamped(0, start, part - window);
     const ValueId shift = binary(Function::subtract, own, start);  // of the window in the update
-    update = taken(padded_around(update, axis, window), axis,
-                   binary(Function::add, shift, whole_number(window)), window);
+    update =
+        taken(padded_around(update, axis, window), axis, binary(Function::add, shift, whole_number(window)), window);
     const ValueId place = binary(Function::add, places(rank, axis, window), shift);
     const ValueId inside = binary(Function::logical_and, binary(Function::greater_equal, place, whole_number(0)),
                                   binary(Function::less, place, whole_number(size)));

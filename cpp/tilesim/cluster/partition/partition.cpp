@@ -114,6 +114,33 @@ std::vector<Layout> layouts_of(const Spread& spread, const Graph& graph, const s
   return layouts;
 }
 
+constexpr std::int64_t large_constant = 4096;  ///< elements, from which on a buffer is divided as parameters are
+
+/// Divided constants become inputs of the entry function: each device holds its part alone. Names of their weights.
+std::vector<std::string> lift_constants(Graph& graph, Spread& spread) {
+  GraphFunction& entry = graph.entry();
+  const auto main = at(graph.main);
+  std::vector<std::string> lifted;
+  std::vector<Op> kept;
+  std::vector<Rule> rules;
+  for (std::size_t i = 0; i < entry.ops.size(); ++i) {
+    Op& op = entry.ops[i];
+    const bool constant = op.kind == Kind::constant;
+    const Weight* weight = constant ? &graph.weights.at(op.attributes.text("reference")) : nullptr;
+    if (weight && (weight->trainable || element_count(weight->type.shape) >= large_constant) &&
+        std::ranges::any_of(spread.layouts[main][at(op.results[0])].axes, [](const Atoms& a) { return !a.empty(); })) {
+      lifted.push_back(op.attributes.text("reference"));
+      entry.inputs.push_back(op.results[0]);
+      continue;
+    }
+    kept.push_back(std::move(op));
+    rules.push_back(std::move(spread.rules[main][i]));
+  }
+  entry.ops = std::move(kept);
+  spread.rules[main] = std::move(rules);
+  return lifted;
+}
+
 std::string shown(const Factor& factor, const Rule& rule) {
   const int index = static_cast<int>(&factor - rule.factors.data());
   std::string text = factor.name + "=" + std::to_string(factor.extent) + " ";
@@ -163,6 +190,7 @@ Partitioned partition(const Graph& graph) {
   const Grid grid = grid_of(whole_graph);
   Spread spread = propagate(grid, whole_graph);
   if (expand_divided_rows(whole_graph, spread)) spread = propagate(grid, whole_graph);
+  const std::vector<std::string> lifted = lift_constants(whole_graph, spread);
   Partitioned result;
   Graph& local = result.graph;
   local.name = graph.name;
@@ -175,6 +203,10 @@ Partitioned partition(const Graph& graph) {
   Body body(module, at(whole_graph.main), entry.name);
   local.main = body.write(inputs, outputs);
   result.inputs = borders(grid, entry, entry.inputs, inputs);
+  for (std::size_t i = 0; i < lifted.size(); ++i) {
+    result.inputs[result.inputs.size() - lifted.size() + i].weight = lifted[i];
+    local.weights.emplace(lifted[i], whole_graph.weights.at(lifted[i]));
+  }
   result.outputs = borders(grid, entry, entry.outputs, outputs);
   check(local);
   return result;

@@ -24,6 +24,7 @@ struct Border {
   std::string name;
   TensorType type;  ///< of the whole tensor; a device's part is rounded up, and padded
   Sharding sharding;
+  std::string weight{};  ///< a divided constant, which the local graph has as an input: its weight
 };
 
 struct Partitioned {

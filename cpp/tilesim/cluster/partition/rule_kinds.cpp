@@ -45,9 +45,7 @@ class Maker {
     rule_.factors[at(factor)].why = text;
   }
   DType dtype(std::size_t operand) const { return function_.value(op_.operands[operand]).type.dtype; }
-  int pieces(std::size_t axis, std::int64_t extent) {
-    return rules_of_kinds::pieces(rule_, axis, extent, dtype(0));
-  }
+  int pieces(std::size_t axis, std::int64_t extent) { return rules_of_kinds::pieces(rule_, axis, extent, dtype(0)); }
   std::map<std::int64_t, std::size_t> numbered() const { return numbered_axes(function_, op_); }
 
   /// Every axis but those in `apart` goes through all operands and results alike.
@@ -184,9 +182,9 @@ void scatter(Maker& make) {
     const std::size_t source = batch++;
     const auto found = of_batch.find(source);
     if (found == of_batch.end() && !combines) continue;
-    const int made = found != of_batch.end() ? found->second
-                                             : make.sum("batch" + std::to_string(source), indices[source], combiner,
-                                                        drops && !extreme);
+    const int made = found != of_batch.end()
+                         ? found->second
+                         : make.sum("batch" + std::to_string(source), indices[source], combiner, drops && !extreme);
     make.on(1, source, made);
     make.on(2, axis, made);
   }
@@ -300,51 +298,6 @@ void pad_edges(Maker& make) {
 
 }  // namespace
 
-bool sees_by_place(const Op& op) { return op.attributes.flag("causal") || op.attributes.integer("window", 0) > 0; }
-
-int pieces(Rule& rule, std::size_t axis, std::int64_t extent, DType dtype) {
-  rule.factors.push_back({.name = "rows" + std::to_string(axis),
-                          .extent = extent,
-                          .sort = Factor::Sort::reduced,
-                          .combiner = dtype == DType::boolean ? "logical_or" : "add",
-                          .instead = true,
-                          .why = {}});
-  return static_cast<int>(rule.factors.size()) - 1;
-}
-
-std::map<std::int64_t, std::size_t> numbered_axes(const GraphFunction& function, const Op& op) {
-  const bool gathers = op.kind == Kind::gather;
-  const Integers& map = op.attributes.integers(gathers ? "start_index_map" : "scatter_dims_to_operand_dims");
-  const std::int64_t vector = op.attributes.integer("index_vector_dim");
-  const auto producer = [&](ValueId value) -> const Op* {
-    const Op* found = nullptr;
-    for (std::size_t i = function.ops.size(); i-- > 0;) {
-      const Op& made = function.ops[i];
-      if (std::ranges::find(made.results, value) == made.results.end()) continue;
-      found = &made;
-      if (made.kind != Kind::convert && made.kind != Kind::copy) break;
-      value = made.operands[0];
-    }
-    return found;
-  };
-  std::map<std::int64_t, std::size_t> numbered;
-  const Shape& x = function.value(op.operands[0]).type.shape;
-  const Shape& indices = function.value(op.operands[1]).type.shape;
-  const Op* joined = producer(op.operands[1]);
-  if (!joined || joined->kind != Kind::concat || joined->attributes.integer("dim") != vector) return numbered;
-  std::int64_t component = 0;
-  for (const ValueId part : joined->operands) {
-    const Op* made = producer(part);
-    const std::int64_t count = function.value(part).type.shape[at(vector)];
-    if (count == 1 && made && made->kind == Kind::iota && made->attributes.integer("dim") != vector) {
-      const std::size_t batch = at(made->attributes.integer("dim"));
-      if (indices[batch] == x[at(map[at(component)])]) numbered[map[at(component)]] = batch;
-    }
-    component += count;
-  }
-  return numbered;
-}
-
 bool special(const GraphFunction& function, const Op& op, Rule& rule) {
   const auto mode = [&](const char* name) { return op.attributes.text("mode", name); };
   const auto made = [&](auto build) {
@@ -426,7 +379,8 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
     case Kind::pad:
       return mode("constant") != "constant" && made(pad_edges);
     case Kind::constant:
-      return made([](Maker& make) { make.why("a weight stands on every device, and each takes its part"); });
+      return made(
+          [](Maker& make) { make.why("it is divided as its readers are, a small one stands on every device"); });
     default:
       return false;
   }

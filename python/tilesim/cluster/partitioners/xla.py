@@ -17,7 +17,7 @@ from ...base.extras import need
 from ...frontends.stablehlo.entry import from_stablehlo
 from ...graph.devices import mesh_devices
 from ...graph.graph import Graph
-from ..spmd import Spmd
+from ..spmd import Spmd, drawn_as
 
 __all__ = ["partition_by_xla"]
 
@@ -116,7 +116,8 @@ def partition_by_xla(graph: Graph) -> Spmd:
         "inputs": _rows(graph.inputs, partitioned.inputs, borders["inputs"], mesh),
         "outputs": _rows(graph.outputs, partitioned.outputs, borders["outputs"], mesh),
     }
-    return Spmd([partitioned], devices, mesh=mesh, inputs=rows["inputs"], outputs=rows["outputs"])
+    inputs = drawn_as(graph, rows["inputs"])
+    return Spmd([partitioned], devices, mesh=mesh, inputs=inputs, outputs=rows["outputs"])
 
 
 def _run(folder: str, devices: int) -> None:

@@ -1,0 +1,264 @@
+"""Programs of JAX that name places of divided axes, as `jax_programs.py` writes them. Script: DIRECTORY."""
+
+import os
+import sys
+
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+os.environ["JAX_PLATFORMS"] = "cpu"
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax, shard_map
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from jax_programs import write
+
+mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
+PROGRAMS = {}
+
+
+def con(x, *spec):
+    return lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
+
+
+def mapped(f, inside, outside, **options):
+    return shard_map(f, mesh=mesh, in_specs=inside, out_specs=outside, **options)
+
+
+def ints(x, n):
+    return jnp.abs(x.astype(jnp.int32)) % n
+
+
+def conv(x, w, **options):
+    return lax.conv_general_dilated(x, w, dimension_numbers=("NHWC", "HWIO", "NHWC"), **options)
+
+
+def prog(shapes, inside, outside=None):
+    """Registers a program: shapes and shardings of its arguments, shardings of its outputs."""
+
+    def add(f):
+        PROGRAMS[f.__name__] = (f, shapes, inside, outside)
+        return f
+
+    return add
+
+
+@prog([(2, 32, 4, 8)] * 3, [P("x", "y")] * 3, P("x", "y"))
+def causal_tril(q, k, v):
+    s = jnp.einsum("bshd,bthd->bhst", q, k) / 3
+    s = jnp.where(jnp.tril(jnp.ones(s.shape[-2:], bool)), s, -1e9)
+    return jnp.einsum("bhst,bthd->bshd", jax.nn.softmax(s, -1), v)
+
+
+@prog([(2, 32, 4, 8)] * 3, [P("x", "y")] * 3, P("x", "y"))
+def causal_dpa(q, k, v):
+    return jax.nn.dot_product_attention(q, k, v, is_causal=True)
+
+
+@prog([(4, 16, 16, 8)], [P("x", "y")], None)
+def maxpool_grad(x):
+    def f(x):
+        return (lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum()
+
+    return jax.grad(f)(x)
+
+
+@prog([(4, 16, 16, 8)], [P("x", "y")], P("x", "y"))
+def avgpool_grad(x):
+    def f(x):
+        return (lax.reduce_window(x, 0.0, lax.add, (1, 2, 2, 1), (1, 2, 2, 1), "VALID") ** 2).sum()
+
+    return jax.grad(f)(x)
+
+
+@prog([(8, 16), (8, 16)], [P("y"), P("y")], P("y"))
+def concat_rows(a, b):
+    return jnp.concatenate([a * 2, b], 0) + 1
+
+
+@prog([(4, 32, 16)], [P("x", None, "y")], P("x", None, "y"))
+def rope_width(x):
+    a, b = jnp.split(x, 2, -1)
+    return jnp.concatenate([-b, a], -1)
+
+
+@prog([(8, 32)], [P("x", "y")], P("x", "y"))
+def reverse(x):
+    return x[:, ::-1] * 2
+
+
+@prog([(8, 32)], [P("x", "y")], P("x", "y"))
+def cumsum(x):
+    return jnp.cumsum(x, 1)
+
+
+@prog([(8, 32)], [P("x", "y")], P("x", "y"))
+def sort(x):
+    return jnp.sort(x, 1)
+
+
+@prog([(16, 32), (64, 32)], [P(("x",)), P("y")], P("x"))
+def vocab_loss(h, table):
+    logits = h @ table.T
+    ids = ints(h[:, 0], 64)
+    return -jnp.take_along_axis(jax.nn.log_softmax(logits, -1), ids[:, None], -1)[:, 0]
+
+
+@prog([(16, 8), (64, 32), (32, 64)], [P("x"), P("y"), P(None, "y")], None)
+def vocab_loss_grad(x, table, out):
+    ids = ints(x, 64)
+
+    def f(table, out):
+        h = table[ids]
+        left = jax.nn.log_softmax(con(h @ out, "x", None, "y"), -1)
+        return -jnp.take_along_axis(left, ids[..., None], -1).mean()
+
+    return jax.grad(f, argnums=(0, 1))(table, out)
+
+
+@prog([(4, 32, 4, 8), (4, 1, 4, 8), (1,)], [P("x", "y"), P("x"), P()], P("x", "y"))
+def cache_seq_dynamic(c, n, at):
+    return lax.dynamic_update_slice(c, n, (0, ints(at, 32)[0], 0, 0))
+
+
+@prog([(4, 32, 4, 8), (4, 4, 8), (1,)], [P("x", "y"), P("x"), P()], P("x"))
+def decode_attention(c, q, at):
+    p = ints(at, 32)[0] + 5
+    s = jnp.einsum("bhd,bthd->bht", q, c)
+    s = jnp.where(jnp.arange(32) <= p, s, -1e9)
+    return jnp.einsum("bht,bthd->bhd", jax.nn.softmax(s, -1), c)
+
+
+@prog([(8, 16), (4, 16, 32), (4, 32, 16)], [P(("x", "y")), P(None, "y"), P(None, "y")], (P(None, "y"), P(None, "y")))
+def scan_fsdp(x, up, down):
+    def layer(c, w):
+        return c + jax.nn.relu(c @ w[0]) @ w[1] / 40, None
+
+    return jax.grad(lambda u, d: (lax.scan(jax.checkpoint(layer), x, (u, d))[0] ** 2).sum(), argnums=(0, 1))(up, down)
+
+
+@prog([(8, 8, 8, 16), (16,), (16,)], [P("x", "y"), P(), P()], None)
+def batchnorm_grad(x, g, b):
+    def f(x, g, b):
+        m = x.mean((0, 1, 2))
+        v = x.var((0, 1, 2))
+        return (jax.nn.relu((x - m) * lax.rsqrt(v + 1e-5) * g + b) ** 2).sum()
+
+    return jax.grad(f, argnums=(0, 1, 2))(x, g, b)
+
+
+@prog([(4, 32, 16, 8), (3, 3, 8, 8)], [P("x", "y"), P()], P("x", "y"))
+def conv_input_grad(x, w):
+    def f(x):
+        return (conv(x, w, window_strides=(2, 2), padding="SAME") ** 2).mean()
+
+    return jax.grad(f)(x)
+
+
+@prog([(32, 16), (64, 1), (64, 16)], [P("y"), P("x"), P("x")], P("y"))
+def scatter_rows(t, i, u):
+    return t.at[ints(i, 32)[:, 0]].add(u)
+
+
+@prog([(64, 16), (64, 1)], [P(("x", "y")), P(("x", "y"))], None)
+def segment_sum(v, i):
+    return jax.ops.segment_sum(v, ints(i, 10)[:, 0], 10)
+
+
+@prog([(8, 32)], [P("x", "y")], P("x", "y"))
+def shift_right(x):
+    return jnp.pad(x, ((0, 0), (1, 0)))[:, :-1]
+
+
+@prog([(8, 64)], [P("x", "y")], P("x", "y"))
+def swiglu_split(x):
+    a, b = jnp.split(x, 2, -1)
+    return jax.nn.silu(a) * b
+
+
+@prog([(4, 32, 16), (4, 32, 16)], [P("x", "y"), P("x", "y")], P("x", "y"))
+def linear_recurrence(a, b):
+    return lax.associative_scan(lambda left, r: (left[0] * r[0], r[0] * left[1] + r[1]), (jnp.tanh(a), b), axis=1)[1]
+
+
+@prog([(8, 32, 8)], [P("x", "y")], P("x"))
+def last_token(x):
+    return x[:, -1]
+
+
+@prog([(64, 8), (64, 8)], [P(("x", "y")), P(("x", "y"))], P())
+def contrastive(a, b):
+    a = a / (1e-3 + jnp.linalg.norm(a, axis=-1, keepdims=True))
+    b = b / (1e-3 + jnp.linalg.norm(b, axis=-1, keepdims=True))
+    left = a @ b.T * 5
+    return -jnp.mean(jnp.diag(jax.nn.log_softmax(left, -1)))
+
+
+@prog([(2, 32, 4, 8)] * 3, [P("x", "y")] * 3, P("x", "y"))
+def ring_attention(q, k, v):
+    def f(q, k, v):
+        me = lax.axis_index("y")
+        n = q.shape[1]
+
+        def step(i, c):
+            o, m, left, k, v = c
+            src = (me - i) % 4
+            s = jnp.einsum("bshd,bthd->bhst", q, k)
+            mask = (me * n + jnp.arange(n))[:, None] >= (src * n + jnp.arange(n))[None]
+            s = jnp.where(mask, s, -1e9)
+            mn = jnp.maximum(m, s.max(-1))
+            p = jnp.exp(s - mn[..., None])
+            f = jnp.exp(m - mn)
+            o = o * f[..., None] + jnp.einsum("bhst,bthd->bhsd", p, v)
+            left = left * f + p.sum(-1)
+            perm = [(j, (j + 1) % 4) for j in range(4)]
+            return o, mn, left, lax.ppermute(k, "y", perm), lax.ppermute(v, "y", perm)
+
+        b, n_, h, d = q.shape
+        o, _, left, _, _ = lax.fori_loop(
+            0, 4, step, (jnp.zeros((b, h, n_, d)), jnp.full((b, h, n_), -1e9), jnp.zeros((b, h, n_)), k, v)
+        )
+        return (o / left[..., None]).transpose(0, 2, 1, 3)
+
+    return mapped(f, P("x", "y"), P("x", "y"), check_vma=False)(q, k, v)
+
+
+@prog([(64, 16), (4, 16, 16)], [P(("x", "y")), P("y")], P(("x", "y")))
+def moe_a2a(x, w):
+    def f(x, w):
+        t = x.reshape(4, 2, 16)
+        r = lax.all_to_all(t, "y", 0, 0)
+        h = jnp.tanh(r @ w[0])
+        return lax.all_to_all(h, "y", 0, 0).reshape(8, 16)
+
+    return mapped(f, (P(("x", "y")), P("y")), P(("x", "y")))(x, w)
+
+
+@prog([(8, 16, 32)], [P("x", "y")], P("x", "y"))
+def cond_branch(x):
+    return lax.cond(x[0, 0, 0] > 0, lambda x: x * 2, lambda x: jnp.cumsum(x, 2), x)
+
+
+@prog([(16, 16), (16, 4)], [P("x", "y"), P("x")], None)
+def take_along(x, i):
+    return jnp.take_along_axis(x, ints(i, 16), 1)
+
+
+def main(directory):
+    """Writes all programs."""
+    rng = np.random.default_rng(0)
+
+    def placed(spec):
+        if isinstance(spec, P):
+            return NamedSharding(mesh, spec)
+        return None if spec is None else tuple(placed(part) for part in spec)
+
+    for name, (function, shapes, inside, outside) in PROGRAMS.items():
+        arguments = [(rng.integers(-12, 13, shape) / 4).astype(np.float32) for shape in shapes]
+        options = {"in_shardings": placed(inside)} | ({} if outside is None else {"out_shardings": placed(outside)})
+        write(jax, directory, name, jax.jit(function, **options), arguments)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
