@@ -41,7 +41,7 @@ struct Answers {
 /// Prices requests that start at the same time; under `closed` each as if it were alone.
 Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry);
 
-/// The schedule of a named algorithm for devices of that shape, with every transfer; for tests and for files.
-Schedule schedule_of(const Request& request, const std::optional<std::vector<Axis>>& axes);
+/// The schedule of an algorithm on a network, with every transfer; for tests and for files.
+Schedule schedule_of(const Network& network, const Request& request);
 
 }  // namespace tilesim::cluster
