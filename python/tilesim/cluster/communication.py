@@ -28,8 +28,9 @@ class CollectiveResult:
 
     `bytes` is the larger of what a device puts in and takes out; `bytes_in`, `bytes_out` and `wire_bytes` are per
     device. `model` is what the time is of: closed, chunks, flows, library; where `closed` was asked for and has no
-    formula, chunks. `exact`: a closed form gives the time of chunks; otherwise an estimate. `classes`: devices
-    that were simulated for all of a group.
+    formula, chunks. `exact`: no link is shared, and a closed form gives the time of chunks; otherwise its `messages`
+    were taken one by one as chunks does, or, of none, it is an estimate. `classes`: devices that were simulated for
+    all of a group.
     """
 
     op: str

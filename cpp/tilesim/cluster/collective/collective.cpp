@@ -173,7 +173,7 @@ std::optional<Found> counted(const Network& network, const Request& given, const
   std::vector<Job> jobs;
   jobs.emplace_back(std::move(prepared.program), network, request.places, request.bytes, 0, prepared.alike);
   const Times times = time_by_chunks(network, jobs);
-  return Found{{times.end[0], true}, classes, times.messages};
+  return Found{{times.end[0], false}, classes, times.messages};
 }
 
 /// The time of one algorithm: its formula, and where that is an estimate and messages are few, by message. Nothing

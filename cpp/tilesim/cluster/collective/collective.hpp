@@ -29,7 +29,7 @@ struct Request {
 struct Answer {
   std::int64_t picoseconds = 0;  ///< when the last device is done
   std::string algorithm, model;  ///< `model` "chunks" where `closed` was asked for and there is no formula
-  bool exact = true;             ///< closed: the time of `chunks`; else an estimate
+  bool exact = true;             ///< closed: no link is shared, the time of `chunks`
   int classes = 1;               ///< simulated; closed: 1
 };
 
