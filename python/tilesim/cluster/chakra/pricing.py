@@ -11,10 +11,12 @@ from ..cluster import Cluster
 from ..communication import collective
 from ..trace import Trace
 
-__all__ = ["DTYPE", "PERMUTE", "Communication", "learn"]
+__all__ = ["DTYPE", "PERMUTE", "SLOWED", "Communication", "learn"]
 
 #: attributes of nodes: the message is one of a permute, which is priced as a whole; the dtype of a collective
 PERMUTE, DTYPE = "tilesim_permute", "tilesim_dtype"
+#: of a compute node: the factor by which its device was slow, in its time already
+SLOWED = "tilesim_slowed"
 #: operations that have no model of a network
 RECORDED = ("reduce", "gather", "scatter")
 

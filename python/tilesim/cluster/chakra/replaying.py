@@ -14,16 +14,13 @@ from ..cluster import Cluster
 from ..hosts.faults import computing
 from ..trace import Trace, TraceClass
 from .matching import Price, quotient
-from .pricing import Communication, learn
+from .pricing import SLOWED, Communication, learn
 from .reading import from_chakra
 from .replayed import Replay
 from .running import ordered, run
 from .sharing import Sharing
 
-__all__ = ["SLOWED", "replay", "slowed"]
-
-#: attribute of a compute node: the factor by which its device was slow, in its time already
-SLOWED = "tilesim_slowed"
+__all__ = ["replay", "slowed"]
 
 
 @checked()

@@ -10,8 +10,7 @@ from itertools import pairwise
 from typing import Any
 
 from ...base.errors import user_error
-from ..chakra.pricing import DTYPE, PERMUTE, Communication
-from ..chakra.replaying import SLOWED
+from ..chakra.pricing import DTYPE, PERMUTE, SLOWED, Communication
 from ..cluster import Cluster
 from ..pipelines.result import PICO
 from ..trace import Trace, TraceClass, TraceNode
