@@ -38,13 +38,13 @@ def fair(shares: Sequence[float]) -> list[float]:
 
 @dataclass
 class Sharing:
-    """Ports of a cluster's devices. `slowing`: the share of a device's rate of computing that communication beside it
-    takes."""
+    """What the communication of a trace takes of the ports of a cluster's devices."""
 
     cluster: Cluster
     trace: Trace
-    slowing: float = 0.0
     known: dict[tuple[object, ...], Use] = field(default_factory=dict)
+    lies: dict[tuple[str, int], list[tuple[int, int, int, int, float]]] = field(default_factory=dict)
+    ports: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def collective(self, node: TraceNode, number: int, picoseconds: int) -> Use:
         """What a collective takes of each member's ports, in and out.
@@ -59,14 +59,12 @@ class Sharing:
         """
         key = (node.op, node.bytes, node.group, number, picoseconds)
         if key not in self.known:
-            groups = self.trace.groups[node.group] if node.group else [range(self.trace.devices)]
-            found = self._shares(node.op, node.bytes, groups[number], [one for each in groups for one in each])
-            self.known[key] = tuple(
-                ((port, way), share)
-                for port, seconds, times in found
-                for way in (OUT, IN)
-                if (share := _share(seconds, times, picoseconds)) > 0
-            )
+            use = []
+            for place, n, inside, own, times in self._lie(node.group, number):
+                seconds = _sent(node.op, node.bytes, n, inside) * own / _rate(self.cluster.dimensions[place], n)
+                if (share := _share(seconds, times, picoseconds)) > 0:
+                    use += [((place, OUT), share), ((place, IN), share)]
+            self.known[key] = tuple(use)
         return self.known[key]
 
     def message(self, node: TraceNode, source: int, target: int, picoseconds: int) -> Use:
@@ -93,20 +91,23 @@ class Sharing:
             )
         return self.known[key]
 
-    def _shares(
-        self, op: str, size: float, group: Sequence[int], everyone: Sequence[int]
-    ) -> list[tuple[int, float, float]]:
-        """Per dimension seconds of a port's bytes, and how many times as many devices use it with the other groups."""
-        found, stride, inside = [], 1, 1
-        for number, one in enumerate(self.cluster.dimensions):
-            n = len({device // stride % one.size for device in group})
-            if n > 1:
-                sent = _sent(op, size, n, inside)
-                own, all_ = (_sharers(one, stride, members) for members in (group, everyone))
-                found.append((number, sent * own / _rate(one, n), all_ / own))
-            inside *= n
-            stride *= one.size
-        return found
+    def _lie(self, kind: str, number: int) -> list[tuple[int, int, int, int, float]]:
+        """How a group lies in each dimension that it spans: the dimension, its members along it and in those inside,
+        how many of them have one port, and how many times as many have it with the other groups of the kind."""
+        if (kind, number) not in self.lies:
+            groups = self.trace.groups[kind] if kind else [range(self.trace.devices)]
+            group, found, stride, inside = groups[number], [], 1, 1
+            for place, one in enumerate(self.cluster.dimensions):
+                n = len({device // stride % one.size for device in group})
+                if n > 1:
+                    if (kind, place) not in self.ports:
+                        self.ports[kind, place] = _sharers(one, stride, [one for each in groups for one in each])
+                    own = _sharers(one, stride, group)
+                    found.append((place, n, inside, own, self.ports[kind, place] / own))
+                inside *= n
+                stride *= one.size
+            self.lies[kind, number] = found
+        return self.lies[kind, number]
 
 
 def _sent(op: str, size: float, n: int, inside: int) -> float:
