@@ -72,9 +72,7 @@ py::list priced(const Network& network, const py::list& requests, const std::str
 
 py::dict listed(const Network& network, const py::dict& asked) {
   const Request request = request_of(asked);
-  std::vector<int> sorted = request.places;
-  std::sort(sorted.begin(), sorted.end());
-  const Schedule schedule = schedule_of(request, axes_of(network, sorted));
+  const Schedule schedule = schedule_of(network, request);
   py::list transfers;
   for (const Transfer& t : schedule.transfers)
     transfers.append(py::make_tuple(t.step, t.source, t.target, t.from, t.into, t.combine));

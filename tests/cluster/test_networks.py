@@ -76,7 +76,7 @@ def test_where_there_is_no_recursion() -> None:
     alone = ts.cluster.collective("all_reduce", 1 << 20, grid((4, 4)), algorithm="torus")
     assert part.picoseconds == alone.picoseconds  # two equal axes: the formula
     uneven = ts.cluster.collective("all_reduce", 1 << 20, grid((4, 8, 2)), devices=32, algorithm="torus")
-    assert uneven.model == "closed" and not uneven.exact  # a part of a torus: a bound, and called so
+    assert uneven.model == "closed" and not uneven.exact and uneven.messages > 0  # a part of a torus: by message
     slow = ts.Cluster(network=grid((4, 8)).network, faults=[{"device": 3, "share": 0.5}])
     assert ts.cluster.collective("all_reduce", 1 << 20, slow, algorithm="torus").model == "chunks"
 

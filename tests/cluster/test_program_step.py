@@ -17,6 +17,7 @@ from tilesim.cluster.programs.scheduling import order_of
 from tilesim.cluster.programs.splitting import content_key, graph_of, split
 
 RATE, LATENCY = 1e9, 1e-3
+SLOWER = 0.8  # of its rate a device has beside communication: 1 - interference of configs/frameworks/xla.json
 PRODUCT, OTHER = 7e-3, 1e-3  # seconds that the fixed predictor says
 
 
@@ -38,6 +39,11 @@ def two(devices: int = 2, **more: Any) -> ts.Cluster:
     ring = {"kind": "ring", "size": devices, "both_ways": False}
     ring |= {"bandwidth_bytes_per_second": RATE, "latency_seconds": LATENCY}
     return ts.Cluster(device="a100", network=[ring], **more)
+
+
+def beside(computing: float, talking: float) -> float:
+    """Until both are done that begin together: computing goes on at SLOWER of its rate until the other is done."""
+    return max(talking, computing + (1 - SLOWER) * talking) if computing > SLOWER * talking else talking
 
 
 def fsdp(rows: int = 1 << 20, layers: int = 2) -> ts.Spmd:
@@ -69,7 +75,7 @@ def test_two_products_whose_weights_are_gathered() -> None:
     gather = (4 << 20) / RATE + LATENCY
     together = 2 * (4 << 20) / RATE + LATENCY
     assert seconds(spmd, "none") == pytest.approx(2 * gather + 2 * PRODUCT, rel=1e-9)
-    assert seconds(spmd, "ready") == pytest.approx(max(gather + PRODUCT, 2 * gather) + PRODUCT, rel=1e-9)
+    assert seconds(spmd, "ready") == pytest.approx(gather + beside(PRODUCT, gather) + PRODUCT, rel=1e-9)
     assert seconds(spmd, "library") == pytest.approx(together + 2 * PRODUCT, rel=1e-9)
 
 
@@ -77,7 +83,7 @@ def test_large_collectives_stay_apart() -> None:
     """32 MiB each: more than XLA combines, so library is as ready."""
     spmd = fsdp(4 << 20)
     gather = (16 << 20) / RATE + LATENCY
-    by_hand = max(gather + PRODUCT, 2 * gather) + PRODUCT
+    by_hand = gather + beside(PRODUCT, gather) + PRODUCT
     assert seconds(spmd, "library") == pytest.approx(by_hand, rel=1e-9)
     assert seconds(spmd, "ready") == pytest.approx(by_hand, rel=1e-9)
 
@@ -252,7 +258,7 @@ def test_an_operation_waits_only_for_what_it_reads() -> None:
     graph.annotate(devices=2)
     spmd = ts.Spmd.from_partitioned(graph)
     reduce = 2 * ((2 << 20) / RATE + LATENCY)
-    assert seconds(spmd, "ready") == pytest.approx(max(reduce + PRODUCT, 2 * reduce) + PRODUCT, rel=1e-9)
+    assert seconds(spmd, "ready") == pytest.approx(reduce + beside(PRODUCT, reduce) + PRODUCT, rel=1e-9)
 
 
 # --- predictors ---

@@ -28,8 +28,9 @@ class CollectiveResult:
 
     `bytes` is the larger of what a device puts in and takes out; `bytes_in`, `bytes_out` and `wire_bytes` are per
     device. `model` is what the time is of: closed, chunks, flows, library; where `closed` was asked for and has no
-    formula, chunks. `exact`: a closed form gives the time of chunks; otherwise an estimate. `classes`: devices
-    that were simulated for all of a group.
+    formula, chunks. `exact`: no link is shared, and a closed form gives the time of chunks; otherwise its `messages`
+    were taken one by one as chunks does, or, of none, it is an estimate. `classes`: devices that were simulated for
+    all of a group.
     """
 
     op: str
@@ -127,7 +128,12 @@ def collective(
     answers = _priced(target, requests, model, symmetry)
     slowest = max(answers, key=lambda answer: answer["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
-    if isinstance(algorithm, str) and algorithm == "auto" and _sums_sooner(found, target, groups, root):
+    if (
+        isinstance(algorithm, str)
+        and algorithm == "auto"
+        and model == "closed"
+        and _sums_sooner(found, target, groups, root)
+    ):
         return _by_switch(op, size, target, groups, dtype, model, root)
     return found
 
@@ -138,7 +144,7 @@ def _bytes_of(dtype: str) -> int:
 
 def _sums_sooner(found: CollectiveResult, cluster: Cluster, groups: list[list[int]], root: int) -> bool:
     """Whether switches sum sooner than the quickest of the other closed forms."""
-    if found.model != "closed" or not any(one.reduces for one in cluster.dimensions):
+    if not any(one.reduces for one in cluster.dimensions):
         return False
     asked = (found.op, found.bytes, cluster)
     others = [forms.priced_by_switch(*asked, group, _bytes_of(found.dtype), root) for group in groups]

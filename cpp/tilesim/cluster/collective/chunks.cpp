@@ -1,4 +1,6 @@
 // Times message by message: a message takes every link of its way as soon as all of them are free, first ready first.
+// Where links have faults, in the order that the network has without them. In a given order every time is made of sums
+// and maxima of what messages take, so that a slower link moves none forward, and none by more than what it adds.
 #include <algorithm>
 #include <cstdint>
 #include <map>
@@ -57,8 +59,8 @@ struct Running {
 
 class Chunks {
  public:
-  Chunks(const Network& network, const std::vector<Job>& jobs)
-      : network_(network), lanes_first_(network.links().size()) {
+  Chunks(const Network& network, const std::vector<Job>& jobs, bool given)
+      : network_(network), lanes_first_(network.links().size()), given_(given) {
     std::map<std::int64_t, int> rates;
     std::size_t lanes = 0;
     for (std::size_t i = 0; i < network.links().size(); ++i) {
@@ -79,23 +81,25 @@ class Chunks {
     for (std::size_t i = 0; i < jobs.size(); ++i) times_.end[i] = jobs[i].start;
   }
 
-  Times run() {
+  /// First ready first; `order` gets the messages as they went, where it is asked for.
+  Times run(std::vector<std::int64_t>* order) {
     std::vector<std::int64_t> bucket;
     while (!ready_.empty()) {
       const std::int64_t time = ready_.pop(bucket);
       worked(static_cast<std::int64_t>(bucket.size()) * 8);
       if (!std::is_sorted(bucket.begin(), bucket.end())) std::sort(bucket.begin(), bucket.end());
-      for (const std::int64_t number : bucket) {
-        std::size_t job = running_.size() - 1;
-        while (running_[job].first > number) --job;
-        Running& running = running_[job];
-        const std::int64_t own = number - running.first;
-        const int copies = running.job->copies;
-        const auto message = static_cast<int>(copies == 1 ? own : own / copies);
-        const auto copy = static_cast<int>(copies == 1 ? 0 : own - static_cast<std::int64_t>(message) * copies);
-        send(running, job, message, copy, time);
-      }
+      for (const std::int64_t number : bucket) send(number, time);
+      if (order != nullptr) order->insert(order->end(), bucket.begin(), bucket.end());
       bucket.clear();
+    }
+    return times_;
+  }
+
+  /// In a given order, in which what a message waits for comes before it.
+  Times follow(const std::vector<std::int64_t>& order) {
+    for (const std::int64_t number : order) {
+      worked(8);
+      send(number, arrived_[at(number)]);
     }
     return times_;
   }
@@ -115,7 +119,9 @@ class Chunks {
       running.size_of.push_back(found->second);
       running.wait_row.push_back(program.waits[m] > 1 ? rows++ : -1);
       for (int copy = 0; copy < job.copies; ++copy) {
-        if (program.waits[m] == 0)
+        if (given_)
+          arrived_.push_back(job.start);
+        else if (program.waits[m] == 0)
           ready_.push(job.start, first + static_cast<std::int64_t>(m) * job.copies + copy);
         else if (program.waits[m] > 1)
           running.waiting.push_back(program.waits[m]);
@@ -138,8 +144,15 @@ class Chunks {
     return *std::min_element(lanes, lanes + one.lanes);
   }
 
-  void send(Running& running, std::size_t number, int message, int copy, std::int64_t time) {
+  void send(std::int64_t name, std::int64_t time) {
+    std::size_t number = running_.size() - 1;
+    while (running_[number].first > name) --number;
+    Running& running = running_[number];
     const Job& job = *running.job;
+    const std::int64_t own = name - running.first;
+    const int copies = job.copies;
+    const auto message = static_cast<int>(copies == 1 ? own : own / copies);
+    const auto copy = static_cast<int>(copies == 1 ? 0 : own - static_cast<std::int64_t>(message) * copies);
     const Job::Way& way = job.way(message, copy);
     std::int64_t arrival = time;
     if (way.begin != way.end && job.program.chunks[at(message)] > 0) {
@@ -155,14 +168,24 @@ class Chunks {
       arrival = start + longest + way.latency;
     }
     times_.end[number] = std::max(times_.end[number], arrival);
+    release(running, message, way.next, arrival);
+  }
+
+  /// What waited for a message that has arrived at a copy.
+  void release(Running& running, int message, int copy, std::int64_t arrival) {
+    const Job& job = *running.job;
     for (const int follower : job.program.after(message)) {
-      const std::int64_t id = running.first + static_cast<std::int64_t>(follower) * job.copies + way.next;
+      const std::int64_t id = running.first + static_cast<std::int64_t>(follower) * job.copies + copy;
+      if (given_) {
+        arrived_[at(id)] = std::max(arrived_[at(id)], arrival);
+        continue;
+      }
       const int row = running.wait_row[at(follower)];
       if (row < 0) {
         ready_.push(arrival, id);
         continue;
       }
-      const std::size_t place = at(row) * at(job.copies) + at(way.next);
+      const std::size_t place = at(row) * at(job.copies) + at(copy);
       running.ready[place] = std::max(running.ready[place], arrival);
       if (--running.waiting[place] == 0) ready_.push(running.ready[place], id);
     }
@@ -175,11 +198,21 @@ class Chunks {
   std::vector<std::int64_t> free_;
   std::vector<Running> running_;
   Ready ready_;
+  bool given_;                         ///< the order is; `arrived_` instead of `ready_`
+  std::vector<std::int64_t> arrived_;  ///< per message the latest arrival of what it waits for
   Times times_;
 };
 
 }  // namespace
 
-Times time_by_chunks(const Network& network, const std::vector<Job>& jobs) { return Chunks(network, jobs).run(); }
+Times time_by_chunks(const Network& network, const std::vector<Job>& jobs) {
+  return Chunks(network, jobs, false).run(nullptr);
+}
+
+Times time_by_chunks(const Network& network, const std::vector<Job>& jobs, const std::vector<Job>& healthy) {
+  std::vector<std::int64_t> order;
+  Chunks(network.healthy(), healthy, false).run(&order);
+  return Chunks(network, jobs, true).follow(order);
+}
 
 }  // namespace tilesim::cluster

@@ -40,6 +40,9 @@ int64_t to_one(int64_t message, const Axis& axis, int64_t distance, bool by_xor 
   return times(message, load.share) + load.latency;
 }
 
+/// Neither ports nor trunks are shared.
+bool alone(const Axis& axis) { return axis.exact && axis.trunks.leaf.empty(); }
+
 bool sum(Operation operation) { return operation == Operation::all_reduce; }
 bool spreads(Operation operation) { return operation <= Operation::reduce_scatter; }
 
@@ -70,7 +73,7 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
   int circle = 0;
   for (const Axis& axis : axes) {
     devices *= axis.size;
-    exact = exact && axis.exact;
+    exact = exact && alone(axis);
     if (axis.kind == AxisKind::circle && plan.parts.size() > 2) {
       exact = exact && (circle == 0 || circle == axis.size);
       circle = axis.size;
@@ -122,7 +125,7 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
     if (!single || (grid && n > 2)) return exchange_bound(axes, bytes);
     return Closed{
         axis.kind == AxisKind::port ? to_all(wire(bytes, 1, n, axis), axis) : wire(bytes, 1, n, axis) + axis.latency,
-        axis.exact};
+        alone(axis)};
   }
   if (choice.algorithm == "ring" && single && axis.kind != AxisKind::line) {
     const bool both = axis.kind == AxisKind::circle && axis.both_ways && n > 2;
@@ -138,7 +141,7 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
       for (int64_t r = 1; r < n; ++r) blocks += (r & distance) != 0 ? 1 : 0;
       time += to_one(wire(bytes, blocks, n, axis), axis, distance);
     }
-    return Closed{time, axis.exact};
+    return Closed{time, alone(axis)};
   }
   if (choice.algorithm != "hierarchical") return std::nullopt;
   int64_t time = 0;
@@ -147,7 +150,7 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
     if ((one.kind == AxisKind::circle || one.kind == AxisKind::line) && one.size > 2) return std::nullopt;
     const int64_t message = wire(bytes, 1, one.size, one);
     time += one.kind == AxisKind::port ? to_all(message, one) : message + one.latency;
-    exact = exact && one.exact;
+    exact = exact && alone(one);
   }
   return Closed{time, exact};
 }
@@ -179,12 +182,12 @@ std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& a
     const int64_t pieces = pieces_for(choice, hops, bytes, axis.bytes_per_second, axis.latency);
     const int64_t x = wire(bytes, 1, pieces, axis);
     const int64_t latency = hops == n - 1 ? latency_round(axis) : hops * axis.latency;
-    return Closed{(hops + pieces - 1) * x + latency, axis.exact};
+    return Closed{(hops + pieces - 1) * x + latency, alone(axis)};
   }
   if (axis.kind == AxisKind::circle) return std::nullopt;
   const int64_t x = wire(bytes, 1, 1, axis);
   const bool full = axis.kind == AxisKind::full;
-  if (choice.algorithm == "direct") return Closed{(full ? 1 : n - 1) * x + farthest(axis), axis.exact};
+  if (choice.algorithm == "direct") return Closed{(full ? 1 : n - 1) * x + farthest(axis), alone(axis)};
   if (choice.algorithm != "tree") return std::nullopt;
   if (!axis.trunks.leaf.empty()) return Closed{tree_over_trunks(axis, choice.root, x), false};
   int64_t longest = 0;
@@ -192,7 +195,7 @@ std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& a
     const int64_t hops = std::popcount(i), last = std::bit_width(i);
     longest = std::max(longest, (full ? hops : last) * x + hops * axis.latency);
   }
-  return Closed{longest, axis.exact};
+  return Closed{longest, alone(axis)};
 }
 
 }  // namespace
@@ -271,30 +274,23 @@ std::optional<Closed> closed_form(Operation operation, const Choice& choice, con
   if (choice.algorithm == "halving-doubling" && std::has_single_bit(static_cast<unsigned>(n)))
     time = gather(Walk::halving, axis, bytes, 1, n);
   if (!time) return std::nullopt;
-  if (!sum(operation)) return Closed{*time, axis.exact};
+  // Round a ring one message of a switch crosses each way at a time.
+  const bool exact = choice.algorithm == "ring" ? axis.exact : alone(axis);
+  if (!sum(operation)) return Closed{*time, exact};
   // Round a ring the gather begins where the scatter ended: hops over trunks are those of one way on.
   const bool on = choice.algorithm == "ring" && !axis.trunks.leaf.empty();
-  return Closed{2 * *time - (on ? 2 * latency_round(axis) - latency_round(axis, 2) : 0), axis.exact};
+  return Closed{2 * *time - (on ? 2 * latency_round(axis) - latency_round(axis, 2) : 0), exact};
 }
 
-std::string choose(Operation operation, const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
-  if (operation == Operation::permute_devices) return "direct";
-  std::vector<std::string> names{"ring", "direct", "halving-doubling", "bruck"};
+std::vector<std::string> suited(Operation operation, const std::vector<Axis>& axes) {
+  if (operation == Operation::permute_devices) return {"direct"};
+  if (operation == Operation::all_to_all) return {"direct", "bruck", "ring", "hierarchical"};
+  if (operation == Operation::broadcast_devices) return {"ring", "tree", "direct"};
+  if (axes.size() == 1) return {"ring", "direct", "halving-doubling", "bruck"};
   const bool circles = std::all_of(axes.begin(), axes.end(), [](const Axis& axis) {
     return axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
   });
-  if (axes.size() > 1) names = {circles ? "torus" : "hierarchical"};
-  if (operation == Operation::all_to_all) names = {"direct", "bruck", "ring", "hierarchical"};
-  if (operation == Operation::broadcast_devices) names = {"ring", "tree", "direct"};
-  std::string best;
-  int64_t least = 0;
-  for (const std::string& name : names) {
-    Choice tried = choice;
-    tried.algorithm = name;
-    const auto time = closed_form(operation, tried, axes, bytes);
-    if (time && (best.empty() || time->picoseconds < least)) best = name, least = time->picoseconds;
-  }
-  return best.empty() ? names[0] : best;
+  return {circles ? "torus" : "hierarchical"};
 }
 
 }  // namespace tilesim::cluster

@@ -27,8 +27,8 @@ struct Closed {
 std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
                                   std::int64_t bytes);
 
-/// The algorithms that a network's own shape suits, for "auto": the quickest of them by formula.
-std::string choose(Operation operation, const Choice& choice, const std::vector<Axis>& axes, std::int64_t bytes);
+/// The algorithms that a network's own shape suits, of which "auto" takes the quickest.
+std::vector<std::string> suited(Operation operation, const std::vector<Axis>& axes);
 
 /// Directed rings that an axis takes, as steps between neighbours: 1, n - 1, further ones without common divisor.
 std::vector<int> ring_strides(int devices, int rings);

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 
 namespace tilesim::cluster {
 
@@ -134,19 +135,6 @@ void check(const Network& network, Request& request) {
                      {}});
 }
 
-/// A formula, where there is one; the algorithm is chosen for the axes if it was not named.
-std::optional<Closed> form(Request& request, const std::optional<std::vector<Axis>>& axes) {
-  const bool sorted = std::is_sorted(request.places.begin(), request.places.end());
-  if (request.choice.algorithm == "auto") {
-    if (axes && !axes->empty() && sorted)
-      request.choice.algorithm = choose(request.operation, request.choice, *axes, request.bytes);
-    else
-      request.choice.algorithm = request.operation <= Operation::reduce_scatter ? "ring" : "direct";
-  }
-  if (!axes || !sorted) return std::nullopt;
-  return closed_form(request.operation, request.choice, *axes, request.bytes);
-}
-
 struct Prepared {
   Program program;
   bool alike = false;
@@ -161,6 +149,70 @@ Prepared prepare(const Network& network, Request& request, const std::optional<s
   if (const auto* list = std::get_if<Schedule>(&made)) return {compile(*list), false};
   const auto& program = std::get<Template>(made);
   return {compile(program), one_class(program, network, request.places, shared)};
+}
+
+/// Few enough that what waits for what is found by sending them one after another.
+constexpr std::int64_t few_messages = std::int64_t{1} << 15;
+constexpr std::size_t few_devices = 256;
+
+struct Found {
+  Closed time;
+  int classes = 1;
+  std::int64_t messages = 0;  ///< sent one after another; 0: by formula
+};
+
+/// Message by message on the network without faults; nothing where they are many.
+std::optional<Found> counted(const Network& network, const Request& given, const std::vector<Axis>& axes) {
+  if (given.places.size() > few_devices) return std::nullopt;
+  Request request = given;
+  Prepared prepared = prepare(network, request, axes, false);
+  const auto size = static_cast<std::int64_t>(prepared.program.size());
+  const int copies = prepared.alike ? 1 : prepared.program.copies;
+  if (size * copies > few_messages) return std::nullopt;
+  const int classes = prepared.alike ? 1 : prepared.program.devices;
+  std::vector<Job> jobs;
+  jobs.emplace_back(std::move(prepared.program), network, request.places, request.bytes, 0, prepared.alike);
+  const Times times = time_by_chunks(network, jobs);
+  return Found{{times.end[0], false}, classes, times.messages};
+}
+
+/// The time of one algorithm: its formula, and where that is an estimate and messages are few, by message. Nothing
+/// where there is none, or where even an estimate, which may lie above, says half as long again as `least` (0: none).
+std::optional<Found> timed(const Network& network, const Request& request, const std::vector<Axis>& axes,
+                           std::int64_t least) {
+  const auto closed = closed_form(request.operation, request.choice, axes, request.bytes);
+  if (!closed || (least > 0 && closed->picoseconds > least + least / 2)) return std::nullopt;
+  if (!closed->exact)
+    if (auto found = counted(network, request, axes)) return found;
+  return Found{*closed};
+}
+
+/// The time of a request without the network's faults, where there is a form; the algorithm is chosen, the quickest of
+/// those that suit the axes, if it was not named.
+std::optional<Found> form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes) {
+  const bool automatic = request.choice.algorithm == "auto";
+  if (!axes || !std::is_sorted(request.places.begin(), request.places.end())) {
+    if (automatic) request.choice.algorithm = request.operation <= Operation::reduce_scatter ? "ring" : "direct";
+    return std::nullopt;
+  }
+  if (!automatic || axes->empty()) {
+    if (automatic) request.choice.algorithm = suited(request.operation, {Axis{}})[0];
+    return timed(network, request, *axes, 0);
+  }
+  const auto names = suited(request.operation, *axes);
+  std::string best = names[0];
+  std::optional<Found> least;
+  for (const std::string& name : names) {
+    request.choice.algorithm = name;
+    auto found = timed(network, request, *axes, least ? least->time.picoseconds : 0);
+    if (found && (!least || found->time.picoseconds < least->time.picoseconds)) best = name, least = std::move(found);
+  }
+  request.choice.algorithm = best;
+  return least;
+}
+
+bool has_form(const Network& network, Request request, const std::optional<std::vector<Axis>>& axes) {
+  return form(network, request, axes).has_value();
 }
 
 /// Every algorithm of a broadcast by the model that is asked for, where no formula chooses.
@@ -191,67 +243,90 @@ Model model_of(const std::string& name) {
   return static_cast<Model>(found - names.begin());
 }
 
-Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry) {
-  Answers answers;
+namespace {
+
+/// What is timed together, message by message.
+struct Together {
+  std::vector<std::size_t> numbers;  ///< of their requests
   std::vector<Prepared> prepared;
-  std::vector<std::size_t> simulated;
-  for (std::size_t i = 0; i < requests.size(); ++i) {
-    Request& request = requests[i];
-    check(network, request);
-    std::optional<std::vector<Axis>> axes;
-    std::vector<int> sorted = request.places;
-    std::sort(sorted.begin(), sorted.end());
-    axes = axes_of(network, sorted);
-    Answer answer;
-    if (!request.own && request.operation == Operation::broadcast_devices && request.choice.algorithm == "auto" &&
-        request.places.size() > 1) {
-      Request tried = request;
-      if (model != Model::closed || !form(tried, axes))
-        request.choice.algorithm = quickest(network, request, model, symmetry);
-    }
-    const auto closed = request.own ? std::nullopt : form(request, axes);
-    if (request.own) request.choice.algorithm = request.own->algorithm;
-    answer.algorithm = request.places.size() == 1 ? "none" : request.choice.algorithm;
-    answer.model = model == Model::flows ? "flows" : "chunks";
-    if (request.places.size() == 1) {
-      answer.model = model == Model::flows ? "flows" : model == Model::chunks ? "chunks" : "closed";
-      answer.picoseconds = request.start;
-    } else if (model == Model::closed && closed) {
-      answer.model = "closed";
-      answer.picoseconds = request.start + closed->picoseconds;
-      answer.exact = closed->exact;
-    } else {
-      simulated.push_back(i);
-      prepared.push_back(prepare(network, request, axes, model == Model::flows));
-    }
-    answers.each.push_back(std::move(answer));
-  }
-  const bool alike =
-      symmetry && std::all_of(prepared.begin(), prepared.end(), [&](const Prepared& one) {
-        return one.alike && requests[simulated[&one - prepared.data()]].places == requests[simulated[0]].places;
-      });
-  std::vector<Job> jobs;
+};
+
+void time_together(const Network& network, std::vector<Request>& requests, Together& together, Model model,
+                   bool symmetry, Answers& answers) {
+  const auto& numbers = together.numbers;
+  const bool alike = symmetry && std::all_of(numbers.begin(), numbers.end(), [&](const std::size_t& number) {
+                       return together.prepared[at(&number - numbers.data())].alike &&
+                              requests[number].places == requests[numbers[0]].places;
+                     });
+  const bool ordered = model != Model::flows && !network.faults().empty();
+  std::vector<Job> jobs, healthy;
   std::int64_t messages = 0;
-  for (std::size_t k = 0; k < simulated.size(); ++k) {
-    Request& request = requests[simulated[k]];
-    const std::int64_t copies = alike ? 1 : prepared[k].program.copies;
-    messages += static_cast<std::int64_t>(prepared[k].program.size()) * copies;
+  for (std::size_t k = 0; k < numbers.size(); ++k) {
+    const Request& request = requests[numbers[k]];
+    Program& program = together.prepared[k].program;
+    const std::int64_t copies = alike ? 1 : program.copies;
+    messages += static_cast<std::int64_t>(program.size()) * copies;
     if (messages > most_messages)
       throw Unsupported({"these are too many messages to simulate", "model", std::to_string(messages),
                          std::to_string(most_messages) + " messages", "Use model=\"closed\" or fewer devices"});
-    answers.each[simulated[k]].classes = alike ? 1 : prepared[k].program.devices;
-    jobs.emplace_back(std::move(prepared[k].program), network, request.places, request.bytes, request.start, alike);
+    answers.each[numbers[k]].classes = alike ? 1 : program.devices;
+    if (ordered) healthy.emplace_back(program, network.healthy(), request.places, request.bytes, request.start, false);
+    jobs.emplace_back(std::move(program), network, request.places, request.bytes, request.start, alike);
   }
-  if (jobs.empty()) return answers;
-  const Times times = model == Model::flows ? time_by_flows(network, jobs) : time_by_chunks(network, jobs);
-  for (std::size_t k = 0; k < simulated.size(); ++k) answers.each[simulated[k]].picoseconds = times.end[k];
-  answers.messages = times.messages;
+  if (jobs.empty()) return;
+  const Times times = model == Model::flows ? time_by_flows(network, jobs)
+                      : ordered             ? time_by_chunks(network, jobs, healthy)
+                                            : time_by_chunks(network, jobs);
+  for (std::size_t k = 0; k < numbers.size(); ++k) answers.each[numbers[k]].picoseconds = times.end[k];
+  answers.messages += times.messages;
+}
+
+}  // namespace
+
+Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry) {
+  Answers answers;
+  Together together;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    Request& request = requests[i];
+    check(network, request);
+    std::vector<int> sorted = request.places;
+    std::sort(sorted.begin(), sorted.end());
+    const std::optional<std::vector<Axis>> axes = axes_of(network, sorted);
+    const bool several = request.places.size() > 1, automatic = request.choice.algorithm == "auto";
+    Answer answer;
+    std::optional<Found> found;
+    if (!request.own && several && automatic && request.operation == Operation::broadcast_devices &&
+        (model != Model::closed || !has_form(network.healthy(), request, axes)))
+      request.choice.algorithm = quickest(network.healthy(), request, model, symmetry);
+    if (!request.own && (automatic || model == Model::closed)) found = form(network.healthy(), request, axes);
+    if (request.own) request.choice.algorithm = request.own->algorithm;
+    answer.algorithm = several ? request.choice.algorithm : "none";
+    answer.model = model == Model::flows ? "flows" : "chunks";
+    if (!several) {
+      if (model == Model::closed) answer.model = "closed";
+      answer.picoseconds = request.start;
+    } else if (model == Model::closed && found && network.faults().empty()) {
+      answer.model = "closed";
+      answer.picoseconds = request.start + found->time.picoseconds;
+      answer.exact = found->time.exact;
+      answer.classes = found->classes;
+      answers.messages += found->messages;
+    } else {
+      together.numbers.push_back(i);
+      together.prepared.push_back(prepare(network, request, axes, model == Model::flows));
+    }
+    answers.each.push_back(std::move(answer));
+  }
+  time_together(network, requests, together, model, symmetry, answers);
   return answers;
 }
 
-Schedule schedule_of(const Request& given, const std::optional<std::vector<Axis>>& axes) {
+Schedule schedule_of(const Network& network, const Request& given) {
   Request request = given;
-  form(request, axes);
+  std::vector<int> sorted = request.places;
+  std::sort(sorted.begin(), sorted.end());
+  const auto axes = axes_of(network, sorted);
+  if (request.choice.algorithm == "auto") form(network.healthy(), request, axes);
   Made made = make(request, axes);
   Schedule schedule =
       std::holds_alternative<Schedule>(made) ? std::move(std::get<Schedule>(made)) : expand(std::get<Template>(made));

@@ -29,7 +29,7 @@ struct Request {
 struct Answer {
   std::int64_t picoseconds = 0;  ///< when the last device is done
   std::string algorithm, model;  ///< `model` "chunks" where `closed` was asked for and there is no formula
-  bool exact = true;             ///< closed: the time of `chunks`; else an estimate
+  bool exact = true;             ///< closed: no link is shared, the time of `chunks`
   int classes = 1;               ///< simulated; closed: 1
 };
 
@@ -41,7 +41,7 @@ struct Answers {
 /// Prices requests that start at the same time; under `closed` each as if it were alone.
 Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry);
 
-/// The schedule of a named algorithm for devices of that shape, with every transfer; for tests and for files.
-Schedule schedule_of(const Request& request, const std::optional<std::vector<Axis>>& axes);
+/// The schedule of an algorithm on a network, with every transfer; for tests and for files.
+Schedule schedule_of(const Network& network, const Request& request);
 
 }  // namespace tilesim::cluster

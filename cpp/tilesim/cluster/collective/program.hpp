@@ -65,6 +65,8 @@ struct Times {
   std::int64_t messages = 0;
 };
 Times time_by_chunks(const Network& network, const std::vector<Job>& jobs);
+/// On a network with faults, in the order of the same jobs on the network without them.
+Times time_by_chunks(const Network& network, const std::vector<Job>& jobs, const std::vector<Job>& healthy);
 Times time_by_flows(const Network& network, const std::vector<Job>& jobs);
 
 }  // namespace tilesim::cluster

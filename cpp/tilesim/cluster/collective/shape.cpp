@@ -31,7 +31,6 @@ Axis port_axis(const Network& network, int number, const std::vector<int>& membe
   if (dimension.kind == DimensionKind::full) axis.kind = AxisKind::full;
   if (dimension.kind == DimensionKind::fat_tree) {
     axis.trunks = trunks_of(dimension, members);
-    axis.exact = axis.trunks.leaf.empty();
   }
   if (dimension.kind == DimensionKind::dragonfly) {
     axis.latency *= members.size() <= static_cast<std::size_t>(dimension.sizes[0]) ? 1 : 4;
@@ -62,7 +61,7 @@ std::optional<Axis> grid_axis(const Dimension& dimension, int size, const std::v
 }  // namespace
 
 std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vector<int>& places) {
-  if (!network.regular()) return std::nullopt;
+  if (network.dimensions().empty()) return std::nullopt;
   std::vector<Axis> axes;
   std::int64_t product = 1;
   for (int number = 0; number < static_cast<int>(network.dimensions().size()); ++number) {

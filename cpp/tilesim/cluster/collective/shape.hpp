@@ -17,7 +17,8 @@ struct Trunks {
   std::int64_t latency = 0;  ///< that each level adds
 };
 
-/// Devices that differ in one coordinate. `exact`: no link is shared whatever they send in turn.
+/// Devices that differ in one coordinate. `exact`: no port or link of them is shared whatever they send in turn;
+/// trunks may be.
 struct Axis {
   AxisKind kind = AxisKind::port;
   int size = 1;
@@ -29,7 +30,7 @@ struct Axis {
 };
 
 /// Axes with more than one member of a sorted set of devices; nothing where they are no box in the network, or the
-/// network is a graph or has faults.
+/// network is a graph. Faults are not looked at.
 std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vector<int>& places);
 
 }  // namespace tilesim::cluster

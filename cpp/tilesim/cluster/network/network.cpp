@@ -30,7 +30,12 @@ Network Network::read(const Json& json) {
   } else {
     network.read_graph(*graph);
   }
-  if (const Json* faults = reader.optional("faults")) network.read_faults(*faults);
+  if (const Json* faults = reader.optional("faults"); faults != nullptr && !faults->items().empty()) {
+    auto healthy = std::make_shared<Network>(network);
+    if (healthy->searched_) healthy->search_routes();
+    network.read_faults(*faults);
+    network.healthy_ = std::move(healthy);
+  }
   reader.finish();
   if (network.searched_) network.search_routes();
   return network;

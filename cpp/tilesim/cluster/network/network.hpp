@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +41,8 @@ class Network {
   const std::vector<Dimension>& dimensions() const { return dimensions_; }  ///< empty: a graph
   const std::vector<Fault>& faults() const { return faults_; }
   bool regular() const { return !dimensions_.empty() && faults_.empty(); }
+  /// The same network before its faults.
+  const Network& healthy() const { return healthy_ ? *healthy_ : *this; }
   const std::vector<Link>& links() const { return links_; }
   int stride(int dimension) const { return strides_[static_cast<std::size_t>(dimension)]; }
 
@@ -62,6 +65,7 @@ class Network {
   std::vector<int> strides_, bases_, per_instance_;
   std::vector<Link> links_;
   std::vector<Fault> faults_;
+  std::shared_ptr<const Network> healthy_;  ///< none: there are no faults
   int devices_ = 0, nodes_ = 0;
   bool searched_ = false;                                   ///< routes by search: a graph, or a link failed
   std::vector<std::vector<int>> before_;                    ///< source to node to the link it is reached by, -1: not

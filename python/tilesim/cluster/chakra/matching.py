@@ -9,6 +9,7 @@ from typing import Any
 
 from ...base.errors import user_error
 from ..trace import Trace, TraceClass, TraceNode
+from .sharing import IN, Sharing, Use
 
 __all__ = ["Price", "Quotient", "Unit", "quotient"]
 
@@ -28,6 +29,7 @@ class Unit:
     sequence: dict[_Group, list[int]] = field(default_factory=dict)  # places of collectives, in program order
     cost: dict[int, int] = field(default_factory=dict)  # place -> picoseconds
     partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> unit and place of the other end
+    use: dict[int, Use] = field(default_factory=dict)  # place -> what it takes of ports
 
 
 @dataclass(slots=True)
@@ -38,15 +40,17 @@ class Quotient:
     devices: list[int]  # how many each stands for
     joined: dict[tuple[int, int], list[tuple[int, int]]]
     partner: dict[tuple[int, int], tuple[int, int]]
+    members: list[list[int]] = field(default_factory=list)  # the devices of each
 
 
-def quotient(trace: Trace, price: Price, symmetry: bool) -> Quotient:
+def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None = None) -> Quotient:
     """Finds them.
 
     Args:
         trace: that is legal.
         price: what communication takes.
         symmetry: devices that nothing tells apart are one; else each is its own.
+        sharing: what communication takes of ports; none: nothing.
 
     Returns:
         Units and what joins them.
@@ -61,12 +65,14 @@ def quotient(trace: Trace, price: Price, symmetry: bool) -> Quotient:
     members = {group: Counter(unit_of[device] for device in devices) for group, devices in groups.items()}
     _match_collectives(trace, units, groups, members, price)
     _match_messages(trace, units, unit_of, price)
+    if sharing is not None:
+        _find_uses(units, sharing)
     colours = _colours(units, members) if symmetry else list(range(len(units)))
     first: dict[int, int] = {}
-    counts: Counter[int] = Counter()
+    devices: dict[int, list[int]] = {}
     for number, colour in enumerate(colours):
         first.setdefault(colour, number)
-        counts[colour] += len(units[number].devices)
+        devices.setdefault(colour, []).extend(units[number].devices)
     place = {colour: at for at, colour in enumerate(first)}
     at_of = [place[colour] for colour in colours]
     joined: dict[tuple[int, int], list[tuple[int, int]]] = {}
@@ -79,7 +85,24 @@ def quotient(trace: Trace, price: Price, symmetry: bool) -> Quotient:
                 joined[place[colour], node] = sorted({(one, row[turn]) for one, row in others})
         for node, (other, at) in unit.partner.items():
             partner[place[colour], node] = (at_of[other], at)
-    return Quotient([units[one] for one in first.values()], [counts[one] for one in first], joined, partner)
+    of_each = [sorted(devices[one]) for one in first]
+    return Quotient([units[one] for one in first.values()], list(map(len, of_each)), joined, partner, of_each)
+
+
+def _find_uses(units: list[Unit], sharing: Sharing) -> None:
+    for unit in units:
+        for at, node in enumerate(unit.part.nodes):
+            if node.kind == "collective":
+                use = sharing.collective(node, unit.groups[node.group][1], unit.cost[at])
+            elif node.kind == "send":
+                use = sharing.message(node, unit.devices[0], node.peers[unit.at], unit.cost[at])
+                other, there = unit.partner[at]
+                if use:
+                    units[other].use[there] = tuple(((dimension, IN), share) for (dimension, _), share in use)
+            else:
+                continue
+            if use:
+                unit.use[at] = use
 
 
 def _units(trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool) -> tuple[list[Unit], list[int]]:
@@ -181,7 +204,7 @@ def _colours(units: list[Unit], members: dict[_Group, Counter[int]]) -> list[int
     for unit in units:
         if id(unit.part) not in signatures:
             signatures[id(unit.part)] = _signature(unit.part)
-        rows.append((signatures[id(unit.part)], tuple(sorted(unit.cost.items()))))
+        rows.append((signatures[id(unit.part)], tuple(sorted(unit.cost.items())), tuple(sorted(unit.use.items()))))
     colours = _numbered(rows)
     while True:
         of_group = {group: tuple(sorted(_sum(colours, counts).items())) for group, counts in members.items()}
@@ -207,7 +230,7 @@ def _signature(part: TraceClass) -> tuple[Any, ...]:
     at = {node.id: place for place, node in enumerate(part.nodes)}
     kinds: dict[str, int] = {}
     return tuple(
-        (node.kind, tuple(sorted(at[dep] for dep in node.deps)), node.duration_ps, node.bytes, node.op,
+        (node.kind, tuple(sorted(at[dep] for dep in node.deps)), node.duration_ps, node.bytes, node.op, node.stream,
          kinds.setdefault(node.group, len(kinds)) if node.kind == "collective" else -1)
         for node in part.nodes
     )  # fmt: skip

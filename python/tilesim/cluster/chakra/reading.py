@@ -11,7 +11,7 @@ from ...base.errors import listed, path_text, user_error
 from ...base.files import read_json
 from ..trace import Trace, TraceClass, TraceNode
 from . import wire
-from .writing import GROUPS, OWN
+from .writing import GROUPS, OWN, STREAM
 
 __all__ = ["from_chakra"]
 
@@ -160,6 +160,7 @@ def _node(
     spent = _number(attributes, "duration_ps", place, micros * 10**6)
     kept = {key: found for key, found in attributes.items() if key not in OWN}
     node = TraceNode(number, name, kind, list(dict.fromkeys(deps)), spent, attributes=kept)
+    node.stream = str(attributes.get(STREAM, ("", ""))[1])
     if kind == "collective":
         _collective(node, attributes, place, groups, total)
     elif kind in ("send", "recv"):

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...base.table import Table
 from ..pipelines.result import PICO, write_events
-from ..trace import Trace
+from ..trace import Trace, TraceClass
 from .matching import Quotient
 from .running import Ran
 
-__all__ = ["Replay", "length", "union"]
+__all__ = ["Replay", "length", "recorded", "union"]
 
 SCHEMA, VERSION = "tilesim.cluster_replay", 1
 
@@ -93,7 +93,8 @@ class Replay:
         """Trace events.
 
         Returns:
-            A process per class of devices, a track per stream; times in microseconds.
+            A process per class of devices, a track per stream; times in microseconds. `slowed_us` among the arguments
+            of a slice: by how much what ran beside it made it longer.
         """
         events: list[dict[str, Any]] = []
         for number, ran in enumerate(self.ran):
@@ -107,9 +108,36 @@ class Replay:
                     events.append({"ph": "M", "name": "thread_name", "pid": number + 1, "tid": tracks[stream],
                                    "args": {"name": stream}})  # fmt: skip
                 node = unit.part.nodes[place]
+                said: dict[str, Any] = {"node": node.id}
+                if place in ran.slowed:
+                    said["slowed_us"] = ran.slowed[place] / 1e6
                 events.append({"ph": "X", "name": node.name, "pid": number + 1, "tid": tracks[stream],
-                               "ts": begin / 1e6, "dur": (end - begin) / 1e6, "args": {"node": node.id}})  # fmt: skip
+                               "ts": begin / 1e6, "dur": (end - begin) / 1e6, "args": said})  # fmt: skip
         return events
+
+
+def recorded(replay: Replay) -> Trace:
+    """What ran, with the times that computing took.
+
+    Args:
+        replay: of a trace.
+
+    Returns:
+        A trace with a class per class of timelines, whose computes last as long as they did; with what slowed them.
+    """
+    classes = []
+    for unit, devices, ran in zip(replay.found.units, replay.found.members, replay.ran, strict=True):
+        at = {device: number for number, device in enumerate(unit.part.devices)}
+        nodes = [
+            replace(
+                node,
+                peers=[node.peers[at[device]] for device in devices] if node.peers else node.peers,
+                duration_ps=node.duration_ps + (ran.slowed.get(place, 0) if node.kind == "compute" else 0),
+            )
+            for place, node in enumerate(unit.part.nodes)
+        ]
+        classes.append(TraceClass(devices, nodes, unit.part.source))
+    return Trace(replay.trace.name, replay.trace.devices, classes, replay.trace.groups)
 
 
 _PARTS = ("exposed_seconds", "compute_seconds", "idle_seconds")

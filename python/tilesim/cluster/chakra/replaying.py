@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from ...base.checked import checked
 from ...base.errors import user_error
 from ..cluster import Cluster
-from ..communication import collective
-from ..trace import Trace
+from ..hosts.faults import computing
+from ..trace import Trace, TraceClass
 from .matching import Price, quotient
+from .pricing import SLOWED, Communication, learn
 from .reading import from_chakra
 from .replayed import Replay
 from .running import ordered, run
+from .sharing import Sharing
 
-__all__ = ["replay"]
-
-#: operations of traces that a network model times under another name
-_AS = {"barrier": "all_reduce", "send": "permute_devices"}
-_RECORDED = ("reduce", "gather", "scatter")
+__all__ = ["replay", "slowed"]
 
 
 @checked()
@@ -37,16 +36,18 @@ def replay(
 ) -> Replay:
     """Replays a trace: recorded computes, and communication timed on a cluster.
 
-    A device has one compute stream, one stream per kind of groups, one for sends and one for memory. A node begins when
-    what it waits for is done and its stream is free, the first in program order before others; collectives of a group
-    go in program order, and begin when all its devices are there.
+    A device has one compute stream, one for memory, and for communication the streams that the trace names (those of
+    steps do, one per dimension), else one per kind of groups and one for sends. A node begins when what it waits for is
+    done and its stream is free, the first in program order before others; collectives of a group go in program order,
+    and begin when all its devices are there. What uses a port at the same time shares it. Devices that compute slower
+    (`compute` faults of the cluster) take longer than was recorded.
 
     Args:
         folder: of Chakra traces (see `from_chakra`), or a `Trace`.
         cluster: a Cluster, or what `ts.Cluster.load` takes; with as many devices as the trace.
         library: whose costs collectives have, as for `ts.cluster.collective`; none: the network alone.
         algorithm: of collectives.
-        network: model of the network: closed, chunks, flows; each communication as if it were alone. Of sends alone,
+        network: model of the network: closed, chunks, flows; of each communication alone. Of sends alone,
             where a library prices collectives.
         symmetry: devices that nothing tells apart are simulated once; the same to the picosecond.
         price: operation, bytes and devices to seconds, in place of a cluster; operation "send" has two devices.
@@ -72,29 +73,53 @@ def replay(
                              value=f"{cluster.devices} of {cluster.name}", allowed=str(trace.devices),
                              suggestion=f"Take {cluster.name}:{trace.devices} where it comes so")  # fmt: skip
     trace = ordered(trace)
-    found = quotient(trace, _price(cluster, library, algorithm, network, price), symmetry)
-    return Replay.of(trace, found, run(trace, found), name, network if price is None else "price")
+    if price is not None:
+        found = quotient(trace, _own(price), symmetry)
+        return Replay.of(trace, found, run(trace, found), name, "price")
+    trace = slowed(trace, {device: 1 / share for device, share in computing(cluster.faults, cluster.devices)})
+    known = Communication(cluster, network if library is None else "closed", library, symmetry, algorithm, network)
+    learn(trace, known)
+    found = quotient(trace, known, symmetry, Sharing(cluster, trace))
+    return Replay.of(trace, found, run(trace, found), name, network)
 
 
-def _price(cluster: Any, library: Any, algorithm: Any, network: str, own: Any) -> Price:
+def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
     def price(op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
-        if op in _RECORDED and own is None:
-            if not recorded and len(devices) > 1:
-                raise user_error(f"no model of a network has '{op}', and no time was recorded", place=place,
-                                 allowed="a duration, or price=")  # fmt: skip
-            return recorded
-        if own is not None:
-            seconds = own(op, size, devices)
-            if not 0 <= seconds < math.inf:
-                raise user_error("no time", place="price", value=f"{op} of {size} bytes: {seconds}")
-            return math.ceil(round(seconds * 1e12, 3))
-        if len(set(devices)) < 2:
-            return 0
-        if op == "send":
-            return collective("permute_devices", size, cluster, devices, model=network, pairs=[(0, 1)]).picoseconds
-        chosen = algorithm if op != "broadcast_devices" else "auto"
-        model = network if library is None else "closed"  # a library has a form of its own
-        return collective(_AS.get(op, op), size, cluster, devices, algorithm=chosen, model=model, library=library
-                          ).picoseconds  # fmt: skip
+        seconds = own(op, size, devices)
+        if not 0 <= seconds < math.inf:
+            raise user_error("no time", place="price", value=f"{op} of {size} bytes: {seconds}")
+        return math.ceil(round(seconds * 1e12, 3))
 
     return price
+
+
+def slowed(trace: Trace, slow: Mapping[int, float]) -> Trace:
+    """The same trace on devices that compute slower.
+
+    Args:
+        trace: of recorded times.
+        slow: device to the factor on its computing times; computes with the attribute `SLOWED` have theirs already.
+
+    Returns:
+        The trace; slower devices have classes of their own.
+    """
+    if not slow:
+        return trace
+    classes = []
+    for part in trace.classes:
+        apart: dict[float, list[int]] = {}
+        for at, device in enumerate(part.devices):
+            apart.setdefault(slow.get(device, 1.0), []).append(at)
+        for factor, places in apart.items():
+            nodes = [
+                replace(
+                    node,
+                    peers=[node.peers[at] for at in places] if node.peers else node.peers,
+                    duration_ps=math.ceil(round(node.duration_ps * factor, 3))
+                    if node.kind == "compute" and SLOWED not in node.attributes
+                    else node.duration_ps,
+                )
+                for node in part.nodes
+            ]
+            classes.append(TraceClass([part.devices[at] for at in places], nodes, part.source))
+    return Trace(trace.name, trace.devices, classes, trace.groups)

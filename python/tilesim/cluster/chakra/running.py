@@ -1,4 +1,5 @@
-"""Runs traces: one compute stream per device, one per kind of groups, one for sends, one for memory."""
+"""Runs traces: one compute stream per device, one for memory, and those of communication; what shares ports is
+slower."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from ...base.errors import user_error
 from ..trace import Trace, TraceClass, TraceNode
 from .matching import Quotient
+from .pace import Pace
 
 __all__ = ["Ran", "ordered", "run"]
 
@@ -60,17 +62,20 @@ def _ordered(trace: Trace, part: TraceClass) -> TraceClass:
 
 @dataclass(slots=True)
 class Ran:
-    """What a class of devices did: (stream, place of the node, begin, end) each, picoseconds."""
+    """What a class of devices did: (stream, place of the node, begin, end) each, picoseconds; per place of what others
+    beside it slowed, by how much."""
 
     intervals: list[tuple[str, int, int, int]] = field(default_factory=list)
     end: int = 0
+    slowed: dict[int, int] = field(default_factory=dict)
 
 
 class _Run:
     """Times are taken in rounds: all that ends at one time ends before anything begins."""
 
-    def __init__(self, trace: Trace, found: Quotient) -> None:
+    def __init__(self, trace: Trace, found: Quotient, slowing: float) -> None:
         self.trace, self.found = trace, found
+        self.pace = Pace(found, slowing)
         self.nodes = [unit.part.nodes for unit in found.units]
         self.ran = [Ran() for _ in found.units]
         self.heap: list[tuple[int, int, int]] = []
@@ -82,7 +87,8 @@ class _Run:
         self.arrived: dict[_At, set[_At]] = {}  # by the first of those that meet
         self.busy: set[tuple[int, str]] = set()
         self.asked: dict[_At, int] = {}  # receives: since when
-        self.sent: dict[_At, tuple[int, int]] = {}  # sends: begin and end
+        self.sent: dict[_At, int] = {}  # sends: begin
+        self.gone: dict[_At, int] = {}  # and end
         self.begun: dict[_At, int] = {}
         self.touched: list[tuple[int, str]] = []
         for number, nodes in enumerate(self.nodes):
@@ -111,12 +117,15 @@ class _Run:
                 if not count:
                     self._offer(number, place, 0)
         self._begin(0)
+        self.pace.adjust(0, self.heap)
         while self.heap:
             now = self.heap[0][0]
             while self.heap and self.heap[0][0] == now:
                 _, number, place = heapq.heappop(self.heap)
-                self._end(number, place, now)
+                if self.pace.due((number, place), now):
+                    self._end(number, place, now)
             self._begin(now)
+            self.pace.adjust(now, self.heap)
         self._check()
         return self.ran
 
@@ -137,11 +146,11 @@ class _Run:
             self.touched.append(stream)
 
     def _receive(self, at: _At, now: int) -> None:
-        """Ends a receive that waits, where the message is under way."""
-        sent = self.sent.get(self.found.partner[at])
-        if at in self.asked and sent is not None:
-            self.begun[at] = min(max(self.asked[at], sent[0]), max(now, sent[1]))
-            heapq.heappush(self.heap, (max(now, sent[1]), *at))
+        """Ends a receive that waits, where the message is there."""
+        partner = self.found.partner[at]
+        if at in self.asked and partner in self.gone:
+            self.begun[at] = min(max(self.asked[at], self.sent[partner]), now)
+            heapq.heappush(self.heap, (now, *at))
 
     def _begin(self, now: int) -> None:
         touched, self.touched = sorted(set(self.touched)), []
@@ -160,18 +169,25 @@ class _Run:
     def _start(self, at: _At, now: int) -> None:
         node = self.nodes[at[0]][at[1]]
         self.begun[at] = now
-        end = now + (self.found.units[at[0]].cost[at[1]] if node.kind == "send" else node.duration_ps)
-        heapq.heappush(self.heap, (end, *at))
+        unit = self.found.units[at[0]]
         if node.kind == "send":
-            self.sent[at] = (now, end)
-            self._receive(self.found.partner[at], now)
+            self.sent[at] = now
+            other = self.found.partner[at]
+            uses = [(at[0], unit.use.get(at[1], ())), (other[0], self.found.units[other[0]].use.get(other[1], ()))]
+            end = self.pace.begin([at], unit.cost[at[1]], now, uses)
+        elif node.kind == "compute":
+            end = self.pace.begin([at], node.duration_ps, now, None)
+        else:
+            end = now + node.duration_ps
+        heapq.heappush(self.heap, (end, *at))
 
     def _arrive(self, at: _At, now: int) -> None:
         joined = self.found.joined[at]
         here = self.arrived.setdefault(joined[0], set())
         here.add(at)
         if len(here) == len(joined):
-            end = now + self.found.units[at[0]].cost[at[1]]
+            uses = [(one[0], self.found.units[one[0]].use.get(one[1], ())) for one in joined]
+            end = self.pace.begin(joined, self.found.units[at[0]].cost[at[1]], now, uses)
             for one in joined:
                 self.begun[one] = now
                 heapq.heappush(self.heap, (end, *one))
@@ -182,6 +198,11 @@ class _Run:
         ran = self.ran[number]
         ran.intervals.append((stream[1], place, self.begun.get((number, place), now), now))
         ran.end = max(ran.end, now)
+        if more := self.pace.end((number, place), now):
+            ran.slowed[place] = more
+        if node.kind == "send":
+            self.gone[number, place] = now
+            self._receive(self.found.partner[number, place], now)
         if stream in self.queues:
             self.queues[stream].popleft()
         if stream in self.busy:
@@ -209,12 +230,13 @@ class _Run:
                 raise user_error(f"devices wait for each other; {what}", place=self.trace.place(unit.part, node))
 
 
-def run(trace: Trace, found: Quotient) -> list[Ran]:
+def run(trace: Trace, found: Quotient, slowing: float = 0.0) -> list[Ran]:
     """Runs a trace.
 
     Args:
         trace: in program order.
-        found: its classes and what joins them.
+        found: its classes, what joins them, and what they take of ports.
+        slowing: the share of its rate that computing loses while its device communicates.
 
     Returns:
         What each class did.
@@ -222,4 +244,4 @@ def run(trace: Trace, found: Quotient) -> list[Ran]:
     Raises:
         UserError: where devices wait for each other.
     """
-    return _Run(trace, found).run()
+    return _Run(trace, found, slowing).run()

@@ -20,6 +20,8 @@ GROUPS = "comm_group.json"
 SCHEMA = "Chakra Execution Trace v0.0.4"
 _NUMBER = {"metadata": 1, "none": 1, "memory": 2, "compute": 4, "send": 5, "recv": 6, "collective": 7}
 _COMM = {name: number for number, name in reversed(wire.COLLECTIVES.items())}
+#: attribute of communication: what it goes through one after another
+STREAM = "tilesim_stream"
 #: attributes that are written from a node's own fields
 OWN = frozenset(
     (
@@ -32,6 +34,7 @@ OWN = frozenset(
         "pg_name",
         "duration_ps",
         "duration_micros",
+        STREAM,
     )
 )
 
@@ -165,6 +168,8 @@ def _attributes(trace: Trace, part: TraceClass, node: TraceNode, at: int, groups
         found.append(wire.attribute("comm_size", node.bytes))
         ends = (("comm_src", source), ("comm_dst", target), ("comm_tag", node.tag))
         found += [wire.attribute(name, value, "int32") for name, value in ends]
+    if node.stream:
+        found.append(wire.attribute(STREAM, node.stream))
     return found + [wire.attribute(name, value) for name, value in node.attributes.items() if name not in OWN]
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from ...base.errors import user_error
 from ..cluster import Cluster, Dimension
+from ..hosts.faults import without_computing
 from . import in_network, torus
 
 __all__ = ["better", "priced_by_switch", "refuse"]
@@ -63,7 +64,7 @@ def priced_by_switch(
     Returns:
         As the core answers, and the share of the bytes that a port carries; none where no switch can do it.
     """
-    if op not in in_network.OPERATIONS or len(group) < 2 or cluster.faults or cluster.graph is not None:
+    if op not in in_network.OPERATIONS or len(group) < 2 or cluster.graph is not None:
         return None
     if dtype_bytes < 2 and op in ("all_reduce", "reduce_scatter"):
         return None
@@ -72,10 +73,14 @@ def priced_by_switch(
         return None
     if len(group) <= 64:  # the pattern is the same for more
         in_network.check(op, len(group), in_network.transfers(op, len(group), root), root)
-    links = cluster.core.route(group[0], group[-1])
+    ways = [cluster.core.route(group[0], group[-1])]
+    if cluster.faults:  # the slowest port of all, out and in; all wait for it
+        ways += [cluster.core.route(one, group[i - 1]) for i, one in enumerate(group)]
+        if any(one.get("share") == 0 for one in without_computing(cluster.faults)):
+            return None  # ways that go round a failed link are no ports of one switch
     rails = found[0].rails
-    rate = min(int(link[2]) for link in links)
-    latency = sum(int(link[3]) for link in links)
+    rate = min(int(link[2]) for way in ways for link in way)
+    latency = sum(int(link[3]) for link in ways[0])
     if rails and rails < cluster.per_node:
         rate = rate * rails // cluster.per_node  # all devices of a node sum at once
     port = in_network.Port(rate, latency, found[0].kind == "fat_tree")

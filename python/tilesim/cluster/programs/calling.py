@@ -18,7 +18,9 @@ from ...models.resnet_training import RESNETS, resnet_training_step
 from ..chakra.matching import quotient
 from ..chakra.replayed import Replay, length, union
 from ..chakra.running import ordered, run
+from ..chakra.sharing import Sharing
 from ..cluster import Cluster
+from ..frameworks import Framework
 from ..hosts.faults import computing
 from ..partition import partition
 from ..pipelines.result import PICO
@@ -140,8 +142,13 @@ class _Step:
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
         trace.check()
-        found = quotient(trace, price, options.symmetry)
-        return self.told(Replay.of(trace, found, run(trace, found), self.cluster.name, options.network))
+        found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace))
+        ran = run(trace, found, self.slowing())
+        return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network))
+
+    def slowing(self) -> float:
+        """The share of its rate that computing loses beside communication, of programs as XLA compiles them."""
+        return Framework.load("xla").constants["interference"]
 
     def slow(self) -> dict[int, float]:
         """Factors on computing times, of the call and of the cluster's faults."""
@@ -241,7 +248,10 @@ class _Step:
         if self.options.overlap == "library":
             joined = sum(len(part.operations) - 1 for each in self.splits for part in each.parts if part.op)
             notes.append(f"library: {joined} small collectives run within others, up to 30 MiB as XLA combines them")
-        notes.append("communication does not slow computing down; each collective is priced as if it were alone")
+        notes.append(
+            f"beside communication a device computes at {1 - self.slowing():.0%} of its rate, as of framework xla "
+            "(an assumption); what uses a port at the same time shares it"
+        )
         notes.append("memory: in program order, without fragmentation; what kernels keep to themselves takes none")
         predicted = {note for one in self.known.values() for note in one.notes}
         return list(dict.fromkeys([*notes, *sorted(predicted)]))
@@ -261,7 +271,7 @@ class _Step:
 def _parts(replay: Replay, last: int) -> dict[str, float]:
     """Compute, what each stream exposes beyond those before it, and waiting."""
     if not replay.ran:
-        return {"compute": 0.0, "wait": 0.0}
+        return {"compute": 0.0, "interference": 0.0, "wait": 0.0}
     ran = replay.ran[last]
     streams: dict[str, list[tuple[int, int]]] = {}
     for stream, _, begin, end in ran.intervals:
@@ -269,7 +279,9 @@ def _parts(replay: Replay, last: int) -> dict[str, float]:
         if name:
             streams.setdefault(name, []).append((begin, end))
     covered = union(streams.pop("compute", []))
-    parts = {"compute": length(covered) / PICO}
+    nodes = replay.found.units[last].part.nodes
+    slower = sum(more for place, more in ran.slowed.items() if nodes[place].kind == "compute") / PICO
+    parts = {"compute": length(covered) / PICO - slower, "interference": slower}
     for name in sorted(streams):
         more = union([*covered, *streams[name]])
         parts[name] = (length(more) - length(covered)) / PICO

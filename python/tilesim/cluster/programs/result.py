@@ -10,7 +10,7 @@ from typing import Any
 from ...base import figures
 from ...base.table import Table
 from ..advice import LEAST
-from ..chakra.replayed import Replay
+from ..chakra.replayed import Replay, recorded
 from ..memory import GIB
 from ..result import StepResult
 from ..trace import Trace
@@ -20,6 +20,7 @@ __all__ = ["ProgramResult"]
 
 _WHAT = {
     "compute": "segments between communications",
+    "interference": "communication beside it slows computing",
     "wait": "devices wait for others",
     "host": "the device waits for launches",
 }
@@ -95,10 +96,10 @@ class ProgramResult(StepResult):
         """What each class of devices does, for `ts.cluster.to_chakra` and `ts.cluster.replay`.
 
         Returns:
-            The trace.
+            The trace; computing lasts as long as it did beside communication and on slow devices.
         """
         assert self.replayed is not None
-        return self.replayed.trace
+        return recorded(self.replayed)
 
     def explain(self) -> str:
         """Where the time goes, what was predicted, and what other ways to overlap would take, each computed.

@@ -5,14 +5,13 @@ from __future__ import annotations
 import heapq
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
 from ...base.errors import user_error
+from ..chakra.pricing import DTYPE, PERMUTE, SLOWED, Communication
 from ..cluster import Cluster
-from ..communication import collective
 from ..pipelines.result import PICO
 from ..trace import Trace, TraceClass, TraceNode
 from .splitting import Part, Split
@@ -20,60 +19,6 @@ from .splitting import Part, Split
 __all__ = ["Communication", "dimension_of", "order_of", "trace_of"]
 
 Seconds = Callable[[Part, int], float]  # of a segment of the graph of a class
-
-
-@dataclass
-class Communication:
-    """Prices what passes between devices on a cluster, each as if it were alone, and once for equal ones."""
-
-    cluster: Cluster
-    network: str
-    library: Any
-    symmetry: bool
-    known: dict[Any, int] = field(default_factory=dict)
-    messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
-    dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
-
-    def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
-        """Picoseconds of a collective, or of a message between two devices.
-
-        Args:
-            op: operation, "send" of a message.
-            size: the larger of what a device puts in and takes out.
-            devices: of the group; source and target.
-            recorded: not used.
-            place: for messages.
-
-        Returns:
-            Picoseconds; of a message the time of the permute that it is of.
-        """
-        if op == "send":
-            return self.messages[size, devices[0], devices[1]]
-        key = (op, size, devices)
-        if key not in self.known:
-            self.known[key] = 0 if len(devices) < 2 else collective(
-                op, size, self.cluster, devices, dtype=self.dtypes.get((op, size), "bf16"), model=self.network,
-                library=self.library, symmetry=self.symmetry,
-            ).picoseconds  # fmt: skip
-        return self.known[key]
-
-    def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
-        """Prices all messages of a permute together; each is done when the last one is.
-
-        Args:
-            size: of a message.
-            pairs: source and target, others than itself.
-        """
-        key = ("permute", size, tuple(map(tuple, pairs)))
-        if key not in self.known:
-            members = sorted({device for pair in pairs for device in pair})
-            at = {device: number for number, device in enumerate(members)}
-            self.known[key] = collective(
-                "permute_devices", size, self.cluster, members, model=self.network, library=self.library,
-                pairs=[(at[a], at[b]) for a, b in pairs], symmetry=self.symmetry,
-            ).picoseconds  # fmt: skip
-        for a, b in pairs:
-            self.messages[size, a, b] = max(self.messages.get((size, a, b), 0), self.known[key])
 
 
 def dimension_of(cluster: Cluster, groups: Sequence[Sequence[int]]) -> str:
@@ -139,7 +84,7 @@ def trace_of(
             )
             apart.setdefault((ways, slow.get(device, 1.0)), []).append(device)
         for (_, factor), members in apart.items():
-            made.add(split, members, partial(_slower, seconds, number, factor))
+            made.add(split, members, partial(_slower, seconds, number, factor), factor)
     return made.trace
 
 
@@ -162,7 +107,7 @@ class _Maker:
             self.trace.groups[self.kinds[text]] = [list(group) for group in groups]
         return self.kinds[text]
 
-    def add(self, split: Split, devices: list[int], seconds: Callable[[Part], float]) -> None:
+    def add(self, split: Split, devices: list[int], seconds: Callable[[Part], float], factor: float) -> None:
         nodes: list[TraceNode] = []
         ends: dict[int, list[int]] = {}  # by part, nodes that others wait for
         order, tag = order_of(split), 0
@@ -173,6 +118,10 @@ class _Maker:
                 deps = sorted({*deps, len(nodes) - 1})
             ends[number] = self.nodes(nodes, tag, part, deps, devices, seconds)
             tag += part.op == "permute_devices"
+        if factor != 1.0:
+            for node in nodes:
+                if node.kind == "compute":
+                    node.attributes[SLOWED] = factor
         self.trace.classes.append(TraceClass(devices, nodes))
 
     def nodes(
@@ -194,7 +143,7 @@ class _Maker:
         kind = self.group(part.groups)
         self.price.dtypes.setdefault((part.op, part.bytes), part.dtype)
         nodes.append(TraceNode(first, part.name, "collective", deps, bytes=part.bytes, group=kind, op=part.op,
-                               stream=stream))  # fmt: skip
+                               stream=stream, attributes={DTYPE: part.dtype}))  # fmt: skip
         return [first]
 
     def messages(
@@ -209,7 +158,8 @@ class _Maker:
             if all(device in ends for device in devices):
                 found.append(len(nodes))
                 nodes.append(TraceNode(len(nodes), part.name, kind, deps, bytes=part.bytes, tag=tag, stream=stream,
-                                       peers=[ends[device] for device in devices]))  # fmt: skip
+                                       peers=[ends[device] for device in devices],
+                                       attributes={PERMUTE: True}))  # fmt: skip
         if not found:
             nodes.append(TraceNode(len(nodes), part.name, "none", deps))
             return [len(nodes) - 1]

@@ -1,0 +1,117 @@
+"""What communication of traces and programs takes on a cluster: one rule for a step and for the replay of its trace."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.errors import user_error
+from ..cluster import Cluster
+from ..communication import collective
+from ..trace import Trace
+
+__all__ = ["DTYPE", "PERMUTE", "SLOWED", "Communication", "learn"]
+
+#: attributes of nodes: the message is one of a permute, which is priced as a whole; the dtype of a collective
+PERMUTE, DTYPE = "tilesim_permute", "tilesim_dtype"
+#: of a compute node: the factor by which its device was slow, in its time already
+SLOWED = "tilesim_slowed"
+#: operations that have no model of a network
+RECORDED = ("reduce", "gather", "scatter")
+
+
+@dataclass
+class Communication:
+    """Prices what passes between devices on a cluster, each as if it were alone, and once for equal ones.
+
+    `lone`: model of messages that are of no permute, "": as `network`.
+    """
+
+    cluster: Cluster
+    network: str
+    library: Any
+    symmetry: bool
+    algorithm: Any = "auto"
+    lone: str = ""
+    known: dict[Any, int] = field(default_factory=dict)
+    messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
+    dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
+
+    def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
+        """Picoseconds of a collective, or of a message between two devices.
+
+        Args:
+            op: operation, "send" of a message.
+            size: the larger of what a device puts in and takes out.
+            devices: of the group; source and target.
+            recorded: picoseconds, taken for operations that no network model has.
+            place: for messages.
+
+        Returns:
+            Picoseconds; of a message the time of the permute that it is of, if it is of one.
+        """
+        if op in RECORDED:
+            if not recorded and len(devices) > 1:
+                raise user_error(f"no model of a network has '{op}', and no time was recorded", place=place,
+                                 allowed="a duration, or price=")  # fmt: skip
+            return recorded
+        if op == "send" and (size, *devices) in self.messages:
+            return self.messages[size, devices[0], devices[1]]
+        key = (op, size, devices)
+        if key not in self.known:
+            self.known[key] = 0 if len(set(devices)) < 2 else self.alone(op, size, devices)
+        return self.known[key]
+
+    def alone(self, op: str, size: int, devices: Sequence[int]) -> int:
+        """The same, computed."""
+        if op == "send":
+            return collective("permute_devices", size, self.cluster, devices, model=self.lone or self.network,
+                              pairs=[(0, 1)], symmetry=self.symmetry).picoseconds  # fmt: skip
+        dtype = self.dtypes.get((op, size), "bf16")
+        return collective(
+            "all_reduce" if op == "barrier" else op, size, self.cluster, devices, dtype=dtype, model=self.network,
+            algorithm="auto" if op == "broadcast_devices" else self.algorithm, library=self.library,
+            symmetry=self.symmetry,
+        ).picoseconds  # fmt: skip
+
+    def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
+        """Prices all messages of a permute together; each is done when the last one is.
+
+        Args:
+            size: of a message.
+            pairs: source and target, others than itself.
+        """
+        key = ("permute", size, tuple(sorted(map(tuple, pairs))))
+        if key not in self.known:
+            members = sorted({device for pair in pairs for device in pair})
+            at = {device: number for number, device in enumerate(members)}
+            self.known[key] = collective(
+                "permute_devices", size, self.cluster, members, model=self.network, library=self.library,
+                pairs=[(at[a], at[b]) for a, b in key[2]], symmetry=self.symmetry,
+            ).picoseconds  # fmt: skip
+        for a, b in pairs:
+            self.messages[size, a, b] = max(self.messages.get((size, a, b), 0), self.known[key])
+
+
+def learn(trace: Trace, price: Communication) -> None:
+    """Tells a price what nodes of a trace say beside bytes and groups: dtypes, and which messages are one permute.
+
+    Args:
+        trace: of nodes, some with the attributes `DTYPE` and `PERMUTE`.
+        price: that learns.
+    """
+    permutes: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    for part in trace.classes:
+        for node in part.nodes:
+            if DTYPE in node.attributes and node.kind == "collective":
+                price.dtypes.setdefault((node.op, node.bytes), str(_value(node.attributes[DTYPE])))
+            if PERMUTE in node.attributes and node.kind == "send":
+                pairs = permutes.setdefault((node.bytes, node.tag), set())
+                pairs.update(zip(part.devices, node.peers, strict=True))
+    for (size, _), pairs in permutes.items():
+        price.permute(size, sorted(pairs))
+
+
+def _value(attribute: Any) -> Any:
+    return attribute[1] if isinstance(attribute, tuple) else attribute

@@ -1,0 +1,106 @@
+"""Networks whose links are shared, and faults: the closed form against messages one by one, and what a fault moves."""
+
+import itertools
+import random
+
+import pytest
+
+import tilesim as ts
+
+RATES, LATENCIES, SIZES = (25e9, 50e9, 450e9), (0, 5e-7, 1e-5), (2, 3, 4, 5, 6, 8, 9, 12, 16, 24, 32, 64)
+SPREAD = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast_devices")
+
+
+def dimension(rng, most):
+    kind = rng.choice(["switch", "fat_tree", "fat_tree", "full", "ring"])
+    found = {"kind": kind, "size": rng.choice([one for one in SIZES if one <= most]),
+             "bandwidth_bytes_per_second": rng.choice(RATES), "latency_seconds": rng.choice(LATENCIES)}  # fmt: skip
+    if kind == "fat_tree":
+        over = rng.choice([1, 1.5, 2, 3, 4, 8])
+        radix = rng.choice([one for one in (4, 6, 8, 12, 16) if one > over])
+        found |= {"radix": radix, "levels": 3, "oversubscription": over, "trunk_latency_seconds": rng.choice([0, 1e-6])}
+    return found
+
+
+def networks(seed, most=64):
+    """One to four dimensions, some with fewer ports than devices."""
+    rng = random.Random(seed)
+    while True:
+        inside, network = 1, []
+        for _ in range(rng.choice([1, 2, 3, 4])):
+            if most // inside < 2:
+                break
+            one = dimension(rng, most // inside)
+            if network and one["kind"] != "full" and rng.random() < 0.25:
+                one["rails"] = rng.choice([rails for rails in range(1, inside + 1) if inside % rails == 0])
+            network.append(one)
+            inside *= one["size"]
+        try:
+            ts.Cluster(network=network)
+        except ts.UserError as error:  # more devices than a tree of that radix has
+            assert "radix" in str(error) or "fat" in str(error) or "tree" in str(error), error
+            continue
+        yield network, int(10 ** rng.uniform(3, 9)), rng
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_auto_in_closed_form_is_auto_in_chunks(seed):
+    shared = 0
+    for network, size, _ in itertools.islice(networks(seed), 40):
+        cluster = ts.Cluster(network=network)
+        for op in SPREAD:
+            closed = ts.cluster.collective(op, size, cluster)
+            chunks = ts.cluster.collective(op, size, cluster, model="chunks", algorithm=closed.algorithm)
+            shared += closed.messages > 0
+            assert closed.exact or closed.messages > 0  # nothing is an estimate; some broadcasts have no form
+            assert abs(closed.picoseconds - chunks.picoseconds) <= 1000, (network, op, size)
+            if op != "broadcast_devices":
+                again = ts.cluster.collective(op, size, cluster, model="chunks")
+                assert again.algorithm == closed.algorithm
+    assert shared > 40
+
+
+@pytest.mark.parametrize("model", ["closed", "chunks"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_fault_moves_the_time_by_what_it_is(model, seed):
+    """Slower the larger it is, from the time without it on, and never by more than if all links had it."""
+    for network, size, rng in itertools.islice(networks(seed, 32), 14):
+        devices = ts.Cluster(network=network).devices
+        fault = {"device": rng.randrange(devices)}
+        for op in SPREAD:
+            for algorithm in ("auto", "ring", "tree", "halving-doubling", "bruck", "direct", "hierarchical"):
+                times = []
+                for share in (1, 1 - 1e-6, 0.999, 0.99, 0.9, 0.5):
+                    faults = [fault | {"share": share}] if share < 1 else []
+                    cluster = ts.Cluster(network=network, faults=faults)
+                    try:
+                        found = ts.cluster.collective(op, size, cluster, algorithm=algorithm, model=model)
+                    except ts.UserError:
+                        assert not times
+                        break
+                    times.append(found.picoseconds)
+                    assert times[-1] <= times[0] / share * (1 + 1e-9) + 100_000, (network, op, algorithm, size)
+                assert times == sorted(times), (network, op, algorithm, size)
+
+
+def test_sums_in_switches_with_a_slow_port():
+    whole = ts.Cluster.load("dgx-h100:8")
+    alone = ts.cluster.collective("all_reduce", 1 << 28, whole)
+    assert alone.algorithm == "in-network"
+    for share in (0.999, 0.9):
+        slow = ts.Cluster(network=whole.network, faults=[{"device": 3, "share": share}])
+        found = ts.cluster.collective("all_reduce", 1 << 28, slow)
+        assert found.algorithm == "in-network"
+        assert alone.seconds < found.seconds <= alone.seconds / share + 1e-9
+    computing = ts.Cluster(network=whole.network, faults=[{"device": 3, "compute": 0.5}])
+    assert ts.cluster.collective("all_reduce", 1 << 28, computing).picoseconds == alone.picoseconds
+
+
+def test_groups_whose_links_have_no_fault_take_as_long():
+    network = [{"kind": "switch", "size": 8, "bandwidth_bytes_per_second": 50e9, "latency_seconds": 1e-6},
+               {"kind": "switch", "size": 4, "bandwidth_bytes_per_second": 25e9, "latency_seconds": 2e-6}]  # fmt: skip
+    slow = ts.Cluster(network=network, faults=[{"device": 20, "share": 0.5}])
+    for op in SPREAD:
+        asked = {"devices": list(range(8)), "model": "chunks", "algorithm": "direct"}
+        one = ts.cluster.collective(op, 1 << 24, ts.Cluster(network=network), **asked)
+        assert ts.cluster.collective(op, 1 << 24, slow, **asked).picoseconds == one.picoseconds
