@@ -206,9 +206,9 @@ static_assert(sizeof(LogRow) == 64);
 py::dict logged(const Program& program) {
   std::vector<std::string> words;  // of units and causes
   const auto number_of = [&](const std::string& word) {
-    const auto found = std::find(words.begin(), words.end(), word);
-    if (found == words.end()) words.push_back(word);
-    return static_cast<std::uint16_t>(found - words.begin());
+    const auto number = static_cast<std::uint16_t>(std::find(words.begin(), words.end(), word) - words.begin());
+    if (number == words.size()) words.push_back(word);
+    return number;
   };
   std::array<std::uint16_t, states> causes{};
   for (std::size_t i = 0; i < states; ++i) causes[i] = number_of(state_name(static_cast<State>(i)));

@@ -43,7 +43,9 @@ def test_the_heap_stays_where_it_is_beyond_it() -> None:
 def test_what_may_not_be_used_is_not_counted() -> None:
     """Address space that is only reserved is free, until it may be used."""
     reserved = MAP.replace("li a2, 3", "li a2, 0")
-    text = f"li a1, {64 * LIMIT}\n{reserved}mv s0, a0\nli a1, {LIMIT}\nli a2, 3\nli a7, 226\necall\nmv s1, a0\nmv a0, s0\n"
+    text = (
+        f"li a1, {64 * LIMIT}\n{reserved}mv s0, a0\nli a1, {LIMIT}\nli a2, 3\nli a7, 226\necall\nmv s1, a0\nmv a0, s0\n"
+    )
     text += f"li a1, {2 * LIMIT}\necall\nneg a0, a0\nsnez s1, s1\nslli s1, s1, 7\nadd a0, a0, s1"
     assert ended(text) == 12
 
@@ -109,7 +111,8 @@ def test_arguments_of_a_call_are_limited() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [(0, "4096"), (-1, "4096"), (1.5, "whole number"), ("4 apples", "apples"), (True, "whole number")]
+    ("given", "said"),
+    [(0, "4096"), (-1, "4096"), (1.5, "whole number"), ("4 apples", "apples"), (True, "whole number")],
 )
 def test_what_is_no_limit(given: object, said: str) -> None:
     with pytest.raises(ts.UserError, match=said):

@@ -33,7 +33,9 @@ def test_halves_in_vectors() -> None:
 def test_unknown_extensions(name: str, near: str) -> None:
     with pytest.raises(ts.UserError, match="no instruction is of this extension") as raised:
         isa.instructions(name)
-    assert "Zvfh" in str(raised.value) and f"Did you mean '{near}'" in str(raised.value) + ("" if near else "Did you mean ''")
+    assert "Zvfh" in str(raised.value) and f"Did you mean '{near}'" in str(raised.value) + (
+        "" if near else "Did you mean ''"
+    )
     if name:
         assert tilesim("isa", "list", name).returncode == 2
 

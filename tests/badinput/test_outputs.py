@@ -42,7 +42,9 @@ CASES = [
     (words, command, output, other)
     for words, command in commands(prepare())
     for output, other in itertools.permutations(texts(command), 2)
-    if is_output(output) and other.name not in ("args", "file") and (is_output(other) is False or output.name < other.name)
+    if is_output(output)
+    and other.name not in ("args", "file")
+    and (is_output(other) is False or output.name < other.name)
 ]
 
 
@@ -54,7 +56,9 @@ def test_there_are_such_commands() -> None:
 def arguments(words: tuple[str, ...], command: Any, chosen: dict[str, str]) -> list[str]:
     line = list(words)
     for param in command.params:
-        value = chosen.get(param.name, "1" if param.required and ("int" in kind(param) or "float" in kind(param)) else None)
+        value = chosen.get(
+            param.name, "1" if param.required and ("int" in kind(param) or "float" in kind(param)) else None
+        )
         if value is None and param.required:
             value = "other"
         if value is not None:

@@ -159,9 +159,11 @@ def _refuse_overwriting(command: Any, ctx: Any) -> None:
 
 
 def _texts(value: Any) -> list[str]:
-    return [one for one in ([value] if isinstance(value, str) else value or ()) if isinstance(one, str)] if isinstance(
-        value, (str, list, tuple)
-    ) else []
+    return (
+        [one for one in ([value] if isinstance(value, str) else value or ()) if isinstance(one, str)]
+        if isinstance(value, (str, list, tuple))
+        else []
+    )
 
 
 def _called(param: Any) -> str:

@@ -153,8 +153,24 @@ def run(
             fit into `max_memory`.
     """
     streams = Streams("o", "o", "o") if pass_through else Streams()
-    return run_with(streams, elf, args, core, machine, vlen, max_instructions, root, seed, input, agnostic, bare, timed,
-                    pipeline, timeline, max_memory)
+    return run_with(
+        streams,
+        elf,
+        args,
+        core,
+        machine,
+        vlen,
+        max_instructions,
+        root,
+        seed,
+        input,
+        agnostic,
+        bare,
+        timed,
+        pipeline,
+        timeline,
+        max_memory,
+    )
 
 
 def run_with(
@@ -208,7 +224,9 @@ def _program(
     if folder and not os.path.isdir(folder):
         raise user_error("there is no such directory", place="root", value=folder)
     seed = whole("seed", seed, 0, 2**64 - 1)
-    most = whole("max_memory", _core.parse_bytes(max_memory) if isinstance(max_memory, str) else max_memory, 4096, _MOST)
+    most = whole(
+        "max_memory", _core.parse_bytes(max_memory) if isinstance(max_memory, str) else max_memory, 4096, _MOST
+    )
     program = _core.IsaProgram(image.image, core.vlen, folder, seed, "".join(streams), given, core._held, most)
     program.set_ones(agnostic == "ones")
     if core.machine is not None:
