@@ -30,12 +30,14 @@ def test_mappings_beyond_it_fail() -> None:
     assert ended(f"li a1, {LIMIT}\n{MAP}sltz a0, a0") == 0
     # a third of a half each: the third one no longer fits, and does once one is gone
     text = f"li a1, {LIMIT // 2}\n{MAP}mv s1, a0\nli a1, {LIMIT // 2}\n{MAP}li a1, 4096\n{MAP}mv s2, a0\n"
-    text += f"mv a0, s1\nli a1, {LIMIT // 2}\nli a7, 215\necall\nli a1, 4096\n{MAP}sltz t0, a0\nslli t0, t0, 4\nneg a0, s2\nadd a0, a0, t0"
+    text += f"mv a0, s1\nli a1, {LIMIT // 2}\nli a7, 215\necall\nli a1, 4096\n{MAP}sltz t0, a0\n"
+    text += f"slli t0, t0, 4\nneg a0, s2\nadd a0, a0, t0"
     assert ended(text) == 12
 
 
 def test_the_heap_stays_where_it_is_beyond_it() -> None:
-    text = f"li a0, 0\nli a7, 214\necall\nmv s0, a0\nli t0, {LIMIT}\nadd a0, s0, t0\necall\nmv s1, a0\nli t0, {LIMIT + 1}\nadd a0, s0, t0\necall"
+    text = f"li a0, 0\nli a7, 214\necall\nmv s0, a0\nli t0, {LIMIT}\nadd a0, s0, t0\necall\nmv s1, a0\n"
+    text += f"li t0, {LIMIT + 1}\nadd a0, s0, t0\necall"
     assert ended(f"{text}\nsub a0, a0, s1\nsnez a0, a0") == 0
     assert ended(f"{text}\nsub a0, a0, s0\nsrli a0, a0, 16") == LIMIT >> 16
 
@@ -53,7 +55,8 @@ def test_what_may_not_be_used_is_not_counted() -> None:
 def test_a_mapping_that_grows_is_counted_once_and_keeps_its_bytes() -> None:
     size = LIMIT * 3 // 4
     text = f"li a1, {LIMIT // 2}\n{MAP}mv s0, a0\nli t0, 77\nli t1, {LIMIT // 2 - 8}\nadd t1, t1, s0\nsd t0, 0(t1)\n"
-    text += f"mv a0, s0\nli a1, {LIMIT // 2}\nli a2, {size}\nli a3, 1\nli a7, 216\necall\nli t1, {LIMIT // 2 - 8}\nadd t1, t1, a0\nld a0, 0(t1)"
+    text += f"mv a0, s0\nli a1, {LIMIT // 2}\nli a2, {size}\nli a3, 1\nli a7, 216\necall\n"
+    text += f"li t1, {LIMIT // 2 - 8}\nadd t1, t1, a0\nld a0, 0(t1)"
     assert ended(text) == 77
 
 
@@ -83,12 +86,14 @@ def test_a_page_beyond_it_traps(how: str) -> None:
 
 def test_no_handler_of_the_program_gets_it() -> None:
     """Without an operating system too: a handler that allocates would never end."""
-    text = ".globl tohost\n_start: la t0, h\ncsrw mtvec, t0\nla a0, room\n1: sb t0, 0(a0)\nli t1, 4096\nadd a0, a0, t1\nj 1b\n"
+    text = ".globl tohost\n_start: la t0, h\ncsrw mtvec, t0\nla a0, room\n1: sb t0, 0(a0)\nli t1, 4096\n"
+    text += "add a0, a0, t1\nj 1b\n"
     text += f".balign 4\nh: j h\n.balign 64\ntohost: .dword 0\nroom: .space {2 * LIMIT}"
     with pytest.raises(ts.UserError, match="do not fit into memory"):
         isa.run(isa.assemble(text), max_memory=LIMIT, bare=True)
-    result = isa.run(isa.assemble("_start: la t0, h\ncsrw mtvec, t0\nli a0, 0x3fff800000\nli t1, 4096\n"
-                                  "1: sb t0, 0(a0)\nadd a0, a0, t1\nj 1b\n.balign 4\nh: j h"), max_memory=LIMIT, bare=True)  # fmt: skip
+    text = "_start: la t0, h\ncsrw mtvec, t0\nli a0, 0x3fff800000\nli t1, 4096\n"
+    text += "1: sb t0, 0(a0)\nadd a0, a0, t1\nj 1b\n.balign 4\nh: j h"
+    result = isa.run(isa.assemble(text), max_memory=LIMIT, bare=True)
     assert result.trap is not None and result.trap["cause"] == "memory is used up"
 
 

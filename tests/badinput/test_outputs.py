@@ -31,7 +31,7 @@ def texts(command: Any) -> list[Any]:
 
 
 def kind(param: Any) -> str:
-    return str(getattr(param, "type_descriptor").annotation)
+    return str(param.type_descriptor.annotation)
 
 
 def is_output(param: Any) -> bool:

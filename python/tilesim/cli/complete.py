@@ -145,7 +145,7 @@ def _refuse_empty(command: Any, ctx: Any) -> None:
 
 
 def _refuse_overwriting(command: Any, ctx: Any) -> None:
-    """No output is written over what the command reads, nor over another output: either would be gone without a word."""
+    """No output is written over what the command reads, nor over another output: either would be lost unsaid."""
     words = [(param, text) for param in command.params for text in _texts(ctx.params.get(param.name)) if text != "-"]
     outputs = [(param, text) for param, text in words if param.name in _OUTPUTS]
     read = [(param, text) for param, text in words if param.name not in _OUTPUTS | _NO_FILES and os.path.isfile(text)]

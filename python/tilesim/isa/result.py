@@ -174,7 +174,7 @@ class IsaResult:
         write_trace(trace, path)
         return int(trace["left_out"])
 
-    def _kept(self, what: str, how: str) -> dict[str, Any]:
+    def _kept(self, what: str, how: str) -> Any:
         if what not in self._recorded:
             raise user_error("this was not recorded", suggestion=f"Run with timed=True, {how}")
         return self._recorded[what]

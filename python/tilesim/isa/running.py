@@ -76,7 +76,7 @@ class _Views:
         return functions_of(self.program, self.elf) if self.timed else []
 
     def recorded(self) -> dict[str, Any]:
-        found = {}
+        found: dict[str, Any] = {}
         if self.pipeline:
             found["log"] = Log(self.program, self.elf, self.held)
         if self.starts is not None:
