@@ -31,7 +31,7 @@ def test_mappings_beyond_it_fail() -> None:
     # a third of a half each: the third one no longer fits, and does once one is gone
     text = f"li a1, {LIMIT // 2}\n{MAP}mv s1, a0\nli a1, {LIMIT // 2}\n{MAP}li a1, 4096\n{MAP}mv s2, a0\n"
     text += f"mv a0, s1\nli a1, {LIMIT // 2}\nli a7, 215\necall\nli a1, 4096\n{MAP}sltz t0, a0\n"
-    text += f"slli t0, t0, 4\nneg a0, s2\nadd a0, a0, t0"
+    text += "slli t0, t0, 4\nneg a0, s2\nadd a0, a0, t0"
     assert ended(text) == 12
 
 
