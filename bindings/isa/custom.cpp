@@ -221,6 +221,12 @@ std::shared_ptr<const PythonMeaning> meaning_of(const UserInstruction& one, User
   return std::make_shared<const PythonMeaning>(CalledMeaning(one, std::move(entry), held), held);
 }
 
+/// Whether both were made of one instruction of Python's.
+bool is_meant(const InstructionMeaning& held, const py::object& meaning) {
+  const auto* known = dynamic_cast<const PythonMeaning*>(&held);
+  return known != nullptr && known->function->attr("of").equal(meaning.attr("of"));
+}
+
 /// A machine whose kernels take the instruction for a function; all that can be wrong with it is found here.
 Machine used(const Machine& machine, const std::string& function, const py::dict& declared, const py::object& meaning) {
   const Function of = parse_function(function);
@@ -228,8 +234,15 @@ Machine used(const Machine& machine, const std::string& function, const py::dict
   check_stands_for(one, of);
   one.meaning = meaning_of(one, entry_of(one), meaning);
   Machine changed = machine;
-  changed.core.isa.functions[of] = one;
-  for (CoreSort& sort : changed.sorts) sort.core.isa.functions[of] = one;
+  const auto put = [&](UserInstructions& functions) {
+    // the same value stands for several functions as one instruction
+    for (auto& [also, other] : functions)
+      if (other.declared_as(one) && (other.meaning == nullptr || is_meant(*other.meaning, meaning)))
+        other.meaning = one.meaning;
+    functions[of] = one;
+  };
+  put(changed.core.isa.functions);
+  for (CoreSort& sort : changed.sorts) put(sort.core.isa.functions);
   changed.sources["core.isa.functions"] = "replaced by the user";
   static_timings(*set_of(changed), core_of(changed));
   return changed;

@@ -4,6 +4,8 @@
 #include <pybind11/stl.h>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "base/cancel.hpp"
 #include "isa/instructions.hpp"
+#include "tilesim/base/no_memory.hpp"
 #include "tilesim/isa/pipeline/log.hpp"
 #include "tilesim/isa/pipeline/profile.hpp"
 #include "tilesim/isa/text/disassemble.hpp"
@@ -44,6 +47,14 @@ const char* kind_of(const Stop& stop) {
   return names[stop.kind];
 }
 
+std::array<Stream, 3> streams_of(const std::string& letters) {
+  require(letters.size() == 3, "there are three standard streams");
+  std::array<Stream, 3> streams{};
+  for (std::size_t i = 0; i < 3; ++i)
+    streams[i] = letters[i] == 'o' ? Stream::own : letters[i] == 'c' ? Stream::closed : Stream::kept;
+  return streams;
+}
+
 /// One program at a time; a call from another thread meanwhile is an error.
 class Program {
  public:
@@ -53,7 +64,7 @@ class Program {
   template <class Call>
   py::dict runs(Call&& call) {
     const bindings::Exclusive alone(busy_, "this program");
-    const Stop stop = bindings::cancellable(std::forward<Call>(call));
+    const Stop stop = naming("the simulated program", [&] { return bindings::cancellable(std::forward<Call>(call)); });
     py::dict told;
     told["kind"] = kind_of(stop);
     told["status"] = stop.status;
@@ -63,7 +74,7 @@ class Program {
       told["detail"] = stop.trap.text;
       told["value"] = stop.trap.value;
       told["instruction"] = stop.instruction;
-      told["text"] = stop.instruction != 0 ? disassemble(process_.hart.set(), stop.instruction, stop.pc) : "";
+      told["text"] = stop.instruction != 0 ? instruction_text(process_.hart.set(), stop.instruction) : "";
     }
     return told;
   }
@@ -120,7 +131,8 @@ py::bytes bytes_at(Program& program, Address address, std::uint64_t count) {
     const std::uint64_t part = std::min(count - done, page_bytes - (address + done) % page_bytes);
     try {
       program.process().memory.read(address + done, bytes.data() + done, part);
-    } catch (const Trap&) {
+    } catch (const Trap& trap) {
+      if (trap.cause == Cause::no_memory) throw UserError({"results do not fit into memory", {}, trap.text, {}, {}});
       throw UserError({"nothing can be read there", {}, std::to_string(address + done), "addresses in use", {}});
     }
     done += part;
@@ -182,18 +194,42 @@ py::list marked(Program& program) {
   return rows;
 }
 
+/// An instruction as `log` gives it, row behind row: a view of numpy's has these fields.
+struct LogRow {
+  std::uint64_t address;
+  std::uint32_t bits;
+  std::uint16_t unit, waited_for;  ///< of `words`
+  double issue, dispatch, start, end, result, waited;
+};
+static_assert(sizeof(LogRow) == 64);
+
 py::dict logged(const Program& program) {
-  py::list rows;
+  std::vector<std::string> words;  // of units and causes
+  const auto number_of = [&](const std::string& word) {
+    const auto number = static_cast<std::uint16_t>(std::find(words.begin(), words.end(), word) - words.begin());
+    if (number == words.size()) words.push_back(word);
+    return number;
+  };
+  std::array<std::uint16_t, states> causes{};
+  for (std::size_t i = 0; i < states; ++i) causes[i] = number_of(state_name(static_cast<State>(i)));
+  const std::uint16_t none = number_of("");
+  std::vector<LogRow> rows;
+  rows.reserve(program.log().entries().size());
+  std::map<std::pair<std::uint8_t, std::uint8_t>, std::uint16_t> units;
   for (const Log::Entry& e : program.log().entries()) {
     const bool at_pipe = e.pipe_wait > e.front_wait;
     const State why = at_pipe ? e.at_pipe : e.front;
     const Ticks wait = at_pipe ? e.pipe_wait : e.front_wait;
-    rows.append(py::make_tuple(e.address, e.bits, unit_of(*program.pipeline(), e.kind, e.pipe), in_cycles(e.issue),
-                               in_cycles(e.dispatch), in_cycles(e.start), in_cycles(e.end), in_cycles(e.done),
-                               wait > 0 ? state_name(why) : "", in_cycles(wait)));
+    auto unit = units.find({e.kind, e.pipe});
+    if (unit == units.end())
+      unit = units.emplace(std::pair{e.kind, e.pipe}, number_of(unit_of(*program.pipeline(), e.kind, e.pipe))).first;
+    rows.push_back({e.address, e.bits, unit->second, wait > 0 ? causes[static_cast<std::size_t>(why)] : none,
+                    in_cycles(e.issue), in_cycles(e.dispatch), in_cycles(e.start), in_cycles(e.end), in_cycles(e.done),
+                    in_cycles(wait)});
   }
   py::dict told;
-  told["rows"] = rows;
+  told["rows"] = py::bytes(reinterpret_cast<const char*>(rows.data()), rows.size() * sizeof(LogRow));
+  told["words"] = words;
   told["left_out"] = program.log().seen() - program.log().entries().size();
   return told;
 }
@@ -231,12 +267,17 @@ py::dict unit_times(const std::vector<UnitTimes>& units) {
 void init_program(py::module_& module) {
   py::class_<Program>(module, "IsaProgram", "A program in the memory of a hart.")
       .def(py::init([](const py::dict& image, std::uint32_t vlen, const std::string& root, std::uint64_t seed,
-                       bool pass_through, const py::bytes& input, const std::optional<HeldSet>& set) {
-             return std::make_unique<Program>(image, vlen, LinuxOptions{root, seed, pass_through, std::string(input)},
-                                              set.value_or(HeldSet()));
+                       const std::string& streams, const py::bytes& input, const std::optional<HeldSet>& set,
+                       std::uint64_t max_memory) {
+             return naming("the simulated program", [&] {
+               return std::make_unique<Program>(
+                   image, vlen, LinuxOptions{root, seed, streams_of(streams), std::string(input), max_memory},
+                   set.value_or(HeldSet()));
+             });
            }),
-           py::arg("image"), py::arg("vlen"), py::arg("root") = "", py::arg("seed") = 0,
-           py::arg("pass_through") = false, py::arg("input") = py::bytes(), py::arg("set") = py::none())
+           py::arg("image"), py::arg("vlen"), py::arg("root") = "", py::arg("seed") = 0, py::arg("streams") = "kkk",
+           py::arg("input") = py::bytes(), py::arg("set") = py::none(), py::arg("max_memory") = std::uint64_t{4} << 30,
+           "`streams`: where standard input, output and errors go: k(ept), o(wn), c(losed).")
       .def("start", [](Program& p, const std::vector<std::string>& arguments) { p.process().start(arguments); })
       .def("time", &Program::time, py::arg("core"), py::arg("file") = "core")
       .def("keep_log", &Program::keep_log, py::arg("limit"))

@@ -669,8 +669,10 @@ class IsaProgram:
     """
     A program in the memory of a hart.
     """
-    def __init__(self, image: dict, vlen: typing.SupportsInt | typing.SupportsIndex, root: str = '', seed: typing.SupportsInt | typing.SupportsIndex = 0, pass_through: bool = False, input: bytes = b'', set: IsaSet | None = None) -> None:
-        ...
+    def __init__(self, image: dict, vlen: typing.SupportsInt | typing.SupportsIndex, root: str = '', seed: typing.SupportsInt | typing.SupportsIndex = 0, streams: str = 'kkk', input: bytes = b'', set: IsaSet | None = None, max_memory: typing.SupportsInt | typing.SupportsIndex = 4294967296) -> None:
+        """
+        `streams`: where standard input, output and errors go: k(ept), o(wn), c(losed).
+        """
     def allocate(self, arg0: typing.SupportsInt | typing.SupportsIndex) -> int:
         ...
     def be(self, machine: Machine) -> None:

@@ -212,7 +212,8 @@ def test_programs_scale_by_dividing_again(tmp_path: Path) -> None:
     mesh = {"d": 2, "t": 4}
     assert wide[0]["seconds"] == ts.cluster.step(ts.partition(graph, mesh, shardings), "dgx-h100:8").seconds
     named = ts.cluster.scaling("resnet18", "dgx-h100", [1, 8])  # a batch per device
-    assert named.grows and 0.9 < named[1]["efficiency"] <= 1.0
+    # gradients pass beside the backward pass, in which devices compute at 80 % of their rate
+    assert named.grows and 0.8 < named[1]["efficiency"] <= 1.0
     assert "batches of a device" in named.plot().get_ylabel()
     spmd.save(tmp_path / "a.spmd.json")
     with pytest.raises(ts.UserError, match="has one number of devices"):

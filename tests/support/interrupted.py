@@ -107,6 +107,17 @@ def random_inputs() -> Callable[[], Any]:
     return lambda: [_core.random_inputs(graph.core, seed) for seed in range(50)]
 
 
+def timed(**options: Any) -> Callable[[], Any]:
+    """A loop on a timed hart, whose first million instructions are kept."""
+    return lambda: ts.isa.run(ts.isa.assemble("_start: j _start"), timed=True, pipeline=1_000_000, **options)
+
+
+def written(ending: str) -> Callable[[], Any]:
+    log = timed(max_instructions=1_000_000)()
+    folder = tempfile.mkdtemp()
+    return lambda: log.write_pipeline(Path(folder) / f"p{ending}")
+
+
 # Each makes what it needs and returns the long call.
 CASES: dict[str, Callable[[], Callable[[], Any]]] = {
     "compile": compiled,
@@ -127,6 +138,9 @@ CASES: dict[str, Callable[[], Callable[[], Any]]] = {
     "reference, attention": lambda: referred(ts.workloads.attention(4, 16, 2048, 64)),
     "random inputs": random_inputs,
     "memory.run": lambda: lambda: ts.memory.run("DDR4-3200", "random_read", requests=3_000_000),
+    "isa, timed with a log": timed,
+    "isa, a log is written": lambda: written(".txt"),
+    "isa, a log of Konata's is written": lambda: written(".kanata"),
     "network.run": lambda: lambda: ts.network.run("mesh_16x16", load=0.3, period=10_000_000),
 }
 

@@ -132,19 +132,27 @@ std::string compute_text(const Descriptor& d, const History& history) {
   return text;
 }
 
+std::optional<ComputeKind> compute_kind(std::string_view word) {
+  for (const ComputeKind kind : kinds)
+    if (name(kind) == word) return kind;
+  return std::nullopt;
+}
+
 std::pair<Descriptor, History> parse_compute(const std::string& text) {
   std::istringstream words(text);
   std::string word;
   Descriptor d;
   History history;
   words >> word;
-  bool known = false;
-  for (const ComputeKind kind : kinds)
-    if (name(kind) == word) d.kind = kind, known = true;
-  if (!known) refuse(text, "unknown kind '" + word + "'");
-  words >> word;
+  const auto kind = compute_kind(word);
+  if (!kind) refuse(text, "unknown kind '" + word + "'");
+  d.kind = *kind;
+  if (!(words >> word)) refuse(text, "the element type is missing");
   d.dtype = parse_dtype(word);
-  if (d.kind == ComputeKind::mma || d.kind == ComputeKind::indexed) words >> word, d.second = parse_held_dtype(word);
+  if (d.kind == ComputeKind::mma || d.kind == ComputeKind::indexed) {
+    if (!(words >> word)) refuse(text, "the second element type is missing");
+    d.second = parse_held_dtype(word);
+  }
   while (words >> word) {
     if (word == "resident")
       history.weights_resident = true;

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -20,6 +22,7 @@ inline constexpr std::string_view instruction_source = "instruction";
 /// last "g0123456789abcdef", the signature, where there is one. Everything that a latency depends on besides the
 /// machine's units.
 std::string compute_text(const Descriptor& descriptor, const History& history);
+std::optional<ComputeKind> compute_kind(std::string_view word);  ///< none: no kind is called so
 /// Reads compute_text; UserError for anything else.
 std::pair<Descriptor, History> parse_compute(const std::string& text);
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import shutil
 import sys
@@ -93,7 +94,7 @@ class Bar:
 
     def __init__(self, stream: Any = None) -> None:
         """A bar on `stream`; none: in the notebook whose cell runs, else on standard error."""
-        self.stream = stream if stream is not None else sys.stderr
+        self.stream = stream if stream is not None else sys.stderr or io.StringIO()  # none: it is closed
         self.drawn, self.before, self.lines = -math.inf, 0, 0
         self.shown: Any = None
         self.display = _notebook() if stream is None else None

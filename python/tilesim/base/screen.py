@@ -58,7 +58,7 @@ def plain(lines: Lines) -> str:
 
 def is_terminal() -> bool:
     """Whether people read it as it comes, on something that moves its cursor."""
-    return sys.stdout.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
+    return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("dumb", "unknown")
 
 
 def coloured() -> bool:
@@ -73,7 +73,7 @@ def width() -> int:
     """
     stated = os.environ.get("COLUMNS", "")
     asked = int(stated[:7]) if stated.isascii() and stated.isdigit() else 0
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         return max(LEAST, asked) if asked and "LINES" not in os.environ else UNLIMITED
     try:
         real = os.get_terminal_size(sys.stdout.fileno()).columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -86,6 +87,10 @@ def settings(incomplete: str) -> list[tuple[str, str]]:
     ]
 
 
+#: Parameters that name a file to write, and those whose words are none of the command's own files.
+_OUTPUTS = frozenset(("json_", "json", "html", "report", "timeline", "pipeline", "trace", "output", "save", "plot"))
+_NO_FILES = frozenset(("args", "file"))
+
 #: What others call commands.
 _ELSEWHERE = {
     "simulate": "tilesim run simulates",
@@ -139,6 +144,39 @@ def _refuse_empty(command: Any, ctx: Any) -> None:
             raise user_error("an option with an empty value", place=named, value="''", suggestion=hint)
 
 
+def _refuse_overwriting(command: Any, ctx: Any) -> None:
+    """No output is written over what the command reads, nor over another output: either would be lost unsaid."""
+    words = [(param, text) for param in command.params for text in _texts(ctx.params.get(param.name)) if text != "-"]
+    outputs = [(param, text) for param, text in words if param.name in _OUTPUTS]
+    read = [(param, text) for param, text in words if param.name not in _OUTPUTS | _NO_FILES and os.path.isfile(text)]
+    for index, (param, path) in enumerate(outputs):
+        for other, text in (*read, *outputs[:index]):
+            if _one_file(path, text):
+                twice = other.name in _OUTPUTS
+                what = "one file is to be written twice" if twice else "the output would replace what is read"
+                allowed = "a file each" if twice else "another file"
+                raise user_error(what, place=f"{_called(other)}, {_called(param)}", value=path, allowed=allowed)
+
+
+def _texts(value: Any) -> list[str]:
+    return (
+        [one for one in ([value] if isinstance(value, str) else value or ()) if isinstance(one, str)]
+        if isinstance(value, (str, list, tuple))
+        else []
+    )
+
+
+def _called(param: Any) -> str:
+    return max(param.opts, key=len) if param.param_type_name == "option" else str(param.name).upper()
+
+
+def _one_file(a: str, b: str) -> bool:
+    try:
+        return os.path.realpath(a) == os.path.realpath(b) or os.path.samefile(a, b)
+    except (OSError, ValueError):  # of the two one is no file, or no path
+        return False
+
+
 def _slip(word: str, near: str) -> bool:
     """Whether a short word is near enough: its beginning is right, or a slip of one letter there."""
     return len(word) > 5 or word[:1] == near[:1] or word in near or near in word or word[1::-1] == near[:2]
@@ -155,6 +193,7 @@ class _Command(TyperCommand):
                 _say(error, _positional(self, given, text))
             raise
         _refuse_empty(self, ctx)
+        _refuse_overwriting(self, ctx)
         return rest
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,17 +13,18 @@ from ..base.errors import user_error
 from ..base.figures import count
 from ..base.files import check_writable, read_bytes, read_text, writing
 from ..isa import assemble, disassemble, header, instructions, kernel, kernel_text
-from ..isa import run as run_elf
 from ..isa.elf import read_elf
 from ..isa.listing import elf_lines, raw_lines
 from ..isa.result import IsaResult, trap_text
-from ..isa.views import marks_lines, table_lines
+from ..isa.running import Streams, run_with
+from ..isa.views import MOST_LOGGED, marks_lines, table_lines
 from ..loading import load
 from ..machine.machine import Machine
 from ..program.program import Program
 from ..results.perfetto import check_ending
 from ..timing.levels import Levels, levels
 from ..timing.simulate import compile
+from .complete import App
 from .examples import epilog
 from .load import write
 from .options import MACHINE, OUTPUT
@@ -31,7 +32,7 @@ from .screen import say, wrapped
 from .show import step
 from .tables import layout, name, number, text
 
-isa_app = typer.Typer(no_args_is_help=True, help="RISC-V programs at instruction level.")
+isa_app = App(no_args_is_help=True, help="RISC-V programs at instruction level.")
 
 _Elf = Annotated[str, typer.Argument(help="A static RISC-V ELF file, or an object file.")]
 
@@ -46,6 +47,7 @@ def run(
     max_instructions: Annotated[int | None, typer.Option(min=0, help="Ends the run after so many.")] = None,
     root: Annotated[str | None, typer.Option(help="Directory whose files the program may open.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Of random bytes.")] = 0,
+    max_memory: Annotated[str, typer.Option(help="What it may use: 8GiB.", rich_help_panel=MACHINE)] = "4GiB",
     bare: Annotated[bool, typer.Option("--bare", help="No Linux: machine mode, ended by a store to tohost.")] = False,
     timed: Annotated[bool, typer.Option("--timed", help="Also cycles, by function and line.")] = False,
     json_: Annotated[
@@ -59,7 +61,7 @@ def run(
         ),
     ] = None,
     pipeline_limit: Annotated[
-        int, typer.Option(min=1, max=100_000_000, help="Instructions of --pipeline.", rich_help_panel=OUTPUT)
+        int, typer.Option(min=1, max=MOST_LOGGED, help="Instructions of --pipeline.", rich_help_panel=OUTPUT)
     ] = 10_000,
     trace: Annotated[
         str | None,
@@ -73,25 +75,26 @@ def run(
     Exit codes: 0, the program ended with 0; 1, it ended otherwise or trapped; 2, a mistake in the command.
     """
     _check_outputs(json_, pipeline, trace)
-    passes = _own_streams()
-    result = run_elf(
+    result = run_with(
+        Streams(*(_where(stream, number) for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)))),
         elf,
-        *(args or ()),
-        core=core,
-        machine=machine,
-        vlen=vlen,
-        max_instructions=max_instructions,
-        root=root,
-        seed=seed,
-        pass_through=passes,
+        args or (),
+        core,
+        machine,
+        vlen,
+        max_instructions,
+        root,
+        seed,
+        input=b"",
+        agnostic="undisturbed",
         bare=bare,
         timed=timed or pipeline is not None or trace is not None,
         pipeline=0 if pipeline is None else pipeline_limit,
         timeline=trace is not None,
+        max_memory=int(max_memory) if max_memory.isascii() and max_memory.isdigit() else max_memory,
     )
-    if not passes:
-        sys.stdout.write(result.output.decode("utf-8", "replace"))
-        sys.stderr.write(result.errors.decode("utf-8", "replace"))
+    _pass_on(sys.stdout, result.output)
+    _pass_on(sys.stderr, result.errors)
     if json_ is not None:
         write(result.to_dict(), json_)
     _views(result, pipeline, trace)
@@ -105,15 +108,12 @@ def run(
 
 
 def _check_outputs(json_: str | None, pipeline: str | None, trace: str | None) -> None:
-    """Before any work: files that cannot be written, and two outputs in one file."""
+    """Before any work: files that cannot be written."""
     if trace is not None:
         check_ending(trace)
-    paths = [path for path in (json_, pipeline, trace) if path is not None and path != "-"]
-    for path in paths:
-        check_writable(path)
-    if len({os.path.realpath(path) for path in paths}) < len(paths):
-        where = "--json, --pipeline, --trace"
-        raise user_error("one file is to be written twice", place=where, value=", ".join(paths), allowed="a file each")
+    for path in (json_, pipeline, trace):
+        if path is not None and path != "-":
+            check_writable(path)
 
 
 def _views(result: IsaResult, pipeline: str | None, trace: str | None) -> None:
@@ -145,12 +145,28 @@ def _marks(result: IsaResult) -> None:
         say(["", *lines], err=True)
 
 
-def _own_streams() -> bool:
-    """Whether what is written here goes where the process writes; not so in a notebook or under a test."""
+def _where(stream: Any, number: int) -> str:
+    """As in `Streams`: of Python's stream, which is none where the process began without it, and stands for another
+    file in a notebook or under a test."""
+    if stream is None:
+        return "c"
     try:
-        return sys.stdin.fileno() == 0 and sys.stdout.fileno() == 1 and sys.stderr.fileno() == 2
+        return "o" if stream.fileno() == number else "k"
     except (AttributeError, OSError, ValueError):
-        return False
+        return "k"
+
+
+def _pass_on(stream: Any, data: bytes) -> None:
+    """What was kept of a standard stream, to the one that stands for it here: bytes as they are where it takes such."""
+    if stream is None or not data:
+        return
+    raw = getattr(stream, "buffer", None)
+    if raw is None:
+        stream.write(data.decode("utf-8", "replace"))
+        return
+    stream.flush()
+    raw.write(data)
+    raw.flush()
 
 
 @isa_app.command("asm", epilog=epilog("isa asm"))
@@ -170,13 +186,15 @@ def asm(
 def dis(
     what: Annotated[list[str], typer.Argument(help="An ELF file, or instructions as hexadecimal numbers.")],
     raw: Annotated[bool, typer.Option("--raw", help="The file is no ELF file: all of its bytes are code.")] = False,
-    address: Annotated[int, typer.Option(min=0, help="Of the first byte of a --raw file.")] = 0,
+    address: Annotated[int | None, typer.Option(min=0, help="Of the first byte of a --raw file; 0 if none.")] = None,
 ) -> None:
     """Disassemble a program's code, or single instructions."""
     if raw:
         for name_ in what:
-            say(list(raw_lines(read_bytes(name_), address)))
+            say(list(raw_lines(read_bytes(name_), address or 0)))
         return
+    if address is not None:
+        raise user_error("only bytes without addresses are put somewhere", place="--address", allowed="with --raw")
     if len(what) > 1 or not os.path.exists(what[0]):
         for word in what:
             say([disassemble(_bits(word))])
@@ -215,7 +233,8 @@ def header_(
     """The C header of an NPU core: its instructions, numbers, registers and transfer descriptor."""
     made = header(machine=machine)
     if output is None:
-        sys.stdout.write(made)
+        if sys.stdout is not None:
+            sys.stdout.write(made)
         return
     with writing(output) as file:
         file.write(made)
@@ -241,9 +260,6 @@ def list_(
 ) -> None:
     """The table of instructions."""
     rows = instructions(extension)
-    if not len(rows):
-        known = sorted({row["extension"] for row in instructions()})
-        raise user_error("no instruction is of this extension", value=extension or "", allowed=", ".join(known))
     if json_ is not None:
         write([dict(row) for row in rows], json_)
         return

@@ -6,6 +6,7 @@ import json
 import sys
 from typing import Any
 
+from ..base.errors import user_error
 from ..base.files import writing
 from ..loading import load, load_graph
 
@@ -22,10 +23,12 @@ def write(data: Any, target: str) -> None:
         target: a path; - for standard output.
 
     Raises:
-        UserError: when the file cannot be written.
+        UserError: when the file cannot be written, or standard output is closed.
     """
     text = json.dumps(data, indent=1)
     if target == "-":
+        if sys.stdout is None:
+            raise user_error("standard output is closed", value="-", allowed="a path")
         sys.stdout.write(text + "\n")
         return
     with writing(target) as file:

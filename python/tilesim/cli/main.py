@@ -116,13 +116,16 @@ def main() -> None:
         prepare()(args=cli_mapping.with_store(sys.argv[1:]))
     except Error as error:
         told = f"tilesim: {error}"
-        say(wrapped(told, hang="  ") if sys.stderr.isatty() else [told], err=True)
+        say(wrapped(told, hang="  ") if sys.stderr is not None and sys.stderr.isatty() else [told], err=True)
         sys.exit(2)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
         sys.exit(0)
     except OSError as error:
         typer.echo(f"tilesim: {error.filename or 'file'}: {error.strerror or error}", err=True)
+        sys.exit(2)
+    except MemoryError as error:
+        typer.echo(f"tilesim: {str(error) or 'there is not enough memory'}", err=True)
         sys.exit(2)
     except KeyboardInterrupt:
         typer.echo("tilesim: interrupted", err=True)

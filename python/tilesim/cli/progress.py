@@ -160,7 +160,7 @@ def phase(text: str, total: int = 0) -> Iterator[Phase]:
         The phase, to tell how far it is; what calls tell (`base.progress.tell`) it hears by itself.
     """
     one = Phase(text, total)
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():
         yield one
         return
     drawing = _Drawing(one, delay(quiet_since()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable
 from typing import Any
@@ -9,12 +10,14 @@ from typing import Any
 from .. import _core
 from ..base.arguments import whole
 from ..base.checked import checked
+from ..base.errors import nearest, shown, user_error
 from ..results.result import Table
 from .custom import Instruction, set_of
 
 __all__ = ["assemble", "disassemble", "instructions"]
 
 BASE = 0x10000
+_FLOATS = re.compile(r"vm?f(?!irst)")  # mnemonics of V on floats, each of which has a form with 16 bits
 
 
 @checked()
@@ -22,13 +25,31 @@ def instructions(extension: str | None = None) -> Table:
     """The instruction table.
 
     Args:
-        extension: only this one ("I", "M", "A", "F", "D", "C", "Zba", "V", ...); none: all.
+        extension: only what this one has ("I", "M", "A", "F", "D", "C", "Zba", "V", "Zvfh", ...); none: all.
 
     Returns:
-        Rows with name, operands, match, mask, extension, unit, timing, compressed, description.
+        Rows with name, operands, match, mask, extension, unit, timing, compressed, description. Zvfh is what gives
+        instructions of V floats of 16 bits: its rows are those, with extension V.
+
+    Raises:
+        UserError: for an extension that is not there, with the nearest.
     """
     rows: list[dict[str, Any]] = _core.isa_instructions()
-    return Table([row for row in rows if extension is None or row["extension"].lower() == extension.lower()])
+    if extension is None:
+        return Table(rows)
+    known = {row["extension"].lower(): row["extension"] for row in rows} | {"zvfh": "Zvfh"}
+    found = known.get(extension.strip().lower())
+    if found is None:
+        raise user_error(
+            "no instruction is of this extension",
+            place="extension",
+            value=shown(extension),
+            allowed=", ".join(sorted(known.values())),
+            suggestion=nearest(extension, known.values()),
+        )
+    if found == "Zvfh":
+        return Table([row for row in rows if row["extension"] == "V" and _FLOATS.match(row["name"])])
+    return Table([row for row in rows if row["extension"] == found])
 
 
 @checked()

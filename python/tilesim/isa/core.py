@@ -107,6 +107,7 @@ class Core:
         core.machine = loaded
         # what its kernels take for functions; one whose semantics are not known is none of the core's
         own = [one.of for one in _core.isa_functions(loaded.core).values() if one is not None]
+        own = [one for index, one in enumerate(own) if one not in own[:index]]  # it may stand for several functions
         core._held, core._instructions = set_of(own) if own else None, tuple(own)
         core._units = core._of_machine = tuple(dict.fromkeys(one.unit for one in own if isinstance(one.unit, Unit)))
         return core
@@ -127,6 +128,8 @@ class Core:
         for one in added:
             if isinstance(one, Unit):
                 wider._add_unit(one)
+            elif isinstance(one, Instruction) and one in wider._instructions:
+                continue
             elif isinstance(one, Instruction):
                 wider._held = set_of((one,), wider._held)
                 wider._instructions += (one,)

@@ -334,6 +334,7 @@ def _no_meaning(*_: Any) -> None:
 def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
     """The standard table (or `base`) with these instructions, as the core holds it."""
     held = _core.IsaSet() if base is None else base
+    known: list[Instruction] = []
     for index, one in enumerate(instructions):
         if not isinstance(one, Instruction):
             raise user_error(
@@ -342,6 +343,9 @@ def set_of(instructions: Iterable[Any], base: Any = None) -> Any:
                 value=shown(one),
                 allowed="what ts.isa.define makes",
             )
+        if one in known:  # the same value twice is one instruction
+            continue
+        known.append(one)
         held = held.extend(one.declared, Semantics(one))
     return held
 

@@ -137,7 +137,7 @@ class IsaResult:
 
         Times in cycles; `result` is when its result is there, `waited_for` what held it longest and `waited` how long.
         """
-        return Table(self._kept("log", "pipeline=10_000")["rows"])
+        return Table(list(self._kept("log", "pipeline=10_000")))
 
     def write_pipeline(self, path: str | os.PathLike[str]) -> int:
         """Writes the first instructions one by one, as `pipeline` has them.
@@ -153,7 +153,8 @@ class IsaResult:
         """
         log = self._kept("log", "pipeline=10_000")
         write_pipeline(log, f"{self.data['core']}, VLEN {self.data['vlen']:,}", path)
-        return int(log["left_out"])
+        left: int = log.left_out
+        return left
 
     def timeline(self, path: str | os.PathLike[str]) -> int:
         """Writes a trace for Perfetto: a track for the functions, one for each unit; a nanosecond is a cycle.
@@ -173,7 +174,7 @@ class IsaResult:
         write_trace(trace, path)
         return int(trace["left_out"])
 
-    def _kept(self, what: str, how: str) -> dict[str, Any]:
+    def _kept(self, what: str, how: str) -> Any:
         if what not in self._recorded:
             raise user_error("this was not recorded", suggestion=f"Run with timed=True, {how}")
         return self._recorded[what]

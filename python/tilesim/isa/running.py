@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,12 +17,14 @@ from ..machine.machine import Machine
 from .core import Core, core_of, time_on
 from .elf import Elf, read_elf
 from .result import IsaResult
-from .views import INTERVALS, functions_of, log_of, marks_of, roofline_of, trace_of
+from .views import INTERVALS, MOST_LOGGED, Log, functions_of, marks_of, roofline_of, trace_of
 
 __all__ = ["call", "run"]
 
 ElfLike = str | os.PathLike[str] | bytes
 _MOST = 2**63 - 1
+_MEMORY = "4 GiB"
+_ADDRESSED = ("address", "misaligned", "memory is used up")  # causes whose value is an address
 _FLOATS = {"f16": 16, "f32": 32, "f64": 64}
 _INTEGERS = {f"{sign}{bits}": bits for sign in "iu" for bits in (8, 16, 32, 64)}
 
@@ -34,9 +37,7 @@ def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
         "cause": told.get("cause", "instruction limit"),
         "detail": told.get("detail", ""),
         "pc": pc,
-        "address": told["value"]
-        if "address" in told.get("cause", "") or "misaligned" in told.get("cause", "")
-        else None,
+        "address": told["value"] if any(word in told.get("cause", "") for word in _ADDRESSED) else None,
         "instruction": told.get("text", ""),
         "symbol": elf.symbol(pc),
         "line": elf.line(pc),
@@ -46,12 +47,20 @@ def _trap(told: dict[str, Any], elf: Elf) -> dict[str, Any] | None:
     return trap
 
 
+class Streams(NamedTuple):
+    """Where standard input, output and errors go: "k", kept in the result; "o", those of this process; "c", closed."""
+
+    input: str = "k"
+    output: str = "k"
+    errors: str = "k"
+
+
 class _Views:
     """What a timed run records beside its cycles."""
 
     def __init__(self, program: Any, elf: Elf, core: Core, timed: bool, pipeline: int, timeline: bool) -> None:
         self.program, self.elf, self.timed, self.held = program, elf, timed, core._held
-        self.pipeline = whole("pipeline", pipeline, 0, 100_000_000)
+        self.pipeline = whole("pipeline", pipeline, 0, MOST_LOGGED)
         self.starts = elf.starts() if timeline else None
         if not timed:
             if pipeline or timeline:
@@ -67,9 +76,9 @@ class _Views:
         return functions_of(self.program, self.elf) if self.timed else []
 
     def recorded(self) -> dict[str, Any]:
-        found = {}
+        found: dict[str, Any] = {}
         if self.pipeline:
-            found["log"] = log_of(self.program, self.elf, self.held)
+            found["log"] = Log(self.program, self.elf, self.held)
         if self.starts is not None:
             found["trace"] = trace_of(self.program, self.elf, self.starts)
         return found
@@ -112,6 +121,7 @@ def run(
     timed: bool = False,
     pipeline: int = 0,
     timeline: bool = False,
+    max_memory: int | str = _MEMORY,
 ) -> IsaResult:
     """Runs a static RV64GCV Linux program; it is deterministic.
 
@@ -130,17 +140,60 @@ def run(
         bare: no Linux: the program begins in machine mode, traps go through mtvec, a store of status * 2 + 1 to the
             symbol `tohost` ends it.
         timed: the core's pipeline is timed beside: `cycles`, `stalls`, `functions`, `roofline`.
-        pipeline: of a timed run, how many instructions are kept for `pipeline` and `write_pipeline`.
+        pipeline: of a timed run, how many instructions are kept for `pipeline` and `write_pipeline`: at most 1,000,000.
         timeline: of a timed run, whether intervals are kept for `timeline`.
+        max_memory: bytes that the program may use, or text as "8 GiB". Heap and mappings beyond it fail as Linux has it
+            (ENOMEM); a page beyond it, of whatever kind, traps, and so does output that is kept.
 
     Returns:
         Exit status, trap, counts, output.
 
     Raises:
-        UserError: for what is no such program, an unknown core, a vlen that is no power of two.
+        UserError: for what is no such program, an unknown core, a vlen that is no power of two, a program that does not
+            fit into `max_memory`.
     """
+    streams = Streams("o", "o", "o") if pass_through else Streams()
+    return run_with(
+        streams,
+        elf,
+        args,
+        core,
+        machine,
+        vlen,
+        max_instructions,
+        root,
+        seed,
+        input,
+        agnostic,
+        bare,
+        timed,
+        pipeline,
+        timeline,
+        max_memory,
+    )
+
+
+def run_with(
+    streams: Streams,
+    elf: ElfLike,
+    args: Sequence[str],
+    core: str | os.PathLike[str] | Core | None,
+    machine: str | Machine | None,
+    vlen: int | None,
+    max_instructions: int | None,
+    root: str | os.PathLike[str] | None,
+    seed: int,
+    input: bytes,
+    agnostic: str,
+    bare: bool,
+    timed: bool,
+    pipeline: int,
+    timeline: bool,
+    max_memory: int | str,
+) -> IsaResult:
+    """`run`, with each standard stream by itself."""
     target = core_of(core, machine, vlen)
-    program, image = _program(elf, target, root, seed, pass_through, input, agnostic)
+    program, image = _program(elf, target, root, seed, streams, input, agnostic, max_memory)
     name = "program" if isinstance(elf, bytes) else os.path.basename(os.fspath(elf))
     program.start([name, *args])
     if bare:
@@ -155,7 +208,14 @@ def _limit(instructions: int | None) -> int:
 
 
 def _program(
-    elf: ElfLike, core: Core, root: Any, seed: int, pass_through: bool, given: bytes, agnostic: str
+    elf: ElfLike,
+    core: Core,
+    root: Any,
+    seed: int,
+    streams: Streams,
+    given: bytes,
+    agnostic: str,
+    max_memory: int | str,
 ) -> tuple[Any, Elf]:
     if agnostic not in ("undisturbed", "ones"):
         raise user_error("unknown policy", place="agnostic", value=agnostic, allowed="undisturbed, ones")
@@ -164,7 +224,10 @@ def _program(
     if folder and not os.path.isdir(folder):
         raise user_error("there is no such directory", place="root", value=folder)
     seed = whole("seed", seed, 0, 2**64 - 1)
-    program = _core.IsaProgram(image.image, core.vlen, folder, seed, pass_through, given, core._held)
+    most = whole(
+        "max_memory", _core.parse_bytes(max_memory) if isinstance(max_memory, str) else max_memory, 4096, _MOST
+    )
+    program = _core.IsaProgram(image.image, core.vlen, folder, seed, "".join(streams), given, core._held, most)
     program.set_ones(agnostic == "ones")
     if core.machine is not None:
         program.be(core.machine.core)
@@ -279,6 +342,7 @@ def call(
     timed: bool = False,
     pipeline: int = 0,
     timeline: bool = False,
+    max_memory: int | str = _MEMORY,
 ) -> IsaResult:
     """Calls one function of a program or object file by the C ABI; start-up code does not run.
 
@@ -296,17 +360,19 @@ def call(
         timed: as in `run`.
         pipeline: as in `run`.
         timeline: as in `run`.
+        max_memory: as in `run`; arguments count.
 
     Returns:
         The value, trap, counts. Arrays are only copied back if the function returned.
 
     Raises:
-        UserError: for an unknown symbol (with the nearest), an argument that C does not know.
+        UserError: for an unknown symbol (with the nearest), an argument that C does not know, arguments that do not fit
+            into `max_memory`.
     """
     if returns is not None and returns not in _FLOATS and returns not in _INTEGERS:
         raise user_error("unknown type", place="returns", value=returns, allowed=", ".join([*_INTEGERS, *_FLOATS]))
     target = core_of(core, machine, vlen)
-    program, image = _program(elf, target, None, 0, False, b"", agnostic)
+    program, image = _program(elf, target, None, 0, Streams(), b"", agnostic, max_memory)
     function = image.address(symbol)
     arguments = _Arguments(program)
     for index, value in enumerate(args):

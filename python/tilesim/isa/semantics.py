@@ -96,7 +96,9 @@ class Semantics:
             raise self._wrong(f"the semantics of '{name}' return a wrong shape", made.shape, pc, f"({count},)")
         if made.dtype != vector:
             what = f"the semantics of '{name}' return a wrong dtype"
-            raise self._wrong(what, made.dtype.name, pc, vector.name)
+            swapped = made.dtype == vector.newbyteorder(">")
+            got = f"{made.dtype.str}, the other order of bytes" if swapped else made.dtype.name
+            raise self._wrong(what, got, pc, vector.str if swapped else vector.name)
         return _canonical(made, vector)
 
     def _whole(self, made: Any, pc: int) -> int:

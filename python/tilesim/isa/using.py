@@ -35,7 +35,8 @@ def use(machine: MachineLike, function: str, instruction: Instruction) -> Machin
 
     Raises:
         UserError: for an unknown function (with the nearest) or one of conditions, operands or elements that do not
-            fit, an encoding or name that another of the machine's instructions has.
+            fit, an encoding or name that another of the machine's instructions has (the same value for several
+            functions is one instruction).
     """
     loaded = Machine.load(machine)
     if function not in _core.function_names():

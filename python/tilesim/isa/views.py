@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache, partial
+from heapq import heappop, heappush
 from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any
+
+import numpy as np
 
 from .. import _core
 from ..base.columns import layout, number
@@ -17,11 +20,20 @@ from ..base.screen import Lines
 from ..base.table import Table
 from .elf import Elf
 
-__all__ = ["functions_of", "log_of", "roofline_of", "table_lines", "table_of", "trace_of", "write_pipeline"]
+__all__ = ["Log", "functions_of", "roofline_of", "table_lines", "table_of", "trace_of", "write_pipeline"]
 
 INTERVALS = 1_000_000
 """How many intervals a trace holds; what follows is left out, and said."""
 
+MOST_LOGGED = 1_000_000
+"""How many instructions a run keeps one by one: 64 bytes each in memory, some 200 in a file."""
+
+_TIMES = ("issue", "dispatch", "start", "end", "result")
+_AT_ONCE = 4096  # rows that are read together
+_ROW = np.dtype(
+    [("address", "<u8"), ("bits", "<u4"), ("unit", "<u2"), ("waited_for", "<u2")]
+    + [(key, "<f8") for key in (*_TIMES, "waited")]
+)
 _KONATA = (".kanata", ".konata")
 
 
@@ -176,26 +188,35 @@ def roofline_of(program: Any) -> dict[str, Any]:
     }
 
 
-def log_of(program: Any, elf: Elf, held: Any = None) -> dict[str, Any]:
-    """The first instructions of a run.
+class Log:
+    """The first instructions of a run: rows are made as they are asked for, of 64 bytes each."""
 
-    Args:
-        program: of the core, after a run that kept them.
-        elf: what names its functions.
-        held: its instructions, as the core holds them; None: the standard table.
+    def __init__(self, program: Any, elf: Elf, held: Any = None) -> None:
+        """Takes them.
 
-    Returns:
-        Rows, and how many instructions followed.
-    """
-    text, place = cache(partial(_core.isa_disassemble, set=held)), cache(elf.symbol)
-    told = program.log
-    keys = ("address", "bits", "unit", "issue", "dispatch", "start", "end", "result", "waited_for", "waited")
-    rows = []
-    for row in told["rows"]:
-        one = dict(zip(keys, row, strict=True))
-        bits = one.pop("bits")
-        rows.append({**one, "instruction": text(bits, one["address"]), "symbol": place(one["address"])})
-    return {"rows": rows, "left_out": told["left_out"]}
+        Args:
+            program: of the core, after a run that kept them.
+            elf: what names its functions.
+            held: its instructions, as the core holds them; None: the standard table.
+        """
+        told = program.log
+        self._rows, self._words = np.frombuffer(told["rows"], _ROW), told["words"]
+        self.left_out = int(told["left_out"])
+        self._text, self._place = cache(partial(_core.isa_disassemble, set=held)), cache(elf.symbol)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        """Row by row."""
+        for begin in range(0, len(self._rows), _AT_ONCE):
+            for address, bits, unit, waited_for, *times, waited in self._rows[begin : begin + _AT_ONCE].tolist():
+                yield {
+                    "address": address,
+                    "unit": self._words[unit],
+                    **dict(zip(_TIMES, times, strict=True)),
+                    "waited_for": self._words[waited_for],
+                    "waited": waited,
+                    "instruction": self._text(bits, address),
+                    "symbol": self._place(address),
+                }
 
 
 def trace_of(program: Any, elf: Elf, starts: list[int]) -> dict[str, Any]:
@@ -228,11 +249,11 @@ def trace_of(program: Any, elf: Elf, starts: list[int]) -> dict[str, Any]:
     }
 
 
-def write_pipeline(log: dict[str, Any], head: str, path: str | os.PathLike[str]) -> None:
+def write_pipeline(log: Log, head: str, path: str | os.PathLike[str]) -> None:
     """Writes the instructions of a run one by one.
 
     Args:
-        log: of `log_of`.
+        log: of the run.
         head: the first line.
         path: file to write: .kanata or .konata for the viewer Konata, else text.
 
@@ -241,22 +262,22 @@ def write_pipeline(log: dict[str, Any], head: str, path: str | os.PathLike[str])
     """
     konata = os.path.splitext(os.fspath(path))[1].lower() in _KONATA
     with writing(path) as file:
-        for line in _konata(log["rows"]) if konata else _text(log, head):
+        for line in _konata(log) if konata else _text(log, head):
             file.write(line + "\n")
 
 
-def _text(log: dict[str, Any], head: str) -> Iterator[str]:
+def _text(log: Log, head: str) -> Iterator[str]:
     yield f"# {head}; times in cycles"
     yield "# issue: leaves the front end; dispatch: its queue; start, end: holds its unit; result: is there"
     titles = f"{'issue':>9}  {'dispatch':>9}  {'start':>9}  {'end':>9}  {'result':>9}  {'unit':<12}  {'waited for':<16}"
     yield f"{'number':>8}  {titles}  {'address':>10}  {'instruction':<32}  symbol"
-    for index, row in enumerate(log["rows"], 1):
+    for index, row in enumerate(log, 1):
         waited = f"{row['waited_for']} {_cycles(row['waited'])}" if row["waited_for"] else ""
         times = "  ".join(f"{_cycles(row[key]):>9}" for key in ("issue", "dispatch", "start", "end", "result"))
         line = f"{index:>8}  {times}  {row['unit']:<12}  {waited:<16}  {row['address']:>10x}  {row['instruction']:<32}"
         yield f"{line}  {row['symbol']}".rstrip()
-    if log["left_out"]:
-        yield f"# {log['left_out']:,} more instructions are left out"
+    if log.left_out:
+        yield f"# {log.left_out:,} more instructions are left out"
 
 
 def _cycles(value: float) -> str:
@@ -278,10 +299,23 @@ def _stages(row: dict[str, Any]) -> Iterator[tuple[int, str]]:
     yield begins[-1]
 
 
-def _konata(rows: list[dict[str, Any]]) -> Iterator[str]:
+def _konata(rows: Iterable[dict[str, Any]]) -> Iterator[str]:
     """Kanata 0004: commands in order of cycles (documented with the viewer, github.com/shioyadan/Konata)."""
+    yield "Kanata\t0004"
+    now = None
+    for at, group in groupby(_events(rows), itemgetter(0)):
+        yield f"C=\t{at}" if now is None else f"C\t{at - now}"
+        now = at
+        for event in group:
+            yield event[3]
+
+
+def _events(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[int, int, int, str]]:
+    """Cycle, row, number within it, lines; by cycle. Rows issue in order, so that few wait for their turn."""
     events: list[tuple[int, int, int, str]] = []
     for index, row in enumerate(rows):
+        while events and events[0][0] < int(row["issue"]):
+            yield heappop(events)
         stages = list(_stages(row))
         before = ""
         for order, (at, stage) in enumerate(stages):
@@ -293,13 +327,7 @@ def _konata(rows: list[dict[str, Any]]) -> Iterator[str]:
             if before:
                 lines.append(f"E\t{index}\t0\t{before}")
             lines.append(f"S\t{index}\t0\t{stage}" if stage else f"R\t{index}\t{index}\t0")
-            events.append((at, index, order, "\n".join(lines)))
+            heappush(events, (at, index, order, "\n".join(lines)))
             before = stage
-    events.sort()
-    yield "Kanata\t0004"
-    now = None
-    for at, group in groupby(events, itemgetter(0)):
-        yield f"C=\t{at}" if now is None else f"C\t{at - now}"
-        now = at
-        for event in group:
-            yield event[3]
+    while events:
+        yield heappop(events)

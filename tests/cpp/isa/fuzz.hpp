@@ -137,7 +137,7 @@ inline const char* runs(Random& random) {
       {0x10000, code, code.size() + random() % 100000, static_cast<std::uint8_t>(5 + random() % 3)});
   if (random() % 8 == 0) image.segments.push_back({random() >> random() % 64, code, random() >> random() % 64, 3});
   try {
-    Process process(InstructionSet::standard(), 128U << random() % 6, image, {"", random(), false, "some input"});
+    Process process(InstructionSet::standard(), 128U << random() % 6, image, {"", random(), {}, "some input"});
     process.start({"name", "argument"});
     for (unsigned i = 1; i < 32; ++i) {
       if (i != 2) process.hart.x[i] = random() % 3 == 0 ? random() : 0x10000 + (random() & 0x1FF8);

@@ -263,7 +263,7 @@ WEIGHTS = "li t1, 64\nvsetvli t0, t1, e8, m1, ta, ma\nmx.weights v8, 0, 13\n"
         ("vsetivli t0, 8, e16, m1, ta, ma\nfn v8, v9, 0", ""),
         (E8 + "xl.spread v8, v9", ""),
         (E8 + "xl.flip v8, v9, t0", ""),
-        ("vsetivli t0, 8, e32, m1, ta, ma\nxl.up v8, v8, t0", "overlaps"),
+        ("vsetivli t0, 8, e32, m1, ta, ma\n.word 0xa082c45b", "overlaps"),
         ("vsetivli t0, 8, e32, m1, ta, ma\nxf.widen v8, v9, 2", "no float of 8 bits"),
         ("vsetivli t0, 8, e32, m1, ta, ma\nxf.narrow v8, v9, 13", "no float of 8 bits"),
         ("vsetivli t0, 8, e32, m1, ta, ma\nxf.narrow v8, v9, 31", "no float of 8 bits"),

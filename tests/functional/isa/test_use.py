@@ -284,6 +284,27 @@ def test_mistakes_in_a_meaning(meaning: Any, said: str) -> None:
             call(program, level="instruction")
 
 
+@pytest.mark.parametrize("through_file", [False, True])
+def test_one_instruction_for_several_functions(through_file: bool, tmp_path: Path) -> None:
+    """The same value is no clash: kernels of each function write it, one semantics carries it out."""
+    one = exp2(semantics=plus_one)
+    machine = isa.use(isa.use("edge-8", "exp2", one), "exp", one)
+    machine = isa.use(isa.use(machine, "tanh", one), "exp", exp2(semantics=plus_one))
+    if through_file:
+        machine.save(tmp_path / "m.json")
+        machine = isa.use(str(tmp_path / "m.json"), "tanh", one)
+    x = np.linspace(-3, 3, 21, dtype=np.float32).reshape(7, 3)
+    for function in ("exp2", "exp", "tanh"):
+        program = ts.compile(applied(function, x.shape), machine)
+        np.testing.assert_array_equal(ts.execute(program, [x], level="instruction")["y"], plus_one(x))
+    assert [own.name for own in isa.Core.from_machine(machine).instructions] == ["my.vexp2"]
+    core = isa.Core.load("generic").extend(one)
+    assert core.extend(one).instructions == core.instructions == (one,)
+    assert isa.assemble("my.vexp2 v8, v16", [one, one]) == isa.assemble("my.vexp2 v8, v16", [one])
+    with pytest.raises(ts.UserError, match=r"overlap|called the same"):  # another meaning is another instruction
+        isa.use(machine, "sin", exp2(semantics=np.sin))
+
+
 def test_what_does_not_fit() -> None:
     def refuse(said: str, function: str, text: str = "my.v vd, vs2", **other: Any) -> None:
         given: dict[str, Any] = {"semantics": np.exp2, "element": "f32", **other}

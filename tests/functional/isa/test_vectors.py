@@ -85,7 +85,7 @@ f: vsetvli t0, zero, e32, m1, tu, mu
     [
         ("vadd.vv v1, v2, v3", "vill"),
         ("vsetivli t0, 1, e32, m2, ta, ma\nvadd.vv v2, v3, v4", "multiple"),
-        ("vsetivli t0, 1, e32, m1, ta, ma\nvadd.vx v0, v3, a0, v0.t", "mask"),
+        ("vsetivli t0, 1, e32, m1, ta, ma\n.word 0x354057", "mask"),  # vadd.vx v0, v3, a0, v0.t
         ("vsetivli t0, 1, e32, m1, ta, ma\nvadd.vx v1, v0, a0, v0.t", "mask"),
         ("vsetivli t0, 1, e8, m8, ta, ma\nvle16.v v8, (sp)", "more than 8"),
         ("vsetivli t0, 1, e64, m1, ta, ma\ncsrwi vstart, 1\nvadd.vv v1, v2, v3", "vstart"),

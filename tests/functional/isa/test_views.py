@@ -112,6 +112,31 @@ def test_a_limit_says_what_is_left_out(tmp_path: Path) -> None:
     assert sum(not line.startswith("#") for line in lines) == 11  # with the head
 
 
+def test_no_more_is_kept_than_is_stated(tmp_path: Path) -> None:
+    with pytest.raises(ts.UserError, match=r"pipeline.*out of range.*0 to 1000000"):
+        isa.run(isa.assemble(LOOP), timed=True, pipeline=1_000_001)
+    (tmp_path / "l.elf").write_bytes(isa.assemble(LOOP))
+    command = ["isa", "run", str(tmp_path / "l.elf"), "--pipeline", str(tmp_path / "p"), "--pipeline-limit", "1000001"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 2 and not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize("text", [LOOP, VECTOR + LOOP.replace("_start", "other")])
+def test_konata_is_in_order_of_cycles(text: str, tmp_path: Path) -> None:
+    """By cycle, then by instruction, as if all had been sorted at once."""
+    slow = core(classes={"vector": {"latency": 30}})
+    result = isa.run(isa.assemble(text), core=slow, timed=True, pipeline=1000)
+    result.write_pipeline(tmp_path / "p.kanata")
+    at, places = 0, []
+    for line in (tmp_path / "p.kanata").read_text().splitlines()[1:]:
+        word, *rest = line.split("\t")
+        if word in ("C=", "C"):
+            at += int(rest[0])
+        else:
+            places.append((at, int(rest[0])))
+    assert places == sorted(places) and len({number for _, number in places}) == result.instructions
+
+
 def test_konata(tmp_path: Path) -> None:
     """Every instruction begins, opens and closes its stages in order, and retires; time never goes back."""
     result = isa.run(isa.assemble(VECTOR + LOOP.replace("_start", "other")), timed=True, pipeline=1000)

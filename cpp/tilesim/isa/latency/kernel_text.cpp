@@ -191,8 +191,9 @@ KernelText kernel_text(const std::string& text) {
   if (words.empty()) refuse("it is empty", "''", product_form);
   if (words[0] == "mma") return product_text(text, words);
   if (words[0] == "permute") return permute_text(words);
-  const Descriptor d = parse_compute(text).first;
-  throw Unsupported({"the text does not say which kernel this is", {}, std::string(name(d.kind)), "mma, permute", {}});
+  if (const auto kind = compute_kind(words[0]))
+    throw Unsupported({"the text does not say which kernel this is", {}, std::string(name(*kind)), "mma, permute", {}});
+  refuse("unknown kind", "'" + words[0] + "'", product_form);
 }
 
 NamedKernel named_kernel(const Machine& machine, const std::string& text, const std::vector<Address>& places) {

@@ -29,6 +29,7 @@ Bare::Bare() {
 void Bare::call(Hart&, const Op&) { throw Trap{machine_ ? Cause::call_from_machine : Cause::call_from_user, 0, ""}; }
 
 bool Bare::trapped(Hart& hart, const Trap& trap, std::uint64_t pc) {
+  if (trap.cause == Cause::no_memory) return false;  // no handler has any either
   const Address handler = registers_[mtvec] & ~Address{3};
   if (handler == 0 || pc == handler) return false;
   registers_[mepc] = pc;

@@ -17,6 +17,9 @@ constexpr Address up(Address a) { return down(a + page_bytes - 1); }
 constexpr std::uint64_t call_work = 1 << 10;                  ///< of a call, for polls: it may move many bytes
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 36;  ///< of one mapping
 
+constexpr Address highest_mapping = stack_top - stack_bytes - (1 << 20);
+constexpr const char *heap_name = "heap", *mapping_name = "mapping";
+
 std::uint8_t access_of(std::uint64_t protection) {
   return static_cast<std::uint8_t>(((protection & 1) != 0 ? readable : 0) |
                                    ((protection & 2) != 0 ? readable | writable : 0) |
@@ -123,7 +126,7 @@ void Linux::call(Hart& hart, const Op&) {
     try {
       hart.x[10] = static_cast<std::uint64_t>((this->*entry.call)(hart, args.data()));
     } catch (const Trap& trap) {
-      if (trap.cause == Cause::aborted) throw;
+      if (trap.cause == Cause::aborted || trap.cause == Cause::no_memory) throw;
       hart.x[10] = static_cast<std::uint64_t>(-EFAULT);  // a pointer of the program's leads nowhere
     }
     return;
@@ -154,13 +157,24 @@ std::int64_t Linux::signal(Hart& hart, const std::uint64_t* a) {
   throw Trap{Cause::aborted, number, "signal " + std::to_string(number) + (number == 6 ? " (abort)" : "")};
 }
 
+bool Linux::fits(const Hart& hart, Address at, std::uint64_t old, std::uint64_t bytes) const {
+  std::uint64_t sum = bytes;
+  for (const Region& region : hart.memory->regions()) {
+    if (region.access == 0 || (region.name != heap_name && region.name != mapping_name)) continue;
+    const Address begin = std::max(region.begin, at), end = std::min(region.end, at + old);
+    sum += region.end - region.begin - (begin < end ? end - begin : 0);
+  }
+  return sum <= options_.memory;
+}
+
 std::int64_t Linux::brk(Hart& hart, const std::uint64_t* a) {
   if (a[0] < heap_ || a[0] - heap_ > most_bytes) return static_cast<std::int64_t>(brk_);
   const Address end = up(a[0]);
   if (end > heap_end_) {
-    if (hart.memory->gap(heap_end_, end, end - heap_end_) != heap_end_) return static_cast<std::int64_t>(brk_);
+    if (hart.memory->gap(heap_end_, end, end - heap_end_) != heap_end_ || !fits(hart, heap_end_, 0, end - heap_end_))
+      return static_cast<std::int64_t>(brk_);
     if (heap_end_ == heap_)
-      hart.memory->add(heap_, end, readable | writable, "heap");
+      hart.memory->add(heap_, end, readable | writable, heap_name);
     else
       hart.memory->grow(heap_, end);
     heap_end_ = end;
@@ -175,15 +189,16 @@ std::int64_t Linux::mmap(Hart& hart, const std::uint64_t* a) {
   if (a[1] == 0 || a[0] % page_bytes != 0) return -EINVAL;
   if ((a[3] & anonymous) == 0) return -ENODEV;
   if (a[1] > most_bytes) return -ENOMEM;
+  const std::uint8_t access = access_of(a[2]);
   Address at = a[0];
   if ((a[3] & fixed) != 0) {
-    if (at > stack_top - stack_bytes - bytes) return -ENOMEM;
+    if (at > stack_top - stack_bytes - bytes || (access != 0 && !fits(hart, at, bytes, bytes))) return -ENOMEM;
     hart.memory->remove(at, at + bytes);
   } else {
-    at = hart.memory->gap(mmap_from, stack_top - stack_bytes - (1 << 20), bytes);
-    if (at == 0) return -ENOMEM;
+    at = hart.memory->gap(mmap_from, highest_mapping, bytes);
+    if (at == 0 || (access != 0 && !fits(hart, at, bytes, bytes))) return -ENOMEM;
   }
-  hart.memory->add(at, at + bytes, access_of(a[2]), "mapping");
+  hart.memory->add(at, at + bytes, access, mapping_name);
   return static_cast<std::int64_t>(at);
 }
 
@@ -197,13 +212,15 @@ std::int64_t Linux::mprotect(Hart& hart, const std::uint64_t* a) {
   if (a[0] % page_bytes != 0 || a[1] > most_bytes) return -EINVAL;
   if (a[1] == 0) return 0;
   if (!hart.memory->can(a[0], up(a[1]), 0)) return -ENOMEM;
-  hart.memory->protect(a[0], a[0] + up(a[1]), access_of(a[2]));
+  const std::uint8_t access = access_of(a[2]);
+  if (access != 0 && !fits(hart, a[0], up(a[1]), up(a[1]))) return -ENOMEM;
+  hart.memory->protect(a[0], a[0] + up(a[1]), access);
   return 0;
 }
 
-/// A mapping grows where it lies if nothing follows, or is copied where it may move.
+/// A mapping that grows moves, with its pages.
 std::int64_t Linux::mremap(Hart& hart, const std::uint64_t* a) {
-  constexpr std::uint64_t may_move = 1, read_write = 3, anonymous = 0x22;
+  constexpr std::uint64_t may_move = 1;
   const Address from = a[0];
   if (from % page_bytes != 0 || a[1] == 0 || a[2] == 0 || (a[3] & ~may_move) != 0) return -EINVAL;
   if (a[1] > most_bytes || a[2] > most_bytes) return -ENOMEM;
@@ -214,18 +231,15 @@ std::int64_t Linux::mremap(Hart& hart, const std::uint64_t* a) {
     return static_cast<std::int64_t>(from);
   }
   if ((a[3] & may_move) == 0) return -ENOMEM;
-  const std::uint64_t wanted[6] = {0, bytes, read_write, anonymous, 0, 0};
-  const std::int64_t to = mmap(hart, wanted);
-  if (to < 0) return to;
-  std::array<char, page_bytes> page;
+  const Address to = hart.memory->gap(mmap_from, highest_mapping, bytes);
+  if (to == 0 || !fits(hart, from, old, bytes)) return -ENOMEM;
+  hart.memory->add(to, to + bytes, readable | writable, mapping_name);
   for (std::uint64_t at = 0; at < old; at += page_bytes) {
-    hart.poll(call_work);
-    hart.memory->read(from + at, page.data(), page_bytes);
-    if (std::any_of(page.begin(), page.end(), [](char c) { return c != 0; }))  // pages never used stay so
-      hart.memory->write(static_cast<Address>(to) + at, page.data(), page_bytes);
+    if (at % (page_bytes << 6) == 0) hart.poll(call_work);
+    hart.memory->move_page(from + at, to + at);
   }
   hart.memory->remove(from, from + old);
-  return to;
+  return static_cast<std::int64_t>(to);
 }
 
 std::int64_t Linux::clock_gettime(Hart& hart, const std::uint64_t* a) {
@@ -265,7 +279,10 @@ std::int64_t Linux::affinity(Hart& hart, const std::uint64_t* a) {
 }
 
 std::int64_t Linux::prlimit(Hart& hart, const std::uint64_t* a) {
-  const std::uint64_t limit = a[1] == 3 ? stack_bytes : a[1] == 7 ? 1024 : ~std::uint64_t{0};
+  const std::uint64_t limit = a[1] == 3                ? stack_bytes
+                              : a[1] == 7              ? 1024
+                              : a[1] == 2 || a[1] == 9 ? options_.memory  // data, address space
+                                                       : ~std::uint64_t{0};
   const std::uint64_t both[2] = {limit, limit};
   if (a[3] != 0) hart.memory->write(a[3], both, sizeof(both));
   return 0;
@@ -283,7 +300,7 @@ std::int64_t Linux::sysinfo(Hart& hart, const std::uint64_t* a) {
   // struct sysinfo of include/uapi/linux/sysinfo.h: memory in bytes, all of it free
   std::array<std::uint64_t, 14> info{};
   info[0] = hart.cycles() / 1'000'000'000;
-  info[4] = info[5] = std::uint64_t{8} << 30;
+  info[4] = info[5] = options_.memory;
   info[13] = 1;
   hart.memory->write(a[0], info.data(), info.size() * 8);
   return 0;

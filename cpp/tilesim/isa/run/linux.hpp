@@ -2,6 +2,7 @@
 // timed; random bytes have a seed.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -14,20 +15,29 @@ namespace tilesim::isa {
 /// Where the parts of a process lie.
 inline constexpr Address stack_top = 0x40'0000'0000, stack_bytes = 8 << 20, mmap_from = 0x20'0000'0000;
 
+/// Where a standard stream goes: its bytes are kept, it is the process's own, or there is none.
+enum class Stream : std::uint8_t { kept, own, closed };
+
 struct LinuxOptions {
-  std::string root;           ///< files below it may be opened; empty: none
-  std::uint64_t seed = 0;     ///< of getrandom
-  bool pass_through = false;  ///< standard streams are the process's own; otherwise they are kept
-  std::string input;          ///< standard input where they are kept
+  std::string root;                 ///< files below it may be opened; empty: none
+  std::uint64_t seed = 0;           ///< of getrandom
+  std::array<Stream, 3> streams{};  ///< standard input, output, errors
+  std::string input;                ///< standard input where it is kept
+  /// Bytes of pages that may be used; heap and mappings that may be read or written have no more, nor has kept output.
+  std::uint64_t memory = std::uint64_t{4} << 30;
 };
 
 class Linux : public Environment {
  public:
-  Linux(LinuxOptions options, Address heap) : options_(std::move(options)), heap_(heap), brk_(heap), heap_end_(heap) {}
+  Linux(LinuxOptions options, Address heap) : options_(std::move(options)), heap_(heap), brk_(heap), heap_end_(heap) {
+    for (std::uint64_t stream = 0; stream < 3; ++stream)
+      if (options_.streams[stream] != Stream::closed) streams_[stream] = static_cast<int>(stream);
+  }
   ~Linux() override;
 
   void call(Hart& hart, const Op& op) override;
   std::uint64_t random();
+  std::uint64_t memory_limit() const { return options_.memory; }
 
   std::string output, errors;  ///< what was written to the standard streams, where they are kept
 
@@ -75,6 +85,8 @@ class Linux : public Environment {
 
   std::int64_t read_bytes(Hart& hart, std::uint64_t file, Address to, std::uint64_t bytes);
   std::int64_t write_bytes(Hart& hart, std::uint64_t file, Address from, std::uint64_t bytes);
+  /// Whether `bytes` may be used in place of the `old` ones at `at`, beside what heap and mappings have elsewhere.
+  bool fits(const Hart& hart, Address at, std::uint64_t old, std::uint64_t bytes) const;
   std::uint64_t unused(std::uint64_t from) const;                     ///< the lowest descriptor from there on
   std::int64_t copied(std::uint64_t file, std::uint64_t descriptor);  ///< -EBADF where there is no such file
   std::int64_t put_status(Hart& hart, Address to, int host_file);
@@ -84,8 +96,8 @@ class Linux : public Environment {
   Address heap_, brk_, heap_end_;
   std::size_t read_ = 0;  ///< of the input
   std::uint64_t drawn_ = 0;
-  std::map<std::uint64_t, int> files_;                            ///< the host's, by descriptor
-  std::map<std::uint64_t, int> streams_{{0, 0}, {1, 1}, {2, 2}};  ///< which standard stream, by descriptor
+  std::map<std::uint64_t, int> files_;    ///< the host's, by descriptor
+  std::map<std::uint64_t, int> streams_;  ///< which standard stream, by descriptor
 };
 
 }  // namespace tilesim::isa

@@ -60,7 +60,7 @@ std::int64_t Linux::read_bytes(Hart& hart, std::uint64_t file, Address to, std::
   std::int64_t got = 0;
   const auto stream = streams_.find(file);
   const bool standard = stream != streams_.end();
-  if (standard && stream->second == 0 && !options_.pass_through) {
+  if (standard && stream->second == 0 && options_.streams[0] == Stream::kept) {
     const std::uint64_t part = std::min<std::uint64_t>(bytes, options_.input.size() - read_);
     std::memcpy(buffer.data(), options_.input.data() + read_, part);
     got = static_cast<std::int64_t>(part), read_ += part;
@@ -81,7 +81,11 @@ std::int64_t Linux::write_bytes(Hart& hart, std::uint64_t file, Address from, st
   hart.memory->read(from, buffer.data(), bytes);
   const auto stream = streams_.find(file);
   const bool standard = stream != streams_.end() && stream->second != 0;
-  if (standard && !options_.pass_through) {
+  if (standard && options_.streams[static_cast<std::size_t>(stream->second)] == Stream::kept) {
+    if (bytes > options_.memory - std::min<std::uint64_t>(options_.memory, output.size() + errors.size()))
+      throw Trap{
+          Cause::no_memory, from,
+          std::to_string(output.size() + errors.size()) + " bytes of output are kept, max_memory allows no more"};
     (stream->second == 1 ? output : errors).append(buffer.data(), bytes);
     return static_cast<std::int64_t>(bytes);
   }
@@ -141,6 +145,7 @@ std::int64_t Linux::openat(Hart& hart, const std::uint64_t* a) {
   const int file = ::open(path.c_str(), host_flags(a[2]) | O_NOFOLLOW, static_cast<mode_t>(a[3] & 0777));
   if (file < 0) return -static_cast<std::int64_t>(errno);
   const std::uint64_t number = unused(0);
+  if (number >= most_files) return ::close(file), -EMFILE;
   files_[number] = file;
   return static_cast<std::int64_t>(number);
 }
@@ -160,6 +165,7 @@ std::int64_t Linux::close(Hart&, const std::uint64_t* a) {
 }
 
 std::int64_t Linux::copied(std::uint64_t file, std::uint64_t to) {
+  if (to >= most_files) return -EMFILE;
   if (const auto stream = streams_.find(file); stream != streams_.end()) {
     streams_[to] = stream->second;
     return static_cast<std::int64_t>(to);

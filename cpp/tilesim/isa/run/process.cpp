@@ -43,6 +43,7 @@ void check(const Segment& segment) {
 Process::Process(std::shared_ptr<const InstructionSet> set, std::uint32_t vlen, const Image& image,
                  LinuxOptions options)
     : hart(std::move(set), vlen), image_(image), linux_(std::make_unique<Linux>(std::move(options), heap_of(image))) {
+  memory.limit(linux_->memory_limit());
   load(image);
   for (Segment& segment : image_.segments) segment.bytes.clear();
   memory.add(stack_top - stack_bytes, stack_top, readable | writable, "stack");

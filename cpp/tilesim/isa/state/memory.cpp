@@ -1,6 +1,7 @@
 #include "tilesim/isa/state/memory.hpp"
 
 #include <algorithm>
+#include <new>
 
 #include "tilesim/base/error.hpp"
 
@@ -39,7 +40,9 @@ Pages Pages::split(std::uint64_t number) {
     const std::unique_ptr<Block>& block = blocks_[(first_ + i) >> block_bits];
     if (block == nullptr) continue;
     Bytes& bytes = (*block)[(first_ + i) & (block_pages - 1)];
-    if (bytes != nullptr) upper.at(i - number) = std::move(bytes);
+    if (bytes == nullptr) continue;
+    upper.at(i - number) = std::move(bytes);
+    --used, ++upper.used;
   }
   resize(number);
   return upper;
@@ -97,7 +100,7 @@ std::size_t Memory::cut(Address at) {
 void Memory::remove(Address begin, Address end) {
   const std::size_t first = cut(begin), last = cut(end);
   for (std::size_t i = first; i < last; ++i)
-    if ((regions_[i].access & executable) != 0) ++version_;
+    used_ -= regions_[i].pages.used, version_ += (regions_[i].access & executable) != 0 ? 1 : 0;
   regions_.erase(regions_.begin() + static_cast<std::ptrdiff_t>(first),
                  regions_.begin() + static_cast<std::ptrdiff_t>(last));
   forget();
@@ -127,9 +130,40 @@ std::uint8_t* Memory::page(Address address, std::uint8_t access, Cause cause) {
   if (region == nullptr) throw Trap{cause, address, "nothing lies there"};
   if ((region->access & access) != access)
     throw Trap{cause, address, "'" + region->name + "' may not be " + access_text(access)};
-  Pages::Bytes& bytes = region->pages.at((address - region->begin) >> page_bits);
-  if (bytes == nullptr) bytes = std::make_unique<std::uint8_t[]>(page_bytes);
-  return bytes.get();
+  const std::uint64_t number = (address - region->begin) >> page_bits;
+  if (!region->pages.has(number)) appear(*region, address);
+  return region->pages.at(number).get();
+}
+
+void Memory::limit(std::uint64_t bytes) {
+  constexpr std::size_t spare_bytes = 16 << 20;  // never touched
+  most_ = bytes >> page_bits;
+  spare_.reset(new std::uint8_t[spare_bytes]);
+}
+
+void Memory::appear(Region& region, Address address) {
+  if (used_ >= most_)
+    throw Trap{Cause::no_memory, address, std::to_string(used()) + " bytes are in use, as many as max_memory allows"};
+  try {
+    region.pages.at((address - region.begin) >> page_bits) = std::make_unique<std::uint8_t[]>(page_bytes);
+  } catch (const std::bad_alloc&) {
+    spare_.reset();
+    throw Trap{Cause::no_memory, address,
+               "the machine that simulates has none left, " + std::to_string(used()) + " bytes are in use"};
+  }
+  ++region.pages.used, ++used_;
+}
+
+void Memory::move_page(Address from, Address to) {
+  Region *source = owner(from), *target = owner(to);
+  require(source != nullptr && target != nullptr, "pages move between regions");
+  const std::uint64_t number = (from - source->begin) >> page_bits;
+  if (!source->pages.has(number)) return;
+  Pages::Bytes& place = target->pages.at((to - target->begin) >> page_bits);
+  require(place == nullptr, "a page moves to where none is");
+  place = std::move(source->pages.at(number));
+  --source->pages.used, ++target->pages.used;
+  forget();
 }
 
 std::uint8_t* Memory::for_reading(Address address) {
@@ -174,13 +208,20 @@ void Memory::write(Address address, const void* from, std::uint64_t bytes) {
   if ((value & 1) != 0) throw Exit{static_cast<std::int64_t>(value >> 1)};
 }
 
-void Memory::place(Address address, const void* from, std::uint64_t bytes) {
+void Memory::place(Address address, const void* from, std::uint64_t bytes) try {
   const auto* in = static_cast<const std::uint8_t*>(from);
   while (bytes != 0) {
     const std::uint64_t part = std::min(bytes, page_bytes - (address & (page_bytes - 1)));
     std::memcpy(page(address, 0, Cause::store_fault) + (address & (page_bytes - 1)), in, part);
     address += part, in += part, bytes -= part;
   }
+} catch (const Trap& trap) {
+  if (trap.cause != Cause::no_memory) throw;
+  throw UserError({"program and arguments do not fit into memory",
+                   "address " + hex(trap.value),
+                   trap.text,
+                   "a larger max_memory, or less to place",
+                   {}});
 }
 
 std::uint16_t Memory::fetch(Address address) {

@@ -32,8 +32,14 @@ class Pages {
     return (*block)[(first_ + number) & (block_pages - 1)];
   }
   void resize(std::uint64_t count);
+  bool has(std::uint64_t number) const {
+    const std::unique_ptr<Block>& block = blocks_[(first_ + number) >> block_bits];
+    return block != nullptr && (*block)[(first_ + number) & (block_pages - 1)] != nullptr;
+  }
   /// Takes out those from `number` on, and gives them.
   Pages split(std::uint64_t number);
+
+  std::uint64_t used = 0;  ///< pages that have appeared: counted by the memory
 
  private:
   static constexpr unsigned block_bits = 9, block_pages = 1 << block_bits;
@@ -65,6 +71,11 @@ class Memory {
   void grow(Address begin, Address end);                          ///< the region that holds `begin`, to a later end
   const Region* find(Address address) const;                      ///< null: none
   const std::vector<Region>& regions() const { return regions_; }
+  /// Pages may appear for so many bytes, of all regions together; the one beyond traps.
+  void limit(std::uint64_t bytes);
+  std::uint64_t used() const { return used_ << page_bits; }
+  /// What the page at `from` holds, to that at `to`, which has not appeared: both lie in regions.
+  void move_page(Address from, Address to);
   /// The lowest free range of `bytes` at or above `from`, below `below`; 0: none.
   Address gap(Address from, Address below, std::uint64_t bytes) const;
   /// Changes whenever code may no longer be what was read: decoded blocks of another version are not run.
@@ -96,7 +107,7 @@ class Memory {
 
   void read(Address address, void* to, std::uint64_t bytes);           ///< throws Trap, load fault
   void write(Address address, const void* from, std::uint64_t bytes);  ///< throws Trap, store fault; nothing written
-  /// As `write`, whatever the region allows: for loaders and arguments.
+  /// As `write`, whatever the region allows: for loaders and arguments. UserError where the limit is reached.
   void place(Address address, const void* from, std::uint64_t bytes);
   std::uint16_t fetch(Address address);  ///< throws Trap, fetch fault
   /// Bytes from `address` to the end of its page, for loops over long rows; throws Trap.
@@ -115,12 +126,15 @@ class Memory {
 
   Region* owner(Address address);
   std::uint8_t* page(Address address, std::uint8_t access, Cause cause);
+  void appear(Region& region, Address address);
   std::size_t cut(Address at);  ///< index of the first region at or above `at`, none crosses it
   void forget();                ///< what is cached of pages
 
   std::vector<Region> regions_;  ///< by address
   std::array<Entry, mask + 1> reads_, writes_;
   std::uint64_t version_ = 1;
+  std::uint64_t used_ = 0, most_ = ~std::uint64_t{0};  ///< pages
+  std::unique_ptr<std::uint8_t[]> spare_;              ///< so that there is room to say that there is none
   Address watched_ = 0;
 };
 

@@ -28,6 +28,8 @@ const char* cause_text(Cause cause) {
       return "unknown system call";
     case Cause::aborted:
       return "ended by a signal of its own";
+    case Cause::no_memory:
+      return "memory is used up";
   }
   return "trap";
 }

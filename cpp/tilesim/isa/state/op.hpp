@@ -45,6 +45,7 @@ enum class Cause : std::uint8_t {
   call_from_machine = 11,
   unknown_call = 64,  ///< a Linux call that is not there; value: its number
   aborted = 65,       ///< a signal that the program sent to itself; value: its number
+  no_memory = 66,     ///< a page beyond what the run may use; value: the address
 };
 
 /// Thrown by an instruction that cannot complete.

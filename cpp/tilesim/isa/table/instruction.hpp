@@ -74,9 +74,9 @@ struct OwnTiming {
   unsigned width = 0;  ///< bits of an element, where only that is legal
 };
 
-/// The elementwise function that kernels take an instruction for, and the elements on which it computes it.
+/// The elementwise functions that kernels take an instruction for, and the elements on which it computes them.
 struct Replaced {
-  Function function = Function::identity;
+  std::vector<Function> functions;
   DType element = DType::f32;
 };
 

@@ -136,7 +136,8 @@ const InstructionInfo* InstructionSet::named(std::string_view name) const {
 const InstructionInfo* InstructionSet::taken_for(Function function) const {
   // what was added lies behind the table
   for (auto entry = entries_.rbegin(); entry != entries_.rend() && entry->replaces; ++entry)
-    if (entry->replaces->function == function) return &*entry;
+    if (const auto& of = entry->replaces->functions; std::find(of.begin(), of.end(), function) != of.end())
+      return &*entry;
   return nullptr;
 }
 

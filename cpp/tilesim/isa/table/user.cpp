@@ -1,5 +1,6 @@
 #include "tilesim/isa/table/user.hpp"
 
+#include <algorithm>
 #include <array>
 
 #include "tilesim/base/error.hpp"
@@ -42,6 +43,11 @@ void check_words(const std::string& operands) {
   }
 }
 
+/// One value that stands for several functions is one instruction.
+bool same_instruction(const UserInstruction& a, const UserInstruction& b) {
+  return a.declared_as(b) && a.meaning == b.meaning;
+}
+
 Meaning missing(const std::string& text, const std::string& function, const std::string& machine) {
   return [=](Hart&, const Op&) {
     throw UserError({"what this instruction does is not known: a machine's file has no semantics",
@@ -81,13 +87,18 @@ UserEntry entry_of(const UserInstruction& from) {
 
 std::shared_ptr<const InstructionSet> set_of(const Machine& machine) {
   std::shared_ptr<const InstructionSet> set = InstructionSet::standard();
-  for (const auto& [function, one] : machine.core.isa.functions) {
+  const UserInstructions& all = machine.core.isa.functions;
+  for (const auto& [function, one] : all) {
+    const auto is_same = [&](const auto& other) { return same_instruction(other.second, one); };
+    if (std::find_if(all.begin(), all.find(function), is_same) != all.find(function)) continue;  // it stands already
     const std::string of(tilesim::info(function).name);
     UserEntry entry = entry_of(one);
     const auto* held = dynamic_cast<const HeldMeaning*>(one.meaning.get());
     entry.info.meaning =
         held != nullptr ? held->meaning : std::make_shared<const Meaning>(missing(one.text, of, machine.name));
-    entry.info.replaces = Replaced{function, parse_dtype(one.element)};
+    entry.info.replaces = Replaced{{}, parse_dtype(one.element)};
+    for (const auto& [also, other] : all)
+      if (same_instruction(other, one)) entry.info.replaces->functions.push_back(also);
     try {
       set = set->extend(std::move(entry.info));
     } catch (const UserError& error) {

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "tilesim/isa/state/csr.hpp"
+#include "tilesim/isa/table/reserved.hpp"
 
 namespace tilesim::isa {
 
@@ -68,7 +69,7 @@ std::string vtype_text(std::uint64_t value) {
          ((value & 64) != 0 ? ", ta" : ", tu") + ((value & 128) != 0 ? ", ma" : ", mu");
 }
 
-std::string disassemble(const InstructionSet& set, std::uint32_t bits, std::uint64_t) {
+std::string instruction_text(const InstructionSet& set, std::uint32_t bits) {
   const bool wide = (bits & 3) == 3;
   const InstructionInfo* info = set.find(bits);
   if (info == nullptr) return wide ? hex(".word ", bits) : hex(".half ", bits & 0xFFFF);
@@ -87,6 +88,13 @@ std::string disassemble(const InstructionSet& set, std::uint32_t bits, std::uint
     first = false;
   }
   return text;
+}
+
+std::string disassemble(const InstructionSet& set, std::uint32_t bits, std::uint64_t) {
+  const std::string text = instruction_text(set, bits);
+  const InstructionInfo* info = set.find(bits);
+  const auto reserved = info == nullptr ? std::nullopt : reserved_register(set, *info, bits);
+  return reserved ? hex(".word ", bits) + "  # " + text + ": " + reserved->what : text;
 }
 
 }  // namespace tilesim::isa

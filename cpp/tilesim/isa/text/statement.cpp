@@ -1,9 +1,12 @@
 #include "tilesim/isa/text/statement.hpp"
 
 #include <algorithm>
+#include <utility>
+#include <vector>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/isa/state/csr.hpp"
+#include "tilesim/isa/table/reserved.hpp"
 #include "tilesim/isa/text/disassemble.hpp"
 
 namespace tilesim::isa {
@@ -115,7 +118,9 @@ MemoryText memory_of(const std::string& text, Place place, const InstructionInfo
 std::uint32_t encode(const InstructionSet& set, const InstructionInfo& info, const Statement& s, const Labels& labels) {
   std::uint32_t bits = info.encoding.match;
   std::size_t at = 0;
+  std::vector<std::pair<const OperandWord*, std::size_t>> read;
   const auto put = [&](const OperandWord& word, const std::string& text) {
+    read.emplace_back(&word, at);
     bits |= operand_bits(word, value_of(labels, word, text, s.where(at)));
   };
   const auto& wanted = set.parts(set.id(info));
@@ -143,6 +148,9 @@ std::uint32_t encode(const InstructionSet& set, const InstructionInfo& info, con
   }
   if (at < s.operands.size())
     wrong(s.places[at], "'" + info.name + "' takes fewer operands", s.operands[at], info.operands);
+  if (const auto reserved = reserved_register(set, info, bits))
+    for (const auto& [word, operand] : read)
+      if (word == reserved->operand) wrong(s.places[operand], reserved->what, s.operands[operand], reserved->allowed);
   return bits;
 }
 
