@@ -68,7 +68,9 @@ struct VectorStage {
   bool points = false;            ///< on one point per row, not on the whole tile
   bool taps = true;               ///< on all taps of a window, or those at hand
   Rows rows = Rows::any;          ///< done only where rows are whole, or where their tiles stream by
-  int line = -1;                  ///< axis of which each line is a compute of its own; -1: none
+  int line = -1;                  ///< axis along which the elements of each line change places; -1: none
+  /// Places in lines become those among all of them: only where lines are put into their orders together.
+  bool joins = false;
   int sorted = -1;                ///< axis that is sorted, and how many elements of it are kept
   std::int64_t kept = 0;
   std::int64_t pass = 1;           ///< in which, where the tiles of a row stream by; 0: after all of them

@@ -1,11 +1,13 @@
 // sort and top_k: whole rows on chip, sorted by the vector unit; what is carried along follows the positions.
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/plan/cannot_run.hpp"
+#include "tilesim/compile/vector/line_gathers.hpp"
 #include "tilesim/compile/vector/tiling.hpp"
 
 namespace tilesim::lower {
@@ -41,6 +43,12 @@ class OrderLowering {
   }
   std::size_t keys() const { return op_.kind == Kind::sort ? at(op_.attributes.integer("keys", 1)) : 1; }
   std::int64_t kept() const { return op_.kind == Kind::top_k ? op_.attributes.integer("k") : shape_[dim_]; }
+  /// Whether elements follow the positions, and lines that could do so together.
+  bool gathers() const {
+    bool any = op_.kind == Kind::sort && (keys() > 1 || !stored(0));
+    for (std::size_t i = 1; op_.kind == Kind::sort && i < op_.operands.size(); ++i) any |= stored(i);
+    return any && element_count(shape_) > shape_[dim_];
+  }
   bool loaded(std::size_t operand) const { return operand < keys() || stored(operand); }
 
   DType position_dtype() const {
@@ -53,6 +61,7 @@ class OrderLowering {
     for (std::size_t i = 0; i < op_.operands.size(); ++i)
       if (loaded(i)) bytes += 4 * host_bytes(placement(op_.operands[i]).dtype);
     bytes += static_cast<std::int64_t>(keys() - 1) * (4 * host_bytes(DType::i32) + 4 * host_bytes(widest_key()));
+    if (gathers()) bytes += static_cast<std::int64_t>(2 * keys()) * host_bytes(DType::i32);
     TileChoice choice;
     choice.space = shape_;
     choice.buffers = {{std::vector<bool>(shape_.size(), true), bytes}};
@@ -73,6 +82,7 @@ class OrderLowering {
     const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem_, {choice.tiles, last, 2});
     plan_ = mapping::plan(problem_, chosen, context_.machine);
     t_ = tiled_space(shape_, chosen.tiles, "i");
+    lines_.emplace(t_, dim_, context_.machine);
     in_tiles_ = out_tiles_ = t_.tiles;
     out_tiles_[dim_] = std::max<std::int64_t>(1, kept());
   }
@@ -140,6 +150,11 @@ class OrderLowering {
     }
     problem_.stages.push_back(std::move(stage));
   }
+  void add_joining(const std::string& places) {
+    if (!gathers()) return;
+    add_stage(ComputeKind::vector, places, {});
+    problem_.stages.back().joins = true;
+  }
 
   void describe_top_k() {
     describe_inputs();
@@ -164,13 +179,16 @@ class OrderLowering {
         describe_scratch(numbered(stem, key), placement(op_.operands[key]).dtype);
       for (const char* stem : {"moves", "places"}) describe_scratch(numbered(stem, key), DType::i32);
     }
+    for (std::size_t key = 0; gathers() && key <= last; ++key) describe_scratch(numbered("joined", key), DType::i32);
     for (std::size_t i = 0; i < op_.operands.size(); ++i)
       if (stored(i)) describe_result(numbered("y", i), placement(op_.operands[i]).dtype, i);
     add_stage(ComputeKind::sort, numbered("x", last),
               direct ? std::vector<std::string>{"y0"} : std::vector<std::string>{});
+    add_joining("places");
     for (std::size_t key = last; key-- > 0;) {
       add_stage(ComputeKind::indexed, numbered("x", key), {});
       add_stage(ComputeKind::sort, numbered("taken", key), {});
+      add_joining(numbered("moves", key));
       add_stage(ComputeKind::indexed, "places", {});
     }
     for (std::size_t i = direct ? 1 : 0; i < op_.operands.size(); ++i)
@@ -264,26 +282,18 @@ class OrderLowering {
       unread(slot, block);
   }
 
-  /// out[i] = in[index[i]] along the sorted axis, row by row.
-  void gather(const std::string& in, const std::string& index, const std::string& out, Block& block) const {
-    const Shape strides = row_major_strides(in_tiles_);
-    const Expr rows(shape_[dim_]);
-    Expr offset = 0;
-    for (std::size_t axis = 0; axis < shape_.size(); ++axis)
-      if (axis != dim_ && t_.tiles[axis] > 1) offset = offset + Expr::symbol(row(axis)) * Expr(strides[axis]);
-    const auto line = [&](const std::string& slot) { return View{slot, 0, offset, {{rows, strides[dim_]}}}; };
-    Block inner;
-    inner.push_back(on("vector", program::IndexedOp{line(in), line(index), line(out), false, {}}));
-    for (std::size_t axis = shape_.size(); axis-- > 0;) {
-      if (axis == dim_ || t_.tiles[axis] <= 1) continue;
-      Block body = std::move(inner);
-      inner.clear();
-      inner.push_back(loop(row(axis), t_.extent[axis], std::move(body)));
-    }
-    std::move(inner.begin(), inner.end(), std::back_inserter(block));
+  /// The slot of places among all lines that lie together, from those in a slot, which is free then.
+  std::string join(const std::string& places, std::size_t key, Block& block) {
+    const std::string joined = numbered("joined", key);
+    add_slot(joined, "vector");  // there in any case: tiles are chosen before it is known whether lines lie together
+    if (!lines_->together()) return places;
+    acquire(joined, block);
+    lines_->join(places, joined, block);
+    ready(joined, block);
+    free(places, block);
+    return joined;
   }
 
-  static std::string row(std::size_t axis) { return "r" + std::to_string(axis); }
   static std::string numbered(const char* stem, std::size_t i) { return stem + std::to_string(i); }
 
   void sort_by(const std::string& in, const std::string& keys, const std::string& places, Block& block) const {
@@ -308,7 +318,7 @@ class OrderLowering {
     sort_by(numbered("x", last), sorted, "places", block);
     ready("places", block);
     if (!direct) unread(sorted, block);
-    std::string places = "places";
+    std::string places = gathers() ? join("places", last, block) : "places";
     for (std::size_t key = last; key-- > 0;) places = refine(key, places, block);
     for (std::size_t i = 0; i < op_.operands.size(); ++i) {
       if (!stored(i)) continue;
@@ -316,7 +326,7 @@ class OrderLowering {
       if (!(direct && i == 0)) {
         add_slot(y, "store0");
         acquire(y, block);
-        gather(numbered("x", i), places, y, block);
+        lines_->gather(numbered("x", i), places, y, block);
       }
       store(y, op_.results[i], block);
     }
@@ -335,13 +345,14 @@ class OrderLowering {
     add_slot(moves, "vector");
     add_slot(result, "vector");
     for (const std::string& slot : {taken, sorted, moves, result}) acquire(slot, block);
-    gather(numbered("x", key), places, taken, block);
+    lines_->gather(numbered("x", key), places, taken, block);
     ready(taken, block);
     sort_by(taken, sorted, moves, block);
     ready(moves, block);
-    gather(places, moves, result, block);
+    const std::string order = gathers() ? join(moves, key, block) : moves;
+    lines_->gather(places, order, result, block);
     ready(result, block);
-    for (const std::string& slot : {places, taken, moves}) free(slot, block);
+    for (const std::string& slot : {places, taken, order}) free(slot, block);
     unread(sorted, block);
     return result;
   }
@@ -375,6 +386,7 @@ class OrderLowering {
   mapping::VectorProblem problem_;
   std::map<std::string, std::size_t> numbers_;  ///< of operands, by slot
   mapping::VectorPlan plan_;
+  std::optional<LineGathers> lines_;
   TiledSpace t_;
   Shape in_tiles_, out_tiles_;
 };

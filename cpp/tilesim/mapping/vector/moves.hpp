@@ -23,7 +23,7 @@ TileLatency turning(const VectorProblem& problem, const VectorOperand& operand, 
 
 /// Of one stage on a tile of this size, with as many taps of a window at hand (empty: all); `first` of its row. Nothing
 /// where nothing is computed.
-TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, int lane,
+TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, const VectorTiles& tiles,
                           const std::vector<std::int64_t>& size, const Shape& taps, bool first, LatencyModel& latency);
 
 /// What is the same for all tiles, and what has been found for some. Not shared between threads; the problem outlives
@@ -46,7 +46,7 @@ class Prepared {
   using Sizes = std::vector<Size>;  ///< along one axis
   struct Hash { std::size_t operator()(const std::vector<std::int64_t>& key) const; };
   Total about(std::size_t operand, const std::vector<std::int64_t>& tile) const;
-  double busy(const VectorStage& stage, int lane, const std::vector<Sizes>& sizes, bool first,
+  double busy(const VectorStage& stage, const VectorTiles& tiles, const std::vector<Sizes>& sizes, bool first,
               std::vector<std::int64_t>& size, std::size_t axis, double count);
 
   const VectorProblem& problem_;

@@ -286,13 +286,13 @@ void TileList::add_item(const VectorStage& stage, int step, int piece, const Pla
     }
     for (const Stretch& along : taps_) taps.push_back(along.size);
     for (const std::int64_t part : part_) first &= part == 0;
-    const TileLatency latency = stage_latency(problem_, stage, tiles_.lane, size, taps, first, closed_form_);
+    const TileLatency latency = stage_latency(problem_, stage, tiles_, size, taps, first, closed_form_);
     item.busy = static_cast<double>(latency.busy) * std::min(contexts_, active);
     item.done = item.busy + static_cast<double>(latency.done - latency.busy);
   }
   const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // positions, which the next stage reads
   item.waits = (stage.reductions > 0 && !streamed && !plan.carries) || ordered ||
-               (stage.kind == ComputeKind::indexed && stage.stores.empty());
+               (stage.line >= 0 && stage.stores.empty());
   item.results = results;
   items.push_back(std::move(item));
 }

@@ -2,12 +2,46 @@
 #include <algorithm>
 
 #include "tilesim/base/shape.hpp"
+#include "tilesim/mapping/vector/lines.hpp"
 #include "tilesim/mapping/vector/moves.hpp"
 
 namespace tilesim::mapping {
 
-TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, int lane,
+namespace {
+
+/// Of so many, one behind the other.
+TileLatency repeated(TileLatency one, std::int64_t times) {
+  const std::int64_t before = (std::max<std::int64_t>(1, times) - 1) * one.busy;
+  one.busy += before, one.done += before;
+  return one;
+}
+
+/// Elements of lines that change places, or the places of these.
+TileLatency lines_latency(const VectorProblem& problem, const VectorStage& stage, const VectorTiles& tiles,
+                          const std::vector<std::int64_t>& size, LatencyModel& latency) {
+  const auto axis = static_cast<std::size_t>(stage.line);
+  const Lines lines = lines_of(problem.space, tiles.tiles, axis, latency);
+  std::int64_t outer = 1, before = 1, after = 1;
+  for (std::size_t i = 0; i < problem.space.size(); ++i) {
+    if (i == axis) continue;
+    std::int64_t& count = i > axis ? after : i >= lines.first ? before : outer;
+    count = saturating(count, std::min(size[i], problem.space[i]));
+  }
+  const std::int64_t extent = std::min(size[axis], problem.space[axis]), rows = saturating(before, after);
+  if (stage.joins)
+    return lines.together ? repeated(latency.latency(places_descriptor(before, extent, after), {}), outer)
+                          : TileLatency{};
+  const DType dtype = stage.dtype.value_or(problem.dtype);
+  if (lines.together) return repeated(latency.latency(gathered(dtype, saturating(rows, extent)), {}), outer);
+  return repeated(latency.latency(gathered(dtype, extent), {}), saturating(outer, rows));
+}
+
+}  // namespace
+
+TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage, const VectorTiles& tiles,
                           const std::vector<std::int64_t>& size, const Shape& taps, bool first, LatencyModel& latency) {
+  if (stage.line >= 0) return lines_latency(problem, stage, tiles, size, latency);
+  const int lane = tiles.lane;
   Descriptor d;
   d.kind = stage.kind;
   d.dtype = stage.dtype.value_or(problem.dtype);
@@ -37,14 +71,7 @@ TileLatency stage_latency(const VectorProblem& problem, const VectorStage& stage
     d.lane_extent = extent(static_cast<std::size_t>(stage.sorted));
     d.k = stage.kept;
   }
-  if (stage.line < 0) return latency.latency(d, {});
-  const std::int64_t all = d.elements;
-  d.elements = d.lane_extent = extent(static_cast<std::size_t>(stage.line));
-  TileLatency lines = latency.latency(d, {});
-  const std::int64_t before = (all / std::max<std::int64_t>(1, d.elements) - 1) * lines.busy;
-  lines.busy += before;
-  lines.done += before;
-  return lines;
+  return latency.latency(d, {});
 }
 
 Prepared::Prepared(const VectorProblem& problem, const Share& machine)
@@ -118,17 +145,17 @@ Prepared::Total Prepared::total(std::size_t number, const VectorTiles& tiles, bo
   return {entry->second.bytes * times, entry->second.transfers * times};
 }
 
-double Prepared::busy(const VectorStage& stage, int lane, const std::vector<Sizes>& sizes, bool first,
+double Prepared::busy(const VectorStage& stage, const VectorTiles& tiles, const std::vector<Sizes>& sizes, bool first,
                       std::vector<std::int64_t>& size, std::size_t axis, double count) {
   const std::size_t rank = problem_.space.size();
   if (axis == sizes.size()) {
     const Shape taps(size.begin() + static_cast<std::ptrdiff_t>(rank), size.end());
-    return static_cast<double>(stage_latency(problem_, stage, lane, size, taps, first, closed_form_).busy) * count;
+    return static_cast<double>(stage_latency(problem_, stage, tiles, size, taps, first, closed_form_).busy) * count;
   }
   double cycles = 0;
   for (const auto& [extent, times] : sizes[axis]) {
     size[axis] = extent;
-    cycles += busy(stage, lane, sizes, first, size, axis + 1, count * static_cast<double>(times));
+    cycles += busy(stage, tiles, sizes, first, size, axis + 1, count * static_cast<double>(times));
   }
   return cycles;
 }
@@ -156,9 +183,9 @@ double Prepared::busy(const VectorStage& stage, const VectorTiles& tiles, bool s
     for (std::size_t axis = 0; axis < problem_.taps.size(); ++axis)
       add(problem_.taps[axis], problem_.tap_tiles[axis], problem_.tap_tiles[axis], !streams, true, false);
   std::vector<std::int64_t> size(all.size(), 1);
-  double cycles = busy(stage, tiles.lane, all, false, size, 0, 1);
+  double cycles = busy(stage, tiles, all, false, size, 0, 1);
   if (stage.first)
-    cycles += busy(stage, tiles.lane, begins, true, size, 0, 1) - busy(stage, tiles.lane, begins, false, size, 0, 1);
+    cycles += busy(stage, tiles, begins, true, size, 0, 1) - busy(stage, tiles, begins, false, size, 0, 1);
   return cycles;
 }
 

@@ -1,6 +1,7 @@
-// Closed forms of permutes, gathers and scatters: rows through the ports, elements apart from each other one for each
-// lane and cycle, narrow ones turned by the cross-lane unit.
+// Closed form of permutes: rows through the ports, elements apart from each other one for each lane and cycle, narrow
+// ones turned by the cross-lane unit.
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "tilesim/base/shape.hpp"
@@ -30,10 +31,16 @@ class MoveTimes {
   }
   /// Of pieces apart from each other, at each port.
   std::int64_t pieces(std::int64_t count) const { return ceil_div(count, machine_.core.vector.lanes * ports_); }
+  /// As many as a register has, by a table of their distances.
+  std::int64_t tabled(std::int64_t count, std::int64_t bytes) const {
+    const std::int64_t together = std::clamp<std::int64_t>(register_bytes_ / bytes, 1, count);
+    const std::int64_t each = std::max<std::int64_t>(1, ceil_div(together, machine_.core.vector.lanes));
+    return ceil_div(count / together * each + ceil_div(count % together, machine_.core.vector.lanes), ports_);
+  }
+  std::int64_t port(std::int64_t bytes) const { return ceil_div(bytes, port_bytes_ * ports_); }
   std::int64_t run_bytes() const { return packed_bytes(d_.dtype, std::max<std::int64_t>(1, d_.k)); }
   std::int64_t bytes() const { return packed_bytes(d_.dtype, d_.elements); }
   std::int64_t ports() const { return ports_; }
-  std::int64_t port_bytes() const { return port_bytes_; }
   std::int64_t register_bytes() const { return register_bytes_; }
   /// From the first load to the end of its store.
   std::int64_t through() const { return isa_.load_latency + 4; }
@@ -44,6 +51,14 @@ class MoveTimes {
   const IsaSpec& isa_;
   const Descriptor& d_;
   std::int64_t register_bytes_ = 1, port_bytes_ = 1, ports_ = 1;
+};
+
+/// A way to move elements: what ports and lanes take, and the front end: `before` the first load, then on each side
+/// four parts at a time from an address that waits for its step.
+struct MoveWay {
+  std::int64_t work = 1, before = 7, parts = 1;
+  const char* limit = "";
+  std::int64_t busy() const { return std::max(work, before + 3 * (ceil_div(parts, 4) - 1)); }
 };
 
 TileLatency finished(std::int64_t busy, std::int64_t after, const char* limit) {
@@ -66,60 +81,42 @@ TileLatency finished(std::int64_t busy, std::int64_t after, const char* limit) {
 TileLatency permute_latency(const Share& machine, const Descriptor& d) {
   const MoveTimes times(machine, d);
   if (d.elements <= 0 || d.batch == 0) return finished(1, 0, "bytes");
-  const std::int64_t run = times.run_bytes(), bytes = times.bytes(), load = times.isa().load_latency;
-  const std::int64_t rows = d.elements / std::max<std::int64_t>(1, d.k);
-  const std::int64_t by_rows = ceil_div(rows * times.part(run), times.ports());
-  const std::int64_t pieces = bytes / whole_pieces(run), longest = std::max<std::int64_t>(1, d.lane_extent);
-  const std::int64_t lines = ceil_div(pieces, longest),
-                     by_lines = std::max(times.pieces(pieces), ceil_div(lines, times.ports()));
-  const std::int64_t by_tables = times.pieces(pieces) + load + 1;
-  std::int64_t busy = std::min({by_rows, by_lines, by_tables}), after = times.through();
+  const std::int64_t run = times.run_bytes(), bytes = times.bytes(), tables = 2 * times.isa().load_latency + 3;
+  const std::int64_t rows = d.elements / std::max<std::int64_t>(1, d.k), piece = whole_pieces(run);
+  const std::int64_t pieces = bytes / piece, lines = ceil_div(pieces, std::max<std::int64_t>(1, d.lane_extent));
+  const std::int64_t registers = ceil_div(bytes, times.register_bytes()), neighbours = times.port(bytes);
+  const std::int64_t along = run == piece ? neighbours : 0;  // they are neighbours on one side
+  std::array<MoveWay, 3> ways{{
+      {ceil_div(rows * times.part(run), times.ports()), 7, rows, "bytes"},
+      {std::max({times.pieces(pieces), ceil_div(lines, times.ports()), along}), 8, lines, "lanes"},
+      {std::max(times.tabled(pieces, piece) + 1, neighbours), 9, registers, "lanes"},
+  }};
+  const auto best = rows == 1 ? ways.begin()
+                              : std::min_element(ways.begin(), ways.end(),
+                                                 [](const auto& a, const auto& b) { return a.busy() < b.busy(); });
+  MoveWay way = *best;
+  std::int64_t after = times.through() + 4;
   // what takes the place of what it reads is laid aside first, unless registers hold all of it
-  const bool whole_rows = by_rows == busy;
-  const std::int64_t parts = whole_rows ? rows : lines, each = ceil_div(bytes / parts, times.register_bytes());
-  const char* limit = whole_rows ? "bytes" : "lanes";
-  const bool held =
-      parts <= 32 && parts * static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(each))) <= 32;
-  const std::int64_t aside = d.batch > 1 ? ceil_div(bytes, times.port_bytes() * times.ports()) : 0;
-  const bool is_held = aside > 0 && held && busy != by_tables;
-  if (!is_held) busy += aside;
+  const std::int64_t aside = d.batch > 1 ? neighbours : 0, each = ceil_div(bytes / way.parts, times.register_bytes());
+  const bool held = best < ways.begin() + 2 && way.parts <= 32 &&
+                    way.parts * static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(each))) <= 32;
+  if (aside > 0 && held)
+    after += way.work;
+  else
+    way.work += aside;
   if (d.k_outer > 1) {
+    // tables come before the rows of squares, and again for those that are left over; the next kernel's wait until
+    // these were turned
     const CrossLaneSpec& unit = machine.core.cross_lane;
-    const std::int64_t piece = d.k_outer * bits(d.dtype) / 8;
-    const std::int64_t squares =
-        std::max(ceil_div(bytes, unit.bytes_per_cycle), times.pieces(bytes / piece)) + aside + 3 + 2 * load;
-    if (squares < busy) busy = squares, after += unit.latency, limit = "cross-lane";
+    const std::int64_t square = d.k_outer * bits(d.dtype) / 8, all = bytes / square;
+    const std::int64_t in_register = std::max<std::int64_t>(1, times.register_bytes() / square);
+    const std::int64_t passes = all > in_register && all % in_register != 0 ? 2 : 1;
+    const std::int64_t turned = std::max(ceil_div(bytes, unit.bytes_per_cycle) + (passes - 1) * tables,
+                                         times.tabled(all, square) + passes * tables) +
+                                aside;
+    if (turned < way.busy()) way = {turned, 11, registers, "cross-lane"}, after += unit.latency;
   }
-  return finished(busy, after + (is_held ? busy : 0), limit);
-}
-
-TileLatency indexed_latency(const Share& machine, const Descriptor& d) {
-  const MoveTimes times(machine, d);
-  const VectorSpec& vector = machine.core.vector;
-  const std::int64_t rows = std::max<std::int64_t>(1, d.m), elements = d.elements / rows;
-  if (d.elements <= 0) return finished(1, 0, "lanes");
-  const std::int64_t run = times.run_bytes(),
-                     parts = std::max<std::int64_t>(1, elements / std::max<std::int64_t>(1, d.k));
-  const bool combines = d.functions[0] + d.functions[1] > 0;
-  // a row: its index, the check, the place, and moves of pointers; two loads of what is combined
-  const std::int64_t width = std::max<std::int64_t>(1, times.isa().width);
-  const std::int64_t moves = ceil_div(parts * times.part(run) * (combines ? 2 : 1), times.isa().loads);
-  const std::int64_t issued = ceil_div(rows * (6 + parts * (combines ? 5 : 4)), width);
-  const std::int64_t by_rows = std::max({rows * moves, rows, issued});
-  std::int64_t busy = by_rows, after = times.through() + times.isa().load_latency + (combines ? vector.latency : 0);
-  const char* limit = "rows";
-  constexpr std::int64_t most_pieces = 24;
-  const std::int64_t piece = whole_pieces(run), pieces = packed_bytes(d.dtype, elements) / piece;
-  if (!combines && pieces <= most_pieces) {
-    const std::int64_t indices = packed_bytes(d.second, rows);
-    const std::int64_t by_pieces = times.pieces(rows * pieces) + ceil_div(indices, times.port_bytes() * times.ports());
-    if (by_pieces < busy) {
-      // places are computed from indices; the largest of these is looked at in the end
-      busy = by_pieces, after = times.through() + times.isa().load_latency + 4 * vector.latency + vector.reduce_latency;
-      limit = "lanes";
-    }
-  }
-  return finished(busy, after, limit);
+  return finished(way.busy(), std::max<std::int64_t>(way.work + after - way.busy(), 0), way.limit);
 }
 
 }  // namespace tilesim

@@ -1,0 +1,33 @@
+// Elements that change places along an axis of a tile: line by line, or all lines that lie together by one gather.
+#pragma once
+
+#include <string>
+
+#include "tilesim/compile/vector/tiling.hpp"
+#include "tilesim/mapping/vector/lines.hpp"
+
+namespace tilesim::lower {
+
+/// Slots hold whole tiles, row by row.
+class LineGathers {
+ public:
+  LineGathers(const TiledSpace& tiles, std::size_t dim, const Share& machine);
+
+  /// Whether gathers take the places that `join` gives.
+  bool together() const { return lines_.together; }
+  /// Places in lines become those among all lines that lie together.
+  void join(const std::string& places, const std::string& joined, program::Block& block) const;
+  /// out[i] = in[index[i]] along the axis.
+  void gather(const std::string& in, const std::string& index, const std::string& out, program::Block& block) const;
+
+ private:
+  template <class Inner>
+  void over_lines(std::size_t first, Inner inner, program::Block& block) const;
+  Expr points(std::size_t begin, std::size_t end) const;
+
+  const TiledSpace& t_;
+  std::size_t dim_;
+  mapping::Lines lines_;
+};
+
+}  // namespace tilesim::lower
