@@ -12,7 +12,7 @@ namespace tilesim::isa {
 
 namespace {
 
-using Op = VectorNode::Op;
+using NodeOp = VectorNode::Op;
 
 std::vector<const TileView*> wide_views(const TileCompute& compute) {
   if (const auto* mma = std::get_if<Mma>(&compute)) return {&mma->a, &mma->b, &mma->c};
@@ -28,7 +28,7 @@ std::vector<const TileView*> wide_views(const TileCompute& compute) {
 /// Running sums of floats have an order, and so has what is made of them.
 bool scans_floats(const VectorCompute& compute) {
   return std::any_of(compute.nodes.begin(), compute.nodes.end(), [](const VectorNode& node) {
-    return node.op == Op::scan && (node.combiner == Combiner::add || node.combiner == Combiner::multiply);
+    return node.op == NodeOp::scan && (node.combiner == Combiner::add || node.combiner == Combiner::multiply);
   });
 }
 
@@ -113,8 +113,9 @@ bool divides_integers(const TileCompute& compute) {
   const auto* vector = std::get_if<VectorCompute>(&compute);
   if (vector == nullptr) return false;
   return std::any_of(vector->nodes.begin(), vector->nodes.end(), [](const VectorNode& node) {
-    return node.op == Op::function && (node.function == Function::divide || node.function == Function::floor_divide ||
-                                       node.function == Function::remainder);
+    return node.op == NodeOp::function &&
+           (node.function == Function::divide || node.function == Function::floor_divide ||
+            node.function == Function::remainder);
   });
 }
 
@@ -146,9 +147,9 @@ std::string wide_text(const TileCompute& compute) {
   if (const auto* vector = std::get_if<VectorCompute>(&compute)) {
     text += ":";
     for (const VectorNode& node : vector->nodes) {
-      if (node.op == Op::function) text += " " + std::string(info(node.function).name);
-      if (node.op == Op::convert) text += " to_" + std::string(name(node.dtype));
-      if (node.op == Op::scan) text += " scan_" + std::string(name(node.combiner));
+      if (node.op == NodeOp::function) text += " " + std::string(info(node.function).name);
+      if (node.op == NodeOp::convert) text += " to_" + std::string(name(node.dtype));
+      if (node.op == NodeOp::scan) text += " scan_" + std::string(name(node.combiner));
     }
     for (const VectorOutput& output : vector->outputs)
       if (!output.reduce.empty()) text += " combined_by_" + std::string(name(output.combiner));
