@@ -17,8 +17,8 @@ namespace {
 using isa::KernelSource;
 using isa::KernelTrial;
 
-constexpr std::array moved_types{DType::f32, DType::bf16, DType::f16, DType::i8,  DType::f64,    DType::i64,
-                                 DType::u16, DType::u8,   DType::i32, DType::i16, DType::f8e5m2, DType::boolean};
+constexpr std::array types_of_moves{DType::f32, DType::bf16, DType::f16, DType::i8,  DType::f64,    DType::i64,
+                                    DType::u16, DType::u8,   DType::i32, DType::i16, DType::f8e5m2, DType::boolean};
 
 Machine machine_named(const std::string& name) {
   std::ifstream file(TILESIM_SOURCE_DIR "/configs/machines/" + name + ".json");
@@ -70,7 +70,7 @@ struct MoveTrial : KernelTrial {
 
   Timed permute() {
     Timed made;
-    const DType dtype = one_of(moved_types);
+    const DType dtype = one_of(types_of_moves);
     const auto all = extents(1 + below(4), std::int64_t{1} << (3 + below(13)));
     std::vector<std::size_t> in(all.size()), out;
     for (std::size_t i = 0; i < in.size(); ++i) in[i] = i;
@@ -88,7 +88,7 @@ struct MoveTrial : KernelTrial {
     static constexpr std::array index_types{DType::i32, DType::i32, DType::i64, DType::u8, DType::i16};
     Timed made;
     Indexed indexed;
-    const DType dtype = one_of(moved_types);
+    const DType dtype = one_of(types_of_moves);
     std::vector<std::int64_t> row = extents(below(3), std::int64_t{1} << below(11));
     const std::int64_t count = below(3) == 0 ? 1 + below(40) : std::int64_t{1} << below(12), limit = 1 + below(100);
     indexed.scatter = below(3) == 0;
@@ -115,7 +115,7 @@ struct MoveTrial : KernelTrial {
     static constexpr std::array sorted_types{DType::f32, DType::bf16, DType::f16, DType::i8,     DType::u8,
                                              DType::i16, DType::u16,  DType::i32, DType::f8e5m2, DType::boolean};
     Timed made;
-    Sort sort;
+    tilesim::Sort sort;
     const DType dtype = one_of(sorted_types);
     const std::int64_t rows = below(2) == 0 ? 1 + below(20) : std::int64_t{1} << below(8), extent_ = extent();
     const std::int64_t kept = below(3) == 0 ? 1 + below(extent_) : extent_;
