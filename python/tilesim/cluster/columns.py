@@ -120,6 +120,28 @@ class Columns:
         return self.attention_parameters + self.expert_parameters
 
     @property
+    def shared_layer_parameters(self) -> Array:
+        """Of one layer on one device: what every replica has, with what chooses experts, before any sharding."""
+        routed = self.expert_parameters - self.experts * self.hidden
+        return (self.layer_parameters - np.where(self.expert > 1, routed, 0.0)) / self.tensor
+
+    @property
+    def routed_layer_parameters(self) -> Array:
+        """Of one layer on one device: its part of the experts, where an axis divides them, before any sharding."""
+        routed = self.expert_parameters - self.experts * self.hidden
+        return np.where(self.expert > 1, routed / self.expert, 0.0) / self.tensor
+
+    @property
+    def replicas(self) -> Array:
+        """Devices that have the same parameters, experts aside, where nothing is sharded."""
+        return self.data * self.context * self.copies
+
+    @property
+    def expert_replicas(self) -> Array:
+        """Devices that have the same experts: the other devices of the data axis have others."""
+        return self.replicas / self.expert
+
+    @property
     def stage_layers(self) -> Array:
         """Layers of the fullest stage."""
         return np.ceil(self.layers / self.pipeline)
@@ -132,18 +154,41 @@ class Columns:
     @property
     def device_layer_parameters(self) -> Array:
         """Of one layer on one device, before any sharding over data."""
-        return (self.attention_parameters + self.expert_parameters / self.expert) / self.tensor
+        return self.shared_layer_parameters + self.routed_layer_parameters
 
     @property
     def device_parameters(self) -> Array:
         """Of the fullest device before any sharding over data: its layers and a table on the first stage."""
-        one = self.stage_layers * self.device_layer_parameters + self.table_parameters / self.tensor
-        return self.copies * one
+        return self.kept(self.shard < 0)
 
     @property
     def owned_parameters(self) -> Array:
         """Whose optimizer state the fullest device keeps."""
-        return self.device_parameters / np.where(self.shard >= 1, self.data * self.context * self.copies, 1.0)
+        return self.kept(self.shard >= 1)
+
+    def kept_of_layer(self, divided: NDArray[np.bool_]) -> Array:
+        """Parameters of one layer on one device, each kind over its own replicas.
+
+        Args:
+            divided: whether replicas keep a part each.
+
+        Returns:
+            Their number.
+        """
+        shared = self.shared_layer_parameters / np.where(divided, self.replicas, 1.0)
+        return shared + self.routed_layer_parameters / np.where(divided, self.expert_replicas, 1.0)
+
+    def kept(self, divided: NDArray[np.bool_]) -> Array:
+        """Parameters of the fullest device: its layers and a table on the first stage.
+
+        Args:
+            divided: whether replicas keep a part each.
+
+        Returns:
+            Their number.
+        """
+        tables = self.table_parameters / self.tensor / np.where(divided, self.replicas, 1.0)
+        return self.copies * (self.stage_layers * self.kept_of_layer(divided) + tables)
 
     @property
     def model_parameters(self) -> Array:

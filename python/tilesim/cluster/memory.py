@@ -78,6 +78,20 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     return c.tokens * full, c.tokens * c.hidden * e / shared
 
 
+def gathered_parameters(c: Columns) -> Array:
+    """Parameters of a layer that are made whole on a device while it runs: of those that zero3 divides.
+
+    Args:
+        c: workloads and plans.
+
+    Returns:
+        Their number; experts that no other device has are whole anyway.
+    """
+    shared = np.where(c.replicas > 1, c.shared_layer_parameters, 0.0)
+    routed = np.where(c.expert_replicas > 1, c.routed_layer_parameters, 0.0)
+    return np.where(c.shard >= 3, shared + routed, 0.0)
+
+
 def held_micro_batches(c: Columns) -> Array:
     """Micro-batches whose activations the first stage holds, in units of a stage's layers.
 
@@ -104,12 +118,14 @@ def memory(c: Columns, k: Mapping[str, float]) -> Memory:
     Returns:
         The bytes by reason.
     """
-    e, replicas = c.parameter_bytes, c.data * c.context * c.copies
-    every, middle = c.device_parameters, c.copies * c.stage_layers * c.device_layer_parameters
-    over = [np.where(c.shard >= level, replicas, 1.0) for level in (1, 2, 3)]
+    e = c.parameter_bytes
+    # by level of `shard`: what a device keeps, and what of its layers alone
+    every = [c.kept(c.shard >= level) for level in (1, 2, 3)]
+    layer = [c.kept_of_layer(c.shard >= level) for level in (1, 2, 3)]
+    middle = [c.copies * c.stage_layers * one for one in layer]
     # the one that runs and the next, of layers that others hold parts of
     two = np.minimum(2.0, c.stage_layers)
-    gathered = np.where((c.shard >= 3) & (replicas > 1), two * c.device_layer_parameters * c.element_bytes, 0.0)
+    gathered = two * gathered_parameters(c) * c.element_bytes
     kept, inputs = layer_activations(c, k["dropout"] > 0)
     held = held_micro_batches(c)
     once = np.where(c.again, inputs, kept)
@@ -120,14 +136,14 @@ def memory(c: Columns, k: Mapping[str, float]) -> Memory:
     state = 8.0 + (4.0 if e < 4 else 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
-    working = working + np.where(c.offload == 1, two * c.device_layer_parameters * state / over[0], 0.0)
+    working = working + np.where(c.offload == 1, two * layer[0] * state, 0.0)
     return Memory(
-        weights=every * e / over[2] + gathered,
-        gradients=every * gradient / over[1],
-        optimizer=offloaded * every * state / over[0],
+        weights=every[2] * e + gathered,
+        gradients=every[1] * gradient,
+        optimizer=offloaded * every[0] * state,
         activations=np.where(away, 0.0, once * c.stage_layers * held),
         working=working + np.where(c.pipeline == 1, logits, 0.0),
-        middle_weights=middle * e / over[2],
-        middle_state=middle * (gradient / over[1] + offloaded * state / over[0]),
+        middle_weights=middle[2] * e,
+        middle_state=middle[1] * gradient + middle[0] * offloaded * state,
         held=held,
     )

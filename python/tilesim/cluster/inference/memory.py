@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns import Columns
-from ..memory import Memory
+from ..memory import Memory, gathered_parameters
 
 __all__ = ["cache_bytes", "memory"]
 
@@ -40,11 +40,11 @@ def memory(c: Columns) -> Memory:
         The bytes by reason; the largest working set is that of attention or the feed-forward part, or the logits.
     """
     e, zero = c.element_bytes, np.zeros(len(c))
-    over = np.where(c.shard >= 3, c.data * c.context, 1.0)
+    divided = c.shard >= 3
     two = np.minimum(2.0, c.stage_layers)  # the layer that runs and the next
-    gathered = np.where((c.shard >= 3) & (over > 1), two * c.device_layer_parameters * e, 0.0)
+    gathered = two * gathered_parameters(c) * e
     tables = np.where(~c.tied & (c.pipeline == 1), c.table_parameters / c.tensor, 0.0)
-    every, middle = c.device_parameters + tables, c.stage_layers * c.device_layer_parameters
+    every = c.kept(divided) + tables / np.where(divided, c.replicas, 1.0)
     attended = (2 * c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size * e
     attended = attended + np.where(c.unfused, c.heads / c.tensor * c.keys / c.context * e, 0.0)
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
@@ -52,12 +52,12 @@ def memory(c: Columns) -> Memory:
     tokens = c.tokens * (2 * c.hidden * e + np.maximum(attended, inner))
     logits = c.micro_batch * c.vocab / c.tensor * (e + 4)
     return Memory(
-        weights=every * e / over + gathered,
+        weights=every * e + gathered,
         gradients=zero,
         optimizer=zero,
         activations=zero,
         working=np.maximum(tokens, np.where(c.pipeline == 1, logits, 0.0)),
-        middle_weights=middle * e / over,
+        middle_weights=c.stage_layers * c.kept_of_layer(divided) * e,
         middle_state=zero,
         held=np.ones(len(c)),
         cache=cache_bytes(c),
