@@ -44,7 +44,7 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     """
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
-    every = layers * shared + c.copies * c.table_parameters / c.tensor
+    every = layers * shared + c.copies * c.tables(0.0) * c.table_parameters / c.tensor
     found = (Replicated(shared, every, group(c, "data", fabric)),)
     if not np.any(c.expert > 1):
         return found
