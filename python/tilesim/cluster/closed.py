@@ -141,7 +141,8 @@ def times(
     through, pipes = _by_order(
         c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k, ordered
     )
-    reduced, kept = gradients(c, fabric, k), state(c, fabric)
+    sums, kept = gradients(c, fabric, k), state(c, fabric)
+    reduced = np.sum([one.seconds for one in sums], axis=0)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     away, slowing = exposed(kept.bytes, w.optimizer, fabric, k)
     # each layer's parameters are gathered while the one before runs; before the first there is none
@@ -153,12 +154,12 @@ def times(
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
-    parts["data"] = parts["data"] + reduced.seconds + gathered - forward.data
+    parts["data"] = parts["data"] + reduced + gathered - forward.data
     parts["offload"] = parts["offload"] + away
     parts["interference"] = parts["interference"] - forward.data_interference + slowing
     ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
-        through + reduced.seconds + first + optimizer + away + slowing,
+        through + reduced + first + optimizer + away + slowing,
         **parts,
         bubble=bubble,
         optimizer=optimizer,
@@ -168,6 +169,6 @@ def times(
         pipes=pipes,
         detail=Detail(
             {"forward": forward, "backward": backward}, slowest, whole, through, headed - fullest, slowest - headed,
-            first, sent, 2 * c.ways * v, ((reduced, reduced.seconds), (kept, away)),
+            first, sent, 2 * c.ways * v, (*((one, one.seconds) for one in sums), (kept, away)),
         ),
     )  # fmt: skip

@@ -120,9 +120,87 @@ class Columns:
         return self.attention_parameters + self.expert_parameters
 
     @property
+    def shared_layer_parameters(self) -> Array:
+        """Of one layer on one device: what every replica has, with what chooses experts, before any sharding."""
+        routed = self.expert_parameters - self.experts * self.hidden
+        return (self.layer_parameters - np.where(self.expert > 1, routed, 0.0)) / self.tensor
+
+    @property
+    def routed_layer_parameters(self) -> Array:
+        """Of one layer on one device: its part of the experts, where an axis divides them, before any sharding."""
+        routed = self.expert_parameters - self.experts * self.hidden
+        return np.where(self.expert > 1, routed / self.expert, 0.0) / self.tensor
+
+    @property
+    def replicas(self) -> Array:
+        """Devices that have the same parameters, experts aside, where nothing is sharded."""
+        return self.data * self.context * self.copies
+
+    @property
+    def expert_replicas(self) -> Array:
+        """Devices that have the same experts: the other devices of the data axis have others."""
+        return self.replicas / self.expert
+
+    @property
     def stage_layers(self) -> Array:
-        """Layers of the fullest stage."""
-        return np.ceil(self.layers / self.pipeline)
+        """Layers that a micro-batch passes on the fullest stage: of dualpipe, half of them in each of a device's parts,
+        of which the larger ones may lie beside smaller ones."""
+        more = np.mod(self.layers, self.pipeline)
+        pair = np.floor(self.layers / self.pipeline) + np.select(
+            [more == 0, 2 * more <= self.pipeline], [0.0, 0.5], 1.0
+        )
+        return np.where(self.copies > 1, pair, np.ceil(self.layers / self.pipeline))
+
+    def part_layers(self, stage: Array | float) -> Array:
+        """Layers of a part of the model; the first parts have one more where they do not divide.
+
+        Args:
+            stage: number of the part, from 0, of as many as there are stages.
+
+        Returns:
+            Their number.
+        """
+        return np.floor(self.layers / self.pipeline) + (stage < np.mod(self.layers, self.pipeline))
+
+    def both_layers(self, stage: Array | float) -> tuple[Array, Array]:
+        """Layers that a micro-batch passes on a stage, in the mean and at most: dualpipe has another part as well.
+
+        Args:
+            stage: its number, from 0.
+
+        Returns:
+            Both.
+        """
+        one = self.part_layers(stage)
+        other = np.where(self.copies > 1, self.part_layers(self.pipeline - 1 - stage), one)
+        return (one + other) / 2, np.maximum(one, other)
+
+    def has_head(self, stage: Array | float) -> NDArray[np.bool_]:
+        """Whether a stage computes logits: the last, and the first too where two copies lie both ways round; the first
+        where the model lies as a V.
+
+        Args:
+            stage: its number, from 0.
+
+        Returns:
+            As many as there are plans.
+        """
+        first, last = np.equal(stage, 0), np.equal(stage, self.pipeline - 1)
+        return np.select([self.ways > 1, self.copies > 1], [first, first | last], last)
+
+    def tables(self, stage: Array | float) -> Array:
+        """Tables of a stage, per copy of the model: embedding and head, which are one where they are tied and lie on
+        one device.
+
+        Args:
+            stage: its number, from 0.
+
+        Returns:
+            Their number.
+        """
+        first, head = np.equal(stage, 0), self.has_head(stage)
+        both = np.where(self.tied, 1.0, 2.0)
+        return np.where(first & head & (self.copies == 1), both, np.where(first | head, 1.0, 0.0))
 
     @property
     def table_parameters(self) -> Array:
@@ -132,18 +210,44 @@ class Columns:
     @property
     def device_layer_parameters(self) -> Array:
         """Of one layer on one device, before any sharding over data."""
-        return (self.attention_parameters + self.expert_parameters / self.expert) / self.tensor
+        return self.shared_layer_parameters + self.routed_layer_parameters
 
     @property
     def device_parameters(self) -> Array:
         """Of the fullest device before any sharding over data: its layers and a table on the first stage."""
-        one = self.stage_layers * self.device_layer_parameters + self.table_parameters / self.tensor
-        return self.copies * one
+        return self.kept(self.shard < 0)
 
     @property
     def owned_parameters(self) -> Array:
         """Whose optimizer state the fullest device keeps."""
-        return self.device_parameters / np.where(self.shard >= 1, self.data * self.context * self.copies, 1.0)
+        return self.kept(self.shard >= 1)
+
+    def kept_of_layer(self, divided: NDArray[np.bool_]) -> Array:
+        """Parameters of one layer on one device, each kind over its own replicas.
+
+        Args:
+            divided: whether replicas keep a part each.
+
+        Returns:
+            Their number.
+        """
+        shared = self.shared_layer_parameters / np.where(divided, self.replicas, 1.0)
+        return shared + self.routed_layer_parameters / np.where(divided, self.expert_replicas, 1.0)
+
+    def kept(self, divided: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
+        """Parameters of a device: its layers and tables.
+
+        Args:
+            divided: whether replicas keep a part each.
+            stage: of the device; none: as many layers as the fullest, and the tables of the first.
+
+        Returns:
+            Their number.
+        """
+        layers = self.stage_layers if stage is None else self.both_layers(stage)[0]
+        tables = self.tables(0.0 if stage is None else stage) * self.table_parameters / self.tensor
+        tables = tables / np.where(divided, self.replicas, 1.0)
+        return self.copies * (layers * self.kept_of_layer(divided) + tables)
 
     @property
     def model_parameters(self) -> Array:

@@ -6,8 +6,8 @@ do: of an f16 layer without gates 34 bytes per token and width, and 5 per score 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .plan import SCHEDULES
 
-__all__ = ["GIB", "REASONS", "Memory", "memory"]
+__all__ = ["GIB", "REASONS", "Memory", "fullest", "memory", "of_stage"]
 
 Array = NDArray[np.float64]
 GIB = float(1 << 30)
@@ -31,7 +31,7 @@ REASONS = {
 
 @dataclass(frozen=True)
 class Memory:
-    """Bytes by reason of the fullest device and of a device between first and last stage, one number per plan."""
+    """Bytes by reason of a device, and of layers alone (between first and last stage), one number per plan."""
 
     weights: Array
     gradients: Array
@@ -40,12 +40,11 @@ class Memory:
     working: Array
     middle_weights: Array
     middle_state: Array
-    held: Array
     cache: Array | float = 0.0
 
     @property
     def peak(self) -> Array:
-        """All of it, on the fullest device."""
+        """All of it."""
         return self.weights + self.gradients + self.optimizer + self.activations + self.working + self.cache
 
 
@@ -78,40 +77,61 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     return c.tokens * full, c.tokens * c.hidden * e / shared
 
 
-def held_micro_batches(c: Columns) -> Array:
-    """Micro-batches whose activations the first stage holds, in units of a stage's layers.
+def gathered_parameters(c: Columns) -> Array:
+    """Parameters of a layer that are made whole on a device while it runs: of those that zero3 divides.
+
+    Args:
+        c: workloads and plans.
+
+    Returns:
+        Their number; experts that no other device has are whole anyway.
+    """
+    shared = np.where(c.replicas > 1, c.shared_layer_parameters, 0.0)
+    routed = np.where(c.expert_replicas > 1, c.routed_layer_parameters, 0.0)
+    return np.where(c.shard >= 3, shared + routed, 0.0)
+
+
+def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
+    """Micro-batches whose activations a stage holds, in units of its layers.
 
     Args:
         c: plans.
+        stage: its number, from 0.
 
     Returns:
-        min(m, p) for 1f1b, zb-h1 and zb-v, p + (p − 1) / v interleaved, 2 p − 1 zb-h2, p + 1 dualpipe, m for gpipe.
+        Of stage s at most m and: p - s of 1f1b, p + (p - 1 - 2 s) / v interleaved, as many on all stages otherwise:
+        p of zb-h1 and zb-v, 2 p - 1 of zb-h2, p + 1 of dualpipe, m of gpipe.
     """
     p, v, m = c.pipeline, c.virtual, c.micro_batches
-    held = np.where(v > 1, p + (p - 1) / v, p)
+    held = np.where(v > 1, p + (p - 1 - 2 * stage) / v, p - stage)
+    late = np.isin(c.schedule, [SCHEDULES.index(name) for name in ("zb-h1", "zb-v")])  # weight gradients come later
+    held = np.where(late, p, held)
     held = np.where(c.schedule == SCHEDULES.index("zb-h2"), 2 * p - 1, held)
     held = np.where(c.copies > 1, p + 1, held)
     return np.where(c.gpipe, m, np.minimum(m, held))
 
 
-def memory(c: Columns, k: Mapping[str, float]) -> Memory:
-    """Bytes of a training step.
+def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory:
+    """Bytes of a device of one stage in a training step.
 
     Args:
         c: workloads and plans.
         k: constants of the framework: `dropout`, `state_gradient_bytes`.
+        stage: its number in each plan, from 0.
 
     Returns:
         The bytes by reason.
     """
-    e, replicas = c.parameter_bytes, c.data * c.context * c.copies
-    every, middle = c.device_parameters, c.copies * c.stage_layers * c.device_layer_parameters
-    over = [np.where(c.shard >= level, replicas, 1.0) for level in (1, 2, 3)]
+    e = c.parameter_bytes
+    # by level of `shard`: what a device keeps, and what of its layers alone
+    every = [c.kept(c.shard >= level, stage) for level in (1, 2, 3)]
+    layer = [c.kept_of_layer(c.shard >= level) for level in (1, 2, 3)]
+    middle = [c.copies * c.stage_layers * one for one in layer]
+    _, most = c.both_layers(stage)
     # the one that runs and the next, of layers that others hold parts of
-    two = np.minimum(2.0, c.stage_layers)
-    gathered = np.where((c.shard >= 3) & (replicas > 1), two * c.device_layer_parameters * c.element_bytes, 0.0)
+    two = np.minimum(2.0, most)
+    gathered = two * gathered_parameters(c) * c.element_bytes
     kept, inputs = layer_activations(c, k["dropout"] > 0)
-    held = held_micro_batches(c)
     once = np.where(c.again, inputs, kept)
     away = (c.offload == 2) | (c.recompute == 4.0)  # to the host
     # a layer that is made again; two layers on their way to the host, or their state
@@ -120,14 +140,48 @@ def memory(c: Columns, k: Mapping[str, float]) -> Memory:
     state = 8.0 + (4.0 if e < 4 else 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
-    working = working + np.where(c.offload == 1, two * c.device_layer_parameters * state / over[0], 0.0)
+    working = working + np.where(c.offload == 1, two * layer[0] * state, 0.0)
     return Memory(
-        weights=every * e / over[2] + gathered,
-        gradients=every * gradient / over[1],
-        optimizer=offloaded * every * state / over[0],
-        activations=np.where(away, 0.0, once * c.stage_layers * held),
-        working=working + np.where(c.pipeline == 1, logits, 0.0),
-        middle_weights=middle * e / over[2],
-        middle_state=middle * (gradient / over[1] + offloaded * state / over[0]),
-        held=held,
+        weights=every[2] * e + gathered,
+        gradients=every[1] * gradient,
+        optimizer=offloaded * every[0] * state,
+        activations=np.where(away, 0.0, once * most * held_micro_batches(c, stage)),
+        working=working + np.where(c.has_head(stage), logits, 0.0),
+        middle_weights=middle[2] * e,
+        middle_state=middle[1] * gradient + middle[0] * offloaded * state,
     )
+
+
+def fullest(c: Columns, of: Callable[[Array], Memory]) -> Memory:
+    """Bytes of the stage that takes most: the first holds most activations, the last logits; where two copies of the
+    model lie both ways round, the middle may have most layers. No other stage takes more than these.
+
+    Args:
+        c: workloads and plans.
+        of: bytes of a stage, by its number in each plan.
+
+    Returns:
+        The bytes by reason, each plan's of one stage.
+    """
+    found = of(np.zeros(len(c)))
+    others = [c.pipeline - 1.0] if np.any(c.pipeline > 1) else []
+    others += [np.floor(c.pipeline / 2)] if np.any(c.copies > 1) else []
+    for stage in others:
+        other = of(stage)
+        more = other.peak > found.peak
+        names = [one.name for one in fields(Memory)]
+        found = Memory(**{name: np.where(more, getattr(other, name), getattr(found, name)) for name in names})
+    return found
+
+
+def memory(c: Columns, k: Mapping[str, float]) -> Memory:
+    """Bytes of a training step on its fullest device.
+
+    Args:
+        c: workloads and plans.
+        k: constants of the framework: `dropout`, `state_gradient_bytes`.
+
+    Returns:
+        The bytes by reason.
+    """
+    return fullest(c, lambda stage: of_stage(c, k, stage))

@@ -21,7 +21,8 @@ from .closed import Times
 from .columns import Columns
 from .fabric import Fabric
 from .frameworks import Framework
-from .memory import GIB, REASONS, Memory
+from .inference.memory import of_stage as forward_stage
+from .memory import GIB, REASONS, Memory, of_stage
 from .pipelines.result import Pipeline, write_trace
 from .plan import Plan
 from .timeline import trace
@@ -118,7 +119,7 @@ class StepResult(Comparable):
         return StepResult(
             workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", network, overlap,
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
-            workload.flops / (seconds * plan.devices * peak), bytes_, _classes(plan, table, held),
+            workload.flops / (seconds * plan.devices * peak), bytes_, _classes(workload.phase, plan, table, framework),
             stage_seconds(table, found), dict(framework.provenance), communication(table, found, fabric),
             float(fabric.device.memory.bytes), fabric, pipe=found.pipes.get(0),
         )  # fmt: skip
@@ -295,22 +296,19 @@ def too_large(result: StepResult, place: str, advice: str) -> Exception:
     )  # fmt: skip
 
 
-def _classes(plan: Plan, table: Columns, held: Memory) -> list[dict[str, Any]]:
-    """Classes of devices: one per pipeline stage, with the bytes of its weights, state and activations."""
-    per_stage = plan.devices // plan.pipeline
-    table_bytes = float((held.weights + held.gradients + held.optimizer)[0])
-    middle = float((held.middle_weights + held.middle_state)[0])
-    activations = float(held.activations[0])
-    whole = float(held.held[0])
+def _classes(phase: str, plan: Plan, table: Columns, framework: Framework) -> list[dict[str, Any]]:
+    """Classes of devices: one per pipeline stage, with its bytes: state (weights, gradients, optimizer), activations,
+    working set and cache."""
     rows = []
     for stage in range(plan.pipeline):
-        ends = stage in (0, plan.pipeline - 1)
-        later = max(1.0, whole - stage) / whole if plan.schedule != "gpipe" else 1.0
-        rows.append({
-            "stage": stage,
-            "devices": per_stage,
-            "state_bytes": int(table_bytes if ends else middle),
-            "activation_bytes": int(activations * later),
-            "cache_bytes": int(np.ravel(held.cache)[0]),
-        })  # fmt: skip
+        at = float(stage)
+        held = of_stage(table, framework.constants, at) if phase == "train" else forward_stage(table, at)
+        bytes_ = {
+            "state_bytes": held.weights + held.gradients + held.optimizer,
+            "activation_bytes": held.activations,
+            "working_bytes": held.working,
+            "cache_bytes": held.cache,
+        }
+        sizes = {name: int(np.ravel(value)[0]) for name, value in bytes_.items()}
+        rows.append({"stage": stage, "devices": plan.devices // plan.pipeline, **sizes})
     return rows

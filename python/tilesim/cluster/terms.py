@@ -141,20 +141,48 @@ def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Ar
     """
     forward, back, weights = (np.zeros(len(c)) for _ in range(3))
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance  # of the slowest device
-    local = np.maximum(1.0, c.experts / c.expert)
+    reached = reached_experts(c)
     for n, k, expert in (
         ((c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size, c.hidden, False),
         (c.hidden, c.heads * c.head_size / c.tensor, False),
         (np.where(c.gated, 2, 1) * c.ffn / c.tensor, c.hidden, True),
         (c.hidden, c.ffn / c.tensor, True),
     ):
-        rows = c.tokens * chosen / local if expert else c.tokens
-        batch = local if expert else np.ones(len(c))
-        forward = forward + price.product(rows, n, k, batch)
+        rows = c.tokens * chosen / reached if expert else c.tokens
+        batch = reached if expert else np.ones(len(c))
+        forward = forward + _products(price, rows, n, k, batch)
         if backward:
-            weight = price.product(k, n, rows, batch)
-            back, weights = back + price.product(rows, k, n, batch) + weight, weights + weight
+            weight = _products(price, k, n, rows, batch)
+            back, weights = back + _products(price, rows, k, n, batch) + weight, weights + weight
     return forward, back, weights
+
+
+def _products(price: Pricer, m: Array, n: Array, k: Array, batch: Array) -> Array:
+    """Seconds of so many products in the mean: between those of the whole numbers below and above."""
+    batch = np.round(batch, 9)
+    less = np.floor(batch)
+    seconds = price.product(m, n, k, less)
+    if np.all(less == batch):
+        return seconds
+    return seconds + (batch - less) * (price.product(m, n, k, less + (batch > less)) - seconds)
+
+
+def reached_experts(c: Columns) -> Array:
+    """Experts of a device, of the axis' slowest one, to which any token of a micro-batch goes.
+
+    Of E experts, of which a token chooses k, all alike, B tokens reach E (1 - (1 - k / E)^B) in the mean; those of all
+    devices of the expert axis come together.
+
+    Args:
+        c: workloads and plans.
+
+    Returns:
+        Their number; 1 without experts, and at least 1: some device has one.
+    """
+    every = np.maximum(1.0, c.experts)
+    share = np.minimum(1.0, c.experts_chosen / every * c.imbalance)
+    found = every / c.expert * (1.0 - (1.0 - share) ** (c.tokens * c.expert))
+    return np.where(c.experts > 0, np.maximum(1.0, found), 1.0)
 
 
 def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -> tuple[Array, Array]:

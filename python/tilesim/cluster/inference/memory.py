@@ -6,45 +6,57 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns import Columns
-from ..memory import Memory
+from ..memory import Memory, fullest, gathered_parameters
 
-__all__ = ["cache_bytes", "memory"]
+__all__ = ["cache_bytes", "memory", "of_stage"]
 
 Array = NDArray[np.float64]
 
 
-def cache_bytes(c: Columns) -> Array:
-    """Keys and values of all sequences of a replica that lie on one device of the fullest stage.
+def cache_bytes(c: Columns, stage: Array | float = 0.0) -> Array:
+    """Keys and values of all sequences of a replica that lie on one device of a stage.
 
     A device has at least one head of keys: a tensor axis longer than `kv_heads` stores copies. A context axis divides
     the tokens of each sequence.
 
     Args:
         c: workloads and plans.
+        stage: its number, from 0; the first has most layers.
 
     Returns:
         Bytes.
     """
     heads = c.own_kv_heads
     tokens = np.ceil(c.sequence / c.context) * c.global_batch / c.data
-    return 2 * heads * c.head_size * c.element_bytes * tokens * c.stage_layers
+    return 2 * heads * c.head_size * c.element_bytes * tokens * c.part_layers(stage)
 
 
 def memory(c: Columns) -> Memory:
-    """Bytes of a step without gradients.
+    """Bytes of a step without gradients on its fullest device.
 
     Args:
         c: workloads and plans.
 
     Returns:
+        The bytes by reason.
+    """
+    return fullest(c, lambda stage: of_stage(c, stage))
+
+
+def of_stage(c: Columns, stage: Array | float) -> Memory:
+    """Bytes of a device of one stage in a step without gradients.
+
+    Args:
+        c: workloads and plans.
+        stage: its number in each plan, from 0.
+
+    Returns:
         The bytes by reason; the largest working set is that of attention or the feed-forward part, or the logits.
     """
     e, zero = c.element_bytes, np.zeros(len(c))
-    over = np.where(c.shard >= 3, c.data * c.context, 1.0)
-    two = np.minimum(2.0, c.stage_layers)  # the layer that runs and the next
-    gathered = np.where((c.shard >= 3) & (over > 1), two * c.device_layer_parameters * e, 0.0)
-    tables = np.where(~c.tied & (c.pipeline == 1), c.table_parameters / c.tensor, 0.0)
-    every, middle = c.device_parameters + tables, c.stage_layers * c.device_layer_parameters
+    divided = c.shard >= 3
+    two = np.minimum(2.0, c.part_layers(stage))  # the layer that runs and the next
+    gathered = two * gathered_parameters(c) * e
     attended = (2 * c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size * e
     attended = attended + np.where(c.unfused, c.heads / c.tensor * c.keys / c.context * e, 0.0)
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
@@ -52,13 +64,12 @@ def memory(c: Columns) -> Memory:
     tokens = c.tokens * (2 * c.hidden * e + np.maximum(attended, inner))
     logits = c.micro_batch * c.vocab / c.tensor * (e + 4)
     return Memory(
-        weights=every * e / over + gathered,
+        weights=c.kept(divided, stage) * e + gathered,
         gradients=zero,
         optimizer=zero,
         activations=zero,
-        working=np.maximum(tokens, np.where(c.pipeline == 1, logits, 0.0)),
-        middle_weights=middle * e / over,
+        working=np.maximum(tokens, np.where(c.has_head(stage), logits, 0.0)),
+        middle_weights=c.stage_layers * c.kept_of_layer(divided) * e,
         middle_state=zero,
-        held=np.ones(len(c)),
-        cache=cache_bytes(c),
+        cache=cache_bytes(c, stage),
     )

@@ -11,6 +11,7 @@ from ..columns import Columns
 from ..exchange import Group, all_reduce, gather, group, permute
 from ..fabric import Fabric
 from .passes import Moved
+from .replicas import Replicated, replicated
 
 __all__ = ["between", "gradients"]
 
@@ -40,14 +41,8 @@ def between(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, 
     )
 
 
-def _replicas(c: Columns, fabric: Fabric) -> Group:
-    """Devices that sum the same gradients; the two copies of dualpipe lie on different stages."""
-    data = group(c, "data", fabric)
-    return Group(data.size * c.copies, data.inner, data.beside, data.stride)
-
-
-def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
-    """Gradients that are summed once per step, after the last micro-batch.
+def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
+    """Gradients that are summed once per step, after the last micro-batch; of experts over the devices that have them.
 
     Args:
         c: workloads and plans.
@@ -55,22 +50,28 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
         k: constants of the framework.
 
     Returns:
-        The sum.
+        The sums, one per group of devices.
     """
-    data, one = _replicas(c, fabric), np.ones(len(c))
-    gradient = c.device_parameters * k["gradient_bytes"]
-    whole = np.where(c.shard < 3, all_reduce(gradient, data, fabric, k), 0.0)
+    return tuple(_summed(c, part, fabric, k) for part in replicated(c, fabric))
+
+
+def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> Moved:
+    """The sum over devices that have the same; the two copies of dualpipe lie on different stages."""
+    of, one = part.group, np.ones(len(c))
+    data = Group(of.size * c.copies, of.inner, of.beside, of.stride)
+    gradient = part.all * k["gradient_bytes"]
+    whole = np.where((c.shard < 3) & (gradient > 0), all_reduce(gradient, data, fabric, k), 0.0)
     if not fabric.slices:
         return Moved("data", "all_reduce", gradient, one, whole, data)
     # what slices divide is summed over slices, each device its part
     node = np.full(len(c), float(fabric.per_node))
-    across = Group(data.size / data.inner, one, node, node)
-    part, divided = gradient / data.inner, c.shard >= 3
+    across = Group(data.size / data.inner, one, node, np.maximum(node, data.stride))
+    piece, divided = gradient / data.inner, c.shard >= 3
     group_ = Group(
         *(
             np.where(divided, getattr(across, name), getattr(data, name))
             for name in ("size", "inner", "beside", "stride")
         )
     )
-    seconds = np.where(divided, all_reduce(part, across, fabric, k), whole)
-    return Moved("data", "all_reduce", np.where(divided, part, gradient), one, seconds, group_)
+    seconds = np.where(divided & (gradient > 0), all_reduce(piece, across, fabric, k), whole)
+    return Moved("data", "all_reduce", np.where(divided, piece, gradient), one, seconds, group_)

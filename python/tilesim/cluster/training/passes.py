@@ -14,6 +14,7 @@ from ..fabric import Fabric
 from ..hosts.offload import exposed, seconds
 from ..hosts.offload import moved as to_host
 from ..terms import Work
+from .replicas import Replicated, replicated
 
 __all__ = ["Layer", "Moved", "gathered_layer", "layer_passes", "state"]
 
@@ -73,11 +74,23 @@ def _waits(busy: Array, launch: Array, blend: float) -> Array:
     return larger * (1.0 + ratio**blend) ** (1.0 / blend) - busy
 
 
-def _sharded(c: Columns, fabric: Fabric) -> Group:
-    """Devices over which parameters are divided: the data axis; inside a slice where slices are joined by another
-    network."""
-    data = group(c, "data", fabric)
-    return Group(data.inner, data.inner, data.beside, data.stride) if fabric.slices else data
+def _sharded(c: Columns, fabric: Fabric) -> list[Replicated]:
+    """Devices over which parameters are divided: those that have the same; inside a slice where slices are joined by
+    another network."""
+    parts = list(replicated(c, fabric))
+    if not fabric.slices:
+        return parts
+    return [Replicated(layer, all_, Group(of.inner, of.inner, of.beside, of.stride)) for layer, all_, of in parts]
+
+
+def _divided(c: Columns, fabric: Fabric, k: Mapping[str, float], operation: str, width: float) -> tuple[Moved, ...]:
+    """What passes of one layer's parameters, or of its gradients, where zero3 divides them."""
+    found = []
+    for part in _sharded(c, fabric):
+        bytes_ = part.layer * width
+        seconds = np.where((c.shard >= 3) & (bytes_ > 0), gather(bytes_, part.group, fabric, k), 0.0)
+        found.append(Moved("data", operation, bytes_, np.ones(len(c)), seconds, part.group))
+    return tuple(found)
 
 
 def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
@@ -91,8 +104,7 @@ def gathered_layer(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Array:
     Returns:
         Seconds; 0 where each device has them.
     """
-    whole = c.layer_parameters / c.tensor * c.element_bytes
-    return np.where(c.shard >= 3, gather(whole, _sharded(c, fabric), fabric, k), 0.0)
+    return np.sum([one.seconds for one in _divided(c, fabric, k, "all_gather", c.element_bytes)], axis=0)
 
 
 def state(c: Columns, fabric: Fabric) -> Moved:
@@ -122,7 +134,7 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     Returns:
         Both, in seconds.
     """
-    tensor, data = group(c, "tensor", fabric), _sharded(c, fabric)
+    tensor = group(c, "tensor", fabric)
     wide = c.tokens * c.hidden * c.element_bytes
     sums = 2 * all_reduce(wide, tensor, fabric, k)
     again = np.where(c.again, sums, 0.0)
@@ -131,9 +143,9 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     routed = np.where(c.expert > 1, 2 * to_all(sent, experts, fabric, k), 0.0)
     kv = 2 * c.tokens * c.own_kv_heads * c.head_size * c.element_bytes
     ring = (c.context - 1) * permute(kv, around, fabric, k)
-    weights = c.layer_parameters / c.tensor
-    gathered = gathered_layer(c, fabric, k)
-    summed = np.where(c.shard >= 3, gather(weights * c.parameter_bytes, data, fabric, k), 0.0)
+    whole = _divided(c, fabric, k, "all_gather", c.element_bytes)
+    scattered = _divided(c, fabric, k, "reduce_scatter", c.parameter_bytes)
+    gathered, summed = (np.sum([one.seconds for one in rows], axis=0) for rows in (whole, scattered))
     forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
     share = k["interference"]
     # processes that launch apart meet at each sum: the last decides
@@ -154,11 +166,10 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
             Moved("tensor", "all_reduce", wide, 2 * repeated, sums * repeated, tensor),
             Moved("expert", "all_to_all", sent, 2 * times * one, times * routed, experts),
             Moved("context", "permute", kv, times * (c.context - 1), times * ring, around),
-            Moved("data", "all_gather", weights * c.element_bytes, one, gathered, data),
+            *whole,
             copied,
         )
 
-    scattered = Moved("data", "reduce_scatter", weights * c.parameter_bytes, one, summed, data)
     data_f, slow_f = _hidden(busy_f, gathered, share)
     data_b, slow_b = _hidden(busy_b, gathered + summed, share)
     away_f, away_b = exposed(away, busy_f, fabric, k), exposed(away, busy_b, fabric, k)
@@ -166,5 +177,5 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
         Layer(forward, zero, host_f, sums, routed, ring_f[0], data_f, away_f[0],
               ring_f[1] + slow_f + away_f[1], slow_f, moved(1, one)),
         Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b[0], data_b, away_b[0],
-              ring_b[1] + slow_b + away_b[1], slow_b, (*moved(2, passes), scattered)),
+              ring_b[1] + slow_b + away_b[1], slow_b, (*moved(2, passes), *scattered)),
     )  # fmt: skip

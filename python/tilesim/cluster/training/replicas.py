@@ -1,0 +1,51 @@
+"""Devices that have the same parameters: replicas; of experts, those of the data axis whose experts are the same."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..columns import Columns
+from ..exchange import Group, group
+from ..fabric import Fabric
+
+__all__ = ["Replicated", "replicated"]
+
+Array = NDArray[np.float64]
+
+
+class Replicated(NamedTuple):
+    """Parameters of a device that one group of devices has: of a layer, of all its layers and tables."""
+
+    layer: Array
+    all: Array
+    group: Group
+
+
+def _alike(c: Columns, fabric: Fabric) -> Group:
+    """Devices with the same experts: experts lie innermost in the data axis."""
+    size, stride = c.data * c.context / c.expert, c.tensor * c.expert
+    node = np.minimum(fabric.per_node, c.devices)
+    inner = np.clip(np.floor(node / stride), 1, size)
+    return Group(size, inner, np.maximum(1.0, node / inner), stride)
+
+
+def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
+    """Parameters of a device by the group that has them.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+
+    Returns:
+        What all replicas have; experts, where a plan divides them.
+    """
+    layers = c.copies * c.stage_layers
+    shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
+    every = layers * shared + c.copies * c.tables(0.0) * c.table_parameters / c.tensor
+    found = (Replicated(shared, every, group(c, "data", fabric)),)
+    if not np.any(c.expert > 1):
+        return found
+    return (*found, Replicated(routed, layers * routed, _alike(c, fabric)))
