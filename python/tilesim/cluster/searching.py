@@ -194,7 +194,7 @@ class Constants:
     def __init__(self, fabric: Fabric, phase: str, framework: str | None) -> None:
         self._each = [
             Framework.load(framework or framework_of(fabric.device, example, phase)).constants
-            for example in (Plan(), Plan(shard="zero3"))
+            for example in (Plan(), Plan(data=2, shard="zero3"))
         ]
 
     def of(self, rows: Array) -> Iterator[tuple[NDArray[np.int64], Any]]:
