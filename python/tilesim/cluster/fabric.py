@@ -24,7 +24,8 @@ class Fabric:
     `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
     latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
     second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
-    share of their rate. `ports`: adapters of a node, 0 for one of each device. `flows` prices what passes as messages that share links, in place of the forms.
+    share of their rate. `ports`: adapters of a node, 0 for one of each device. `flows` prices what passes as messages
+    that share links, in place of the forms.
     """
 
     device: Device

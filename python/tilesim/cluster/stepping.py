@@ -41,8 +41,8 @@ Array = NDArray[np.float64]
 
 
 def framework_of(device: Device, plan: Plan, phase: str = "train") -> str:
-    """The framework that does so, where none is named: serving without gradients, xla on TPUs, fsdp with zero3 over more
-    than one device, else megatron.
+    """The framework that does so, where none is named: serving without gradients, xla on TPUs, fsdp where zero3 divides
+    something, else megatron.
 
     Args:
         device: of the cluster.
