@@ -14,7 +14,7 @@ from .fabric import Fabric
 from .hosts.offload import exposed
 from .hosts.straggling import slowed
 from .pipelines.result import Pipeline
-from .pipelines.stages import ORDERED, Stages
+from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
@@ -93,17 +93,21 @@ def _by_order(
     k: Mapping[str, float],
     ordered: Ordered,
 ) -> tuple[Array, Mapping[int, Pipeline]]:
-    """Seconds until all are through, of schedules that divide the backward pass; their pipelines."""
-    names = [SCHEDULES[int(code)] for code in c.schedule] if np.any(c.schedule >= SCHEDULES.index("zb-h1")) else []
-    if not any(name in ORDERED for name in names):
+    """Seconds until all are through, of schedules that divide the backward pass and of stages that are not alike; the
+    pipelines of the former."""
+    divided = c.schedule >= SCHEDULES.index("zb-h1")
+    carried = divided | unlike(c, bool(fabric.slow))
+    if not np.any(carried):
         return summed, {}
-    if fabric.slow:
-        raise user_error("slow devices have no closed form under this schedule", place="faults", value=names[0],
-                         allowed="1f1b, gpipe, interleaved")  # fmt: skip
+    names = [SCHEDULES[int(code)] if carry else "" for code, carry in zip(c.schedule, carried, strict=True)]
+    if fabric.slow and np.any(divided):
+        raise user_error("slow devices have no closed form under this schedule", place="faults",
+                         value=names[int(np.argmax(divided))], allowed="1f1b, gpipe, interleaved")  # fmt: skip
     forward, backward = layers
     stages = Stages(
         forward.seconds, backward.seconds - w.weight_products, w.weight_products, w.head_forward + w.embedding,
-        w.head_backward - w.head_weight, w.head_weight, (sends + k["host_microbatch"]) / c.ways,
+        w.head_backward - w.head_weight, w.head_weight, (sends + k["host_microbatch"]) / (c.ways * c.virtual),
+        forward.compute, backward.compute + backward.recompute - w.weight_products, fabric.slow,
     )  # fmt: skip
     seconds, pipes = ordered(names, c, stages)
     return np.where(np.isnan(seconds), summed, seconds), pipes

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,20 +13,25 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .fabric import Fabric
 
-__all__ = ["Group", "all_reduce", "gather", "group", "permute", "to_all"]
+__all__ = ["Group", "all_reduce", "gather", "group", "permute", "slowest", "to_all"]
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Group:
-    """Where members of an axis lie: how many, how many of them in one node, groups of a node that talk at once, devices
-    from one member to the next."""
+    """Where members of an axis lie: how many, the most of them in one node, groups of a node that talk at once, devices
+    from one member to the next.
+
+    `fewest`: of a group that spans nodes, members in the node that has the fewest; none: as many as `inner`. What goes
+    out of the group's part there has the adapters of these devices, so `beside` counts by them.
+    """
 
     size: Array
     inner: Array
     beside: Array
     stride: Array
+    fewest: Array | None = None
 
     @property
     def crosses(self) -> NDArray[np.bool_]:
@@ -33,7 +40,8 @@ class Group:
 
 
 def group(c: Columns, axis: str, fabric: Fabric) -> Group:
-    """The group of an axis, tensor innermost, then context, data, pipeline.
+    """The group of an axis, tensor innermost, then context, data, pipeline; where nodes cut some of its groups and not
+    others, the slowest one.
 
     Args:
         c: plans.
@@ -53,7 +61,43 @@ def group(c: Columns, axis: str, fabric: Fabric) -> Group:
     }[axis]
     node = np.minimum(fabric.per_node, c.devices)
     inner = np.clip(np.floor(node / stride), 1, size)
-    return Group(size, inner, np.maximum(1.0, node / inner), stride)
+    fewest = inner
+    span, wide = size * stride, (size > 1) & (stride < node)
+    cut = wide & ~((node % span == 0) | ((node % stride == 0) & (span % node == 0)))
+    if np.any(cut):
+        inner, fewest = inner.copy(), inner.copy()
+        for row in np.flatnonzero(cut):
+            _, inner[row], fewest[row] = slowest(int(size[row]), int(stride[row]), int(node[row]), int(c.devices[row]))
+    return Group(size, inner, np.maximum(1.0, node / fewest), stride, fewest)
+
+
+@lru_cache(1 << 14)
+def slowest(size: int, stride: int, per_node: int, devices: int) -> tuple[int, int, int]:
+    """Of groups that lie one beside and behind the other, the one whose part in some node is the smallest.
+
+    Args:
+        size: members of a group.
+        stride: devices from one member to the next.
+        per_node: devices of a node.
+        devices: of all groups.
+
+    Returns:
+        The node with the fewest of its members, the most of its members in one node, and the fewest; where all groups
+        lie inside nodes, the first node and the size twice.
+    """
+    span = size * stride
+    every = np.arange(min(devices, math.lcm(span, per_node)))
+    nodes = int(every[-1]) // per_node + 1
+    pairs, counts = np.unique((every // span * stride + every % stride) * nodes + every // per_node, return_counts=True)
+    owner = pairs // nodes
+    _, first, parts = np.unique(owner, return_index=True, return_counts=True)
+    least, most = np.minimum.reduceat(counts, first), np.maximum.reduceat(counts, first)
+    if not np.any(parts > 1):
+        return 0, size, size
+    found = min(np.flatnonzero(parts > 1).tolist(), key=lambda one: (least[one], most[one]))
+    own = slice(int(first[found]), int(first[found] + parts[found]))
+    at = own.start + int(np.argmin(counts[own]))
+    return int(pairs[at]) % nodes, int(most[found]), int(least[found])
 
 
 def _rates(of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
@@ -142,15 +186,19 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     if fabric.library is not None:
         return _by_library("all_to_all", data, of, fabric)
     inside, _ = _rates(of, fabric, constants)
-    across = fabric.node_link * constants["node_share"] / np.minimum(fabric.per_node, of.inner * of.beside)
-    outside = (of.size - of.inner) / of.size * data / across
+    fewest = of.inner if of.fewest is None else of.fewest
+    across = fabric.node_link * constants["node_share"] / np.minimum(fabric.per_node, fewest * of.beside)
+    outside = (of.size - fewest) / of.size * data / across
     seconds = constants["call"] + _steps(of, fabric, constants)
     seconds = seconds + np.maximum((of.inner - 1) / of.size * data / inside, outside)
     return np.where(of.size > 1, seconds, 0.0)
 
 
 def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
-    """Seconds of a send to the next member.
+    """Seconds of a send to the next member, of the members that send out of their node where some do.
+
+    Of a node as many devices send out at once as lie between a member and the next, `stride` at most: each over its own
+    adapter, or a share of them where there are fewer. The others' adapters carry nothing.
 
     Args:
         data: bytes of the message.
@@ -163,7 +211,9 @@ def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, floa
     """
     if fabric.flows is not None:
         return np.asarray(fabric.flows.seconds("permute_devices", data, of))
-    inside, across = _rates(of, fabric, constants)
+    inside, _ = _rates(of, fabric, constants)
+    senders = np.minimum(of.stride, fabric.per_node)
+    across = fabric.node_link * constants["node_share"] / np.maximum(fabric.ports or fabric.per_node, senders)
     near = data / inside + fabric.latency + constants["link_step"]
     far = data / np.minimum(inside, across) + fabric.node_latency + constants["node_step"]
     seconds = constants["call"] + np.where(of.crosses, far, near)

@@ -24,7 +24,8 @@ class Fabric:
     `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
     latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
     second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
-    share of their rate. `flows` prices what passes as messages that share links, in place of the forms.
+    share of their rate. `ports`: adapters of a node, 0 for one of each device. `flows` prices what passes as messages
+    that share links, in place of the forms.
     """
 
     device: Device
@@ -41,6 +42,7 @@ class Fabric:
     host_link: float = 0.0
     slow: tuple[tuple[int, float], ...] = ()
     flows: Any = None
+    ports: int = 0
 
 
 @cache
@@ -172,4 +174,4 @@ def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
     faults = list(getattr(cluster, "faults", ()))
     share, slow = links(faults), computing(faults, total)
     rates = link * share, node_link * share
-    return Fabric(device, per_node, *rates, *latencies, total, name, torus, host_link=host, slow=slow)
+    return Fabric(device, per_node, *rates, *latencies, total, name, torus, host_link=host, slow=slow, ports=ports)

@@ -23,10 +23,10 @@ from .fabric import Fabric, fabric_of
 from .frameworks import Framework
 from .memory import GIB
 from .pipelines.stages import at_least, together
-from .plan import SCHEDULES, SHARDS, Plan
+from .plan import SHARDS, Plan
 from .programs.kept import opened
 from .result import PARTS, StepResult
-from .searches.candidates import AXES, candidates, plan_of, table_of
+from .searches.candidates import AXES, candidates, in_order, plan_of, table_of
 from .searches.kept import priced
 from .searches.pruning import FIRST, Found, Peak, rounds
 from .stepping import framework_of, held, pricer, step, timed
@@ -194,7 +194,7 @@ class Constants:
     def __init__(self, fabric: Fabric, phase: str, framework: str | None) -> None:
         self._each = [
             Framework.load(framework or framework_of(fabric.device, example, phase)).constants
-            for example in (Plan(), Plan(shard="zero3"))
+            for example in (Plan(), Plan(data=2, shard="zero3"))
         ]
 
     def of(self, rows: Array) -> Iterator[tuple[NDArray[np.int64], Any]]:
@@ -331,7 +331,7 @@ class _Walk:
         bound = np.zeros(len(which))
         if not self.exhaustive:
             bound = _timed(w, self.rows[which], fabric, framework, Peak(price), at_least)
-        order = self.rows[:, AXES.index("schedule")] >= SCHEDULES.index("zb-h1")
+        order = in_order(w, self.rows, fabric)
         late: list[tuple[NDArray[np.int64], Array]] = []
 
         def priced_in(parts: list[tuple[bool, Array]]) -> list[Array]:

@@ -41,8 +41,8 @@ Array = NDArray[np.float64]
 
 
 def framework_of(device: Device, plan: Plan, phase: str = "train") -> str:
-    """The framework that does so, where none is named: serving without gradients, xla on TPUs, fsdp with zero3, else
-    megatron.
+    """The framework that does so, where none is named: serving without gradients, xla on TPUs, fsdp where zero3 divides
+    something, else megatron.
 
     Args:
         device: of the cluster.
@@ -56,7 +56,8 @@ def framework_of(device: Device, plan: Plan, phase: str = "train") -> str:
         return "serving"
     if device.kind == "tpu":
         return "xla"
-    return "fsdp" if plan.shard == "zero3" else "megatron"
+    replicas = plan.data * plan.context * (2 if plan.schedule == "dualpipe" else 1)
+    return "fsdp" if plan.shard == "zero3" and replicas > 1 else "megatron"  # divided over one device is not divided
 
 
 _PRICERS: dict[tuple[str, str], Pricer] = {}

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..cluster import Cluster
 from ..communication import collective
+from ..exchange import slowest
 
 __all__ = ["Flowing", "flowing"]
 
@@ -32,7 +33,8 @@ class Flowing:
         self._known: dict[tuple[str, int, int, int], float] = {}
 
     def groups(self, size: int, stride: int) -> list[list[int]]:
-        """Groups of an axis with a member in the first node.
+        """Groups of an axis with a member in the first node; where nodes cut groups, in the node with the smallest part
+        of one.
 
         Args:
             size: of a group.
@@ -42,7 +44,8 @@ class Flowing:
             Numbers of devices.
         """
         found: dict[int, list[int]] = {}
-        for device in range(min(self.per_node, self.cluster.devices)):
+        begin = slowest(size, stride, self.per_node, self.cluster.devices)[0] * self.per_node
+        for device in range(begin, min(begin + self.per_node, self.cluster.devices)):
             first = device // (stride * size) * stride * size + device % stride
             if first + (size - 1) * stride < self.cluster.devices:
                 found[first] = [first + at * stride for at in range(size)]

@@ -21,18 +21,19 @@ _KINDS = "FIWB"
 
 
 @lru_cache(1024)
-def program(schedule: str, stages: int, microbatches: int) -> Program:
+def program(schedule: str, stages: int, microbatches: int, virtual: int = 1) -> Program:
     """The passes of a named schedule, each behind those that it waits for.
 
     Args:
         schedule: its name.
         stages: of the pipeline.
         microbatches: of the step.
+        virtual: chunks of a stage, interleaved.
 
     Returns:
         The passes.
     """
-    chunks = chunks_of(schedule, 1)
+    chunks = chunks_of(schedule, virtual)
     order, placed = make(schedule, stages, microbatches, chunks), Placement(PLACED[schedule], stages, chunks)
     alike = {kind: [[2 if kind == "B" else 1] * chunks for _ in order] for kind in _KINDS}
     starts = run(order, placed, alike, 0, microbatches).starts
@@ -55,7 +56,7 @@ def _part(schedule: str, stages: int, stage: int, chunk: int) -> int:
         return stage if chunk == 0 else 2 * stages - 1 - stage
     if schedule == "dualpipe":  # two copies, one each way
         return stage if chunk == 0 else stages - 1 - stage
-    return stage
+    return chunk * stages + stage
 
 
 def run_many(passes: Program, times: list[Times], stages: int) -> tuple[Times, Times]:

@@ -9,22 +9,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns import Columns
-from .calling import pipeline
+from ..plan import SCHEDULES
+from .calling import MOST_STAGES, pipeline
 from .many import program, run_many
 from .result import PICO, Pipeline
 
-__all__ = ["ORDERED", "Stages", "at_least", "carried_out", "through", "together"]
+__all__ = ["ORDERED", "SUMMED", "Stages", "at_least", "carried_out", "through", "together", "unlike"]
 
 Array = NDArray[np.float64]
 #: schedules whose time is that of their order
 ORDERED = ("zb-h1", "zb-h2", "zb-v", "dualpipe")
+#: schedules whose stages' seconds are summed where they are alike, and carried out where they are not
+SUMMED = ("1f1b", "gpipe", "interleaved")
+MOST_UNLIKE = 1 << 17  # passes that are carried out there; of more micro-batches the bound is closer
 
 
 @dataclass(frozen=True)
 class Stages:
     """Seconds per micro-batch, one number per plan: of a layer, of what the last part has besides, of every stage.
 
-    `ends_…`: head and embedding; `sends`: from a stage and to it, forward and back together, with the host's part.
+    `ends_…`: head and embedding; `sends`: from a stage and to it, forward and back together, with the host's part;
+    `computed_…`: what of a layer a slow device stretches; `slow`: devices with the share of their rate.
     """
 
     forward: Array
@@ -34,6 +39,9 @@ class Stages:
     ends_input: Array
     ends_weight: Array
     sends: Array
+    computed_forward: Array
+    computed_input: Array
+    slow: tuple[tuple[int, float], ...] = ()
 
 
 def _parts(layers: int, parts: int) -> NDArray[np.float64]:
@@ -44,17 +52,73 @@ def _parts(layers: int, parts: int) -> NDArray[np.float64]:
 
 def _seconds(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages) -> dict[str, Array]:
     """Seconds of passes by kind, shape [parts of the model, rows]; rows have one number of stages."""
-    parts = int(c.pipeline[rows[0]]) * (2 if schedule == "zb-v" else 1)
-    layers = _parts(int(c.layers[rows[0]]), parts)
+    stages = int(c.pipeline[rows[0]])
+    parts = stages * (2 if schedule == "zb-v" else int(c.virtual[rows[0]]))
+    layers = _parts(int(c.layers[rows[0]]), parts)[:, None]
+    late = _late(stages, c.devices[rows], of.slow)[np.arange(parts) % stages] if of.slow else None
     found = {}
-    for name, layer, ends, sent in (
-        ("forward", of.forward, of.ends_forward, 0.5),
-        ("backward_input", of.backward_input, of.ends_input, 0.5),
-        ("backward_weight", of.backward_weight, of.ends_weight, 0.0),
+    for name, layer, ends, sent, computed in (
+        ("forward", of.forward, of.ends_forward, 0.5, of.computed_forward),
+        ("backward_input", of.backward_input, of.ends_input, 0.5, of.computed_input),
+        ("backward_weight", of.backward_weight, of.ends_weight, 0.0, of.backward_weight),
     ):
-        found[name] = layers[:, None] * layer[rows] + sent * of.sends[rows]
+        found[name] = layers * layer[rows] + sent * of.sends[rows]
         found[name][-1] += ends[rows]
+        if late is not None:
+            found[name] += late * layers * computed[rows]
+            found[name][-1] += late[-1] * ends[rows]
     return found
+
+
+def _late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
+    """By how much of its computing each stage is late, shape [stages, plans]: all of it wait for its slowest device."""
+    found = np.zeros((stages, len(devices)))
+    for device, share in slow:
+        stage, plans = (device // (devices / stages)).astype(np.int64), np.arange(len(devices))
+        found[stage, plans] = np.maximum(found[stage, plans], 1 / share - 1)
+    return found
+
+
+def unlike(c: Columns, slow: bool) -> NDArray[np.bool_]:
+    """Whether a plan of `SUMMED` has stages that differ beyond the head, so that sums are but a bound; its order is
+    carried out then, where it has one of no more than `MOST_UNLIKE` passes.
+
+    Args:
+        c: workloads and plans.
+        slow: whether some devices are.
+
+    Returns:
+        True or false per plan.
+    """
+    p, m, v = c.pipeline, c.micro_batches, c.virtual
+    different = (p > 1) if slow else (p > 1) & (c.layers % p != 0)
+    known = (p <= MOST_STAGES) & (2 * p * v * m <= MOST_UNLIKE) & ((v == 1) | (m % p == 0))
+    return np.asarray(different & known & (c.schedule < SCHEDULES.index("zb-h1")))
+
+
+def _summed_at_least(names: NDArray[np.str_], c: Columns, of: Stages) -> Array:
+    """Seconds that a schedule of `SUMMED` takes at least: of the last stage, the last of those with most layers, the
+    first, and slow ones, its passes, what goes before the first and behind the last of them, and (of one chunk) what it
+    waits before its first backward pass."""
+    p, m, v = c.pipeline, c.micro_batches, c.virtual
+    layer = of.forward + of.backward_input + of.backward_weight
+    ends, fixed = of.ends_forward + of.ends_input + of.ends_weight, of.sends * v
+    most, least = np.ceil(c.layers / p), np.floor(c.layers / p)
+    full, thin = most * layer + fixed, least * layer + fixed
+    found = m * (thin + ends) + (c.layers * layer + p * fixed - thin) / v
+    top = np.where(most > least, c.layers % p, p - 1)  # stages with most layers; the last one has the head
+    for stage in (top - 1, np.zeros(len(c))):
+        ahead = np.where(names == "gpipe", m, np.minimum(m, p - stage))
+        behind = (top - 1 - stage) * full + (p - top) * thin + ends
+        gap = behind - (ahead - 1) * (most * of.forward + fixed / 2)
+        found = np.maximum(found, stage * full / v + m * full + np.where(v > 1, 0.0, np.maximum(gap, 0.0)))
+    computed = of.computed_forward + of.computed_input + of.backward_weight
+    for device, share in of.slow:
+        stage = np.floor(device / (c.devices / p))
+        layers, last = np.where(stage < c.layers % p, most, least), stage == p - 1
+        own = layers * (layer + (1 / share - 1) * computed) + fixed + np.where(last, ends / share, 0.0)
+        found = np.maximum(found, stage * thin / v + m * own)
+    return np.asarray(found)
 
 
 def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
@@ -80,29 +144,32 @@ def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
 
 
 def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """Seconds until all micro-batches are through, of those plans whose schedule is one of `ORDERED`.
+    """Seconds until all micro-batches are through, of those plans whose schedule is named.
 
     Of `zb-h2` it is the period: its optimizer does not wait for the other stages, and the next step follows as closely.
 
     Args:
-        names: schedule of each plan.
+        names: schedule of each plan, empty for those that are not carried out.
         c: workloads and plans.
         of: seconds of stages.
 
     Returns:
-        Seconds (not a number for other schedules), and the pipelines by number of the plan.
+        Seconds (not a number where none is named), and the pipelines of `ORDERED` by number of the plan.
     """
     seconds, found = np.full(len(c), np.nan), {}
     for row, name in enumerate(names):
         if name in ORDERED:
             found[row] = carried_out(name, row, c, of)
             seconds[row] = found[row].period_seconds if name == "zb-h2" else found[row].seconds
+    if any(name in SUMMED for name in names):
+        others = together([name if name in SUMMED else "" for name in names], c, of)[0]
+        seconds = np.where(np.isnan(seconds), others, seconds)
     return seconds, found
 
 
 def at_least(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
-    """Seconds that a schedule of `ORDERED` takes at least: a stage begins when the stages before it have done a forward
-    pass, and does all its passes; the busiest is no shorter than the mean.
+    """Seconds that a schedule takes at least. A stage begins when those before it have done a forward pass, and does
+    all its passes; the busiest is no shorter than the mean.
 
     Args:
         names: schedule of each plan.
@@ -126,6 +193,8 @@ def at_least(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
     folded = np.maximum(last, (p - 1) * (least / 2 * of.forward + of.sends / 2) + first)  # zb-v: layers divide
     found = np.select([table == "zb-h1", table == "zb-h2", table == "zb-v", table == "dualpipe"],
                       [one, period, folded, mean], np.nan)  # fmt: skip
+    if any(name in SUMMED for name in names):
+        found = np.where(np.isin(table, SUMMED), _summed_at_least(table, c, of), found)
     return found, {}
 
 
@@ -141,14 +210,15 @@ def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
         Seconds (not a number for other schedules), and no pipelines.
     """
     seconds = np.full(len(c), np.nan)
-    groups: dict[tuple[str, int, int], list[int]] = {}
+    groups: dict[tuple[str, int, int, int], list[int]] = {}
     for row, name in enumerate(names):
-        if name in ORDERED:
-            groups.setdefault((name, int(c.pipeline[row]), int(c.micro_batches[row])), []).append(row)
-    for (name, stages, micros), own in groups.items():
+        if name:
+            shape = int(c.pipeline[row]), int(c.micro_batches[row]), int(c.virtual[row])
+            groups.setdefault((name, *shape), []).append(row)
+    for (name, stages, micros, virtual), own in groups.items():
         rows = np.array(own)
         table = [_pico(one) for one in _seconds(name, rows, c, of).values()]
-        begins, ends = run_many(program(name, stages, micros), table, stages)
+        begins, ends = run_many(program(name, stages, micros, virtual), table, stages)
         span = np.max(ends - begins, axis=0) if name == "zb-h2" else np.max(ends, axis=0)
         seconds[rows] = span / PICO
     return seconds, {}

@@ -12,10 +12,10 @@ from ...models.layered import Layered
 from ..columns import Columns, of_table
 from ..fabric import Fabric
 from ..pipelines.calling import MOST_PASSES, MOST_STAGES
-from ..pipelines.stages import ORDERED
+from ..pipelines.stages import ORDERED, unlike
 from ..plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
-__all__ = ["AXES", "candidates", "canonical", "plan_of", "table_of"]
+__all__ = ["AXES", "candidates", "canonical", "in_order", "plan_of", "table_of"]
 
 Array = NDArray[np.float64]
 AXES = (
@@ -24,6 +24,7 @@ AXES = (
 )  # fmt: skip
 _CODES = {"schedule": SCHEDULES, "shard": SHARDS, "recompute": RECOMPUTE, "offload": OFFLOAD}
 _LAYOUT = 7  # of the axes: sizes
+_ROWS = 1 << 16  # plans that are columns at once
 
 
 def _divisors(number: int) -> list[int]:
@@ -128,6 +129,24 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
         own = left[keep]
         rows.append(np.column_stack([own, np.tile(choice, (len(own), 1))]))
     return np.concatenate(rows)
+
+
+def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
+    """Plans whose time is that of their passes in their order.
+
+    Args:
+        w: of every plan.
+        rows: of `candidates`.
+        fabric: links and devices.
+
+    Returns:
+        True or false per plan; without gradients none.
+    """
+    found = rows[:, AXES.index("schedule")] >= SCHEDULES.index("zb-h1")
+    for at in range(0, len(rows) if w.phase == "train" else 0, _ROWS):
+        part = slice(at, at + _ROWS)
+        found[part] |= unlike(table_of(w, rows[part]), bool(fabric.slow))
+    return np.asarray(found)
 
 
 def canonical(plan: Plan, w: Layered) -> Plan:
