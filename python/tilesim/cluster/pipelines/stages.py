@@ -13,11 +13,13 @@ from .calling import pipeline
 from .many import program, run_many
 from .result import PICO, Pipeline
 
-__all__ = ["ORDERED", "Stages", "at_least", "carried_out", "through", "together"]
+__all__ = ["ORDERED", "PERIODIC", "Stages", "at_least", "carried_out", "through", "together"]
 
 Array = NDArray[np.float64]
 #: schedules whose time is that of their order
 ORDERED = ("zb-h1", "zb-h2", "zb-v", "dualpipe")
+#: those of them whose optimizer waits for no other stage: their time is the period
+PERIODIC = ("zb-h2",)
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, 
     for row, name in enumerate(names):
         if name in ORDERED:
             found[row] = carried_out(name, row, c, of)
-            seconds[row] = found[row].period_seconds if name == "zb-h2" else found[row].seconds
+            seconds[row] = found[row].period_seconds if name in PERIODIC else found[row].seconds
     return seconds, found
 
 
@@ -149,7 +151,7 @@ def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
         rows = np.array(own)
         table = [_pico(one) for one in _seconds(name, rows, c, of).values()]
         begins, ends = run_many(program(name, stages, micros), table, stages)
-        span = np.max(ends - begins, axis=0) if name == "zb-h2" else np.max(ends, axis=0)
+        span = np.max(ends - begins, axis=0) if name in PERIODIC else np.max(ends, axis=0)
         seconds[rows] = span / PICO
     return seconds, {}
 
