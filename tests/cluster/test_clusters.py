@@ -184,6 +184,10 @@ def test_own_algorithms(tmp_path):
     found = ts.cluster.collective("all_reduce", 1000, cluster, algorithm=OWN)
     assert found.picoseconds == 1_000_000 + 1_000_000 and found.algorithm == "pair"
     twice = {**OWN, "transfers": [*OWN["transfers"], (1, 0, 1, 0, "combine")]}
+    itself = {**OWN, "transfers": [*OWN["transfers"], (1, 1, 1, 0, "copy")]}
+    with pytest.raises(ts.UserError, match=r"(?s)sends to itself.*two devices") as told:
+        ts.cluster.algorithm(itself)
+    assert f"transfers[{len(OWN['transfers'])}]" in str(told.value)
     with pytest.raises(ts.UserError, match="counted twice"):
         ts.cluster.algorithm(twice)
     with pytest.raises(ts.UserError, match="never arrives"):
@@ -192,6 +196,10 @@ def test_own_algorithms(tmp_path):
     path.write_text(XML.format(gpus=GPU.format(me=0, other=1) + GPU.format(me=1, other=0)))
     halves = ts.cluster.collective("all_reduce", 1000, cluster, algorithm=path)
     assert halves.picoseconds == 2 * (500_000 + 1_000_000)  # as halving and doubling
+    alone = tmp_path / "alone.xml"
+    alone.write_text(XML.format(gpus=GPU.format(me=0, other=0) + GPU.format(me=1, other=1)))
+    with pytest.raises(ts.UserError, match=r"(?s)sends to itself.*gpu 0"):
+        ts.cluster.algorithm(alone)
     path.write_text(path.read_text().replace('"rrc"', '"r"'))
     with pytest.raises(ts.UserError, match="never arrives"):
         ts.cluster.algorithm(path)

@@ -128,6 +128,16 @@ def test_forms_of_equal_parts(name):
             assert seconds == period == m * (48_000 if name in ("gpipe", "1f1b", "interleaved") else 3000)
 
 
+def test_bubbles_of_zb_v_lie_where_the_table_says():
+    """From p - 1 to 2 p passes of a chunk above m(F + B)."""
+    for p in (2, 3, 4, 6, 8, 12, 16):
+        for m in range(p, 4 * p + 1, max(1, p // 6)):
+            result = equal("zb-v", p, m, 2)
+            assert round(result.period_seconds * 1e6) <= round(result.seconds * 1e6)
+            above = (round(result.seconds * 1e6) - m * 3000) / 500  # passes of a chunk
+            assert p - 1 <= above <= 2 * p, (p, m)
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_one_micro_batch_goes_down_and_up(name):
     for p in range(1, 9) if name != "dualpipe" else ():

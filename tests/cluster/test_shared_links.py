@@ -104,3 +104,47 @@ def test_groups_whose_links_have_no_fault_take_as_long():
         asked = {"devices": list(range(8)), "model": "chunks", "algorithm": "direct"}
         one = ts.cluster.collective(op, 1 << 24, ts.Cluster(network=network), **asked)
         assert ts.cluster.collective(op, 1 << 24, slow, **asked).picoseconds == one.picoseconds
+
+
+ONE = {"bandwidth_bytes_per_second": 1e9, "latency_seconds": 1e-6}
+NAMED = {  # network, algorithm of a sum, its time in milliseconds for 10 MB
+    "ring": ([{"kind": "ring", "size": 8, **ONE}], "ring", 8.764),
+    "torus": ([{"kind": "ring", "size": 4, **ONE}, {"kind": "ring", "size": 4, **ONE}], "torus", 4.6995),
+    "one torus": ([{"kind": "torus", "sizes": [4, 4], **ONE}], "torus", 4.6995),
+    "switches": ([{"kind": "switch", "size": 4, **ONE}, {"kind": "switch", "size": 4, **ONE}], "hierarchical", 18.754),
+}
+
+
+@pytest.mark.parametrize("model", ["closed", "chunks", "flows"])
+@pytest.mark.parametrize("name", NAMED)
+def test_a_slight_fault_is_slight(name, model):
+    """A fault keeps the order of the healthy network's messages: none is none, one of 1e-4 costs 1e-4."""
+    network, algorithm, milliseconds = NAMED[name]
+    whole = ts.Cluster(network=network)
+    for op in SPREAD:
+        chosen = algorithm if op == "all_reduce" else "auto"
+        alone = ts.cluster.collective(op, "10 MB", whole, algorithm=chosen, model=model)
+        if op == "all_reduce":
+            assert alone.seconds * 1e3 == pytest.approx(milliseconds, rel=2e-4)
+        for fault in ({"device": 1}, {"source": 0, "target": 1}):
+            if name == "switches" and "source" in fault:
+                continue  # no link joins them
+            for share, more in ((1.0, 0.0), (1 - 1e-6, 2e-6), (0.9999, 2e-4), (0.99, 0.02)):
+                slow = ts.Cluster(network=network, faults=[fault | {"share": share}])
+                found = ts.cluster.collective(op, "10 MB", slow, algorithm=chosen, model=model)
+                assert found.algorithm == alone.algorithm
+                assert 0 <= found.picoseconds - alone.picoseconds <= more * alone.picoseconds, (op, fault, share)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_slight_faults_of_any_network_under_flows(seed):
+    for network, size, rng in itertools.islice(networks(seed, 16), 10):
+        device = rng.randrange(ts.Cluster(network=network).devices)
+        for op in SPREAD:
+            whole = ts.cluster.collective(op, size, ts.Cluster(network=network), model="flows")
+            for share in (1.0, 1 - 1e-6, 0.999):
+                slow = ts.Cluster(network=network, faults=[{"device": device, "share": share}])
+                found = ts.cluster.collective(op, size, slow, model="flows")
+                assert found.algorithm == whole.algorithm
+                more = found.picoseconds - whole.picoseconds
+                assert -1000 <= more <= (1 / share - 1) * 2 * whole.picoseconds + 1000, (network, op, size, share)

@@ -83,10 +83,7 @@ def test_a_timeline_ends_with_the_step(case: str, tmp_path: Path) -> None:
     result = stepped(case)
     value = written(result, tmp_path)
     end = max(one["ts"] + one["dur"] for one in slices(value)) / 1e6
-    if case == "h2":  # a step's period: the next one begins while the last stages end
-        assert result.seconds - 1e-9 <= end < 1.2 * result.seconds
-    else:
-        assert end == pytest.approx(result.seconds, abs=3e-9)
+    assert end == pytest.approx(result.seconds, abs=3e-9)
     # a head beside a slow stage is taken as spread over the others
     assert value["otherData"].get("stretched", 1) == pytest.approx(1, rel=0.01 if case == "slow-stage" else 1e-6)
     tracks = defaultdict(list)
@@ -95,6 +92,28 @@ def test_a_timeline_ends_with_the_step(case: str, tmp_path: Path) -> None:
     for spans in tracks.values():  # a stream does one thing at a time
         assert all(end <= begin + 2e-3 for (_, end), (begin, _) in itertools.pairwise(sorted(spans)))
     assert {one["pid"] for one in slices(value)} == set(range(1, result.plan.pipeline + 1))
+
+
+def test_a_period_holds_all_passes(tmp_path: Path) -> None:
+    """Stages of zb-h2 go on with the next step while others end this one: a period has each pass of each stage once,
+    the optimizer behind the stage's own last pass."""
+    work = ts.workloads.transformer_step(16, 2048, 16, 32000, 2048, 64, dtype="bf16")
+    plan = ts.Plan(pipeline=4, schedule="zb-h2", recompute="selective", shard="zero1")
+    result = ts.cluster.step(work, "tpu-v4:4", plan, check_memory=False)
+    value = written(result, tmp_path)
+    assert max(one["ts"] + one["dur"] for one in slices(value)) / 1e6 == pytest.approx(result.seconds, abs=3e-9)
+    assert "step of many" in value["otherData"]["note"]
+    for stage, (order, starts, ends) in enumerate(
+        zip(result.pipe.passes, result.pipe.times.starts, result.pipe.times.ends, strict=True)
+    ):
+        own = [one for one in slices(value) if one["pid"] == stage + 1 and one["tid"] == 1]
+        passes = [one for one in own if "gradient " in one["name"] or "forward" in one["name"]]
+        assert len({one["name"].removesuffix(" (goes on)") for one in passes}) == len(order)
+        busy = sum(end - start for start, end in zip(starts, ends, strict=True)) / 1e6  # microseconds
+        assert sum(one["dur"] for one in passes) == pytest.approx(busy, abs=2e-3 * len(passes))
+        update = [one for one in own if one["name"].startswith("optimizer")]
+        assert sum(one["dur"] for one in update) == pytest.approx(result.parts["optimizer"] * 1e6, abs=5e-3)
+        assert min(one["ts"] for one in own) >= 0
 
 
 def test_bytes_of_the_host_by_hand() -> None:

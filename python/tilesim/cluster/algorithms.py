@@ -70,6 +70,9 @@ def _of_json(data: Mapping[str, Any]) -> dict[str, Any]:
             raise user_error("this is no transfer", place=place, value=shown(row), allowed=allowed)
         chunk = whole(f"{place}: chunk", row[3], 0, chunks - 1)
         devices = [whole(f"{place}: device", row[i], 0, n - 1) for i in (1, 2)]
+        if devices[0] == devices[1]:
+            raise user_error("a device sends to itself", place=place, value=shown(row),
+                             allowed="two devices; what a device has it need not send")  # fmt: skip
         rows.append((whole(f"{place}: step", row[0], 0, 1 << 24), *devices, chunk, chunk, row[4] == "combine"))
     pieces = n if operation == "all_to_all" else chunks
     root = whole("root", data.get("root", 0), 0, n - 1)
@@ -188,6 +191,9 @@ def _of_xml(path: str) -> dict[str, Any]:
             level = steps.levels[number]
             if number in steps.peer:
                 _, sent, source, _, _ = steps.local[steps.peer[number]]
+                if source == device:
+                    raise user_error("a device sends to itself", place=f"{path}: gpu {device}",
+                                     value=f"step {step.get('s')}", allowed="another device; cpy within one")  # fmt: skip
                 taken = slot(sent, "src" if sent.get("type") == "s" else "dst", shift)
                 rows.append((level, source, device, taken, slot(step, "dst", shift), kind in ("rrc", "rrs", "rrcs")))
             elif kind in ("cpy", "re"):

@@ -7,6 +7,7 @@ from typing import Any
 
 from .pipelines.calling import pipeline
 from .pipelines.result import Pipeline
+from .pipelines.stages import PERIODIC
 from .views.communication import PASSES
 
 __all__ = ["events", "trace"]
@@ -110,13 +111,14 @@ class _Drawing:
         for own in self.stages:
             self.around(own, self.first + self.times["through"] * 1e9)
 
-    def around(self, own: _Stage, through: float) -> None:
-        """What a stage does before the first pass, and after the last one's end at `through`."""
-        whole = self.result.seconds * 1e9
+    def around(self, own: _Stage, through: float, begin: float = 0.0) -> None:
+        """What a stage whose step starts at `begin` does before the first pass, and after the last one at `through`."""
+        whole = through + self.result.seconds * 1e9 - self.first - self.times["through"] * 1e9
         update = whole - self.result.parts["optimizer"] * 1e9
         for row, *_ in self.rows.get("forward", ()):
             if row["axis"] == "data":
-                own.slice(self.tracks[row["dimension"], "data"], "parameters of the first layer", 0.0, self.first)
+                own.slice(self.tracks[row["dimension"], "data"], "parameters of the first layer",
+                          begin, begin + self.first)  # fmt: skip
         at = through
         for row, seconds, exposed, wire in self.rows.get("end", ()):
             if row["axis"] == "offload":  # goes on while parameters are updated
@@ -250,19 +252,38 @@ def _in_turn(result: Any) -> list[Event]:
 
 def _ordered(result: Any) -> list[Event]:
     """Passes of a schedule that divides the backward pass, as it orders them, and what follows them."""
-    drawing, last = _Drawing(result), 0.0
+    drawing, lasts = _Drawing(result), []
     for own, order, starts, ends in zip(
         drawing.stages, result.pipe.passes, result.pipe.times.starts, result.pipe.times.ends, strict=True
     ):
         for one, start, end in zip(order, starts, ends, strict=True):
             name = f"{_KINDS[one.kind]} {one.micro}"
             own.slice(1, name, drawing.first + start / 1e3, drawing.first + end / 1e3)
-            last = max(last, drawing.first + end / 1e3)
-    for own in drawing.stages:
-        drawing.around(own, last)
+        lasts.append(drawing.first + ends[-1] / 1e3)
+    for own, last, starts in zip(drawing.stages, lasts, result.pipe.times.starts, strict=True):
+        if result.plan.schedule in PERIODIC:  # no stage waits for the others
+            drawing.around(own, last, starts[0] / 1e3)
+            own.events = _folded(own.events, round(result.seconds * 1e9) / 1e3)
+        else:
+            drawing.around(own, max(lasts))
     ending = {(row["dimension"], row["axis"]) for row, *_ in drawing.rows.get("end", ())}
     tracks = {track: tid for track, tid in drawing.tracks.items() if track in ending}
     return _named(result, tracks) + [event for stage in drawing.stages for event in stage.events]
+
+
+def _folded(events: list[Event], period: float) -> list[Event]:
+    """Events of a stage within one period: what lies behind its end stands at its beginning, as of the step before."""
+    found = []
+    for event in events:
+        over = round(event["ts"] + event.get("dur", 0.0) - period, 3)
+        if over <= 0:
+            found.append(event)
+        elif event["ph"] != "X" or event["ts"] >= period:
+            found.append(event | {"ts": round(event["ts"] - period, 3)})
+        else:
+            found.append(event | {"dur": round(period - event["ts"], 3)})
+            found.append(event | {"ts": 0.0, "dur": over, "name": f"{event['name']} (goes on)"})
+    return found
 
 
 def trace(result: Any) -> Event:
@@ -283,6 +304,8 @@ def trace(result: Any) -> Event:
         return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": _in_turn(result)}
     if result.pipe is not None:
         told["note"] = "what passes between devices in a pass is drawn as part of it"
+        if result.plan.schedule in PERIODIC:
+            told["note"] += "; one step of many: what stages end when the next step has begun stands at the beginning"
         return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": _ordered(result)}
     drawing = _Drawing(result)
     drawn = drawing.pipeline()

@@ -8,13 +8,13 @@ a level above those that it reads, and a node joins only where all that it reads
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from ...base.errors import nearest
 from ...graph import user_error
+from .groups import Group, grouped
 from .nodes import Node, nodes_of
 
 __all__ = ["COMPILERS", "Kernel", "kernels"]
@@ -28,7 +28,6 @@ COMPILERS = {
     "xla": "XLA: elementwise chains are made again in each kernel that reads them, where that moves fewer bytes; a "
     "kernel ends with its reductions; ReLU or tanh GELU behind a product in its epilogue",
 }
-EPILOGUES = ("relu", "gelu_tanh")
 
 
 @dataclass
@@ -86,7 +85,7 @@ def kernels(operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], com
     """
     eager = check_compiler(compiler) == "eager"
     nodes, kept = nodes_of(operations, outputs, eager)
-    groups = [_Group(node, i) for i, node in enumerate(nodes)] if eager else _grouped(nodes, compiler == "xla")
+    groups = [Group(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla")
     if compiler == "xla":
         groups = _made_again(groups, kept)
     read_by = _read_by(groups)
@@ -94,7 +93,7 @@ def kernels(operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], com
     return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]
 
 
-def _read_by(groups: Sequence[_Group]) -> dict[str, set[int]]:
+def _read_by(groups: Sequence[Group]) -> dict[str, set[int]]:
     """By storage the groups that read it."""
     found: dict[str, set[int]] = {}
     for index, group in enumerate(groups):
@@ -108,7 +107,7 @@ def _read_by(groups: Sequence[_Group]) -> dict[str, set[int]]:
 _AGAIN = 32  # operations that are made again for one value
 
 
-def _made_again(groups: list[_Group], kept: set[str]) -> list[_Group]:
+def _made_again(groups: list[Group], kept: set[str]) -> list[Group]:
     """Elementwise results that a loop makes again, where that reads fewer bytes than the result has."""
     maker = {node.writes.base: node for group in groups for node in group.nodes if node.writes is not None}
     gone: set[str] = set()
@@ -116,17 +115,18 @@ def _made_again(groups: list[_Group], kept: set[str]) -> list[_Group]:
         own = {node.writes.base for node in group.nodes if node.writes is not None}
         if group.kind == "library":
             continue
+        read = {one.base for node in group.nodes for one in node.reads}
         for view in [view for node in group.nodes for view in node.reads]:
             node = maker.get(view.base)
             if node is None or not node.cheap or view.base in own or view.base in group.again:
                 continue
-            read = {one.base for node in (*group.nodes, *group.again.values()) for one in node.reads}
             cone = _cone(node, maker, own)
             leaves = {one.base: one.base_bytes for part in cone for one in part.reads if one.base not in own}
             inner = {part.writes.base for part in cone if part.writes is not None}
             more = sum(bytes_ for base, bytes_ in leaves.items() if base not in inner and base not in read)
             if cone and more < view.base_bytes:
                 group.again.update({part.writes.base: part for part in cone if part.writes is not None})
+                read.update(one.base for part in cone for one in part.reads)
                 gone.update(inner)
     read_by = _read_by(groups)
     return [
@@ -153,26 +153,7 @@ def _cone(node: Node, maker: Mapping[str, Node], own: set[str]) -> list[Node]:
     return list(found.values())
 
 
-@dataclass
-class _Group:
-    """Nodes that run as one kernel."""
-
-    first: Node
-    level: int
-    nodes: list[Node] = field(default_factory=list)
-    again: dict[str, Node] = field(default_factory=dict)  # by what they write: made here and elsewhere too
-
-    def __post_init__(self) -> None:
-        self.nodes.append(self.first)
-        self.kind, self.elements, self.rows = self.first.kind, self.first.elements, self.first.rows
-
-    def add(self, node: Node) -> None:
-        self.nodes.append(node)
-        if node.kind == "reduction":
-            self.kind, self.rows = "reduction", node.rows
-
-
-def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: set[str], between: set[str]) -> Kernel:
+def _kernel(group: Group, index: int, read_by: Mapping[str, set[int]], kept: set[str], between: set[str]) -> Kernel:
     made = {node.writes.base: node.writes for node in group.nodes if node.writes is not None}
     views: dict[str, dict[str, float]] = {}
     whole: dict[str, float] = {}
@@ -205,107 +186,3 @@ def _kernel(group: _Group, index: int, read_by: Mapping[str, set[int]], kept: se
         tuple(written),
         tuple(passed),
     )
-
-
-def _grouped(nodes: Sequence[Node], xla: bool) -> list[_Group]:
-    groups: list[_Group] = []
-    maker: dict[str, _Group] = {}
-    readers: dict[str, list[_Group]] = {}
-    uses: dict[str, int] = {}
-    for node in nodes:
-        for view in node.reads:
-            uses[view.base] = uses.get(view.base, 0) + 1
-    for node in nodes:
-        sources = list({id(g): g for view in node.reads if (g := maker.get(view.base))}.values())
-        group = _join(node, sources, readers, xla, uses)
-        if group is None:
-            group = _Group(node, 1 + max((g.level for g in sources), default=-1))
-            groups.append(group)
-        else:
-            # groups of one level know nothing of each other: those that the node joins become one
-            for other in sources:
-                if other is not group and other.level == group.level:
-                    _merge(group, other, maker, readers)
-                    groups = [one for one in groups if one is not other]
-            group.add(node)
-        if node.writes is not None:
-            maker[node.writes.base] = group
-        for view in node.reads:
-            readers.setdefault(view.base, []).append(group)
-    return sorted(groups, key=lambda group: group.level)
-
-
-def _merge(group: _Group, other: _Group, maker: dict[str, _Group], readers: Mapping[str, list[_Group]]) -> None:
-    for part in other.nodes:
-        group.add(part)
-        if part.writes is not None:
-            maker[part.writes.base] = group
-        for view in part.reads:
-            known = readers[view.base]
-            known[:] = [group if one is other else one for one in known]
-
-
-def _join(
-    node: Node, sources: list[_Group], readers: Mapping[str, list[_Group]], xla: bool, uses: Mapping[str, int]
-) -> _Group | None:
-    """The group that the node becomes a part of: of the producers the last, then of those that read the same."""
-    if node.kind == "library":
-        return None
-    beside = [group for view in node.reads for group in readers.get(view.base, [])[-4:]]
-    for group in [*sorted(sources, key=lambda g: -g.level), *beside]:
-        rest = [other for other in sources if other is not group and other.level >= group.level]
-        unlike = [other for other in rest if other.level > group.level or not _alike(node, group, other)]
-        if unlike and not (xla and all(other.level == group.level for other in unlike) and _unread(group, readers)):
-            continue
-        if group.kind == "library":
-            if xla and group in sources and _in_epilogue(node, group, uses):
-                return group
-        elif _same_elements(node, group) and not (xla and _behind_reduction(node, group)):
-            group.level += bool(unlike)  # nothing waits for it yet: it may wait for others of its level
-            return group
-    return None
-
-
-def _behind_reduction(node: Node, group: _Group) -> bool:
-    """Whether a loop over all elements would read what a reduction of the same kernel made: XLA reduces last."""
-    if group.kind != "reduction" or (node.kind != "reduction" and node.elements == group.rows):
-        return False
-    made = {part.writes.base: part for part in group.nodes if part.writes is not None}
-    sources = [made[view.base] for view in node.reads if view.base in made]
-    return any(part.kind == "reduction" or part.elements != group.elements for part in sources)
-
-
-def _unread(group: _Group, readers: Mapping[str, list[_Group]]) -> bool:
-    """Whether no other group reads what a group makes."""
-    made = (part.writes.base for part in group.nodes if part.writes is not None)
-    return all(reader is group for base in made for reader in readers.get(base, []))
-
-
-def _alike(node: Node, group: _Group, other: _Group) -> bool:
-    """Whether two groups of one level are loops over the same elements as the node."""
-    return group.kind == other.kind == "pointwise" and group.elements == other.elements == node.elements
-
-
-def _in_epilogue(node: Node, group: _Group, uses: Mapping[str, int]) -> bool:
-    return (
-        len(group.nodes) == 1
-        and group.first.activates
-        and node.function in EPILOGUES
-        and len(node.reads) == 1
-        and not node.reads[0].turned
-        and uses[node.reads[0].base] == 1
-    )
-
-
-def _same_elements(node: Node, group: _Group) -> bool:
-    """Whether one loop serves both. What a reduction made is read back in its own order only."""
-    made = {part.writes.base: part for part in group.nodes if part.writes is not None}
-    for view in node.reads:
-        source = made.get(view.base)
-        if source is not None and group.kind == "reduction" and view.turned:
-            return False
-    if node.kind == "reduction":
-        return node.elements == group.elements and (group.kind != "reduction" or group.rows == node.rows)
-    if group.kind == "reduction" and node.elements == group.rows:
-        return all(view.base in made or math.isclose(view.elements, group.rows) for view in node.reads)
-    return node.elements == group.elements

@@ -14,11 +14,13 @@ from .calling import MOST_STAGES, pipeline
 from .many import program, run_many
 from .result import PICO, Pipeline
 
-__all__ = ["ORDERED", "SUMMED", "Stages", "at_least", "carried_out", "through", "together", "unlike"]
+__all__ = ["ORDERED", "PERIODIC", "SUMMED", "Stages", "at_least", "carried_out", "through", "together", "unlike"]
 
 Array = NDArray[np.float64]
 #: schedules whose time is that of their order
 ORDERED = ("zb-h1", "zb-h2", "zb-v", "dualpipe")
+#: those of them whose optimizer waits for no other stage: their time is the period
+PERIODIC = ("zb-h2",)
 #: schedules whose stages' seconds are summed where they are alike, and carried out where they are not
 SUMMED = ("1f1b", "gpipe", "interleaved")
 MOST_UNLIKE = 1 << 17  # passes that are carried out there; of more micro-batches the bound is closer
@@ -160,7 +162,7 @@ def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, 
     for row, name in enumerate(names):
         if name in ORDERED:
             found[row] = carried_out(name, row, c, of)
-            seconds[row] = found[row].period_seconds if name == "zb-h2" else found[row].seconds
+            seconds[row] = found[row].period_seconds if name in PERIODIC else found[row].seconds
     if any(name in SUMMED for name in names):
         others = together([name if name in SUMMED else "" for name in names], c, of)[0]
         seconds = np.where(np.isnan(seconds), others, seconds)
@@ -219,7 +221,7 @@ def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
         rows = np.array(own)
         table = [_pico(one) for one in _seconds(name, rows, c, of).values()]
         begins, ends = run_many(program(name, stages, micros, virtual), table, stages)
-        span = np.max(ends - begins, axis=0) if name == "zb-h2" else np.max(ends, axis=0)
+        span = np.max(ends - begins, axis=0) if name in PERIODIC else np.max(ends, axis=0)
         seconds[rows] = span / PICO
     return seconds, {}
 

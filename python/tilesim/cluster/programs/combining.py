@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,50 +100,57 @@ def combined(flat: Flat, found: Reach, devices: int, limit: int = COMBINED_BYTES
         The same with fewer bits.
     """
     groups: list[list[int]] = []
-    group_of: list[int] = []
-    key, size = None, 0
+    key, size, own = None, 0, 0  # own: bits of the last group
     for number, (i,) in enumerate(found.groups):
         entry = flat.operations[i].entry
         attributes = {name: value for name, value in entry["attributes"].items() if name in ("combiner", "partitions")}
         mine = (entry["kind"], groups_of(entry, devices), entry["operands"][0]["dtype"], attributes)
         more = bytes_moved(entry)
         joins = entry["kind"] in _COMBINES and mine == key and size + more <= limit
-        if joins and not any(found.before[i] >> other & 1 for other in range(number - len(groups[-1]), number)):
+        if joins and not found.before[i] & own:
             groups[-1].append(i)
             size += more
+            own |= 1 << number
         else:
             groups.append([i])
-            key, size = mine, more
-        group_of.append(len(groups) - 1)
+            key, size, own = mine, more, 1 << number
     if len(groups) == len(found.groups):
         return found
-    first = _closed(found, [found.before[i] for (i,) in found.groups], group_of, range(len(groups)))
-    last = _closed(found, [found.after[i] for (i,) in found.groups], group_of, range(len(groups) - 1, -1, -1))
-    return Reach(_mapped(found.before, group_of, first), _mapped(found.after, group_of, last), groups)
+    sources: list[list[int]] = [[] for _ in flat.operations]
+    readers: list[list[int]] = [[] for _ in flat.operations]
+    for i, op in enumerate(flat.operations):
+        for value in op.reads:
+            if (maker := flat.makers[value]) >= 0:
+                sources[i].append(maker)
+                readers[maker].append(i)
+    order = range(len(groups))
+    return Reach(_through(sources, groups, order), _through(readers, groups, reversed(order)), groups)
 
 
-def _bits(mask: int) -> list[int]:
-    return [at for at, one in enumerate(reversed(bin(mask)[2:])) if one == "1"]
+def _through(beside: list[list[int]], groups: list[list[int]], order: Iterable[int]) -> list[int]:
+    """Groups before (or after) each operation, through all members of each; a group comes in `order` behind those."""
+    group_of = {i: number for number, group in enumerate(groups) for i in group}
+    bits: list[int] = [-1] * len(beside)
+    whole = [0] * len(groups)  # what is before any member, and the group
 
+    def find(i: int) -> int:
+        waiting = [i]
+        while waiting:
+            one = waiting[-1]
+            missing = [other for other in beside[one] if bits[other] < 0] if bits[one] < 0 else []
+            waiting += missing
+            if missing:
+                continue
+            if bits[one] < 0:
+                made = 0
+                for other in beside[one]:
+                    made |= bits[other] | (whole[group_of[other]] if other in group_of else 0)
+                bits[one] = made
+            waiting.pop()
+        return bits[i]
 
-def _closed(found: Reach, masks: list[int], group_of: list[int], order: range) -> list[int]:
-    """Groups before (or after) each group, through all its members."""
-    members: list[list[int]] = [[] for _ in order]
-    for number, group in enumerate(group_of):
-        members[group].append(number)
-    closed = [0] * len(members)
-    for group in order:
-        for other in {group_of[at] for number in members[group] for at in _bits(masks[number])}:
-            closed[group] |= closed[other] | 1 << other
-    return closed
-
-
-def _mapped(masks: list[int], group_of: list[int], closed: list[int]) -> list[int]:
-    known: dict[int, int] = {0: 0}
-    for mask in masks:
-        if mask not in known:
-            made = 0
-            for group in {group_of[at] for at in _bits(mask)}:
-                made |= closed[group] | 1 << group
-            known[mask] = made
-    return [known[mask] for mask in masks]
+    for number in order:
+        for i in groups[number]:
+            whole[number] |= find(i)
+        whole[number] |= 1 << number
+    return [find(i) for i in range(len(beside))]

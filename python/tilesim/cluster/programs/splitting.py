@@ -128,6 +128,8 @@ def _keys(flat: Flat, found: Reach) -> list[Any]:
                 keys[i] = key
         for value in op.reads:
             if (maker := flat.makers[value]) >= 0:
+                if len(read_in[maker]) > 1:  # several readers, and how many does not matter
+                    continue
                 if op.kind in FREE:
                     read_in[maker] |= read_in[i] | ({None} if i in ends else set())
                 else:
@@ -165,6 +167,7 @@ MOST_AGAIN = 32  # operations that are made again for one value
 def _close(flat: Flat, part: Part, owner: list[int]) -> None:
     """Takes in the views that a segment reads through, and what is cheaper made again than read; finds its border."""
     inside = set(part.operations)
+    known = {value for i in part.operations for value in flat.operations[i].reads}
     waiting = list(part.operations)
     while waiting:
         for value in flat.operations[waiting.pop()].reads:
@@ -174,11 +177,13 @@ def _close(flat: Flat, part: Part, owner: list[int]) -> None:
             op = flat.operations[maker]
             if op.kind in FREE and op.kind != "device_index":
                 inside.add(maker)
+                known.update(op.reads)
                 waiting.append(maker)
             elif op.kind in POINTWISE and owner[maker] != owner[part.operations[0]]:
-                again = _again(flat, value, part.scope, {one for i in inside for one in flat.operations[i].reads})
+                again = _again(flat, value, part.scope, known)
                 waiting += again - inside
                 inside |= again
+                known.update(one for i in again for one in flat.operations[i].reads)
     part.operations = sorted(inside)
     made = {value for i in part.operations for value in flat.operations[i].writes}
     read = [value for i in part.operations for value in flat.operations[i].reads]
@@ -202,7 +207,7 @@ def _again(flat: Flat, value: int, scope: int, known: set[int]) -> set[int]:
             waiting += op.reads
         if len(found) > MOST_AGAIN:
             return set()
-    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves - known)
+    read = sum(bytes_of(flat.values[leaf]) for leaf in leaves if leaf not in known)
     return found if read < bytes_of(flat.values[value]) else set()
 
 

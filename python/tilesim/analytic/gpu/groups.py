@@ -1,0 +1,180 @@
+"""Which steps of a graph a compiler joins into one kernel, in about as many operations as there are steps and reads."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from .nodes import Node
+
+__all__ = ["Group", "grouped"]
+
+EPILOGUES = ("relu", "gelu_tanh")
+
+
+class Group:
+    """Nodes that run as one kernel: `first`, `level` above all groups that it reads, `nodes`; `kind`, `elements` and
+    `rows` of its loop; `again` by what they write, nodes that are made here and elsewhere too."""
+
+    def __init__(self, first: Node, level: int, number: int = 0) -> None:
+        """A group of one node.
+
+        Args:
+            first: the node.
+            level: above those that it reads.
+            number: in the order in which groups begin.
+        """
+        self.first, self.level, self.number = first, level, number
+        self.nodes: deque[Node] = deque()
+        self.again: dict[str, Node] = {}
+        self.kind, self.elements, self.rows = first.kind, first.elements, first.rows
+        self.made: dict[str, Node] = {}  # by what they write
+        self.into: Group | None = None  # what it became a part of
+        self.readers: list[Group] = []  # of what it makes; those that are known to be itself are dropped
+        self.add(first)
+
+    def add(self, node: Node) -> None:
+        """Takes a node in.
+
+        Args:
+            node: behind those that it has.
+        """
+        self.nodes.append(node)
+        if node.writes is not None:
+            self.made[node.writes.base] = node
+        if node.kind == "reduction":
+            self.kind, self.rows = "reduction", node.rows
+
+    def now(self) -> Group:
+        """The group that it has become a part of, or itself."""
+        group = self
+        while group.into is not None:
+            group = group.into
+        while self is not group and self.into is not group:  # the next one finds it at once
+            assert self.into is not None
+            self.into, self = group, self.into
+        return group
+
+    def unread(self) -> bool:
+        """Whether no other group reads what it makes."""
+        while self.readers and self.readers[-1].now() is self:
+            self.readers.pop()
+        return not self.readers
+
+
+def grouped(nodes: Sequence[Node], xla: bool) -> list[Group]:
+    """Groups of nodes, as compilers join loops over the same elements.
+
+    Args:
+        nodes: in order.
+        xla: as XLA does, else as inductor.
+
+    Returns:
+        The groups in an order in which they can run.
+    """
+    groups: list[Group] = []
+    maker: dict[str, Group] = {}
+    readers: dict[str, list[Group]] = {}
+    uses: dict[str, int] = {}
+    for node in nodes:
+        for view in node.reads:
+            uses[view.base] = uses.get(view.base, 0) + 1
+    for node in nodes:
+        sources = list(dict.fromkeys(maker[view.base].now() for view in node.reads if view.base in maker))
+        group = _join(node, sources, readers, xla, uses)
+        if group is None:
+            group = Group(node, 1 + max((g.level for g in sources), default=-1), len(groups))
+            groups.append(group)
+        else:
+            # groups of one level know nothing of each other: those that the node joins become one
+            for other in sources:
+                if other is not group.now() and other.level == group.level:
+                    _merge(group.now(), other)
+            group = group.now()
+            group.add(node)
+        if node.writes is not None:
+            maker[node.writes.base] = group
+            group.readers += readers.get(node.writes.base, [])
+        for view in node.reads:
+            readers.setdefault(view.base, []).append(group)
+            if view.base in maker and (source := maker[view.base].now()) is not group:
+                source.readers.append(group)
+    alone = [group for group in groups if group.into is None]
+    return sorted(alone, key=lambda group: (group.level, group.number))
+
+
+def _merge(group: Group, other: Group) -> None:
+    """Loops of one level over the same elements become one, nodes of `other` last; the smaller goes into the larger, so
+    that many of them cost little more than their nodes."""
+    small, large = (group, other) if len(group.nodes) < len(other.nodes) else (other, group)
+    if small is group:
+        large.nodes.extendleft(reversed(group.nodes))
+        for base, node in group.made.items():
+            large.made.setdefault(base, node)
+        large.first, large.number, large.rows = group.first, group.number, group.rows
+    else:
+        large.nodes.extend(other.nodes)
+        large.made.update(other.made)
+    large.readers += small.readers
+    small.into = large
+
+
+def _join(
+    node: Node, sources: list[Group], readers: Mapping[str, list[Group]], xla: bool, uses: Mapping[str, int]
+) -> Group | None:
+    """The group that the node becomes a part of: of the producers the last, then of those that read the same."""
+    if node.kind == "library":
+        return None
+    beside = [group.now() for view in node.reads for group in readers.get(view.base, [])[-4:]]
+    highest = max((other.level for other in sources), default=-1)
+    for group in dict.fromkeys([*sorted(sources, key=lambda g: -g.level), *beside]):
+        if group.level < highest:
+            continue
+        rest = [other for other in sources if other is not group and other.level >= group.level]
+        unlike = [other for other in rest if other.level > group.level or not _alike(node, group, other)]
+        if unlike and not (xla and all(other.level == group.level for other in unlike) and group.unread()):
+            continue
+        if group.kind == "library":
+            if xla and group in sources and _in_epilogue(node, group, uses):
+                return group
+        elif _same_elements(node, group) and not (xla and _behind_reduction(node, group)):
+            group.level += bool(unlike)  # nothing waits for it yet: it may wait for others of its level
+            return group
+    return None
+
+
+def _behind_reduction(node: Node, group: Group) -> bool:
+    """Whether a loop over all elements would read what a reduction of the same kernel made: XLA reduces last."""
+    if group.kind != "reduction" or (node.kind != "reduction" and node.elements == group.rows):
+        return False
+    sources = [group.made[view.base] for view in node.reads if view.base in group.made]
+    return any(part.kind == "reduction" or part.elements != group.elements for part in sources)
+
+
+def _alike(node: Node, group: Group, other: Group) -> bool:
+    """Whether two groups of one level are loops over the same elements as the node."""
+    return group.kind == other.kind == "pointwise" and group.elements == other.elements == node.elements
+
+
+def _in_epilogue(node: Node, group: Group, uses: Mapping[str, int]) -> bool:
+    return (
+        len(group.nodes) == 1
+        and group.first.activates
+        and node.function in EPILOGUES
+        and len(node.reads) == 1
+        and not node.reads[0].turned
+        and uses[node.reads[0].base] == 1
+    )
+
+
+def _same_elements(node: Node, group: Group) -> bool:
+    """Whether one loop serves both. What a reduction made is read back in its own order only."""
+    for view in node.reads:
+        if view.base in group.made and group.kind == "reduction" and view.turned:
+            return False
+    if node.kind == "reduction":
+        return node.elements == group.elements and (group.kind != "reduction" or group.rows == node.rows)
+    if group.kind == "reduction" and node.elements == group.rows:
+        return all(view.base in group.made or math.isclose(view.elements, group.rows) for view in node.reads)
+    return node.elements == group.elements
