@@ -101,7 +101,7 @@ std::string identity(const VectorProblem& problem) {
          {static_cast<std::int64_t>(stage.kind), static_cast<std::int64_t>(stage.dtype.value_or(problem.dtype)),
           std::int64_t{stage.reductions}, std::int64_t{stage.scans}, std::int64_t{stage.points},
           std::int64_t{stage.taps}, static_cast<std::int64_t>(stage.rows), std::int64_t{stage.line},
-          std::int64_t{stage.joins}, std::int64_t{stage.sorted}, stage.kept, stage.pass})
+          std::int64_t{stage.joins}, std::int64_t{stage.apart}, std::int64_t{stage.sorted}, stage.kept, stage.pass})
       out.add(number);
     out.add_all(stage.loads);
     out.add_all(stage.stores);

@@ -71,6 +71,7 @@ struct VectorStage {
   int line = -1;                  ///< axis along which the elements of each line change places; -1: none
   /// Places in lines become those among all of them: only where lines are put into their orders together.
   bool joins = false;
+  bool apart = false;  ///< lines go one by one: there is no room for places among all of them
   int sorted = -1;                ///< axis that is sorted, and how many elements of it are kept
   std::int64_t kept = 0;
   std::int64_t pass = 1;           ///< in which, where the tiles of a row stream by; 0: after all of them

@@ -232,7 +232,6 @@ def nearest_schemes(name: str) -> list[str]:
     return list(_NEAREST.get(name, []))
 
 
-@checked()
 def _narrower(entry: Entry, device: Device, rate: Rate) -> Entry:
     """Constants for a device whose units have fewer lanes than those of the device that the rows ran on.
 
@@ -249,6 +248,7 @@ def _narrower(entry: Entry, device: Device, rate: Rate) -> Entry:
                    provenance={**entry.provenance, "efficiency": told})  # fmt: skip
 
 
+@checked()
 def estimator(
     device: Device | str,
     dtype: str | Scheme = "bf16",

@@ -18,8 +18,10 @@ mapping::Lines lines_by_price(const TiledSpace& tiles, std::size_t dim, const Sh
 
 }  // namespace
 
-LineGathers::LineGathers(const TiledSpace& tiles, std::size_t dim, const Share& machine)
-    : t_(tiles), dim_(dim), lines_(lines_by_price(tiles, dim, machine)) {}
+LineGathers::LineGathers(const TiledSpace& tiles, std::size_t dim, const Share& machine, bool apart)
+    : t_(tiles),
+      dim_(dim),
+      lines_(apart ? mapping::Lines{false, tiles.tiles.size() - 1} : lines_by_price(tiles, dim, machine)) {}
 
 /// What is done for the lines from `first` on, in loops over the other axes.
 template <class Inner>

@@ -11,7 +11,8 @@ namespace tilesim::lower {
 /// Slots hold whole tiles, row by row.
 class LineGathers {
  public:
-  LineGathers(const TiledSpace& tiles, std::size_t dim, const Share& machine);
+  /// `apart`: line by line in any case.
+  LineGathers(const TiledSpace& tiles, std::size_t dim, const Share& machine, bool apart);
 
   /// Whether gathers take the places that `join` gives.
   bool together() const { return lines_.together; }

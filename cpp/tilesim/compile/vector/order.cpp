@@ -45,6 +45,7 @@ class OrderLowering {
   std::int64_t kept() const { return op_.kind == Kind::top_k ? op_.attributes.integer("k") : shape_[dim_]; }
   /// Whether elements follow the positions, and lines that could do so together.
   bool gathers() const {
+    if (apart_) return false;
     bool any = op_.kind == Kind::sort && (keys() > 1 || !stored(0));
     for (std::size_t i = 1; op_.kind == Kind::sort && i < op_.operands.size(); ++i) any |= stored(i);
     return any && element_count(shape_) > shape_[dim_];
@@ -55,34 +56,51 @@ class OrderLowering {
     return op_.kind == Kind::top_k ? context_.value(op_.results[1]).type.dtype : DType::i32;
   }
 
-  /// Rows of the sorted axis stay whole; every buffer spans all axes.
-  void choose() {
+  /// Bytes that an element takes in all slots.
+  std::int64_t bytes_per_element() const {
     std::int64_t bytes = 2 * host_bytes(position_dtype());
     for (std::size_t i = 0; i < op_.operands.size(); ++i)
       if (loaded(i)) bytes += 4 * host_bytes(placement(op_.operands[i]).dtype);
     bytes += static_cast<std::int64_t>(keys() - 1) * (4 * host_bytes(DType::i32) + 4 * host_bytes(widest_key()));
     if (gathers()) bytes += static_cast<std::int64_t>(2 * keys()) * host_bytes(DType::i32);
+    return bytes;
+  }
+
+  /// Rows of the sorted axis stay whole; every buffer spans all axes.
+  std::optional<TileChoice> tiles_that_fit() const {
     TileChoice choice;
     choice.space = shape_;
-    choice.buffers = {{std::vector<bool>(shape_.size(), true), bytes}};
+    choice.buffers = {{std::vector<bool>(shape_.size(), true), bytes_per_element()}};
     add_granules(choice, context_, placement(op_.operands[0]));
     choice.whole.assign(shape_.size(), false);
     choice.whole[dim_] = true;
     // Slots start at multiples of 64 bytes.
     Share padded = context_.machine;
     padded.core.scratchpad.bytes -= 2 * 64 * static_cast<std::int64_t>(2 * op_.operands.size() + 6);
-    if (padded.core.scratchpad.bytes <= 0 || !choose_tiles(choice, padded))
+    if (padded.core.scratchpad.bytes <= 0 || !choose_tiles(choice, padded)) return std::nullopt;
+    return choice;
+  }
+
+  void choose() {
+    std::optional<TileChoice> fitting = tiles_that_fit();
+    if (!fitting && gathers()) {
+      apart_ = true;
+      fitting = tiles_that_fit();
+    }
+    if (!fitting)
       throw CannotRun(op_, Lack::scratchpad,
                       {std::string(info(op_.kind).name) + ": a row must fit the scratchpad", op_.name,
-                       std::to_string(shape_[dim_] * bytes) + " bytes for a row of " + std::to_string(shape_[dim_]),
+                       std::to_string(shape_[dim_] * bytes_per_element()) + " bytes for a row of " +
+                           std::to_string(shape_[dim_]),
                        "at most " + std::to_string(context_.machine.core.scratchpad.bytes) + " bytes",
                        "sort shorter rows, or place the operation on the host"});
+    const TileChoice& choice = *fitting;
     const int last = static_cast<int>(shape_.size()) - 1;
     make_problem();
     const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem_, {choice.tiles, last, 2});
     plan_ = mapping::plan(problem_, chosen, context_.machine);
     t_ = tiled_space(shape_, chosen.tiles, "i");
-    lines_.emplace(t_, dim_, context_.machine);
+    lines_.emplace(t_, dim_, context_.machine, apart_);
     in_tiles_ = out_tiles_ = t_.tiles;
     out_tiles_[dim_] = std::max<std::int64_t>(1, kept());
   }
@@ -142,6 +160,7 @@ class OrderLowering {
     const auto dim = static_cast<int>(dim_);
     (kind == ComputeKind::sort ? stage.sorted : stage.line) = dim;
     stage.kept = kept();
+    stage.apart = apart_;
     for (const auto& [slot, number] : numbers_) {
       const mapping::VectorOperand::Use use = problem_.operands[number].use;
       const bool result = std::find(results.begin(), results.end(), slot) != results.end();
