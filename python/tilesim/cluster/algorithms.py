@@ -193,7 +193,7 @@ def _of_xml(path: str) -> dict[str, Any]:
                 _, sent, source, _, _ = steps.local[steps.peer[number]]
                 if source == device:
                     raise user_error("a device sends to itself", place=f"{path}: gpu {device}",
-                                     value=f"step {step.get('s')}", allowed="another device; cpy within one")  # fmt: skip
+                                     value=f"step {step.get('s')}", allowed="another device, or cpy")  # fmt: skip
                 taken = slot(sent, "src" if sent.get("type") == "s" else "dst", shift)
                 rows.append((level, source, device, taken, slot(step, "dst", shift), kind in ("rrc", "rrs", "rrcs")))
             elif kind in ("cpy", "re"):
