@@ -7,7 +7,7 @@
 #include "base/arrays.hpp"
 #include "base/cancel.hpp"
 #include "graph/graph.hpp"
-#include "tilesim/isa/latency/wide_check.hpp"
+#include "tilesim/isa/check/wide_check.hpp"
 #include "tilesim/validate/verify.hpp"
 
 namespace py = pybind11;

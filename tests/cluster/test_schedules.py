@@ -54,7 +54,9 @@ def test_carried_out_and_summed_are_the_same(stages: int, batch: int, schedule: 
     result, c = found(plan, work), columns([(work, plan)])
     forward, inputs, weights = parts_of(plan, work)
     layer = work.layers / stages
-    of = Stages(*(result.seconds * 0 + one / layer for one in (forward, inputs, weights)), *[result.seconds * 0] * 4)
+    zero = result.seconds * 0
+    passes = [zero + one / layer for one in (forward, inputs, weights)]
+    of = Stages(*passes, *[zero] * 4, *passes[:2])
     pipe = carried_out(schedule, 0, c, of)
     assert pipe.seconds == pytest.approx((batch + stages - 1) * (forward + inputs + weights), rel=1e-6)
     assert pipe.seconds == pytest.approx(seconds(plan, work), rel=0.01)
@@ -76,7 +78,7 @@ def test_zero_bubble_between_its_bounds(stages: int, batch: int) -> None:
 def test_the_published_forms_where_passes_are_of_one_length() -> None:
     one = columns([(SMALL, ts.Plan(pipeline=4, schedule=name)) for name in ("zb-h1", "zb-h2", "zb-v")])
     layer = one.layers * 0 + 1e-3 / 8  # eight layers of a stage: a millisecond
-    of = Stages(layer, layer, layer, *[layer * 0] * 4)
+    of = Stages(layer, layer, layer, *[layer * 0] * 4, layer, layer)
     first, second, third = (carried_out(name, row, one, of) for row, name in enumerate(("zb-h1", "zb-h2", "zb-v")))
     assert first.seconds == pytest.approx((32 * 3 + 3 * (1 + 1 - 1)) * 1e-3, rel=1e-9)  # m(F+B) + (p−1)(F+I−W)
     assert second.period_seconds == pytest.approx(32 * 3 * 1e-3, rel=1e-9)

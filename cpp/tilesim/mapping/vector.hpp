@@ -72,7 +72,7 @@ struct VectorStage {
   /// Places in lines become those among all of them: only where lines are put into their orders together.
   bool joins = false;
   bool apart = false;  ///< lines go one by one: there is no room for places among all of them
-  int sorted = -1;                ///< axis that is sorted, and how many elements of it are kept
+  int sorted = -1;     ///< axis that is sorted, and how many elements of it are kept
   std::int64_t kept = 0;
   std::int64_t pass = 1;           ///< in which, where the tiles of a row stream by; 0: after all of them
   std::vector<int> loads, stores;  ///< operands

@@ -196,7 +196,7 @@ def _of_xml(path: str) -> dict[str, Any]:
                         "a device sends to itself",
                         place=f"{path}: gpu {device}",
                         value=f"step {step.get('s')}",
-                        allowed="another device; cpy within one",
+                        allowed="another device, or cpy",
                     )
                 taken = slot(sent, "src" if sent.get("type") == "s" else "dst", shift)
                 rows.append((level, source, device, taken, slot(step, "dst", shift), kind in ("rrc", "rrs", "rrcs")))

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels.hpp"
-#include "tilesim/isa/latency/wide_check.hpp"
+#include "tilesim/isa/check/wide_check.hpp"
 
 namespace tilesim::isa {
 

@@ -88,12 +88,12 @@ class OrderLowering {
       fitting = tiles_that_fit();
     }
     if (!fitting)
-      throw CannotRun(op_, Lack::scratchpad,
-                      {std::string(info(op_.kind).name) + ": a row must fit the scratchpad", op_.name,
-                       std::to_string(shape_[dim_] * bytes_per_element()) + " bytes for a row of " +
-                           std::to_string(shape_[dim_]),
-                       "at most " + std::to_string(context_.machine.core.scratchpad.bytes) + " bytes",
-                       "sort shorter rows, or place the operation on the host"});
+      throw CannotRun(
+          op_, Lack::scratchpad,
+          {std::string(info(op_.kind).name) + ": a row must fit the scratchpad", op_.name,
+           std::to_string(shape_[dim_] * bytes_per_element()) + " bytes for a row of " + std::to_string(shape_[dim_]),
+           "at most " + std::to_string(context_.machine.core.scratchpad.bytes) + " bytes",
+           "sort shorter rows, or place the operation on the host"});
     const TileChoice& choice = *fitting;
     const int last = static_cast<int>(shape_.size()) - 1;
     make_problem();
@@ -401,6 +401,7 @@ class OrderLowering {
   const Shape& shape_;
   std::size_t dim_;
   bool descending_ = false;
+  bool apart_ = false;  ///< there is no room for places among lines that lie together
   program::Scope scope_;
   mapping::VectorProblem problem_;
   std::map<std::string, std::size_t> numbers_;  ///< of operands, by slot

@@ -291,8 +291,8 @@ void TileList::add_item(const VectorStage& stage, int step, int piece, const Pla
     item.done = item.busy + static_cast<double>(latency.done - latency.busy);
   }
   const bool ordered = stage.kind == ComputeKind::sort && stages_.size() > 1;  // positions, which the next stage reads
-  item.waits = (stage.reductions > 0 && !streamed && !plan.carries) || ordered ||
-               (stage.line >= 0 && stage.stores.empty());
+  item.waits =
+      (stage.reductions > 0 && !streamed && !plan.carries) || ordered || (stage.line >= 0 && stage.stores.empty());
   item.results = results;
   items.push_back(std::move(item));
 }

@@ -20,8 +20,8 @@ TileLatency repeated(TileLatency one, std::int64_t times) {
 TileLatency lines_latency(const VectorProblem& problem, const VectorStage& stage, const VectorTiles& tiles,
                           const std::vector<std::int64_t>& size, LatencyModel& latency) {
   const auto axis = static_cast<std::size_t>(stage.line);
-  const Lines lines = stage.apart ? Lines{false, problem.space.size() - 1}
-                                  : lines_of(problem.space, tiles.tiles, axis, latency);
+  const Lines lines =
+      stage.apart ? Lines{false, problem.space.size() - 1} : lines_of(problem.space, tiles.tiles, axis, latency);
   std::int64_t outer = 1, before = 1, after = 1;
   for (std::size_t i = 0; i < problem.space.size(); ++i) {
     if (i == axis) continue;

@@ -1,4 +1,4 @@
-#include "tilesim/isa/latency/wide_check.hpp"
+#include "tilesim/isa/check/wide_check.hpp"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "tilesim/base/error.hpp"
-#include "tilesim/isa/latency/wide_values.hpp"
+#include "tilesim/isa/check/wide_values.hpp"
 #include "tilesim/tile/strided.hpp"
 
 namespace tilesim::isa {

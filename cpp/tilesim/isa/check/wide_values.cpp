@@ -1,4 +1,4 @@
-#include "tilesim/isa/latency/wide_values.hpp"
+#include "tilesim/isa/check/wide_values.hpp"
 
 #include <algorithm>
 #include <array>
