@@ -35,5 +35,4 @@ def test_fewer_lanes_are_never_quicker(lanes: float) -> None:
     fields = {name: getattr(whole, name) for name in whole.__dataclass_fields__}
     fewer = type(whole)(**{**fields, "matrix": rates})
     own, less = (float(gemm_seconds(one, 4096, 4096, 4096, "bf16")) for one in (whole, fewer))
-    # what fewer lanes do not take of the board's power lets its clock rise: up to 0.5 % in extents that power bounds
-    assert less >= own * (1 - 5e-3)
+    assert less >= own * 0.995  # a power limit that is met less sharply may give half a percent
