@@ -103,7 +103,7 @@ def test_random_stages(seed: int) -> None:
     work = tied_or_not(chosen.random() < 0.5, layers, 1024, 16, vocab, 512, micros)
     found = run(work, stages, pipeline=stages, virtual=virtual, recompute=chosen.choice(("none", "full")),
                 schedule="1f1b" if schedule == "interleaved" else schedule)  # fmt: skip
-    assert found.parts["bubble"] >= -1e-9 * found.seconds, (schedule, stages, layers, micros, vocab)
+    assert found.parts["bubble"] >= 0, (schedule, stages, layers, micros, vocab)
     assert sum(found.parts.values()) == pytest.approx(found.seconds, rel=1e-9)
     assert found.peak_bytes == pytest.approx(max(map(total, found.classes)), abs=8), (schedule, stages, layers)
 

@@ -352,3 +352,12 @@ def test_no_plan_that_fits_names_the_search() -> None:
         ts.cluster.step("llama-3-8b", "dgx-h100:64")
     with pytest.raises(ts.UserError, match="recompute=full"):
         ts.cluster.step("llama-3-8b", "dgx-h100:64", ts.Plan(data=64))
+
+
+def test_steps_and_searches_print_as_a_line() -> None:
+    work = ts.workloads.transformer_step(4, 1024, 8, 32000, 512, 16)
+    study = ts.cluster.search(work, "dgx-a100:4")
+    for found in (study, study.best, ts.cluster.step("llama3-1b", "dgx-a100:4", check_memory=False)):
+        text = repr(found)
+        assert text.startswith(f"<{type(found).__name__} ") and "\n" not in text and len(text) < 160
+    assert study.plans[0].text() in repr(study)

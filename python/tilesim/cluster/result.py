@@ -29,7 +29,7 @@ from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
 from .views.communication import communication, stage_seconds
 from .views.comparison import StepComparison, beside
-from .views.text import filled, heading
+from .views.text import filled, heading, headline
 
 __all__ = ["PARTS", "StepResult"]
 
@@ -156,6 +156,9 @@ class StepResult(Comparable):
             if abs(value) > 1e-9 * self.seconds
         ]
         return Table(rows)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {headline(self)}>"
 
     def explain(self) -> str:
         """Where the time goes, what fills memory, and what would be faster: plans, overlap, network, device, each run.

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..base import figures
 from ..base.arguments import whole
 from ..base.checked import checked
 from ..base.errors import shown, user_error
@@ -82,6 +83,10 @@ class SearchStudy:
                 allowed="more devices, or a smaller batch",
             )  # fmt: skip
         return step(self.workload, self.cluster, self.plans[0], framework=self.framework)
+
+    def __repr__(self) -> str:
+        found = f"{self.plans[0].text()} in {figures.duration(self.seconds[0])}" if self.plans else self.reason
+        return f"<SearchStudy {self.workload.name} on {self.devices:,} devices, {self.evaluated:,} plans: {found}>"
 
     def explain(self) -> str:
         """Where the time of the best plan goes, and what the second lacks: parts in which they differ.

@@ -114,6 +114,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     parts["interference"] = parts["interference"] - one.data_interference
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
+    bubble = np.where(np.abs(bubble) < 1e-12 * seconds, 0.0, bubble)  # what rounding leaves of equal stages
     detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, v, ())
     return Times(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,

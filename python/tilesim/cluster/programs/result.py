@@ -15,6 +15,7 @@ from ..memory import GIB
 from ..result import StepResult
 from ..trace import Trace
 from ..views.breakdown import Breakdown
+from ..views.text import headline
 
 __all__ = ["ProgramResult"]
 
@@ -26,7 +27,7 @@ _WHAT = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ProgramResult(StepResult):
     """Time and memory of one step of a program of several devices.
 
@@ -108,8 +109,7 @@ class ProgramResult(StepResult):
             Lines of text.
         """
         lines = [
-            f"{self.workload.name} on {self.devices} × {self.device} ({self.cluster}): {self.seconds * 1e3:,.3f} ms, "
-            f"{self.mfu:.1%} of peak",
+            headline(self),
             f"predictor {self.predictor}, network {self.network}, overlap {self.overlap}",
             f"{self.segments_distinct} distinct of {self.segments_count} segments predicted; {self.kernels:,} kernels "
             f"move {self.kernel_bytes / 1e9:,.2f} GB on a device",

@@ -7,7 +7,23 @@ from typing import Any
 from ...base import figures
 from ..memory import GIB
 
-__all__ = ["filled", "heading"]
+__all__ = ["filled", "heading", "headline"]
+
+
+def headline(result: Any) -> str:
+    """What ran on what, how long, at which share of the peak.
+
+    Args:
+        result: a StepResult.
+
+    Returns:
+        A line.
+    """
+    plan = f", plan {result.plan.text()}" if result.plan is not None else ""
+    return (
+        f"{result.workload.name} on {result.devices:,} × {result.device} ({result.cluster}){plan}: "
+        f"{figures.duration(result.seconds)}, {figures.percent(result.mfu)} of peak"
+    )
 
 
 def heading(result: Any) -> list[str]:
@@ -20,8 +36,7 @@ def heading(result: Any) -> list[str]:
         Two lines.
     """
     return [
-        f"{result.workload.name} on {result.devices:,} × {result.device} ({result.cluster}), plan "
-        f"{result.plan.text()}: {figures.duration(result.seconds)}, {figures.percent(result.mfu)} of peak",
+        headline(result),
         f"predictor {result.predictor}, network {result.network}, framework {result.framework}",
     ]
 
