@@ -453,7 +453,8 @@ class Graph:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles and copies by the .tsim form, weights included."""
         core, changes, source = self._state
-        rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known)
+        rest = (dict(self.defaults), changes, list(self.assumptions), source, self.source_known, self.setting,
+                self.module)  # fmt: skip
         return _unpickled, (in_bytes(core), *rest)
 
     def __repr__(self) -> str:
@@ -467,8 +468,11 @@ def _unpickled(
     assumptions: list[str],
     source: Graph | None,
     source_known: bool,
+    setting: str,
+    module: str | bytes,
 ) -> Graph:
     graph = Graph(of_bytes(content))
     graph.defaults, graph.assumptions, graph.source_known = defaults, assumptions, source_known
+    graph.setting, graph.module = setting, module
     graph._state = _State(graph.core, changes, source)
     return graph

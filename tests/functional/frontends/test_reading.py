@@ -68,3 +68,13 @@ def test_a_compiled_program_takes_none(path: str, tmp_path: Path) -> None:
     ts.compile(path).save(tmp_path / "net.tsim")
     with pytest.raises(ts.UserError, match="been through its passes"):
         load(str(tmp_path / "net.tsim"), passes="none")
+
+
+def test_copies_and_pickles_keep_all_that_is_known_of_a_graph() -> None:
+    graph = ts.models.build("resnet18")
+    graph.module, graph.assumptions, graph.defaults = "module {}", ["open sizes"], {"x": np.ones(2, np.float32)}
+    assert graph.setting
+    known = {name for name in vars(graph) if not name.startswith("_")}
+    for other in (graph.copy(), pickle.loads(pickle.dumps(graph))):
+        assert {name: str(getattr(other, name)) for name in known} == {name: str(getattr(graph, name)) for name in known}
+        assert other == graph
