@@ -57,7 +57,42 @@ Made make_broadcast(const Request& request, const std::vector<Axis>& axes, int n
   return broadcast_ring(n, choice.root, pieces, both);
 }
 
-Made make_spread(const Request& request, const std::vector<Axis>& axes, int n) {
+/// Members that each node has, of a group in order; one number where no switch joins the devices of a node.
+std::vector<int> members_of_nodes(const Network& network, const std::vector<int>& places) {
+  if (network.dimensions().size() < 2 || network.dimensions()[0].grid()) return {static_cast<int>(places.size())};
+  std::vector<int> members;
+  const int inside = network.stride(1);
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    if (i == 0 || places[i] / inside != places[i - 1] / inside) members.push_back(0);
+    ++members.back();
+  }
+  return members;
+}
+
+/// Rings: through the nodes of a group as many as the fewest members of a node, so that each leaves it by an adapter of
+/// its own; elsewhere by steps between neighbours.
+Made make_rings(const Network& network, const Request& request, const std::vector<Axis>& axes, int n) {
+  const std::vector<int> members = members_of_nodes(network, request.places);
+  const auto [least, most] = std::minmax_element(members.begin(), members.end());
+  if (members.size() > 1 && *least > 1) {
+    const int rings = request.choice.rings > 0 ? request.choice.rings : *least;
+    if (rings > *least)
+      throw UserError({"so many rings cannot leave each node by members of their own",
+                       "rings",
+                       std::to_string(rings),
+                       "1 ... " + std::to_string(*least) + ", the fewest members of a node",
+                       {}});
+    const bool box = *least == *most && !axes.empty() && axes[0].size == *least && rings == *least;
+    if (box) return flat_rings(request.operation, *least, static_cast<int>(members.size()));
+    return flat_rings(request.operation, members, rings);
+  }
+  const int rings = request.choice.rings > 0 ? request.choice.rings : axes.size() == 1 ? default_rings(axes[0]) : 1;
+  std::vector<Part> parts;
+  for (const int stride : ring_strides(n, rings)) parts.push_back({{0}, {stride}});
+  return spread(request.operation, {{n, Walk::ring}}, parts);
+}
+
+Made make_spread(const Network& network, const Request& request, const std::vector<Axis>& axes, int n) {
   const Choice& choice = request.choice;
   if (choice.algorithm == "hierarchical" || choice.algorithm == "torus") {
     const Plan plan = hierarchical(axes);
@@ -69,25 +104,18 @@ Made make_spread(const Request& request, const std::vector<Axis>& axes, int n) {
     for (int i = 1; i < n; i *= 2) hops += 2;
     return tree_reduce(n, pieces_for(choice, hops, request.bytes / 2, axes[0].bytes_per_second, axes[0].latency));
   }
-  const auto one = [&](Walk walk, const std::vector<int>& strides) {
-    std::vector<Part> parts;
-    for (const int stride : strides) parts.push_back({{0}, {stride}});
-    return spread(request.operation, {{n, walk}}, parts);
-  };
-  if (choice.algorithm == "ring") {
-    const int rings = choice.rings > 0 ? choice.rings : axes.size() == 1 ? default_rings(axes[0]) : 1;
-    return one(Walk::ring, ring_strides(n, rings));
-  }
-  if (choice.algorithm == "direct") return one(Walk::direct, {1});
-  if (choice.algorithm == "bruck") return one(Walk::bruck, {1});
-  if (std::has_single_bit(static_cast<unsigned>(n))) return one(Walk::halving, {1});
+  const auto one = [&](Walk walk) { return spread(request.operation, {{n, walk}}, {{{0}, {1}}}); };
+  if (choice.algorithm == "ring") return make_rings(network, request, axes, n);
+  if (choice.algorithm == "direct") return one(Walk::direct);
+  if (choice.algorithm == "bruck") return one(Walk::bruck);
+  if (std::has_single_bit(static_cast<unsigned>(n))) return one(Walk::halving);
   if (request.operation != Operation::all_reduce)
     cannot(request, " for " + std::to_string(n) + " devices, which is no power of two",
            "bruck (the same steps for any number), ring, direct");
   return folded_halving(n);
 }
 
-Made make(Request& request, const std::optional<std::vector<Axis>>& known) {
+Made make(const Network& network, Request& request, const std::optional<std::vector<Axis>>& known) {
   const auto n = static_cast<int>(request.places.size());
   const std::vector<Axis> axes = axes_or_line(request, known);
   if (request.operation == Operation::permute_devices) {
@@ -96,7 +124,7 @@ Made make(Request& request, const std::optional<std::vector<Axis>>& known) {
   }
   if (request.operation == Operation::all_to_all) return make_exchange(request, axes, n);
   if (request.operation == Operation::broadcast_devices) return make_broadcast(request, axes, n);
-  return make_spread(request, axes, n);
+  return make_spread(network, request, axes, n);
 }
 
 void check(const Network& network, Request& request) {
@@ -145,7 +173,7 @@ Prepared prepare(const Network& network, Request& request, const std::optional<s
     check_on_sets(*request.own);
     return {compile(*request.own), false};
   }
-  const Made made = make(request, axes);
+  const Made made = make(network, request, axes);
   if (const auto* list = std::get_if<Schedule>(&made)) return {compile(*list), false};
   const auto& program = std::get<Template>(made);
   return {compile(program), one_class(program, network, request.places, shared)};
@@ -327,7 +355,7 @@ Schedule schedule_of(const Network& network, const Request& given) {
   std::sort(sorted.begin(), sorted.end());
   const auto axes = axes_of(network, sorted);
   if (request.choice.algorithm == "auto") form(network.healthy(), request, axes);
-  Made made = make(request, axes);
+  Made made = make(network, request, axes);
   Schedule schedule =
       std::holds_alternative<Schedule>(made) ? std::move(std::get<Schedule>(made)) : expand(std::get<Template>(made));
   schedule.algorithm = request.choice.algorithm;

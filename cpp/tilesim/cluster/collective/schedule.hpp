@@ -72,6 +72,11 @@ struct Part { std::vector<int> order, strides; };
 
 /// all_reduce, all_gather, reduce_scatter over axes.
 Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts);
+/// The same round flat rings through `nodes` of `inside` members each, as many rings as a node has members: each walks
+/// through all members of a node before it goes to the next, which it enters by a member of its own.
+Template flat_rings(Operation operation, int inside, int nodes);
+/// As many such `rings` through nodes of any numbers of members, none fewer than `rings`.
+Schedule flat_rings(Operation operation, const std::vector<int>& members, int rings);
 /// all_to_all: every message straight to its target; round a ring; in log2 n steps; axis by axis.
 Template exchange_direct(const Group& group);
 Template exchange_ring(int devices, bool both_ways);

@@ -132,6 +132,33 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
   return program;
 }
 
+Template flat_rings(Operation operation, int inside, int nodes) {
+  Template program;
+  program.operation = operation;
+  program.group.axes = {{inside, false}, {nodes, false}};
+  program.parts = inside;
+  const int n = inside * nodes;
+  program.pieces = static_cast<std::int64_t>(n) * inside;
+  // Part p of a block goes on the ring on which its owner is the p-th of its node: as all devices do. Messages of two
+  // rings have steps apart, since none waits for another's.
+  std::vector<Template::Sent> gathered;
+  for (int t = 0; t + 1 < n; ++t)
+    for (int p = 0; p < inside; ++p) {
+      const int here = (p + t) % inside, behind = (p + t) / inside % nodes;
+      const int owner = (inside - t % inside) % inside + (nodes - behind) % nodes * inside;
+      const int next = here + 1 < inside ? 1 : 1 + inside;
+      gathered.push_back({t * inside + here, next, false, {p * n + owner}});
+    }
+  const int length = (n - 1) * inside;
+  if (operation != Operation::all_gather) program.messages = reversed(program, gathered, length - 1);
+  if (operation == Operation::all_reduce)
+    for (auto& message : gathered) message.step += length;
+  if (operation != Operation::reduce_scatter)
+    program.messages.insert(program.messages.end(), gathered.begin(), gathered.end());
+  join_messages(program.messages);
+  return program;
+}
+
 Template exchange_direct(const Group& group) {
   Template program;
   program.operation = Operation::all_to_all;
