@@ -293,6 +293,22 @@ def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping
     }
 
 
+def schedule(op: str, size: int, group: list[int], cluster: Cluster, algorithm: str) -> dict[str, Any]:
+    """An algorithm of a group as transfers, which `collective` takes as one of your own.
+
+    Args:
+        op: operation.
+        size: bytes.
+        group: that takes part.
+        cluster: on whose network.
+        algorithm: its name.
+
+    Returns:
+        The transfers.
+    """
+    return dict(cluster.core.schedule(_request(op, size, group, algorithm, {})))
+
+
 def _priced(cluster: Cluster, requests: list[dict[str, Any]], model: str, symmetry: bool) -> list[dict[str, Any]]:
     one_of("unknown network model", "model", model, *MODELS)
     answers = cluster.core.price(requests, model, bool(symmetry))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cluster import Cluster
-from ..communication import collective
+from ..communication import collective, collectives, schedule
 from ..exchange import slowest
 
 __all__ = ["Flowing", "flowing"]
@@ -83,11 +83,49 @@ class Flowing:
         key = op, bytes_, size, stride
         if key not in self._known:
             groups = self.groups(size, stride)
-            self._known[key] = self.call + min(
-                collective(op, bytes_, self.cluster, devices=groups, algorithm=one, model="flows").seconds
-                for one in self._algorithms(op, groups)
-            )
+            if self._torus or all(map(self._alike, groups)):
+                seconds = min(
+                    collective(op, bytes_, self.cluster, devices=groups, algorithm=one, model="flows").seconds
+                    for one in self._algorithms(op, groups)
+                )
+            else:
+                seconds = self._cut(op, bytes_, groups)
+            self._known[key] = self.call + seconds
         return self._known[key]
+
+    def _cut(self, op: str, bytes_: int, groups: list[list[int]]) -> float:
+        """Seconds of groups that have other places in one node than in another: each member sends and receives through
+        its own adapter, wherever the other side has its own."""
+        (algorithm,) = self._algorithms(op, groups)
+        nodes = sorted({device // self.per_node for group in groups for device in group})
+        first = {node: at * self.per_node for at, node in enumerate(nodes)}
+        requests = []
+        for group in groups:
+            own = algorithm if algorithm == "auto" else schedule(op, bytes_, group, self.cluster, algorithm)
+            places = [first[device // self.per_node] + device % self.per_node for device in group]
+            requests.append({"op": op, "bytes": bytes_, "devices": places, "algorithm": own})
+        found = collectives(requests, Cluster(network=self._graph(len(nodes))), model="flows")
+        return max(one.seconds for one in found)
+
+    def _graph(self, nodes: int) -> dict[str, Any]:
+        """So many nodes: a switch each, and adapters that all lead to one switch between them."""
+        inside, outside = self.cluster.dimensions
+        ports = outside.rails or self.per_node
+        devices, adapters = nodes * self.per_node, nodes * ports
+        middle = devices + nodes + adapters
+        # what stays in a node takes the shorter way
+        reach = max(outside.latency_seconds, inside.latency_seconds + 2e-12) / 2
+        links = []
+        for device in range(devices):
+            node, place = divmod(device, self.per_node)
+            adapter = devices + nodes + node * ports + place * ports // self.per_node
+            for target, latency in ((devices + node, inside.latency_seconds / 2), (adapter, reach)):
+                links.append((device, target, latency, inside.bandwidth_bytes_per_second))
+        for adapter in range(devices + nodes, middle):
+            links.append((adapter, middle, 0.0, outside.bandwidth_bytes_per_second))
+        names = ("source", "target", "latency_seconds", "bandwidth_bytes_per_second")
+        return {"devices": devices, "switches": nodes + adapters + 1,
+                "links": [dict(zip(names, link, strict=True)) for link in links]}  # fmt: skip
 
     def _algorithms(self, op: str, groups: list[list[int]]) -> tuple[str, ...]:
         """What a library has for a call."""
@@ -95,7 +133,7 @@ class Flowing:
             return ("auto",)
         several = any(group[-1] // self.per_node > group[0] // self.per_node for group in groups)
         if several and op == "all_reduce" and all(map(self._alike, groups)):
-            return "ring", "hierarchical"
+            return "ring", "hierarchical"  # groups that nodes cut are no boxes, and have no levels
         return ("ring",)
 
 
