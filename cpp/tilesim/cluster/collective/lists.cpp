@@ -58,14 +58,15 @@ Operation operation_of(std::string_view name) {
 
 std::string name_of(Operation operation) { return names()[static_cast<std::size_t>(operation)]; }
 
-Schedule flat_rings(Operation operation, const std::vector<int>& members, int rings) {
-  const int n = std::accumulate(members.begin(), members.end(), 0);
+Schedule flat_rings(Operation operation, const std::vector<int>& members,
+                    const std::vector<std::vector<int>>& entries) {
+  const int n = std::accumulate(members.begin(), members.end(), 0), rings = static_cast<int>(entries[0].size());
   Schedule schedule = empty(operation, "ring", n, n * rings, static_cast<std::int64_t>(n) * rings);
   for (int ring = 0; ring < rings; ++ring) {
     std::vector<int> order;
     for (int first = 0, node = 0; node < static_cast<int>(members.size()); first += members[at(node++)])
       for (int i = 0, size = members[at(node)]; i < size; ++i)
-        order.push_back(first + (static_cast<int>(static_cast<std::int64_t>(ring) * size / rings) + i) % size);
+        order.push_back(first + (entries[at(node)][at(ring)] + i) % size);
     const auto walk = [&](int start, int behind, bool combine) {
       for (int t = 0; t + 1 < n; ++t)
         for (int i = 0; i < n; ++i) {
