@@ -92,7 +92,8 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
       const int64_t together = !circular ? parts : default_rings(one) == 1 ? ways : 1;
       const auto step = gather(plan.legs[at(*axis)].walk, one, bytes, held * together, devices * parts * pieces);
       if (!step) return std::nullopt;
-      slowest = std::max(slowest, *step);
+      if (pieces > 1)  // latencies pass beside the pieces behind
+        slowest = std::max(slowest, *step - *gather(plan.legs[at(*axis)].walk, one, 0, 1, 1));
       if (!circular) exact = exact && parts <= 2;
       time += *step;
       held *= one.size;
