@@ -100,8 +100,10 @@ def collective(
         symmetry: one device per class is simulated, to the same picosecond.
         root: position of the device that broadcasts.
         pairs: (source, target) positions of permute_devices; none: to the next position.
-        rings: directed rings of `ring`; none: both ways round where links lead both ways.
-        pieces: parts that go behind one another through a tree or a broadcast; none: what suits bytes and latency.
+        rings: directed rings of `ring`; none: both ways round where links lead both ways; of a group in several nodes
+            as many as the fewest members of a node, each of which enters it by another member.
+        pieces: parts that go behind one another through a tree, a broadcast, or the levels of `hierarchical` and
+            `torus` sums, gathers and scatters; none: what suits bytes and latency, of levels one.
 
     Returns:
         The result.
