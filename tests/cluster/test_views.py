@@ -189,6 +189,26 @@ def test_scaling_by_hand() -> None:
     assert found[3]["efficiency"] < found[2]["efficiency"] < 1
 
 
+@pytest.mark.parametrize("network", ["closed", "flows"])
+def test_scaling_takes_the_network_of_a_step(network: str) -> None:
+    wide = ts.workloads.transformer_step(24, 3072, 24, 51200, 1024, 16)
+    plan = ts.Plan(tensor=6, micro_batch=2)  # groups that nodes of eight cut
+    for cluster in ("dgx-a100", ts.Cluster.load("dgx-a100:24")):
+        found = ts.cluster.scaling(wide, cluster, [6, 24], plan, network=network, grow_batch=True)
+        for row, result, count in zip(found, found.results, (6, 24), strict=True):
+            same = f"dgx-a100:{count}" if isinstance(cluster, str) else fabric_of(cluster, count)
+            alone = ts.cluster.step(result.workload, same, result.plan, network=network)
+            assert row["seconds"] == result.seconds == alone.seconds and result.network == network
+    best = ts.cluster.scaling(WORK, "dgx-a100", [16], network=network)
+    again = ts.cluster.step(WORK, "dgx-a100:16", best.results[0].plan, network=network)
+    assert best[0]["seconds"] == again.seconds
+    torus = ts.cluster.scaling(WORK, "tpu-v4", [8], ts.Plan(tensor=2), network=network)
+    assert torus[0]["seconds"] == ts.cluster.step(WORK, "tpu-v4:8", ts.Plan(tensor=2, data=4), network=network).seconds
+    for more in ({"library": "nccl", "network": "flows"}, {"network": "chunks"}):
+        with pytest.raises(ts.UserError, match="network"):
+            ts.cluster.scaling(WORK, "dgx-a100", [8], ts.Plan(tensor=8), **more)
+
+
 def test_scaling_with_a_batch_that_grows() -> None:
     grown = ts.cluster.scaling(WORK, "dgx-a100", [8, 64], ts.Plan(tensor=8), grow_batch=True)
     fixed = ts.cluster.scaling(WORK, "dgx-a100", [8, 64], ts.Plan(tensor=8))

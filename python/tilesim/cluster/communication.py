@@ -100,8 +100,10 @@ def collective(
         symmetry: one device per class is simulated, to the same picosecond.
         root: position of the device that broadcasts.
         pairs: (source, target) positions of permute_devices; none: to the next position.
-        rings: directed rings of `ring`; none: both ways round where links lead both ways.
-        pieces: parts that go behind one another through a tree or a broadcast; none: what suits bytes and latency.
+        rings: directed rings of `ring`; none: both ways round where links lead both ways; of a group in several nodes
+            as many as the fewest members of a node, each of which enters it by another member.
+        pieces: parts that go behind one another through a tree, a broadcast, or the levels of `hierarchical` and
+            `torus` sums, gathers and scatters; none: what suits bytes and latency, of levels one.
 
     Returns:
         The result.
@@ -291,6 +293,22 @@ def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping
         "start": 0,
         "own": own,
     }
+
+
+def schedule(op: str, size: int, group: list[int], cluster: Cluster, algorithm: str) -> dict[str, Any]:
+    """An algorithm of a group as transfers, which `collective` takes as one of your own.
+
+    Args:
+        op: operation.
+        size: bytes.
+        group: that takes part.
+        cluster: on whose network.
+        algorithm: its name.
+
+    Returns:
+        The transfers.
+    """
+    return dict(cluster.core.schedule(_request(op, size, group, algorithm, {})))
 
 
 def _priced(cluster: Cluster, requests: list[dict[str, Any]], model: str, symmetry: bool) -> list[dict[str, Any]]:

@@ -66,10 +66,11 @@ std::optional<int64_t> gather(Walk walk, const Axis& axis, int64_t bytes, int64_
   return time;
 }
 
-/// All parts go at the same time; the slowest counts.
-std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::vector<Axis>& axes, int64_t bytes) {
+/// All parts go at the same time; the slowest counts. Pieces go one behind the other, held up by the slowest axis.
+std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::vector<Axis>& axes, int64_t bytes,
+                              int64_t pieces) {
   int64_t devices = 1, longest = 0;
-  bool exact = true;
+  bool exact = pieces == 1;
   int circle = 0;
   for (const Axis& axis : axes) {
     devices *= axis.size;
@@ -83,19 +84,21 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
   const bool both = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return default_rings(axis) == 2; });
   const int64_t ways = both ? 2 : 1;
   for (const Part& part : plan.parts) {
-    int64_t time = 0, held = 1;
+    int64_t time = 0, held = 1, slowest = 0;
     for (auto axis = part.order.rbegin(); axis != part.order.rend(); ++axis) {
       const Axis& one = axes[at(*axis)];
       // Parts that use a port at the same time, or a circle's only way round, send together.
       const bool circular = one.kind == AxisKind::circle;
       const int64_t together = !circular ? parts : default_rings(one) == 1 ? ways : 1;
-      const auto step = gather(plan.legs[at(*axis)].walk, one, bytes, held * together, devices * parts);
+      const auto step = gather(plan.legs[at(*axis)].walk, one, bytes, held * together, devices * parts * pieces);
       if (!step) return std::nullopt;
+      if (pieces > 1)  // latencies pass beside the pieces behind
+        slowest = std::max(slowest, *step - *gather(plan.legs[at(*axis)].walk, one, 0, 1, 1));
       if (!circular) exact = exact && parts <= 2;
       time += *step;
       held *= one.size;
     }
-    longest = std::max(longest, time);
+    longest = std::max(longest, time + (pieces - 1) * slowest);
   }
   return Closed{sum(operation) ? 2 * longest : longest, exact};
 }
@@ -115,6 +118,27 @@ Closed exchange_bound(const std::vector<Axis>& axes, int64_t bytes) {
     latency += crosses ? 0 : far * axis.latency;
   }
   return {longest + latency, false};
+}
+
+/// Parts begin with an axis each and go round all of them in turn: circles of one size are never shared, and the
+/// longest one is busy all the time.
+Closed exchange_on_torus(const std::vector<Axis>& axes, int64_t bytes) {
+  const auto parts = static_cast<int64_t>(axes.size());
+  int64_t whole = 0, longest = 0;
+  bool exact = true;
+  for (const Axis& axis : axes) {
+    // Halves of a part go the longer way in opposite directions; a circle of two has one.
+    const int64_t n = axis.size, far = axis.both_ways ? n / 2 : n - 1,
+                  less = axis.both_ways && n > 2 ? n - far - 1 : far;
+    int64_t moved = 0;
+    for (int64_t s = 0; s < far; ++s)
+      moved += wire(bytes, far - s + std::max<int64_t>(0, less - s), 2 * n * parts, axis);
+    whole += moved + far * axis.latency;
+    longest = std::max(longest, moved + far * axis.latency);
+    exact = exact && axis.exact && n == axes[0].size && axis.both_ways == axes[0].both_ways &&
+            axis.bytes_per_second == axes[0].bytes_per_second && axis.latency == axes[0].latency;
+  }
+  return {std::max(whole, parts * longest), exact};
 }
 
 std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
@@ -143,6 +167,7 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
     }
     return Closed{time, alone(axis)};
   }
+  if (choice.algorithm == "torus" && circles(axes)) return exchange_on_torus(axes, bytes);
   if (choice.algorithm != "hierarchical") return std::nullopt;
   int64_t time = 0;
   bool exact = true;
@@ -199,6 +224,10 @@ std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& a
 }
 
 }  // namespace
+
+bool circles(const std::vector<Axis>& axes) {
+  return std::all_of(axes.begin(), axes.end(), [](const Axis& axis) { return axis.kind == AxisKind::circle; });
+}
 
 std::vector<int> ring_strides(int n, int rings) {
   std::vector<int> strides;
@@ -258,7 +287,7 @@ std::optional<Closed> closed_form(Operation operation, const Choice& choice, con
   if (operation == Operation::broadcast_devices) return broadcast(choice, axes, bytes);
   if (!spreads(operation)) return std::nullopt;
   if (choice.algorithm == "hierarchical" || choice.algorithm == "torus")
-    return by_axes(operation, hierarchical(axes), axes, bytes);
+    return by_axes(operation, hierarchical(axes), axes, bytes, std::max(1, choice.pieces));
   if (axes.size() != 1) return std::nullopt;
   const Axis& axis = axes[0];
   const int n = axis.size;
@@ -284,13 +313,14 @@ std::optional<Closed> closed_form(Operation operation, const Choice& choice, con
 
 std::vector<std::string> suited(Operation operation, const std::vector<Axis>& axes) {
   if (operation == Operation::permute_devices) return {"direct"};
+  if (operation == Operation::all_to_all && axes.size() > 1 && circles(axes)) return {"torus"};
   if (operation == Operation::all_to_all) return {"direct", "bruck", "ring", "hierarchical"};
   if (operation == Operation::broadcast_devices) return {"ring", "tree", "direct"};
   if (axes.size() == 1) return {"ring", "direct", "halving-doubling", "bruck"};
-  const bool circles = std::all_of(axes.begin(), axes.end(), [](const Axis& axis) {
+  const bool grid = std::all_of(axes.begin(), axes.end(), [](const Axis& axis) {
     return axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
   });
-  return {circles ? "torus" : "hierarchical"};
+  return {grid ? "torus" : "hierarchical"};
 }
 
 }  // namespace tilesim::cluster

@@ -14,7 +14,7 @@ namespace tilesim::cluster {
 struct Choice {
   std::string algorithm = "auto";  ///< ring, tree, halving-doubling, bruck, direct, torus, hierarchical
   int rings = 0;                   ///< directed rings; 0: both ways round where links lead both ways
-  int pieces = 0;                  ///< of pipelined trees and broadcasts; 0: what suits bytes, rate and latency
+  int pieces = 0;  ///< of trees, broadcasts, hierarchical; 0: what suits bytes, rate and latency, of the last one
   int root = 0;
 };
 
@@ -29,6 +29,9 @@ std::optional<Closed> closed_form(Operation operation, const Choice& choice, con
 
 /// The algorithms that a network's own shape suits, of which "auto" takes the quickest.
 std::vector<std::string> suited(Operation operation, const std::vector<Axis>& axes);
+
+/// Whether devices form a torus: every axis a circle.
+bool circles(const std::vector<Axis>& axes);
 
 /// Directed rings that an axis takes, as steps between neighbours: 1, n - 1, further ones without common divisor.
 std::vector<int> ring_strides(int devices, int rings);

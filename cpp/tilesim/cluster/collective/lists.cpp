@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <numeric>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
@@ -56,6 +57,30 @@ Operation operation_of(std::string_view name) {
 }
 
 std::string name_of(Operation operation) { return names()[static_cast<std::size_t>(operation)]; }
+
+Schedule flat_rings(Operation operation, const std::vector<int>& members,
+                    const std::vector<std::vector<int>>& entries) {
+  const int n = std::accumulate(members.begin(), members.end(), 0), rings = static_cast<int>(entries[0].size());
+  Schedule schedule = empty(operation, "ring", n, n * rings, static_cast<std::int64_t>(n) * rings);
+  for (int ring = 0; ring < rings; ++ring) {
+    std::vector<int> order;
+    for (int first = 0, node = 0; node < static_cast<int>(members.size()); first += members[at(node++)])
+      for (int i = 0, size = members[at(node)]; i < size; ++i)
+        order.push_back(first + (entries[at(node)][at(ring)] + i) % size);
+    const auto walk = [&](int start, int behind, bool combine) {
+      for (int t = 0; t + 1 < n; ++t)
+        for (int i = 0; i < n; ++i) {
+          const int slot = ring * n + order[at((i + 2 * n - t - behind) % n)];
+          schedule.transfers.push_back(
+              {(start + t) * rings + ring, order[at(i)], order[at((i + 1) % n)], slot, slot, combine});
+        }
+    };
+    if (operation != Operation::all_gather) walk(0, 1, true);
+    if (operation != Operation::reduce_scatter) walk(operation == Operation::all_reduce ? n - 1 : 0, 0, false);
+  }
+  state_meaning(schedule, false);
+  return schedule;
+}
 
 Schedule tree_reduce(int n, int pieces) {
   Schedule schedule = empty(Operation::all_reduce, "tree", n, 2 * pieces, 2LL * pieces);

@@ -70,13 +70,22 @@ struct Leg {
 /// the next device, size - 1: to the one before; others skip) per axis.
 struct Part { std::vector<int> order, strides; };
 
-/// all_reduce, all_gather, reduce_scatter over axes.
-Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts);
-/// all_to_all: every message straight to its target; round a ring; in log2 n steps; axis by axis.
+/// all_reduce, all_gather, reduce_scatter over axes. Of several `pieces` each goes behind the one before, so that one
+/// is on an axis while the next is on another.
+Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts, int pieces = 1);
+/// The same round flat rings through `nodes` of `inside` members each, as many rings as a node has members: each walks
+/// through all members of a node before it goes to the next, which it enters by a member of its own.
+Template flat_rings(Operation operation, int inside, int nodes);
+/// Such rings through nodes of any numbers of members; ring r enters node i by its member `entries[i][r]`.
+Schedule flat_rings(Operation operation, const std::vector<int>& members, const std::vector<std::vector<int>>& entries);
+/// all_to_all: every message straight to its target; round a ring; in log2 n steps; axis by axis; on a torus a part of
+/// the data for each axis that it begins with, from neighbour to neighbour round the circle of each axis in turn; of
+/// even circles half of a part that goes half round goes either way.
 Template exchange_direct(const Group& group);
 Template exchange_ring(int devices, bool both_ways);
 Template exchange_bruck(int devices);
 Template exchange_by_axes(const Group& group);
+Template exchange_torus(const std::vector<int>& sizes, const std::vector<bool>& both_ways);
 
 /// All transfers of all devices.
 Schedule expand(const Template& program);

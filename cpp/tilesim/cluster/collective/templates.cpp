@@ -102,21 +102,21 @@ int Template::move(int label, int by) const {
   const int n = group.size();
   const int last = label % n, rest = label / n;
   if (coordinates == 1) return rest * n + group.add(last, by);
-  return group.add(rest, by) * n + group.add(last, by);
+  return (rest / n * n + group.add(rest % n, by)) * n + group.add(last, by);
 }
 
-Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts) {
+Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts, int pieces) {
   Template program;
   program.operation = operation;
   for (const Leg& leg : legs) program.group.axes.push_back({leg.size, leg.walk == Walk::halving});
   const int n = program.group.size();
-  program.parts = static_cast<int>(parts.size());
+  program.parts = static_cast<int>(parts.size()) * pieces;
   program.pieces = static_cast<std::int64_t>(n) * program.parts;
   std::vector<Template::Sent> gathered, scattered;
   int length = 0;
   for (const Leg& leg : legs) length += steps_of(leg);
   for (int p = 0; p < program.parts; ++p) {
-    const Part& part = parts[at(p)];
+    const Part& part = parts[at(p) % parts.size()];
     gather_part(legs, part, p * n, gathered);
     // A scatter is a gather backwards in time; round a ring the other way, so that it goes the same way in the end.
     Part back = part;
@@ -124,6 +124,35 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
     if (operation != Operation::all_gather) gather_part(legs, back, p * n, scattered);
   }
   if (operation != Operation::all_gather) program.messages = reversed(program, scattered, length - 1);
+  if (operation == Operation::all_reduce)
+    for (auto& message : gathered) message.step += length;
+  if (operation != Operation::reduce_scatter)
+    program.messages.insert(program.messages.end(), gathered.begin(), gathered.end());
+  for (auto& message : program.messages)  // steps of pieces lie behind one another; what is ready sooner goes sooner
+    message.step += message.labels[0] / n / static_cast<int>(parts.size()) * 2 * length;
+  join_messages(program.messages);
+  return program;
+}
+
+Template flat_rings(Operation operation, int inside, int nodes) {
+  Template program;
+  program.operation = operation;
+  program.group.axes = {{inside, false}, {nodes, false}};
+  program.parts = inside;
+  const int n = inside * nodes;
+  program.pieces = static_cast<std::int64_t>(n) * inside;
+  // Part p of a block goes on the ring on which its owner is the p-th of its node: as all devices do. Messages of two
+  // rings have steps apart, since none waits for another's.
+  std::vector<Template::Sent> gathered;
+  for (int t = 0; t + 1 < n; ++t)
+    for (int p = 0; p < inside; ++p) {
+      const int here = (p + t) % inside, behind = (p + t) / inside % nodes;
+      const int owner = (inside - t % inside) % inside + (nodes - behind) % nodes * inside;
+      const int next = here + 1 < inside ? 1 : 1 + inside;
+      gathered.push_back({t * inside + here, next, false, {p * n + owner}});
+    }
+  const int length = (n - 1) * inside;
+  if (operation != Operation::all_gather) program.messages = reversed(program, gathered, length - 1);
   if (operation == Operation::all_reduce)
     for (auto& message : gathered) message.step += length;
   if (operation != Operation::reduce_scatter)
@@ -199,6 +228,59 @@ Template exchange_by_axes(const Group& group) {
     }
     stride *= axis.size;
   }
+  return program;
+}
+
+Template exchange_torus(const std::vector<int>& sizes, const std::vector<bool>& both_ways) {
+  Template program;
+  program.operation = Operation::all_to_all;
+  program.coordinates = 2;
+  const auto count = static_cast<int>(sizes.size());
+  int halves = 1;
+  std::vector<int> strides;
+  for (int a = 0; a < count; ++a) {
+    strides.push_back(program.group.size());
+    program.group.axes.push_back({sizes[at(a)], false});
+    if (both_ways[at(a)] && sizes[at(a)] % 2 == 0) halves = 2;
+  }
+  const int n = program.group.size();
+  program.parts = count * halves;
+  program.pieces = static_cast<std::int64_t>(n) * program.parts;
+  const auto along = [&](const std::vector<int>& places, int axis) {
+    std::vector<int> more;
+    for (int c = 0; c < sizes[at(axis)]; ++c)
+      for (const int place : places) more.push_back(place + c * strides[at(axis)]);
+    return more;
+  };
+  for (int part = 0; part < program.parts; ++part) {
+    const int begin = part % count, turned = part / count;
+    std::vector<int> sources{0};  // axes that are done have all sources and the own target, those to come the reverse
+    for (int turn = 0, step = 0; turn < count; ++turn) {
+      const int axis = (begin + turn) % count, size = sizes[at(axis)], stride = strides[at(axis)];
+      const int far = both_ways[at(axis)] ? size / 2 : size - 1, less = size - far - 1;
+      std::vector<int> targets{0};
+      for (int later = turn + 1; later < count; ++later) targets = along(targets, (begin + later) % count);
+      const auto send = [&](int s, int last, int way) {  // what comes from s behind and has further to go
+        Template::Sent sent{(step + s) * count + begin, (way + size) % size * stride, false, {}};
+        for (int r = s + 1; r <= last; ++r)
+          for (const int source : sources)
+            for (const int target : targets) {
+              const int from = source + (size - way * s) % size * stride;
+              const int to = target + (size + way * (r - s)) % size * stride;
+              sent.labels.push_back((part * n + from) * n + to);
+            }
+        if (!sent.labels.empty()) program.messages.push_back(std::move(sent));
+      };
+      const int way = turned == 1 && both_ways[at(axis)] ? -1 : 1;
+      for (int s = 0; s < far; ++s) {
+        send(s, far, way);
+        send(s, less, -way);
+      }
+      step += far;
+      sources = along(sources, axis);
+    }
+  }
+  join_messages(program.messages);
   return program;
 }
 

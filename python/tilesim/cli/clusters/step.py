@@ -86,14 +86,13 @@ def step(
 
     parsed = Plan.parse(plan) if plan is not None else None
     if devices is not None:
-        for name, value, standard in (("predictor", predictor, "closed"), ("network", network, "closed"),
-                                      ("timeline", timeline, None)):  # fmt: skip
+        for name, value, standard in (("predictor", predictor, "closed"), ("timeline", timeline, None)):
             if value != standard:
                 raise user_error(
                     "steps on several numbers of devices take no such option", place=f"--{name}", value=str(value),
-                    allowed="--plan, --overlap, --library, --framework, --json",
+                    allowed="--plan, --network, --overlap, --library, --framework, --json",
                 )  # fmt: skip
-        _scaled(workload, cluster, devices, parsed, overlap, library, framework, json_, quiet)
+        _scaled(workload, cluster, devices, parsed, (overlap, library, framework, network), json_, quiet)
         return
     result = run(workload, cluster, parsed, predictor, network, overlap, library, framework=framework, store=store)
     if timeline:
@@ -121,7 +120,7 @@ def _explained(result: Any) -> None:
 
 
 def _scaled(
-    workload: str, cluster: str, devices: str, plan: Any, overlap: str, library: str | None, framework: str | None,
+    workload: str, cluster: str, devices: str, plan: Any, how: tuple[str, str | None, str | None, str],
     json_: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     from ...cluster.views.scaling import lines, scaling
@@ -129,9 +128,10 @@ def _scaled(
     counts = [one.strip() for one in devices.split(",")]
     if not all(one.isascii() and one.isdigit() for one in counts):
         raise user_error("no numbers of devices", place="--devices", value=devices, allowed="as 8,64,512")
+    overlap, library, framework, network = how
     with shown_step("pricing plans"):
         found = scaling(workload, cluster, [int(one) for one in counts], plan, overlap=overlap, library=library,
-                        framework=framework)  # fmt: skip
+                        framework=framework, network=network)  # fmt: skip
     if json_:
         write(found.json(), json_)
     if not quiet and json_ != "-":

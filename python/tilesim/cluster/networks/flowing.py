@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..cluster import Cluster
-from ..communication import collective
+from ..communication import collective, collectives, schedule
 from ..exchange import slowest
 
 __all__ = ["Flowing", "flowing"]
@@ -19,7 +19,11 @@ Array = NDArray[np.float64]
 
 class Flowing:
     """Prices of what passes, by `ts.cluster.collective(model="flows")` on links at the framework's shares of their
-    rates, behind its costs of a call; each distinct call once."""
+    rates, behind its costs of a call; each distinct call once.
+
+    Gathers go round flat rings, one through each adapter that a group has in the node where it has the fewest, as the
+    closed form's bytes do; sums go so too, or hierarchically where that is quicker, which it is of few bytes: libraries
+    have trees for these. On tori the network's own algorithm is taken."""
 
     def __init__(self, cluster: Cluster, per_node: int, call: float) -> None:
         """Takes a network.
@@ -31,10 +35,12 @@ class Flowing:
         """
         self.cluster, self.per_node, self.call = cluster, per_node, call
         self._known: dict[tuple[str, int, int, int], float] = {}
+        self._torus = cluster.dimensions[0].kind in ("torus", "ring", "mesh")
+        self._own_ports = not self._torus and all(not one.rails for one in cluster.dimensions)
 
     def groups(self, size: int, stride: int) -> list[list[int]]:
         """Groups of an axis with a member in the first node; where nodes cut groups, in the node with the smallest part
-        of one.
+        of one. Of groups that share no port with another, one.
 
         Args:
             size: of a group.
@@ -49,7 +55,13 @@ class Flowing:
             first = device // (stride * size) * stride * size + device % stride
             if first + (size - 1) * stride < self.cluster.devices:
                 found[first] = [first + at * stride for at in range(size)]
-        return list(found.values())
+        groups = list(found.values())
+        return groups[:1] if self._own_ports and all(map(self._alike, groups)) else groups
+
+    def _alike(self, group: list[int]) -> bool:
+        """Whether a group has the same places in each of its nodes, whose ports are then its own."""
+        nodes = {device // self.per_node for device in group}
+        return len(nodes) * len({device % self.per_node for device in group}) == len(group)
 
     def seconds(self, op: str, data: Array, of: Any) -> Array:
         """Seconds of a call in every group at the same time.
@@ -71,9 +83,58 @@ class Flowing:
         key = op, bytes_, size, stride
         if key not in self._known:
             groups = self.groups(size, stride)
-            found = collective(op, bytes_, self.cluster, devices=groups, model="flows")
-            self._known[key] = self.call + found.seconds
+            if self._torus or all(map(self._alike, groups)):
+                seconds = min(
+                    collective(op, bytes_, self.cluster, devices=groups, algorithm=one, model="flows").seconds
+                    for one in self._algorithms(op, groups)
+                )
+            else:
+                seconds = self._cut(op, bytes_, groups)
+            self._known[key] = self.call + seconds
         return self._known[key]
+
+    def _cut(self, op: str, bytes_: int, groups: list[list[int]]) -> float:
+        """Seconds of groups that have other places in one node than in another: each member sends and receives through
+        its own adapter, wherever the other side has its own."""
+        (algorithm,) = self._algorithms(op, groups)
+        nodes = sorted({device // self.per_node for group in groups for device in group})
+        first = {node: at * self.per_node for at, node in enumerate(nodes)}
+        requests = []
+        for group in groups:
+            own = algorithm if algorithm == "auto" else schedule(op, bytes_, group, self.cluster, algorithm)
+            places = [first[device // self.per_node] + device % self.per_node for device in group]
+            requests.append({"op": op, "bytes": bytes_, "devices": places, "algorithm": own})
+        found = collectives(requests, Cluster(network=self._graph(len(nodes))), model="flows")
+        return max(one.seconds for one in found)
+
+    def _graph(self, nodes: int) -> dict[str, Any]:
+        """So many nodes: a switch each, and adapters that all lead to one switch between them."""
+        inside, outside = self.cluster.dimensions
+        ports = outside.rails or self.per_node
+        devices, adapters = nodes * self.per_node, nodes * ports
+        middle = devices + nodes + adapters
+        # what stays in a node takes the shorter way
+        reach = max(outside.latency_seconds, inside.latency_seconds + 2e-12) / 2
+        links = []
+        for device in range(devices):
+            node, place = divmod(device, self.per_node)
+            adapter = devices + nodes + node * ports + place * ports // self.per_node
+            for target, latency in ((devices + node, inside.latency_seconds / 2), (adapter, reach)):
+                links.append((device, target, latency, inside.bandwidth_bytes_per_second))
+        for adapter in range(devices + nodes, middle):
+            links.append((adapter, middle, 0.0, outside.bandwidth_bytes_per_second))
+        names = ("source", "target", "latency_seconds", "bandwidth_bytes_per_second")
+        return {"devices": devices, "switches": nodes + adapters + 1,
+                "links": [dict(zip(names, link, strict=True)) for link in links]}  # fmt: skip
+
+    def _algorithms(self, op: str, groups: list[list[int]]) -> tuple[str, ...]:
+        """What a library has for a call."""
+        if self._torus or op not in ("all_gather", "all_reduce"):
+            return ("auto",)
+        several = any(group[-1] // self.per_node > group[0] // self.per_node for group in groups)
+        if several and op == "all_reduce" and all(map(self._alike, groups)):
+            return "ring", "hierarchical"  # groups that nodes cut are no boxes, and have no levels
+        return ("ring",)
 
 
 def flowing(fabric: Any, cluster: Any, k: Mapping[str, float]) -> Flowing:
@@ -100,7 +161,8 @@ def flowing(fabric: Any, cluster: Any, k: Mapping[str, float]) -> Flowing:
     network = [{"kind": "switch", "size": inside, "bandwidth_bytes_per_second": fabric.link * near,
                 "latency_seconds": fabric.latency + k["link_step"]}]  # fmt: skip
     if fabric.devices > inside:
-        network.append({"kind": "switch", "size": fabric.devices // inside,
-                        "bandwidth_bytes_per_second": fabric.node_link * far / inside,
+        ports = min(fabric.ports or inside, inside)
+        network.append({"kind": "switch", "size": fabric.devices // inside, "rails": ports if ports < inside else 0,
+                        "bandwidth_bytes_per_second": fabric.node_link * far / ports,
                         "latency_seconds": fabric.node_latency + k["node_step"]})  # fmt: skip
     return Flowing(Cluster(network=network), inside, k["call"])

@@ -19,7 +19,7 @@ from ...graph.graph import Graph
 from ...models.layered import Layered
 from ...models.layered_presets import layered
 from ..cluster import Cluster
-from ..fabric import Fabric, fabric_of, with_library
+from ..fabric import fabric_of, with_library
 from ..memory import GIB
 from ..plan import Plan
 from ..programs.sized import Sized, sized
@@ -135,6 +135,7 @@ def scaling(
     framework: str | None = None,
     grow_batch: bool = False,
     axis: str | None = None,
+    network: str = "closed",
 ) -> Scaling:
     """The same step on several numbers of devices.
 
@@ -150,6 +151,7 @@ def scaling(
         framework: as of `step`.
         grow_batch: the global batch grows with the devices, from the first number on; programs have their own.
         axis: of a program's mesh that grows; none: the first.
+        network: as of `step`; a search finds its plan in closed form, and that plan is timed so.
 
     Returns:
         Rows: devices, seconds, tokens_per_second (none of programs), efficiency (tokens, or steps, per second and
@@ -172,7 +174,7 @@ def scaling(
             if given is not None:
                 raise user_error("a program says itself how it is divided", place=what, value=shown(given),
                                  allowed="none, or a layered workload")  # fmt: skip
-        return _of_program(program, cluster, sorted(set(counts)), name, (overlap, library))
+        return _of_program(program, cluster, sorted(set(counts)), name, (overlap, library, network))
     if axis is not None:
         raise user_error("a layered workload has a plan, and no mesh", place="axis", value=shown(axis), allowed="none")
     workload = workload if isinstance(workload, Layered) else layered(workload)  # type: ignore[arg-type]
@@ -180,8 +182,8 @@ def scaling(
     for count in sorted(set(counts)):
         batch = workload.global_batch * count // counts[0] if grow_batch else workload.global_batch
         work = replace(workload, global_batch=max(1, batch))
-        fabric = with_library(_sized(cluster, count), library)
-        found, reason = _one(work, fabric, plan, framework, overlap)
+        asked = {"overlap": overlap, "library": library, "framework": framework, "network": network}
+        found, reason = _one(work, cluster, count, plan, asked)
         row: dict[str, Any] = {"devices": count, **dict.fromkeys(_NONE), "plan": "", "reason": reason}
         if found is not None:
             results.append(found)
@@ -197,7 +199,7 @@ def scaling(
     return Scaling(rows, results, f"{workload.name} on {name}", grow_batch)
 
 
-def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how: tuple[str, Any]) -> Scaling:
+def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how: tuple[str, Any, str]) -> Scaling:
     """Rows of a program that is divided again for each number of devices."""
     if not isinstance(cluster, str):
         most = int(Cluster.load(cluster).devices)
@@ -214,7 +216,7 @@ def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how:
             continue
         title = spmd.name
         target = f"{name}:{count}" if isinstance(cluster, str) else cluster
-        found = step(spmd, target, overlap=how[0], library=how[1], check_memory=False)
+        found = step(spmd, target, overlap=how[0], library=how[1], network=how[2], check_memory=False)
         row["peak_bytes"] = found.peak_bytes
         if not found.fits:
             need, have = found.peak_bytes / GIB, found.memory_bytes / GIB
@@ -227,24 +229,31 @@ def _of_program(program: Sized, cluster: Any, counts: list[int], name: str, how:
     return Scaling(rows, results, f"{title} on {name}", program.grows)
 
 
-def _sized(cluster: Any, count: int) -> Fabric:
-    return fabric_of(f"{cluster.partition(':')[0]}:{count}" if isinstance(cluster, str) else cluster, count)
+def _sized(cluster: Any, count: int) -> Any:
+    """The cluster with so many devices, as `step` takes it."""
+    if isinstance(cluster, str):
+        return f"{cluster.partition(':')[0]}:{count}"
+    return cluster if int(getattr(cluster, "devices", 0)) == count else fabric_of(cluster, count)
 
 
 def _one(
-    work: Layered, fabric: Fabric, plan: Plan | None, framework: str | None, overlap: str
+    work: Layered, cluster: Any, count: int, plan: Plan | None, asked: dict[str, Any]
 ) -> tuple[StepResult | None, str]:
     """The step, or why there is none."""
+    sized = _sized(cluster, count)
+    fabric = with_library(fabric_of(sized, count), asked["library"])
     if plan is None:
-        searched = study(work, fabric, fabric, framework=framework, best_alone=True)
-        return (searched.best, "") if searched.plans else (None, searched.reason)
+        searched = study(work, fabric, fabric, framework=asked["framework"], best_alone=True)
+        if not searched.plans:
+            return None, searched.reason
+        return step(work, sized, searched.plans[0], **asked | {"overlap": "library"}), ""
     others = plan.tensor * plan.pipeline * plan.context
     if fabric.devices % others:
         return None, f"tensor x pipeline x context = {others} does not divide {fabric.devices:,} devices"
     grown = plan.replaced(data=fabric.devices // others)
     for what, axis, value, allowed in grown.reasons(work, fabric.devices):
         return None, f"{what}: {axis}={value}, allowed {allowed}"
-    found = step(work, fabric, grown, overlap=overlap, framework=framework, check_memory=False)
+    found = step(work, sized, grown, **asked, check_memory=False)
     if found.peak_bytes > found.memory_bytes:
         need, have = found.peak_bytes / GIB, found.memory_bytes / GIB
         return None, f"{grown.text()} does not fit: {need:.1f} GiB of {have:.1f}"
