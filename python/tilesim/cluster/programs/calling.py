@@ -26,9 +26,10 @@ from ..partition import partition
 from ..pipelines.result import PICO
 from ..result import too_large
 from ..spmd import Spmd, needs_partitioning
+from .inside import Inside
 from .kept import Kept, opened
 from .liveness import peak_bytes
-from .predicting import Closed, Predicted
+from .predicting import Closed, Engine, Predicted
 from .predictors import predictor_of
 from .result import ProgramResult
 from .scheduling import Communication, order_of, trace_of
@@ -138,13 +139,18 @@ class _Step:
         combine = options.overlap == "library"
         self.splits = [split(graph.core, spmd.devices, combine) for graph in spmd.graphs]
         self.predict_all()
-        price = Communication(self.cluster, options.network, options.library, options.symmetry)
+        price = self.price()
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
         trace.check()
         found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace))
         ran = run(trace, found, self.slowing())
-        return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network))
+        return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network), price)
+
+    def price(self) -> Communication:
+        options = self.options
+        asked = (self.cluster, options.network, options.library, options.symmetry)
+        return Inside(*asked, predicted=self.known) if isinstance(self.predictor, Engine) else Communication(*asked)
 
     def slowing(self) -> float:
         """The share of its rate that computing loses beside communication, of programs as XLA compiles them."""
@@ -181,7 +187,7 @@ class _Step:
             found = Predicted(float(found["seconds"]), dict(found.get("terms", {})), str(found.get("provenance", "")))
         return found
 
-    def told(self, replay: Replay) -> ProgramResult:
+    def told(self, replay: Replay, price: Communication) -> ProgramResult:
         device = self._device()
         last = max(range(len(replay.ran)), key=lambda number: replay.ran[number].end, default=0)
         parts = _parts(replay, last)
@@ -203,7 +209,7 @@ class _Step:
             segments_distinct=len({key for each in self.splits for key in each.distinct}),
             segments_count=sum(len(each.segments) for each in self.splits), kernels=kernels,
             kernel_bytes=sum(self.known[part.key].bytes for part in mine.segments), notes=self._notes(),
-            others=self.others,
+            others=self.others, exchanges=price.table() if isinstance(price, Inside) else Table([]),
         )  # fmt: skip
 
     def _device(self) -> Device | None:

@@ -12,6 +12,8 @@ from ...analytic.operations import Cost, Costs, rows_of
 from ...analytic.vector import constants_of
 from ...graph.graph import Graph
 from ...machine.device import Device
+from ...machine.machine import Machine
+from .sending import Exchange, exchange_program
 
 __all__ = ["Closed", "Engine", "Predicted", "Predictor"]
 
@@ -145,13 +147,39 @@ class Engine:
         Raises:
             UserError: for what is no machine.
         """
-        from ...machine.machine import Machine
         from ...timing.simulate import compile, simulate
 
-        machine = device if isinstance(device, Machine) else Machine.load(device)
+        machine = Machine.load(device)
         result = simulate(compile(segment, machine))
         operations = sum(1 for row in result.data["operations"] if row.get("cycles", 0))
         return Predicted(
             result.seconds, {str(result.bottleneck): result.seconds}, f"simulated on {machine.name}", operations,
             float(result.memory_bytes), tuple(result.data.get("approximations", ())),
         )  # fmt: skip
+
+    @staticmethod
+    def exchanged(exchange: Exchange, device: Any) -> Predicted:
+        """What a device does in a communication, simulated: tiles are loaded, sent as others arrive, summed, stored.
+
+        Args:
+            exchange: what passes its port, and what of the time is the link's.
+            device: a Machine, its name or file.
+
+        Returns:
+            The simulated time; `terms`: seconds in which the link, memory (its busiest channel, or what moves data)
+            and the vector unit are busy.
+        """
+        from ...timing.simulate import simulate
+
+        machine = Machine.load(device)
+        data = simulate(exchange_program(machine, exchange)).data
+        busy = {"link": 0, "memory": 0, "compute": 0}
+        for unit in data["units"]:
+            name = {"other": "link", "vector": "compute", "load": "memory", "store": "memory",
+                    "channel": "memory"}.get(unit["kind"])  # fmt: skip
+            if name:
+                busy[name] = max(busy[name], unit["cycles"]["busy"])
+        moved = float(data["memory_read_bytes"] + data["memory_written_bytes"])
+        terms = {name: cycles / machine.hertz for name, cycles in busy.items()}
+        return Predicted(data["cycles"] / machine.hertz, terms, f"simulated on {machine.name}", bytes=moved,
+                         notes=tuple(data.get("approximations", ())))  # fmt: skip
