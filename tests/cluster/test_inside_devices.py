@@ -10,6 +10,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.cluster.communication import collective
+from tilesim.cluster.programs import predicting
 from tilesim.cluster.programs.inside import exchange_of
 from tilesim.cluster.programs.predicting import Engine
 from tilesim.cluster.programs.sending import LINK, Exchange, exchange_program
@@ -114,3 +115,20 @@ def test_a_step_is_bound_by_link_or_memory(name: str) -> None:
 def test_parts_of_bytes_cannot_be_summed() -> None:
     with pytest.raises(ts.UserError, match="parts of bytes"):
         exchange_program(ts.Machine.load("tpu-v3"), Exchange(64, 64, 64, "i4", 0, 0))
+
+
+@pytest.mark.parametrize("name", ["tpu-v3", "edge-8"])
+def test_long_exchanges_go_on_as_they_began(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond a number of bytes time is extended: the same as all of it simulated, to a thousandth."""
+    machine = ts.Machine.load(name)
+    for sums in (0, 20_000_000, 10_000_000):
+        exchange = Exchange(20_000_000, 20_000_000, sums, "bf16", 10**6, 400_000_000)
+        whole = Engine.exchanged(exchange, machine)
+        with monkeypatch.context() as patched:
+            patched.setattr(predicting, "STEADY", 4 << 20)
+            found = Engine.exchanged(exchange, machine)
+        assert found.seconds == pytest.approx(whole.seconds, rel=1e-3)
+        assert found.bytes == pytest.approx(whole.bytes, rel=1e-3)
+        assert any("extended linearly" in note for note in found.notes) and found.notes[:-1] == whole.notes
+        for term, value in whole.terms.items():
+            assert found.terms[term] == pytest.approx(value, rel=1e-2), term

@@ -50,6 +50,21 @@ class Exchange:
         """Bytes that it reads from memory."""
         return self.sent + self.summed
 
+    def part(self, size: int) -> Exchange:
+        """As much of it as passes in `size` bytes each way, at the same rate of the link.
+
+        Args:
+            size: bytes, no more than it has.
+
+        Returns:
+            The same ways of bytes, of whole elements, and the whole latency.
+        """
+        most = max(self.sent, self.received)
+        sent, received, summed = (
+            one * size // most // 16 * 16 for one in (self.sent, self.received, self.summed)
+        )  # 16: bytes of the widest dtype
+        return Exchange(sent, received, summed, self.dtype, self.latency_ps, self.link_ps * size // most)
+
 
 @dataclass(frozen=True)
 class _Dealt:
@@ -58,6 +73,7 @@ class _Dealt:
     total: int
     cores: int
     full: int  # tiles of a core before the last one
+    tile: int
 
     @property
     def base(self) -> int:
@@ -66,10 +82,6 @@ class _Dealt:
     @property
     def more(self) -> int:
         return self.total % self.cores
-
-    @property
-    def tile(self) -> int:
-        return self.base // self.full if self.full else 0
 
     @property
     def most(self) -> int:
@@ -144,7 +156,12 @@ class _Maker:
         share = -(-largest // self.cores) * self.size
         tile = max(self.size, min(tile, max(LEAST_TILE, share // TILES)) // self.size * self.size)
         full = largest // self.cores // (tile // self.size)
-        out, into = _Dealt(sent, self.cores, full), _Dealt(received, self.cores, full)
+        out, into = (
+            _Dealt(
+                total, self.cores, full, tile // self.size if total == largest else total // self.cores // max(full, 1)
+            )
+            for total in (sent, received)
+        )
         names = {name: f"{name}{number}" for name in (LOADED, ARRIVED, OWN, SUMMED)}
         slots = self.declare(names, out, into, sums)
         body: list[dict[str, Any]] = []
