@@ -27,6 +27,7 @@ from ..partition import partition
 from ..pipelines.result import PICO
 from ..result import too_large
 from ..spmd import Spmd, needs_partitioning
+from .decomposing import Ring
 from .in_parts import in_parts
 from .inside import Inside
 from .kept import Kept, opened
@@ -130,8 +131,13 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
         def again(core: _core.Graph) -> ProgramResult:
             return _Step(spmd, target, options, predictor, known, [core]).result()
 
-        device = step.device()
-        result = in_parts(spmd, device is not None and device.kind == "gpu", result, again)
+        price, device = step.price(), step.device()
+
+        def passes(ring: Ring) -> float:
+            op = "all_gather" if ring.gathers else "reduce_scatter"
+            return price(op, ring.bytes, ring.groups[0], 0, ring.name) / PICO
+
+        result = in_parts(spmd, device is not None and device.kind == "gpu", result, again, passes)
     if options.check_memory and not result.fits:
         raise too_large(result, f"program {spmd.name}", "Divide it over more devices, or over another axis")
     return result
