@@ -198,7 +198,8 @@ def step(
             that meet in a node, at the framework's shares of the links' rates.
         overlap: "none": nothing that passes between devices is hidden. Layered: "ready", "library": parameters are
             gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
-            operands are there and its stream is free; "library": small collectives are combined too.
+            operands are there and its stream is free; "library": small collectives are combined too, and
+            products run in parts beside the gather or scatter that they depend on where that is shorter.
         library: a communication library or its name, which prices what passes between devices; none: shares of link
             rates of the framework.
         symmetry: equal devices once; the closed form always does so.

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...base.errors import user_error
 from ..cluster import Cluster
-from ..communication import collective
+from ..communication import CollectiveResult, collective
 from ..trace import Trace
 
 __all__ = ["DTYPE", "PERMUTE", "SLOWED", "Communication", "learn"]
@@ -69,11 +69,19 @@ class Communication:
             return collective("permute_devices", size, self.cluster, devices, model=self.lone or self.network,
                               pairs=[(0, 1)], symmetry=self.symmetry).picoseconds  # fmt: skip
         dtype = self.dtypes.get((op, size), "bf16")
-        return collective(
-            "all_reduce" if op == "barrier" else op, size, self.cluster, devices, dtype=dtype, model=self.network,
-            algorithm="auto" if op == "broadcast_devices" else self.algorithm, library=self.library,
-            symmetry=self.symmetry,
-        ).picoseconds  # fmt: skip
+
+        def priced(size: int) -> CollectiveResult:
+            return collective(
+                "all_reduce" if op == "barrier" else op, size, self.cluster, devices, dtype=dtype, model=self.network,
+                algorithm="auto" if op == "broadcast_devices" else self.algorithm, library=self.library,
+                symmetry=self.symmetry,
+            )  # fmt: skip
+
+        return self.taken(size, priced)
+
+    def taken(self, size: int, priced: Callable[[int], CollectiveResult]) -> int:
+        """Picoseconds of a collective of so many bytes, which is priced by bytes: what its network takes."""
+        return priced(size).picoseconds
 
     def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
         """Prices all messages of a permute together; each is done when the last one is.
@@ -86,10 +94,14 @@ class Communication:
         if key not in self.known:
             members = sorted({device for pair in pairs for device in pair})
             at = {device: number for number, device in enumerate(members)}
-            self.known[key] = collective(
-                "permute_devices", size, self.cluster, members, model=self.network, library=self.library,
-                pairs=[(at[a], at[b]) for a, b in key[2]], symmetry=self.symmetry,
-            ).picoseconds  # fmt: skip
+
+            def priced(size: int) -> CollectiveResult:
+                return collective(
+                    "permute_devices", size, self.cluster, members, model=self.network, library=self.library,
+                    pairs=[(at[a], at[b]) for a, b in key[2]], symmetry=self.symmetry,
+                )  # fmt: skip
+
+            self.known[key] = self.taken(size, priced)
         for a, b in pairs:
             self.messages[size, a, b] = max(self.messages.get((size, a, b), 0), self.known[key])
 

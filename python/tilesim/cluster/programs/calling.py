@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ... import _core
 from ...analytic.estimate import device_of
 from ...base.arguments import one_of
 from ...base.errors import UserError, path_text, user_error
@@ -26,9 +27,13 @@ from ..partition import partition
 from ..pipelines.result import PICO
 from ..result import too_large
 from ..spmd import Spmd, needs_partitioning
+from .decomposing import Ring
+from .in_parts import in_parts
+from .inside import Inside
 from .kept import Kept, opened
 from .liveness import peak_bytes
-from .predicting import Closed, Predicted
+from .measured import Measured
+from .predicting import Closed, Engine, Predicted
 from .predictors import predictor_of
 from .result import ProgramResult
 from .scheduling import Communication, order_of, trace_of
@@ -118,7 +123,21 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
         raise user_error("the cluster has fewer devices than the program", place="cluster",
                          value=f"{target.devices} of {target.name}", allowed=f"{spmd.devices} or more",
                          suggestion=f"{target.name.partition(':')[0]}:{spmd.devices} where it comes so")  # fmt: skip
-    result = _Step(spmd, target, options, predictor, {} if known is None else known).result()
+    known = {} if known is None else known
+    step = _Step(spmd, target, options, predictor, known, [graph.core for graph in spmd.graphs])
+    result = step.result()
+    if options.overlap == "library" and not isinstance(predictor, Measured):  # a table has whole products
+
+        def again(core: _core.Graph) -> ProgramResult:
+            return _Step(spmd, target, options, predictor, known, [core]).result()
+
+        price, device = step.price(), step.device()
+
+        def passes(ring: Ring) -> float:
+            op = "all_gather" if ring.gathers else "reduce_scatter"
+            return price(op, ring.bytes, ring.groups[0], 0, ring.name) / PICO
+
+        result = in_parts(spmd, device is not None and device.kind == "gpu", result, again, passes)
     if options.check_memory and not result.fits:
         raise too_large(result, f"program {spmd.name}", "Divide it over more devices, or over another axis")
     return result
@@ -131,20 +150,26 @@ class _Step:
     options: Options
     predictor: Any
     known: dict[str, Predicted]
+    cores: list[_core.Graph]  # of the program, some products in parts
     splits: list[Split] = field(default_factory=list)
 
     def result(self) -> ProgramResult:
         options, spmd = self.options, self.spmd
         combine = options.overlap == "library"
-        self.splits = [split(graph.core, spmd.devices, combine) for graph in spmd.graphs]
+        self.splits = [split(core, spmd.devices, combine) for core in self.cores]
         self.predict_all()
-        price = Communication(self.cluster, options.network, options.library, options.symmetry)
+        price = self.price()
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
         trace.check()
         found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace))
         ran = run(trace, found, self.slowing())
-        return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network))
+        return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network), price)
+
+    def price(self) -> Communication:
+        options = self.options
+        asked = (self.cluster, options.network, options.library, options.symmetry)
+        return Inside(*asked, predicted=self.known) if isinstance(self.predictor, Engine) else Communication(*asked)
 
     def slowing(self) -> float:
         """The share of its rate that computing loses beside communication, of programs as XLA compiles them."""
@@ -181,8 +206,8 @@ class _Step:
             found = Predicted(float(found["seconds"]), dict(found.get("terms", {})), str(found.get("provenance", "")))
         return found
 
-    def told(self, replay: Replay) -> ProgramResult:
-        device = self._device()
+    def told(self, replay: Replay, price: Communication) -> ProgramResult:
+        device = self.device()
         last = max(range(len(replay.ran)), key=lambda number: replay.ran[number].end, default=0)
         parts = _parts(replay, last)
         number = next(i for i, devices in enumerate(self.spmd.classes)
@@ -203,10 +228,11 @@ class _Step:
             segments_distinct=len({key for each in self.splits for key in each.distinct}),
             segments_count=sum(len(each.segments) for each in self.splits), kernels=kernels,
             kernel_bytes=sum(self.known[part.key].bytes for part in mine.segments), notes=self._notes(),
-            others=self.others,
+            others=self.others, exchanges=price.table() if isinstance(price, Inside) else Table([]),
         )  # fmt: skip
 
-    def _device(self) -> Device | None:
+    def device(self) -> Device | None:
+        """In closed form, where there is one."""
         try:
             return device_of(self.cluster.device)
         except UserError:
@@ -214,8 +240,8 @@ class _Step:
 
     def _memory(self) -> dict[str, int]:
         each = [
-            peak_bytes(one, order_of(one), list(graph.core.aliases))
-            for one, graph in zip(self.splits, self.spmd.graphs, strict=True)
+            peak_bytes(one, order_of(one), list(core.aliases))
+            for one, core in zip(self.splits, self.cores, strict=True)
         ]
         return max(each, key=lambda memory: sum(memory.values()))
 

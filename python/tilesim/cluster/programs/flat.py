@@ -11,7 +11,7 @@ from ... import _core
 from ...base.errors import unsupported, user_error
 from ...graph.devices import collectives
 
-__all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "Op", "Scope", "flatten"]
+__all__ = ["COMMUNICATION", "FREE", "MOST", "POINTWISE", "Flat", "Op", "Scope", "flatten", "in_place"]
 
 COMMUNICATION = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
 #: kinds that give a view of what they read, or nothing that takes time: they belong to those that read them
@@ -56,6 +56,27 @@ class Flat:
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+
+def in_place(flat: Flat) -> set[int]:
+    """Updates that write where their operand lies: a value that was made before and that nothing else reads.
+
+    Args:
+        flat: the operations.
+
+    Returns:
+        Their numbers.
+    """
+    reads: dict[int, int] = {}
+    for op in flat.operations:
+        for value in op.reads:
+            reads[value] = reads.get(value, 0) + 1
+    ends = set(flat.outputs)
+    return {
+        i for i, op in enumerate(flat.operations)
+        if op.kind == "dynamic_update" and reads[op.reads[0]] == 1 and op.reads[0] not in ends
+        and (maker := flat.makers[op.reads[0]]) >= 0 and flat.operations[maker].kind not in (*FREE, *COMMUNICATION)
+    }  # fmt: skip
 
 
 def flatten(graph: _core.Graph) -> Flat:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...graph.devices import bytes_of
-from .flat import FREE, POINTWISE, Flat
+from .flat import FREE, POINTWISE, Flat, in_place
 from .splitting import Part, Split
 
 __all__ = ["peak_bytes"]
@@ -58,10 +58,11 @@ def peak_bytes(split: Split, order: list[int], aliases: list[tuple[int, int]]) -
 
 
 def _bases(flat: Flat) -> list[int]:
-    """Of each value the one that it is a view of; of others themselves."""
+    """Of each value the one that it is a view of, or that it is written into; of others themselves."""
     base = list(range(len(flat.values)))
-    for op in flat.operations:
-        if op.kind in FREE and op.reads:
+    written = in_place(flat)
+    for i, op in enumerate(flat.operations):
+        if (op.kind in FREE or i in written) and op.reads:
             for value in op.writes:
                 base[value] = base[op.reads[0]]
     return base

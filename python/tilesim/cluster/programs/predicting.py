@@ -12,8 +12,13 @@ from ...analytic.operations import Cost, Costs, rows_of
 from ...analytic.vector import constants_of
 from ...graph.graph import Graph
 from ...machine.device import Device
+from ...machine.machine import Machine
+from ...results.checks import LINE
+from .sending import Exchange, exchange_program
 
 __all__ = ["Closed", "Engine", "Predicted", "Predictor"]
+
+STEADY = 64 << 20  # bytes each way: twice as many are simulated, what is more goes on as the second half does
 
 
 @dataclass(frozen=True)
@@ -145,13 +150,55 @@ class Engine:
         Raises:
             UserError: for what is no machine.
         """
-        from ...machine.machine import Machine
         from ...timing.simulate import compile, simulate
 
-        machine = device if isinstance(device, Machine) else Machine.load(device)
+        machine = Machine.load(device)
         result = simulate(compile(segment, machine))
         operations = sum(1 for row in result.data["operations"] if row.get("cycles", 0))
         return Predicted(
             result.seconds, {str(result.bottleneck): result.seconds}, f"simulated on {machine.name}", operations,
             float(result.memory_bytes), tuple(result.data.get("approximations", ())),
         )  # fmt: skip
+
+    @staticmethod
+    def exchanged(exchange: Exchange, device: Any) -> Predicted:
+        """What a device does in a communication, simulated: tiles are loaded, sent as others arrive, summed, stored.
+
+        Args:
+            exchange: what passes its port, and what of the time is the link's.
+            device: a Machine, its name or file.
+
+        Returns:
+            The simulated time; `terms`: seconds in which the link, memory (its busiest channel, or what moves data)
+            and the vector unit are busy.
+        """
+        machine, most = Machine.load(device), max(exchange.sent, exchange.received)
+        if most <= 2 * STEADY:
+            return _exchanged(exchange, machine)
+        less, more = (_exchanged(exchange.part(times * STEADY), machine) for times in (1, 2))
+        further = most / STEADY - 2
+
+        def extended(one: float, two: float) -> float:
+            return two + (two - one) * further
+
+        terms = {name: extended(less.terms[name], value) for name, value in more.terms.items()}
+        note = f"communication of more than {2 * STEADY >> 20} MiB each way: simulated so far, extended linearly"
+        return Predicted(extended(less.seconds, more.seconds), terms, more.provenance,
+                         bytes=extended(less.bytes, more.bytes), notes=(*more.notes, note))  # fmt: skip
+
+
+def _exchanged(exchange: Exchange, machine: Machine) -> Predicted:
+    from ...timing.simulate import simulate
+
+    data = simulate(exchange_program(machine, exchange)).data
+    busy = {"link": 0, "memory": 0, "compute": 0}
+    for unit in data["units"]:
+        name = {"other": "link", "vector": "compute", "load": "memory", "store": "memory",
+                "channel": "memory"}.get(unit["kind"])  # fmt: skip
+        if name:
+            busy[name] = max(busy[name], unit["cycles"]["busy"])
+    moved = float(data["memory_read_bytes"] + data["memory_written_bytes"])
+    terms = {name: cycles / machine.hertz for name, cycles in busy.items()}
+    notes = [one for one in data["approximations"] if not one.startswith(LINE)]  # closed forms know no link
+    return Predicted(data["cycles"] / machine.hertz, terms, f"simulated on {machine.name}", bytes=moved,
+                     notes=tuple(notes))  # fmt: skip

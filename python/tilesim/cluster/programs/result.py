@@ -32,11 +32,13 @@ class ProgramResult(StepResult):
     """Time and memory of one step of a program of several devices.
 
     `parts` sum to `seconds`, those of the class of devices that is done last: compute, what each dimension of the
-    network exposes, waiting. `segments` has what was predicted; `notes` what was taken for granted.
+    network exposes, waiting. `segments` has what was predicted; `notes` what was taken for granted; `exchanges`, of
+    predictor engine, each distinct communication as it was simulated inside a device.
     """
 
     replayed: Replay | None = field(default=None, repr=False, compare=False)
     segments: Table = field(default_factory=lambda: Table([]), repr=False, compare=False)
+    exchanges: Table = field(default_factory=lambda: Table([]), repr=False)
     segments_distinct: int = 0
     segments_count: int = 0
     kernels: int = 0
@@ -118,6 +120,7 @@ class ProgramResult(StepResult):
             f"  {row['share']:6.1%}  {row['part']}: {row['seconds'] * 1e3:,.3f} ms, {row['what']}"
             for row in self.table()
         ]
+        lines += [_inside(row) for row in self.exchanges]
         kept = ", ".join(f"{name} {value / GIB:.2f}" for name, value in self.memory.items() if value)
         room = "" if self.fits else f", which do not fit into {self.memory_bytes / GIB:.2f}"
         lines.append(f"  {self.peak_bytes / GIB:.2f} GiB on the fullest device{room}: {kept}")
@@ -171,6 +174,13 @@ class ProgramResult(StepResult):
             "kernels": self.kernels,
             "kernel_bytes": self.kernel_bytes,
             "segments": self.segments.rows,
+            "exchanges": self.exchanges.rows,
             "notes": self.notes,
             "provenance": self.provenance,
         }
+
+
+def _inside(row: dict[str, Any]) -> str:
+    busy = ", ".join(f"{name} {figures.duration(row[f'{name}_seconds'])}" for name in ("link", "memory", "compute"))
+    return (f"  {row['op']} of {row['bytes']:,} bytes: {figures.duration(row['seconds'])} inside the device, "
+            f"{figures.duration(row['network_seconds'])} of the network alone; busy: {busy}")  # fmt: skip

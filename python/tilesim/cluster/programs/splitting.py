@@ -7,10 +7,11 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
+from ... import _core
 from ...graph.devices import bytes_of, groups_of
 from ...graph.graph import Graph
 from .combining import Reach, bytes_moved, combined, reach
-from .flat import COMMUNICATION, FREE, POINTWISE, Flat, Op, flatten
+from .flat import COMMUNICATION, FREE, POINTWISE, Flat, Op, flatten, in_place
 
 __all__ = ["Part", "Split", "content_key", "graph_of", "split"]
 
@@ -20,8 +21,9 @@ class Part:
     """A segment or a communication of one class of devices.
 
     `deps` are numbers of other parts. Of a segment: `operations` (numbers, views included), `inputs` and `outputs`
-    (values at its border), `key` (of content). Of a communication: `op`, `bytes` (the larger of in and out), `groups`
-    (of a permute: pairs), `dtype`.
+    (values at its border), `key` (of content), `aliases` (outputs by place, and the update whose first operand is the
+    input that they are written into). Of a communication: `op`, `bytes` (the larger of in and out), `groups` (of a
+    permute: pairs), `dtype`.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Part:
     inputs: list[int] = field(default_factory=list)
     outputs: list[int] = field(default_factory=list)
     key: str = ""
+    aliases: list[tuple[int, int]] = field(default_factory=list)
     scope: int = 0
     op: str = ""
     bytes: int = 0
@@ -88,8 +91,11 @@ def split(graph: Any, devices: int, combine: bool = False) -> Split:
             _close(flat, part, owner)
     _narrow(flat, parts, owner)
     _connect(flat, parts, owner)
+    written = in_place(flat)
     for part in parts:
-        part.key = "" if part.op else _key(flat, part)
+        if not part.op:
+            part.aliases = _aliases(flat, part, written)
+            part.key = _key(flat, part)
     return Split(flat, parts, devices)
 
 
@@ -256,11 +262,24 @@ def _connect(flat: Flat, parts: list[Part], owner: list[int]) -> None:
         part.deps = sorted(none.union(*[sources[flat.makers[v]] for v in reads if flat.makers[v] >= 0]) - {number})
 
 
+def _aliases(flat: Flat, part: Part, written: set[int]) -> list[tuple[int, int]]:
+    """Outputs that updates write into inputs, through any number of them; the first of these names the input."""
+    found, inside = [], written.intersection(part.operations)
+    for number, value in enumerate(part.outputs):
+        first = -1
+        while (maker := flat.makers[value]) in inside:
+            first, value = maker, flat.operations[maker].reads[0]
+        if first >= 0 and value in part.inputs:
+            found.append((number, first))
+    return found
+
+
 def _key(flat: Flat, part: Part) -> str:
     inputs = [flat.values[value] for value in part.inputs]
     rows = [flat.operations[i] for i in part.operations]
+    ties = [(output, part.inputs.index(flat.operations[i].reads[0])) for output, i in part.aliases]
     return _hash([op.entry for op in rows], [op.reads for op in rows], [op.writes for op in rows],
-                 dict(zip(part.inputs, inputs, strict=True)), part.outputs)  # fmt: skip
+                 dict(zip(part.inputs, inputs, strict=True)), part.outputs, ties)  # fmt: skip
 
 
 def content_key(segment: Graph) -> str:
@@ -279,10 +298,10 @@ def content_key(segment: Graph) -> str:
     inputs = {one["name"]: one for one in read if one["name"] not in made}
     reads = [[one["name"] for one in entry["operands"] if one is not None and one["name"]] for entry in entries]
     writes = [[one["name"] for one in entry["results"] if one is not None and one["name"]] for entry in entries]
-    return _hash(entries, reads, writes, inputs, [one["name"] for one in core.outputs])
+    return _hash(entries, reads, writes, inputs, [one["name"] for one in core.outputs], core.aliases)
 
 
-def _hash(entries: Any, reads: Any, writes: Any, inputs: dict[Any, Any], outputs: Any) -> str:
+def _hash(entries: Any, reads: Any, writes: Any, inputs: dict[Any, Any], outputs: Any, aliases: Any) -> str:
     names: dict[Any, str] = {}
     for number, (value, tensor) in enumerate(inputs.items()):
         names[value] = f"in{number}:{tensor['dtype']}{list(tensor['shape'])}"
@@ -292,7 +311,8 @@ def _hash(entries: Any, reads: Any, writes: Any, inputs: dict[Any, Any], outputs
         results = [(one["dtype"], list(one["shape"])) for one in entry["results"] if one is not None]
         rows.append((entry["kind"], attributes, entry["functions"], [names[value] for value in read], results))
         names.update({value: f"{number}.{at}" for at, value in enumerate(write)})
-    text = json.dumps([rows, [names[value] for value in outputs]], sort_keys=True, default=str)
+    ties = [[list(pair) for pair in aliases]] if aliases else []
+    text = json.dumps([rows, [names[value] for value in outputs], *ties], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -312,4 +332,11 @@ def graph_of(split: Split, part: Part) -> Graph:
     read = [one["name"] for entry in entries for one in entry["operands"] if one is not None and one["name"]]
     inputs = list(dict.fromkeys(name for name in read if name not in made))
     outputs = [flat.values[value]["name"] for value in part.outputs]
-    return Graph(flat.scopes[part.scope].core.extract([entry["name"] for entry in entries], inputs, outputs))
+    core = flat.scopes[part.scope].core.extract([entry["name"] for entry in entries], inputs, outputs)
+    if part.aliases:
+        data = json.loads(core.to_json())
+        entry = next(function for function in data["functions"] if function["name"] == core.main)
+        names = [(output, flat.operations[i].entry["operands"][0]["name"]) for output, i in part.aliases]
+        entry["aliases"] = [{"output": output, "input": inputs.index(name)} for output, name in names]
+        core = _core.Graph.from_json(json.dumps(data))
+    return Graph(core)

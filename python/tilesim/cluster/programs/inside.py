@@ -1,0 +1,84 @@
+"""Communication whose part inside a device is simulated: memory, what moves data, and the units that sum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from ...base.table import Table
+from ..chakra.pricing import Communication
+from ..communication import CollectiveResult
+from ..networks import in_network
+from ..pipelines.result import PICO
+from .predicting import Engine, Predicted
+from .sending import Exchange
+
+__all__ = ["Inside", "exchange_of"]
+
+
+def exchange_of(found: CollectiveResult, latency_ps: int) -> Exchange:
+    """What passes a device's port in a collective.
+
+    What a device passes on comes from memory, and what arrives goes there. In a sum over the network's links half of
+    what arrives is added to what the device has, in a scatter all of it; where switches sum, nothing is.
+
+    Args:
+        found: its price.
+        latency_ps: of which so many picoseconds are there for one byte too.
+
+    Returns:
+        Bytes and times.
+    """
+    sent = received = math.ceil(found.wire_bytes)
+    summed = {"all_reduce": -(-sent // 2), "reduce_scatter": sent}.get(found.op, 0)
+    if found.algorithm == in_network.NAME:
+        summed, n = 0, found.devices // found.groups
+        received = {"all_gather": found.bytes - found.bytes // n, "reduce_scatter": -(-found.bytes // n)}.get(
+            found.op, sent
+        )
+    latency = min(latency_ps, found.picoseconds)
+    return Exchange(sent, received, summed, found.dtype, latency, found.picoseconds - latency)
+
+
+@dataclass
+class Inside(Communication):
+    """Prices communication as the simulated device takes it; `predicted` has what was simulated, by content."""
+
+    predicted: dict[str, Predicted] = field(default_factory=dict)
+    rows: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def taken(self, size: int, priced: Callable[[int], CollectiveResult]) -> int:
+        """Picoseconds of a collective on the simulated device: never less than the network takes.
+
+        Args:
+            size: bytes.
+            priced: the network's price by bytes.
+
+        Returns:
+            Picoseconds.
+        """
+        found = priced(size)
+        exchange = exchange_of(found, priced(1).picoseconds)
+        if not exchange.sent and not exchange.received:
+            return found.picoseconds
+        key = f"exchange {exchange}"
+        if key not in self.predicted:
+            self.predicted[key] = Engine.exchanged(exchange, self.cluster.device)
+        took = self.predicted[key]
+        self.rows[key] = {
+            "op": found.op, "bytes": size, "devices": found.devices, "seconds": took.seconds,
+            "network_seconds": found.seconds, "sent_bytes": exchange.sent, "received_bytes": exchange.received,
+            "loaded_bytes": exchange.loaded, "bound": max(took.terms, key=lambda name: took.terms[name]),
+            **{f"{name}_seconds": value for name, value in took.terms.items()},
+        }  # fmt: skip
+        return max(found.picoseconds, math.ceil(round(took.seconds * PICO, 3)))
+
+    def table(self) -> Table:
+        """What was simulated of each distinct communication.
+
+        Returns:
+            Rows: op, bytes, devices, seconds, network_seconds, bytes that pass, busy seconds of link, memory and units.
+        """
+        return Table(list(self.rows.values()), empty="nothing was simulated")
