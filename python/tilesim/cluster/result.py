@@ -40,7 +40,7 @@ PARTS = {
     "recompute": "layers, or parts of them, made again in the backward pass",
     "host": "the device waits for launches",
     "tensor": "sums and gathers over the tensor axis that nothing hides",
-    "context": "keys and values passed round that attention does not hide",
+    "context": "keys and values passed round that attention does not hide, or heads sent to all and back",
     "expert": "tokens sent to their experts and back",
     "pipeline": "sends between stages",
     "data": "gradients summed, parameters gathered, as far as not hidden",
