@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any
 
@@ -36,23 +35,24 @@ def test_plans_clusters_and_overlap() -> None:
     two, three = ts.compare(a, b), ts.compare(a, b, c, names=["one", "two", "three"])
     check_sums(two)
     check_sums(three)
-    assert [row["what"] for row in two.differs()] == ["plan"]
-    assert {row["what"] for row in three.differs()} == {"plan", "cluster", "device", "overlap"}
+    assert [row["what"] for row in two.differences()] == ["plan"]
+    assert {row["what"] for row in three.differences()} == {"plan", "cluster", "device", "overlap"}
     assert two.names == [a.plan.text(), b.plan.text()]
     (row,) = (row for row in two.table() if row["figure"] == "seconds")
     assert (row["a"], row["b"], row["b/a"]) == (a.seconds, b.seconds, b.seconds / a.seconds)
     assert sum(row["share"] for row in two.breakdown()) == pytest.approx(1.0)
     assert next(iter(two.breakdown()))["part"] == "bubble" and "bubble" in two.headline()
-    assert "c: three" in str(three) and "less than a" in two.headline() and "more than a" in three.headline(2)
+    assert "b (two) against a (one)" in str(three) and "faster" in two.headline()
+    assert "c (three) against a (one)" in three.headline() and "slower" in three.headline().split("\n")[1]
     json.dumps(three.to_dict(), allow_nan=False)
 
 
 def test_a_step_beside_itself() -> None:
     one = ts.cluster.step("llama-3-8b", "dgx-h100:64", ts.Plan(data=64, shard="zero2"))
     found = ts.compare(one, one)
-    assert found.headline() == "b takes as long as a"
-    assert all(row["difference"] == 0 and math.isnan(row["share"]) for row in found.breakdown())
-    assert found.names == ["the same step"] * 2 and not list(found.differs())
+    assert found.headline() == "b (the same step) against a (the same step): no difference"
+    assert all(row["difference"] == 0 and row["share"] == 0 for row in found.breakdown()) and not found.check(0).rows
+    assert found.names == ["the same step"] * 2 and not list(found.differences())
 
 
 def test_predictors(tmp_path: Path) -> None:
@@ -85,3 +85,101 @@ def test_what_is_no_step() -> None:
         ts.compare(other, one)
     with pytest.raises(ts.UserError, match="each result has one name"):
         ts.compare(one, one, names=["a"])
+
+
+def pair(tmp_path: Path) -> tuple[Any, Any, str, str]:
+    """A step of a plan and one of a program, with their files."""
+    plan = ts.Plan(tensor=8, pipeline=8, recompute="selective", sequence=True)
+    found = ts.cluster.step("gpt3-175b", "dgx-h100:64", plan), ts.cluster.step(program(), "dgx-h100:4")
+    files = str(tmp_path / "plan.json"), str(tmp_path / "program.json")
+    for one, file in zip(found, files, strict=True):
+        one.save(file)
+    return *found, *files
+
+
+def test_saved_steps_stand_beside_others(tmp_path: Path) -> None:
+    a, b, *files = pair(tmp_path)
+    for one, file in zip((a, b), files, strict=True):
+        saved = ts.cluster.StepResult.load(file)
+        found = ts.compare(one, saved)
+        check_sums(found)
+        assert not list(found.differences()) and not found.check(0).rows
+        assert str(ts.compare(saved, one)) == str(found)
+
+
+@pytest.mark.parametrize("tolerance", [0, 0.02, "5%", "50%", "300%"])
+def test_what_changed_by_more(tolerance: Any) -> None:
+    plan = ts.Plan(tensor=8, pipeline=8, recompute="selective", sequence=True)
+    results = [ts.cluster.step("gpt3-175b", "dgx-h100:64", plan.replaced(virtual=virtual)) for virtual in (1, 2, 4)]
+    found = ts.compare(*results)
+    share = float(tolerance[:-1]) / 100 if isinstance(tolerance, str) else tolerance
+
+    def figures(result: Any) -> dict[str, float]:
+        named = {"time": result.seconds, "peak_bytes": result.peak_bytes}
+        for row in result.breakdown:
+            named[f"{row['part']} ({row['dimension']})" if row["dimension"] else row["part"]] = row["seconds"]
+        return named
+
+    before = figures(results[0])
+    wanted = set()
+    for letter, result in zip("bc", results[1:], strict=True):
+        after = figures(result)
+        for name in before | after:
+            old, new = before.get(name, 0.0), after.get(name, 0.0)
+            if new > old * (1 + share) or new < old * (1 - share):
+                wanted.add((letter, "total" if name in ("time", "peak_bytes") else "part", name, old, new))
+    rows = found.check(tolerance).rows
+    assert {(row["result"], row["kind"], row["name"], row["before"], row["after"]) for row in rows} == wanted
+    with pytest.raises(ts.UserError, match="this is no tolerance"):
+        found.check(2)
+
+
+def test_page_and_commands(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from tilesim.cli.main import app
+
+    a, b, one, two = pair(tmp_path)
+    found = ts.compare(a, b)
+    found.html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "Parts" in page and "bubble" in page and "What differs" in page and found._repr_html_()
+    run = CliRunner()
+    done = run.invoke(
+        app, ["compare", one, two, "--html", str(tmp_path / "c.html"), "--json", str(tmp_path / "c.json")]
+    )
+    assert done.exit_code == 0 and "b (program) against a (plan)" in done.output
+    assert "Parts" in (tmp_path / "c.html").read_text(encoding="utf-8")
+    written = json.loads((tmp_path / "c.json").read_text())
+    assert written["schema"] == "tilesim.cluster_comparison" and written["totals"][0]["a"] == a.seconds
+    assert run.invoke(app, ["check", one, "--against", one]).exit_code == 0
+    assert run.invoke(app, ["check", two, "--against", one]).exit_code == 1
+    how = ["cluster", "compare", "llama-3-8b", "--cluster", "dgx-h100:64"]
+    done = run.invoke(app, [*how, "--plan", "data=64,shard=zero2", "--plan", "data=64,shard=zero3", "--json", "-"])
+    names = json.loads(done.output)["names"]
+    assert names == {"a": "data=64,shard=zero2, megatron", "b": "data=64,shard=zero3, fsdp"}
+    refused = run.invoke(app, how)
+    assert refused.exit_code and "nothing to be compared with" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"schema": "tilesim.plan"}, "of another kind"),
+        ({"version": 9}, "version"),
+        ({"seconds": "1"}, "seconds"),
+        ({"mfu": -1}, "mfu"),
+        ({"devices": 0}, "devices"),
+        ({"breakdown": [{"part": "compute"}]}, "breakdown"),
+        ({"breakdown": []}, "do not sum"),
+        ({"plan": {"schema": "tilesim.plan", "version": 1, "tensr": 2}}, "unknown key"),
+        ({"network": None}, "network"),
+        ({"overlap": ...}, "lacks a key"),
+    ],
+)
+def test_files_that_are_no_steps(tmp_path: Path, change: dict[str, Any], words: str) -> None:
+    *_, file, _ = pair(tmp_path)
+    data = json.loads(Path(file).read_text()) | change
+    Path(file).write_text(json.dumps({key: value for key, value in data.items() if value is not ...}))
+    with pytest.raises(ts.UserError, match=words):
+        ts.cluster.StepResult.load(file)

@@ -153,10 +153,105 @@ def test_shardy_divides_graphs_of_any_origin():
 def test_xla_needs_a_module():
     graph = by_hand()
     graph.annotate({"x": '[{"d"}, {}]'}, mesh={"d": 2})
-    with pytest.raises(ts.UserError, match="module"):
+    for mesh in (None, {"d": 2}):
+        with pytest.raises(ts.UserError, match="module"):
+            ts.partition(graph, mesh, by="xla")
+
+
+def of_one_device(m=8):
+    import jax
+
+    def mlp(x, up, down):
+        return jax.nn.relu(x @ up) @ down
+
+    shapes = [jax.ShapeDtypeStruct(shape, "float32") for shape in ((m, 16), (16, 32), (32, 16))]
+    return ts.from_jax(mlp, *shapes)
+
+
+#: shardings of a product of two layers, and what one has to send by hand: (kind, wire bytes of a device)
+GIVEN = [
+    # rows of x over d, hidden over t: partial sums of 4 x 16 floats over 4 devices, 2 x 3/4 of them
+    ({"x": ("d",), "up": (None, "t"), "down": ("t",)}, [("all_reduce", 2 * 3 / 4 * 4 * 16 * 4)]),
+    # both products divided along what they sum: over all 8 devices the 8 x 32 floats of the first are summed
+    ({"x": (None, ("t", "d"))}, [("all_reduce", 2 * 7 / 8 * 8 * 32 * 4)]),
+]
+
+
+@pytest.mark.parametrize(("given", "sends"), GIVEN)
+def test_xla_takes_shardings_that_are_given(given, sends):
+    graph = of_one_device()
+    spmd = ts.partition(graph, {"d": 2, "t": 4}, given, by="xla")
+    assert spmd.devices == 8
+    agrees(graph, spmd)
+    assert [(row["kind"], row["wire_bytes"]) for row in spmd.collectives()] == sends
+    assert not graph.mesh and not graph.shardings  # the caller's graph is as it was
+
+
+def test_what_was_said_of_a_graph_reaches_xla(modules):
+    """Annotated since it was read, or another mesh over the module's own axes: nothing of it is dropped."""
+    graph = of_one_device()
+    graph.annotate({"x": '[{"d"}, {}]', "up": '[{}, {"t"}]', "down": '[{"t"}, {}]'}, mesh={"d": 2, "t": 4})
+    spmd = ts.partition(graph.copy(), by="xla")
+    assert [row["kind"] for row in spmd.collectives()] == ["all_reduce"]
+    agrees(graph, spmd)
+    graph = ts.from_stablehlo(modules / "tensor.mlir")
+    axes = [one.partition("=")[0].strip() for one in graph.mesh.split(",")]
+    spmd = ts.partition(graph, dict.fromkeys(axes, 2), by="xla")
+    assert spmd.devices == 2 ** len(axes) != graph.devices
+    agrees(graph, spmd)
+
+
+LISTS = """module @m attributes {mhlo.num_partitions = 8 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<8x16xf32> {mhlo.sharding = "{devices=[2,1,4]<=[8] last_tile_dim_replicate}"},
+                         %w: tensor<16x32xf32>) -> tensor<8x32xf32> {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x32xf32>)
+      -> tensor<8x32xf32>
+    return %0 : tensor<8x32xf32>
+  }
+}
+"""
+
+
+def test_modules_that_list_devices_take_shardings_too():
+    graph = ts.from_stablehlo(LISTS)
+    first, second = (one.partition("=")[0].strip() for one in graph.mesh.split(","))
+    inputs = [row["name"] for row in graph.inputs]
+    spmd = ts.partition(graph, None, {inputs[1]: (None, second)}, by="xla")
+    agrees(graph, spmd)
+    assert not spmd.collectives() and spmd.graphs[0].inputs[1]["shape"] == (16, 8)
+    turned = ts.partition(graph, None, {inputs[0]: (None, (second, first))}, by="xla")
+    agrees(graph, turned)
+    assert [row["kind"] for row in turned.collectives()] == ["all_reduce"]
+    with pytest.raises(ts.UserError, match="no mesh"):
+        ts.partition(graph, {first: 4, second: 2}, by="xla")
+    with pytest.raises(ts.UserError, match="whole axes"):
+        ts.partition(graph, None, {inputs[1]: f'[{{}}, {{"{second}":(1)2}}]'}, by="xla")
+
+
+def test_what_xla_is_not_told():
+    graph = of_one_device()
+    with pytest.raises(ts.UserError, match="need a mesh"):
         ts.partition(graph, by="xla")
-    with pytest.raises(ts.UserError, match="mesh="):
-        ts.partition(graph, {"d": 2}, by="xla")
+    with pytest.raises(ts.UserError, match="no such axis"):
+        ts.partition(graph, {"d": 2}, {"x": ("e",)}, by="xla")
+    inside = graph.core.operations("")[0]["results"][0]["name"]
+    with pytest.raises(ts.UserError, match="inputs and outputs"):
+        ts.partition(graph, {"d": 2}, {inside: ("d",)}, by="xla")
+
+
+def test_an_interface_that_jax_lacks_is_named(monkeypatch):
+    from tilesim.cluster.partitioners import xla
+
+    script = xla.CHILD.read_text(encoding="utf-8").replace("hlo_to_stablehlo\n", "of_another_version\n", 1)
+
+    class Other:
+        @staticmethod
+        def read_text(**_):
+            return script
+
+    monkeypatch.setattr(xla, "CHILD", Other)
+    with pytest.raises(_core.Unsupported, match=r"jax \S+ lacks an interface .* which jax 0\.10 has"):
+        ts.partition(of_one_device(), {"d": 2}, {"x": ("d",)}, by="xla")
 
 
 def test_xla_that_refuses_is_told(modules):

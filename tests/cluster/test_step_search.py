@@ -30,9 +30,9 @@ def by_hand(devices: int, work: Any) -> list[ts.Plan]:
             continue
         axes = itertools.product(
             range(1, 25), range(1, 13), ts_plan.SCHEDULES, (False, True), ("none", "zero1", "zero2", "zero3"),
-            ts_plan.RECOMPUTE, ts_plan.OFFLOAD,
+            ts_plan.RECOMPUTE, ts_plan.OFFLOAD, ts_plan.CONTEXTS[: 1 + (context > 1)],
         )  # fmt: skip
-        for micro, virtual, schedule, sequence, shard, recompute, offload in axes:
+        for micro, virtual, schedule, sequence, shard, recompute, offload, kind in axes:
             if (schedule == "interleaved") != (virtual > 1) or (pipeline == 1 and schedule != "1f1b"):
                 continue
             if (sequence and tensor == 1) or (shard != "none" and data * context * (1 + (schedule == "dualpipe")) == 1):
@@ -41,7 +41,7 @@ def by_hand(devices: int, work: Any) -> list[ts.Plan]:
                 continue
             plan = ts.Plan(
                 tensor, pipeline, data, context, sequence=sequence, virtual=virtual, schedule=schedule, shard=shard,
-                micro_batch=micro, recompute=recompute, offload=offload,
+                micro_batch=micro, recompute=recompute, offload=offload, context_kind=kind,
             )  # fmt: skip
             if not plan.reasons(work, devices):
                 found[canonical(plan, work)] = None

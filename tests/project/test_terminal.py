@@ -36,6 +36,7 @@ LINES = (
     "cluster search gpt3-175b --cluster dgx-a100:64",
     "cluster step gpt3-175b --cluster dgx-a100:64 --plan tensor=8,pipeline=8,recompute=full",
     "cluster step gpt3-175b --cluster dgx-h100 --devices 7,64,512",
+    "cluster compare gpt3-175b --cluster dgx-a100:64 --cluster dgx-h100:64 --plan tensor=8,pipeline=8,recompute=full",
     "cluster search turing-530b --cluster dgx-a100:280 --map --best 2",
     "cluster partition halves.json",
     "isa run k.elf",

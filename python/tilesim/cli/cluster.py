@@ -12,6 +12,7 @@ from ..cluster.cluster import Cluster
 from ..cluster.communication import OPERATIONS, collective
 from ..cluster.fabric import systems
 from .clusters import replay as cluster_replay
+from .clusters.compare import compare
 from .clusters.partition import partition
 from .clusters.step import search, step
 from .complete import App
@@ -26,6 +27,7 @@ __all__ = ["cluster_app"]
 cluster_app = App(no_args_is_help=True, help="Many chips: networks, collectives, steps.")
 cluster_app.command("partition", epilog=epilog("cluster partition"))(partition)
 cluster_app.command("step", epilog=epilog("cluster step"))(step)
+cluster_app.command("compare", epilog=epilog("cluster compare"))(compare)
 cluster_app.command("search", epilog=epilog("cluster search"))(search)
 cluster_replay.register(cluster_app)
 

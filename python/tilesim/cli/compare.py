@@ -18,9 +18,9 @@ from ..loading import load
 from ..machine.device import Device
 from ..machine.machine import Machine
 from ..results.compared import compare
-from ..results.comparison import Comparison
 from ..results.headlines import tolerance_of
 from ..results.result import Result
+from ..results.side_by_side import SideBySide
 from ..timing.estimated import quantized_estimate
 from ..timing.quantize import quantize
 from ..timing.simulate import compile, simulate
@@ -30,18 +30,37 @@ from .run import settings_of
 from .screen import room, say, wrapped
 from .show import step
 
-__all__ = ["register"]
+__all__ = ["register", "shown"]
 
 SHOWN = 40  # operations that a check lists
 
 
+def _start(name: str) -> str:
+    """The start of a JSON file; nothing of anything else."""
+    if not name.lower().endswith(".json") or not os.path.isfile(name):
+        return ""
+    with open(name, encoding="utf-8", errors="replace") as file:
+        return file.read(2000)
+
+
 def _is_result(name: str) -> bool:
     """Whether a file is to be read as a result: by its schema; what names no other schema is refused as one."""
-    if not name.lower().endswith(".json") or not os.path.isfile(name):
-        return False
-    with open(name, encoding="utf-8", errors="replace") as file:
-        start = file.read(2000)
-    return '"tilesim.' not in start or '"tilesim.result"' in start
+    start = _start(name)
+    return bool(start) and ('"tilesim.' not in start or '"tilesim.result"' in start or _is_step(name))
+
+
+def _is_step(name: str) -> bool:
+    """Whether a file is a saved step of many devices."""
+    return '"tilesim.cluster_result"' in _start(name)
+
+
+def _loaded(name: str) -> Any:
+    """A saved result: of one device, or a step of many."""
+    if not _is_step(name):
+        return Result.load(name)
+    from ..cluster.saved import SavedStep
+
+    return SavedStep.load(name)
 
 
 def _simulated(model: str, how: dict[str, str | None], common: dict[str, Any]) -> Result:
@@ -73,7 +92,8 @@ def _simulated(model: str, how: dict[str, str | None], common: dict[str, Any]) -
 
 def compare_command(
     what: Annotated[
-        list[str], typer.Argument(help="Saved results (.json), or what to simulate: a network, matmul:M,N,K, a file.")
+        list[str],
+        typer.Argument(help="Saved results or steps (.json), or what to simulate: mlp, matmul:M,N,K, a file."),
     ],
     machine: Annotated[
         list[str] | None, typer.Option("--machine", "--device", help="Preset, file or device; several are compared.")
@@ -102,12 +122,12 @@ def compare_command(
     combinations: list[dict[str, str | None]] = [{}]
     for key, values in varied.items():
         combinations = [{**one, key: value} for one in combinations for value in values or nothing]
-    results: list[Result] = []
+    results: list[Any] = []
     files: list[str] = []
     names: list[str] = []
     for one in what:
         if _is_result(one):
-            results.append(Result.load(one))
+            results.append(_loaded(one))
             files.append(one)
             names.append("")
             continue
@@ -124,7 +144,17 @@ def compare_command(
     if len(results) < 2:
         raise user_error("one result has nothing to be compared with", value=what[0],
                          suggestion="Name another result, or give --machine twice")  # fmt: skip
-    found = compare(results[0], results[1], *results[2:], names=_named(files, names))
+    shown(compare(results[0], results[1], *results[2:], names=_named(files, names)), html, json_)
+
+
+def shown(found: SideBySide, html: str | None, json_: str | None) -> None:
+    """Writes and prints a comparison.
+
+    Args:
+        found: what to show.
+        html: file of its page; none: no page.
+        json_: file of its values, "-" for standard output, which is then all that is printed; none: no file.
+    """
     if html:
         found.html(html)
     if json_:
@@ -163,7 +193,7 @@ def check_command(
 ) -> None:
     """Whether a result is that of before: totals and each operation; exit code 1 where one changed by more."""
     most = tolerance_of(tolerance)
-    found = compare(Result.load(against), Result.load(result), names=[against, result])
+    found = compare(_loaded(against), _loaded(result), names=[against, result])
     rows = found.check(most).rows
     if json_:
         plain = [{**row, "change": row["change"] if row["before"] else None} for row in rows]
@@ -175,7 +205,7 @@ def check_command(
         raise typer.Exit(1)
 
 
-def _say(found: Comparison, rows: list[dict[str, Any]], tolerance: str, result: str, against: str) -> None:
+def _say(found: SideBySide, rows: list[dict[str, Any]], tolerance: str, result: str, against: str) -> None:
     if not rows:
         say(wrapped(f"ok: nothing changed by more than {tolerance} ({result} against {against})", hang="  "))
     else:

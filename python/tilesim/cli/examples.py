@@ -54,6 +54,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "tilesim compare mlp --machine tpu-v3 --machine tpu-v4",
         "tilesim compare mlp --lowering native --lowering best",
         "tilesim compare old.json new.json --html diff.html",
+        "tilesim compare old_step.json new_step.json",
     ),
     "check": ("tilesim check new.json --against old.json --tolerance 2%",),
     "open": ("tilesim open new.json --no-browser -o new.html", "tilesim open new.json --baseline old.json"),
@@ -86,6 +87,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "tilesim cluster step megatron-22b --cluster dgx-h200:8 --plan tensor=8",
         "tilesim cluster step gpt3-175b --cluster dgx-h100 --devices 64,512",
     ),
+    "cluster compare": ("tilesim cluster compare llama3-100m --cluster dgx-h100 --cluster dgx-a100",),
     "cluster search": (
         "tilesim cluster search gpt3-175b --cluster dgx-a100:64",
         "tilesim cluster search gpt3-175b --cluster dgx-a100:64 --map",

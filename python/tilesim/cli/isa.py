@@ -16,7 +16,7 @@ from ..isa import assemble, disassemble, header, instructions, kernel, kernel_te
 from ..isa.elf import read_elf
 from ..isa.listing import elf_lines, raw_lines
 from ..isa.result import IsaResult, trap_text
-from ..isa.running import Streams, run_with
+from ..isa.running import Asked, Streams, run_with
 from ..isa.views import MOST_LOGGED, marks_lines, table_lines
 from ..loading import load
 from ..machine.machine import Machine
@@ -75,24 +75,14 @@ def run(
     Exit codes: 0, the program ended with 0; 1, it ended otherwise or trapped; 2, a mistake in the command.
     """
     _check_outputs(json_, pipeline, trace)
-    result = run_with(
-        Streams(*(_where(stream, number) for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)))),
-        elf,
-        args or (),
-        core,
-        machine,
-        vlen,
-        max_instructions,
-        root,
-        seed,
-        input=b"",
-        agnostic="undisturbed",
-        bare=bare,
-        timed=timed or pipeline is not None or trace is not None,
-        pipeline=0 if pipeline is None else pipeline_limit,
-        timeline=trace is not None,
-        max_memory=int(max_memory) if max_memory.isascii() and max_memory.isdigit() else max_memory,
-    )
+    streams = (_where(stream, number) for number, stream in enumerate((sys.stdin, sys.stdout, sys.stderr)))
+    recorded = 0 if pipeline is None else pipeline_limit
+    most = int(max_memory) if max_memory.isascii() and max_memory.isdigit() else max_memory
+    asked = Asked(
+        core, machine, vlen, max_instructions, root, seed, bare=bare, max_memory=most, pipeline=recorded,
+        timed=timed or pipeline is not None or trace is not None, timeline=trace is not None,
+    )  # fmt: skip
+    result = run_with(Streams(*streams), elf, args or (), asked)
     _pass_on(sys.stdout, result.output)
     _pass_on(sys.stderr, result.errors)
     if json_ is not None:

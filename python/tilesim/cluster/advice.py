@@ -46,6 +46,8 @@ def neighbours(plan: Plan) -> list[tuple[str, Plan]]:
             found.append({axis: size // 2, "data": plan.data * 2, **lost})
         if plan.data % 2 == 0:
             found.append({axis: size * 2, "data": plan.data // 2})
+    if plan.context > 1:
+        found.append({"context_kind": "ring" if plan.by_heads else "all_to_all"})
     if plan.pipeline > 1 and plan.virtual == 1 and plan.schedule in ("1f1b", "gpipe"):
         found.append({"virtual": 2, "schedule": "interleaved"})
     elif plan.virtual > 1:

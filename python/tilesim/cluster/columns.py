@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ..models.layered import Layered
 from .experts.routing import imbalance
-from .plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
+from .plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
 __all__ = ["Columns", "columns", "of_table"]
 
@@ -50,6 +50,7 @@ class Columns:
     recompute: Array
     schedule: Array
     offload: Array
+    context_kind: Array
     imbalance: Array
     element_bytes: float
     parameter_bytes: float
@@ -76,6 +77,21 @@ class Columns:
     def queries(self) -> Array:
         """Tokens of a sequence on one device: a part of all of them, or one that is decoded."""
         return np.where(self.decode, 1.0, self.sequence / self.context)
+
+    @property
+    def by_heads(self) -> NDArray[np.bool_]:
+        """Whether attention is divided by heads over the context axis, each device with all tokens of its own."""
+        return (self.context > 1) & (self.context_kind == CONTEXTS.index("all_to_all"))
+
+    @property
+    def query_bytes(self) -> Array:
+        """Queries of a micro-batch in a layer on one device; what attention gives has as many."""
+        return self.tokens * self.heads / self.tensor * self.head_size * self.element_bytes
+
+    @property
+    def key_bytes(self) -> Array:
+        """Keys of a micro-batch in a layer on one device; values have as many."""
+        return self.tokens * self.own_kv_heads * self.head_size * self.element_bytes
 
     @property
     def micro_batches(self) -> Array:
@@ -257,7 +273,8 @@ class Columns:
 
 _OF_WORKLOAD = ("layers", "hidden", "ffn", "heads", "kv_heads", "head_size", "vocab", "sequence", "global_batch")
 _OF_PLAN = ("tensor", "pipeline", "virtual", "data", "context", "expert", "micro_batch")
-_CODES = {"shard": SHARDS, "recompute": RECOMPUTE, "schedule": SCHEDULES, "offload": OFFLOAD}
+_CODES = {"shard": SHARDS, "recompute": RECOMPUTE, "schedule": SCHEDULES, "offload": OFFLOAD,
+          "context_kind": CONTEXTS}  # fmt: skip
 
 
 def _of_workloads(workloads: Sequence[Layered]) -> dict[str, Any]:
@@ -307,7 +324,8 @@ def of_table(workload: Layered, plans: Mapping[str, Array]) -> Columns:
     """
     count = len(plans["tensor"])
     table = {name: np.asarray(value) for name, value in plans.items() if name != "sequence"}
-    table.setdefault("offload", np.zeros(count))
+    for name in ("offload", "context_kind"):
+        table.setdefault(name, np.zeros(count))
     return _made([workload], count, table, plans["sequence"].astype(bool))
 
 

@@ -65,7 +65,9 @@ def layer_activations(c: Columns, dropout: bool) -> tuple[Array, Array]:
     whole = per_token * (4 * e + 2 * mask) / shared
     width = c.heads * c.head_size
     keys = 2 * c.own_kv_heads * c.head_size * e  # and values
-    inside = 2 * width * e / t + keys
+    # divided by heads, what a fused attention gives is kept in both divisions: for its gradient, and the product's
+    both = np.where(c.by_heads & ~c.unfused, width * e / t, 0.0)
+    inside = 2 * width * e / t + keys + both
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
     inner = c.ffn * np.where(c.gated, 3, 2) * e * chosen / t
     scores = c.heads * c.keys / t * (2 * e + mask)

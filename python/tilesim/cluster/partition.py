@@ -37,7 +37,7 @@ def partition(
             Values that are named by nobody are divided as the others suggest.
         by: who divides. "own": this library. "shardy": Shardy's propagation (of jaxlib) over the rules of our kinds,
             then our own moves. "xla": XLA's SPMD partitioner (of jaxlib), which compiles the module that the graph was
-            read from, with the shardings of that module.
+            read from, with the shardings of that module, and those given here of inputs and outputs.
 
     Returns:
         The program, with its collectives.
@@ -45,17 +45,19 @@ def partition(
     Raises:
         UserError: for a graph of one device, a mesh or shardings that do not fit (unknown value or axis, another rank,
             an axis used twice); naming what to install where jaxlib is missing; by="xla" for a graph that no module is
-            known of, or with `mesh` or `shardings`.
+            known of, or with `shardings` of values inside.
         Unsupported: where Shardy or XLA refuses, with its words.
     """
     if by not in BY:
         raise user_error(
             "unknown partitioner", value=f"'{by}'", allowed=", ".join(BY), suggestion=nearest(by, list(BY))
         )
-    if by == "xla":
-        return _by_xla(graph, mesh, shardings)
     ranks = _ranks(graph) if shardings else {}
     named = {name: _text(name, given, ranks.get(name, 0)) for name, given in (shardings or {}).items()}
+    if by == "xla":
+        from .partitioners.xla import partition_by_xla
+
+        return partition_by_xla(graph, None if mesh is None else _mesh_text(mesh), named)
     if mesh is None and not named and not needs_partitioning(graph):
         return Spmd.from_partitioned(graph)
     core = graph.core.copy()
@@ -116,19 +118,6 @@ def spread_shardings(graph: Graph, by: str = "own") -> dict[str, str]:
     from .partitioners.shardy import spread_by_shardy
 
     return dict(spread_by_shardy(graph.core).shardings)
-
-
-def _by_xla(graph: Graph, mesh: Any, shardings: Any) -> Spmd:
-    from .partitioners.xla import partition_by_xla
-
-    if mesh is not None or shardings:
-        raise user_error(
-            "XLA divides a module as the module says",
-            place=f"graph '{graph.name}'",
-            value="mesh=" if mesh is not None else "shardings=",
-            allowed="shardings of the module, or by='own' or 'shardy'",
-        )
-    return partition_by_xla(graph)
 
 
 def _divided(row: dict[str, Any]) -> dict[str, Any]:

@@ -15,13 +15,14 @@ from ..models.layered import Layered
 from .inference.plans import reasons as phase_reasons
 from .pipelines.plans import reasons as schedule_reasons
 
-__all__ = ["OFFLOAD", "RECOMPUTE", "SCHEDULES", "SHARDS", "Plan"]
+__all__ = ["CONTEXTS", "OFFLOAD", "RECOMPUTE", "SCHEDULES", "SHARDS", "Plan"]
 
 SCHEMA, VERSION = "tilesim.plan", 1
 SHARDS = ("none", "zero1", "zero2", "zero3")
 RECOMPUTE = ("none", "selective", "full", "minimal", "offload")
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe")
 OFFLOAD = ("none", "optimizer", "activations")
+CONTEXTS = ("ring", "all_to_all")
 _SIZES = ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch")
 
 
@@ -34,7 +35,9 @@ class Plan:
     (interleaved). `shard`: what the data axis divides: zero1 optimizer state, zero2 gradients too, zero3 parameters
     too. `micro_batch`: sequences per device and pass. `recompute`: selective the attention core, full every layer,
     minimal all but products, offload as full with layers' inputs on the host. `offload`: what lies in the host's
-    memory, the optimizer's state or all activations.
+    memory, the optimizer's state or all activations. `context_kind`: how attention sees tokens of other devices of the
+    context axis; ring: keys and values go round, all_to_all: heads are divided while it runs, and tokens again after
+    it (DeepSpeed-Ulysses, 2309.14509).
     """
 
     tensor: int = 1
@@ -49,6 +52,7 @@ class Plan:
     micro_batch: int = 1
     recompute: str = "none"
     offload: str = "none"
+    context_kind: str = "ring"
 
     def __post_init__(self) -> None:
         for name in _SIZES:
@@ -59,6 +63,7 @@ class Plan:
         one_of("unknown sharding", "shard", self.shard, *SHARDS)
         one_of("unknown recompute", "recompute", self.recompute, *RECOMPUTE)
         one_of("unknown offload", "offload", self.offload, *OFFLOAD)
+        one_of("unknown kind of context axis", "context_kind", self.context_kind, *CONTEXTS)
         if self.virtual > 1 and self.schedule == "1f1b":
             object.__setattr__(self, "schedule", "interleaved")
         if self.virtual > 1 and (self.schedule != "interleaved" or self.pipeline == 1):
@@ -71,6 +76,11 @@ class Plan:
     def devices(self) -> int:
         """How many devices the plan uses: a number."""
         return self.tensor * self.pipeline * self.data * self.context
+
+    @property
+    def by_heads(self) -> bool:
+        """Whether attention is divided by heads over the context axis."""
+        return self.context > 1 and self.context_kind == "all_to_all"
 
     @checked()
     def check(self, workload: Layered, devices: int | None = None) -> None:
@@ -110,6 +120,9 @@ class Plan:
         divides("the number of heads", workload.heads, "tensor", self.tensor)
         divides("the feed-forward width", workload.ffn, "tensor", self.tensor)
         divides("the sequence", workload.sequence, "context", self.context)
+        if self.by_heads:
+            divides("the number of heads", workload.heads, "tensor × context", self.tensor * self.context)
+            divides("the number of key heads", workload.kv_heads, "tensor × context", self.tensor * self.context)
         if self.sequence:
             divides("the sequence", workload.sequence, "tensor × context", self.tensor * self.context)
         divides("the global batch", workload.global_batch, "data", self.data)

@@ -25,6 +25,7 @@ from .inference.memory import of_stage as forward_stage
 from .memory import GIB, REASONS, Memory, of_stage
 from .pipelines.result import Pipeline, write_trace
 from .plan import Plan
+from .saved import SavedStep
 from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
 from .views.communication import communication, stage_seconds
@@ -39,7 +40,7 @@ PARTS = {
     "recompute": "layers, or parts of them, made again in the backward pass",
     "host": "the device waits for launches",
     "tensor": "sums and gathers over the tensor axis that nothing hides",
-    "context": "keys and values passed round that attention does not hide",
+    "context": "keys and values passed round that attention does not hide, or heads sent to all and back",
     "expert": "tokens sent to their experts and back",
     "pipeline": "sends between stages",
     "data": "gradients summed, parameters gathered, as far as not hidden",
@@ -207,7 +208,7 @@ class StepResult(Comparable):
         """This step and others side by side, as `ts.compare` asks for.
 
         Args:
-            others: results of `ts.cluster.step`.
+            others: results of `ts.cluster.step`, or saved ones.
             names: what each is, this one first; none: what tells them apart.
 
         Returns:
@@ -216,7 +217,7 @@ class StepResult(Comparable):
         Raises:
             UserError: for a result of another kind, or a number of names that is not theirs.
         """
-        return beside([self, *others], names, StepResult)
+        return steps_beside([self, *others], names)
 
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes trace events for Perfetto: a process per class of devices, a track of computing and one per dimension
@@ -264,6 +265,21 @@ class StepResult(Comparable):
             "provenance": self.provenance,
         }
 
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> SavedStep:
+        """Reads a saved result: its figures, for `ts.compare`.
+
+        Args:
+            path: of the file that `save` wrote.
+
+        Returns:
+            The figures; nothing can be run again.
+
+        Raises:
+            UserError: for a file that cannot be read, or that holds something else.
+        """
+        return SavedStep.load(path)
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the result.
 
@@ -276,6 +292,22 @@ class StepResult(Comparable):
         with writing(path) as file:
             json.dump(self.json(), file, indent=1)
             file.write("\n")
+
+
+def steps_beside(results: Sequence[Any], names: Sequence[str] | None) -> StepComparison:
+    """Steps side by side, of this run or saved.
+
+    Args:
+        results: two or more.
+        names: of each; none: what tells them apart.
+
+    Returns:
+        The comparison.
+
+    Raises:
+        UserError: for a result of another kind, or a number of names that is not theirs.
+    """
+    return beside(results, names, (StepResult, SavedStep))
 
 
 def too_large(result: StepResult, place: str, advice: str) -> Exception:

@@ -99,7 +99,8 @@ def priced(
     if overlap == "none":
         constants["interference"] = 1.0
     price = pricer(fabric.device, steps[0][0].dtype)
-    return table, *measured(steps[0][0].phase, table, price, fabric, constants)
+    phase = steps[0][0].phase
+    return table, timed(phase, table, price, fabric, constants), held(phase, table, constants)
 
 
 def timed(
@@ -121,24 +122,6 @@ def timed(
     if phase != "train":
         return forward_times(table, price, fabric, constants)
     return times(table, price, fabric, constants, ordered)
-
-
-def measured(
-    phase: str, table: Columns, price: Pricer, fabric: Fabric, constants: Mapping[str, float]
-) -> tuple[Times, Memory]:
-    """Times and bytes of steps, by the forms of their phase.
-
-    Args:
-        phase: of all workloads.
-        table: workloads and plans.
-        price: of products and attention.
-        fabric: links.
-        constants: of the framework.
-
-    Returns:
-        Both.
-    """
-    return timed(phase, table, price, fabric, constants), held(phase, table, constants)
 
 
 def held(phase: str, table: Columns, constants: Mapping[str, float]) -> Memory:

@@ -196,12 +196,13 @@ def layer_attention(c: Columns, price: Pricer, constants: Mapping[str, float]) -
     Returns:
         Both.
     """
-    heads, depth, batch = c.heads / c.tensor, c.head_size, c.micro_batch
-    queries, keys = c.queries, c.keys
+    depth, batch, keys = c.head_size, c.micro_batch, c.keys
+    over = np.where(c.by_heads, c.context, 1.0)  # each device has all tokens of some heads
+    heads, queries = c.heads / c.tensor / over, c.queries * over
     # parts of a divided sequence are dealt so that each sees as many keys: half of all, and half of its own
-    seen = np.where(c.context > 1, (keys + queries) / 2, keys)
+    seen = np.where((c.context > 1) & ~c.by_heads, (keys + queries) / 2, keys)
     seen = np.where(c.decode, np.ceil(keys / c.context), seen)  # a part of the cache each
-    kv_heads = np.minimum(c.own_kv_heads, np.ceil(heads))
+    kv_heads = np.minimum(np.ceil(c.own_kv_heads / over), np.ceil(heads))
     fused = price.flash(batch, queries, seen, heads, kv_heads, depth)
     # the backward kernel makes five products where the forward one makes two
     older = price.device.family in ("volta", "turing", "ampere", "ada")
@@ -232,11 +233,13 @@ def layer_bytes(c: Columns, constants: Mapping[str, float]) -> tuple[Array, Arra
     shared = np.where(c.sequence_parallel, c.tensor, 1.0)
     wide = c.tokens * c.hidden * e / shared
     inner = c.tokens * c.ffn * np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance * e / c.tensor
-    heads = c.tokens * (c.heads / c.tensor + c.own_kv_heads) * c.head_size * e
+    heads = c.query_bytes + c.key_bytes
+    # what is sent to all, or comes from all, is copied once into the order of the other division: read and written
+    turned = np.where(c.by_heads, 2 * (2 * c.query_bytes + 2 * c.key_bytes), 0.0)
     drop = constants["dropout"]
     # two normalizations read and write; two residual sums read twice and write; dropout adds its mask
-    forward = wide * (4 + 6 + 2 * 0.5 * drop) + inner * np.where(c.gated, 3, 2) + heads * 2
-    backward = wide * (6 + 4 + 2 * (2 + 0.5) * drop) + inner * np.where(c.gated, 5, 3) + heads * 3
+    forward = wide * (4 + 6 + 2 * 0.5 * drop) + inner * np.where(c.gated, 3, 2) + heads * 2 + turned
+    backward = wide * (6 + 4 + 2 * (2 + 0.5) * drop) + inner * np.where(c.gated, 5, 3) + heads * 3 + turned
     scores = c.micro_batch * c.heads / c.tensor * c.queries * np.where(c.decode, c.keys / c.context, c.keys) * e
     passes = np.where(c.unfused, scores * (2 + 2.5 * drop) * constants["scores"], 0.0)
     return (

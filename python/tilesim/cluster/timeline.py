@@ -151,7 +151,8 @@ class _Drawing:
             own.slice(1, label, first, at)
         beside: dict[str, float] = {}  # what passes while something is computed begins with it
         for row, seconds, exposed, wire in self.rows.get(when, ()):
-            told = f"{_CALLED.get(row['axis'], row['axis'])} {one.micro}"
+            heads = row["axis"] == "context" and row["operation"] == "all_to_all"
+            told = f"{'heads' if heads else _CALLED.get(row['axis'], row['axis'])} {one.micro}"
             hides = seconds > exposed * (1 + 1e-9)
             first = beside.get(row["axis"], layers) if hides else at
             if hides and exposed > 0:  # what is left of it ends with what is exposed

@@ -52,8 +52,11 @@ class Graph:
         self.assumptions: list[str] = []
         if core is not None:
             self.tell_devices()
-        #: text or bytecode of the StableHLO module for several devices that it was read from; not kept in files
+        #: text or bytecode of the StableHLO module that it was read from; not kept in files
         self.module: str | bytes = ""
+        #: values whose sharding was said since, and whether the mesh was
+        self.annotated: set[str] = set()
+        self.remeshed = False
         #: dtype, batch and phase in words, of a network that was built by name; the headline of a result says it
         self.setting = ""
         #: False for a graph of which only what passes made of it is known
@@ -165,6 +168,7 @@ class Graph:
         other.defaults.update(self.defaults)
         other.assumptions, other.setting = list(self.assumptions), self.setting
         other.source_known, other.module = self.source_known, self.module
+        other.annotated, other.remeshed = set(self.annotated), self.remeshed
         return other
 
     def check(self) -> None:
@@ -223,6 +227,8 @@ class Graph:
         text = ", ".join(f"{name}={size}" for name, size in mesh.items()) if isinstance(mesh, Mapping) else mesh
         with self._changed() as core:
             core.annotate(text, dict(shardings or {}), devices or 0)
+        self.annotated |= set(shardings or {})
+        self.remeshed = self.remeshed or text is not None
         self.tell_devices()
 
     def tell_devices(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -153,53 +154,40 @@ def run(
             fit into `max_memory`.
     """
     streams = Streams("o", "o", "o") if pass_through else Streams()
-    return run_with(
-        streams,
-        elf,
-        args,
-        core,
-        machine,
-        vlen,
-        max_instructions,
-        root,
-        seed,
-        input,
-        agnostic,
-        bare,
-        timed,
-        pipeline,
-        timeline,
-        max_memory,
-    )
+    asked = Asked(core, machine, vlen, max_instructions, root, seed, input, agnostic, bare, timed, pipeline, timeline,
+                  max_memory)  # fmt: skip
+    return run_with(streams, elf, args, asked)
 
 
-def run_with(
-    streams: Streams,
-    elf: ElfLike,
-    args: Sequence[str],
-    core: str | os.PathLike[str] | Core | None,
-    machine: str | Machine | None,
-    vlen: int | None,
-    max_instructions: int | None,
-    root: str | os.PathLike[str] | None,
-    seed: int,
-    input: bytes,
-    agnostic: str,
-    bare: bool,
-    timed: bool,
-    pipeline: int,
-    timeline: bool,
-    max_memory: int | str,
-) -> IsaResult:
+@dataclass(frozen=True)
+class Asked:
+    """What a run is asked for, by the names of `run`."""
+
+    core: str | os.PathLike[str] | Core | None = None
+    machine: str | Machine | None = None
+    vlen: int | None = None
+    max_instructions: int | None = None
+    root: str | os.PathLike[str] | None = None
+    seed: int = 0
+    input: bytes = b""
+    agnostic: str = "undisturbed"
+    bare: bool = False
+    timed: bool = False
+    pipeline: int = 0
+    timeline: bool = False
+    max_memory: int | str = _MEMORY
+
+
+def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: Asked) -> IsaResult:
     """`run`, with each standard stream by itself."""
-    target = core_of(core, machine, vlen)
-    program, image = _program(elf, target, root, seed, streams, input, agnostic, max_memory)
+    target = core_of(asked.core, asked.machine, asked.vlen)
+    program, image = _program(elf, target, asked, streams)
     name = "program" if isinstance(elf, bytes) else os.path.basename(os.fspath(elf))
     program.start([name, *args])
-    if bare:
+    if asked.bare:
         program.make_bare(image.address("tohost", 0))
-    views = _Views(program, image, target, timed, pipeline, timeline)
-    told = program.run(_limit(max_instructions))
+    views = _Views(program, image, target, asked.timed, asked.pipeline, asked.timeline)
+    told = program.run(_limit(asked.max_instructions))
     return _result(program, told, image, target, views)
 
 
@@ -207,27 +195,17 @@ def _limit(instructions: int | None) -> int:
     return _MOST if instructions is None else whole("max_instructions", instructions, 0, _MOST)
 
 
-def _program(
-    elf: ElfLike,
-    core: Core,
-    root: Any,
-    seed: int,
-    streams: Streams,
-    given: bytes,
-    agnostic: str,
-    max_memory: int | str,
-) -> tuple[Any, Elf]:
+def _program(elf: ElfLike, core: Core, asked: Asked, streams: Streams) -> tuple[Any, Elf]:
+    agnostic, most = asked.agnostic, asked.max_memory
     if agnostic not in ("undisturbed", "ones"):
         raise user_error("unknown policy", place="agnostic", value=agnostic, allowed="undisturbed, ones")
     image = read_elf(elf)
-    folder = "" if root is None else path_text(root)
+    folder = "" if asked.root is None else path_text(asked.root)
     if folder and not os.path.isdir(folder):
         raise user_error("there is no such directory", place="root", value=folder)
-    seed = whole("seed", seed, 0, 2**64 - 1)
-    most = whole(
-        "max_memory", _core.parse_bytes(max_memory) if isinstance(max_memory, str) else max_memory, 4096, _MOST
-    )
-    program = _core.IsaProgram(image.image, core.vlen, folder, seed, "".join(streams), given, core._held, most)
+    seed = whole("seed", asked.seed, 0, 2**64 - 1)
+    most = whole("max_memory", _core.parse_bytes(most) if isinstance(most, str) else most, 4096, _MOST)
+    program = _core.IsaProgram(image.image, core.vlen, folder, seed, "".join(streams), asked.input, core._held, most)
     program.set_ones(agnostic == "ones")
     if core.machine is not None:
         program.be(core.machine.core)
@@ -372,7 +350,7 @@ def call(
     if returns is not None and returns not in _FLOATS and returns not in _INTEGERS:
         raise user_error("unknown type", place="returns", value=returns, allowed=", ".join([*_INTEGERS, *_FLOATS]))
     target = core_of(core, machine, vlen)
-    program, image = _program(elf, target, None, 0, Streams(), b"", agnostic, max_memory)
+    program, image = _program(elf, target, Asked(agnostic=agnostic, max_memory=max_memory), Streams())
     function = image.address(symbol)
     arguments = _Arguments(program)
     for index, value in enumerate(args):

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from ..base import figures
 from ..base.checked import checked_class
-from ..base.errors import user_error
-from ..base.files import writing
 from ..base.folding import fold
 from ..base.table import Table
-from .headlines import headline, letters, tolerance_of
+from .differing import differing, summaries
 from .matching import Match, joined, matches, operations_of, same_names
 from .names import Names
 from .result import Result
+from .side_by_side import SideBySide, finite
 
 __all__ = ["Comparison"]
 
@@ -25,7 +23,7 @@ REST = "(outside of operations)"
 
 
 @checked_class()
-class Comparison:
+class Comparison(SideBySide):
     """Results side by side: the first one, and what differs from it in each other one.
 
     Results are called a, b, c, ... in the order in which they were given; `names` says what each of them is. Times are
@@ -45,15 +43,9 @@ class Comparison:
             UserError: for a number of names that is not that of the results, or a result that has no operation in
                 common with the first.
         """
-        self.results = [a, b, *more]
-        self.letters = [letter for letter, _ in zip(letters(), self.results, strict=False)]
-        if names is not None and len(names) != len(self.results):
-            number = f"{len(self.results)} names"
-            raise user_error("each result has one name", place="names", value=f"{len(names)} names", allowed=number)
-        self.names = list(names) if names is not None else _told_apart(self.results)
+        super().__init__([a, b, *more], names, summaries)
         clocks = {result.data["hertz"] for result in self.results}
         self.unit = "cycles" if len(clocks) == 1 else "s"
-        self.notes: list[str] = []
         self._matches = self._matched()
 
     @property
@@ -131,26 +123,10 @@ class Comparison:
         if all(result.energy for result in self.results):
             values["joules"] = [math.fsum(result.energy.values()) for result in self.results]
         for name, own in values.items():
-            ratios = {
-                f"{letter}/a": value / own[0] if own[0] else math.nan
-                for letter, value in zip(self.letters[1:], own[1:], strict=True)
-            }
-            rows.append({"figure": name, **dict(zip(self.letters, own, strict=True)), **ratios})
+            rows.append(self.ratios(name, own))
         told = dict(zip(self.letters, [result.bottleneck for result in self.results], strict=True))
         rows.append({"figure": "bottleneck", **told, **{f"{letter}/a": "" for letter in self.letters[1:]}})
         return Table(rows)
-
-    def column(self, name: str, letter: str) -> str:
-        """A column of one difference.
-
-        Args:
-            name: "difference" or "share".
-            letter: of the result.
-
-        Returns:
-            The name, with the letter where there are three results or more.
-        """
-        return name if len(self.results) == 2 else f"{name}_{letter}"
 
     def operations(self) -> Table:
         """Per operation: its time in each result, and its share of the difference; the largest difference first.
@@ -177,8 +153,7 @@ class Comparison:
         ]
         if any(rest):
             rows.append(self._figures(REST, [], rest) | self._parts(None))
-        columns = [self.column("difference", letter) for letter in self.letters[1:]]
-        return sorted(rows, key=lambda row: (-max(abs(row[one]) for one in columns), -row["a"]))
+        return self.largest(rows)
 
     def _row(self, match: Match) -> dict[str, Any]:
         cycles = [match.cycles(index) for index in range(len(self.results))]
@@ -204,13 +179,7 @@ class Comparison:
 
     def _figures(self, name: str, operations: list[str], cycles: list[int]) -> dict[str, Any]:
         times = [self._time(index, one) for index, one in enumerate(cycles)]
-        row: dict[str, Any] = {"operation": name, "operations": operations}
-        row |= dict(zip(self.letters, times, strict=True))
-        for index, letter in enumerate(self.letters[1:], 1):
-            difference, whole = times[index] - times[0], self.total(index) - self.total(0)
-            row[self.column("difference", letter)] = difference
-            row[self.column("share", letter)] = difference / whole if whole else 0.0 if not difference else math.nan
-        return row
+        return {"operation": name, "operations": operations, **self.apart(times)}
 
     def _parts(self, match: Match | None) -> dict[str, Any]:
         row: dict[str, Any] = {}
@@ -219,6 +188,42 @@ class Comparison:
             row[f"bound_{letter}"] = str(longest["bound"]) if longest else ""
         row["kernels"] = [len(one) for one in match.rows] if match else [0] * len(self.results)
         return row | {"joined": joined(match, self.letters) if match else ""}
+
+    def parts(self) -> list[dict[str, Any]]:
+        """Rows of `operations`.
+
+        Returns:
+            The rows.
+        """
+        return self._rows
+
+    def totals(self, index: int) -> list[tuple[str, str, float, float]]:
+        """What `check` holds one result to beside its operations: time, memory_bytes, joules where both state them.
+
+        Args:
+            index: of the result, from 1 on.
+
+        Returns:
+            Name, unit, value in the first result, value in this one.
+        """
+        other = self.results[index]
+        found = [("time", self.unit, self.total(0), self.total(index)),
+                 ("memory_bytes", "B", self.a.memory_bytes, other.memory_bytes)]  # fmt: skip
+        if self.a.energy and other.energy:
+            joules = [math.fsum(one.energy.values()) for one in (self.a, other)]
+            found.append(("joules", "J", joules[0], joules[1]))
+        return found
+
+    def modelled(self, index: int) -> list[str]:
+        """What one result approximates.
+
+        Args:
+            index: of the result, from 0 on.
+
+        Returns:
+            A line each.
+        """
+        return list(self.results[index].approximations)
 
     def folded(self) -> list[dict[str, Any]]:
         """`operations` with repeated layers as one row, the largest difference first.
@@ -241,7 +246,7 @@ class Comparison:
                 {**rows[0], **sums, "operation": name if len(rows) > 1 else rows[0]["operation"]}
                 | {"layers": len(rows), "rows": rows}
             )
-        return sorted(found, key=lambda row: (-max(abs(row[one]) for one in columns), -row["a"]))
+        return self.largest(found)
 
     def differences(self) -> Table:
         """What differs between the results beside their times: program, machine and its settings, versions, options.
@@ -249,61 +254,8 @@ class Comparison:
         Returns:
             Rows with what, and its value in each result.
         """
-        from .differing import differing
-
         return Table([{"what": what, **dict(zip(self.letters, own, strict=True))} for what, own in
                       differing(self.results)])  # fmt: skip
-
-    def headline(self) -> str:
-        """Where the difference lies, in a line for each result beside the first.
-
-        Returns:
-            As "b (tpu-v4) against a (tpu-v3): 1.13 × faster; 120 of 162 thousand cycles in intermediate.dense".
-        """
-        return "\n".join(headline(self, index) for index in range(1, len(self.results)))
-
-    def called(self, index: int) -> str:
-        """One result as texts name it.
-
-        Args:
-            index: of the result, from 0 on.
-
-        Returns:
-            As "b (tpu-v4)".
-        """
-        name = self.names[index]
-        return f"{self.letters[index]} ({name})" if name else self.letters[index]
-
-    def check(self, tolerance: float | str = 0.02) -> Table:
-        """What changed from the first result by more than a tolerance, for tests of one version against another.
-
-        Args:
-            tolerance: share of a figure's value in the first result: 0.02, "2%".
-
-        Returns:
-            Rows with result (its letter), kind ("total", "operation"), name, unit, before, after, change (share of the
-            value before; infinite where that is 0), totals first, then operations with the largest difference first;
-            none where nothing changed by more.
-
-        Raises:
-            UserError: for a tolerance that is no share.
-        """
-        most = tolerance_of(tolerance)
-        rows = []
-        for index, letter in enumerate(self.letters[1:], 1):
-            totals = [("time", self.unit, self.total(0), self.total(index))]
-            totals.append(("memory_bytes", "B", self.a.memory_bytes, self.results[index].memory_bytes))
-            if self.a.energy and self.results[index].energy:
-                joules = [math.fsum(self.results[i].energy.values()) for i in (0, index)]
-                totals.append(("joules", "J", joules[0], joules[1]))
-            own = [("total", *total) for total in totals]
-            own += [("operation", row["operation"], self.unit, row["a"], row[letter]) for row in self._rows]
-            for kind, name, unit, before, after in own:
-                change = after / before - 1 if before else math.inf if after else 0.0
-                if abs(after - before) > most * before:
-                    rows.append({"result": letter, "kind": kind, "name": name, "unit": unit, "before": before,
-                                 "after": after, "change": change})  # fmt: skip
-        return Table(rows)
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON values.
@@ -312,57 +264,6 @@ class Comparison:
             names, unit, headline, totals, differences, operations, notes; numbers that are not finite are none.
         """
         tables = {"totals": self.table(), "differences": self.differences(), "operations": self.operations()}
-        rows = {key: [{k: _finite(v) for k, v in row.items()} for row in table.rows] for key, table in tables.items()}
+        rows = {key: [{k: finite(v) for k, v in row.items()} for row in table.rows] for key, table in tables.items()}
         names = dict(zip(self.letters, self.names, strict=True))
         return {"names": names, "unit": self.unit, "headline": self.headline(), **rows, "notes": self.notes}
-
-    def html(self, path: str | os.PathLike[str]) -> None:
-        """Writes one HTML page that loads nothing: totals, what differs, operations with bars.
-
-        Args:
-            path: file to write.
-
-        Raises:
-            UserError: for a file that cannot be written.
-        """
-        from .comparison_page import page
-
-        with writing(path) as file:
-            file.write(page(self))
-
-    def text(self, width: int = 100) -> str:
-        """The comparison for a terminal.
-
-        Args:
-            width: characters of a line.
-
-        Returns:
-            Lines: headline, totals, what differs, the operations that differ most.
-        """
-        from .comparison_page import text
-
-        return text(self, width)
-
-    def __str__(self) -> str:
-        """The comparison in 100 columns."""
-        return self.text()
-
-    def __repr__(self) -> str:
-        """The headline."""
-        return f"<Comparison {self.headline()}>"
-
-    def _repr_html_(self) -> str:
-        from .comparison_page import picture
-
-        return picture(self)
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _told_apart(results: Sequence[Result]) -> list[str]:
-    """What each result is, in the words in which they differ."""
-    from .differing import summaries
-
-    return summaries(results)

@@ -39,7 +39,11 @@ def _change(row: dict[str, Any], letter: str) -> str:
 def _total_cell(figure: str, value: Any) -> str:
     if isinstance(value, str):
         return value
-    shown = {"cycles": figures.count, "seconds": figures.duration, "memory_bytes": figures.size}
+    if figure.endswith("seconds"):
+        return figures.duration(value)
+    if figure.endswith("bytes"):
+        return figures.size(value)
+    shown = {"cycles": figures.count, "mfu": figures.percent}
     return shown[figure](value) if figure in shown else f"{value:.4g} J"
 
 
@@ -71,10 +75,10 @@ def _operations(comparison: Any, rows: list[dict[str, Any]]) -> list[list[str]]:
              figures.percent(row["share"]) if whole else _change(row, "b")]
             for row in rows
         ]  # fmt: skip
-        return [["operation" + said, "a", "b", "b − a", "share" if whole else "change"]] + [
+        return [[comparison.noun + said, "a", "b", "b − a", "share" if whole else "change"]] + [
             [_title(row), *own] for row, own in zip(rows, cells, strict=True)
         ]
-    head = ["operation" + said, "a"]
+    head = [comparison.noun + said, "a"]
     for letter in comparison.letters[1:]:
         head += [f"{letter} − a", "change"]
     table = []
@@ -144,8 +148,9 @@ def text(comparison: Any, width: int = 100) -> str:
             lines += _wrapped(f"and {len(left):,} more: {_sums(comparison, left)}", width)
     alike = len(rows) - len(changed)
     if alike:
-        number = f"{alike:,} operation{'s' * (alike > 1)}"
-        lines += _wrapped(f"{number} (repeated layers as one) with the same time in all", width)
+        number = f"{alike:,} {comparison.noun}{'s' * (alike > 1)}"
+        folded = " (repeated layers as one)" if comparison.noun == "operation" else ""
+        lines += _wrapped(f"{number}{folded} with the same time in all", width)
     differ = _differences(comparison)
     if differ:
         lines += ["", "What differs:"]
@@ -225,7 +230,7 @@ def _bars(comparison: Any, rows: list[dict[str, Any]]) -> Bars:
 
 def _rows_of_page(comparison: Any) -> tuple[list[dict[str, Any]], str]:
     """Rows that a page holds, each kernel by itself where they are few, and what it leaves out."""
-    rows = comparison.operations().rows
+    rows = comparison.parts()
     if len(rows) <= _PAGE:
         return rows, ""
     rows = comparison.folded()
@@ -236,7 +241,7 @@ def _rows_of_page(comparison: Any) -> tuple[list[dict[str, Any]], str]:
 def _table(comparison: Any) -> tuple[Rows, str]:
     rows, left = _rows_of_page(comparison)
     form = _forms(comparison)
-    columns = [Column("operation", "operation", "text"), Column("a", comparison.called(0), form)]
+    columns = [Column("operation", comparison.noun, "text"), Column("a", comparison.called(0), form)]
     for i, letter in enumerate(comparison.letters[1:], 1):
         difference = comparison.column("difference", letter)
         columns += [
@@ -248,11 +253,12 @@ def _table(comparison: Any) -> tuple[Rows, str]:
             columns.append(Column("share", "share", "percent"))
     columns += [
         Column(f"bound_{letter}", f"{letter} bound by", "text", shown=i < 2) for i, letter in
-        enumerate(comparison.letters)
+        enumerate(comparison.letters) if rows and f"bound_{letter}" in rows[0]
     ]  # fmt: skip
     shares = len(comparison.results) == 2 and _shares_of_whole(comparison)
     hint = "Shares are of the difference of the totals." if shares else ""
-    return Rows("operations", columns, rows, "operation", most=_PICTURE, what="operations", hint=hint, least=2), left
+    what = f"{comparison.noun}s"
+    return Rows("operations", columns, rows, "operation", most=_PICTURE, what=what, hint=hint, least=2), left
 
 
 def picture(comparison: Any) -> str:
@@ -287,12 +293,11 @@ def page(comparison: Any) -> str:
         Section("", [Notes(comparison.headline().splitlines()), totals_table(comparison, "totals")]),
         Section("", [Notes(comparison.notes)] if comparison.notes else []),
         Section("Where the difference lies", [_bars(comparison, comparison.folded()[:_PICTURE])], "difference"),
-        Section("Operations", [table, *([Notes([left])] if left else [])], "operations"),
+        Section(f"{comparison.noun.capitalize()}s", [table, *([Notes([left])] if left else [])], "operations"),
     ]
     if (differ := differences_table(comparison, "differences")) is not None:
         sections.append(Section("What differs", [differ], "differs"))
-    sections += [
-        Section(f"How {comparison.called(i)} was modelled", [Notes(result.approximations or _NOTHING)], f"modelled-{i}")
-        for i, result in enumerate(comparison.results)
-    ]
+    for i in range(len(comparison.results)):
+        said = f"How {comparison.called(i)} was modelled"
+        sections.append(Section(said, [Notes(comparison.modelled(i) or _NOTHING)], f"modelled-{i}"))
     return document(title, [one for one in sections if one.parts], "")

@@ -91,7 +91,7 @@ def headline(comparison: Any, index: int) -> str:
         return f"{pair}: {speed} by {amount}: {most} in {where}, of which others take back {back}"
     if there / whole < _NAMED:
         amount, most = figures.amount_of(abs(whole), unit), figures.amount_of(abs(named[0][key]), unit)
-        spread = f"spread over {len(changed):,} operations, at most {most} in {_title(named[0])}"
+        spread = f"spread over {len(changed):,} {comparison.noun}s, at most {most} in {_title(named[0])}"
         return f"{pair}: {speed}; {amount} {spread}"
     if alone:
         return f"{pair}: {speed}; all {figures.amount_of(abs(whole), unit)} in {where}"

@@ -58,6 +58,8 @@ def of_stage(c: Columns, stage: Array | float) -> Memory:
     two = np.minimum(2.0, c.part_layers(stage))  # the layer that runs and the next
     gathered = two * gathered_parameters(c) * e
     attended = (2 * c.heads / c.tensor + 2 * c.own_kv_heads) * c.head_size * e
+    # divided by heads, what is sent and what comes of the outputs, the largest of the four, are there at once
+    attended = attended + np.where(c.by_heads, c.heads / c.tensor * c.head_size * e, 0.0)
     attended = attended + np.where(c.unfused, c.heads / c.tensor * c.keys / c.context * e, 0.0)
     chosen = np.where(c.experts > 0, c.experts_chosen, 1.0) * c.imbalance
     inner = c.ffn * np.where(c.gated, 3, 2) * chosen / c.tensor * e

@@ -35,4 +35,7 @@ def reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
                       "1f1b, gpipe (both: one micro-batch after the other), interleaved"))  # fmt: skip
     if workload.phase == "decode" and plan.sequence:
         found.append(("one token of a sequence is not divided", "sequence", "True", "False in decode steps"))
+    if workload.phase == "decode" and plan.by_heads:
+        found.append(("one token of a sequence is not sent to all: its cache is divided by tokens", "context_kind",
+                      plan.context_kind, "ring in decode steps"))  # fmt: skip
     return found

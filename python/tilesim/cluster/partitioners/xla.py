@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import math
 import os
+import re
 import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from ... import _core
-from ...base.errors import user_error
+from ...base.errors import listed, user_error
 from ...base.extras import need
 from ...frontends.stablehlo.entry import from_stablehlo
 from ...graph.devices import mesh_devices
@@ -26,72 +29,25 @@ FLAGS = (
     "--xla_force_host_platform_device_count={} --xla_dump_to={} --xla_dump_hlo_pass_re=spmd-partitioning "
     "--xla_dump_hlo_as_text --xla_backend_optimization_level=0"
 )
-# The converter from HLO loses the order of groups that are written along axes of a mesh: they become lists before.
-CHILD = r"""
-import glob, json, os, pathlib, re, sys
-import numpy as np
-import jax
-from jax._src.lib import _jax, xla_client
-from jax.interpreters import mlir
-from jaxlib import _hlo
-from jaxlib.mlir import ir
-
-folder, devices = sys.argv[1], int(sys.argv[2])
-text = pathlib.Path(folder, "module").read_bytes()
-axes = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}")
+WORKS = "0.10"  # of jax, whose interfaces the process uses
+CHILD = Path(__file__).with_name("xla_child.py")
+AXIS = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
 
 
-def listed(found):
-    names = re.findall(r"'([^']+)'=", found[1])
-    sizes = [int(size) for size in re.findall(r"=(\d+)", found[1])]
-    order = np.arange(np.prod(sizes))
-    if found[2]:
-        order = order.reshape([int(dim) for dim in found[2].split(",")])
-        order = order.transpose([int(dim) for dim in found[3].split(",")] if found[3] else None)
-    chosen = [names.index(name) for name in re.findall(r"'([^']+)'", found[4])]
-    rest = [axis for axis in range(len(names)) if axis not in chosen]
-    rows = order.reshape(sizes).transpose(rest + chosen).reshape(-1, np.prod([sizes[axis] for axis in chosen]))
-    return "replica_groups={" + ",".join("{" + ",".join(map(str, row)) + "}" for row in rows) + "}"
-
-
-with mlir.make_ir_context(), ir.Location.unknown():
-    module = ir.Module.parse(text)
-    options = xla_client.CompileOptions()
-    options.num_replicas, options.num_partitions = 1, devices
-    options.device_assignment = xla_client.DeviceAssignment.create(np.arange(devices).reshape(1, devices))
-    build = options.executable_build_options
-    build.num_replicas, build.num_partitions = 1, devices
-    build.device_assignment = options.device_assignment
-    build.use_spmd_partitioning = True
-    build.use_shardy_partitioner = b"sdy." in text
-    client = jax.devices()[0].client
-    made = client.compile_and_load(module, _jax.DeviceList(tuple(jax.devices())), options)
-
-
-def said(shardings):
-    return [str(xla_client.HloSharding.from_proto(sharding)) for sharding in shardings or []]
-
-
-borders = {"inputs": said(made.get_parameter_shardings()), "outputs": said(made.get_output_shardings())}
-(dumped,) = glob.glob(os.path.join(folder, "*after_spmd-partitioning*.txt"))
-parsed = _hlo.hlo_module_from_text(axes.sub(listed, pathlib.Path(dumped).read_text()))
-proto = parsed.as_serialized_hlo_module_proto()
-pathlib.Path(folder, "partitioned").write_bytes(_jax.mlir.hlo_to_stablehlo(proto))
-pathlib.Path(folder, "borders.json").write_text(json.dumps(borders))
-"""
-
-
-def partition_by_xla(graph: Graph) -> Spmd:
+def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[str, str] | None = None) -> Spmd:
     """Compiles a graph's module for so many virtual devices, and reads what XLA's partitioner left.
 
     Args:
-        graph: read from a module for several devices; its shardings are the module's.
+        graph: read from a module; its shardings are the module's, and what `annotate` said since.
+        mesh: in place of the graph's, as text.
+        shardings: of inputs and outputs by name, in Shardy's text, beside those of the graph.
 
     Returns:
         The program, with XLA's collectives.
 
     Raises:
-        UserError: for a graph that no module is known of; naming what to install where jax is missing.
+        UserError: for a graph that no module is known of, for shardings of values inside, of a mesh or a part of an
+            axis that the module's way to write shardings has no words for; naming what to install where jax is missing.
         Unsupported: where XLA refuses the module, or stops; with its last words.
     """
     need("jax", "jax")
@@ -99,13 +55,21 @@ def partition_by_xla(graph: Graph) -> Spmd:
         raise user_error(
             "XLA partitions modules, and none is known of this graph",
             place=f"graph '{graph.name}'",
-            allowed="a graph as from_stablehlo or from_jax gives it, of a module for several devices",
+            allowed="a graph as from_stablehlo or from_jax gives it, of at most 64 MiB where it is for one device",
             suggestion='by="own", or by="shardy" for Shardy\'s propagation over the same rules',
         )
-    devices = max(graph.devices, mesh_devices(graph.core))
+    given = {**dict.fromkeys(graph.annotated, ""), **(shardings or {})}
+    changed = mesh is not None or graph.remeshed
+    if given or changed:
+        graph = graph.copy()
+        graph.annotate(shardings, mesh)
+    if graph.mesh is None and graph.devices < 2:
+        raise user_error("shardings need a mesh", place=f"graph '{graph.name}'", allowed='mesh={"x": 2, "y": 4}')
+    devices = max(1 if changed else graph.devices, mesh_devices(graph.core))
     with tempfile.TemporaryDirectory(prefix="tilesim-xla-") as folder:
         text = graph.module if isinstance(graph.module, bytes) else graph.module.encode("utf-8")
         Path(folder, "module").write_bytes(text)
+        Path(folder, "given.json").write_text(json.dumps(_given(graph, text, given, changed)), encoding="utf-8")
         _run(folder, devices)
         partitioned = from_stablehlo(Path(folder, "partitioned").read_bytes(), name=graph.name)
         borders = json.loads(Path(folder, "borders.json").read_text(encoding="utf-8"))
@@ -120,11 +84,63 @@ def partition_by_xla(graph: Graph) -> Spmd:
     return Spmd([partitioned], devices, mesh=mesh, inputs=inputs, outputs=rows["outputs"])
 
 
+def _given(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -> dict[str, Any]:
+    """What the process writes into the module: by place among inputs and outputs."""
+    by_name = graph.shardings
+    lists = b"mhlo.sharding" in text and b"sdy." not in text  # of devices, as GSPMD writes them
+    if lists and changed:
+        raise user_error("the module says how devices divide values, by no mesh", place=f"graph '{graph.name}'",
+                         value="mesh=", allowed="shardings= over the mesh that the graph has")  # fmt: skip
+    found: dict[str, Any] = {"mesh": "" if lists or not graph.mesh else _mesh(graph.mesh), "changed": changed}
+    places = {"inputs": list(graph.inputs), "outputs": list(graph.outputs)}
+    known = {row["name"] for rows in places.values() for row in rows}
+    for name in names:
+        if name not in known:
+            raise user_error(
+                "XLA takes shardings of inputs and outputs", place=f"graph '{graph.name}'", value=name,
+                allowed=listed(sorted(known)), suggestion='by="own" or by="shardy" for values inside',
+            )  # fmt: skip
+    for key, rows in places.items():
+        texts = {}
+        for index, row in enumerate(rows):
+            if row["name"] in names:
+                said = by_name.get(row["name"], "")
+                texts[str(index)] = _lists(said, str(graph.mesh), row["name"]) if lists and said else said
+        found[key] = texts
+    return found
+
+
+def _mesh(text: str) -> str:
+    """A mesh as Shardy writes it."""
+    axes, order, ids = text.partition(", device_ids=")
+    named = ", ".join(f'"{name.strip()}"={size}' for name, _, size in (one.partition("=") for one in axes.split(",")))
+    return f"[{named}]{order}{ids}"
+
+
+def _lists(sharding: str, mesh: str, name: str) -> str:
+    """A sharding as GSPMD writes it: a grid of devices, in the order of the mesh with the named axes in front."""
+    axes, _, ids = mesh.partition(", device_ids=")
+    sizes = {key.strip(): int(size) for key, _, size in (one.partition("=") for one in axes.split(","))}
+    dims = [AXIS.findall(part) for part in re.findall(r"\{([^}]*)\}", sharding.partition("]")[0])]
+    used = [axis for dim in dims for axis, _ in dim]
+    if ids or any(part for dim in dims for _, part in dim):
+        raise user_error("the module writes shardings as lists of devices, which have no such parts", place=name,
+                         value=sharding, allowed="whole axes of a mesh in the order of devices")  # fmt: skip
+    if not used:
+        return "{replicated}"
+    order = [*used, *(axis for axis in sizes if axis not in used)]
+    grid = [math.prod(sizes[axis] for axis, _ in dim) for dim in dims]
+    rest = math.prod(sizes.values()) // math.prod(grid)
+    extents, places = ",".join(map(str, sizes.values())), ",".join(str(list(sizes).index(axis)) for axis in order)
+    last = " last_tile_dim_replicate" if rest > 1 else ""
+    return f"{{devices=[{','.join(map(str, grid + [rest] * (rest > 1)))}]<=[{extents}]T({places}){last}}}"
+
+
 def _run(folder: str, devices: int) -> None:
     """In a process of its own: the number of devices is fixed when jax starts, and XLA can end the whole process."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} {FLAGS.format(devices, folder)}".strip()
     environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "TF_CPP_MIN_LOG_LEVEL": "2"}
-    command = [sys.executable, "-c", CHILD, folder, str(devices)]
+    command = [sys.executable, "-c", CHILD.read_text(encoding="utf-8"), folder, str(devices)]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, timeout=MAX_SECONDS, check=False)
     except subprocess.TimeoutExpired:
@@ -132,6 +148,12 @@ def _run(folder: str, devices: int) -> None:
     if done.returncode == 0:
         return
     lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"]
+    lines = [line for line in lines if "Error: " in line] or lines
+    if lines[-1].startswith(("ImportError", "ModuleNotFoundError", "AttributeError", "TypeError")):
+        import jax
+
+        raise _core.Unsupported(f"jax {jax.__version__} lacks an interface that this needs, which jax {WORKS} has: "
+                                f"{lines[-1][:300]}")  # fmt: skip
     how = f"ended by signal {signal.Signals(-done.returncode).name}" if done.returncode < 0 else "an error"
     raise _core.Unsupported(f"XLA does not partition the module ({how}): {lines[-1][:300]}")
 

@@ -13,16 +13,17 @@ from ..columns import Columns, of_table
 from ..fabric import Fabric
 from ..pipelines.calling import MOST_PASSES, MOST_STAGES
 from ..pipelines.stages import ORDERED, unlike
-from ..plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
+from ..plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
 __all__ = ["AXES", "candidates", "canonical", "in_order", "plan_of", "table_of"]
 
 Array = NDArray[np.float64]
 AXES = (
     "tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch", "schedule", "sequence", "shard",
-    "recompute", "offload",
+    "recompute", "offload", "context_kind",
 )  # fmt: skip
-_CODES = {"schedule": SCHEDULES, "shard": SHARDS, "recompute": RECOMPUTE, "offload": OFFLOAD}
+_CODES = {"schedule": SCHEDULES, "shard": SHARDS, "recompute": RECOMPUTE, "offload": OFFLOAD,
+          "context_kind": CONTEXTS}  # fmt: skip
 _LAYOUT = 7  # of the axes: sizes
 _ROWS = 1 << 16  # plans that are columns at once
 
@@ -95,10 +96,11 @@ def _kept(w: Layered, fabric: Fabric) -> list[tuple[int, int]]:
 
 
 def _choices(w: Layered, fabric: Fabric) -> Array:
-    """sequence, shard, recompute, offload; without gradients, what of it means something."""
+    """sequence, shard, recompute, offload, context_kind; without gradients, what of it means something."""
     sequences = (False,) if w.phase == "decode" else (False, True)
     shards = range(len(SHARDS)) if w.phase == "train" else (SHARDS.index("none"), SHARDS.index("zero3"))
-    rows = [(s, z, *kept) for s in sequences for z in shards for kept in _kept(w, fabric)]
+    kinds = range(1 if w.phase == "decode" else len(CONTEXTS))
+    rows = [(s, z, *kept, kind) for s in sequences for z in shards for kept in _kept(w, fabric) for kind in kinds]
     return np.array(rows, dtype=np.float64)
 
 
@@ -110,7 +112,7 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
         fabric: of so many devices, all of which are used.
 
     Returns:
-        Shape [plans, 12]: `AXES`, names as numbers in their lists.
+        Shape [plans, 13]: `AXES`, names as numbers in their lists.
     """
     layouts = np.array(list(_layouts(w, fabric.devices)), dtype=np.float64).reshape(-1, _LAYOUT)
     left = _schedules(w, layouts, fabric)
@@ -126,6 +128,8 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
             keep &= data * context * copies > 1
         if shard >= 2:
             keep &= pipeline == 1  # gradients divided again at each micro-batch of a pipeline gain nothing
+        if choice[-1]:
+            keep &= (context > 1) & (w.heads % (tensor * context) == 0) & (w.kv_heads % (tensor * context) == 0)
         own = left[keep]
         rows.append(np.column_stack([own, np.tile(choice, (len(own), 1))]))
     return np.concatenate(rows)
@@ -170,6 +174,8 @@ def canonical(plan: Plan, w: Layered) -> Plan:
         changes["schedule"] = "1f1b"
     if plan.tensor == 1 and plan.sequence:
         changes["sequence"] = False
+    if plan.context == 1:
+        changes["context_kind"] = "ring"
     copies = 2 if plan.schedule == "dualpipe" else 1
     if plan.data * plan.context * copies == 1:
         changes["shard"] = "none"

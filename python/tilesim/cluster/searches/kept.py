@@ -15,7 +15,7 @@ from ...base.store import Store
 from ...models.layered import Layered
 from ..fabric import Fabric
 from ..frameworks import Framework, names
-from ..plan import OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS
+from ..plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS
 
 __all__ = ["priced"]
 
@@ -37,7 +37,7 @@ def _facts(workload: Layered, fabric: Fabric, framework: str | None) -> dict[str
         "links": {key: list(value) if isinstance(value, tuple) else value for key, value in links.items()},
         "library": repr(fabric.library),
         "frameworks": {name: asdict(Framework.load(name))["constants"] for name in used},
-        "codes": [list(SCHEDULES), list(SHARDS), list(RECOMPUTE), list(OFFLOAD)],
+        "codes": [list(SCHEDULES), list(SHARDS), list(RECOMPUTE), list(OFFLOAD), list(CONTEXTS)],
     }
 
 

@@ -141,8 +141,11 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     experts, around = group(c, "expert", fabric), group(c, "context", fabric)
     sent = wide * np.maximum(1.0, c.experts_chosen) * c.imbalance / c.tensor
     routed = np.where(c.expert > 1, 2 * to_all(sent, experts, fabric, k), 0.0)
-    kv = 2 * c.tokens * c.own_kv_heads * c.head_size * c.element_bytes
-    ring = (c.context - 1) * permute(kv, around, fabric, k)
+    kv = 2 * c.key_bytes
+    ring = np.where(c.by_heads, 0.0, (c.context - 1) * permute(kv, around, fabric, k))
+    # queries and outputs, keys and values: from parts of the tokens to parts of the heads, or back
+    turned = [np.where(c.by_heads, 2 * to_all(one, around, fabric, k), 0.0) for one in (c.query_bytes, c.key_bytes)]
+    turn = turned[0] + turned[1]
     whole = _divided(c, fabric, k, "all_gather", c.element_bytes)
     scattered = _divided(c, fabric, k, "reduce_scatter", c.parameter_bytes)
     gathered, summed = (np.sum([one.seconds for one in rows], axis=0) for rows in (whole, scattered))
@@ -150,10 +153,10 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     share = k["interference"]
     # processes that launch apart meet at each sum: the last decides
     launch = k["host_pass"] + k["host_straggler"] * (c.tensor - 1)
-    host_f = _waits(forward + sums + routed, launch, k["host_blend"])
+    host_f = _waits(forward + sums + routed + turn, launch, k["host_blend"])
     back = backward + recompute
     passes = 1 + np.where(c.again, 1.0, 0.0)
-    host_b = _waits(back + sums + again + 2 * routed, passes * launch, k["host_blend"])
+    host_b = _waits(back + sums + again + 2 * routed + passes * turn, passes * launch, k["host_blend"])
     ring_f = _hidden(w.forward.attention, ring, share)
     ring_b = _hidden(w.backward.attention, 2 * ring, share)
     busy_f, busy_b = forward + host_f + sums, back + host_b + sums + again
@@ -166,6 +169,8 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
             Moved("tensor", "all_reduce", wide, 2 * repeated, sums * repeated, tensor),
             Moved("expert", "all_to_all", sent, 2 * times * one, times * routed, experts),
             Moved("context", "permute", kv, times * (c.context - 1), times * ring, around),
+            Moved("context", "all_to_all", c.query_bytes, 2 * repeated, turned[0] * repeated, around),
+            Moved("context", "all_to_all", c.key_bytes, 2 * repeated, turned[1] * repeated, around),
             *whole,
             copied,
         )
@@ -174,8 +179,8 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     data_b, slow_b = _hidden(busy_b, gathered + summed, share)
     away_f, away_b = exposed(away, busy_f, fabric, k), exposed(away, busy_b, fabric, k)
     return (
-        Layer(forward, zero, host_f, sums, routed, ring_f[0], data_f, away_f[0],
+        Layer(forward, zero, host_f, sums, routed, ring_f[0] + turn, data_f, away_f[0],
               ring_f[1] + slow_f + away_f[1], slow_f, moved(1, one)),
-        Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b[0], data_b, away_b[0],
+        Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b[0] + passes * turn, data_b, away_b[0],
               ring_b[1] + slow_b + away_b[1], slow_b, (*moved(2, passes), *scattered)),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from ...base.palette import BOUND, OTHER
 from ...base.screen import Lines, is_terminal
 from ...base.table import Table
 
-__all__ = ["Breakdown", "breakdown", "lines"]
+__all__ = ["Breakdown", "breakdown", "called", "lines"]
 
 #: colours of parts beside communication, in the order of the picture; what is exposed stands before the last two
 _COLOURS = {
@@ -63,7 +63,7 @@ class Breakdown(Table):
                 colour = _COLOURS[row["part"]]
             else:
                 colour, exposed = _EXPOSED[exposed % len(_EXPOSED)], exposed + 1
-            label = f"{_called(row)} {figures.percent(row['share'])}"
+            label = f"{called(row)} {figures.percent(row['share'])}"
             axes.barh(0, row["seconds"], left=left, color=colour, label=plain(label), edgecolor="white", linewidth=0.5)
             left += row["seconds"]
         axes.set_yticks([])
@@ -74,7 +74,15 @@ class Breakdown(Table):
         return axes
 
 
-def _called(row: dict[str, Any]) -> str:
+def called(row: Mapping[str, Any]) -> str:
+    """A part of a step as texts name it.
+
+    Args:
+        row: of a breakdown.
+
+    Returns:
+        As "data (nodes)".
+    """
     return f"{row['part']} ({row['dimension']})" if row["dimension"] else str(row["part"])
 
 

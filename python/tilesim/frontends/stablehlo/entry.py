@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import io
 import os
 import re
 import signal
@@ -24,6 +25,7 @@ __all__ = ["from_jax", "from_stablehlo"]
 MAX_BYTES = 1 << 30  # of a module's text or bytecode
 MAX_SECONDS = 600  # of wall time for the translation of bytecode, on however loaded a machine
 MAX_WORK = 4  # seconds of process time for it, and one more per MiB: damaged bytecode can make MLIR's reader spin
+MAX_KEPT = 1 << 26  # of a module for one device that a graph keeps
 MAX_MEMORY = 4 << 30  # bytes for it, and 64 per byte of the module
 MAX_NESTING = 256  # of brackets: the parser recurses
 
@@ -148,7 +150,12 @@ def from_stablehlo(
         except UnicodeDecodeError:
             raise user_error("this is neither text nor bytecode of MLIR", place=place) from None
     graph = graph_of(parsed(contents, place), name, passes)
-    if graph.devices > 1 or graph.mesh:
+    return _kept(graph, contents)
+
+
+def _kept(graph: Graph, contents: str | bytes) -> Graph:
+    """The graph, with its module for those who compile it; of one device it may be too long to keep."""
+    if graph.devices > 1 or graph.mesh or len(contents) <= MAX_KEPT:
         graph.module = contents
     return graph
 
@@ -205,6 +212,6 @@ def from_jax(
         raise user_error("jax cannot trace the function", value=str(error)[:200], allowed="arrays, numbers") from None
     module = lowered.compiler_ir("stablehlo")
     graph = graph_of(module, name or getattr(function, "__name__", "function").strip("<>"), passes)
-    if graph.devices > 1 or graph.mesh:
-        graph.module = module.operation.get_asm(enable_debug_info=True, large_elements_limit=None)
-    return graph
+    written = io.BytesIO()
+    module.operation.write_bytecode(written)
+    return _kept(graph, written.getvalue())

@@ -1,0 +1,102 @@
+"""Compiles a module for several virtual devices and leaves what XLA's partitioner made of it. Run in a process of its
+own: FOLDER DEVICES. It knows nothing of Tilesim; interfaces are jax's public ones where there is one."""
+
+import glob
+import json
+import os
+import pathlib
+import re
+import sys
+
+import jax
+import numpy as np
+from jax.extend import backend
+from jax.extend.mlir import hlo_to_stablehlo
+from jax.extend.sharding import get_hlo_sharding_from_serialized_proto
+from jax.interpreters import mlir
+from jaxlib import _hlo  # the reader of HLO text has no public name
+from jaxlib.mlir import ir
+
+# The converter from HLO loses the order of groups that are written along axes of a mesh: they become lists before.
+AXES = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}")
+NAME = "tilesim_mesh"
+
+
+def listed(found):
+    """Groups along axes of a mesh as lists of devices."""
+    names = re.findall(r"'([^']+)'=", found[1])
+    sizes = [int(size) for size in re.findall(r"=(\d+)", found[1])]
+    order = np.arange(np.prod(sizes))
+    if found[2]:
+        order = order.reshape([int(dim) for dim in found[2].split(",")])
+        order = order.transpose([int(dim) for dim in found[3].split(",")] if found[3] else None)
+    chosen = [names.index(name) for name in re.findall(r"'([^']+)'", found[4])]
+    rest = [axis for axis in range(len(names)) if axis not in chosen]
+    rows = order.reshape(sizes).transpose(rest + chosen).reshape(-1, np.prod([sizes[axis] for axis in chosen]))
+    return "replica_groups={" + ",".join("{" + ",".join(map(str, row)) + "}" for row in rows) + "}"
+
+
+def named_mesh(module, mesh, changed):
+    """The symbol of the mesh in a module, which is written there where it is not yet."""
+    wanted = ir.Attribute.parse(f"#sdy.mesh<{mesh}>")
+    own = [op for op in module.body.operations if op.operation.name == "sdy.mesh"]
+    for op in own:
+        if op.attributes["mesh"] == wanted:
+            return op.attributes["sym_name"].value
+    if own and changed:
+        if len(own) > 1:
+            sys.exit("the module names several meshes: which of them mesh= is for is not known")
+        own[0].attributes["mesh"] = wanted
+        return own[0].attributes["sym_name"].value
+    named = {"sym_name": ir.StringAttr.get(NAME), "mesh": wanted}
+    ir.Operation.create("sdy.mesh", attributes=named, ip=ir.InsertionPoint.at_block_begin(module.body))
+    return NAME
+
+
+def annotated(module, given):
+    """Writes shardings as attributes of the entry function's arguments and results."""
+    key, prefix = "mhlo.sharding", ""
+    if given["mesh"]:
+        key, prefix = "sdy.sharding", f"#sdy.sharding<@{named_mesh(module, given['mesh'], given['changed'])}, "
+    main = next(op for op in module.body.operations if op.operation.name == "func.func"
+                and op.attributes["sym_name"].value == "main")  # fmt: skip
+    kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
+    for place, texts, number in (("arg_attrs", given["inputs"], len(kind.inputs)),
+                                 ("res_attrs", given["outputs"], len(kind.results))):  # fmt: skip
+        own = list(main.attributes[place]) if place in main.attributes else [ir.DictAttr.get({})] * number
+        for index, text in texts.items():
+            kept = {one.name: one.attr for one in ir.DictAttr(own[int(index)]) if one.name != key}
+            if text:
+                kept[key] = ir.Attribute.parse(f"{prefix}{text}>") if prefix else ir.StringAttr.get(text)
+            own[int(index)] = ir.DictAttr.get(kept)
+        if number:
+            main.attributes[place] = ir.ArrayAttr.get(own)
+
+
+def said(shardings):
+    """Shardings as XLA writes them."""
+    return [str(get_hlo_sharding_from_serialized_proto(one.SerializeToString())) for one in shardings or []]
+
+
+def main(folder, devices):
+    """Compiles, and leaves `partitioned` and `borders.json` in the folder."""
+    given = json.loads(pathlib.Path(folder, "given.json").read_text())
+    with mlir.make_ir_context(), ir.Location.unknown():
+        module = ir.Module.parse(pathlib.Path(folder, "module").read_bytes())
+        number = ir.IntegerAttr.get(ir.IntegerType.get_signless(32), devices)
+        module.operation.attributes["mhlo.num_partitions"] = number
+        if given["inputs"] or given["outputs"] or given["changed"]:
+            annotated(module, given)
+        text = module.operation.get_asm(large_elements_limit=None)
+    options = backend.get_compile_options(1, devices, np.arange(devices).reshape(1, devices))
+    options.executable_build_options.use_spmd_partitioning = True
+    options.executable_build_options.use_shardy_partitioner = "sdy." in text
+    made = backend.get_backend().compile_and_load(text.encode(), tuple(jax.devices()), options)
+    borders = {"inputs": said(made.get_parameter_shardings()), "outputs": said(made.get_output_shardings())}
+    (dumped,) = glob.glob(os.path.join(folder, "*after_spmd-partitioning*.txt"))
+    parsed = _hlo.hlo_module_from_text(AXES.sub(listed, pathlib.Path(dumped).read_text()))
+    pathlib.Path(folder, "partitioned").write_bytes(hlo_to_stablehlo(parsed.as_serialized_hlo_module_proto()))
+    pathlib.Path(folder, "borders.json").write_text(json.dumps(borders))
+
+
+main(sys.argv[1], int(sys.argv[2]))
