@@ -124,7 +124,7 @@ def collective(
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
     if isinstance(algorithm, str) and algorithm == in_network.NAME:
         return _by_switch(op, size, target, groups, dtype, model, root)
-    requests = [_request(op, size, group, algorithm, options) for group in groups]
+    requests = [request(op, size, group, algorithm, options) for group in groups]
     answers = _priced(target, requests, model, symmetry)
     slowest = max(answers, key=lambda answer: answer["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
@@ -210,7 +210,7 @@ def collectives(
         one_of("unknown collective operation", "op", asked["op"], *OPERATIONS)
         chosen = asked.get("algorithm", algorithm)
         start = len(built)
-        built += [_request(asked["op"], size, group, chosen, asked) for group in groups]
+        built += [request(asked["op"], size, group, chosen, asked) for group in groups]
         spans.append((asked["op"], size, groups, slice(start, len(built))))
     answers = _priced(target, built, model, symmetry) if built else []
     results = []
@@ -261,7 +261,19 @@ def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
     return groups
 
 
-def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the core takes.
+
+    Args:
+        op: operation.
+        size: bytes.
+        group: devices.
+        chosen: algorithm, by name or your own.
+        options: rings, pieces, root, pairs, where they are given.
+
+    Returns:
+        One request.
+    """
     own = None
     if isinstance(chosen, str):
         chosen = path_text(chosen, "algorithm")

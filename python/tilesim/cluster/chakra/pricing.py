@@ -37,6 +37,7 @@ class Communication:
     known: dict[Any, int] = field(default_factory=dict)
     messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
     dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
+    ways: dict[Any, Any] = field(default_factory=dict)  # algorithms of collectives, as `known`
 
     def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
         """Picoseconds of a collective, or of a message between two devices.
@@ -69,11 +70,16 @@ class Communication:
             return collective("permute_devices", size, self.cluster, devices, model=self.lone or self.network,
                               pairs=[(0, 1)], symmetry=self.symmetry).picoseconds  # fmt: skip
         dtype = self.dtypes.get((op, size), "bf16")
-        return collective(
+        found = collective(
             "all_reduce" if op == "barrier" else op, size, self.cluster, devices, dtype=dtype, model=self.network,
             algorithm="auto" if op == "broadcast_devices" else self.algorithm, library=self.library,
             symmetry=self.symmetry,
-        ).picoseconds  # fmt: skip
+        )  # fmt: skip
+        named = isinstance(self.algorithm, str) and not self.algorithm.endswith((".json", ".xml"))
+        self.ways[op, size, tuple(devices)] = (
+            "auto" if found.model == "library" else found.algorithm if named else self.algorithm
+        )
+        return found.picoseconds
 
     def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
         """Prices all messages of a permute together; each is done when the last one is.

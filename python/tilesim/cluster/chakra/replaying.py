@@ -79,7 +79,7 @@ def replay(
     trace = slowed(trace, {device: 1 / share for device, share in computing(cluster.faults, cluster.devices)})
     known = Communication(cluster, network if library is None else "closed", library, symmetry, algorithm, network)
     learn(trace, known)
-    found = quotient(trace, known, symmetry, Sharing(cluster, trace))
+    found = quotient(trace, known, symmetry, Sharing(cluster, trace, known))
     return Replay.of(trace, found, run(trace, found), name, network)
 
 
