@@ -156,7 +156,7 @@ class Sharing:
         seconds = np.concatenate(
             [part * each for part, (_, each) in zip(self.parts, loads, strict=True)] or [self.most]
         )
-        names, link = np.unique(np.concatenate([links for links, _ in loads] or [owner]), return_inverse=True)
+        link = np.unique(np.concatenate([links for links, _ in loads] or [owner]), return_inverse=True)[1]
         self.most = np.zeros(len(loads))
         np.maximum.at(self.most, owner, seconds)
         self.entries = (owner, link.astype(np.int64), seconds, np.unique(seconds, return_inverse=True)[1])
@@ -212,7 +212,9 @@ class Sharing:
 def _mixed(names: NDArray[np.uint64], values: _Whole) -> NDArray[np.uint64]:
     """Numbers whose sums tell multisets of pairs apart (SplitMix64: Steele, Lea, Flood 2014)."""
     with np.errstate(over="ignore"):
-        x = (names + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + values.astype(np.uint64) * np.uint64(0xD1342543DE82EF95)
+        x = (names + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + values.astype(np.uint64) * np.uint64(
+            0xD1342543DE82EF95
+        )
         for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
             x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
         mixed: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
