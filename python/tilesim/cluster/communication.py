@@ -170,8 +170,9 @@ def _by_switch(
                                   "classes": 1, "messages": 0, "share": 0.0})  # fmt: skip
     slowest = max(answers, key=lambda one: one["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, False)
-    put = size / max(map(len, groups)) if op == "all_gather" else slowest["share"] * size
-    return replace(found, wire_bytes=put)  # what a device sends: its part alone, of which the switch makes many
+    return replace(
+        found, wire_bytes=slowest["share"] * size
+    )  # what a device sends: its part alone, of which the switch makes many
 
 
 @checked()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ..cluster import Cluster
 from ..communication import request
-from ..networks import in_network
+from ..networks import forms, in_network
 from ..trace import Trace, TraceNode
 from .pricing import Communication
 
@@ -140,10 +140,12 @@ class Sharing:
     def _ask(self, key: Any, op: str, size: int, group: Sequence[int], way: Any, pairs: Any = None) -> None:
 
         part = 1.0
-        if way == in_network.NAME:  # each port once, and each link between switches
-            tree = any(one.reduces and one.kind == "fat_tree" for one in self.cluster.dimensions)
-            part = float(in_network.sent(op, len(group), tree))
-            op, way, pairs = "permute_devices", "direct", [(at, (at + 1) % len(group)) for at in range(len(group))]
+        if way == in_network.NAME:
+            spans = forms.spanned(self.cluster, group)
+            way = "hierarchical"  # as much as that puts on ports: scatter inside, sum across, gather inside
+            if len(spans) == 1:  # each port once, and each link between switches
+                part = float(in_network.sent(op, len(group), spans[0][0].kind == "fat_tree"))
+                op, way, pairs = "permute_devices", "direct", [(at, (at + 1) % len(group)) for at in range(len(group))]
         self.numbers[key] = len(self.numbers)
         self.parts.append(part)
         self.requests.append(request(op, size, list(group), way, {"pairs": pairs}))
