@@ -39,7 +39,7 @@ def replay(
     A device has one compute stream, one for memory, and for communication the streams that the trace names (those of
     steps do, one per dimension), else one per kind of groups and one for sends. A node begins when what it waits for is
     done and its stream is free, the first in program order before others; collectives of a group go in program order,
-    and begin when all its devices are there. What uses a port at the same time shares it. Devices that compute slower
+    and begin when all its devices are there. What uses a link at the same time shares it. Devices that compute slower
     (`compute` faults of the cluster) take longer than was recorded.
 
     Args:
