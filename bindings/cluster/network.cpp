@@ -1,6 +1,7 @@
 // Networks of devices, and collectives on them.
 #include "tilesim/cluster/network/network.hpp"
 
+#include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -70,6 +71,18 @@ py::list priced(const Network& network, const py::list& requests, const std::str
   return result;
 }
 
+py::list loaded(const Network& network, const py::list& requests) {
+  std::vector<Request> all;
+  for (const py::handle one : requests) all.push_back(request_of(one.cast<py::dict>()));
+  const auto found = bindings::cancellable([&] { return loads_of(network, std::move(all)); });
+  py::list result;
+  for (const LinkLoads& one : found)
+    result.append(
+        py::make_tuple(py::array_t<int>(static_cast<py::ssize_t>(one.links.size()), one.links.data()),
+                       py::array_t<double>(static_cast<py::ssize_t>(one.seconds.size()), one.seconds.data())));
+  return result;
+}
+
 py::dict listed(const Network& network, const py::dict& asked) {
   const Request request = request_of(asked);
   const Schedule schedule = schedule_of(network, request);
@@ -117,6 +130,15 @@ void init_cluster_network(py::module_& module) {
           "Links of a route: (node, node, bytes per second, latency in picoseconds, lanes) each.")
       .def("price", &priced, py::arg("requests"), py::arg("model"), py::arg("symmetry"),
            "Times of collectives that start together: a dict each.")
+      .def("loads", &loaded, py::arg("requests"),
+           "Of each collective the links that it takes, and the seconds of each that a byte takes: two arrays.")
+      .def(
+          "dimension_of_link",
+          [](const Network& network, int link) {
+            if (network.dimensions().empty()) return -1;
+            return network.dimension_of_link(link);
+          },
+          py::arg("link"), "The dimension of a link, -1 in a graph.")
       .def("schedule", &listed, py::arg("request"), "Every transfer of a collective's algorithm.");
   module.def(
       "cluster_check_schedule", [](const py::dict& schedule) { check_on_sets(own_schedule(schedule)); },

@@ -1239,6 +1239,14 @@ class ClusterNetwork:
     """
     def __init__(self, text: str, source: str = 'network') -> None:
         ...
+    def dimension_of_link(self, link: typing.SupportsInt | typing.SupportsIndex) -> int:
+        """
+        The dimension of a link, -1 in a graph.
+        """
+    def loads(self, requests: list) -> list:
+        """
+        Of each collective the links that it takes, and the seconds of each that a byte takes: two arrays.
+        """
     def price(self, requests: list, model: str, symmetry: bool) -> list:
         """
         Times of collectives that start together: a dict each.

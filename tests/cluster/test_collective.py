@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 import tilesim as ts
-from tilesim.cluster.communication import _groups, _request
+from tilesim.cluster.communication import _groups, request
 
 GIB = 1 << 30
 SPREAD = ("all_reduce", "all_gather", "reduce_scatter")
@@ -53,7 +53,7 @@ def algorithms(op, n):
 
 def schedule(cluster, op, algorithm, size=1 << 20, **options):
     group = _groups(None, cluster)[0]
-    return cluster.core.schedule(_request(op, size, group, algorithm, options))
+    return cluster.core.schedule(request(op, size, group, algorithm, options))
 
 
 def steps_of(made):

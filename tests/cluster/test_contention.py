@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 import tilesim as ts
-from tilesim.cluster.chakra.sharing import fair
+from tilesim.cluster.chakra.sharing import Demand, rates
 from tilesim.cluster.trace import Trace, TraceClass, TraceNode
 
 RATE, LATENCY, MEGABYTE = 1e9, 1e-6, 1 << 20
@@ -83,17 +83,37 @@ def test_groups_that_have_one_port_between_them():
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_ports_are_given_out_whole_and_fairly(seed):
-    """Against filling by exact steps: all that want more get the same, until the port is full."""
+def test_a_link_is_given_out_whole_and_fairly(seed):
+    """Against filling by exact steps: all that want more get the same, until the link is full."""
     rng = random.Random(seed)
-    shares = [rng.choice([0.1, 0.25, 0.5, 1.0, 2.0]) for _ in range(rng.randint(1, 6))]
+    shares = [rng.choice([0.1, 0.25, 0.5, 1.0]) for _ in range(rng.randint(1, 6))]
     wanted, got, left = [Fraction(one) for one in shares], [Fraction(0)] * len(shares), Fraction(1)
     while left and (open_ := [i for i, one in enumerate(wanted) if got[i] < one]):
         step = min([left / len(open_), *(wanted[i] - got[i] for i in open_)])
         for i in open_:
             got[i] += step
         left -= step * len(open_)
-    assert fair(shares) == pytest.approx([float(a / b) for a, b in zip(got, wanted, strict=True)])
+    found = rates([Demand(one, {0: one}) for one in shares])
+    assert found == pytest.approx([float(a / b) for a, b in zip(got, wanted, strict=True)])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_rates_over_many_links_are_max_min_fair(seed):
+    """No link is overfull, and who has less than it wants is on a full link where nobody that has it has more."""
+    rng = random.Random(seed)
+    demands = []
+    for _ in range(rng.randint(1, 12)):
+        links = {link: rng.choice([0.05, 0.3, 0.5, 1.0]) for link in rng.sample(range(6), rng.randint(1, 4))}
+        many = rng.choice([1, 1, 2, 3])
+        demands.append(Demand(max(links.values()), {link: many * share for link, share in links.items()}))
+    found = rates(demands)
+    taken = [sum(rate * one.links.get(link, 0) for rate, one in zip(found, demands, strict=True)) for link in range(6)]
+    assert max(taken) <= 1 + 1e-9
+    level = [rate * one.own for rate, one in zip(found, demands, strict=True)]
+    for rate, mine, one in zip(found, level, demands, strict=True):
+        full = [link for link in one.links if taken[link] > 1 - 1e-9]
+        most = [max(other for other, each in zip(level, demands, strict=True) if link in each.links) for link in full]
+        assert rate == 1 or any(mine >= other - 1e-9 for other in most)
 
 
 def random_trace(rng):

@@ -120,7 +120,7 @@ def test_farther_leaves_of_a_tree_cost_their_trunks() -> None:
 @pytest.mark.parametrize("n", range(2, 18))
 @pytest.mark.parametrize("op", in_network.OPERATIONS)
 def test_sums_of_switches_on_sets(op: str, n: int) -> None:
-    rows = in_network.transfers(op, n)
+    rows = in_network.transfers(op, [n])
     in_network.check(op, n, rows)
     if n > 5:
         return
@@ -132,6 +132,51 @@ def test_sums_of_switches_on_sets(op: str, n: int) -> None:
         if how == "combine":
             with pytest.raises(ts.UserError, match="counted twice"):
                 in_network.check(op, n, [*rows, rows[number]])
+
+
+@pytest.mark.parametrize("sizes", [(2, 3), (3, 2), (2, 2, 2), (4, 1, 3), (2, 3, 2)])
+@pytest.mark.parametrize("op", in_network.OPERATIONS)
+def test_sums_of_switches_in_several_dimensions_on_sets(op: str, sizes: tuple[int, ...]) -> None:
+    n = math.prod(sizes)
+    for root in (0, n - 1) if op == "broadcast_devices" else (0,):
+        rows = in_network.transfers(op, sizes, root)
+        in_network.check(op, n, rows, root)
+        switches = {source for _, source, _, _, how in rows if source < 0} | {row[2] for row in rows if row[2] < 0}
+        stages = [at for at, _, _ in in_network.stages(op, sizes)]
+        assert op == "broadcast_devices" or len(switches) == sum(n // sizes[at] for at in stages)
+    if op != "broadcast_devices":  # what a device puts on its ports, counted: of a scatter all, of a gather its part
+        up = sum(source == 0 for _, source, _, _, _ in rows)
+        shares = {"all_reduce": lambda at, what, inside: n // inside,
+                  "reduce_scatter": lambda at, what, inside: n // inside,
+                  "all_gather": lambda at, what, inside: n // inside // sizes[at]}  # fmt: skip
+        assert up == sum(shares[what](at, what, inside) for at, what, inside in in_network.stages(op, sizes))
+
+
+def test_inside_a_node_by_its_switch_and_across_by_the_tree() -> None:
+    """S (NVLS scatter) + S / 4 (SHARP) + S (NVLS gather), one after another, by hand."""
+    inner = {"kind": "switch", "size": 4, "bandwidth_bytes_per_second": 4 * RATE, "latency_seconds": LATENCY}
+    outer = {"kind": "fat_tree", "size": 3, "radix": 8, "levels": 1, "bandwidth_bytes_per_second": RATE,
+             "latency_seconds": 2 * LATENCY}  # fmt: skip
+    both = ts.Cluster(network=[inner | {"reduces": True}, outer | {"reduces": True}])
+    size, inside, across = 12 << 20, (12 << 20) / (4 * RATE) + LATENCY, (3 << 20) / RATE + 2 * LATENCY
+    times = {"all_reduce": 2 * inside + across, "reduce_scatter": inside + across, "all_gather": inside + across,
+             "broadcast_devices": inside + size / RATE + 2 * LATENCY}  # fmt: skip
+    for op, seconds in times.items():
+        found = ts.cluster.collective(op, size, both, algorithm="in-network")
+        assert found.seconds == pytest.approx(seconds, rel=1e-6)
+    assert ts.cluster.collective("all_gather", size, both, algorithm="in-network").wire_bytes == size / 12 + size / 4
+    ring = ts.cluster.collective("all_reduce", 1 << 30, both, algorithm="hierarchical")
+    assert ts.cluster.collective("all_reduce", 1 << 30, both).seconds <= ring.seconds
+    columns = [[at, at + 4, at + 8] for at in range(4)]
+    found = ts.cluster.collective("all_reduce", size, both, columns, algorithm="in-network")
+    assert found.seconds == pytest.approx(size / RATE + 2 * LATENCY, rel=1e-6)
+    half = ts.Cluster(network=[inner | {"reduces": True}, outer])
+    for cluster, group in ((half, None), (both, [0, 1, 2, 5])):  # a tree that does not sum; no box
+        with pytest.raises(ts.UserError, match="no switch"):
+            ts.cluster.collective("all_reduce", size, cluster, group, algorithm="in-network")
+    slow = ts.Cluster(network=both.network, faults=[{"device": 5, "share": 0.5}])
+    found = ts.cluster.collective("all_reduce", size, slow, algorithm="in-network")
+    assert found.seconds == pytest.approx(2 * (2 * (inside - LATENCY) + across - 2 * LATENCY) + 4 * LATENCY, rel=1e-6)
 
 
 def test_auto_takes_the_switch_where_it_sums() -> None:

@@ -72,3 +72,35 @@ def test_a_broadcast_takes_the_quickest_by_its_model(model, size):
             for name in ("ring", "tree", "direct")
         ]
         assert found.picoseconds == min(every) < max(every)
+
+
+@pytest.mark.parametrize("op", ["all_to_all", "all_gather", "reduce_scatter"])
+@pytest.mark.parametrize(
+    "network",
+    [
+        {"kind": "fat_tree", "size": 264, "radix": 24, "levels": 3, "oversubscription": 1},
+        {"kind": "fat_tree", "size": 300, "radix": 12, "levels": 3, "oversubscription": 3},
+        {"kind": "fat_tree", "size": 288, "radix": 64, "levels": 2, "oversubscription": 2},
+        {"kind": "dragonfly", "sizes": [4, 4, 17]},
+        {"kind": "dragonfly", "sizes": [2, 8, 18], "global_bandwidth_bytes_per_second": 25e9},
+    ],
+)
+def test_direct_of_many_devices_is_near_chunks(network, op):
+    """Large messages, of which latencies are next to nothing; more than are taken one by one."""
+    rate = {"bandwidth_bytes_per_second": 50e9, "latency_seconds": 1e-6}
+    cluster = ts.Cluster(network=[network | rate])
+    closed, chunks = (
+        ts.cluster.collective(op, 1 << 32, cluster, algorithm="direct", model=model) for model in ("closed", "chunks")
+    )
+    assert closed.model == "closed" and not closed.exact and closed.messages == 0
+    assert closed.seconds == pytest.approx(chunks.seconds, rel=0.05)
+
+
+def test_algorithms_of_few_steps_are_those_of_chunks_on_many_devices():
+    cluster = single("fat_tree", 512, radix=24, levels=3, oversubscription=3)
+    for op in ("all_gather", "all_reduce"):
+        closed, chunks = (
+            ts.cluster.collective(op, 1 << 26, cluster, algorithm="halving-doubling", model=model)
+            for model in ("closed", "chunks")
+        )
+        assert closed.messages > 0 and abs(closed.picoseconds - chunks.picoseconds) <= 1000

@@ -122,11 +122,12 @@ def collective(
             if given != only:
                 raise user_error("a library chooses by itself, and has a form of its own", place=name,
                                  value=shown(given), allowed=f"'{only}', or no library")  # fmt: skip
-        return _of_library(op, size, target, groups, dtype, library)
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
+    if library is not None:
+        return _of_library([request(op, size, group, "auto", options) for group in groups], target, dtype, library)
     if isinstance(algorithm, str) and algorithm == in_network.NAME:
         return _by_switch(op, size, target, groups, dtype, model, root)
-    requests = [_request(op, size, group, algorithm, options) for group in groups]
+    requests = [request(op, size, group, algorithm, options) for group in groups]
     answers = _priced(target, requests, model, symmetry)
     slowest = max(answers, key=lambda answer: answer["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
@@ -171,8 +172,9 @@ def _by_switch(
                                   "classes": 1, "messages": 0, "share": 0.0})  # fmt: skip
     slowest = max(answers, key=lambda one: one["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, False)
-    put = size / max(map(len, groups)) if op == "all_gather" else slowest["share"] * size
-    return replace(found, wire_bytes=put)  # what a device sends: its part alone, of which the switch makes many
+    return replace(
+        found, wire_bytes=slowest["share"] * size
+    )  # what a device sends: its part alone, of which the switch makes many
 
 
 @checked()
@@ -212,7 +214,7 @@ def collectives(
         one_of("unknown collective operation", "op", asked["op"], *OPERATIONS)
         chosen = asked.get("algorithm", algorithm)
         start = len(built)
-        built += [_request(asked["op"], size, group, chosen, asked) for group in groups]
+        built += [request(asked["op"], size, group, chosen, asked) for group in groups]
         spans.append((asked["op"], size, groups, slice(start, len(built))))
     answers = _priced(target, built, model, symmetry) if built else []
     results = []
@@ -263,7 +265,19 @@ def _groups(devices: Any, cluster: Cluster) -> list[list[int]]:
     return groups
 
 
-def _request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[str, Any]) -> dict[str, Any]:
+    """What the core takes.
+
+    Args:
+        op: operation.
+        size: bytes.
+        group: devices.
+        chosen: algorithm, by name or your own.
+        options: rings, pieces, root, pairs, where they are given.
+
+    Returns:
+        One request.
+    """
     own = None
     if isinstance(chosen, str):
         chosen = path_text(chosen, "algorithm")
@@ -348,29 +362,15 @@ def _result(
     )  # fmt: skip
 
 
-def _of_library(
-    op: str, size: int, cluster: Cluster, groups: list[list[int]], dtype: str, library: Any
-) -> CollectiveResult:
+def _of_library(requests: list[dict[str, Any]], cluster: Cluster, dtype: str, library: Any) -> CollectiveResult:
     """What a library's constants say for groups that lie alike in nodes."""
-    from .library import load
+    from .libraries import on_cluster
 
-    library = load(library)
-    if not cluster.dimensions:
-        raise user_error("a library needs a network of dimensions", place="library", value=cluster.name)
-    group = max(groups, key=len)
-    nodes = {device // cluster.per_node for device in group}
-    inside = math.ceil(len(group) / len(nodes))
-    inner, outer = cluster.dimensions[0], cluster.dimensions[-1]
-    system = library.system(cluster.device) if isinstance(cluster.device, str) and hasattr(library, "system") else None
-    ways = 2 * len(inner.sizes) if inner.kind in ("ring", "torus") else 1
-    ways = inner.size - 1 if inner.kind == "full" else ways
-    ports = outer.rails / cluster.per_node if outer.rails else 1.0
-    node_link = outer.bandwidth_bytes_per_second * ports if len(cluster.dimensions) > 1 else None
-    seconds = library.seconds(
-        op, size, dtype, len(group), inside, link=inner.bandwidth_bytes_per_second * ways, node_link=node_link,
-        generation=system.generation if system is not None else cluster.generation or "unknown",
-    )  # fmt: skip
+    found, name = on_cluster.loaded(library)
+    op, size = requests[0]["operation"], requests[0]["bytes"]
+    moves = op != "permute_devices" or any(map(_sent_pairs, requests))
+    seconds = on_cluster.seconds(found, dtype, cluster, requests) if moves else 0.0
     answer = {"picoseconds": math.ceil(seconds * 1e12), "algorithm": "library", "model": "library"}
     answer |= {"classes": 1, "messages": 0, "exact": True}
-    found = _result(op, size, groups, dtype, answer, True)
-    return CollectiveResult(**{**asdict(found), "seconds": seconds, "library": str(getattr(library, "name", library))})
+    told = _result(op, size, [one["devices"] for one in requests], dtype, answer, moves)
+    return replace(told, seconds=seconds, library=name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -95,6 +95,8 @@ class Library:
         node_link: float | None = None,
         generation: str,
         protocol: str = "nccl-tests",
+        share: float = 1.0,
+        node_share: float = 1.0,
     ) -> float:
         """Time of one call.
 
@@ -108,6 +110,8 @@ class Library:
             node_link: the same per device between nodes; needed where there are several.
             generation: of the links, as nvlink4; another name takes the nearest in rate, which `explain` says.
             protocol: nccl-tests (calls back to back) or torch (single calls, launch included).
+            share: what faults leave of `link` on the slowest one; the library chooses as if it had all.
+            node_share: the same of `node_link`.
 
         Returns:
             Seconds; 0 where one device is alone.
@@ -116,6 +120,7 @@ class Library:
             UserError: for an unknown name or a number out of range.
         """
         settings = {"link": link, "node_link": node_link, "generation": generation, "protocol": protocol}
+        settings |= {"share": share, "node_share": node_share}
         return float(self.seconds_many(op, [bytes], dtype, [devices], [per_node], **settings)[0])  # type: ignore[arg-type]
 
     def seconds_many(
@@ -130,6 +135,8 @@ class Library:
         node_link: Any = None,
         generation: str,
         protocol: str = "nccl-tests",
+        share: float = 1.0,
+        node_share: float = 1.0,
     ) -> NDArray[np.float64]:
         """Times of many calls of one operation: numbers or arrays of one shape, otherwise as `seconds`.
 
@@ -143,6 +150,8 @@ class Library:
             node_link: bytes per second between nodes.
             generation: of the links.
             protocol: nccl-tests or torch.
+            share: of `link` that is left.
+            node_share: of `node_link` that is left.
 
         Returns:
             Seconds, in the shape that the arrays have together.
@@ -150,7 +159,11 @@ class Library:
         Raises:
             UserError: as `seconds`.
         """
+        for name, left in (("share", share), ("node_share", node_share)):
+            if not is_number(left) or not 0 < left <= 1:
+                raise user_error("no share of a rate", place=name, value=shown(left), allowed="above 0, up to 1")
         query = query_of(op, bytes, dtype, devices, per_node, link, node_link)
+        query = replace(query, share=float(share), node_share=float(node_share))
         shape = np.broadcast_shapes(*(np.shape(one) for one in (bytes, devices, per_node, link, node_link)))
         constants = self._constants(generation, float(query.rate.flat[0]) if query.rate.size else 1.0, protocol)
         times = self._times(constants, query) + (constants["torch_call_seconds"] if protocol == "torch" else 0.0)
@@ -257,12 +270,8 @@ class Library:
     def _taken(self, constants: Mapping[str, float], query: Query) -> tuple[str, str, dict[str, float], float]:
         if self.model == "steps":
             terms = library_steps.costs(constants, query)
-            return (
-                "ring",
-                "",
-                _plain(terms),
-                float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query),
-            )
+            wire = float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query)
+            return "ring", "", _plain(terms), wire
         size = query.bytes[0]
         for piece in library_model.pieces(constants, query):
             if piece.above[0] < piece.upto[0] and (size <= piece.upto[0]):
@@ -362,9 +371,8 @@ def _read(path: Path) -> Library:
     data, place = read_json(path, "tilesim.library"), path_text(path)
     for key in ("name", "model", "generations"):
         if key not in data:
-            raise user_error(
-                f"the library lacks {key}", place=place, value=", ".join(data), allowed="name, model, generations"
-            )
+            raise user_error(f"the library lacks {key}", place=place, value=", ".join(data),
+                             allowed="name, model, generations")  # fmt: skip
     one_of("unknown model", place, data["model"], "rings", "steps")
     if not isinstance(data["generations"], dict) or not data["generations"]:
         raise user_error("generations is no object with an entry", place=place, value=shown(data["generations"]))
@@ -383,9 +391,8 @@ def _read(path: Path) -> Library:
             )
         for key, value in constants.items():
             if not is_number(value) or not 0 <= value < math.inf:
-                raise user_error(
-                    "a constant is no number from 0 on", place=f"{place}: {generation}.{key}", value=shown(value)
-                )
+                raise user_error("a constant is no number from 0 on", place=f"{place}: {generation}.{key}",
+                                 value=shown(value))  # fmt: skip
     return Library(
         str(data["name"]), str(data.get("description", "")), data["model"], data["generations"], nodes,
         data.get("fabrics", {}), unpack_keys(data.get("fitted_rows", ""), place),

@@ -25,13 +25,13 @@ int64_t times(int64_t time, double share) {
   return share > 1 ? static_cast<int64_t>(std::ceil(static_cast<double>(time) * share)) : time;
 }
 
-/// Every member sends to every other one, of a full network all at once.
-int64_t to_all(int64_t message, const Axis& axis) {
-  const int n = axis.size;
-  if (axis.kind == AxisKind::full) return message + axis.latency;
-  if (axis.trunks.leaf.empty()) return (n - 1) * message + axis.latency;
-  const int64_t levels = axis.trunks.pod.empty() ? 1 : 2;
-  return times(message, load_of_all(axis)) + axis.latency + levels * axis.trunks.latency;
+/// Every member sends to every other one, of a full network all at once; `twice`: and once more when all is there.
+int64_t to_all(int64_t message, const Axis& axis, bool twice = false) {
+  const int64_t n = axis.size, turns = twice ? 2 : 1;
+  if (axis.kind == AxisKind::full) return turns * (message + axis.latency);
+  if (!crosses(axis)) return turns * ((n - 1) * message + axis.latency);
+  const int64_t levels = axis.trunks.leaf.empty() ? 0 : axis.trunks.pod.empty() ? 1 : 2;
+  return times(message, rounds_of_all(axis, twice)) + turns * (axis.latency + levels * axis.trunks.latency);
 }
 
 /// A message of every member to the one `distance` further.
@@ -41,7 +41,7 @@ int64_t to_one(int64_t message, const Axis& axis, int64_t distance, bool by_xor 
 }
 
 /// Neither ports nor trunks are shared.
-bool alone(const Axis& axis) { return axis.exact && axis.trunks.leaf.empty(); }
+bool alone(const Axis& axis) { return axis.exact && !crosses(axis); }
 
 bool sum(Operation operation) { return operation == Operation::all_reduce; }
 bool spreads(Operation operation) { return operation <= Operation::reduce_scatter; }
@@ -85,6 +85,7 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
   const int64_t ways = both ? 2 : 1;
   for (const Part& part : plan.parts) {
     int64_t time = 0, held = 1, slowest = 0;
+    const int64_t turns = sum(operation) ? 2 : 1;
     for (auto axis = part.order.rbegin(); axis != part.order.rend(); ++axis) {
       const Axis& one = axes[at(*axis)];
       // Parts that use a port at the same time, or a circle's only way round, send together.
@@ -95,12 +96,14 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
       if (pieces > 1)  // latencies pass beside the pieces behind
         slowest = std::max(slowest, *step - *gather(plan.legs[at(*axis)].walk, one, 0, 1, 1));
       if (!circular) exact = exact && parts <= 2;
-      time += *step;
+      // Across the last axis the gather follows the scatter at once, and meets it on trunks.
+      const bool meets = turns == 2 && held == 1 && plan.legs[at(*axis)].walk == Walk::direct && crosses(one);
+      time += meets ? to_all(wire(bytes, together, devices * parts * pieces, one), one, true) : turns * *step;
       held *= one.size;
     }
-    longest = std::max(longest, time + (pieces - 1) * slowest);
+    longest = std::max(longest, time + turns * (pieces - 1) * slowest);
   }
-  return Closed{sum(operation) ? 2 * longest : longest, exact};
+  return Closed{longest, exact};
 }
 
 /// Bytes over the busiest link of each axis, and the way to the farthest device.
@@ -113,9 +116,9 @@ Closed exchange_bound(const std::vector<Axis>& axes, int64_t bytes) {
     if (axis.kind == AxisKind::line) hops = (n / 2) * (n - n / 2);  // over its middle
     if (axis.kind == AxisKind::port) hops = n - 1, far = 1;
     if (axis.kind == AxisKind::full) hops = 1, far = 1;
-    const bool crosses = !axis.trunks.leaf.empty();
-    longest = std::max(longest, crosses ? to_all(wire(bytes, 1, n, axis), axis) : wire(bytes, hops, pieces, axis));
-    latency += crosses ? 0 : far * axis.latency;
+    const bool beyond = crosses(axis);
+    longest = std::max(longest, beyond ? to_all(wire(bytes, 1, n, axis), axis) : wire(bytes, hops, pieces, axis));
+    latency += beyond ? 0 : far * axis.latency;
   }
   return {longest + latency, false};
 }
@@ -306,6 +309,8 @@ std::optional<Closed> closed_form(Operation operation, const Choice& choice, con
   // Round a ring one message of a switch crosses each way at a time.
   const bool exact = choice.algorithm == "ring" ? axis.exact : alone(axis);
   if (!sum(operation)) return Closed{*time, exact};
+  if (choice.algorithm == "direct" && axis.kind == AxisKind::port)
+    return Closed{to_all(wire(bytes, 1, n, axis), axis, true), exact};
   // Round a ring the gather begins where the scatter ended: hops over trunks are those of one way on.
   const bool on = choice.algorithm == "ring" && !axis.trunks.leaf.empty();
   return Closed{2 * *time - (on ? 2 * latency_round(axis) - latency_round(axis, 2) : 0), exact};

@@ -1,12 +1,11 @@
 #include "tilesim/cluster/collective/collective.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <numeric>
-#include <variant>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/cluster/collective/made.hpp"
 
 namespace tilesim::cluster {
 
@@ -15,152 +14,6 @@ namespace {
 constexpr std::int64_t most_messages = std::int64_t{1} << 27;
 const std::vector<std::string> algorithms{"auto",  "ring",   "tree",  "halving-doubling",
                                           "bruck", "direct", "torus", "hierarchical"};
-
-using Made = std::variant<Template, Schedule>;
-
-[[noreturn]] void cannot(const Request& request, const std::string& why, const std::string& allowed) {
-  throw Unsupported({"algorithm '" + request.choice.algorithm + "' does not do " + name_of(request.operation) + why,
-                     "algorithm",
-                     request.choice.algorithm,
-                     allowed,
-                     {}});
-}
-
-/// Where a group is no box in its network, its devices are taken as one axis of ports.
-std::vector<Axis> axes_or_line(const Request& request, const std::optional<std::vector<Axis>>& axes) {
-  if (axes && !axes->empty()) return *axes;
-  return {Axis{AxisKind::port, static_cast<int>(request.places.size()), 1, 0, true, false}};
-}
-
-Group group_of(const std::vector<Axis>& axes) {
-  Group group;
-  for (const Axis& axis : axes) group.axes.push_back({axis.size, false});
-  return group;
-}
-
-Made make_exchange(const Request& request, const std::vector<Axis>& axes, int n) {
-  const std::string& name = request.choice.algorithm;
-  if (name == "direct") return exchange_direct(group_of(axes));
-  if (name == "ring") return exchange_ring(n, axes.size() == 1 && default_rings(axes[0]) == 2);
-  if (name == "bruck") return exchange_bruck(n);
-  if (name == "torus" && circles(axes)) {
-    std::vector<int> sizes;
-    std::vector<bool> both_ways;
-    for (const Axis& axis : axes) sizes.push_back(axis.size), both_ways.push_back(axis.both_ways);
-    return exchange_torus(sizes, both_ways);
-  }
-  if (name == "hierarchical" || name == "torus") return exchange_by_axes(group_of(axes));
-  cannot(request, "", "direct, ring, bruck, torus, hierarchical");
-}
-
-Made make_broadcast(const Request& request, const std::vector<Axis>& axes, int n) {
-  const Choice& choice = request.choice;
-  if (choice.algorithm == "direct") return broadcast_direct(n, choice.root);
-  if (choice.algorithm == "tree") return broadcast_tree(n, choice.root);
-  if (choice.algorithm != "ring") cannot(request, "", "ring, tree, direct");
-  const bool both = axes.size() == 1 && default_rings(axes[0]) == 2;
-  const int pieces = pieces_for(choice, both ? n / 2 : n - 1, request.bytes, axes[0].bytes_per_second, axes[0].latency);
-  return broadcast_ring(n, choice.root, pieces, both);
-}
-
-/// Places inside their node of the members that each node has, of a group in order; one list where no switch joins the
-/// devices of a node.
-std::vector<std::vector<int>> by_nodes(const Network& network, const std::vector<int>& places) {
-  if (network.dimensions().size() < 2 || network.dimensions()[0].grid()) return {places};
-  std::vector<std::vector<int>> nodes;
-  const int inside = network.stride(1);
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (i == 0 || places[i] / inside != places[i - 1] / inside) nodes.emplace_back();
-    nodes.back().push_back(places[i] % inside);
-  }
-  return nodes;
-}
-
-/// By which of its members each ring enters each node: members at the places of the node that has the fewest, and where
-/// there are none others, so that rings of several groups meet at few adapters.
-std::vector<std::vector<int>> entries_of(const std::vector<std::vector<int>>& nodes, const std::vector<int>& fewest,
-                                         int rings) {
-  std::vector<std::vector<int>> entries;
-  for (const std::vector<int>& node : nodes) {
-    std::vector<int> own(at(rings), -1);
-    std::vector<char> taken(node.size(), 0);
-    for (int ring = 0; ring < rings; ++ring) {
-      const auto found = std::find(node.begin(), node.end(), fewest[at(ring) * fewest.size() / at(rings)]);
-      if (found == node.end()) continue;
-      own[at(ring)] = static_cast<int>(found - node.begin());
-      taken[at(own[at(ring)])] = 1;
-    }
-    for (int& entry : own)
-      if (entry < 0) {
-        entry = static_cast<int>(std::find(taken.begin(), taken.end(), 0) - taken.begin());
-        taken[at(entry)] = 1;
-      }
-    entries.push_back(std::move(own));
-  }
-  return entries;
-}
-
-/// Rings: through the nodes of a group as many as the fewest members of a node, so that each leaves it by an adapter of
-/// its own; elsewhere by steps between neighbours.
-Made make_rings(const Network& network, const Request& request, const std::vector<Axis>& axes, int n) {
-  const std::vector<std::vector<int>> nodes = by_nodes(network, request.places);
-  const auto [fewest, most] = std::minmax_element(
-      nodes.begin(), nodes.end(), [](const auto& one, const auto& other) { return one.size() < other.size(); });
-  const auto least = static_cast<int>(fewest->size());
-  if (nodes.size() > 1 && least > 1) {
-    const int rings = request.choice.rings > 0 ? request.choice.rings : least;
-    if (rings > least)
-      throw UserError({"so many rings cannot leave each node by members of their own",
-                       "rings",
-                       std::to_string(rings),
-                       "1 ... " + std::to_string(least) + ", the fewest members of a node",
-                       {}});
-    const bool box = fewest->size() == most->size() && axes[0].size == least && rings == least;
-    if (box) return flat_rings(request.operation, least, static_cast<int>(nodes.size()));
-    std::vector<int> members;
-    for (const auto& node : nodes) members.push_back(static_cast<int>(node.size()));
-    return flat_rings(request.operation, members, entries_of(nodes, *fewest, rings));
-  }
-  const int rings = request.choice.rings > 0 ? request.choice.rings : axes.size() == 1 ? default_rings(axes[0]) : 1;
-  std::vector<Part> parts;
-  for (const int stride : ring_strides(n, rings)) parts.push_back({{0}, {stride}});
-  return spread(request.operation, {{n, Walk::ring}}, parts);
-}
-
-Made make_spread(const Network& network, const Request& request, const std::vector<Axis>& axes, int n) {
-  const Choice& choice = request.choice;
-  if (choice.algorithm == "hierarchical" || choice.algorithm == "torus") {
-    const Plan plan = hierarchical(axes);
-    return spread(request.operation, plan.legs, plan.parts, std::max(1, choice.pieces));
-  }
-  if (choice.algorithm == "tree") {
-    if (request.operation != Operation::all_reduce) cannot(request, "", "ring, direct, bruck, hierarchical");
-    int hops = 0;
-    for (int i = 1; i < n; i *= 2) hops += 2;
-    return tree_reduce(n, pieces_for(choice, hops, request.bytes / 2, axes[0].bytes_per_second, axes[0].latency));
-  }
-  const auto one = [&](Walk walk) { return spread(request.operation, {{n, walk}}, {{{0}, {1}}}); };
-  if (choice.algorithm == "ring") return make_rings(network, request, axes, n);
-  if (choice.algorithm == "direct") return one(Walk::direct);
-  if (choice.algorithm == "bruck") return one(Walk::bruck);
-  if (std::has_single_bit(static_cast<unsigned>(n))) return one(Walk::halving);
-  if (request.operation != Operation::all_reduce)
-    cannot(request, " for " + std::to_string(n) + " devices, which is no power of two",
-           "bruck (the same steps for any number), ring, direct");
-  return folded_halving(n);
-}
-
-Made make(const Network& network, Request& request, const std::optional<std::vector<Axis>>& known) {
-  const auto n = static_cast<int>(request.places.size());
-  const std::vector<Axis> axes = axes_or_line(request, known);
-  if (request.operation == Operation::permute_devices) {
-    if (request.choice.algorithm != "direct") cannot(request, "", "direct");
-    return permute(n, request.pairs);
-  }
-  if (request.operation == Operation::all_to_all) return make_exchange(request, axes, n);
-  if (request.operation == Operation::broadcast_devices) return make_broadcast(request, axes, n);
-  return make_spread(network, request, axes, n);
-}
 
 void check(const Network& network, Request& request) {
   const auto text = [](std::int64_t value) { return std::to_string(value); };
@@ -216,7 +69,7 @@ Prepared prepare(const Network& network, Request& request, const std::optional<s
 
 /// Few enough that what waits for what is found by sending them one after another.
 constexpr std::int64_t few_messages = std::int64_t{1} << 15;
-constexpr std::size_t few_devices = 256;
+constexpr std::size_t few_devices = 1024;
 
 struct Found {
   Closed time;
@@ -226,7 +79,10 @@ struct Found {
 
 /// Message by message on the network without faults; nothing where they are many.
 std::optional<Found> counted(const Network& network, const Request& given, const std::vector<Axis>& axes) {
-  if (given.places.size() > few_devices) return std::nullopt;
+  const std::size_t n = given.places.size();
+  const std::string& name = given.choice.algorithm;
+  const bool to_all = name == "direct" || name == "ring";  // of many it takes long to list what they send
+  if (n > few_devices || (to_all && n * (n - 1) > at(2 * few_messages))) return std::nullopt;
   Request request = given;
   Prepared prepared = prepare(network, request, axes, false);
   const auto size = static_cast<std::int64_t>(prepared.program.size());
@@ -384,13 +240,19 @@ Answers price(const Network& network, std::vector<Request> requests, Model model
   return answers;
 }
 
-Schedule schedule_of(const Network& network, const Request& given) {
-  Request request = given;
+Made made_of(const Network& network, Request& request) {
+  check(network, request);
+  if (request.own) return *request.own;
   std::vector<int> sorted = request.places;
   std::sort(sorted.begin(), sorted.end());
   const auto axes = axes_of(network, sorted);
   if (request.choice.algorithm == "auto") form(network.healthy(), request, axes);
-  Made made = make(network, request, axes);
+  return make(network, request, axes);
+}
+
+Schedule schedule_of(const Network& network, const Request& given) {
+  Request request = given;
+  Made made = made_of(network, request);
   Schedule schedule =
       std::holds_alternative<Schedule>(made) ? std::move(std::get<Schedule>(made)) : expand(std::get<Template>(made));
   schedule.algorithm = request.choice.algorithm;

@@ -41,6 +41,16 @@ struct Answers {
 /// Prices requests that start at the same time; under `closed` each as if it were alone.
 Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry);
 
+/// Links that a request's messages take, and the seconds that each of the request's bytes takes of them; of a link of
+/// several lanes, of all of them.
+struct LinkLoads {
+  std::vector<int> links;  ///< rising
+  std::vector<double> seconds;
+};
+
+/// Of each request. Own algorithms are taken as they are.
+std::vector<LinkLoads> loads_of(const Network& network, std::vector<Request> requests);
+
 /// The schedule of an algorithm on a network, with every transfer; for tests and for files.
 Schedule schedule_of(const Network& network, const Request& request);
 

@@ -35,6 +35,14 @@ Axis port_axis(const Network& network, int number, const std::vector<int>& membe
   if (dimension.kind == DimensionKind::dragonfly) {
     axis.latency *= members.size() <= static_cast<std::size_t>(dimension.sizes[0]) ? 1 : 4;
     axis.exact = members.size() <= static_cast<std::size_t>(dimension.sizes[0]);
+    const auto hosts = static_cast<int>(dimension.sizes[0]);
+    if (members.front() / hosts != members.back() / hosts) {
+      for (const int member : members) axis.routers.router.push_back(member / hosts);
+      axis.routers.per_group = static_cast<int>(dimension.sizes[1]);
+      axis.routers.groups = static_cast<int>(dimension.sizes[2]);
+      axis.routers.global =
+          static_cast<double>(dimension.bytes_per_second) / static_cast<double>(dimension.global_bytes_per_second);
+    }
   }
   const int stride = network.stride(number);
   const int rails = dimension.rails > 0 ? static_cast<int>(dimension.rails) : stride;

@@ -17,6 +17,13 @@ struct Trunks {
   std::int64_t latency = 0;  ///< that each level adds
 };
 
+/// Routers and groups of a dragonfly: the router of each member (all are numbered through), routers of a group.
+struct Routers {
+  std::vector<int> router;  ///< empty: all members have one router, or it is no dragonfly
+  int per_group = 1, groups = 1;
+  double global = 1;  ///< times of a link between groups, over those of others
+};
+
 /// Devices that differ in one coordinate. `exact`: no port or link of them is shared whatever they send in turn;
 /// trunks may be.
 struct Axis {
@@ -27,6 +34,7 @@ struct Axis {
   bool both_ways = true;
   bool exact = true;
   Trunks trunks = {};
+  Routers routers = {};
 };
 
 /// Axes with more than one member of a sorted set of devices; nothing where they are no box in the network, or the

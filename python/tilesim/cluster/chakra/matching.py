@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from ...base.errors import user_error
 from ..trace import Trace, TraceClass, TraceNode
-from .sharing import IN, Sharing, Use
+from .sharing import Demand, Sharing, Use
 
 __all__ = ["Price", "Quotient", "Unit", "quotient"]
 
@@ -29,7 +31,7 @@ class Unit:
     sequence: dict[_Group, list[int]] = field(default_factory=dict)  # places of collectives, in program order
     cost: dict[int, int] = field(default_factory=dict)  # place -> picoseconds
     partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> unit and place of the other end
-    use: dict[int, Use] = field(default_factory=dict)  # place -> what it takes of ports
+    use: dict[int, Use] = field(default_factory=dict)  # place -> what it puts on links
 
 
 @dataclass(slots=True)
@@ -41,6 +43,7 @@ class Quotient:
     joined: dict[tuple[int, int], list[tuple[int, int]]]
     partner: dict[tuple[int, int], tuple[int, int]]
     members: list[list[int]] = field(default_factory=list)  # the devices of each
+    demands: dict[tuple[int, int], Demand] = field(default_factory=dict)  # of (class, place) that communicates
 
 
 def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None = None) -> Quotient:
@@ -50,7 +53,7 @@ def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None
         trace: that is legal.
         price: what communication takes.
         symmetry: devices that nothing tells apart are one; else each is its own.
-        sharing: what communication takes of ports; none: nothing.
+        sharing: what communication takes of links; none: nothing.
 
     Returns:
         Units and what joins them.
@@ -67,7 +70,10 @@ def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None
     _match_messages(trace, units, unit_of, price)
     if sharing is not None:
         _find_uses(units, sharing)
-    colours = _colours(units, members) if symmetry else list(range(len(units)))
+    if symmetry:
+        colours, loads = _colours(units, members, sharing)
+    else:
+        colours, loads = list(range(len(units))), list(range(len(sharing.numbers) if sharing else 0))
     first: dict[int, int] = {}
     devices: dict[int, list[int]] = {}
     for number, colour in enumerate(colours):
@@ -86,23 +92,44 @@ def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None
         for node, (other, at) in unit.partner.items():
             partner[place[colour], node] = (at_of[other], at)
     of_each = [sorted(devices[one]) for one in first]
-    return Quotient([units[one] for one in first.values()], list(map(len, of_each)), joined, partner, of_each)
+    stand = [units[one] for one in first.values()]
+    demands = {} if sharing is None else _demands(stand, sharing, loads)
+    return Quotient(stand, list(map(len, of_each)), joined, partner, of_each, demands)
 
 
 def _find_uses(units: list[Unit], sharing: Sharing) -> None:
     for unit in units:
         for at, node in enumerate(unit.part.nodes):
+            use = None
             if node.kind == "collective":
                 use = sharing.collective(node, unit.groups[node.group][1], unit.cost[at])
             elif node.kind == "send":
                 use = sharing.message(node, unit.devices[0], node.peers[unit.at], unit.cost[at])
-                other, there = unit.partner[at]
-                if use:
-                    units[other].use[there] = tuple(((dimension, IN), share) for (dimension, _), share in use)
-            else:
-                continue
-            if use:
+            if use is not None:
                 unit.use[at] = use
+    sharing.found()
+    for unit in units:
+        for at, (load, scale) in list(unit.use.items()):
+            most = float(sharing.most[load])
+            if most > 0:  # a form that is too quick for its busiest link takes all of it
+                unit.use[at] = (load, min(scale, 1 / most))
+            else:
+                del unit.use[at]
+
+
+def _demands(units: list[Unit], sharing: Sharing, loads: list[int]) -> dict[tuple[int, int], Demand]:
+    """What each communication of a class takes of links, by class and place."""
+    links = sharing.demands(np.array(loads, np.int64))
+    found: dict[tuple[int, int], Demand] = {}
+    known: dict[Use, Demand] = {}
+    for number, unit in enumerate(units):
+        for at, use in unit.use.items():
+            if use not in known:
+                load, scale = use
+                own = {link: seconds * scale for link, seconds in links[loads[load]].items()}
+                known[use] = Demand(float(sharing.most[load]) * scale, own)
+            found[number, at] = known[use]
+    return found
 
 
 def _units(trace: Trace, groups: dict[_Group, tuple[int, ...]], symmetry: bool) -> tuple[list[Unit], list[int]]:
@@ -197,26 +224,39 @@ def _match_messages(trace: Trace, units: list[Unit], unit_of: list[int], price: 
                 units[number].cost[at] = price("send", node.bytes, (source, target), node.duration_ps, where)
 
 
-def _colours(units: list[Unit], members: dict[_Group, Counter[int]]) -> list[int]:
-    """Units of one colour do the same at the same times as the same others: refined until nothing splits."""
+def _colours(
+    units: list[Unit], members: dict[_Group, Counter[int]], sharing: Sharing | None
+) -> tuple[list[int], list[int]]:
+    """Units of one colour do the same at the same times as the same others, and what they send meets the same on links:
+    refined until nothing splits. Colours of units, and of loads."""
     signatures: dict[int, tuple[Any, ...]] = {}
     rows: list[Any] = []
     for unit in units:
         if id(unit.part) not in signatures:
             signatures[id(unit.part)] = _signature(unit.part)
-        rows.append((signatures[id(unit.part)], tuple(sorted(unit.cost.items())), tuple(sorted(unit.use.items()))))
+        scales = tuple((at, scale) for at, (_, scale) in sorted(unit.use.items()))
+        rows.append((signatures[id(unit.part)], tuple(sorted(unit.cost.items())), scales))
     colours = _numbered(rows)
+    users: list[dict[tuple[int, int], int]] = [{} for _ in range(len(sharing.numbers) if sharing else 0)]
+    loads = [0] * len(users)
     while True:
         of_group = {group: tuple(sorted(_sum(colours, counts).items())) for group, counts in members.items()}
+        for one in users:
+            one.clear()
         rows = []
         for colour, unit in zip(colours, units, strict=True):
             joined = tuple((at[0], of_group[group]) for group, at in unit.sequence.items())
             met = tuple((at, colours[other], there) for at, (other, there) in unit.partner.items())
-            rows.append((colour, joined, met))
+            rows.append((colour, joined, met, tuple(loads[load] for load, _ in unit.use.values())))
+            for at, (load, _) in unit.use.items():
+                users[load][colour, at] = users[load].get((colour, at), 0) + 1
         finer = _numbered(rows)
-        if len(set(finer)) == len(set(colours)):
-            return finer
-        colours = finer
+        told = _numbered([(colour, *sorted(one.items())) for colour, one in zip(loads, users, strict=True)])
+        if sharing is not None and told:
+            told = [int(one) for one in sharing.finer(np.array(told, np.int64))]
+        if len(set(finer)) == len(set(colours)) and len(set(told)) == len(set(loads)):
+            return finer, told
+        colours, loads = finer, told
 
 
 def _sum(colours: list[int], counts: Counter[int]) -> Counter[int]:

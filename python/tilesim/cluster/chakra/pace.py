@@ -1,4 +1,4 @@
-"""How fast what runs at the same time goes on: ports are shared, and communication slows computing."""
+"""How fast what runs at the same time goes on: links are shared, and communication slows computing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .matching import Quotient
-from .sharing import Port, Use, fair
+from .sharing import Demand, rates
 
 __all__ = ["Pace"]
 
@@ -20,7 +20,8 @@ class _Item:
     """Something under way. `left` is of the time that it takes alone, of which a second takes `1 / rate` seconds."""
 
     nodes: Sequence[_At]
-    uses: Sequence[tuple[int, Use]] | None  # per class of devices; none: it computes
+    units: Sequence[int]  # of communication, whose devices take part
+    demand: Demand | None
     alone: int
     begin: int
     since: int
@@ -34,39 +35,45 @@ class Pace:
 
     def __init__(self, found: Quotient, slowing: float) -> None:
         self.slowing = slowing
+        self.demands = found.demands
         self.of: dict[_At, _Item] = {}
-        self.talking: list[dict[int, tuple[_Item, Use]]] = [{} for _ in found.units]
+        self.talking: list[set[int]] = [set() for _ in found.units]
         self.computing: list[dict[int, _Item]] = [{} for _ in found.units]
-        self.changed: set[int] = set()
+        self.on: dict[int, dict[int, _Item]] = {}  # by link, what takes it
+        self.changed: set[int] = set()  # devices, by class
+        self.touched: set[int] = set()  # links
         self.ended: set[_At] = set()
 
-    def begin(self, nodes: Sequence[_At], alone: int, now: int, uses: Sequence[tuple[int, Use]] | None) -> int:
+    def begin(self, nodes: Sequence[_At], alone: int, now: int, units: Sequence[int] = ()) -> int:
         """Something begins.
 
         Args:
             nodes: that end with it.
             alone: picoseconds that it takes where nothing else runs.
             now: picoseconds.
-            uses: of communication, per class of devices what it takes of ports; none: it computes.
+            units: of communication, the classes of devices that take part; none: it computes.
 
         Returns:
             When it ends, if nothing changes.
         """
-        item = _Item(nodes, uses, alone, now, now, alone, now + alone)
+        demand = self.demands.get(nodes[0]) if units else None
+        item = _Item(nodes, units, demand, alone, now, now, alone, now + alone)
         if not alone:
             return now
         for node in nodes:
             self.of[node] = item
-        if uses is None:
+        if not units:
             number = nodes[0][0]
             self.computing[number][id(item)] = item
             if self.slowing:
                 self.changed.add(number)
-        for number, use in uses or ():
-            mine = self.talking[number]
-            known = mine.get(id(item))  # a class whose devices send to each other: out and in
-            mine[id(item)] = (item, use if known is None else known[1] + use)
-            self.changed.add(number)
+        if demand is not None:  # what is all latency takes nothing
+            for number in units:
+                self.talking[number].add(id(item))
+                self.changed.add(number)
+            for link in demand.links:
+                self.on.setdefault(link, {})[id(item)] = item
+                self.touched.add(link)
         return item.end
 
     def due(self, at: _At, now: int) -> bool:
@@ -96,11 +103,15 @@ class Pace:
         item = self.of.pop(at, None)
         if item is None:
             return 0
-        if item.uses is None:
+        if not item.units:
             self.computing[at[0]].pop(id(item))
-        for number, _ in item.uses or ():
-            if self.talking[number].pop(id(item), None) is not None:
+        elif item.demand is not None:
+            for number in item.units:
+                self.talking[number].discard(id(item))
                 self.changed.add(number)
+            for link in item.demand.links:
+                if self.on[link].pop(id(item), None) is not None:
+                    self.touched.add(link)
         return max(0, now - item.begin - item.alone)
 
     def adjust(self, now: int, heap: list[tuple[int, int, int]]) -> None:
@@ -110,21 +121,16 @@ class Pace:
             now: picoseconds.
             heap: of (end, class, place).
         """
-        asked: dict[int, _Item] = {}
-        for number in self.changed:
-            for item, _ in self.talking[number].values():
-                asked[id(item)] = item
-            if self.slowing:
-                asked.update(self.computing[number])
-        known: dict[int, dict[int, float]] = {}
-        for number in {number for item in asked.values() for number, _ in item.uses or ()}:
-            known[number] = self._rates(number)
+        found: list[tuple[_Item, float]] = []
+        if self.slowing:
+            for number in self.changed:
+                rate = 1.0 - self.slowing if self.talking[number] else 1.0
+                found += [(item, rate) for item in self.computing[number].values()]
+        for items in self._meeting():
+            found += zip(items, rates([item.demand for item in items if item.demand is not None]), strict=True)
         self.changed.clear()
-        for item in asked.values():
-            if item.uses is None:
-                rate = 1.0 - self.slowing if self.talking[item.nodes[0][0]] else 1.0
-            else:
-                rate = min((known[number][id(item)] for number, _ in item.uses), default=1.0)
+        self.touched.clear()
+        for item, rate in found:
             if rate == item.rate:
                 continue
             item.left -= (now - item.since) * item.rate
@@ -135,18 +141,21 @@ class Pace:
                 for at in item.nodes:
                     heapq.heappush(heap, (end, *at))
 
-    def _rates(self, number: int) -> dict[int, float]:
-        """Of what devices of a class send and receive."""
-        mine = self.talking[number]
-        if len(mine) == 1:
-            ((one, (_, use)),) = mine.items()
-            return {one: min((1 / share for _, share in use if share > 1), default=1.0)}
-        ports: dict[Port, list[tuple[int, float]]] = {}
-        for one, (_, use) in mine.items():
-            for port, share in use:
-                ports.setdefault(port, []).append((one, share))
-        rates = dict.fromkeys(mine, 1.0)
-        for asking in ports.values():
-            for (one, _), part in zip(asking, fair([share for _, share in asking]), strict=True):
-                rates[one] = min(rates[one], part)
-        return rates
+    def _meeting(self) -> list[list[_Item]]:
+        """What takes a touched link, with all that it meets on links, apart where it does not meet."""
+        found: list[list[_Item]] = []
+        seen: set[int] = set()
+        for first in sorted(self.touched):
+            stack, items = [first], {}
+            while stack:
+                link = stack.pop()
+                if link in seen:
+                    continue
+                seen.add(link)
+                for name, item in self.on[link].items():
+                    if name not in items and item.demand is not None:
+                        items[name] = item
+                        stack.extend(item.demand.links)
+            if items:
+                found.append(sorted(items.values(), key=lambda item: tuple(item.nodes)))
+        return found

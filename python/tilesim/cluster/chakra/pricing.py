@@ -37,6 +37,7 @@ class Communication:
     known: dict[Any, int] = field(default_factory=dict)
     messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
     dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
+    ways: dict[Any, Any] = field(default_factory=dict)  # algorithms of collectives, as `known`
 
     def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
         """Picoseconds of a collective, or of a message between two devices.
@@ -77,6 +78,11 @@ class Communication:
                 symmetry=self.symmetry,
             )  # fmt: skip
 
+        found = priced(size)
+        named = isinstance(self.algorithm, str) and not self.algorithm.endswith((".json", ".xml"))
+        self.ways[op, size, tuple(devices)] = (
+            "auto" if found.model == "library" else found.algorithm if named else self.algorithm
+        )
         return self.taken(size, priced)
 
     def taken(self, size: int, priced: Callable[[int], CollectiveResult]) -> int:

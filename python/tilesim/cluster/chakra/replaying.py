@@ -39,7 +39,7 @@ def replay(
     A device has one compute stream, one for memory, and for communication the streams that the trace names (those of
     steps do, one per dimension), else one per kind of groups and one for sends. A node begins when what it waits for is
     done and its stream is free, the first in program order before others; collectives of a group go in program order,
-    and begin when all its devices are there. What uses a port at the same time shares it. Devices that compute slower
+    and begin when all its devices are there. What uses a link at the same time shares it. Devices that compute slower
     (`compute` faults of the cluster) take longer than was recorded.
 
     Args:
@@ -79,7 +79,7 @@ def replay(
     trace = slowed(trace, {device: 1 / share for device, share in computing(cluster.faults, cluster.devices)})
     known = Communication(cluster, network if library is None else "closed", library, symmetry, algorithm, network)
     learn(trace, known)
-    found = quotient(trace, known, symmetry, Sharing(cluster, trace))
+    found = quotient(trace, known, symmetry, Sharing(cluster, trace, known))
     return Replay.of(trace, found, run(trace, found), name, network)
 
 

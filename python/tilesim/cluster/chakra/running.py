@@ -169,14 +169,11 @@ class _Run:
     def _start(self, at: _At, now: int) -> None:
         node = self.nodes[at[0]][at[1]]
         self.begun[at] = now
-        unit = self.found.units[at[0]]
         if node.kind == "send":
             self.sent[at] = now
-            other = self.found.partner[at]
-            uses = [(at[0], unit.use.get(at[1], ())), (other[0], self.found.units[other[0]].use.get(other[1], ()))]
-            end = self.pace.begin([at], unit.cost[at[1]], now, uses)
+            end = self.pace.begin([at], self.found.units[at[0]].cost[at[1]], now, (at[0], self.found.partner[at][0]))
         elif node.kind == "compute":
-            end = self.pace.begin([at], node.duration_ps, now, None)
+            end = self.pace.begin([at], node.duration_ps, now)
         else:
             end = now + node.duration_ps
         heapq.heappush(self.heap, (end, *at))
@@ -186,8 +183,7 @@ class _Run:
         here = self.arrived.setdefault(joined[0], set())
         here.add(at)
         if len(here) == len(joined):
-            uses = [(one[0], self.found.units[one[0]].use.get(one[1], ())) for one in joined]
-            end = self.pace.begin(joined, self.found.units[at[0]].cost[at[1]], now, uses)
+            end = self.pace.begin(joined, self.found.units[at[0]].cost[at[1]], now, [one for one, _ in joined])
             for one in joined:
                 self.begun[one] = now
                 heapq.heappush(self.heap, (end, *one))

@@ -1,53 +1,103 @@
-"""Which ports communication takes, and what of a port each has where several take it at the same time."""
+"""Which links communication takes, and what it has of each where several take it at the same time.
+
+What a communication puts on a link is counted from the ways of all its messages. Its share of the link is the time that
+its bytes take of it, over the time that the whole takes alone: latency takes none. Links that carry the same for alike
+communications are one link here, so that a network is as large as it is unlike itself.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from ..cluster import Cluster, Dimension
+import numpy as np
+from numpy.typing import NDArray
+
+from ..cluster import Cluster
+from ..communication import request
+from ..networks import forms, in_network
 from ..trace import Trace, TraceNode
+from .pricing import Communication
 
-__all__ = ["OUT", "Sharing", "Use", "fair"]
+__all__ = ["Demand", "Sharing", "Use", "rates"]
 
-#: a port of a device: its dimension, and whether what comes in takes it
-Port = tuple[int, bool]
-#: ports, and the share of each that a communication takes where it is alone (above 1: with its neighbours' on the port)
-Use = tuple[tuple[Port, float], ...]
-OUT, IN = False, True
+#: a communication: the number of its load, and by what the seconds of a byte are multiplied to be shares
+Use = tuple[int, float]
+_Whole = NDArray[np.int64]
+#: what takes the place of an operation without a model: as much through the busiest port
+_AS = {"barrier": "all_reduce", "reduce": "reduce_scatter", "gather": "all_gather", "scatter": "reduce_scatter"}
 
 
-def fair(shares: Sequence[float]) -> list[float]:
-    """What a port of 1 gives to each of those that ask for shares of it, max-min fairly.
+@dataclass(frozen=True)
+class Demand:
+    """What all communications of one class take together.
+
+    Attributes:
+        own: the largest share of a link that one of them takes where it is alone, up to 1.
+        links: link to the shares of all of them together.
+    """
+
+    own: float
+    links: Mapping[int, float]
+
+
+def rates(demands: Sequence[Demand]) -> list[float]:
+    """What links of 1 give to each, max-min fairly: on its busiest link each has the same until it has what it wants,
+    or one of its links is full.
 
     Args:
-        shares: above 0 each.
+        demands: of what runs at the same time, `own` above 0.
 
     Returns:
-        Parts of what was asked for, up to 1.
+        Rates, as parts of those that each has alone, up to 1.
     """
-    left, waiting = 1.0, sorted(range(len(shares)), key=lambda one: shares[one])
-    found = [1.0] * len(shares)
-    for turn, one in enumerate(waiting):
-        given = min(shares[one], left / (len(waiting) - turn))
-        left -= given
-        found[one] = given / shares[one]
-    return found
+    left: dict[int, float] = {}
+    asking: dict[int, float] = {}  # by link, what those that still grow take of it per share of their busiest one
+    of_link: dict[int, list[int]] = {}
+    for number, one in enumerate(demands):
+        for link, share in one.links.items():
+            left.setdefault(link, 1.0)
+            asking[link] = asking.get(link, 0.0) + share / one.own
+            of_link.setdefault(link, []).append(number)
+    level = [0.0] * len(demands)
+    growing = set(range(len(demands)))
+    while growing:
+        wanted = min(demands[number].own for number in growing)
+        narrow = {link: max(0.0, left[link]) / ask for link, ask in asking.items() if ask > 1e-12}
+        at = min([wanted, *narrow.values()])
+        done = {number for number in growing if demands[number].own <= at * (1 + 1e-12)}
+        for link, limit in narrow.items():
+            if limit <= at * (1 + 1e-12):
+                done.update(growing.intersection(of_link[link]))
+        growing -= done
+        for number in sorted(done):
+            level[number] = at
+            for link, share in demands[number].links.items():
+                asking[link] -= share / demands[number].own
+                left[link] -= share / demands[number].own * at
+        for link in {link for number in done for link in demands[number].links}:
+            if growing.isdisjoint(of_link[link]):
+                asking[link] = 0.0
+    return [round(min(1.0, at / one.own), 12) for at, one in zip(level, demands, strict=True)]
 
 
 @dataclass
 class Sharing:
-    """What the communication of a trace takes of the ports of a cluster's devices."""
+    """What the communication of a trace takes of the links of a cluster."""
 
     cluster: Cluster
     trace: Trace
-    known: dict[tuple[object, ...], Use] = field(default_factory=dict)
-    lies: dict[tuple[str, int], list[tuple[int, int, int, int, float]]] = field(default_factory=dict)
-    ports: dict[tuple[str, int], int] = field(default_factory=dict)
+    price: Communication
+    numbers: dict[Any, int] = field(default_factory=dict)  # of loads, by what they are of
+    calls: dict[Any, int] = field(default_factory=dict)  # by operation, bytes and group
+    requests: list[dict[str, Any]] = field(default_factory=list)
+    parts: list[float] = field(default_factory=list)  # of the bytes that a request counts
+    most: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))  # per load, seconds of its busiest link
+    entries: tuple[_Whole, _Whole, NDArray[np.float64], _Whole] = field(init=False)  # load, link, seconds, their number
 
-    def collective(self, node: TraceNode, number: int, picoseconds: int) -> Use:
-        """What a collective takes of each member's ports, in and out.
+    def collective(self, node: TraceNode, number: int, picoseconds: int) -> Use | None:
+        """What a collective takes; `found` has to be called before it is known.
 
         Args:
             node: with operation, bytes and kind of groups.
@@ -55,90 +105,119 @@ class Sharing:
             picoseconds: that it takes alone.
 
         Returns:
-            Ports and shares.
+            The number of its load and the scale of it; none where it takes no time, or nothing moves.
         """
-        key = (node.op, node.bytes, node.group, number, picoseconds)
-        if key not in self.known:
-            use = []
-            for place, n, inside, own, times in self._lie(node.group, number):
-                seconds = _sent(node.op, node.bytes, n, inside) * own / _rate(self.cluster.dimensions[place], n)
-                if (share := _share(seconds, times, picoseconds)) > 0:
-                    use += [((place, OUT), share), ((place, IN), share)]
-            self.known[key] = tuple(use)
-        return self.known[key]
+        if picoseconds <= 0 or not node.bytes:
+            return None
+        call = (node.op, node.bytes, node.group, number)
+        if call not in self.calls:
+            group = tuple(self.trace.groups[node.group][number]) if node.group else tuple(range(self.trace.devices))
+            way = self.price.ways.get((node.op, node.bytes, group), "auto")
+            key = (node.op, node.group, number, way if isinstance(way, str) else id(way))
+            if key not in self.numbers and len(group) > 1:
+                self._ask(key, _AS.get(node.op, node.op), node.bytes, group, way)
+            self.calls[call] = self.numbers.get(key, -1)
+        return None if self.calls[call] < 0 else (self.calls[call], node.bytes * 1e12 / picoseconds)
 
-    def message(self, node: TraceNode, source: int, target: int, picoseconds: int) -> Use:
-        """What a message takes of the sender's ports out; of the receiver's in it is the same.
+    def message(self, node: TraceNode, source: int, target: int, picoseconds: int) -> Use | None:
+        """The same of a message.
 
         Args:
             node: the send.
             source: device.
             target: device.
-            picoseconds: that it takes alone.
+            picoseconds: that it takes alone, or the permute that it is of.
 
         Returns:
-            Ports and shares.
+            As `collective`.
         """
-        key = ("send", node.bytes, source, target, picoseconds)
-        if key not in self.known:
-            rows, stride = [], 1
-            for number, one in enumerate(self.cluster.dimensions):
-                if source // stride % one.size != target // stride % one.size:
-                    rows.append((number, node.bytes / one.bandwidth_bytes_per_second))
-                stride *= one.size
-            self.known[key] = tuple(
-                ((number, OUT), share) for number, took in rows if (share := _share(took, 1.0, picoseconds)) > 0
-            )
-        return self.known[key]
+        if picoseconds <= 0 or not node.bytes or source == target:
+            return None
+        if ("send", source, target) not in self.numbers:
+            self._ask(("send", source, target), "permute_devices", node.bytes, (source, target), "direct", [(0, 1)])
+        return self.numbers["send", source, target], node.bytes * 1e12 / picoseconds
 
-    def _lie(self, kind: str, number: int) -> list[tuple[int, int, int, int, float]]:
-        """How a group lies in each dimension that it spans: the dimension, its members along it and in those inside,
-        how many of them have one port, and how many times as many have it with the other groups of the kind."""
-        if (kind, number) not in self.lies:
-            groups = self.trace.groups[kind] if kind else [range(self.trace.devices)]
-            group, found, stride, inside = groups[number], [], 1, 1
-            for place, one in enumerate(self.cluster.dimensions):
-                n = len({device // stride % one.size for device in group})
-                if n > 1:
-                    if (kind, place) not in self.ports:
-                        self.ports[kind, place] = _sharers(one, stride, [one for each in groups for one in each])
-                    own = _sharers(one, stride, group)
-                    found.append((place, n, inside, own, self.ports[kind, place] / own))
-                inside *= n
-                stride *= one.size
-            self.lies[kind, number] = found
-        return self.lies[kind, number]
+    def _ask(self, key: Any, op: str, size: int, group: Sequence[int], way: Any, pairs: Any = None) -> None:
+
+        part = 1.0
+        if way == in_network.NAME:
+            spans = forms.spanned(self.cluster, group)
+            way = "hierarchical"  # as much as that puts on ports: scatter inside, sum across, gather inside
+            if len(spans) == 1:  # each port once, and each link between switches
+                part = float(in_network.sent(op, len(group), spans[0][0].kind == "fat_tree"))
+                op, way, pairs = "permute_devices", "direct", [(at, (at + 1) % len(group)) for at in range(len(group))]
+        self.numbers[key] = len(self.numbers)
+        self.parts.append(part)
+        self.requests.append(request(op, size, list(group), way, {"pairs": pairs}))
+
+    def found(self) -> None:
+        """Counts what was asked for."""
+        loads = self.cluster.core.loads(self.requests)
+        sizes = [len(links) for links, _ in loads]
+        owner = np.repeat(np.arange(len(loads)), sizes)
+        seconds = np.concatenate(
+            [part * each for part, (_, each) in zip(self.parts, loads, strict=True)] or [self.most]
+        )
+        link = np.unique(np.concatenate([links for links, _ in loads] or [owner]), return_inverse=True)[1]
+        self.most = np.zeros(len(loads))
+        np.maximum.at(self.most, owner, seconds)
+        self.entries = (owner, link.astype(np.int64), seconds, np.unique(seconds, return_inverse=True)[1])
+
+    def finer(self, colours: _Whole) -> _Whole:
+        """Tells loads apart by what they meet on links.
+
+        Args:
+            colours: of loads; alike ones have one.
+
+        Returns:
+            The same or finer ones.
+        """
+        owner, link, _, value = self.entries
+        met = self._links(colours)
+        sums = np.zeros(len(colours), np.uint64)
+        np.add.at(sums, owner, _mixed(met[link], value))
+        return np.unique(np.stack([colours.astype(np.uint64), sums]), axis=1, return_inverse=True)[1].ravel()
+
+    def _links(self, colours: _Whole) -> NDArray[np.uint64]:
+        """Of each link what loads of which colours put on it."""
+        owner, link, _, value = self.entries
+        sums = np.zeros(int(link.max(initial=-1)) + 1, np.uint64)
+        np.add.at(sums, link, _mixed(colours[owner].astype(np.uint64), value))
+        return sums
+
+    def demands(self, colours: _Whole) -> list[dict[int, float]]:
+        """What all loads of a colour put on links; of alike links one is taken, and of those that no other colour uses
+        the busiest.
+
+        Args:
+            colours: that nothing makes finer.
+
+        Returns:
+            Per colour, link to seconds of a byte.
+        """
+        owner, link, seconds, _ = self.entries
+        first = np.zeros(int(link.max(initial=-1)) + 1, bool)
+        first[np.unique(self._links(colours), return_index=True)[1]] = True
+        found: list[dict[int, float]] = [{} for _ in range(int(colours.max(initial=-1)) + 1)]
+        users: dict[int, set[int]] = {}
+        for at in np.flatnonzero(first[link]):
+            colour, name = int(colours[owner[at]]), int(link[at])
+            found[colour][name] = found[colour].get(name, 0.0) + float(seconds[at])
+            users.setdefault(name, set()).add(colour)
+        for links in found:
+            alone = sorted((name for name in links if len(users[name]) == 1), key=lambda name: -links[name])
+            for name in alone[1:]:
+                del links[name]
+        return found
 
 
-def _sent(op: str, size: float, n: int, inside: int) -> float:
-    """Bytes that a device sends in a dimension: sums, gathers and scatters go on with what those inside left over."""
-    if op == "broadcast_devices":
-        return size
-    if op in ("all_to_all", "gather", "scatter", "reduce"):
-        return size * (n - 1) / n
-    return (2 if op in ("all_reduce", "barrier") else 1) * size / inside * (n - 1) / n
-
-
-def _rate(one: Dimension, n: int) -> float:
-    """Bytes per second of all links of a device in a dimension."""
-    if one.kind in ("ring", "torus", "mesh"):
-        return one.bandwidth_bytes_per_second * sum(2 if size > 2 else 1 for size in one.sizes)
-    return one.bandwidth_bytes_per_second * (n - 1 if one.kind == "full" else 1)
-
-
-def _sharers(one: Dimension, stride: int, members: Sequence[int]) -> int:
-    """Most members that have one port: devices of the dimensions inside, where rails are fewer than they."""
-    if not 0 < one.rails < stride:
-        return 1
-    per_rail = stride // one.rails
-    counts: dict[tuple[int, int], int] = {}
-    for device in members:
-        key = (device // stride, device % stride // per_rail)
-        counts[key] = counts.get(key, 0) + 1
-    return max(counts.values())
-
-
-def _share(seconds: float, times: float, picoseconds: int) -> float:
-    if picoseconds <= 0 or not math.isfinite(seconds):
-        return 0.0
-    return min(1.0, seconds * 1e12 / picoseconds) * times
+def _mixed(names: NDArray[np.uint64], values: _Whole) -> NDArray[np.uint64]:
+    """Numbers whose sums tell multisets of pairs apart (SplitMix64: Steele, Lea, Flood 2014)."""
+    with np.errstate(over="ignore"):
+        x = (names + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + values.astype(np.uint64) * np.uint64(
+            0xD1342543DE82EF95
+        )
+        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+            x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+        mixed: NDArray[np.uint64] = x ^ (x >> np.uint64(31))
+    return mixed

@@ -8,7 +8,7 @@ and bytes of a ring hide each other, so the two meet as the root of the sum of t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -33,7 +33,10 @@ NVLS_DEVICES = 5  # of one node; below, the ring is what rows of Hopper and Blac
 
 @dataclass(frozen=True)
 class Query:
-    """Calls of one operation: arrays of equal length, `rate` and `node_rate` in bytes per second and device."""
+    """Calls of one operation: arrays of equal length, `rate` and `node_rate` in bytes per second and device.
+
+    These rates are what a library believes; `share` and `node_share` of them are left where a link has a fault.
+    """
 
     op: str
     bytes: Array
@@ -43,6 +46,18 @@ class Query:
     node_rate: Array
     one_byte: bool = False
     in_network: bool = True
+    share: float = 1.0
+    node_share: float = 1.0
+
+    @property
+    def link(self) -> Array:
+        """What is left of `rate`."""
+        return self.rate * self.share
+
+    @property
+    def node_link(self) -> Array:
+        """What is left of `node_rate`."""
+        return self.node_rate * self.node_share
 
     def steps(self) -> tuple[Array, Array]:
         """Steps of the ring inside nodes and between them."""
@@ -63,10 +78,7 @@ class Query:
 
     def at(self, most: Array) -> Query:
         """The same calls with at most so many bytes."""
-        return Query(
-            self.op, np.minimum(self.bytes, most), self.devices, self.nodes, self.rate, self.node_rate,
-            self.one_byte, self.in_network,
-        )  # fmt: skip
+        return replace(self, bytes=np.minimum(self.bytes, most))
 
 
 @dataclass(frozen=True)
@@ -82,17 +94,17 @@ class Piece:
 def _rates(c: Mapping[str, float], q: Query) -> Array:
     """Rate of a device inside its node: PCIe shares sockets."""
     if "socket_share" not in c:
-        return q.rate
+        return q.link
     local = q.devices / q.nodes
     share = np.where(local <= 2, 1.0, np.where(local <= 4, c["socket_share"], c["sockets_share"]))
-    result: Array = q.rate * share
+    result: Array = q.link * share
     return result
 
 
 def _ring_path(c: Mapping[str, float], q: Query, share: float, node_share: float) -> Array:
     """Bytes per second of the slowest link of the rings, of which there is one per device of a node."""
     inside = _rates(c, q) * share
-    across = np.where(q.nodes > 1, q.node_rate * (q.devices / q.nodes) * node_share, np.inf)
+    across = np.where(q.nodes > 1, q.node_link * (q.devices / q.nodes) * node_share, np.inf)
     one_each = q.devices == q.nodes
     result: Array = np.where(one_each, across, np.minimum(inside, across))
     return np.where((q.nodes == 1), inside, result)
@@ -125,7 +137,7 @@ def _nvls(c: Mapping[str, float], q: Query) -> dict[str, Array]:
     return {
         "call": np.full_like(q.bytes, c["nvls_call_seconds"]),
         "fill": fill,
-        "steps": q.bytes * (1 + 1 / q.devices) / (q.rate * c["nvls_share"]),
+        "steps": q.bytes * (1 + 1 / q.devices) / (q.link * c["nvls_share"]),
     }
 
 
@@ -136,7 +148,7 @@ def _peers(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
     local = q.devices / q.nodes
     inside = np.where(q.nodes > 1, 0.0, 1.0) * x if one else (local - 1) * x
     outside = np.where(q.nodes > 1, 1.0, 0.0) * x if one else (q.devices - local) * x
-    across = np.where(q.nodes > 1, outside / (q.node_rate * c["node_simple_share"]), 0.0)
+    across = np.where(q.nodes > 1, outside / (q.node_link * c["node_simple_share"]), 0.0)
     reach = np.where(q.nodes > 1, c["node_ll_step_seconds" if protocol == "LL" else "node_simple_step_seconds"], 0.0)
     rate = _rates(c, q)
     copy = np.zeros_like(x) if one else x / (q.rate * c["peer_copy_share"])

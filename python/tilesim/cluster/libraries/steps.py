@@ -28,16 +28,16 @@ def costs(c: Mapping[str, float], q: Query) -> dict[str, Array]:
     local = q.devices / q.nodes
     if q.op in RINGS:
         steps = np.floor(q.devices / 2) * (2.0 if q.op == "all_reduce" else 1.0)
-        path = np.where(q.nodes > 1, np.minimum(np.where(local > 1, q.rate, np.inf), q.node_rate * local), q.rate)
+        path = np.where(q.nodes > 1, np.minimum(np.where(local > 1, q.link, np.inf), q.node_link * local), q.link)
         transfer = q.moved() / path
     elif q.op == "permute_devices":
         steps = np.ones_like(q.bytes)
-        transfer = q.bytes / np.where(q.nodes > 1, q.node_rate, q.rate)
+        transfer = q.bytes / np.where(q.nodes > 1, q.node_link, q.link)
     else:
         steps = np.floor(q.devices / 2)
         part = q.bytes / q.devices
-        across = np.where(q.nodes > 1, (q.devices - local) * part / q.node_rate, 0.0)
-        transfer = np.maximum((local - 1) * part / q.rate, across)
+        across = np.where(q.nodes > 1, (q.devices - local) * part / q.node_link, 0.0)
+        transfer = np.maximum((local - 1) * part / q.link, across)
     return {
         "call": np.full_like(q.bytes, c["call_seconds"]),
         "latency": steps * c["step_seconds"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from ...base.errors import user_error
@@ -10,7 +11,7 @@ from ..cluster import Cluster, Dimension
 from ..hosts.faults import without_computing
 from . import in_network, torus
 
-__all__ = ["better", "priced_by_switch", "refuse"]
+__all__ = ["better", "priced_by_switch", "refuse", "spanned"]
 
 _SPREAD = ("all_reduce", "all_gather", "reduce_scatter")
 
@@ -35,17 +36,42 @@ def _circles(cluster: Cluster, group: Sequence[int]) -> tuple[list[tuple[int, in
     return (found, ways.pop()) if len(found) > 1 else None
 
 
-def _switch(cluster: Cluster, group: Sequence[int]) -> tuple[Dimension, int] | None:
-    """The dimension whose switches sum and in which alone the group lies, and its number."""
-    stride = 1
-    for number, dimension in enumerate(cluster.dimensions):
-        places = {device // stride % dimension.size for device in group}
-        if len(places) == len(group) and dimension.reduces and len({
-            (device % stride, device // (stride * dimension.size)) for device in group
-        }) == 1:  # fmt: skip
-            return dimension, number
-        stride *= dimension.size
-    return None
+def spanned(cluster: Cluster, group: Sequence[int]) -> list[tuple[Dimension, list[list[int]]]]:
+    """Dimensions that a group spans, inner first, and its lines along each.
+
+    Args:
+        cluster: with its network.
+        group: of devices.
+
+    Returns:
+        The dimensions; none where the group is no box, or the network a graph.
+    """
+    stride, found, members = 1, [], 1
+    for one in cluster.dimensions:
+        lines: dict[int, list[int]] = {}
+        for device in group:
+            lines.setdefault(device - device // stride % one.size * stride, []).append(device)
+        stride *= one.size
+        lengths = {len(line) for line in lines.values()}
+        if lengths == {1}:
+            continue
+        if len(lengths) > 1:
+            return []
+        found.append((one, [sorted(line) for line in lines.values()]))
+        members *= lengths.pop()
+    return found if members == len(group) else []
+
+
+def _port(cluster: Cluster, dimension: Dimension, lines: Sequence[Sequence[int]]) -> in_network.Port:
+    """The slowest port of all, out and in; all wait for it."""
+    core = cluster.core
+    ways = [core.route(lines[0][0], lines[0][-1])]
+    if cluster.faults:
+        ways += [core.route(one, line[at - 1]) for line in lines for at, one in enumerate(line)]
+    rate, latency = min(int(link[2]) for way in ways for link in way), sum(int(link[3]) for link in ways[0])
+    if dimension.rails and dimension.rails < cluster.per_node:
+        rate = rate * dimension.rails // cluster.per_node  # all devices of a node sum at once
+    return in_network.Port(rate, latency, dimension.kind == "fat_tree")
 
 
 def priced_by_switch(
@@ -62,30 +88,28 @@ def priced_by_switch(
         root: that broadcasts.
 
     Returns:
-        As the core answers, and the share of the bytes that a port carries; none where no switch can do it.
+        As the core answers, and the share of the bytes that a device sends; none where no switch can do it.
     """
     if op not in in_network.OPERATIONS or len(group) < 2 or cluster.graph is not None:
         return None
     if dtype_bytes < 2 and op in ("all_reduce", "reduce_scatter"):
         return None
-    found = _switch(cluster, group)
-    if found is None:
+    if not any(one.reduces for one in cluster.dimensions):
         return None
+    spans = spanned(cluster, group)
+    if not spans or not all(one.reduces for one, _ in spans):
+        return None
+    if any(one.get("share") == 0 for one in without_computing(cluster.faults)):
+        return None  # ways that go round a failed link are no ports of one switch
+    sizes = [len(lines[0]) for _, lines in spans]
     if len(group) <= 64:  # the pattern is the same for more
-        in_network.check(op, len(group), in_network.transfers(op, len(group), root), root)
-    ways = [cluster.core.route(group[0], group[-1])]
-    if cluster.faults:  # the slowest port of all, out and in; all wait for it
-        ways += [cluster.core.route(one, group[i - 1]) for i, one in enumerate(group)]
-        if any(one.get("share") == 0 for one in without_computing(cluster.faults)):
-            return None  # ways that go round a failed link are no ports of one switch
-    rails = found[0].rails
-    rate = min(int(link[2]) for way in ways for link in way)
-    latency = sum(int(link[3]) for link in ways[0])
-    if rails and rails < cluster.per_node:
-        rate = rate * rails // cluster.per_node  # all devices of a node sum at once
-    port = in_network.Port(rate, latency, found[0].kind == "fat_tree")
-    share = in_network.sent(op, len(group), port.tree)
-    time = in_network.picoseconds(op, size, len(group), port)
+        in_network.check(op, len(group), in_network.transfers(op, sizes, root), root)
+    ports = [_port(cluster, one, lines) for one, lines in spans]
+    time, share = 0, Fraction(0)
+    for at, what, inside in in_network.stages(op, sizes):
+        time += in_network.picoseconds(what, -(-size // inside), sizes[at], ports[at])
+        sent = in_network.sent(what, sizes[at], ports[at].tree)
+        share += (Fraction(1, sizes[at]) if what == "all_gather" else sent) / inside
     answer = {"picoseconds": time, "algorithm": in_network.NAME, "model": "closed", "exact": True}
     return answer | {"classes": 1, "messages": 0, "share": float(share)}
 
@@ -103,7 +127,7 @@ def refuse(op: str, cluster: Cluster, dtype: str) -> Exception:
     """
     return user_error(
         "no switch of this network does this", place="algorithm", value=f"in-network {op} of {dtype} on {cluster.name}",
-        allowed=f"{', '.join(in_network.OPERATIONS)}; inside one dimension with reduces; sums of two bytes and more",
+        allowed=f"{', '.join(in_network.OPERATIONS)}; inside dimensions with reduces; sums of two bytes and more",
     )  # fmt: skip
 
 

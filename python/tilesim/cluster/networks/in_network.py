@@ -3,18 +3,20 @@
 NVLS (switches of a node): a device's part of the sum is asked for by that device, for which all send it to the switch,
 and is written once, for which the switch sends it to all; the two overlap, and a port carries S (1 + 1/n) each way.
 SHARP (trees of switches): the vectors stream up, are summed at each switch, and the sum streams down: S each way.
+Over several dimensions one after another: scatter inside, sum across what is left, gather inside.
 """
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from ...base.errors import user_error
 
-__all__ = ["NAME", "OPERATIONS", "SWITCH", "Port", "check", "picoseconds", "sent", "transfers"]
+__all__ = ["NAME", "OPERATIONS", "SWITCH", "Port", "check", "picoseconds", "sent", "stages", "transfers"]
 
 NAME = "in-network"
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast_devices")
@@ -66,30 +68,66 @@ def picoseconds(op: str, bytes_: int, devices: int, port: Port) -> int:
     return wire + trips * port.latency
 
 
-def transfers(op: str, devices: int, root: int = 0) -> list[Transfer]:
-    """What passes between devices and the switch: (step, source, target, chunk, "combine" or "copy").
-
-    Chunk c of as many as there are devices belongs to device c; the switch is `SWITCH`.
+def stages(op: str, sizes: Sequence[int]) -> list[tuple[int, str, int]]:
+    """What is done in which dimension, one after another.
 
     Args:
         op: of `OPERATIONS`.
-        devices: that take part.
+        sizes: of the dimensions that a group spans, inner first.
+
+    Returns:
+        Number of the dimension, operation there, and by what the bytes of the call are divided.
+    """
+    inside = [math.prod(sizes[:at]) for at in range(len(sizes))]
+    down = [(at, "reduce_scatter", inside[at]) for at in range(len(sizes))]
+    up = [(at, "all_gather", inside[at]) for at in reversed(range(len(sizes)))]
+    if op == "broadcast_devices":
+        return [(at, op, 1) for at in reversed(range(len(sizes)))]
+    if op != "all_reduce":
+        return down if op == "reduce_scatter" else up
+    return [*down[:-1], (len(sizes) - 1, op, inside[-1]), *up[1:]]
+
+
+def transfers(op: str, sizes: Sequence[int], root: int = 0) -> list[Transfer]:
+    """What passes between devices and switches: (step, source, target, chunk, "combine" or "copy").
+
+    Chunk c of as many as there are devices belongs to device c; switches are `SWITCH` and below, others in each stage.
+
+    Args:
+        op: of `OPERATIONS`.
+        sizes: of the dimensions that the devices span, inner first.
         root: that broadcasts.
 
     Returns:
         The transfers.
     """
-    every = range(devices)
-    if op == "broadcast_devices":
-        found: list[Transfer] = [(0, root, SWITCH, chunk, "copy") for chunk in every]
-        return found + [(1, SWITCH, one, chunk, "copy") for one in every if one != root for chunk in every]
-    if op == "all_gather":
-        found = [(0, one, SWITCH, one, "copy") for one in every]
-        return found + [(1, SWITCH, one, chunk, "copy") for one in every for chunk in every]
-    found = [(0, one, SWITCH, chunk, "combine") for one in every for chunk in every]
-    if op == "reduce_scatter":
-        return found + [(1, SWITCH, one, one, "copy") for one in every]
-    return found + [(1, SWITCH, one, chunk, "copy") for one in every for chunk in every]
+    every, found, switch = range(math.prod(sizes)), [], SWITCH
+    place = [[one // math.prod(sizes[:at]) % sizes[at] for at in range(len(sizes))] for one in every]
+    holders = {root}
+    for number, (at, what, _) in enumerate(stages(op, sizes)):
+        lines: dict[tuple[int, ...], list[int]] = {}
+        for one in every:
+            lines.setdefault((*place[one][:at], *place[one][at + 1 :]), []).append(one)
+        for line in lines.values():
+            if what == "broadcast_devices" and holders.isdisjoint(line):
+                continue
+            for one in line:
+                shared = [chunk for chunk in every if place[chunk][:at] == place[one][:at]]
+                mine = [chunk for chunk in shared if place[chunk][at] == place[one][at]]
+                up, down = {
+                    "broadcast_devices": (list(every) if one in holders else [],
+                                          [] if one in holders else list(every)),
+                    "all_gather": (mine, shared),
+                    "reduce_scatter": (shared, mine),
+                    "all_reduce": (shared, shared),
+                }[what]  # fmt: skip
+                how = "combine" if what in ("all_reduce", "reduce_scatter") else "copy"
+                found += [(2 * number, one, switch, chunk, how) for chunk in up]
+                found += [(2 * number + 1, switch, one, chunk, "copy") for chunk in down]
+            switch -= 1
+        if what == "broadcast_devices":
+            holders |= {one for line in lines.values() if not holders.isdisjoint(line) for one in line}
+    return found
 
 
 def check(op: str, devices: int, rows: Iterable[Transfer], root: int = 0) -> None:

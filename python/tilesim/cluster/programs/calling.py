@@ -162,7 +162,7 @@ class _Step:
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
         trace.check()
-        found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace))
+        found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace, price))
         ran = run(trace, found, self.slowing())
         return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network), price)
 

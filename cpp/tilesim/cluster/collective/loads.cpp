@@ -1,0 +1,130 @@
+// What collectives put on links: routes of all their messages, added up.
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+#include <utility>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/interrupt.hpp"
+#include "tilesim/cluster/collective/made.hpp"
+#include "tilesim/cluster/network/local_routes.hpp"
+
+namespace tilesim::cluster {
+
+namespace {
+
+/// Of more ways a sample is taken, spread over the distances, which stands for all.
+constexpr std::int64_t most_ways = std::int64_t{1} << 20;
+
+/// Chunks on each link, of one request after another.
+class Counts {
+ public:
+  explicit Counts(const Network& network) : network_(network), chunks_(network.links().size(), 0.0) {}
+
+  void send(int source, int target, double chunks) {
+    way_.clear();
+    network_.route(source, target, way_);
+    for (const int link : way_) add(link, chunks);
+  }
+  void add(int link, double chunks) {
+    if (chunks_[at(link)] == 0) touched_.push_back(link);
+    chunks_[at(link)] += chunks;
+  }
+  /// The links in their order; what was counted is forgotten.
+  LinkLoads take(std::int64_t pieces) {
+    std::sort(touched_.begin(), touched_.end());
+    LinkLoads found;
+    for (const int link : touched_) {
+      const Link& one = network_.links()[at(link)];
+      const double rate = static_cast<double>(one.bytes_per_second) * one.lanes;
+      found.links.push_back(link);
+      found.seconds.push_back(chunks_[at(link)] / static_cast<double>(pieces) / rate);
+      chunks_[at(link)] = 0;
+    }
+    touched_.clear();
+    return found;
+  }
+  const Network& network() const { return network_; }
+
+ private:
+  const Network& network_;
+  std::vector<double> chunks_;
+  std::vector<int> touched_, way_;
+};
+
+void count(Counts& counts, const Schedule& schedule, const std::vector<int>& places) {
+  std::map<std::pair<int, int>, int> chunks;
+  for (const Transfer& one : schedule.transfers)
+    if (one.source != one.target) ++chunks[{one.source, one.target}];
+  for (const auto& [ends, number] : chunks) counts.send(places[at(ends.first)], places[at(ends.second)], number);
+}
+
+using Offsets = std::vector<std::pair<int, double>>;
+
+/// Ports that are alike from every member: each once per member, by the ways of the first one.
+void count_alike(Counts& counts, const Group& group, const Offsets& offsets, const std::vector<int>& places) {
+  struct Port {
+    int offset = 0;
+    std::size_t step = 0;
+    double chunks = 0;
+  };
+  const Network& network = counts.network();
+  std::map<std::pair<int, int>, Port> ports;
+  std::vector<int> way;
+  for (const auto& [offset, chunks] : offsets) {
+    way.clear();
+    network.route(places[0], places[at(offset)], way);
+    for (std::size_t i = 0; i < way.size(); ++i) {
+      const int number = network.dimension_of_link(way[i]);
+      const int kind = class_of_link(network.dimensions()[at(number)], network.local_link(way[i]), false);
+      Port& port = ports.try_emplace({number, kind}, Port{offset, i, 0}).first->second;
+      port.chunks += chunks;
+    }
+  }
+  for (const auto& [name, port] : ports)
+    for (int copy = 0; copy < static_cast<int>(places.size()); ++copy) {
+      way.clear();
+      network.route(places[at(copy)], places[at(group.add(copy, port.offset))], way);
+      counts.add(way[port.step], port.chunks);
+    }
+}
+
+void count(Counts& counts, const Template& program, const std::vector<int>& places) {
+  std::map<int, double> chunks;
+  for (const auto& message : program.messages)
+    if (message.offset != 0) chunks[message.offset] += static_cast<double>(message.labels.size());
+  const Offsets offsets(chunks.begin(), chunks.end());
+  const bool ports = std::all_of(
+      counts.network().dimensions().begin(), counts.network().dimensions().end(),
+      [](const Dimension& one) { return one.kind == DimensionKind::switched || one.kind == DimensionKind::fat_tree; });
+  if (ports && one_class(program, counts.network(), places, true))
+    return count_alike(counts, program.group, offsets, places);
+  const auto all = static_cast<std::int64_t>(offsets.size()), copies = static_cast<std::int64_t>(places.size());
+  const std::int64_t taken = std::min(all, std::max<std::int64_t>(1, most_ways / copies));
+  std::int64_t step = 1;
+  if (taken < all)  // steps of the golden section, without common divisor, lie evenly and follow no axis
+    for (step = all * 618 / 1000; std::gcd(step, all) != 1;) ++step;
+  for (std::int64_t i = 0; i < taken; ++i) {
+    const auto& [offset, number] = offsets[at(i * step % all)];
+    const double weight = number * static_cast<double>(all) / static_cast<double>(taken);
+    worked(copies * 4);
+    for (int copy = 0; copy < static_cast<int>(copies); ++copy)
+      counts.send(places[at(copy)], places[at(program.group.add(copy, offset))], weight);
+  }
+}
+
+}  // namespace
+
+std::vector<LinkLoads> loads_of(const Network& network, std::vector<Request> requests) {
+  Counts counts(network);
+  std::vector<LinkLoads> found;
+  for (Request& request : requests) {
+    const Made made = made_of(network, request);
+    std::visit([&](const auto& one) { count(counts, one, request.places); }, made);
+    found.push_back(counts.take(std::visit([](const auto& one) { return one.pieces; }, made)));
+  }
+  return found;
+}
+
+}  // namespace tilesim::cluster

@@ -1,0 +1,19 @@
+// What a request sends: the schedule of its algorithm.
+#pragma once
+
+#include <variant>
+
+#include "tilesim/cluster/collective/collective.hpp"
+
+namespace tilesim::cluster {
+
+using Made = std::variant<Template, Schedule>;
+
+/// Of an algorithm that is named, on the axes of its devices (none: they are taken as one axis of ports).
+Made make(const Network& network, const Request& request, const std::optional<std::vector<Axis>>& axes);
+
+/// The same of a request that is checked first, its devices sorted where their order means nothing, and its algorithm
+/// chosen where it is "auto".
+Made made_of(const Network& network, Request& request);
+
+}  // namespace tilesim::cluster
