@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import user_error
 from .columns import Columns
 from .fabric import Fabric
 from .hosts.offload import exposed
 from .hosts.straggling import slowed
+from .pipelines.hops import Counted
 from .pipelines.result import Pipeline
 from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
-from .training.around import between, gradients
+from .training.around import between, gathers, gradients, hops
 from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
 
 __all__ = ["Detail", "Times", "times"]
@@ -84,33 +84,36 @@ _OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "da
 
 
 def _by_order(
-    c: Columns,
-    w: Work,
-    fabric: Fabric,
-    layers: tuple[Layer, Layer],
-    summed: Array,
-    sends: Array,
-    k: Mapping[str, float],
-    ordered: Ordered,
+    c: Columns, fabric: Fabric, summed: Array, stages: Stages, ordered: Ordered
 ) -> tuple[Array, Mapping[int, Pipeline]]:
     """Seconds until all are through, of schedules that divide the backward pass and of stages that are not alike; the
     pipelines of the former."""
-    divided = c.schedule >= SCHEDULES.index("zb-h1")
-    carried = divided | unlike(c, bool(fabric.slow))
+    carried = (c.schedule >= SCHEDULES.index("zb-h1")) | unlike(c, bool(fabric.slow), fabric.per_node)
     if not np.any(carried):
         return summed, {}
     names = [SCHEDULES[int(code)] if carry else "" for code, carry in zip(c.schedule, carried, strict=True)]
-    if fabric.slow and np.any(divided):
-        raise user_error("slow devices have no closed form under this schedule", place="faults",
-                         value=names[int(np.argmax(divided))], allowed="1f1b, gpipe, interleaved")  # fmt: skip
-    forward, backward = layers
-    stages = Stages(
-        forward.seconds, backward.seconds - w.weight_products, w.weight_products, w.head_forward + w.embedding,
-        w.head_backward - w.head_weight, w.head_weight, (sends + k["host_microbatch"]) / (c.ways * c.virtual),
-        forward.compute, backward.compute + backward.recompute - w.weight_products, fabric.slow,
-    )  # fmt: skip
     seconds, pipes = ordered(names, c, stages)
     return np.where(np.isnan(seconds), summed, seconds), pipes
+
+
+def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
+    """Seconds of a micro-batch on the fullest stage, and on the slowest: the last one has the head too; a stage with
+    fewer layers may send farther.
+
+    Args:
+        c: workloads and plans.
+        counted: sends of stages.
+        layer: seconds of a layer.
+        fixed: of what every stage has besides.
+        ends: of head and embedding.
+
+    Returns:
+        Both.
+    """
+    fullest = c.stage_layers * layer + fixed + counted.full
+    least = np.floor(c.layers / c.pipeline) * layer + fixed
+    last = c.both_layers(c.pipeline - 1)[0] * layer + fixed + ends + counted.last
+    return fullest, np.max([fullest, np.where(c.copies > 1, 0.0, least + counted.thin), last], axis=0)
 
 
 def times(
@@ -132,19 +135,22 @@ def times(
     forward, backward = layer_passes(c, w, fabric, k)
     m, p, v = c.micro_batches, c.pipeline, c.virtual
     ends = w.head_forward + w.head_backward + w.embedding
-    sent = between(c, fabric, k)
-    sends = 2 * c.ways * v * sum(one.seconds for one in sent)
-    fixed = sends + k["host_microbatch"]
+    sending, gathered_ = hops(c, fabric, k), gathers(c, fabric, k)
+    counted = sending.counted(c, back=True)
+    sent = between(c, sending, counted, gathered_, fabric)
+    sends = counted.full + counted.calls * gathered_.seconds
+    fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
     layer = forward.seconds + backward.seconds
-    fullest = c.stage_layers * layer + fixed
-    # the last stage has the head too; a stage with fewer layers waits for it
-    headed = np.maximum(fullest, c.layers / p * layer + fixed + ends)
-    whole = c.layers * layer + ends + p * fixed
+    fullest, headed = of_stages(c, counted, layer, fixed, ends)
+    whole = c.layers * layer + ends + p * fixed + counted.whole
     waited = (forward.compute + backward.compute + backward.recompute, ends)
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
-    through, pipes = _by_order(
-        c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k, ordered
-    )
+    stages = Stages(
+        forward.seconds, backward.seconds - w.weight_products, w.weight_products, w.head_forward + w.embedding,
+        w.head_backward - w.head_weight, w.head_weight, fixed / (c.ways * v), forward.compute,
+        backward.compute + backward.recompute - w.weight_products, fabric.slow, sending,
+    )  # fmt: skip
+    through, pipes = _by_order(c, fabric, m * slowest + (whole - slowest) / v, stages, ordered)
     sums, kept = gradients(c, fabric, k), state(c, fabric)
     reduced = np.sum([one.seconds for one in sums], axis=0)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
@@ -173,6 +179,6 @@ def times(
         pipes=pipes,
         detail=Detail(
             {"forward": forward, "backward": backward}, slowest, whole, through, headed - fullest, slowest - headed,
-            first, sent, 2 * c.ways * v, (*((one, one.seconds) for one in sums), (kept, away)),
+            first, sent, counted.calls, (*((one, one.seconds) for one in sums), (kept, away)),
         ),
     )  # fmt: skip

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...analytic.vector import constants_of
-from ..closed import Detail, Times
+from ..closed import Detail, Times, of_stages
 from ..columns import Columns
 from ..exchange import all_reduce, group
 from ..fabric import Fabric
 from ..hosts.straggling import slowed
 from ..terms import Pass, Pricer, Work, layer_attention, layer_bytes, layer_products
-from ..training.around import between
+from ..training.around import between, gathers, hops
 from ..training.passes import Layer, Moved, gathered_layer, layer_passes
 
 __all__ = ["KERNELS", "times", "work"]
@@ -92,12 +92,13 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     one, zero = _layer(c, w, fabric, k), np.zeros(len(c))
     m, p, v = c.micro_batches, c.pipeline, c.virtual
     ends = w.head_forward + w.embedding
-    sent = between(c, fabric, k)
-    sends = v * sum(row.seconds for row in sent)
-    fixed = sends + k["host_microbatch"]
-    fullest = c.stage_layers * one.seconds + fixed
-    headed = np.maximum(fullest, c.layers / p * one.seconds + fixed + ends)
-    whole = c.layers * one.seconds + ends + p * fixed
+    sending, gathered_ = hops(c, fabric, k), gathers(c, fabric, k)
+    counted = sending.counted(c, back=False)
+    sent = between(c, sending, counted, gathered_, fabric)
+    sends = counted.full + counted.calls * gathered_.seconds
+    fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
+    fullest, headed = of_stages(c, counted, one.seconds, fixed, ends)
+    whole = c.layers * one.seconds + ends + p * fixed + counted.whole
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, (one.compute, ends))
     gathered = gathered_layer(c, fabric, k)
     first = gathered - one.data - one.data_interference  # behind no layer before
@@ -114,7 +115,7 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     parts["interference"] = parts["interference"] - one.data_interference
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
-    detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, v, ())
+    detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, counted.calls, ())
     return Times(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,
         work=w, detail=detail,

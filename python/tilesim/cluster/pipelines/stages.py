@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..columns import Columns
 from ..plan import SCHEDULES
 from .calling import MOST_STAGES, pipeline
+from .hops import Hops, layout, part_layers
 from .many import program, run_many
 from .result import PICO, Pipeline
 
@@ -30,7 +31,7 @@ MOST_UNLIKE = 1 << 17  # passes that are carried out there; of more micro-batche
 class Stages:
     """Seconds per micro-batch, one number per plan: of a layer, of what the last part has besides, of every stage.
 
-    `ends_…`: head and embedding; `sends`: from a stage and to it, forward and back together, with the host's part;
+    `ends_…`: head and embedding; `fixed`: of every pass forward and back together, beside the sends that are `hops`;
     `computed_…`: what of a layer a slow device stretches; `slow`: devices with the share of their rate.
     """
 
@@ -40,35 +41,40 @@ class Stages:
     ends_forward: Array
     ends_input: Array
     ends_weight: Array
-    sends: Array
+    fixed: Array
     computed_forward: Array
     computed_input: Array
     slow: tuple[tuple[int, float], ...] = ()
+    hops: Hops | None = None
 
-
-def _parts(layers: int, parts: int) -> NDArray[np.float64]:
-    """Layers of each part of a model: the first have one more where they do not divide."""
-    least, more = divmod(layers, parts)
-    return np.array([least + (part < more) for part in range(parts)], dtype=np.float64)
+    @property
+    def sends(self) -> Array:
+        """The least that a part takes besides its layers, forward and back together."""
+        return self.fixed + (0.0 if self.hops is None else 2 * self.hops.least)
 
 
 def _seconds(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages) -> dict[str, Array]:
-    """Seconds of passes by kind, shape [parts of the model, rows]; rows have one number of stages."""
+    """Seconds of passes by kind, shape [places, rows], place chunk × stages + stage; rows have one number of stages."""
     stages = int(c.pipeline[rows[0]])
-    parts = stages * (2 if schedule == "zb-v" else int(c.virtual[rows[0]]))
-    layers = _parts(int(c.layers[rows[0]]), parts)[:, None]
-    late = _late(stages, c.devices[rows], of.slow)[np.arange(parts) % stages] if of.slow else None
+    places = layout(schedule, stages, int(c.virtual[rows[0]]))
+    parts = int(places.part.max()) + 1
+    layers = part_layers(int(c.layers[rows[0]]), parts)[places.part][:, None]
+    late = _late(stages, c.devices[rows], of.slow)[places.stage] if of.slow else None
+    borders = None if of.hops is None else of.hops.borders(rows, stages)
     found = {}
-    for name, layer, ends, sent, computed in (
-        ("forward", of.forward, of.ends_forward, 0.5, of.computed_forward),
-        ("backward_input", of.backward_input, of.ends_input, 0.5, of.computed_input),
-        ("backward_weight", of.backward_weight, of.ends_weight, 0.0, of.backward_weight),
+    for name, layer, ends, way, computed in (
+        ("forward", of.forward, of.ends_forward, places.forward, of.computed_forward),
+        ("backward_input", of.backward_input, of.ends_input, places.backward, of.computed_input),
+        ("backward_weight", of.backward_weight, of.ends_weight, None, of.backward_weight),
     ):
-        found[name] = layers * layer[rows] + sent * of.sends[rows]
-        found[name][-1] += ends[rows]
+        own = layers * layer[rows] + (0.0 if way is None else 0.5 * of.fixed[rows])
+        if way is not None and borders is not None:
+            own += borders[way]
+        own[places.last] += ends[rows]
         if late is not None:
-            found[name] += late * layers * computed[rows]
-            found[name][-1] += late[-1] * ends[rows]
+            own += late * layers * computed[rows]
+            own[places.last] += late[places.last] * ends[rows]
+        found[name] = own
     return found
 
 
@@ -81,19 +87,21 @@ def _late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> A
     return found
 
 
-def unlike(c: Columns, slow: bool) -> NDArray[np.bool_]:
-    """Whether a plan of `SUMMED` has stages that differ beyond the head, so that sums are but a bound; its order is
-    carried out then, where it has one of no more than `MOST_UNLIKE` passes.
+def unlike(c: Columns, slow: bool, per_node: float) -> NDArray[np.bool_]:
+    """Whether a plan of `SUMMED` has stages that differ beyond the head, in layers, computing or sends, so that sums
+    are but a bound; its order is carried out then, where it has one of no more than `MOST_UNLIKE` passes.
 
     Args:
         c: workloads and plans.
         slow: whether some devices are.
+        per_node: devices of a node.
 
     Returns:
         True or false per plan.
     """
     p, m, v = c.pipeline, c.micro_batches, c.virtual
-    different = (p > 1) if slow else (p > 1) & (c.layers % p != 0)
+    mixed = (c.devices > per_node) & (c.devices / p < per_node)
+    different = (p > 1) if slow else (p > 1) & ((c.layers % p != 0) | mixed)
     known = (p <= MOST_STAGES) & (2 * p * v * m <= MOST_UNLIKE) & ((v == 1) | (m % p == 0))
     return np.asarray(different & known & (c.schedule < SCHEDULES.index("zb-h1")))
 
@@ -135,14 +143,12 @@ def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
     Returns:
         The pipeline.
     """
-    stages, two = int(c.pipeline[row]), schedule == "zb-v"
-    parts = stages * (2 if two else 1)
-    times: dict[str, Any] = {}
-    for name, table in _seconds(schedule, np.array([row]), c, of).items():
-        each = table[:, 0]
-        # as a V the last part lies beside the first one
-        times[name] = [[each[s], each[parts - 1 - s]] for s in range(stages)] if two else each.tolist()
-    return pipeline(schedule, stages, int(c.micro_batches[row]), **times)
+    stages, virtual = int(c.pipeline[row]), int(c.virtual[row])
+    times: dict[str, Any] = {
+        name: table[:, 0].reshape(-1, stages).T.tolist()
+        for name, table in _seconds(schedule, np.array([row]), c, of).items()
+    }
+    return pipeline(schedule, stages, int(c.micro_batches[row]), virtual, **times)
 
 
 def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:

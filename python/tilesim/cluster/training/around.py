@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns import Columns
-from ..exchange import Group, all_reduce, gather, group, permute
+from ..exchange import Group, all_reduce, gather, group, sends
 from ..fabric import Fabric
+from ..pipelines.hops import Counted, Hops
 from .passes import Moved
 from .replicas import Replicated, replicated
 
-__all__ = ["between", "gradients"]
+__all__ = ["between", "gathers", "gradients", "hops"]
 
 Array = NDArray[np.float64]
 
 
-def between(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
-    """What a stage sends in a pass of one chunk: each tensor rank its part to the next stage, which gathers it, unless
-    the sequence is divided anyway.
+def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
+    """What a send from stage to stage takes, each tensor rank its part: stages may share a node.
 
     Args:
         c: workloads and plans.
@@ -28,16 +28,58 @@ def between(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, 
         k: constants of the framework.
 
     Returns:
-        Sends and gathers.
+        The sends.
     """
-    wide, one = c.tokens * c.hidden * c.element_bytes, np.ones(len(c))
-    along, tensor = group(c, "pipeline", fabric), group(c, "tensor", fabric)
-    several = c.pipeline > 1
-    sends = np.where(several, permute(wide / c.tensor, along, fabric, k), 0.0)
-    gathers = np.where(several, np.where(c.sequence_parallel, 0.0, gather(wide, tensor, fabric, k)), 0.0)
+    along = group(c, "pipeline", fabric)
+    near, far = sends(_wide(c) / c.tensor, along, fabric, k)
+    node = np.minimum(fabric.per_node, c.devices)
+    mixed = along.crosses & (along.stride < node)
+    one = np.where(along.crosses, far, near)
+    return Hops(np.where(mixed, near, one), one, along.crosses, mixed, along.stride, node)
+
+
+def _wide(c: Columns) -> Array:
+    """Bytes of a micro-batch between two layers."""
+    return c.tokens * c.hidden * c.element_bytes
+
+
+def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
+    """What the ranks of a stage gather of each other of what they were sent, unless the sequence is divided anyway.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        The gather behind one send.
+    """
+    tensor = group(c, "tensor", fabric)
+    whole = np.where(c.sequence_parallel | (c.pipeline == 1), 0.0, gather(_wide(c), tensor, fabric, k))
+    return Moved("tensor", "all_gather", _wide(c), np.ones(len(c)), whole, tensor)
+
+
+def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fabric) -> tuple[Moved, ...]:
+    """What the slowest of the stages with most layers sends in a pass of one chunk, in the mean: between nodes, inside
+    one, and the gathers.
+
+    Args:
+        c: workloads and plans.
+        of: sends from stage to stage.
+        counted: how many go which way.
+        gathered: behind each.
+        fabric: links.
+
+    Returns:
+        Sends and gathers, whose `calls` are shares of all.
+    """
+    along, bytes_ = group(c, "pipeline", fabric), _wide(c) / c.tensor
+    inside = Group(along.size, along.size, along.beside, along.stride)
+    out = counted.out / counted.calls
     return (
-        Moved("pipeline", "permute", wide / c.tensor, one, sends, along),
-        Moved("tensor", "all_gather", wide, one, gathers, tensor),
+        Moved("pipeline", "permute", bytes_, out, of.far * out, along),
+        Moved("pipeline", "permute", bytes_, 1 - out, of.near * (1 - out), inside),
+        gathered,
     )
 
 
@@ -56,9 +98,8 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved
 
 
 def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> Moved:
-    """The sum over devices that have the same; the two copies of dualpipe lie on different stages."""
-    of, one = part.group, np.ones(len(c))
-    data = Group(of.size * c.copies, of.inner, of.beside, of.stride)
+    """The sum over devices that have the same."""
+    data, one = part.group, np.ones(len(c))
     gradient = part.all * k["gradient_bytes"]
     whole = np.where((c.shard < 3) & (gradient > 0), all_reduce(gradient, data, fabric, k), 0.0)
     if not fabric.slices:

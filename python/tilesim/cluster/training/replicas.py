@@ -32,6 +32,15 @@ def _alike(c: Columns, fabric: Fabric) -> Group:
     return Group(size, inner, np.maximum(1.0, node / inner), stride)
 
 
+def _both(c: Columns, of: Group, fabric: Fabric) -> Group:
+    """The devices of a group and, where a plan has two copies of the model, those that have the other one: on another
+    stage, in the same node where all devices are."""
+    if not np.any(c.copies > 1):
+        return of
+    inner = np.where(c.devices <= fabric.per_node, of.inner * c.copies, of.inner)
+    return Group(of.size * c.copies, inner, of.beside, of.stride)
+
+
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     """Parameters of a device by the group that has them.
 
@@ -45,7 +54,7 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
     every = layers * shared + c.copies * c.tables(0.0) * c.table_parameters / c.tensor
-    found = (Replicated(shared, every, group(c, "data", fabric)),)
+    found = (Replicated(shared, every, _both(c, group(c, "data", fabric), fabric)),)
     if not np.any(c.expert > 1):
         return found
-    return (*found, Replicated(routed, layers * routed, _alike(c, fabric)))
+    return (*found, Replicated(routed, layers * routed, _both(c, _alike(c, fabric), fabric)))
