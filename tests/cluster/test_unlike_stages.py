@@ -3,7 +3,12 @@ against an order that is carried out here, pass by pass until nothing moves."""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+import json
 import random
+from collections import defaultdict
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +22,7 @@ from tilesim.cluster.hosts.straggling import slower
 from tilesim.cluster.stepping import pricer
 
 K = {**Framework.load("unfitted").constants, "host_microbatch": 0.0}
+SWITCH = {"kind": "switch", "latency_seconds": 1e-6}
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe")
 WIDTH, LENGTH = 1024, 512
 
@@ -154,3 +160,38 @@ def test_a_straggler_moves_the_step_by_no_more_than_its_factor(schedule: str, de
         assert one.bubble_seconds >= -1e-9 * one.seconds
     faulty = ts.Cluster.load({**ts.Cluster.load("dgx-h100:8").to_dict(), "faults": [{"device": device, "compute": 1 / 1.1}]})
     assert ts.cluster.step(work, faulty, plan, check_memory=False).seconds == pytest.approx(slow_, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("schedule", ["1f1b", "gpipe", "interleaved", "prefill"])
+def test_drawings_of_unlike_stages_end_with_the_step(schedule: str, seed: int, tmp_path: Path) -> None:
+    """Nothing is stretched, streams do one thing at a time, and each border's sends are on its own dimension."""
+    forward = schedule == "prefill"
+    work, plan, fabric, slow = chosen(seed, "1f1b" if forward else schedule)
+    if forward:
+        work, plan = dataclasses.replace(work, phase="prefill"), plan.replaced(recompute="none")
+    if plan.devices % fabric.per_node:
+        fabric = dataclasses.replace(fabric, per_node=plan.pipeline)
+    network = [SWITCH | {"size": fabric.per_node, "bandwidth_bytes_per_second": 300e9},
+               SWITCH | {"size": plan.devices // fabric.per_node, "bandwidth_bytes_per_second": 1e9}]  # fmt: skip
+    cluster = ts.Cluster("a100", [one for one in network if one["size"] > 1])
+    result = ts.cluster.step(work, cluster, plan, slow=slow or {0: 1.2}, check_memory=False)
+    result.timeline(tmp_path / "t.json")
+    value = json.loads((tmp_path / "t.json").read_text())
+    assert value["otherData"]["stretched"] == pytest.approx(1, rel=1e-6)
+    spans = [one for one in value["traceEvents"] if one["ph"] == "X"]
+    assert max(one["ts"] + one["dur"] for one in spans) == pytest.approx(result.seconds * 1e6, abs=5e-3)
+    tracks = defaultdict(list)
+    for one in spans:
+        tracks[one["pid"], one["tid"]].append((one["ts"], one["ts"] + one["dur"]))
+    for own in tracks.values():
+        assert all(end <= begin + 3e-3 for (_, end), (begin, _) in itertools.pairwise(sorted(own)))
+    names = {(one["pid"], one["tid"]): one["args"]["name"] for one in value["traceEvents"] if one["name"] == "thread_name"}
+    stride = plan.devices // plan.pipeline
+    for stage in range(plan.pipeline - 1):
+        crosses = any((stage * stride + at) // fabric.per_node != ((stage + 1) * stride + at) // fabric.per_node
+                      for at in range(stride))  # fmt: skip
+        sent = [one for one in spans if one["pid"] == stage + 1 and one["name"].startswith("send activations")]
+        assert sent
+        if plan.virtual == 1:
+            assert {names[one["pid"], one["tid"]] for one in sent} == {f"{'nodes' if crosses else 'node'}: pipeline"}

@@ -70,11 +70,8 @@ def test_a_timeline_ends_with_the_step(cluster: str, plan: str, work: Any, tmp_p
     result = stepped(cluster, plan, work)
     value = written(result, tmp_path)
     assert "note" not in value["otherData"]
-    # passes of the closed form's stages, carried out in their order, last as long as it says; where layers do not
-    # divide evenly the drawing takes all stages but the slowest as alike
-    assert value["otherData"]["stretched"] == pytest.approx(
-        1, rel=1e-6 if work is WORK else 0.12
-    )  # other stages are drawn alike
+    # passes of the closed form's stages, carried out in their order, last as long as it says
+    assert value["otherData"]["stretched"] == pytest.approx(1, rel=1e-6)
     assert max(one["ts"] + one["dur"] for one in slices(value)) == pytest.approx(result.seconds * 1e6, abs=1e-3)
     tracks = defaultdict(list)
     for one in slices(value):

@@ -50,6 +50,7 @@ class Times:
     work: Work
     pipes: Mapping[int, Pipeline] = field(default_factory=dict)
     detail: Detail | None = None
+    stages: Stages | None = None
 
     @property
     def exposed(self) -> Array:
@@ -177,6 +178,7 @@ def times(
         stage_backward=slowest - ahead,
         work=w,
         pipes=pipes,
+        stages=stages,
         detail=Detail(
             {"forward": forward, "backward": backward}, slowest, whole, through, headed - fullest, slowest - headed,
             first, sent, counted.calls, (*((one, one.seconds) for one in sums), (kept, away)),

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from .fabric import Fabric
 from .frameworks import Framework
 from .inference.memory import of_stage as forward_stage
 from .memory import GIB, REASONS, Memory, of_stage
+from .pipelines.drawn import Drawn, drawn
 from .pipelines.result import Pipeline, write_trace
+from .pipelines.stages import unlike
 from .plan import Plan
 from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
@@ -83,6 +86,7 @@ class StepResult(Comparable):
     fabric: Fabric | None = field(default=None, repr=False, compare=False)
     again: Callable[..., StepResult] | None = field(default=None, repr=False, compare=False)
     pipe: Pipeline | None = field(default=None, repr=False, compare=False)
+    passes: Callable[[], Drawn] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(
@@ -116,12 +120,15 @@ class StepResult(Comparable):
         dtype = {"bf16-amp": "bf16"}.get(workload.dtype, workload.dtype)
         peak = fabric.device.rate("bf16" if fabric.device.kind == "tpu" else dtype).flops_per_second
         bytes_ = {name: int(np.ravel(getattr(held, name))[0]) for name in REASONS}
+        forward = workload.phase != "train"
+        summed = forward or not bool(unlike(table, bool(fabric.slow), fabric.per_node)[0])
         return StepResult(
             workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", network, overlap,
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
             workload.flops / (seconds * plan.devices * peak), bytes_, _classes(workload.phase, plan, table, framework),
             stage_seconds(table, found), dict(framework.provenance), communication(table, found, fabric),
             float(fabric.device.memory.bytes), fabric, pipe=found.pipes.get(0),
+            passes=partial(drawn, table, found.stages, summed, forward) if found.stages else None,
         )  # fmt: skip
 
     @property

@@ -20,6 +20,7 @@ from ..columns import Columns
 from ..exchange import all_reduce, group
 from ..fabric import Fabric
 from ..hosts.straggling import slowed
+from ..pipelines.stages import Stages
 from ..terms import Pass, Pricer, Work, layer_attention, layer_bytes, layer_products
 from ..training.around import between, gathers, hops
 from ..training.passes import Layer, Moved, gathered_layer, layer_passes
@@ -116,7 +117,8 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
     detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, counted.calls, ())
+    passes = Stages(one.seconds, zero, zero, ends, zero, zero, 2 * fixed / v, one.compute, zero, fabric.slow, sending)
     return Times(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,
-        work=w, detail=detail,
+        work=w, detail=detail, stages=passes,
     )  # fmt: skip

@@ -15,7 +15,10 @@ from .hops import Hops, layout, part_layers
 from .many import program, run_many
 from .result import PICO, Pipeline
 
-__all__ = ["ORDERED", "PERIODIC", "SUMMED", "Stages", "at_least", "carried_out", "through", "together", "unlike"]
+__all__ = [
+    "ORDERED", "PERIODIC", "SUMMED", "Stages", "at_least", "carried_out", "late", "lengths", "through", "together",
+    "unlike",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 #: schedules whose time is that of their order
@@ -53,13 +56,25 @@ class Stages:
         return self.fixed + (0.0 if self.hops is None else 2 * self.hops.least)
 
 
-def _seconds(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages) -> dict[str, Array]:
-    """Seconds of passes by kind, shape [places, rows], place chunk × stages + stage; rows have one number of stages."""
+def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summed: bool = False) -> dict[str, Array]:
+    """Seconds of passes.
+
+    Args:
+        schedule: of the plans.
+        rows: numbers of plans, all of one number of stages and chunks, and one workload.
+        c: workloads and plans.
+        of: seconds of stages.
+        summed: whether all chunks of the last stage share the head, as sums of stages take it, or the last one has it.
+
+    Returns:
+        By kind, shape [places, rows], place chunk × stages + stage.
+    """
     stages = int(c.pipeline[rows[0]])
     places = layout(schedule, stages, int(c.virtual[rows[0]]))
     parts = int(places.part.max()) + 1
     layers = part_layers(int(c.layers[rows[0]]), parts)[places.part][:, None]
-    late = _late(stages, c.devices[rows], of.slow)[places.stage] if of.slow else None
+    slow = late(stages, c.devices[rows], of.slow)[places.stage] if of.slow else None
+    head, share = (places.stage == stages - 1, c.virtual[rows]) if summed else (places.last, np.ones(len(rows)))
     borders = None if of.hops is None else of.hops.borders(rows, stages)
     found = {}
     for name, layer, ends, way, computed in (
@@ -70,16 +85,25 @@ def _seconds(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages) -> 
         own = layers * layer[rows] + (0.0 if way is None else 0.5 * of.fixed[rows])
         if way is not None and borders is not None:
             own += borders[way]
-        own[places.last] += ends[rows]
-        if late is not None:
-            own += late * layers * computed[rows]
-            own[places.last] += late[places.last] * ends[rows]
+        own[head] += ends[rows] / share
+        if slow is not None:
+            own += slow * layers * computed[rows]
+            own[head] += slow[head] * ends[rows] / share
         found[name] = own
     return found
 
 
-def _late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
-    """By how much of its computing each stage is late, shape [stages, plans]: all of it wait for its slowest device."""
+def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
+    """By how much of its computing each stage is late: all of it wait for its slowest device.
+
+    Args:
+        stages: of every plan.
+        devices: of each plan.
+        slow: devices with the share of their rate.
+
+    Returns:
+        Shape [stages, plans].
+    """
     found = np.zeros((stages, len(devices)))
     for device, share in slow:
         stage, plans = (device // (devices / stages)).astype(np.int64), np.arange(len(devices))
@@ -146,7 +170,7 @@ def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
     stages, virtual = int(c.pipeline[row]), int(c.virtual[row])
     times: dict[str, Any] = {
         name: table[:, 0].reshape(-1, stages).T.tolist()
-        for name, table in _seconds(schedule, np.array([row]), c, of).items()
+        for name, table in lengths(schedule, np.array([row]), c, of).items()
     }
     return pipeline(schedule, stages, int(c.micro_batches[row]), virtual, **times)
 
@@ -225,7 +249,7 @@ def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
             groups.setdefault((name, *shape), []).append(row)
     for (name, stages, micros, virtual), own in groups.items():
         rows = np.array(own)
-        table = [_pico(one) for one in _seconds(name, rows, c, of).values()]
+        table = [_pico(one) for one in lengths(name, rows, c, of).values()]
         begins, ends = run_many(program(name, stages, micros, virtual), table, stages)
         span = np.max(ends - begins, axis=0) if name in PERIODIC else np.max(ends, axis=0)
         seconds[rows] = span / PICO

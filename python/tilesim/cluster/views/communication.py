@@ -109,7 +109,8 @@ def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
 
     Returns:
         forward, backward: of the slowest stage; with detail also slowest and whole (all stages, one after the other),
-        through (from the first pass to the end of the last), head (what a head, loss and embedding add to the slowest
+        through (from the first pass to the end of the last), layers (of the stages that have
+        most), head (what a head, loss and embedding add to the slowest
         stage), waits (what slow devices add to it), first (seconds in which nothing but the first layer's parameters
         pass), and by pass what it computes of its layers (forward_compute, backward_compute), makes again
         (backward_recompute), waits for its host (forward_host, backward_host) and is slowed by
@@ -120,7 +121,7 @@ def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
     detail = found.detail
     if detail is None:
         return rows
-    layers = float(c.stage_layers[0])
+    layers = rows["layers"] = float(c.stage_layers[0])
     for name in ("slowest", "whole", "through", "head", "waits", "first"):
         rows[name] = float(getattr(detail, name)[0])
     rows["alone"] = rows["first"] + float(detail.layers["forward"].data_interference[0])
