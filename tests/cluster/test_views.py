@@ -138,12 +138,12 @@ def test_bytes_by_hand(tmp_path: Path) -> None:
             assert one["args"]["bytes"] >= last.get(key, 0)
             last[key] = one["args"]["bytes"]
     parameters = layers * WORK.layer_parameters / 2 + 50257 * 2048 / 2
-    gradients = sum(row["wire_bytes"] for row in result.communication if row["when"] == "end")
+    ends = [row for row in result.communication if (row["when"], row["axis"]) == ("end", "data")]
+    gradients = sum(row["wire_bytes"] for row in ends)
     assert gradients / parameters == pytest.approx(2 * 3 / 4 * round(gradients / parameters / 1.5), rel=1e-6)
     on_node = {"node": inside + gathered, "nodes": 2 * micros * wide / 2}
-    for row in result.communication:
-        if row["when"] == "end":
-            on_node[row["dimension"]] += gradients
+    for row in ends:
+        on_node[row["dimension"]] += gradients
     for name, wanted in on_node.items():
         assert last[2, f"{name}: bytes sent"] == pytest.approx(wanted, rel=1e-6), name
 

@@ -18,7 +18,7 @@ from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
-from .training.around import between, gathers, gradients, hops
+from .training.around import between, gathers, gradients, hops, tied
 from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
 
 __all__ = ["Detail", "Times", "times"]
@@ -152,7 +152,7 @@ def times(
         backward.compute + backward.recompute - w.weight_products, fabric.slow, sending,
     )  # fmt: skip
     through, pipes = _by_order(c, fabric, m * slowest + (whole - slowest) / v, stages, ordered)
-    sums, kept = gradients(c, fabric, k), state(c, fabric)
+    sums, table, kept = gradients(c, fabric, k), tied(c, fabric, k), state(c, fabric)
     reduced = np.sum([one.seconds for one in sums], axis=0)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     away, slowing = exposed(kept.bytes, w.optimizer, fabric, k)
@@ -165,12 +165,13 @@ def times(
     parts["host"] = parts["host"] + m * k["host_microbatch"]
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
+    parts["pipeline"] = parts["pipeline"] + table.seconds
     parts["data"] = parts["data"] + reduced + gathered - forward.data
     parts["offload"] = parts["offload"] + away
     parts["interference"] = parts["interference"] - forward.data_interference + slowing
     ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
-        through + reduced + first + optimizer + away + slowing,
+        through + reduced + table.seconds + first + optimizer + away + slowing,
         **parts,
         bubble=bubble,
         optimizer=optimizer,
@@ -181,6 +182,6 @@ def times(
         stages=stages,
         detail=Detail(
             {"forward": forward, "backward": backward}, slowest, whole, through, headed - fullest, slowest - headed,
-            first, sent, counted.calls, (*((one, one.seconds) for one in sums), (kept, away)),
+            first, sent, counted.calls, (*((one, one.seconds) for one in (*sums, table)), (kept, away)),
         ),
     )  # fmt: skip

@@ -44,7 +44,7 @@ PARTS = {
     "tensor": "sums and gathers over the tensor axis that nothing hides",
     "context": "keys and values passed round that attention does not hide",
     "expert": "tokens sent to their experts and back",
-    "pipeline": "sends between stages",
+    "pipeline": "sends between stages; the gradient of a table that the first and the last have",
     "data": "gradients summed, parameters gathered, as far as not hidden",
     "bubble": "stages wait for the first and the last micro-batch, or for the slowest stage",
     "optimizer": "the update of parameters",

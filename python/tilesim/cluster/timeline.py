@@ -111,6 +111,8 @@ class _Drawing:
         for row, seconds, exposed, wire in self.rows.get("end", ()):
             if row["axis"] == "offload":  # goes on while parameters are updated
                 own.move(row, "state", whole - seconds * 1e9, whole, wire)
+            elif row["axis"] == "pipeline" and own.pid not in (1, len(self.stages)):
+                at += exposed * 1e9  # the first stage and the last have the table
             else:
                 own.move(row, "gradients", at, min(update, at + exposed * 1e9), wire)
                 at += exposed * 1e9

@@ -14,7 +14,7 @@ from ..pipelines.hops import Counted, Hops
 from .passes import Moved
 from .replicas import Replicated, replicated
 
-__all__ = ["between", "gathers", "gradients", "hops"]
+__all__ = ["between", "gathers", "gradients", "hops", "tied"]
 
 Array = NDArray[np.float64]
 
@@ -95,6 +95,32 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved
         The sums, one per group of devices.
     """
     return tuple(_summed(c, part, fabric, k) for part in replicated(c, fabric))
+
+
+def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
+    """The gradient of an embedding that is the head's table too, summed between the first stage and the last where each
+    has it, as Megatron-LM does behind the sums over replicas (its embedding group, Shoeybi et al. 2019, 1909.08053, and
+    Narayanan et al. 2021, 2104.04473). What replicas divide before is summed part by part.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        The sum; no seconds where one device has both uses, or there are two tables.
+    """
+    both, one = c.tied & (c.pipeline > 1) & (c.ways == 1) & (c.copies == 1), np.ones(len(c))
+    bytes_ = c.table_parameters / c.tensor * k["gradient_bytes"] / np.where(c.shard >= 2, c.replicas, 1.0)
+    stride = c.devices / c.pipeline
+    inner = np.where(c.devices <= fabric.per_node, 2.0, 1.0)
+    # every device of a node of these stages has a partner elsewhere: each its own adapter, or its share of them
+    beside = np.maximum(fabric.ports or fabric.per_node, np.minimum(stride, fabric.per_node))
+    pair = Group(2 * one, inner, beside * one, stride * (c.pipeline - 1))
+    seconds = np.zeros(len(c))
+    if np.any(both):
+        seconds = np.where(both, all_reduce(bytes_, pair, fabric, k), 0.0)
+    return Moved("pipeline", "all_reduce", bytes_, one, seconds, pair)
 
 
 def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> Moved:
