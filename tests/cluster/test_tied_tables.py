@@ -69,5 +69,7 @@ def test_what_replicas_divide_is_summed_in_parts() -> None:
 def test_the_first_and_the_last_stage_draw_it(tmp_path: Path) -> None:
     run(TIED, 16, "pipeline=4,tensor=4").timeline(tmp_path / "t.json")
     spans = [one for one in json.loads((tmp_path / "t.json").read_text())["traceEvents"] if one["ph"] == "X"]
-    drawn = [one for one in spans if one.get("args", {}).get("operation") == "all_reduce" and one["name"] == "gradients"]
+    drawn = [
+        one for one in spans if one.get("args", {}).get("operation") == "all_reduce" and one["name"] == "gradients"
+    ]
     assert {one["pid"] for one in drawn} == {1, 4}

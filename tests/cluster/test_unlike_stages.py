@@ -109,7 +109,9 @@ def by_hand(work: Any, plan: ts.Plan, fabric: Fabric, slow: dict[int, float]) ->
         return seconds + (hop(stage, to) + gathered if kind != "W" and to is not None else 0.0)
 
     micros = work.global_batch // (plan.data * plan.micro_batch)
-    order = ts.cluster.pipeline(plan.schedule, plan.pipeline, micros, plan.virtual, forward=1.0, backward_input=1.0).order
+    order = ts.cluster.pipeline(
+        plan.schedule, plan.pipeline, micros, plan.virtual, forward=1.0, backward_input=1.0
+    ).order
     spans = relaxed(order, ways, length)
     if plan.schedule == "zb-h2":  # its period
         return float(found.detail.through[0]), max(end - begin for begin, end in spans)
@@ -158,7 +160,9 @@ def test_a_straggler_moves_the_step_by_no_more_than_its_factor(schedule: str, de
     for one in runs:
         assert sum(one.parts.values()) == pytest.approx(one.seconds, rel=1e-12)
         assert one.bubble_seconds >= -1e-9 * one.seconds
-    faulty = ts.Cluster.load({**ts.Cluster.load("dgx-h100:8").to_dict(), "faults": [{"device": device, "compute": 1 / 1.1}]})
+    faulty = ts.Cluster.load(
+        {**ts.Cluster.load("dgx-h100:8").to_dict(), "faults": [{"device": device, "compute": 1 / 1.1}]}
+    )
     assert ts.cluster.step(work, faulty, plan, check_memory=False).seconds == pytest.approx(slow_, rel=1e-9)
 
 
@@ -186,7 +190,9 @@ def test_drawings_of_unlike_stages_end_with_the_step(schedule: str, seed: int, t
         tracks[one["pid"], one["tid"]].append((one["ts"], one["ts"] + one["dur"]))
     for own in tracks.values():
         assert all(end <= begin + 3e-3 for (_, end), (begin, _) in itertools.pairwise(sorted(own)))
-    names = {(one["pid"], one["tid"]): one["args"]["name"] for one in value["traceEvents"] if one["name"] == "thread_name"}
+    names = {
+        (one["pid"], one["tid"]): one["args"]["name"] for one in value["traceEvents"] if one["name"] == "thread_name"
+    }
     stride = plan.devices // plan.pipeline
     for stage in range(plan.pipeline - 1):
         crosses = any((stage * stride + at) // fabric.per_node != ((stage + 1) * stride + at) // fabric.per_node

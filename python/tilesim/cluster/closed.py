@@ -18,7 +18,7 @@ from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
-from .training.around import between, gathers, gradients, hops, tied
+from .training.around import between, gathers, gradients, hops, tables, tied
 from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
 
 __all__ = ["Detail", "Times", "times"]
@@ -66,7 +66,7 @@ class Detail:
     other, `through`: of the pipeline, `head`: by how much head and embedding make the slowest stage slower than the
     fullest, `waits`: by how much slow devices do, `first`: what is exposed of the first layer's parameters more than of
     the others'. `sent`: by a stage in a pass of a chunk, of which a micro-batch has `sends`; `last`: after the last
-    pass, with what is exposed of it.
+    pass, with what is exposed of it; `tables`: of divided tables, in all micro-batches, and by how much it slows them.
     """
 
     layers: Mapping[str, Layer]
@@ -79,6 +79,8 @@ class Detail:
     sent: tuple[Moved, ...]
     sends: Array
     last: tuple[tuple[Moved, Array], ...]
+    tables: tuple[tuple[Moved, Array], ...] = ()
+    tables_slow: Array | float = 0.0
 
 
 _OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload", "interference")
@@ -152,10 +154,14 @@ def times(
         backward.compute + backward.recompute - w.weight_products, fabric.slow, sending,
     )  # fmt: skip
     through, pipes = _by_order(c, fabric, m * slowest + (whole - slowest) / v, stages, ordered)
-    sums, table, kept = gradients(c, fabric, k), tied(c, fabric, k), state(c, fabric)
-    reduced = np.sum([one.seconds for one in sums], axis=0)
+    ahead = c.stage_layers * forward.seconds + sends / 2
+    sums, kept = (*gradients(c, fabric, k), tied(c, fabric, k)), state(c, fabric)
+    table = sums[-1]
+    of_tables, slowing_ = tables(c, fabric, k, ahead)
+    reduced = np.sum([one.seconds for one in sums[:-1]] + [one for _, one in of_tables], axis=0)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     away, slowing = exposed(kept.bytes, w.optimizer, fabric, k)
+    slowing = slowing + slowing_
     # each layer's parameters are gathered while the one before runs; before the first there is none
     gathered = gathered_layer(c, fabric, k)
     first = gathered - forward.data - forward.data_interference
@@ -169,7 +175,6 @@ def times(
     parts["data"] = parts["data"] + reduced + gathered - forward.data
     parts["offload"] = parts["offload"] + away
     parts["interference"] = parts["interference"] - forward.data_interference + slowing
-    ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
         through + reduced + table.seconds + first + optimizer + away + slowing,
         **parts,
@@ -182,6 +187,7 @@ def times(
         stages=stages,
         detail=Detail(
             {"forward": forward, "backward": backward}, slowest, whole, through, headed - fullest, slowest - headed,
-            first, sent, counted.calls, (*((one, one.seconds) for one in (*sums, table)), (kept, away)),
+            first, sent, counted.calls, (*((one, one.seconds) for one in sums), (kept, away)),
+            of_tables, slowing_,
         ),
     )  # fmt: skip

@@ -58,7 +58,7 @@ class _Drawing:
         passes = self.micros * self.plan.virtual
         self.rows: dict[str, list[tuple[Event, float, float, float]]] = {}
         for row in result.communication:
-            calls = {"sent": row["calls"], "end": 1}.get(row["when"], passes)
+            calls = {"sent": row["calls"], "end": 1, "tables": 1}.get(row["when"], passes)
             first = self.times["alone"] if (row["when"], row["axis"]) == ("forward", "data") else 0.0
             each = (row["seconds"] / calls, (row["exposed_seconds"] - first) / calls, row["wire_bytes"] / calls)
             self.rows.setdefault(row["when"], []).append((row, *each))
@@ -107,7 +107,11 @@ class _Drawing:
             if row["axis"] == "data":
                 own.slice(self.tracks[row["dimension"], "data"], "parameters of the first layer",
                           begin, begin + self.first)  # fmt: skip
-        at = through
+        at = through + self.times["tables"] * 1e9
+        own.slice(1, "slowed by what passes of tables", through, at)
+        for row, _, exposed, wire in self.rows.get("tables", ()):
+            own.move(row, "tables", at, at + exposed * 1e9, wire)
+            at += exposed * 1e9
         for row, seconds, exposed, wire in self.rows.get("end", ()):
             if row["axis"] == "offload":  # goes on while parameters are updated
                 own.move(row, "state", whole - seconds * 1e9, whole, wire)
@@ -256,7 +260,7 @@ def _ordered(result: Any) -> list[Event]:
             own.events = _folded(own.events, round(result.seconds * 1e9) / 1e3)
         else:
             drawing.around(own, max(lasts))
-    ending = {(row["dimension"], row["axis"]) for row, *_ in drawing.rows.get("end", ())}
+    ending = {(row["dimension"], row["axis"]) for when in ("tables", "end") for row, *_ in drawing.rows.get(when, ())}
     tracks = {track: tid for track, tid in drawing.tracks.items() if track in ending}
     return _named(result, tracks) + [event for stage in drawing.stages for event in stage.events]
 

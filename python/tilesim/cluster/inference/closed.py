@@ -116,7 +116,9 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     parts["interference"] = parts["interference"] - one.data_interference
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
-    detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, counted.calls, ())
+    detail = Detail(
+        {"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, counted.calls, ()
+    )
     passes = Stages(one.seconds, zero, zero, ends, zero, zero, 2 * fixed / v, one.compute, zero, fabric.slow, sending)
     return Times(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,

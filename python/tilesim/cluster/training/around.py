@@ -11,10 +11,10 @@ from ..columns import Columns
 from ..exchange import Group, all_reduce, gather, group, sends
 from ..fabric import Fabric
 from ..pipelines.hops import Counted, Hops
-from .passes import Moved
-from .replicas import Replicated, replicated
+from .passes import Moved, hidden
+from .replicas import Replicated, replicated, sharded
 
-__all__ = ["between", "gathers", "gradients", "hops", "tied"]
+__all__ = ["between", "gathers", "gradients", "hops", "tables", "tied"]
 
 Array = NDArray[np.float64]
 
@@ -84,7 +84,8 @@ def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fab
 
 
 def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
-    """Gradients that are summed once per step, after the last micro-batch; of experts over the devices that have them.
+    """What passes once per step, after the last micro-batch: without zero, and of zero1, gradients are summed; of zero2
+    the updated parameters are gathered. Experts pass over the devices that have them.
 
     Args:
         c: workloads and plans.
@@ -92,9 +93,47 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved
         k: constants of the framework.
 
     Returns:
-        The sums, one per group of devices.
+        Sums and gathers, one per group of devices.
     """
-    return tuple(_summed(c, part, fabric, k) for part in replicated(c, fabric))
+    found = [_summed(c, part, fabric, k) for part in replicated(c, fabric)]
+    if np.any(c.shard == 2):
+        for part in sharded(c, fabric):
+            every = part.all * c.element_bytes
+            seconds = np.where((c.shard == 2) & (every > 0), gather(every, part.group, fabric, k), 0.0)
+            found.append(Moved("data", "all_gather", every, np.ones(len(c)), seconds, part.group))
+    return tuple(found)
+
+
+def tables(
+    c: Columns, fabric: Fabric, k: Mapping[str, float], ahead: Array
+) -> tuple[tuple[tuple[Moved, Array], ...], Array]:
+    """What passes of embedding and head once per micro-batch, where zero divides it: gradients (zero2, zero3), and
+    parameters (zero3). Layers have theirs in `layer_passes`. The next micro-batch's forward pass, or the one before,
+    hides it; one micro-batch of a step has none.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+        ahead: seconds of a micro-batch's forward pass on a stage.
+
+    Returns:
+        What passes in a step with its exposed seconds, and the seconds by which the rest slows what hides it.
+    """
+    slowing, found = np.zeros(len(c)), []
+    if not np.any(c.shard >= 2):
+        return (), slowing
+    m = c.micro_batches
+    width = np.where(c.shard >= 3, c.parameter_bytes, k["gradient_bytes"])
+    for part in sharded(c, fabric):
+        for operation, bytes_, level in (
+            ("reduce_scatter", part.tables * width, 2), ("all_gather", part.tables * c.element_bytes, 3),
+        ):  # fmt: skip
+            one = np.where((c.shard >= level) & (bytes_ > 0), gather(bytes_, part.group, fabric, k), 0.0)
+            late, slowed = hidden(ahead, one, k["interference"])
+            found.append((Moved("data", operation, bytes_, m, m * one, part.group), one + (m - 1) * late))
+            slowing = slowing + (m - 1) * slowed
+    return tuple(found), slowing
 
 
 def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
@@ -127,13 +166,13 @@ def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]
     """The sum over devices that have the same."""
     data, one = part.group, np.ones(len(c))
     gradient = part.all * k["gradient_bytes"]
-    whole = np.where((c.shard < 3) & (gradient > 0), all_reduce(gradient, data, fabric, k), 0.0)
+    whole = np.where((c.shard < 2) & (gradient > 0), all_reduce(gradient, data, fabric, k), 0.0)
     if not fabric.slices:
         return Moved("data", "all_reduce", gradient, one, whole, data)
     # what slices divide is summed over slices, each device its part
     node = np.full(len(c), float(fabric.per_node))
     across = Group(data.size / data.inner, one, node, np.maximum(node, data.stride))
-    piece, divided = gradient / data.inner, c.shard >= 3
+    piece, divided = gradient / data.inner, c.shard >= 2
     group_ = Group(
         *(
             np.where(divided, getattr(across, name), getattr(data, name))
