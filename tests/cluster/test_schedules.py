@@ -150,8 +150,8 @@ def test_their_timeline(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("data", "devices"), [(1, 4), (2, 8), (4, 16)])
 def test_what_copies_divide_passes_between_them(data: int, devices: int) -> None:
-    """zero3 over two copies alone is divided too: parameters are gathered and gradients scattered over 2 × data devices,
-    inside a node where all devices are in one, as many bytes as by hand."""
+    """zero3 over two copies alone is divided too: parameters are gathered and gradients scattered over 2 × data
+    devices, inside a node where all devices are in one, as many bytes as by hand."""
     plan = ts.Plan(pipeline=4, data=data, schedule="dualpipe", shard="zero3")
     result = ts.cluster.step(WORK, f"dgx-a100:{devices}", plan, check_memory=False)
     own = [row for row in result.communication if row["axis"] == "data"]

@@ -47,7 +47,7 @@ def relaxed(order: list[str], ways: list[list[tuple[int, int]]], length: Any) ->
         rows.append([(one[0], stage, int(chunk or 0), int(one[1:])) for one, _, chunk in words])
     before, after = {}, {}
     for one in ways:
-        for a, b in zip(one, one[1:], strict=False):
+        for a, b in itertools.pairwise(one):
             before[b], after[a] = a, b
     begin = {one: 0.0 for row in rows for one in row}
     end: dict[tuple[str, int, int, int], float] = {}

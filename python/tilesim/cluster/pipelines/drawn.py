@@ -66,8 +66,6 @@ def drawn(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
         pipe = pipeline(schedule, stages, micros, virtual, **each)
     slow = late(stages, c.devices, of.slow)[places.stage, 0] if of.slow else np.zeros(len(places.stage))
     layers = part_layers(int(c.layers[0]), int(places.part.max()) + 1)
-    return Drawn(
-        pipe, table(layers[places.part]), {kind: table(np.where(head, one / share, 0.0)) for kind, one in ends.items()},
-        {kind: table(borders[way]) for kind, way in ways.items()}, {kind: table(out[way]) for kind, way in ways.items()},
-        table(slow),
-    )  # fmt: skip
+    heads = {kind: table(np.where(head, one / share, 0.0)) for kind, one in ends.items()}
+    sends, leaves = ({kind: table(of_border[way]) for kind, way in ways.items()} for of_border in (borders, out))
+    return Drawn(pipe, table(layers[places.part]), heads, sends, leaves, table(slow))

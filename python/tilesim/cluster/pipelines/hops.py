@@ -107,8 +107,8 @@ def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, .
 @dataclass(frozen=True)
 class Counted:
     """Of a micro-batch, one number per plan: `calls` of a stage; `out`, those of them that leave the node on the
-    slowest of the stages with most layers; seconds on that stage (`full`), on the slowest of the others (`thin`), on the
-    `last` one, and on all one after the other (`whole`)."""
+    slowest of the stages with most layers; seconds on that stage (`full`), on the slowest of the others (`thin`), on
+    the `last` one, and on all one after the other (`whole`)."""
 
     calls: Array
     out: Array

@@ -113,7 +113,7 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
     layouts = np.array(list(_layouts(w, fabric.devices)), dtype=np.float64).reshape(-1, _LAYOUT)
     left = _schedules(w, layouts)
     copies = np.where(left[:, -1] == SCHEDULES.index("dualpipe"), 2, 1)
-    tensor, pipeline, data, context = left[:, :4].T
+    tensor, _, data, context = left[:, :4].T
     rows = []
     for choice in _choices(w, fabric):
         sequence, shard = choice[:2]
@@ -122,8 +122,6 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
             keep &= (tensor > 1) & (w.sequence % (tensor * context) == 0)
         if shard:
             keep &= data * context * copies > 1
-        if shard >= 2:
-            keep &= pipeline == 1  # gradients divided again at each micro-batch of a pipeline gain nothing
         own = left[keep]
         rows.append(np.column_stack([own, np.tile(choice, (len(own), 1))]))
     return np.concatenate(rows)
