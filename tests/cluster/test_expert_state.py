@@ -79,3 +79,30 @@ def test_groups_across_nodes() -> None:
     row = next(row for row in result.communication if row["when"] == "end" and row["devices"] == 2)
     assert row["bytes"] / 50e9 <= row["seconds"] <= 2 * row["bytes"] / 50e9  # 400 Gb/s a device, both halves of the sum
     assert row["dimension"] == "nodes"
+
+
+@pytest.mark.parametrize("plan", [{"data": 8}, {"pipeline": 2, "data": 4}, {"pipeline": 4, "data": 2, "virtual": 2}])
+def test_what_zero_divides_passes_in_every_micro_batch(plan: dict[str, int]) -> None:
+    """zero2: gradients once a micro-batch, whole parameters once; zero3: parameters twice, gradients once."""
+    work = ts.workloads.transformer_step(LAYERS, HIDDEN, 16, VOCAB, 2048, 64)
+    each = (4 * HIDDEN + 8 * HIDDEN) * HIDDEN + 3 * HIDDEN + 6 * HIDDEN + 4 * HIDDEN
+    stages, data = plan.get("pipeline", 1), plan["data"]
+    passes = 64 // data * LAYERS // stages
+    share = (data - 1) / data
+    sums = {}
+    for shard in ("zero1", "zero2", "zero3"):
+        found = run(work, **plan, shard=shard)
+        assert sum(found.parts.values()) == pytest.approx(found.seconds, rel=1e-12)
+        rows = [row for row in found.communication if row["axis"] == "data"]
+        sums[shard] = {(row["when"], row["operation"]): row["wire_bytes"] for row in rows}
+    width = sums["zero1"]["end", "all_reduce"] / 2 / share / (LAYERS // stages * each + VOCAB * HIDDEN)
+    assert width in (2, 4)
+    second, third = sums["zero2"], sums["zero3"]
+    assert second["backward", "reduce_scatter"] == pytest.approx(passes * each * width * share, rel=1e-6)
+    assert second["tables", "reduce_scatter"] == pytest.approx(64 // data * VOCAB * HIDDEN * width * share, rel=1e-6)
+    whole = LAYERS // stages * each + VOCAB * HIDDEN
+    assert second["end", "all_gather"] == pytest.approx(2 * whole * share, rel=1e-6)
+    assert len(second) == 3 and ("end", "all_gather") not in third
+    for when in ("forward", "backward"):
+        assert third[when, "all_gather"] == pytest.approx(2 * passes * each * share, rel=1e-6)
+    assert third["tables", "all_gather"] == pytest.approx(64 // data * 2 * VOCAB * HIDDEN * share, rel=1e-6)

@@ -117,7 +117,8 @@ def test_two_copies_of_the_model() -> None:
 
 
 def test_transfers_count_twice_as_a_v() -> None:
-    usual, vee = (found(ts.Plan(pipeline=4, schedule=name)) for name in ("1f1b", "zb-v"))
+    apart = dataclasses.replace(SMALL, tied=False)  # as a V no table is summed
+    usual, vee = (found(ts.Plan(pipeline=4, schedule=name), apart) for name in ("1f1b", "zb-v"))
     assert vee.pipeline[0] == pytest.approx(2 * usual.pipeline[0])
 
 
@@ -145,3 +146,27 @@ def test_their_timeline(tmp_path: Path) -> None:
     for stage in range(4):
         own = sorted((one["ts"], one["dur"]) for one in spans if one["pid"] == stage + 1 and one["tid"] == 1)
         assert all(a + d <= b + 1e-3 for (a, d), (b, _) in itertools.pairwise(own))
+
+
+@pytest.mark.parametrize(("data", "devices"), [(1, 4), (2, 8), (4, 16)])
+def test_what_copies_divide_passes_between_them(data: int, devices: int) -> None:
+    """zero3 over two copies alone is divided too: parameters are gathered and gradients scattered over 2 × data
+    devices, inside a node where all devices are in one, as many bytes as by hand."""
+    plan = ts.Plan(pipeline=4, data=data, schedule="dualpipe", shard="zero3")
+    result = ts.cluster.step(WORK, f"dgx-a100:{devices}", plan, check_memory=False)
+    own = [row for row in result.communication if row["axis"] == "data"]
+    rows = {(row["when"], row["operation"]): row for row in own if row["when"] != "tables"}
+    assert {row["operation"]: row["devices"] for row in own if row["when"] == "tables"} == {
+        "all_gather": 2 * data, "reduce_scatter": 2 * data,
+    }  # fmt: skip
+    assert rows.keys() == {("forward", "all_gather"), ("backward", "all_gather"), ("backward", "reduce_scatter")}
+    members, passes = 2 * data, 32 // data * 8  # micro-batches, layers of a stage
+    for row in rows.values():
+        assert (row["devices"], row["dimension"]) == (members, "nodes" if devices > 8 else "node")
+        wanted = passes * WORK.layer_parameters * 2 * (members - 1) / members
+        assert row["wire_bytes"] == pytest.approx(wanted, rel=1e-6) and row["calls"] == passes
+    whole = ts.cluster.step(WORK, f"dgx-a100:{devices}", plan.replaced(shard="none"), check_memory=False)
+    assert result.memory["optimizer"] * members == pytest.approx(whole.memory["optimizer"], rel=1e-6)
+    summed = next(row for row in whole.communication if row["axis"] == "data")
+    assert (summed["operation"], summed["devices"], summed["when"]) == ("all_reduce", members, "end")
+    assert summed["dimension"] == ("nodes" if devices > 8 else "node")

@@ -37,8 +37,6 @@ def by_hand(devices: int, work: Any) -> list[ts.Plan]:
                 continue
             if (sequence and tensor == 1) or (shard != "none" and data * context * (1 + (schedule == "dualpipe")) == 1):
                 continue
-            if shard in ("zero2", "zero3") and pipeline > 1:
-                continue
             plan = ts.Plan(
                 tensor, pipeline, data, context, sequence=sequence, virtual=virtual, schedule=schedule, shard=shard,
                 micro_batch=micro, recompute=recompute, offload=offload, context_kind=kind,

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.errors import user_error
 from .columns import Columns
 from .fabric import Fabric
 from .hosts.offload import exposed
 from .hosts.straggling import slowed
+from .pipelines.hops import Counted
 from .pipelines.result import Pipeline
 from .pipelines.stages import Stages, unlike
 from .pipelines.stages import through as carried
 from .plan import SCHEDULES
 from .terms import Pricer, Work, work
-from .training.around import between, gradients
+from .training.around import between, gathers, gradients, hops, tables, tied
 from .training.passes import Layer, Moved, gathered_layer, layer_passes, state
 
 __all__ = ["Detail", "Times", "times"]
@@ -50,6 +50,7 @@ class Times:
     work: Work
     pipes: Mapping[int, Pipeline] = field(default_factory=dict)
     detail: Detail | None = None
+    stages: Stages | None = None
 
     @property
     def exposed(self) -> Array:
@@ -65,7 +66,7 @@ class Detail:
     other, `through`: of the pipeline, `head`: by how much head and embedding make the slowest stage slower than the
     fullest, `waits`: by how much slow devices do, `first`: what is exposed of the first layer's parameters more than of
     the others'. `sent`: by a stage in a pass of a chunk, of which a micro-batch has `sends`; `last`: after the last
-    pass, with what is exposed of it.
+    pass, with what is exposed of it; `tables`: of divided tables, in all micro-batches, and by how much it slows them.
     """
 
     layers: Mapping[str, Layer]
@@ -78,39 +79,44 @@ class Detail:
     sent: tuple[Moved, ...]
     sends: Array
     last: tuple[tuple[Moved, Array], ...]
+    tables: tuple[tuple[Moved, Array], ...] = ()
+    tables_slow: Array | float = 0.0
 
 
 _OF_LAYERS = ("compute", "recompute", "host", "tensor", "context", "expert", "data", "offload", "interference")
 
 
 def _by_order(
-    c: Columns,
-    w: Work,
-    fabric: Fabric,
-    layers: tuple[Layer, Layer],
-    summed: Array,
-    sends: Array,
-    k: Mapping[str, float],
-    ordered: Ordered,
+    c: Columns, fabric: Fabric, summed: Array, stages: Stages, ordered: Ordered
 ) -> tuple[Array, Mapping[int, Pipeline]]:
     """Seconds until all are through, of schedules that divide the backward pass and of stages that are not alike; the
     pipelines of the former."""
-    divided = c.schedule >= SCHEDULES.index("zb-h1")
-    carried = divided | unlike(c, bool(fabric.slow))
+    carried = (c.schedule >= SCHEDULES.index("zb-h1")) | unlike(c, bool(fabric.slow), fabric.per_node)
     if not np.any(carried):
         return summed, {}
     names = [SCHEDULES[int(code)] if carry else "" for code, carry in zip(c.schedule, carried, strict=True)]
-    if fabric.slow and np.any(divided):
-        raise user_error("slow devices have no closed form under this schedule", place="faults",
-                         value=names[int(np.argmax(divided))], allowed="1f1b, gpipe, interleaved")  # fmt: skip
-    forward, backward = layers
-    stages = Stages(
-        forward.seconds, backward.seconds - w.weight_products, w.weight_products, w.head_forward + w.embedding,
-        w.head_backward - w.head_weight, w.head_weight, (sends + k["host_microbatch"]) / (c.ways * c.virtual),
-        forward.compute, backward.compute + backward.recompute - w.weight_products, fabric.slow,
-    )  # fmt: skip
     seconds, pipes = ordered(names, c, stages)
     return np.where(np.isnan(seconds), summed, seconds), pipes
+
+
+def of_stages(c: Columns, counted: Counted, layer: Array, fixed: Array, ends: Array) -> tuple[Array, Array]:
+    """Seconds of a micro-batch on the fullest stage, and on the slowest: the last one has the head too; a stage with
+    fewer layers may send farther.
+
+    Args:
+        c: workloads and plans.
+        counted: sends of stages.
+        layer: seconds of a layer.
+        fixed: of what every stage has besides.
+        ends: of head and embedding.
+
+    Returns:
+        Both.
+    """
+    fullest = c.stage_layers * layer + fixed + counted.full
+    least = np.floor(c.layers / c.pipeline) * layer + fixed
+    last = c.both_layers(c.pipeline - 1)[0] * layer + fixed + ends + counted.last
+    return fullest, np.max([fullest, np.where(c.copies > 1, 0.0, least + counted.thin), last], axis=0)
 
 
 def times(
@@ -132,23 +138,30 @@ def times(
     forward, backward = layer_passes(c, w, fabric, k)
     m, p, v = c.micro_batches, c.pipeline, c.virtual
     ends = w.head_forward + w.head_backward + w.embedding
-    sent = between(c, fabric, k)
-    sends = 2 * c.ways * v * sum(one.seconds for one in sent)
-    fixed = sends + k["host_microbatch"]
+    sending, gathered_ = hops(c, fabric, k), gathers(c, fabric, k)
+    counted = sending.counted(c, back=True)
+    sent = between(c, sending, counted, gathered_, fabric)
+    sends = counted.full + counted.calls * gathered_.seconds
+    fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
     layer = forward.seconds + backward.seconds
-    fullest = c.stage_layers * layer + fixed
-    # the last stage has the head too; a stage with fewer layers waits for it
-    headed = np.maximum(fullest, c.layers / p * layer + fixed + ends)
-    whole = c.layers * layer + ends + p * fixed
+    fullest, headed = of_stages(c, counted, layer, fixed, ends)
+    whole = c.layers * layer + ends + p * fixed + counted.whole
     waited = (forward.compute + backward.compute + backward.recompute, ends)
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, waited)
-    through, pipes = _by_order(
-        c, w, fabric, (forward, backward), m * slowest + (whole - slowest) / v, sends, k, ordered
-    )
-    sums, kept = gradients(c, fabric, k), state(c, fabric)
-    reduced = np.sum([one.seconds for one in sums], axis=0)
+    stages = Stages(
+        forward.seconds, backward.seconds - w.weight_products, w.weight_products, w.head_forward + w.embedding,
+        w.head_backward - w.head_weight, w.head_weight, fixed / (c.ways * v), forward.compute,
+        backward.compute + backward.recompute - w.weight_products, fabric.slow, sending,
+    )  # fmt: skip
+    through, pipes = _by_order(c, fabric, m * slowest + (whole - slowest) / v, stages, ordered)
+    ahead = c.stage_layers * forward.seconds + sends / 2
+    sums, kept = (*gradients(c, fabric, k), tied(c, fabric, k)), state(c, fabric)
+    table = sums[-1]
+    of_tables, slowing_ = tables(c, fabric, k, ahead)
+    reduced = np.sum([one.seconds for one in sums[:-1]] + [one for _, one in of_tables], axis=0)
     optimizer = w.optimizer / min((share for _, share in fabric.slow), default=1.0) + k["host_step"]
     away, slowing = exposed(kept.bytes, w.optimizer, fabric, k)
+    slowing = slowing + slowing_
     # each layer's parameters are gathered while the one before runs; before the first there is none
     gathered = gathered_layer(c, fabric, k)
     first = gathered - forward.data - forward.data_interference
@@ -159,12 +172,12 @@ def times(
     parts["pipeline"] = m * sends
     bubble = through - sum(parts.values())
     bubble = np.where(np.abs(bubble) < 1e-12 * through, 0.0, bubble)  # what rounding leaves of equal stages
+    parts["pipeline"] = parts["pipeline"] + table.seconds
     parts["data"] = parts["data"] + reduced + gathered - forward.data
     parts["offload"] = parts["offload"] + away
     parts["interference"] = parts["interference"] - forward.data_interference + slowing
-    ahead = c.stage_layers * forward.seconds + sends / 2
     return Times(
-        through + reduced + first + optimizer + away + slowing,
+        through + reduced + table.seconds + first + optimizer + away + slowing,
         **parts,
         bubble=bubble,
         optimizer=optimizer,
@@ -172,8 +185,10 @@ def times(
         stage_backward=slowest - ahead,
         work=w,
         pipes=pipes,
+        stages=stages,
         detail=Detail(
             {"forward": forward, "backward": backward}, slowest, whole, through, headed - fullest, slowest - headed,
-            first, sent, 2 * c.ways * v, (*((one, one.seconds) for one in sums), (kept, away)),
+            first, sent, counted.calls, (*((one, one.seconds) for one in sums), (kept, away)),
+            of_tables, slowing_,
         ),
     )  # fmt: skip

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from .columns import Columns
 from .fabric import Fabric
 
-__all__ = ["Group", "all_reduce", "gather", "group", "permute", "slowest", "to_all"]
+__all__ = ["Group", "all_reduce", "gather", "group", "permute", "sends", "slowest", "to_all"]
 
 Array = NDArray[np.float64]
 
@@ -197,9 +197,6 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
 def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
     """Seconds of a send to the next member, of the members that send out of their node where some do.
 
-    Of a node as many devices send out at once as lie between a member and the next, `stride` at most: each over its own
-    adapter, or a share of them where there are fewer. The others' adapters carry nothing.
-
     Args:
         data: bytes of the message.
         of: the group.
@@ -211,10 +208,33 @@ def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, floa
     """
     if fabric.flows is not None:
         return np.asarray(fabric.flows.seconds("permute_devices", data, of))
+    near, far = sends(data, of, fabric, constants)
+    return np.where(of.crosses, far, near)
+
+
+def sends(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
+    """Seconds of a send to the next member where that lies in the same node, and where it does not.
+
+    Of a node as many devices send out at once as lie between a member and the next, `stride` at most: each over its own
+    adapter, or a share of them where there are fewer. The others' adapters carry nothing.
+
+    Args:
+        data: bytes of the message.
+        of: the group.
+        fabric: links.
+        constants: of the library.
+
+    Returns:
+        Seconds of both; 0 for groups of one.
+    """
+    if fabric.flows is not None:
+        pair = Group(np.minimum(of.size, 2.0), of.inner, of.beside, of.stride)
+        near, far = (fabric.flows.seconds("permute_devices", data, one) for one in (pair, of))
+        return np.asarray(near), np.asarray(far)
     inside, _ = _rates(of, fabric, constants)
     senders = np.minimum(of.stride, fabric.per_node)
     across = fabric.node_link * constants["node_share"] / np.maximum(fabric.ports or fabric.per_node, senders)
     near = data / inside + fabric.latency + constants["link_step"]
     far = data / np.minimum(inside, across) + fabric.node_latency + constants["node_step"]
-    seconds = constants["call"] + np.where(of.crosses, far, near)
-    return np.where(of.size > 1, seconds, 0.0)
+    several, call = of.size > 1, constants["call"]
+    return np.where(several, call + near, 0.0), np.where(several, call + far, 0.0)

@@ -24,7 +24,8 @@ REASONS = {
     "gradients": "one per parameter, as wide as they are summed",
     "optimizer": "a master copy where products read less than f32, and two moments",
     "activations": "what layers keep for their gradients, times the micro-batches that a stage holds",
-    "working": "a layer that is made again; logits and their gradient; layers on their way to the host and back",
+    "working": "a layer that is made again; logits and their gradient; layers on their way to the host and back, "
+    "gradients of zero2 to those that keep them",
     "cache": "keys and values of the sequences of a prefill or decode step",
 }
 
@@ -88,9 +89,13 @@ def gathered_parameters(c: Columns) -> Array:
     Returns:
         Their number; experts that no other device has are whole anyway.
     """
+    return np.where(c.shard >= 3, _divided_parameters(c), 0.0)
+
+
+def _divided_parameters(c: Columns) -> Array:
+    """Parameters of a layer that more than one device has."""
     shared = np.where(c.replicas > 1, c.shared_layer_parameters, 0.0)
-    routed = np.where(c.expert_replicas > 1, c.routed_layer_parameters, 0.0)
-    return np.where(c.shard >= 3, shared + routed, 0.0)
+    return shared + np.where(c.expert_replicas > 1, c.routed_layer_parameters, 0.0)
 
 
 def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:
@@ -140,6 +145,8 @@ def of_stage(c: Columns, k: Mapping[str, float], stage: Array | float) -> Memory
     working = np.where(c.again, kept, 0.0) + np.where(away, two * once, 0.0)
     logits = c.tokens * c.vocab / c.tensor * (c.element_bytes + 4)
     state = 8.0 + (4.0 if e < 4 else 0.0)
+    # gradients of the layer that runs and of the one before, which are scattered
+    working = working + np.where(c.shard == 2, two * _divided_parameters(c) * k["gradient_bytes"], 0.0)
     offloaded = np.where(c.offload == 1, 0.0, 1.0)
     gradient = k["state_gradient_bytes"]
     working = working + np.where(c.offload == 1, two * layer[0] * state, 0.0)

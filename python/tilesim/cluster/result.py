@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from .fabric import Fabric
 from .frameworks import Framework
 from .inference.memory import of_stage as forward_stage
 from .memory import GIB, REASONS, Memory, of_stage
+from .pipelines.drawn import Drawn, drawn
 from .pipelines.result import Pipeline, write_trace
+from .pipelines.stages import unlike
 from .plan import Plan
 from .saved import SavedStep
 from .timeline import trace
@@ -42,7 +45,7 @@ PARTS = {
     "tensor": "sums and gathers over the tensor axis that nothing hides",
     "context": "keys and values passed round that attention does not hide, or heads sent to all and back",
     "expert": "tokens sent to their experts and back",
-    "pipeline": "sends between stages",
+    "pipeline": "sends between stages; the gradient of a table that the first and the last have",
     "data": "gradients summed, parameters gathered, as far as not hidden",
     "bubble": "stages wait for the first and the last micro-batch, or for the slowest stage",
     "optimizer": "the update of parameters",
@@ -84,6 +87,7 @@ class StepResult(Comparable):
     fabric: Fabric | None = field(default=None, repr=False, compare=False)
     again: Callable[..., StepResult] | None = field(default=None, repr=False, compare=False)
     pipe: Pipeline | None = field(default=None, repr=False, compare=False)
+    passes: Callable[[], Drawn] | None = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(
@@ -117,12 +121,15 @@ class StepResult(Comparable):
         dtype = {"bf16-amp": "bf16"}.get(workload.dtype, workload.dtype)
         peak = fabric.device.rate("bf16" if fabric.device.kind == "tpu" else dtype).flops_per_second
         bytes_ = {name: int(np.ravel(getattr(held, name))[0]) for name in REASONS}
+        forward = workload.phase != "train"
+        summed = forward or not bool(unlike(table, bool(fabric.slow), fabric.per_node)[0])
         return StepResult(
             workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", network, overlap,
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
             workload.flops / (seconds * plan.devices * peak), bytes_, _classes(workload.phase, plan, table, framework),
             stage_seconds(table, found), dict(framework.provenance), communication(table, found, fabric),
             float(fabric.device.memory.bytes), fabric, pipe=found.pipes.get(0),
+            passes=partial(drawn, table, found.stages, summed, forward) if found.stages else None,
         )  # fmt: skip
 
     @property

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .pipelines.calling import pipeline
-from .pipelines.result import Pipeline
+from .pipelines.drawn import Drawn
 from .pipelines.stages import PERIODIC
-from .views.communication import PASSES
+from .views.communication import PASSES, dimensions
 
 __all__ = ["events", "trace"]
 
@@ -48,66 +47,55 @@ class _Stage:
 
 
 class _Drawing:
-    """One result, drawn pass by pass.
-
-    Stages beside the slowest are taken as equal: what is left of a micro-batch's way through all of them.
-    """
+    """One result, drawn pass by pass, each stage with its own."""
 
     def __init__(self, result: Any) -> None:
         self.result, self.plan, self.times = result, result.plan, result.stage
         self.micros = result.workload.global_batch // (self.plan.data * self.plan.micro_batch)
         self.whens = PASSES if result.workload.phase == "train" else PASSES[:1]
         self.first = self.times["first"] * 1e9
+        self.of: Drawn = result.passes()
         passes = self.micros * self.plan.virtual
         self.rows: dict[str, list[tuple[Event, float, float, float]]] = {}
         for row in result.communication:
-            calls = {"sent": len(self.whens) * passes, "end": 1}.get(row["when"], passes)
+            calls = {"sent": row["calls"], "end": 1, "tables": 1}.get(row["when"], passes)
             first = self.times["alone"] if (row["when"], row["axis"]) == ("forward", "data") else 0.0
             each = (row["seconds"] / calls, (row["exposed_seconds"] - first) / calls, row["wire_bytes"] / calls)
             self.rows.setdefault(row["when"], []).append((row, *each))
-        self.send = sum(seconds for _, seconds, *_ in self.rows.get("sent", ()))  # of a pass of one chunk
-        tracks = sorted({(row["dimension"], row["axis"]) for row in result.communication})
-        self.tracks = {track: number + 2 for number, track in enumerate(tracks)}
-        self.share = 1.0
-        stages, sends = self.plan.pipeline, len(self.whens) * self.send * self.plan.virtual
-        self.more, self.slowest = self.times["head"] + self.times["waits"], stages - 1 if self.times["head"] > 0 else 0
+        self.sent = {row["axis"]: one for row, *one in self.rows.get("sent", ())}
+        tracks = {(row["dimension"], row["axis"]) for row in result.communication}
+        tracks |= {(self.dimension(kind, place), "pipeline") for kind in "FB" for place in self.sending(kind)}
+        self.tracks = {track: number + 2 for number, track in enumerate(sorted(tracks))}
+        most = float(self.times["layers"]) / self.plan.virtual  # of a chunk of the stages that the times are of
+        self.share = self.of.layers / most
+        self.scale = float(self.times["through"] / self.of.pipe.seconds * 1e-3)  # nanoseconds per picosecond
         self.what = "embedding, head" + (", loss" if len(self.whens) > 1 else "")
-        if self.times["waits"] > 0:  # of the slowest device; what a head adds elsewhere is taken as spread
-            device = min(result.fabric.slow, key=lambda one: one[1])[0]
-            self.slowest, self.what = device // (self.plan.devices // stages), "waits for a slow device"
-        if stages > 1:
-            other = (self.times["whole"] - self.times["slowest"]) / (stages - 1)
-            own = self.times["slowest"] - sends - self.more
-            self.share = max(0.0, other - sends) / own if own > 0 else 0.0
-        self.stages = [_Stage(stage + 1, self.tracks) for stage in range(stages)]
+        self.stages = [_Stage(stage + 1, self.tracks) for stage in range(self.plan.pipeline)]
         self.waiting: dict[tuple[str, int, int, int], Event] = {}
 
-    def length(self, stage: int, when: str) -> float:
-        """Seconds of a stage's pass, all chunks."""
-        sends = self.send * self.plan.virtual
-        own = self.times[when] - sends - (self.more if when == self.whens[-1] else 0.0)
-        if stage == self.slowest:
-            return float(self.times[when])
-        return self.share * own + sends
+    def target(self, kind: str, stage: int, chunk: int) -> tuple[int, int] | None:
+        """Where a micro-batch goes on."""
+        placed = self.of.pipe.placement
+        return (placed.after if kind == "F" else placed.before)[stage, chunk]
 
-    def pipeline(self) -> Pipeline:
-        """When passes begin and end."""
-        stages = range(self.plan.pipeline)
-        each = {when: [self.length(stage, when) for stage in stages] for when in self.whens}
-        if len(self.whens) == 1:  # forward passes come first, and nothing goes back
-            return pipeline(schedule="gpipe", stages=len(stages), microbatches=self.micros,
-                            forward=each["forward"], backward_input=0.0, backward_weight=0.0)  # fmt: skip
-        virtual = self.plan.virtual if self.plan.schedule == "interleaved" else 1
-        return pipeline(schedule=self.plan.schedule, stages=len(stages), microbatches=self.micros, virtual=virtual,
-                        forward=each["forward"], backward_input=each["backward"], backward_weight=0.0)  # fmt: skip
+    def sending(self, kind: str) -> list[tuple[int, int]]:
+        """Stages and chunks whose passes send something."""
+        every = [(stage, chunk) for stage, row in enumerate(self.of.layers) for chunk in range(len(row))]
+        places = [(place, self.target(kind, *place)) for place in every if kind == "F" or len(self.whens) > 1]
+        return [place for place, to in places if to is not None and to[0] != place[0]]
 
-    def draw(self, drawn: Pipeline, scale: float) -> None:
+    def dimension(self, kind: str, place: tuple[int, int]) -> str:
+        """The dimension over which a pass sends."""
+        return dimensions(self.result.fabric)[int(self.of.out[kind][place])]
+
+    def draw(self) -> None:
         """All passes, and what follows them."""
-        for stage, row in enumerate(drawn.passes):
-            for one, begin, end in zip(row, drawn.times.starts[stage], drawn.times.ends[stage], strict=True):
+        times = self.of.pipe.times
+        for stage, row in enumerate(self.of.pipe.passes):
+            for one, begin, end in zip(row, times.starts[stage], times.ends[stage], strict=True):
                 if _LETTER[one.kind] in self.whens:
-                    self._pass(drawn, stage, one, self.first + begin * scale, self.first + end * scale)
-        self._flows(drawn)
+                    self._pass(stage, one, self.first + begin * self.scale, self.first + end * self.scale)
+        self._flows()
         for own in self.stages:
             self.around(own, self.first + self.times["through"] * 1e9)
 
@@ -119,10 +107,16 @@ class _Drawing:
             if row["axis"] == "data":
                 own.slice(self.tracks[row["dimension"], "data"], "parameters of the first layer",
                           begin, begin + self.first)  # fmt: skip
-        at = through
+        at = through + self.times["tables"] * 1e9
+        own.slice(1, "slowed by what passes of tables", through, at)
+        for row, _, exposed, wire in self.rows.get("tables", ()):
+            own.move(row, "tables", at, at + exposed * 1e9, wire)
+            at += exposed * 1e9
         for row, seconds, exposed, wire in self.rows.get("end", ()):
             if row["axis"] == "offload":  # goes on while parameters are updated
                 own.move(row, "state", whole - seconds * 1e9, whole, wire)
+            elif row["axis"] == "pipeline" and own.pid not in (1, len(self.stages)):
+                at += exposed * 1e9  # the first stage and the last have the table
             else:
                 own.move(row, "gradients", at, min(update, at + exposed * 1e9), wire)
                 at += exposed * 1e9
@@ -131,23 +125,24 @@ class _Drawing:
         else:
             own.slice(1, "launches of the step", through, whole)
 
-    def _pass(self, drawn: Pipeline, stage: int, one: Any, begin: float, end: float) -> None:
-        own, when = self.stages[stage], _LETTER[one.kind]
-        chunks, second = self.plan.virtual, self.scale(drawn) * 1e12  # nanoseconds of a second
-        share = 1.0 if stage == self.slowest else self.share
+    def _pass(self, stage: int, one: Any, begin: float, end: float) -> None:
+        own, when, place = self.stages[stage], _LETTER[one.kind], (stage, one.chunk)
+        chunks, second = self.plan.virtual, self.scale * 1e12  # nanoseconds of a second
+        share, late = float(self.share[place]), float(self.of.late[place])
         name = f"{when} {one.micro}" + (f", chunk {one.chunk}" if chunks > 1 else "")
-        layers = begin
-        if stage == self.slowest and when == self.whens[-1]:
-            layers += self.more / chunks * second
-            own.slice(1, f"{self.what} {one.micro}", begin, layers)
+        head, ends = f"{self.what} {one.micro}", float(self.of.ends[one.kind][place])
+        layers = begin + (ends * second if one.kind == "B" else 0.0)  # the gradient of the head comes first
+        own.slice(1, head, begin, layers)
+        again, computed = self.times.get(f"{when}_recompute", 0.0), self.times[f"{when}_compute"]
         at = layers
         for label, seconds in (
-            (f"recompute {one.micro}", self.times.get(f"{when}_recompute", 0.0)),
-            (name, self.times[f"{when}_compute"]),
-            (f"launches {one.micro}", self.times[f"{when}_host"]),
-            (f"slowed by what passes {one.micro}", self.times[f"{when}_interference"]),
+            (f"recompute {one.micro}", again * share / chunks),
+            (name, computed * share / chunks),
+            (f"launches {one.micro}", self.times[f"{when}_host"] * share / chunks),
+            (f"slowed by what passes {one.micro}", self.times[f"{when}_interference"] * share / chunks),
+            (f"waits for a slow device {one.micro}", late * ((again + computed) * share / chunks + ends)),
         ):
-            first, at = at, at + seconds * share / chunks * second
+            first, at = at, at + seconds * second
             own.slice(1, label, first, at)
         beside: dict[str, float] = {}  # what passes while something is computed begins with it
         for row, seconds, exposed, wire in self.rows.get(when, ()):
@@ -161,49 +156,48 @@ class _Drawing:
             own.move(row, told, first, last, wire * share)
             beside[row["axis"]] = last
             at += exposed * share * second
-        self._send(drawn, stage, one, (end, second))
+        if one.kind == "F":
+            own.slice(1, head, at, at + ends * second)
+        self._send(stage, one, end)
 
-    def _send(self, drawn: Pipeline, stage: int, one: Any, end: tuple[float, float]) -> None:
-        """To the stage that goes on with a micro-batch; `end` of the pass, and nanoseconds of a second."""
-        places = drawn.placement.after if one.kind == "F" else drawn.placement.before
-        target = places[stage, one.chunk]
-        if target is None and len(self.whens) == 1 and self.send > 0:
-            # the form counts a send for each stage; where the step ends with a pass it shows
-            self.stages[stage].slice(1, f"counted as a send {one.micro}", end[0] - self.send * end[1], end[0])
+    def _send(self, stage: int, one: Any, end: float) -> None:
+        """To the stage that goes on with a micro-batch, until the pass ends."""
+        place, second = (stage, one.chunk), self.scale * 1e12
+        target, hop = self.target(one.kind, *place), float(self.of.sends[one.kind][place]) * second
+        gathered = self.sent.get("tensor", (0.0, 0.0, 0.0))[0] * second
+        at = end - hop - gathered
+        if target is None and len(self.whens) == 1:  # the form counts a send for each stage
+            self.stages[stage].slice(1, f"counted as a send {one.micro}", at, end)
         if target is None or target[0] == stage:
             return
-        at = end[0] - self.send * end[1]
-        for row, seconds, _, wire in self.rows.get("sent", ()):
-            what = "activations" if one.kind == "F" else "gradients"
-            name = f"{'send' if row['axis'] == 'pipeline' else 'gather'} {what} {one.micro}"
-            begin, at = at, at + seconds * end[1]
-            self.stages[stage].move(row, name, begin, min(end[0], at), wire)
-            if row["axis"] == "pipeline":
-                tid = self.tracks[row["dimension"], row["axis"]]
-                at_ = {"pid": stage + 1, "tid": tid, "ts": round(begin) / 1e3}
-                self.waiting[one.kind, target[0], target[1], one.micro] = at_
+        what = f"{'activations' if one.kind == 'F' else 'gradients'} {one.micro}"
+        dimension = self.dimension(one.kind, place)
+        if hop > 0:
+            row = {"dimension": dimension, "axis": "pipeline", "operation": "permute"}
+            self.stages[stage].move(row, f"send {what}", at, at + hop, self.sent["pipeline"][2])
+            begun = {"pid": stage + 1, "tid": self.tracks[dimension, "pipeline"], "ts": round(at) / 1e3}
+            self.waiting[one.kind, target[0], target[1], one.micro] = begun
+        for row, *_, wire in self.rows.get("sent", ()):
+            if row["axis"] == "tensor":
+                self.stages[stage].move(row, f"gather {what}", at + hop, end, wire)
 
-    def _flows(self, drawn: Pipeline) -> None:
+    def _flows(self) -> None:
         """From each send to the pass that it lets begin."""
-        for stage, row in enumerate(drawn.passes):
+        for stage, row in enumerate(self.of.pipe.passes):
             own = self.stages[stage].events
             first: dict[float, int] = {}
             for event in own:
                 if event["ph"] == "X":
                     first.setdefault(event["ts"], event["tid"])
-            for one, begin in zip(row, drawn.times.starts[stage], strict=True):
+            for one, begin in zip(row, self.of.pipe.times.starts[stage], strict=True):
                 begun = self.waiting.pop((one.kind, stage, one.chunk, one.micro), None)
-                at = round(self.first + begin * self.scale(drawn)) / 1e3
+                at = round(self.first + begin * self.scale) / 1e3
                 if begun is None or at not in first:
                     continue
                 flow = {"name": "micro-batch", "cat": "stages",
                         "id": f"{one.kind}{one.micro}.{stage}.{one.chunk}"}  # fmt: skip
                 own.append({"ph": "s", **flow, **begun})
                 own.append({"ph": "f", "bp": "e", **flow, "pid": stage + 1, "tid": first[at], "ts": at})
-
-    def scale(self, drawn: Pipeline) -> float:
-        """Nanoseconds of the closed form per picosecond of the passes in their order."""
-        return float(self.times["through"] / drawn.seconds * 1e-3)
 
 
 def _named(result: Any, tracks: dict[tuple[str, str], int]) -> list[Event]:
@@ -227,7 +221,7 @@ def _why_not(result: Any) -> str:
     """Why passes are not drawn; empty where they are."""
     plan, micros = result.plan, result.workload.global_batch // (result.plan.data * result.plan.micro_batch)
     forward = result.workload.phase != "train"
-    if "through" not in result.stage or (plan.schedule not in _DRAWN and result.pipe is None):
+    if "through" not in result.stage or result.passes is None or (plan.schedule not in _DRAWN and result.pipe is None):
         return "this step has no timeline of passes"
     if forward and plan.virtual > 1:
         return "chunks of a stage have no order where nothing goes back"
@@ -267,7 +261,7 @@ def _ordered(result: Any) -> list[Event]:
             own.events = _folded(own.events, round(result.seconds * 1e9) / 1e3)
         else:
             drawing.around(own, max(lasts))
-    ending = {(row["dimension"], row["axis"]) for row, *_ in drawing.rows.get("end", ())}
+    ending = {(row["dimension"], row["axis"]) for when in ("tables", "end") for row, *_ in drawing.rows.get(when, ())}
     tracks = {track: tid for track, tid in drawing.tracks.items() if track in ending}
     return _named(result, tracks) + [event for stage in drawing.stages for event in stage.events]
 
@@ -309,10 +303,8 @@ def trace(result: Any) -> Event:
             told["note"] += "; one step of many: what stages end when the next step has begun stands at the beginning"
         return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": _ordered(result)}
     drawing = _Drawing(result)
-    drawn = drawing.pipeline()
-    scale = drawing.scale(drawn)
-    told["stretched"] = scale * 1e3
-    drawing.draw(drawn, scale)
+    told["stretched"] = drawing.scale * 1e3
+    drawing.draw()
     rows = _named(result, drawing.tracks) + [event for stage in drawing.stages for event in stage.events]
     return {"displayTimeUnit": "ms", "otherData": told, "traceEvents": rows}
 

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...analytic.vector import constants_of
-from ..closed import Detail, Times
+from ..closed import Detail, Times, of_stages
 from ..columns import Columns
 from ..exchange import all_reduce, group
 from ..fabric import Fabric
 from ..hosts.straggling import slowed
+from ..pipelines.stages import Stages
 from ..terms import Pass, Pricer, Work, layer_attention, layer_bytes, layer_products
-from ..training.around import between
+from ..training.around import between, gathers, hops
 from ..training.passes import Layer, Moved, gathered_layer, layer_passes
 
 __all__ = ["KERNELS", "times", "work"]
@@ -92,12 +93,13 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     one, zero = _layer(c, w, fabric, k), np.zeros(len(c))
     m, p, v = c.micro_batches, c.pipeline, c.virtual
     ends = w.head_forward + w.embedding
-    sent = between(c, fabric, k)
-    sends = v * sum(row.seconds for row in sent)
-    fixed = sends + k["host_microbatch"]
-    fullest = c.stage_layers * one.seconds + fixed
-    headed = np.maximum(fullest, c.layers / p * one.seconds + fixed + ends)
-    whole = c.layers * one.seconds + ends + p * fixed
+    sending, gathered_ = hops(c, fabric, k), gathers(c, fabric, k)
+    counted = sending.counted(c, back=False)
+    sent = between(c, sending, counted, gathered_, fabric)
+    sends = counted.full + counted.calls * gathered_.seconds
+    fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
+    fullest, headed = of_stages(c, counted, one.seconds, fixed, ends)
+    whole = c.layers * one.seconds + ends + p * fixed + counted.whole
     slowest, whole, more = slowed(c, fabric, fullest, headed, whole, (one.compute, ends))
     gathered = gathered_layer(c, fabric, k)
     first = gathered - one.data - one.data_interference  # behind no layer before
@@ -115,8 +117,11 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
     bubble = np.where(np.abs(bubble) < 1e-12 * seconds, 0.0, bubble)  # what rounding leaves of equal stages
-    detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, v, ())
+    detail = Detail(
+        {"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, counted.calls, ()
+    )
+    passes = Stages(one.seconds, zero, zero, ends, zero, zero, 2 * fixed / v, one.compute, zero, fabric.slow, sending)
     return Times(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,
-        work=w, detail=detail,
+        work=w, detail=detail, stages=passes,
     )  # fmt: skip

@@ -14,8 +14,8 @@ from .timing import need, run
 __all__ = ["program", "run_many"]
 
 Times = NDArray[np.int64]
-#: shape [passes, 4]: stage, kind (0 forward, 1 input gradient, 2 weight gradient, 3 both), part of the model, and the
-#: number of the pass that it waits for, -1: none
+#: shape [passes, 4]: stage, kind (0 forward, 1 input gradient, 2 weight gradient, 3 both), place (chunk × stages +
+#: stage), and the number of the pass that it waits for, -1: none
 Program = NDArray[np.int32]
 _KINDS = "FIWB"
 
@@ -43,20 +43,10 @@ def program(schedule: str, stages: int, microbatches: int, virtual: int = 1) -> 
     for number, (_, stage, at) in enumerate(listed):
         one: Pass = order[stage][at]
         key = need(one, stage, placed)
-        found.append((stage, _KINDS.index(one.kind), _part(schedule, stages, stage, one.chunk),
-                      -1 if key is None else numbers[key]))  # fmt: skip
+        found.append((stage, _KINDS.index(one.kind), one.chunk * stages + stage, -1 if key is None else numbers[key]))
         if one.kind != "W":
             numbers["F" if one.kind == "F" else "G", stage, one.chunk, one.micro] = number
     return np.array(found, dtype=np.int32).reshape(-1, 4)
-
-
-def _part(schedule: str, stages: int, stage: int, chunk: int) -> int:
-    """Of the model, that a stage's chunk is."""
-    if schedule == "zb-v":
-        return stage if chunk == 0 else 2 * stages - 1 - stage
-    if schedule == "dualpipe":  # two copies, one each way
-        return stage if chunk == 0 else stages - 1 - stage
-    return chunk * stages + stage
 
 
 def run_many(passes: Program, times: list[Times], stages: int) -> tuple[Times, Times]:
@@ -64,7 +54,7 @@ def run_many(passes: Program, times: list[Times], stages: int) -> tuple[Times, T
 
     Args:
         passes: of `program`.
-        times: picoseconds of forward passes, input and weight gradients, each of shape [parts, steps].
+        times: picoseconds of forward passes, input and weight gradients, each of shape [places, steps].
         stages: of the pipeline.
 
     Returns:
@@ -75,11 +65,11 @@ def run_many(passes: Program, times: list[Times], stages: int) -> tuple[Times, T
     free = [np.zeros(times[0].shape[1], dtype=np.int64) for _ in range(stages)]
     begins: list[Times | None] = [None] * stages
     ends: list[Times] = []
-    for stage, kind, part, waits in passes.tolist():
+    for stage, kind, place, waits in passes.tolist():
         start = free[stage] if waits < 0 else np.maximum(free[stage], ends[waits])
         if begins[stage] is None:
             begins[stage] = start
-        end = start + each[kind][part]
+        end = start + each[kind][place]
         free[stage] = end
         ends.append(end)
     return np.array(begins), np.array(free)

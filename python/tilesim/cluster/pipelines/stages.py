@@ -11,10 +11,14 @@ from numpy.typing import NDArray
 from ..columns import Columns
 from ..plan import SCHEDULES
 from .calling import MOST_STAGES, pipeline
+from .hops import Hops, layout, part_layers
 from .many import program, run_many
 from .result import PICO, Pipeline
 
-__all__ = ["ORDERED", "PERIODIC", "SUMMED", "Stages", "at_least", "carried_out", "through", "together", "unlike"]
+__all__ = [
+    "ORDERED", "PERIODIC", "SUMMED", "Stages", "at_least", "carried_out", "late", "lengths", "through", "together",
+    "unlike",
+]  # fmt: skip
 
 Array = NDArray[np.float64]
 #: schedules whose time is that of their order
@@ -30,7 +34,7 @@ MOST_UNLIKE = 1 << 17  # passes that are carried out there; of more micro-batche
 class Stages:
     """Seconds per micro-batch, one number per plan: of a layer, of what the last part has besides, of every stage.
 
-    `ends_…`: head and embedding; `sends`: from a stage and to it, forward and back together, with the host's part;
+    `ends_…`: head and embedding; `fixed`: of every pass forward and back together, beside the sends that are `hops`;
     `computed_…`: what of a layer a slow device stretches; `slow`: devices with the share of their rate.
     """
 
@@ -40,40 +44,66 @@ class Stages:
     ends_forward: Array
     ends_input: Array
     ends_weight: Array
-    sends: Array
+    fixed: Array
     computed_forward: Array
     computed_input: Array
     slow: tuple[tuple[int, float], ...] = ()
+    hops: Hops | None = None
+
+    @property
+    def sends(self) -> Array:
+        """The least that a part takes besides its layers, forward and back together."""
+        return self.fixed + (0.0 if self.hops is None else 2 * self.hops.least)
 
 
-def _parts(layers: int, parts: int) -> NDArray[np.float64]:
-    """Layers of each part of a model: the first have one more where they do not divide."""
-    least, more = divmod(layers, parts)
-    return np.array([least + (part < more) for part in range(parts)], dtype=np.float64)
+def lengths(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages, summed: bool = False) -> dict[str, Array]:
+    """Seconds of passes.
 
+    Args:
+        schedule: of the plans.
+        rows: numbers of plans, all of one number of stages and chunks, and one workload.
+        c: workloads and plans.
+        of: seconds of stages.
+        summed: whether all chunks of the last stage share the head, as sums of stages take it, or the last one has it.
 
-def _seconds(schedule: str, rows: NDArray[np.int64], c: Columns, of: Stages) -> dict[str, Array]:
-    """Seconds of passes by kind, shape [parts of the model, rows]; rows have one number of stages."""
+    Returns:
+        By kind, shape [places, rows], place chunk × stages + stage.
+    """
     stages = int(c.pipeline[rows[0]])
-    parts = stages * (2 if schedule == "zb-v" else int(c.virtual[rows[0]]))
-    layers = _parts(int(c.layers[rows[0]]), parts)[:, None]
-    late = _late(stages, c.devices[rows], of.slow)[np.arange(parts) % stages] if of.slow else None
+    places = layout(schedule, stages, int(c.virtual[rows[0]]))
+    parts = int(places.part.max()) + 1
+    layers = part_layers(int(c.layers[rows[0]]), parts)[places.part][:, None]
+    slow = late(stages, c.devices[rows], of.slow)[places.stage] if of.slow else None
+    head, share = (places.stage == stages - 1, c.virtual[rows]) if summed else (places.last, np.ones(len(rows)))
+    borders = None if of.hops is None else of.hops.borders(rows, stages)
     found = {}
-    for name, layer, ends, sent, computed in (
-        ("forward", of.forward, of.ends_forward, 0.5, of.computed_forward),
-        ("backward_input", of.backward_input, of.ends_input, 0.5, of.computed_input),
-        ("backward_weight", of.backward_weight, of.ends_weight, 0.0, of.backward_weight),
+    for name, layer, ends, way, computed in (
+        ("forward", of.forward, of.ends_forward, places.forward, of.computed_forward),
+        ("backward_input", of.backward_input, of.ends_input, places.backward, of.computed_input),
+        ("backward_weight", of.backward_weight, of.ends_weight, None, of.backward_weight),
     ):
-        found[name] = layers * layer[rows] + sent * of.sends[rows]
-        found[name][-1] += ends[rows]
-        if late is not None:
-            found[name] += late * layers * computed[rows]
-            found[name][-1] += late[-1] * ends[rows]
+        own = layers * layer[rows] + (0.0 if way is None else 0.5 * of.fixed[rows])
+        if way is not None and borders is not None:
+            own += borders[way]
+        own[head] += ends[rows] / share
+        if slow is not None:
+            own += slow * layers * computed[rows]
+            own[head] += slow[head] * ends[rows] / share
+        found[name] = own
     return found
 
 
-def _late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
-    """By how much of its computing each stage is late, shape [stages, plans]: all of it wait for its slowest device."""
+def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Array:
+    """By how much of its computing each stage is late: all of it wait for its slowest device.
+
+    Args:
+        stages: of every plan.
+        devices: of each plan.
+        slow: devices with the share of their rate.
+
+    Returns:
+        Shape [stages, plans].
+    """
     found = np.zeros((stages, len(devices)))
     for device, share in slow:
         stage, plans = (device // (devices / stages)).astype(np.int64), np.arange(len(devices))
@@ -81,19 +111,21 @@ def _late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> A
     return found
 
 
-def unlike(c: Columns, slow: bool) -> NDArray[np.bool_]:
-    """Whether a plan of `SUMMED` has stages that differ beyond the head, so that sums are but a bound; its order is
-    carried out then, where it has one of no more than `MOST_UNLIKE` passes.
+def unlike(c: Columns, slow: bool, per_node: float) -> NDArray[np.bool_]:
+    """Whether a plan of `SUMMED` has stages that differ beyond the head, in layers, computing or sends, so that sums
+    are but a bound; its order is carried out then, where it has one of no more than `MOST_UNLIKE` passes.
 
     Args:
         c: workloads and plans.
         slow: whether some devices are.
+        per_node: devices of a node.
 
     Returns:
         True or false per plan.
     """
     p, m, v = c.pipeline, c.micro_batches, c.virtual
-    different = (p > 1) if slow else (p > 1) & (c.layers % p != 0)
+    mixed = (c.devices > per_node) & (c.devices / p < per_node)
+    different = (p > 1) if slow else (p > 1) & ((c.layers % p != 0) | mixed)
     known = (p <= MOST_STAGES) & (2 * p * v * m <= MOST_UNLIKE) & ((v == 1) | (m % p == 0))
     return np.asarray(different & known & (c.schedule < SCHEDULES.index("zb-h1")))
 
@@ -135,14 +167,12 @@ def carried_out(schedule: str, row: int, c: Columns, of: Stages) -> Pipeline:
     Returns:
         The pipeline.
     """
-    stages, two = int(c.pipeline[row]), schedule == "zb-v"
-    parts = stages * (2 if two else 1)
-    times: dict[str, Any] = {}
-    for name, table in _seconds(schedule, np.array([row]), c, of).items():
-        each = table[:, 0]
-        # as a V the last part lies beside the first one
-        times[name] = [[each[s], each[parts - 1 - s]] for s in range(stages)] if two else each.tolist()
-    return pipeline(schedule, stages, int(c.micro_batches[row]), **times)
+    stages, virtual = int(c.pipeline[row]), int(c.virtual[row])
+    times: dict[str, Any] = {
+        name: table[:, 0].reshape(-1, stages).T.tolist()
+        for name, table in lengths(schedule, np.array([row]), c, of).items()
+    }
+    return pipeline(schedule, stages, int(c.micro_batches[row]), virtual, **times)
 
 
 def through(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int, Pipeline]]:
@@ -219,7 +249,7 @@ def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
             groups.setdefault((name, *shape), []).append(row)
     for (name, stages, micros, virtual), own in groups.items():
         rows = np.array(own)
-        table = [_pico(one) for one in _seconds(name, rows, c, of).values()]
+        table = [_pico(one) for one in lengths(name, rows, c, of).values()]
         begins, ends = run_many(program(name, stages, micros, virtual), table, stages)
         span = np.max(ends - begins, axis=0) if name in PERIODIC else np.max(ends, axis=0)
         seconds[rows] = span / PICO

@@ -12,7 +12,7 @@ from ...models.layered import Layered
 from ..columns import Columns, of_table
 from ..fabric import Fabric
 from ..pipelines.calling import MOST_PASSES, MOST_STAGES
-from ..pipelines.stages import ORDERED, unlike
+from ..pipelines.stages import unlike
 from ..plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
 __all__ = ["AXES", "candidates", "canonical", "in_order", "plan_of", "table_of"]
@@ -54,7 +54,7 @@ def _layouts(w: Layered, devices: int) -> Iterator[tuple[int, ...]]:
                             yield tensor, pipeline, data, context, expert, virtual, micro
 
 
-def _schedules(w: Layered, layouts: Array, fabric: Fabric) -> Array:
+def _schedules(w: Layered, layouts: Array) -> Array:
     """Layouts, each with every schedule that it can have and that is none of the others spelled differently."""
     _, pipeline, data, _, _, virtual, micro = layouts.T
     batches = w.global_batch / (data * micro)
@@ -76,8 +76,6 @@ def _schedules(w: Layered, layouts: Array, fabric: Fabric) -> Array:
                 keep &= w.layers % (2 * pipeline) == 0
             if name == "dualpipe":
                 keep &= (pipeline % 2 == 0) & (batches % 2 == 0) & (batches >= 2 * pipeline)
-            if fabric.slow and name in ORDERED:
-                continue  # slow devices have no closed form there
         own = layouts[keep]
         found.append(np.column_stack([own, np.full(len(own), float(code))]))
     return np.concatenate(found)
@@ -115,9 +113,9 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
         Shape [plans, 13]: `AXES`, names as numbers in their lists.
     """
     layouts = np.array(list(_layouts(w, fabric.devices)), dtype=np.float64).reshape(-1, _LAYOUT)
-    left = _schedules(w, layouts, fabric)
+    left = _schedules(w, layouts)
     copies = np.where(left[:, -1] == SCHEDULES.index("dualpipe"), 2, 1)
-    tensor, pipeline, data, context = left[:, :4].T
+    tensor, _, data, context = left[:, :4].T
     rows = []
     for choice in _choices(w, fabric):
         sequence, shard = choice[:2]
@@ -126,8 +124,6 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
             keep &= (tensor > 1) & (w.sequence % (tensor * context) == 0)
         if shard:
             keep &= data * context * copies > 1
-        if shard >= 2:
-            keep &= pipeline == 1  # gradients divided again at each micro-batch of a pipeline gain nothing
         if choice[-1]:
             keep &= (context > 1) & (w.heads % (tensor * context) == 0) & (w.kv_heads % (tensor * context) == 0)
         own = left[keep]
@@ -149,7 +145,7 @@ def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
     found = rows[:, AXES.index("schedule")] >= SCHEDULES.index("zb-h1")
     for at in range(0, len(rows) if w.phase == "train" else 0, _ROWS):
         part = slice(at, at + _ROWS)
-        found[part] |= unlike(table_of(w, rows[part]), bool(fabric.slow))
+        found[part] |= unlike(table_of(w, rows[part]), bool(fabric.slow), fabric.per_node)
     return np.asarray(found)
 
 

@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..columns import Columns
-from ..exchange import Group, all_reduce, gather, group, permute
+from ..exchange import Group, all_reduce, gather, group, sends
 from ..fabric import Fabric
-from .passes import Moved
-from .replicas import Replicated, replicated
+from ..pipelines.hops import Counted, Hops
+from .passes import Moved, hidden
+from .replicas import Replicated, replicated, sharded
 
-__all__ = ["between", "gradients"]
+__all__ = ["between", "gathers", "gradients", "hops", "tables", "tied"]
 
 Array = NDArray[np.float64]
 
 
-def between(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
-    """What a stage sends in a pass of one chunk: each tensor rank its part to the next stage, which gathers it, unless
-    the sequence is divided anyway.
+def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
+    """What a send from stage to stage takes, each tensor rank its part: stages may share a node.
 
     Args:
         c: workloads and plans.
@@ -28,21 +28,64 @@ def between(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, 
         k: constants of the framework.
 
     Returns:
-        Sends and gathers.
+        The sends.
     """
-    wide, one = c.tokens * c.hidden * c.element_bytes, np.ones(len(c))
-    along, tensor = group(c, "pipeline", fabric), group(c, "tensor", fabric)
-    several = c.pipeline > 1
-    sends = np.where(several, permute(wide / c.tensor, along, fabric, k), 0.0)
-    gathers = np.where(several, np.where(c.sequence_parallel, 0.0, gather(wide, tensor, fabric, k)), 0.0)
+    along = group(c, "pipeline", fabric)
+    near, far = sends(_wide(c) / c.tensor, along, fabric, k)
+    node = np.minimum(fabric.per_node, c.devices)
+    mixed = along.crosses & (along.stride < node)
+    one = np.where(along.crosses, far, near)
+    return Hops(np.where(mixed, near, one), one, along.crosses, mixed, along.stride, node)
+
+
+def _wide(c: Columns) -> Array:
+    """Bytes of a micro-batch between two layers."""
+    return c.tokens * c.hidden * c.element_bytes
+
+
+def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
+    """What the ranks of a stage gather of each other of what they were sent, unless the sequence is divided anyway.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        The gather behind one send.
+    """
+    tensor = group(c, "tensor", fabric)
+    whole = np.where(c.sequence_parallel | (c.pipeline == 1), 0.0, gather(_wide(c), tensor, fabric, k))
+    return Moved("tensor", "all_gather", _wide(c), np.ones(len(c)), whole, tensor)
+
+
+def between(c: Columns, of: Hops, counted: Counted, gathered: Moved, fabric: Fabric) -> tuple[Moved, ...]:
+    """What the slowest of the stages with most layers sends in a pass of one chunk, in the mean: between nodes, inside
+    one, and the gathers.
+
+    Args:
+        c: workloads and plans.
+        of: sends from stage to stage.
+        counted: how many go which way.
+        gathered: behind each.
+        fabric: links.
+
+    Returns:
+        Sends and gathers, whose `calls` are shares of all.
+    """
+    along, bytes_ = group(c, "pipeline", fabric), _wide(c) / c.tensor
+    inside = Group(along.size, along.size, along.beside, along.stride)
+    out = counted.out / counted.calls
     return (
-        Moved("pipeline", "permute", wide / c.tensor, one, sends, along),
-        Moved("tensor", "all_gather", wide, one, gathers, tensor),
+        Moved("pipeline", "permute", bytes_, out, of.far * out, along),
+        Moved("pipeline", "permute", bytes_, 1 - out, of.near * (1 - out), inside),
+        gathered,
     )
 
 
 def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved, ...]:
-    """Gradients that are summed once per step, after the last micro-batch; of experts over the devices that have them.
+    """What passes once per step, after the last micro-batch: without zero, and of zero1, gradients are summed; of zero2
+    the updated parameters are gathered. Experts pass over the devices that have them.
 
     Args:
         c: workloads and plans.
@@ -50,23 +93,86 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved
         k: constants of the framework.
 
     Returns:
-        The sums, one per group of devices.
+        Sums and gathers, one per group of devices.
     """
-    return tuple(_summed(c, part, fabric, k) for part in replicated(c, fabric))
+    found = [_summed(c, part, fabric, k) for part in replicated(c, fabric)]
+    if np.any(c.shard == 2):
+        for part in sharded(c, fabric):
+            every = part.all * c.element_bytes
+            seconds = np.where((c.shard == 2) & (every > 0), gather(every, part.group, fabric, k), 0.0)
+            found.append(Moved("data", "all_gather", every, np.ones(len(c)), seconds, part.group))
+    return tuple(found)
+
+
+def tables(
+    c: Columns, fabric: Fabric, k: Mapping[str, float], ahead: Array
+) -> tuple[tuple[tuple[Moved, Array], ...], Array]:
+    """What passes of embedding and head once per micro-batch, where zero divides it: gradients (zero2, zero3), and
+    parameters (zero3). Layers have theirs in `layer_passes`. The next micro-batch's forward pass, or the one before,
+    hides it; one micro-batch of a step has none.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+        ahead: seconds of a micro-batch's forward pass on a stage.
+
+    Returns:
+        What passes in a step with its exposed seconds, and the seconds by which the rest slows what hides it.
+    """
+    slowing, found = np.zeros(len(c)), []
+    if not np.any(c.shard >= 2):
+        return (), slowing
+    m = c.micro_batches
+    width = np.where(c.shard >= 3, c.parameter_bytes, k["gradient_bytes"])
+    for part in sharded(c, fabric):
+        for operation, bytes_, level in (
+            ("reduce_scatter", part.tables * width, 2), ("all_gather", part.tables * c.element_bytes, 3),
+        ):  # fmt: skip
+            one = np.where((c.shard >= level) & (bytes_ > 0), gather(bytes_, part.group, fabric, k), 0.0)
+            late, slowed = hidden(ahead, one, k["interference"])
+            found.append((Moved("data", operation, bytes_, m, m * one, part.group), one + (m - 1) * late))
+            slowing = slowing + (m - 1) * slowed
+    return tuple(found), slowing
+
+
+def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
+    """The gradient of an embedding that is the head's table too, summed between the first stage and the last where each
+    has it, as Megatron-LM does behind the sums over replicas (its embedding group, Shoeybi et al. 2019, 1909.08053, and
+    Narayanan et al. 2021, 2104.04473). What replicas divide before is summed part by part.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+        k: constants of the framework.
+
+    Returns:
+        The sum; no seconds where one device has both uses, or there are two tables.
+    """
+    both, one = c.tied & (c.pipeline > 1) & (c.ways == 1) & (c.copies == 1), np.ones(len(c))
+    bytes_ = c.table_parameters / c.tensor * k["gradient_bytes"] / np.where(c.shard >= 2, c.replicas, 1.0)
+    stride = c.devices / c.pipeline
+    inner = np.where(c.devices <= fabric.per_node, 2.0, 1.0)
+    # every device of a node of these stages has a partner elsewhere: each its own adapter, or its share of them
+    beside = np.maximum(fabric.ports or fabric.per_node, np.minimum(stride, fabric.per_node))
+    pair = Group(2 * one, inner, beside * one, stride * (c.pipeline - 1))
+    seconds = np.zeros(len(c))
+    if np.any(both):
+        seconds = np.where(both, all_reduce(bytes_, pair, fabric, k), 0.0)
+    return Moved("pipeline", "all_reduce", bytes_, one, seconds, pair)
 
 
 def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]) -> Moved:
-    """The sum over devices that have the same; the two copies of dualpipe lie on different stages."""
-    of, one = part.group, np.ones(len(c))
-    data = Group(of.size * c.copies, of.inner, of.beside, of.stride)
+    """The sum over devices that have the same."""
+    data, one = part.group, np.ones(len(c))
     gradient = part.all * k["gradient_bytes"]
-    whole = np.where((c.shard < 3) & (gradient > 0), all_reduce(gradient, data, fabric, k), 0.0)
+    whole = np.where((c.shard < 2) & (gradient > 0), all_reduce(gradient, data, fabric, k), 0.0)
     if not fabric.slices:
         return Moved("data", "all_reduce", gradient, one, whole, data)
     # what slices divide is summed over slices, each device its part
     node = np.full(len(c), float(fabric.per_node))
     across = Group(data.size / data.inner, one, node, np.maximum(node, data.stride))
-    piece, divided = gradient / data.inner, c.shard >= 3
+    piece, divided = gradient / data.inner, c.shard >= 2
     group_ = Group(
         *(
             np.where(divided, getattr(across, name), getattr(data, name))

@@ -14,9 +14,9 @@ from ..fabric import Fabric
 from ..hosts.offload import exposed, seconds
 from ..hosts.offload import moved as to_host
 from ..terms import Work
-from .replicas import Replicated, replicated
+from .replicas import sharded
 
-__all__ = ["Layer", "Moved", "gathered_layer", "layer_passes", "state"]
+__all__ = ["Layer", "Moved", "gathered_layer", "hidden", "layer_passes", "state"]
 
 Array = NDArray[np.float64]
 
@@ -58,9 +58,17 @@ class Layer:
         return self.compute + self.recompute + self.host + passed + self.interference
 
 
-def _hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
-    """What is exposed of bytes that move while something is computed, and the `share` of the time beside them by which
-    computing is slowed; 1 is a step without overlap, which exposes all."""
+def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
+    """What is exposed of bytes that move while something is computed, and by how much computing is slowed.
+
+    Args:
+        compute: seconds of computing.
+        moved: seconds of bytes.
+        share: of the time beside them by which computing is slowed; 1 is a step without overlap, which exposes all.
+
+    Returns:
+        Both.
+    """
     if share == 1.0:
         return moved, np.zeros(np.shape(moved))
     return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
@@ -74,21 +82,14 @@ def _waits(busy: Array, launch: Array, blend: float) -> Array:
     return larger * (1.0 + ratio**blend) ** (1.0 / blend) - busy
 
 
-def _sharded(c: Columns, fabric: Fabric) -> list[Replicated]:
-    """Devices over which parameters are divided: those that have the same; inside a slice where slices are joined by
-    another network."""
-    parts = list(replicated(c, fabric))
-    if not fabric.slices:
-        return parts
-    return [Replicated(layer, all_, Group(of.inner, of.inner, of.beside, of.stride)) for layer, all_, of in parts]
-
-
-def _divided(c: Columns, fabric: Fabric, k: Mapping[str, float], operation: str, width: float) -> tuple[Moved, ...]:
-    """What passes of one layer's parameters, or of its gradients, where zero3 divides them."""
+def _divided(
+    c: Columns, fabric: Fabric, k: Mapping[str, float], operation: str, width: Array | float, level: int = 3
+) -> tuple[Moved, ...]:
+    """What passes of one layer's parameters, or of its gradients, where plans from a `level` of zero on divide them."""
     found = []
-    for part in _sharded(c, fabric):
+    for part in sharded(c, fabric):
         bytes_ = part.layer * width
-        seconds = np.where((c.shard >= 3) & (bytes_ > 0), gather(bytes_, part.group, fabric, k), 0.0)
+        seconds = np.where((c.shard >= level) & (bytes_ > 0), gather(bytes_, part.group, fabric, k), 0.0)
         found.append(Moved("data", operation, bytes_, np.ones(len(c)), seconds, part.group))
     return tuple(found)
 
@@ -147,7 +148,8 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     turned = [np.where(c.by_heads, 2 * to_all(one, around, fabric, k), 0.0) for one in (c.query_bytes, c.key_bytes)]
     turn = turned[0] + turned[1]
     whole = _divided(c, fabric, k, "all_gather", c.element_bytes)
-    scattered = _divided(c, fabric, k, "reduce_scatter", c.parameter_bytes)
+    width = np.where(c.shard >= 3, c.parameter_bytes, k["gradient_bytes"])
+    scattered = _divided(c, fabric, k, "reduce_scatter", width, level=2)
     gathered, summed = (np.sum([one.seconds for one in rows], axis=0) for rows in (whole, scattered))
     forward, backward, recompute = w.forward.seconds, w.backward.seconds, w.recompute.seconds
     share = k["interference"]
@@ -157,8 +159,8 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     back = backward + recompute
     passes = 1 + np.where(c.again, 1.0, 0.0)
     host_b = _waits(back + sums + again + 2 * routed + passes * turn, passes * launch, k["host_blend"])
-    ring_f = _hidden(w.forward.attention, ring, share)
-    ring_b = _hidden(w.backward.attention, 2 * ring, share)
+    ring_f = hidden(w.forward.attention, ring, share)
+    ring_b = hidden(w.backward.attention, 2 * ring, share)
     busy_f, busy_b = forward + host_f + sums, back + host_b + sums + again
     zero, one = np.zeros(len(c)), np.ones(len(c))
     away = to_host(c, k["dropout"] > 0).layer
@@ -175,8 +177,8 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
             copied,
         )
 
-    data_f, slow_f = _hidden(busy_f, gathered, share)
-    data_b, slow_b = _hidden(busy_b, gathered + summed, share)
+    data_f, slow_f = hidden(busy_f, gathered, share)
+    data_b, slow_b = hidden(busy_b, gathered + summed, share)
     away_f, away_b = exposed(away, busy_f, fabric, k), exposed(away, busy_b, fabric, k)
     return (
         Layer(forward, zero, host_f, sums, routed, ring_f[0] + turn, data_f, away_f[0],

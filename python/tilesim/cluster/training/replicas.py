@@ -11,17 +11,18 @@ from ..columns import Columns
 from ..exchange import Group, group
 from ..fabric import Fabric
 
-__all__ = ["Replicated", "replicated"]
+__all__ = ["Replicated", "replicated", "sharded"]
 
 Array = NDArray[np.float64]
 
 
 class Replicated(NamedTuple):
-    """Parameters of a device that one group of devices has: of a layer, of all its layers and tables."""
+    """Parameters of a device that one group of devices has: of a layer, of all its layers and tables, of tables."""
 
     layer: Array
     all: Array
     group: Group
+    tables: Array
 
 
 def _alike(c: Columns, fabric: Fabric) -> Group:
@@ -30,6 +31,15 @@ def _alike(c: Columns, fabric: Fabric) -> Group:
     node = np.minimum(fabric.per_node, c.devices)
     inner = np.clip(np.floor(node / stride), 1, size)
     return Group(size, inner, np.maximum(1.0, node / inner), stride)
+
+
+def _both(c: Columns, of: Group, fabric: Fabric) -> Group:
+    """The devices of a group and, where a plan has two copies of the model, those that have the other one: on another
+    stage, in the same node where all devices are."""
+    if not np.any(c.copies > 1):
+        return of
+    inner = np.where(c.devices <= fabric.per_node, of.inner * c.copies, of.inner)
+    return Group(of.size * c.copies, inner, of.beside, of.stride)
 
 
 def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
@@ -44,8 +54,28 @@ def replicated(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
     """
     layers = c.copies * c.stage_layers
     shared, routed = c.shared_layer_parameters, c.routed_layer_parameters
-    every = layers * shared + c.copies * c.tables(0.0) * c.table_parameters / c.tensor
-    found = (Replicated(shared, every, group(c, "data", fabric)),)
+    tables = c.copies * c.tables(0.0) * c.table_parameters / c.tensor
+    found = (Replicated(shared, layers * shared + tables, _both(c, group(c, "data", fabric), fabric), tables),)
     if not np.any(c.expert > 1):
         return found
-    return (*found, Replicated(routed, layers * routed, _alike(c, fabric)))
+    return (*found, Replicated(routed, layers * routed, _both(c, _alike(c, fabric), fabric), 0.0 * tables))
+
+
+def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
+    """Devices over which parameters or their gradients are divided: those that have the same; inside a slice where
+    slices are joined by another network.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+
+    Returns:
+        As `replicated`.
+    """
+    parts = replicated(c, fabric)
+    if not fabric.slices:
+        return parts
+    return tuple(
+        part._replace(group=Group(part.group.inner, part.group.inner, part.group.beside, part.group.stride))
+        for part in parts
+    )

@@ -19,6 +19,7 @@ WHEN = {
     "forward": "in forward passes of layers",
     "backward": "in backward passes of layers",
     "sent": "from stage to stage, forward and back",
+    "tables": "of embedding and head, once a micro-batch",
     "end": "after the last pass",
 }
 PASSES = ("forward", "backward")
@@ -88,6 +89,8 @@ def communication(c: Columns, found: Times, fabric: Fabric) -> list[dict[str, An
                 rows.append(_row(one, when, layers, exposed * share, fabric))
     for one in detail.sent:
         rows.append(_row(one, "sent", m * float(detail.sends[0]), float(one.seconds[0]), fabric))
+    for one, exposed_ in detail.tables:
+        rows.append(_row(one, "tables", 1.0, float(exposed_[0]), fabric))
     for one, exposed_ in detail.last:
         rows.append(_row(one, "end", 1.0, float(exposed_[0]), fabric))
     return [row for row in rows if row["seconds"] > 0]
@@ -109,20 +112,22 @@ def stage_seconds(c: Columns, found: Times) -> dict[str, float]:
 
     Returns:
         forward, backward: of the slowest stage; with detail also slowest and whole (all stages, one after the other),
-        through (from the first pass to the end of the last), head (what a head, loss and embedding add to the slowest
+        through (from the first pass to the end of the last), layers (of the stages that have
+        most), head (what a head, loss and embedding add to the slowest
         stage), waits (what slow devices add to it), first (seconds in which nothing but the first layer's parameters
         pass), and by pass what it computes of its layers (forward_compute, backward_compute), makes again
         (backward_recompute), waits for its host (forward_host, backward_host) and is slowed by
         what passes beside it (forward_interference, backward_interference); alone: what of the first layer's gather is
-        exposed beyond that of the others.
+        exposed beyond that of the others; tables: by how much divided tables slow what they pass beside.
     """
     rows = {"forward": float(found.stage_forward[0]), "backward": float(np.ravel(found.stage_backward)[0])}
     detail = found.detail
     if detail is None:
         return rows
-    layers = float(c.stage_layers[0])
+    layers = rows["layers"] = float(c.stage_layers[0])
     for name in ("slowest", "whole", "through", "head", "waits", "first"):
         rows[name] = float(getattr(detail, name)[0])
+    rows["tables"] = float(np.ravel(detail.tables_slow)[0])
     rows["alone"] = rows["first"] + float(detail.layers["forward"].data_interference[0])
     for when, layer in detail.layers.items():
         rows[f"{when}_compute"] = layers * float(layer.compute[0])

@@ -1,0 +1,71 @@
+"""What the passes of a step consist of, by stage and chunk: for drawings that end as the step does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..columns import Columns
+from ..plan import SCHEDULES
+from .calling import pipeline
+from .hops import layout, part_layers
+from .result import Pipeline
+from .stages import Stages, late, lengths
+
+__all__ = ["Drawn", "drawn"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """Passes in their order, and of the pass of each stage and chunk, shape [stages, chunks]: layers; by kind F and B
+    the seconds of head and embedding, of its send, and whether that leaves the node; and by which share of what it
+    computes a slow device keeps it longer."""
+
+    pipe: Pipeline
+    layers: Array
+    ends: dict[str, Array]
+    sends: dict[str, Array]
+    out: dict[str, NDArray[np.bool_]]
+    late: Array
+
+
+def drawn(c: Columns, of: Stages, summed: bool, forward: bool) -> Drawn:
+    """The passes of one step.
+
+    Args:
+        c: a workload and its plan, one row.
+        of: seconds of stages.
+        summed: whether the step's time is the sum of stages that are alike: chunks share the head's time then.
+        forward: whether nothing goes back.
+
+    Returns:
+        The passes.
+    """
+    schedule, stages = SCHEDULES[int(c.schedule[0])], int(c.pipeline[0])
+    virtual, row = int(c.virtual[0]), np.array([0])
+    places = layout(schedule, stages, virtual)
+
+    def table(values: Any) -> Any:
+        return values.reshape(-1, stages).T
+
+    head, share = (places.stage == stages - 1, virtual) if summed else (places.last, 1)
+    ends = {"F": of.ends_forward[0], "B": of.ends_input[0] + of.ends_weight[0]}
+    assert of.hops is not None
+    borders, out = of.hops.borders(row, stages)[:, 0], of.hops.between(0, stages)
+    ways = {"F": places.forward, "B": places.backward}
+    each = {name: table(one[:, 0]).tolist() for name, one in lengths(schedule, row, c, of, summed).items()}
+    micros = int(c.micro_batches[0])
+    if forward:  # forward passes come first, and nothing goes back
+        pipe = pipeline("gpipe", stages, micros, forward=each["forward"], backward_input=0.0)
+    else:
+        pipe = pipeline(schedule, stages, micros, virtual, **each)
+    slow = late(stages, c.devices, of.slow)[places.stage, 0] if of.slow else np.zeros(len(places.stage))
+    layers = part_layers(int(c.layers[0]), int(places.part.max()) + 1)
+    heads = {kind: table(np.where(head, one / share, 0.0)) for kind, one in ends.items()}
+    sends, leaves = ({kind: table(of_border[way]) for kind, way in ways.items()} for of_border in (borders, out))
+    return Drawn(pipe, table(layers[places.part]), heads, sends, leaves, table(slow))

@@ -1,0 +1,201 @@
+"""Where the parts of a model lie on stages, and which way each of them sends: inside a node, or between nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..columns import Columns
+from ..plan import SCHEDULES
+from ..terms import distinct_rows
+from .order import Placement
+from .schedules import PLACED, chunks_of
+
+__all__ = ["Counted", "Hops", "Layout", "layout", "part_layers"]
+
+Array = NDArray[np.float64]
+Whole = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places of a schedule, number chunk × stages + stage: the stage, the part of the model, whether that is the last
+    one, and over which border its pass sends forward and its gradient back; border s lies between stages s and s + 1,
+    the last one between the last stage and the first."""
+
+    stage: Whole
+    part: Whole
+    last: NDArray[np.bool_]
+    forward: Whole
+    backward: Whole
+
+
+@lru_cache(256)
+def layout(schedule: str, stages: int, virtual: int = 1) -> Layout:
+    """Places of a named schedule. A pass that sends nothing, since what follows lies on the same stage or nothing does,
+    is as long as if it sent over the border that the micro-batch came by.
+
+    Args:
+        schedule: its name.
+        stages: of the pipeline.
+        virtual: chunks of a stage, interleaved.
+
+    Returns:
+        The places.
+    """
+    placed = Placement(PLACED[schedule], stages, chunks_of(schedule, virtual))
+    places = [(stage, chunk) for chunk in range(placed.chunks) for stage in range(stages)]
+
+    def border(one: int, other: int) -> int:
+        low, high = sorted((one, other))
+        return high if stages > 2 and low == 0 and high == stages - 1 else low
+
+    def way(place: tuple[int, int], first: bool) -> int:
+        ways = (placed.after, placed.before) if first else (placed.before, placed.after)
+        for neighbours in ways:
+            other = neighbours[place]
+            if other is not None and other[0] != place[0]:
+                return border(place[0], other[0])
+        return 0
+
+    part = np.array([placed.position(*place) for place in places])
+    stage = np.array([place[0] for place in places])
+    sends = [np.array([way(place, first) for place in places]) for first in (True, False)]
+    return Layout(stage, part, part == part.max(), *sends)
+
+
+def part_layers(layers: int, parts: int) -> Array:
+    """Layers of each part of a model: the first have one more where they do not divide.
+
+    Args:
+        layers: of the model.
+        parts: how many.
+
+    Returns:
+        Their numbers.
+    """
+    least, more = divmod(layers, parts)
+    return np.array([least + (part < more) for part in range(parts)], dtype=np.float64)
+
+
+@lru_cache(1 << 12)
+def _far(stages: int, stride: int, node: int) -> NDArray[np.bool_]:
+    """Whether some device of each stage sends out of its node to the next stage, the last one to the first."""
+    devices = np.arange(stages * stride).reshape(stages, stride) // node
+    return np.asarray(np.any(devices != np.roll(devices, -1, axis=0), axis=1))
+
+
+@lru_cache(1 << 12)
+def _counts(schedule: str, sizes: tuple[int, ...], back: bool) -> tuple[float, ...]:
+    """Of a plan (stages, chunks, devices of a stage and of a node, layers): sends between nodes of a micro-batch, the
+    most and the fewest on stages with most layers, the same of the others, those of the last stage and of all."""
+    stages, virtual, stride, node, layers = sizes
+    places, far = layout(schedule, stages, virtual), _far(stages, stride, node)
+    copies = 2 if PLACED[schedule] == "both_ways" else 1
+    own = np.zeros(stages)
+    np.add.at(own, places.stage, (far[places.forward] + (far[places.backward] if back else 0.0)) / copies)
+    held = part_layers(layers, stages)
+    held = held + held[::-1] if copies > 1 else held
+    full, thin = own[held == held.max()], own[held < held.max()]
+    thin = thin if len(thin) else full
+    return full.max(), full.min(), thin.max(), thin.min(), own[-1], own.sum()
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Of a micro-batch, one number per plan: `calls` of a stage; `out`, those of them that leave the node on the
+    slowest of the stages with most layers; seconds on that stage (`full`), on the slowest of the others (`thin`), on
+    the `last` one, and on all one after the other (`whole`)."""
+
+    calls: Array
+    out: Array
+    full: Array
+    thin: Array
+    last: Array
+    whole: Array
+
+
+@dataclass(frozen=True)
+class Hops:
+    """Seconds of a send from a stage to the next, one number per plan: inside a node, and between nodes. Plans that are
+    not `mixed` have one kind alone, and these seconds twice. `out`: whether any leaves its node; `stride`: devices of a
+    stage; `node`: of a node."""
+
+    near: Array
+    far: Array
+    out: NDArray[np.bool_]
+    mixed: NDArray[np.bool_]
+    stride: Array
+    node: Array
+
+    @property
+    def least(self) -> Array:
+        """The shortest of each plan."""
+        return np.minimum(self.near, self.far)
+
+    def between(self, row: int, stages: int) -> NDArray[np.bool_]:
+        """Which borders of a plan lie between nodes.
+
+        Args:
+            row: its number.
+            stages: of it.
+
+        Returns:
+            One per border.
+        """
+        if not self.mixed[row]:
+            return np.full(stages, bool(self.out[row]))
+        return _far(stages, int(self.stride[row]), int(self.node[row]))
+
+    def borders(self, rows: Whole, stages: int) -> Array:
+        """Seconds of every border.
+
+        Args:
+            rows: numbers of plans.
+            stages: of each of them.
+
+        Returns:
+            Shape [stages, rows].
+        """
+        found = np.repeat(self.far[rows][None], stages, axis=0)
+        mixed = np.flatnonzero(self.mixed[rows])
+        keys, index = distinct_rows(np.stack([self.stride[rows][mixed], self.node[rows][mixed]], axis=1))
+        for number, (stride, node) in enumerate(keys.tolist()):
+            own = mixed[index == number]
+            way = _far(stages, int(stride), int(node))[:, None]
+            found[:, own] = np.where(way, self.far[rows[own]], self.near[rows[own]])
+        return found
+
+    def counted(self, c: Columns, back: bool) -> Counted:
+        """Sends of stages per micro-batch.
+
+        Args:
+            c: workloads and plans.
+            back: whether gradients are sent too.
+
+        Returns:
+            Their number and seconds.
+        """
+        calls = (2.0 if back else 1.0) * c.ways * c.virtual
+        full = calls * self.far
+        thin, last, whole, out = full.copy(), full.copy(), c.pipeline * full, np.where(self.out, calls, 0.0)
+        mixed = np.flatnonzero(self.mixed)
+        if not len(mixed):
+            return Counted(calls, out, full, thin, last, whole)
+        table = (c.schedule, c.pipeline, c.virtual, self.stride, self.node, c.layers)
+        keys, index = distinct_rows(np.stack([one[mixed] for one in table], axis=1))
+        counts = np.array([
+            _counts(SCHEDULES[int(row[0])], tuple(map(int, row[1:])), back) for row in keys.tolist()
+        ])[index].T  # fmt: skip
+        near, far, every = self.near[mixed], self.far[mixed], calls[mixed]
+        longer = far >= near
+        out[mixed] = np.where(longer, counts[0], counts[1])
+        for found, count, stages in (
+            (full, out[mixed], 1.0), (thin, np.where(longer, counts[2], counts[3]), 1.0), (last, counts[4], 1.0),
+            (whole, counts[5], c.pipeline[mixed]),
+        ):  # fmt: skip
+            found[mixed] = count * far + (stages * every - count) * near
+        return Counted(calls, out, full, thin, last, whole)
