@@ -7,6 +7,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/body.hpp"
+#include "tilesim/cluster/partition/prepare.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes.hpp"
 
@@ -47,35 +48,6 @@ std::vector<std::int64_t> row_axes(const Op& op) {
   const bool rows =
       op.kind == Kind::normalize && (op.attributes.text("mode") == "layer" || op.attributes.text("mode") == "rms");
   return rows ? op.attributes.integers("dims") : std::vector<std::int64_t>{};
-}
-
-/// A slice of padding is less padding: a sequence that is shifted keeps its extent, and so its even parts.
-void join_slices_of_pads(GraphFunction& function) {
-  std::map<ValueId, const Op*> pads;
-  for (Op& op : function.ops) {
-    if (op.kind == Kind::pad && op.attributes.text("mode", "constant") == "constant") {
-      const auto& interior = op.attributes.integers("interior", {});
-      if (std::ranges::all_of(interior, [](std::int64_t holes) { return holes == 0; })) pads[op.results[0]] = &op;
-      continue;
-    }
-    const auto found = op.kind == Kind::slice ? pads.find(op.operands[0]) : pads.end();
-    if (found == pads.end()) continue;
-    const auto stride = op.attributes.integers("stride", {});
-    if (!std::ranges::all_of(stride, [](std::int64_t step) { return step == 1; })) continue;
-    const Shape& padded_shape = function.value(op.operands[0]).type.shape;
-    std::vector<std::int64_t> low = found->second->attributes.integers("low"),
-                              high = found->second->attributes.integers("high");
-    for (std::size_t axis = 0; axis < low.size(); ++axis) {
-      low[axis] -= op.attributes.integers("start")[axis];
-      high[axis] -= padded_shape[axis] - op.attributes.integers("limit")[axis];
-    }
-    Attributes attributes;
-    attributes.set("low", low);
-    attributes.set("high", high);
-    op.kind = Kind::pad;
-    op.operands = found->second->operands;
-    op.attributes = std::move(attributes);
-  }
 }
 
 /// Operations whose rows are divided become primitives, which pass parts of rows on; whether there are any.
@@ -190,6 +162,7 @@ Partitioned partition(const Graph& graph) {
   const Grid grid = grid_of(whole_graph);
   Spread spread = propagate(grid, whole_graph);
   if (expand_divided_rows(whole_graph, spread)) spread = propagate(grid, whole_graph);
+  take_slices_into_joins(grid, whole_graph, spread);
   const std::vector<std::string> lifted = lift_constants(whole_graph, spread);
   Partitioned result;
   Graph& local = result.graph;
