@@ -1,10 +1,11 @@
-"""Divided axes that are put together of pieces, searched for extremes, accumulated: equal to the whole, and what is sent."""
+"""Divided axes that are put together, searched for extremes, accumulated: equal to the whole, and what is sent."""
 
 import numpy as np
 import pytest
 
 import tilesim as ts
 from support.random_joins import KINDS, random_join
+from tilesim.graph import Tensor
 
 
 def sent(spmd):
@@ -59,7 +60,7 @@ def rolled(by, devices=4, extent=32):
 
 @pytest.mark.parametrize(("by", "rows"), [(31, 1), (1, 1), (29, 3), (4, 4), (8, 8)])
 def test_a_rotation_sends_what_leaves_a_part(by, rows):
-    graph, spmd = rolled(by)
+    _, spmd = rolled(by)
     assert [row["kind"] for row in spmd.collectives()] == ["permute_devices"]
     assert sent(spmd) == rows * ROW
     x = np.random.default_rng(by).random((32, 8), np.float32)
@@ -97,3 +98,35 @@ def test_the_place_of_an_extreme_is_found_by_two_numbers_a_row():
     tied = np.zeros((8, 32), np.float32)  # the first of equals, the first that is no number, infinities
     tied[1, [9, 30]], tied[2, [13, 29]], tied[3], tied[4, 17:] = 5, np.nan, -np.inf, np.inf
     np.testing.assert_array_equal(ts.execute(spmd, [tied])["y"], [0, 9, 13, 0, 17, 0, 0, 0])
+
+
+def looped(kind, weights):
+    """Rows times a parameter that the functions of a loop, or of a branch, name."""
+    b = ts.GraphBuilder("looped")
+    x = b.input("x", (4, 8))
+    first, step = b.function("first"), b.function("step")
+    if kind == "while":
+        i, _ = first.input("i", (), "i32"), first.input("v", (4, 8))
+        first.output(first.apply("less", i, first.scalar(3, "i32")), "go")
+        step.output(step.input("i", (), "i32") + 1, "i.next")
+    else:
+        first.output(first.input("v", (4, 8)) * 2, "v.next")
+    v = step.input("v", (4, 8))
+    step.output(step.matmul(v, step.weight("w", (8, 8), data=weights)), "v.next")
+    start = b.scalar(int(kind == "branch"), "i32")
+    count = 1 + (kind == "while")
+    found = b.core.op(kind, [start.value, x.value], {}, "chosen", count, ["first", "step"])
+    b.output(Tensor(b, found[-1]), "y")
+    return b.build()
+
+
+@pytest.mark.parametrize("kind", ["while", "branch"])
+def test_parameters_in_loops_and_branches_lie_on_their_devices_alone(kind):
+    weights = np.random.default_rng(3).integers(-2, 3, (8, 8)).astype(np.float32)
+    graph = looped(kind, weights)
+    spmd = ts.partition(graph, {"t": 4}, {"step:w": '[{"t"}, {}]', "y": ()})
+    assert [(row["weight"], part["shape"]) for row, part in zip(spmd.inputs, spmd.graph.inputs, strict=True)
+            if "weight" in row] == [("w", (2, 8))]  # fmt: skip
+    x = np.random.default_rng(4).integers(-2, 3, (4, 8)).astype(np.float32)
+    wanted = x @ weights if kind == "branch" else x @ weights @ weights @ weights
+    np.testing.assert_array_equal(ts.execute(spmd, [x])["y"], wanted)

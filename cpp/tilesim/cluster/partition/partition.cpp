@@ -86,8 +86,6 @@ std::vector<Layout> layouts_of(const Spread& spread, const Graph& graph, const s
   return layouts;
 }
 
-constexpr std::int64_t large_constant = 4096;  ///< elements, from which on a buffer is divided as parameters are
-
 /// Divided constants become inputs of the entry function: each device holds its part alone. Names of their weights.
 std::vector<std::string> lift_constants(Graph& graph, Spread& spread) {
   GraphFunction& entry = graph.entry();
@@ -99,7 +97,7 @@ std::vector<std::string> lift_constants(Graph& graph, Spread& spread) {
     Op& op = entry.ops[i];
     const bool constant = op.kind == Kind::constant;
     const Weight* weight = constant ? &graph.weights.at(op.attributes.text("reference")) : nullptr;
-    if (weight && (weight->trainable || element_count(weight->type.shape) >= large_constant) &&
+    if (weight && is_parameter(*weight) &&
         std::ranges::any_of(spread.layouts[main][at(op.results[0])].axes, [](const Atoms& a) { return !a.empty(); })) {
       lifted.push_back(op.attributes.text("reference"));
       entry.inputs.push_back(op.results[0]);
@@ -142,6 +140,7 @@ Graph opened(const Graph& graph) {
       if (op.kind == Kind::fused || op.kind == Kind::call)
         op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
   inline_calls(copy);
+  lift_from_loops(copy);
   for (GraphFunction& function : copy.functions) join_slices_of_pads(function);
   remove_dead_code(copy);
   return copy;

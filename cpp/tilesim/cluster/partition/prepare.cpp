@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/cluster/partition/manual.hpp"
 
 namespace tilesim::partitioning {
 
@@ -33,6 +34,109 @@ void join_slices_of_pads(GraphFunction& function) {
     op.operands = found->second->operands;
     op.attributes = std::move(attributes);
   }
+}
+
+namespace {
+
+/// Parameters of the functions of one graph's loops and branches, from the innermost ones outwards.
+class Lifting {
+ public:
+  explicit Lifting(Graph& graph) : graph_(graph), calls_(graph.functions.size(), 0) {
+    for (const GraphFunction& function : graph.functions)
+      for (const Op& op : function.ops) {
+        regions_ = regions_ || crosses(op);
+        for (const std::int32_t callee : op.functions) ++calls_[at(callee)];
+      }
+  }
+  bool regions() const { return regions_; }
+
+  void lift(std::int32_t index) {
+    GraphFunction& function = graph_.functions[at(index)];
+    for (std::size_t i = 0; i < function.ops.size(); ++i) {
+      if (function.ops[i].kind != Kind::while_loop && function.ops[i].kind != Kind::branch) continue;
+      const std::vector<std::int32_t> callees = function.ops[i].functions;
+      for (const std::int32_t callee : callees) lift(callee);
+      if (std::ranges::any_of(callees, [&](std::int32_t callee) { return calls_[at(callee)] != 1; })) continue;
+      for (const std::int32_t callee : callees)
+        while (const Op* constant = parameter_of(graph_.functions[at(callee)])) {
+          const std::string reference = constant->attributes.text("reference");
+          const ValueId value = outer(function, i, *constant);
+          pass(function, function.ops[i], value, reference);
+        }
+    }
+  }
+
+ private:
+  const Op* parameter_of(const GraphFunction& function) const {
+    const auto found = std::ranges::find_if(function.ops, [&](const Op& op) {
+      return op.kind == Kind::constant && is_parameter(graph_.weights.at(op.attributes.text("reference")));
+    });
+    return found == function.ops.end() ? nullptr : &*found;
+  }
+
+  static ValueId added(GraphFunction& function, const std::string& stem, const TensorType& type) {
+    std::string name = stem;
+    const auto taken = [&](const Value& value) { return value.name == name; };
+    for (int i = 1; std::ranges::any_of(function.values, taken); ++i) name = stem + "." + std::to_string(i);
+    function.values.push_back({name, type});
+    return static_cast<ValueId>(function.values.size()) - 1;
+  }
+
+  /// The constant before operation `before`, which moves on by one where the function does not have it yet.
+  ValueId outer(GraphFunction& function, std::size_t& before, const Op& constant) {
+    const std::string& reference = constant.attributes.text("reference");
+    for (std::size_t i = 0; i < before; ++i)
+      if (function.ops[i].kind == Kind::constant && function.ops[i].attributes.text("reference") == reference)
+        return function.ops[i].results[0];
+    Op copy = constant;
+    copy.results = {added(function, reference, graph_.weights.at(reference).type)};
+    copy.name = function.values.back().name;
+    const auto same = [&](const Op& op) { return op.name == copy.name; };
+    while (std::ranges::any_of(function.ops, same)) copy.name += ".lifted";
+    const ValueId value = copy.results[0];
+    function.ops.insert(function.ops.begin() + static_cast<std::ptrdiff_t>(before++), std::move(copy));
+    return value;
+  }
+
+  /// The value goes into all functions of the operation: their constants of this reference become inputs.
+  void pass(GraphFunction& function, Op& op, ValueId value, const std::string& reference) {
+    const TensorType type = function.value(value).type;
+    const bool loop = op.kind == Kind::while_loop;
+    op.operands.push_back(value);
+    if (loop) op.results.push_back(added(function, reference + ".after", type));
+    for (std::size_t c = 0; c < op.functions.size(); ++c) {
+      GraphFunction& callee = graph_.functions[at(op.functions[c])];
+      const auto constant = std::ranges::find_if(callee.ops, [&](const Op& made) {
+        return made.kind == Kind::constant && made.attributes.text("reference") == reference;
+      });
+      ValueId inside = no_value;
+      if (constant != callee.ops.end()) {
+        inside = constant->results[0];
+        callee.ops.erase(constant);
+      } else {
+        inside = added(callee, reference, type);
+      }
+      callee.inputs.push_back(inside);
+      if (loop && c == 1) callee.outputs.push_back(inside);
+    }
+  }
+
+  Graph& graph_;
+  std::vector<int> calls_;
+  bool regions_ = false;
+};
+
+constexpr std::int64_t large_constant = 4096;  ///< elements, from which on a buffer is divided as parameters are
+
+}  // namespace
+
+bool is_parameter(const Weight& weight) {
+  return weight.trainable || element_count(weight.type.shape) >= large_constant;
+}
+
+void lift_from_loops(Graph& graph) {
+  Lifting lifting(graph);
+  if (!lifting.regions()) lifting.lift(graph.main);
 }
 
 namespace {
