@@ -7,7 +7,6 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/body.hpp"
-#include "tilesim/cluster/partition/prepare.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes.hpp"
 

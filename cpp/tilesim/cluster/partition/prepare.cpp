@@ -1,10 +1,9 @@
-#include "tilesim/cluster/partition/prepare.hpp"
-
 #include <algorithm>
 #include <map>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/manual.hpp"
+#include "tilesim/cluster/partition/propagate.hpp"
 
 namespace tilesim::partitioning {
 

@@ -1,4 +1,4 @@
-#include "tilesim/cluster/partition/shardy.hpp"
+#include "tilesim/cluster/partition/partition.hpp"
 
 #include <algorithm>
 #include <map>
