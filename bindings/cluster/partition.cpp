@@ -9,7 +9,6 @@
 #include "base/cancel.hpp"
 #include "graph/graph.hpp"
 #include "tilesim/base/dtype.hpp"
-#include "tilesim/cluster/partition/shardy.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/sharding.hpp"
 

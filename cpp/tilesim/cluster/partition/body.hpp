@@ -73,12 +73,29 @@ class Body {
   double border_bytes(const Op& op, const Rule& rule, const Division& division) const;
   void neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int distance, std::int64_t reach, ValueId x,
                   std::vector<ValueId>& pieces);
-  ValueId sent_piece(const Op& op, const Halo& halo, const std::vector<std::int64_t>& pairs, std::int64_t parts,
-                     ValueId piece, std::int64_t rows, const std::string& where);
+  ValueId sent_piece(const Op& op, std::size_t operand, std::size_t axis, const std::vector<std::int64_t>& pairs,
+                     std::int64_t parts, ValueId piece, std::int64_t rows, const std::string& where);
   ValueId with_borders(const Op& op, const Halo& halo, const Borders& borders, const Atoms& atoms, ValueId x);
-  ValueId routed(const Op& op, const Halo& halo, const Borders& borders, const Atoms& atoms, ValueId x);
   ValueId cut_borders(const Borders& borders, std::size_t axis, const Atoms& atoms, ValueId x);
   ValueId filled(const Borders& borders, const Halo& halo, const Atoms& atoms, ValueId x, ValueId fill);
+
+  // body_joins.cpp
+  /// A part of `length` elements of a divided axis that is put together of parts of sources.
+  struct Assembly {
+    std::size_t axis;
+    std::int64_t length;
+    const Atoms& atoms;
+    std::vector<ValueId> sources;
+    std::vector<std::size_t> operands;  ///< that sources are parts of
+  };
+  ValueId cut(ValueId x, std::size_t axis, std::int64_t from, std::int64_t to);
+  ValueId together(std::vector<ValueId> pieces, std::size_t axis, const std::string& name);
+  ValueId by_part(const std::vector<std::int64_t>& values, const Atoms& atoms);
+  ValueId hop_piece(const Assembly& made, const Hop& hop);
+  std::vector<ValueId> sent_hops(const Op& op, const Assembly& made, const Route& route);
+  ValueId shifted(ValueId x, const Assembly& made, const std::vector<std::int64_t>& offsets);
+  ValueId assembled(const Op& op, const Assembly& made, const Route& route, const std::string& name = {});
+  ValueId joined(const Op& op, const Rule& rule, const Division& division, const std::vector<ValueId>& operands);
 
   // body_ops.cpp
   void operation(const Op& op, const Rule& rule);
@@ -116,6 +133,11 @@ class Body {
   ValueId places(std::size_t rank, std::size_t axis, std::int64_t extent);
 
   // body_kinds.cpp
+  double inner_bytes(const Op& op, const Rule& rule, const Division& division) const;
+  ValueId inner(const Op& op, Kind kind, ValueId x, const Atoms& atoms, Attributes attributes, const std::string& why,
+                double bytes);
+  ValueId place_of_extreme(const Op& op, ValueId x, const Atoms& atoms);
+  ValueId scanned(const Op& op, ValueId x, const Atoms& atoms, std::int64_t extent);
   ValueId counted(const Op& op, ValueId local, const Atoms& atoms);
 
   Module& module_;

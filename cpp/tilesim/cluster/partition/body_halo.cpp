@@ -49,14 +49,20 @@ double Body::border_bytes(const Op& op, const Rule& rule, const Division& divisi
     const Borders borders = borders_of(halo, rule.factors[at(halo.factor)].extent, module_.grid.parts(atoms));
     bytes += border_size(local, halo.axis, received(borders));
   }
+  const Join& join = rule.join;
+  if (join.factor >= 0 && !division[at(join.factor)].empty()) {
+    const Layout layout = layout_of(module_.grid, rule, rule.results[0], division);
+    const TensorType local = local_type(module_.grid, type(op.results[0]), layout);
+    bytes += border_size(local, join.axis, received(route_of(join, module_.grid.parts(division[at(join.factor)]))));
+  }
   return bytes;
 }
 
-/// One collective of a halo, with its record.
-ValueId Body::sent_piece(const Op& op, const Halo& halo, const Integers& pairs, std::int64_t parts, ValueId piece,
-                         std::int64_t rows, const std::string& where) {
-  const std::string of = stem(op.operands[halo.operand]);
-  const double bytes = border_size(builder_.type(piece), halo.axis, rows);
+/// One collective that brings pieces of an operand's axis, with its record.
+ValueId Body::sent_piece(const Op& op, std::size_t operand, std::size_t axis, const Integers& pairs, std::int64_t parts,
+                         ValueId piece, std::int64_t rows, const std::string& where) {
+  const std::string of = stem(op.operands[operand]);
+  const double bytes = border_size(builder_.type(piece), axis, rows);
   Attributes attributes;
   attributes.set("partitions", true);
   attributes.set("pairs", pairs);
@@ -64,8 +70,8 @@ ValueId Body::sent_piece(const Op& op, const Halo& halo, const Integers& pairs, 
   const GraphFunction& function = module_.out.functions[at(builder_.function_index())];
   module_.inserted.push_back(
       {function.name, function.ops.back().name, "permute_devices", of, op.name,
-       op.name + " reads " + std::to_string(rows) + " elements of axis " + std::to_string(halo.axis) + " " + where,
-       parts, bytes});
+       op.name + " reads " + std::to_string(rows) + " elements of axis " + std::to_string(axis) + " " + where, parts,
+       bytes});
   return result;
 }
 
@@ -83,8 +89,8 @@ void Body::neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int di
     ValueId piece = x;
     if (rows < part)
       piece = builder_.op(Kind::slice, {x}, range(local.shape, halo.axis, start, start + rows), of + ".border")[0];
-    found.push_back(sent_piece(op, halo, shifted_pairs(groups, parts, distance * hop), parts, piece, rows,
-                               std::string(distance > 0 ? "before" : "behind") + " a device's part"));
+    found.push_back(sent_piece(op, halo.operand, halo.axis, shifted_pairs(groups, parts, distance * hop), parts, piece,
+                               rows, std::string(distance > 0 ? "before" : "behind") + " a device's part"));
   }
   if (distance > 0) std::ranges::reverse(found);
   pieces.insert(pieces.end(), found.begin(), found.end());
@@ -155,56 +161,15 @@ ValueId Body::with_borders(const Op& op, const Halo& halo, const Borders& border
   return cut_borders(borders, halo.axis, atoms, x);
 }
 
-/// What a device reads, put together of the pieces that others send it; a margin takes what it does not read.
-ValueId Body::routed(const Op& op, const Halo& halo, const Borders& borders, const Atoms& atoms, ValueId x) {
-  const TensorType local = builder_.type(x);
-  const std::int64_t part = borders.part, parts = module_.grid.parts(atoms);
-  const Integers groups = module_.grid.groups(atoms);
-  const auto by_part = [&](const Integers& values) {
-    if (std::ranges::count(values, values[0]) == parts) return whole_number(values[0]);
-    return builder_.reshape(taken(listed(values, 1, 0), 0, shard_index(atoms, 1), 1), {});
-  };
-  Attributes filling;
-  Shape wide = local.shape;
-  wide[halo.axis] = borders.length + 2 * part;
-  filling.set("shape", wide);
-  filling.set("dims", Integers{});
-  ValueId all = builder_.op(Kind::broadcast, {number(0, local.dtype)}, std::move(filling))[0];
-  const auto put = [&](ValueId piece, const Integers& places) {
-    std::vector<ValueId> operands{all, piece};
-    for (std::size_t i = 0; i < wide.size(); ++i)
-      operands.push_back(i == halo.axis ? by_part(places) : whole_number(0));
-    all = builder_.op(Kind::dynamic_update, std::move(operands), {})[0];
-  };
-  const auto place = [&](std::int64_t element, std::int64_t i) {
-    return std::clamp<std::int64_t>(element - borders.first - i * borders.step + part, 0, borders.length + part);
-  };
-  Integers own;
-  for (std::int64_t i = 0; i < parts; ++i) own.push_back(place(i * part, i));
-  put(x, own);
-  for (const auto& [distance, hop] : borders.hops) {
-    Integers starts(at(parts), 0), places(at(parts), 0), pairs;
-    for (std::int64_t i = 0; i < parts; ++i) {
-      if (hop.first[at(i)] < 0) continue;
-      starts[at(i + distance)] = hop.first[at(i)];
-      places[at(i)] = place((i + distance) * part + hop.first[at(i)], i);
-      for (std::size_t start = 0; start < groups.size(); start += at(parts))
-        pairs.insert(pairs.end(), {groups[start + at(i + distance)], groups[start + at(i)]});
-    }
-    const ValueId piece = hop.rows == part ? x : taken(x, halo.axis, by_part(starts), hop.rows);
-    put(sent_piece(op, halo, pairs, parts, piece, hop.rows, std::to_string(std::abs(distance)) + " devices away"),
-        places);
-  }
-  return taken(all, halo.axis, whole_number(part), borders.length);
-}
-
 void Body::take_borders(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
   for (const Halo& halo : rule.halos) {
     const Atoms& atoms = division[at(halo.factor)];
     if (atoms.empty()) continue;
     const Borders borders = borders_of(halo, rule.factors[at(halo.factor)].extent, module_.grid.parts(atoms));
     ValueId& x = operands[halo.operand];
-    x = borders.hops.empty() ? with_borders(op, halo, borders, atoms, x) : routed(op, halo, borders, atoms, x);
+    x = borders.route.hops.empty()
+            ? with_borders(op, halo, borders, atoms, x)
+            : assembled(op, {halo.axis, borders.length, atoms, {x}, {halo.operand}}, borders.route);
     const DType dtype = builder_.type(x).dtype;
     double outside = 0;
     if (op.kind == Kind::window_reduce) outside = neutral_of(op.attributes.text("combiner"), dtype);

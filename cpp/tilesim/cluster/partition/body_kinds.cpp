@@ -102,6 +102,9 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
     const auto queries = std::ranges::find(rule.factors, "s", &Factor::name);
     look_from_place(op, division[at(queries - rule.factors.begin())], operands, attributes);
   }
+  if (rule.scan >= 0 && !division[at(rule.scan)].empty())
+    return {scanned(op, operands[0], division[at(rule.scan)], rule.factors[at(rule.scan)].extent)};
+  if (rule.join.factor >= 0) return {joined(op, rule, division, operands)};
   if (op.kind == Kind::dynamic_update) return {own_update(op, rule, division, std::move(operands))};
   if (!partial.empty()) {
     if (op.kind == Kind::slice || op.kind == Kind::dynamic_slice) return {piece(op, rule, division, operands)};
@@ -113,6 +116,8 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
       const double neutral = neutral_of(attributes.text("combiner"), builder_.type(operands[0]).dtype);
       operands[0] = once(operands[0], partial, neutral);
     }
+    if (op.kind == Kind::reduce && is_place(attributes.text("combiner")))
+      return {place_of_extreme(op, operands[0], partial)};
     if (op.kind == Kind::reduce && attributes.text("combiner") == "mean") return {counted(op, operands[0], partial)};
   }
   if (op.kind == Kind::gather) operands[1] = own_indices(op, rule, division, operands);
@@ -145,6 +150,98 @@ ValueId Body::counted(const Op& op, ValueId local, const Atoms&) {
   attributes.set("combiner", std::string("add"));
   const ValueId sum = builder_.op(Kind::reduce, {local}, std::move(attributes), op.name)[0];
   return binary(Function::divide, sum, number(count, builder_.type(sum).dtype));
+}
+
+/// Bytes that a kind sends between its operands and its result.
+double Body::inner_bytes(const Op& op, const Rule& rule, const Division& division) const {
+  const auto of = [&](const TensorType& local, std::size_t axis) {
+    double bytes = static_cast<double>(bits(local.dtype)) / 8;
+    for (std::size_t i = 0; i < local.shape.size(); ++i)
+      if (i != axis) bytes *= static_cast<double>(local.shape[i]);
+    return bytes;
+  };
+  const bool place = op.kind == Kind::reduce && is_place(op.attributes.text("combiner"));
+  if (rule.scan < 0 && !place) return 0;
+  const std::size_t axis = at(place ? op.attributes.integers("dims")[0] : op.attributes.integer("dim"));
+  const auto parts =
+      static_cast<double>(module_.grid.parts(place ? produced(rule, 0, division).partial : division[at(rule.scan)]));
+  const Layout layout = layout_of(module_.grid, rule, rule.operands[0], division);
+  const double one = of(local_type(module_.grid, type(op.operands[0]), layout), axis);
+  return place ? 2 * one * (parts - 1) / parts : one * (parts - 1);
+}
+
+/// A collective within an operation, over devices that `atoms` tell apart.
+ValueId Body::inner(const Op& op, Kind kind, ValueId x, const Atoms& atoms, Attributes attributes,
+                    const std::string& why, double bytes) {
+  attributes.set("partitions", true);
+  attributes.set("groups", module_.grid.groups(atoms));
+  attributes.set("group_size", module_.grid.parts(atoms));
+  const std::string name = op.name + "." + std::string(info(kind).name);
+  const ValueId result = builder_.op(kind, {x}, std::move(attributes), name)[0];
+  const GraphFunction& function = module_.out.functions[at(builder_.function_index())];
+  module_.inserted.push_back({function.name, function.ops.back().name, std::string(info(kind).name),
+                              stem(op.operands[0]), op.name, op.name + " " + why, module_.grid.parts(atoms), bytes});
+  return result;
+}
+
+/// The place of a device's extreme, where it is that of all devices: the first of these is the result.
+ValueId Body::place_of_extreme(const Op& op, ValueId x, const Atoms& atoms) {
+  const bool most = op.attributes.text("combiner") == "argmax";
+  const TensorType whole_type = type(op.operands[0]);
+  const auto axis = at(op.attributes.integers("dims")[0]);
+  Attributes places = op.attributes, values = op.attributes, over;
+  places.set("dtype", DType::i64);
+  values.set("combiner", std::string(most ? "maximum" : "minimum"));
+  values.set("dtype", whole_type.dtype);
+  over.set("combiner", std::string(most ? "maximum" : "minimum"));
+  const ValueId place = builder_.op(Kind::reduce, {x}, std::move(places), op.name)[0];
+  const ValueId own = builder_.op(Kind::reduce, {x}, std::move(values), op.name + ".extreme")[0];
+  double bytes = static_cast<double>(bits(whole_type.dtype)) / 8;
+  for (const std::int64_t extent : builder_.type(own).shape) bytes *= static_cast<double>(extent);
+  const auto parts = static_cast<double>(module_.grid.parts(atoms));
+  const ValueId best = inner(op, Kind::all_reduce, own, atoms, std::move(over), "looks for the extreme of all parts",
+                             2 * bytes * (parts - 1) / parts);
+  ValueId here = binary(Function::equal, own, best);
+  if (is_float(whole_type.dtype))  // what is no number wins, and equals nothing
+    here = binary(Function::logical_or, here, binary(Function::not_equal, own, own));
+  // Other devices name the last place, which is behind none.
+  const ValueId last = whole_number(whole_type.shape[axis] - 1);
+  const ValueId found = binary(Function::add, place, shard_index(atoms, builder_.type(x).shape[axis]));
+  const ValueId first = builder_.elementwise(Function::select, {here, binary(Function::minimum, found, last), last});
+  return builder_.convert(first, type(op.results[0]).dtype);
+}
+
+/// A device's own running combination, upon that of the totals of the devices before it (behind it: reverse).
+ValueId Body::scanned(const Op& op, ValueId x, const Atoms& atoms, std::int64_t extent) {
+  const std::string& combiner = op.attributes.text("combiner");
+  const bool reverse = op.attributes.flag("reverse");
+  const auto axis = at(op.attributes.integer("dim"));
+  const std::int64_t parts = module_.grid.parts(atoms), own = builder_.type(x).shape[axis];
+  const DType dtype = builder_.type(x).dtype;
+  const double neutral = neutral_of(combiner, dtype);
+  const auto combined = [&](ValueId a, ValueId b) {
+    if (combiner == "add") return binary(Function::add, a, b);
+    if (combiner == "multiply") return binary(Function::multiply, a, b);
+    return binary(combiner == "maximum" ? Function::maximum : Function::minimum, a, b);
+  };
+  if (reverse && extent % parts != 0) x = masked(x, axis, atoms, extent, neutral);
+  const ValueId local = builder_.op(Kind::cumulative, {x}, op.attributes, op.name)[0];
+  const std::int64_t end = reverse ? 0 : own - 1;
+  ValueId total = cut(local, axis, end, end + 1);
+  if (op.attributes.flag("exclusive")) total = combined(total, cut(x, axis, end, end + 1));
+  double bytes = static_cast<double>(bits(dtype)) / 8 * static_cast<double>(parts - 1);
+  for (const std::int64_t size : builder_.type(total).shape) bytes *= static_cast<double>(size);
+  Attributes gathered, over;
+  gathered.set("dim", static_cast<std::int64_t>(axis));
+  const ValueId totals =
+      inner(op, Kind::all_gather, total, atoms, std::move(gathered), "goes on from the totals of other parts", bytes);
+  const ValueId place = places(builder_.type(x).shape.size(), axis, parts);
+  const ValueId before = binary(reverse ? Function::greater : Function::less, place, shard_index(atoms, 1));
+  over.set("dims", Integers{static_cast<std::int64_t>(axis)});
+  over.set("combiner", combiner);
+  over.set("keep_dims", true);
+  const ValueId kept = builder_.elementwise(Function::select, {before, totals, number(neutral, dtype)});
+  return combined(builder_.op(Kind::reduce, {kept}, std::move(over))[0], local);
 }
 
 }  // namespace tilesim::partitioning

@@ -128,7 +128,7 @@ void Body::add_moved(const Op& op, const Rule& rule, std::vector<Division>& foun
 }
 
 double Body::cost(const Op& op, const Rule& rule, const Division& division) const {
-  double bytes = border_bytes(op, rule, division) + mirror_bytes(op, rule, division);
+  double bytes = border_bytes(op, rule, division) + mirror_bytes(op, rule, division) + inner_bytes(op, rule, division);
   for (std::size_t i = 0; i < op.operands.size(); ++i)
     if (op.operands[i] != no_value)
       bytes += price(op.operands[i], layout_of(module_.grid, rule, rule.operands[i], division));
@@ -197,8 +197,12 @@ void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division
         const Atoms& atoms = division[at(index)];
         if (find_halo(rule, i, axis)) continue;  // its padding is masked with its borders
         if (factor.sort != Factor::Sort::reduced || factor.extent % module_.grid.parts(atoms) == 0) continue;
-        operands[i] = masked(operands[i], axis, atoms, factor.extent,
-                             neutral_of(factor.combiner, builder_.type(operands[i]).dtype));
+        const std::string& combiner = op.kind == Kind::reduce ? op.attributes.text("combiner") : factor.combiner;
+        const std::string extreme = combiner == "argmax"   ? "maximum"
+                                    : combiner == "argmin" ? "minimum"
+                                                           : factor.combiner;
+        operands[i] =
+            masked(operands[i], axis, atoms, factor.extent, neutral_of(extreme, builder_.type(operands[i]).dtype));
       }
   }
 }
@@ -248,6 +252,7 @@ void Body::operation(const Op& op, const Rule& rule) {
   if (op.kind == Kind::while_loop) return loop(op);
   if (op.kind == Kind::branch) return branch(op);
   if (const auto crossing = crossing_of(module_.grid, module_.source, op)) return cross(op, *crossing);
+  if (op.kind == Kind::slice && uses_[at(op.results[0])] == 0) return;  // what is put together takes its piece itself
   if (keeps_partial(op, rule)) return;
   const Division division = choose(op, rule);
   std::vector<ValueId> operands;

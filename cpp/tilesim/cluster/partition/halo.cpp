@@ -8,35 +8,102 @@ namespace tilesim::partitioning {
 
 namespace {
 
-/// Hops that bring device i the elements from needs[i].first to needs[i].second; where they send less than borders.
-void route(const std::vector<std::pair<std::int64_t, std::int64_t>>& needs, Borders& borders) {
-  const auto parts = static_cast<std::int64_t>(needs.size());
-  std::map<std::int64_t, Hop> hops;
-  for (const bool places : {false, true})
-    for (std::int64_t i = 0; i < parts; ++i) {
-      const auto [from, to] = needs[at(i)];
-      for (std::int64_t j = from / borders.part; from < to && j * borders.part < to; ++j) {
-        if (j == i) continue;
-        Hop& hop = hops[j - i];
-        hop.first.resize(at(parts), -1);
-        const std::int64_t low = std::max(from, j * borders.part), high = std::min(to, (j + 1) * borders.part);
-        if (!places)
-          hop.rows = std::max(hop.rows, high - low);
+struct Piece {
+  Need need;
+  std::int64_t sender, receiver, start;
+  std::int64_t rows() const { return need.to - need.from; }
+};
+
+/// What a device has itself becomes segments, the rest pieces of others.
+std::vector<Piece> split(const std::vector<Source>& sources, const std::vector<std::vector<Need>>& needs,
+                         Route& found) {
+  std::vector<Piece> pieces;
+  for (std::size_t i = 0; i < needs.size(); ++i)
+    for (const Need& need : needs[i]) {
+      const Source& source = sources[need.source];
+      if (!source.divided) {
+        found.segments[i].push_back({need.source, need.from, need.place, need.to - need.from});
+        continue;
+      }
+      for (std::int64_t j = need.from / source.part; j * source.part < need.to; ++j) {
+        const std::int64_t low = std::max(need.from, j * source.part), high = std::min(need.to, (j + 1) * source.part);
+        const std::int64_t start = low - j * source.part, place = need.place + low - need.from;
+        if (at(j) == i)
+          found.segments[i].push_back({need.source, start, place, high - low});
         else
-          hop.first[at(i)] = std::min(low - j * borders.part, borders.part - hop.rows);
+          pieces.push_back({{need.source, low, high, place}, j, static_cast<std::int64_t>(i), start});
       }
     }
-  std::int64_t sent = 0;
-  for (const auto& [distance, hop] : hops) sent += hop.rows;
-  if (sent < borders.left + borders.right) borders.hops = std::move(hops);
+  return pieces;
+}
+
+/// The first hop in which neither sender nor receiver has a piece yet, and which is no longer than the sender's part.
+std::size_t hop_for(const Piece& piece, std::int64_t part, std::size_t parts, std::vector<Hop>& hops) {
+  const auto free = [&](const Hop& hop) {
+    return hop.from[at(piece.receiver)] < 0 && hop.first[at(piece.sender)] < 0 && hop.rows <= part;
+  };
+  const auto found = std::ranges::find_if(hops, free) - hops.begin();
+  if (at(found) == hops.size()) {
+    const std::vector<std::int64_t> none(parts, -1);
+    hops.push_back({piece.rows(), none, none, std::vector<std::size_t>(parts, piece.need.source)});
+  }
+  return at(found);
 }
 
 }  // namespace
 
+Route route(const std::vector<Source>& sources, const std::vector<std::vector<Need>>& needs) {
+  Route found;
+  found.segments.resize(needs.size());
+  std::vector<Piece> pieces = split(sources, needs, found);
+  std::ranges::stable_sort(pieces, [](const Piece& a, const Piece& b) {
+    if (a.rows() != b.rows()) return a.rows() > b.rows();
+    return a.sender - a.receiver < b.sender - b.receiver;
+  });
+  for (const Piece& piece : pieces) {
+    const std::int64_t part = sources[piece.need.source].part;
+    const std::size_t index = hop_for(piece, part, needs.size(), found.hops);
+    Hop& hop = found.hops[index];
+    // A shorter piece comes with what is beside it.
+    const std::int64_t first = std::min(piece.start, part - hop.rows);
+    hop.from[at(piece.receiver)] = piece.sender;
+    hop.first[at(piece.sender)] = first;
+    hop.source[at(piece.sender)] = piece.need.source;
+    found.segments[at(piece.receiver)].push_back(
+        {sources.size() + index, piece.start - first, piece.need.place, piece.rows()});
+  }
+  for (std::vector<Segment>& own : found.segments) std::ranges::sort(own, {}, &Segment::place);
+  return found;
+}
+
+Route route_of(const Join& join, std::int64_t parts) {
+  const std::int64_t own = ceil_div(join.extent, parts);
+  std::vector<Source> sources;
+  for (const Stretch& stretch : join.stretches)
+    sources.push_back({stretch.divided ? ceil_div(stretch.extent, parts) : stretch.extent, stretch.divided});
+  // Equal operands are one source.
+  std::vector<std::size_t> first(sources.size());
+  for (std::size_t k = 0; k < first.size(); ++k) first[k] = join.stretches[k].same;
+  std::vector<std::vector<Need>> needs(at(parts));
+  for (std::int64_t i = 0; i < parts; ++i)
+    for (std::size_t k = 0; k < sources.size(); ++k) {
+      const Stretch& stretch = join.stretches[k];
+      const std::int64_t low = std::max(stretch.place, i * own),
+                         high = std::min(stretch.place + stretch.to - stretch.from, (i + 1) * own);
+      const std::int64_t shift = stretch.from - stretch.place;
+      if (low < high) needs[at(i)].push_back({first[k], low + shift, high + shift, low - i * own});
+    }
+  return route(sources, needs);
+}
+
 std::int64_t received(const Borders& borders) {
-  if (borders.hops.empty()) return borders.left + borders.right;
+  if (borders.route.hops.empty()) return borders.left + borders.right;
+  return received(borders.route);
+}
+
+std::int64_t received(const Route& route) {
   std::int64_t rows = 0;
-  for (const auto& [distance, hop] : borders.hops) rows += hop.rows;
+  for (const Hop& hop : route.hops) rows += hop.rows;
   return rows;
 }
 
@@ -56,7 +123,7 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
     const std::int64_t reach = halo.step * (count - 1) + halo.reach - borders.low;
     return reach < 0 ? 0 : reach / holes + 1;
   };
-  std::vector<std::pair<std::int64_t, std::int64_t>> needs(at(parts), {0, 0});
+  std::vector<std::vector<Need>> needs(at(parts));
   for (std::int64_t i = 0; i < parts; ++i) {
     // Elements of the factor that are padding need nothing; padding of a sum must not meet what is no number.
     const std::int64_t count = std::min(own, extent - i * own), begin = borders.first + i * borders.step;
@@ -65,19 +132,26 @@ Borders borders_of(const Halo& halo, std::int64_t extent, std::int64_t parts) {
     if (count <= 0) continue;
     const std::int64_t from = std::max<std::int64_t>(begin, 0), to = std::min(begin + length_of(count), halo.extent);
     if (from >= to) continue;
-    needs[at(i)] = {from, to};
+    needs[at(i)].push_back({0, from, to, from - begin});
     borders.left = std::max(borders.left, i * borders.part - from);
     borders.right = std::max(borders.right, to - (i + 1) * borders.part);
   }
-  if (borders.step != borders.part) route(needs, borders);
+  if (borders.step != borders.part) {
+    Route found = route({{borders.part, true}}, needs);
+    if (received(found) < borders.left + borders.right) borders.route = std::move(found);
+  }
   borders.possible = received(borders) < (parts - 1) * borders.part || parts == 1;
   return borders;
 }
 
 bool halos_fit(const Rule& rule, int factor, std::int64_t parts) {
-  return parts == 1 || std::ranges::all_of(rule.halos, [&](const Halo& halo) {
-           return halo.factor != factor || borders_of(halo, rule.factors[at(factor)].extent, parts).possible;
-         });
+  if (parts == 1) return true;
+  const Join& join = rule.join;
+  const auto fits = [&](const Stretch& stretch) { return !stretch.divided || stretch.extent >= parts; };
+  if (join.factor == factor && (join.extent < parts || !std::ranges::all_of(join.stretches, fits))) return false;
+  return std::ranges::all_of(rule.halos, [&](const Halo& halo) {
+    return halo.factor != factor || borders_of(halo, rule.factors[at(factor)].extent, parts).possible;
+  });
 }
 
 const Halo* find_halo(const Rule& rule, std::size_t operand, std::size_t axis) {

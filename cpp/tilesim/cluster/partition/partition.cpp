@@ -49,35 +49,6 @@ std::vector<std::int64_t> row_axes(const Op& op) {
   return rows ? op.attributes.integers("dims") : std::vector<std::int64_t>{};
 }
 
-/// A slice of padding is less padding: a sequence that is shifted keeps its extent, and so its even parts.
-void join_slices_of_pads(GraphFunction& function) {
-  std::map<ValueId, const Op*> pads;
-  for (Op& op : function.ops) {
-    if (op.kind == Kind::pad && op.attributes.text("mode", "constant") == "constant") {
-      const auto& interior = op.attributes.integers("interior", {});
-      if (std::ranges::all_of(interior, [](std::int64_t holes) { return holes == 0; })) pads[op.results[0]] = &op;
-      continue;
-    }
-    const auto found = op.kind == Kind::slice ? pads.find(op.operands[0]) : pads.end();
-    if (found == pads.end()) continue;
-    const auto stride = op.attributes.integers("stride", {});
-    if (!std::ranges::all_of(stride, [](std::int64_t step) { return step == 1; })) continue;
-    const Shape& padded_shape = function.value(op.operands[0]).type.shape;
-    std::vector<std::int64_t> low = found->second->attributes.integers("low"),
-                              high = found->second->attributes.integers("high");
-    for (std::size_t axis = 0; axis < low.size(); ++axis) {
-      low[axis] -= op.attributes.integers("start")[axis];
-      high[axis] -= padded_shape[axis] - op.attributes.integers("limit")[axis];
-    }
-    Attributes attributes;
-    attributes.set("low", low);
-    attributes.set("high", high);
-    op.kind = Kind::pad;
-    op.operands = found->second->operands;
-    op.attributes = std::move(attributes);
-  }
-}
-
 /// Operations whose rows are divided become primitives, which pass parts of rows on; whether there are any.
 bool expand_divided_rows(Graph& graph, const Spread& spread) {
   std::set<std::string> names;
@@ -114,8 +85,6 @@ std::vector<Layout> layouts_of(const Spread& spread, const Graph& graph, const s
   return layouts;
 }
 
-constexpr std::int64_t large_constant = 4096;  ///< elements, from which on a buffer is divided as parameters are
-
 /// Divided constants become inputs of the entry function: each device holds its part alone. Names of their weights.
 std::vector<std::string> lift_constants(Graph& graph, Spread& spread) {
   GraphFunction& entry = graph.entry();
@@ -127,7 +96,7 @@ std::vector<std::string> lift_constants(Graph& graph, Spread& spread) {
     Op& op = entry.ops[i];
     const bool constant = op.kind == Kind::constant;
     const Weight* weight = constant ? &graph.weights.at(op.attributes.text("reference")) : nullptr;
-    if (weight && (weight->trainable || element_count(weight->type.shape) >= large_constant) &&
+    if (weight && is_parameter(*weight) &&
         std::ranges::any_of(spread.layouts[main][at(op.results[0])].axes, [](const Atoms& a) { return !a.empty(); })) {
       lifted.push_back(op.attributes.text("reference"));
       entry.inputs.push_back(op.results[0]);
@@ -170,6 +139,7 @@ Graph opened(const Graph& graph) {
       if (op.kind == Kind::fused || op.kind == Kind::call)
         op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
   inline_calls(copy);
+  lift_from_loops(copy);
   for (GraphFunction& function : copy.functions) join_slices_of_pads(function);
   remove_dead_code(copy);
   return copy;
@@ -190,6 +160,7 @@ Partitioned partition(const Graph& graph) {
   const Grid grid = grid_of(whole_graph);
   Spread spread = propagate(grid, whole_graph);
   if (expand_divided_rows(whole_graph, spread)) spread = propagate(grid, whole_graph);
+  take_slices_into_joins(grid, whole_graph, spread);
   const std::vector<std::string> lifted = lift_constants(whole_graph, spread);
   Partitioned result;
   Graph& local = result.graph;

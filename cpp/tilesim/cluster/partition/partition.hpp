@@ -45,4 +45,9 @@ Graph spread(const Graph& graph);
 /// How the kinds may be divided, for the table of kinds and rules: of one operation, a line per factor or a reason.
 std::vector<std::string> describe_rule(const GraphFunction& function, const Op& op);
 
+/// A graph as a module of Shardy's dialect, text of MLIR: operations that Shardy knows by their rules alone. Every
+/// operation is a custom_call with the rule of its kind, and backend_config "function operation" by index; loops and
+/// branches are StableHLO's. Elements are f32, or i1 for bool. `graph` is opened and names a mesh.
+std::string shardy_module(const Graph& graph);
+
 }  // namespace tilesim::partitioning

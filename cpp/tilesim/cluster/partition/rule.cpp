@@ -102,7 +102,7 @@ std::string combiner_of(const Op& op, const TensorType& type) {
   if (sums(op.kind)) return "add";
   if (op.kind != Kind::reduce) return {};
   const std::string combiner = op.attributes.text("combiner");
-  if (combiner == "argmax" || combiner == "argmin") return {};
+  if (is_place(combiner)) return type.dtype == DType::boolean ? "" : "minimum";  // of the places of extremes
   if (combiner == "mean") return is_float(type.dtype) ? "add" : "";
   return combiner;
 }
@@ -116,9 +116,14 @@ void sort_reductions(Rule& rule, const Domain& domain, const Op& op, const Tenso
       make_whole(factor, "the kind combines along it in a way that parts do not");
       continue;
     }
+    const bool place = op.kind == Kind::reduce && is_place(op.attributes.text("combiner"));
+    if (place && op.attributes.integers("dims").size() > 1) {
+      make_whole(factor, "places are counted along several axes together");
+      continue;
+    }
     factor.sort = factor.sort == Factor::Sort::whole ? Factor::Sort::whole : Factor::Sort::reduced;
     factor.combiner = combiner;
-    factor.uneven = factor.uneven && has_neutral(combiner, x.dtype);
+    factor.uneven = factor.uneven && has_neutral(place ? "maximum" : combiner, x.dtype);
   }
 }
 
@@ -189,6 +194,8 @@ void generic(const GraphFunction& function, const Op& op, const std::vector<cons
 }
 
 }  // namespace
+
+bool is_place(const std::string& combiner) { return combiner == "argmax" || combiner == "argmin"; }
 
 bool has_neutral(const std::string& combiner, DType dtype) {
   if (combiner != "maximum" && combiner != "minimum") return true;

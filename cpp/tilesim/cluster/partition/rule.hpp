@@ -39,16 +39,36 @@ struct Halo {
   bool sums = false;         ///< results are sums over the factor
 };
 
+/// What an operand gives to what is put together along an axis: its elements `from` to `to`, from `place` on.
+struct Stretch {
+  std::int64_t from = 0, to = 0, place = 0;
+  std::int64_t extent = 0;  ///< of the operand's axis
+  bool divided = true;      ///< along with the result; else each device has all of it
+  std::size_t same = 0;     ///< the first operand that is the same value
+};
+
+/// Operands put together along an axis: each device gets the pieces of its part of the result.
+struct Join {
+  int factor = -1;  ///< none: -1
+  std::size_t axis = 0;
+  std::int64_t extent = 0;
+  std::vector<Stretch> stretches{};
+};
+
 struct Rule {
   std::vector<Factor> factors;
   std::vector<AxisFactors> operands, results;
   std::vector<Halo> halos;
+  Join join{};
+  int scan = -1;         ///< the factor along which a kind accumulates: a device goes on from those before it
   Atoms own;             ///< over these the tensors are a device's own: they divide nothing
   bool product = false;  ///< passes divisions on only after the others have
   std::string why;       ///< nothing may be divided: the reason
 };
 
 Rule rule_of(const GraphFunction& function, const Op& op);
+/// Whether a reduction finds where an extreme is.
+bool is_place(const std::string& combiner);
 /// Whether padding can be given the combiner's neutral element in this dtype.
 bool has_neutral(const std::string& combiner, DType dtype);
 
@@ -70,6 +90,10 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule);
 bool sees_by_place(const Op& op);
 /// Parts of an axis of which a short piece is taken: each device gives what it has of the piece, and zeros.
 int pieces(Rule& rule, std::size_t axis, std::int64_t extent, DType dtype);
+/// Operands of a concat stand in its result from their places on.
+void joins(const GraphFunction& function, const Op& op, Rule& rule);
+/// Running sums and extremes along a divided axis, where a device that takes none of another's total can say so.
+void scans(const GraphFunction& function, const Op& op, Rule& rule);
 /// Batch axes that components of index vectors only number: by axis of what is indexed, those of the indices.
 std::map<std::int64_t, std::size_t> numbered_axes(const GraphFunction& function, const Op& op);
 }  // namespace rules_of_kinds

@@ -326,7 +326,13 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
     case Kind::linear_solve:
       return made(solve);
     case Kind::concat:
+      along("dim");
+      joins(function, op, rule);
+      return true;
     case Kind::cumulative:
+      along("dim");
+      scans(function, op, rule);
+      return true;
     case Kind::sort:
     case Kind::top_k:
     case Kind::fft:

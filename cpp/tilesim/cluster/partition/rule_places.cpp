@@ -22,6 +22,32 @@ int pieces(Rule& rule, std::size_t axis, std::int64_t extent, DType dtype) {
   return static_cast<int>(rule.factors.size()) - 1;
 }
 
+void joins(const GraphFunction& function, const Op& op, Rule& rule) {
+  Join& join = rule.join;
+  join.axis = at(op.attributes.integer("dim"));
+  join.factor = static_cast<int>(rule.factors.size());
+  for (std::size_t k = 0; k < op.operands.size(); ++k) {
+    const std::int64_t extent = function.value(op.operands[k]).type.shape[join.axis];
+    const auto same = std::ranges::find(op.operands, op.operands[k]) - op.operands.begin();
+    // One element is in no parts: each device has it.
+    join.stretches.push_back({0, extent, join.extent, extent, extent > 1, at(same)});
+    if (extent > 1) rule.operands[k][join.axis].push_back(join.factor);
+    join.extent += extent;
+  }
+  rule.factors.push_back({.name = "joined", .extent = join.extent, .combiner = {}, .why = {}});
+  rule.results[0][join.axis].push_back(join.factor);
+}
+
+void scans(const GraphFunction& function, const Op& op, Rule& rule) {
+  const TensorType& x = function.value(op.operands[0]).type;
+  if (!has_neutral(op.attributes.text("combiner"), x.dtype)) return;
+  const auto axis = at(op.attributes.integer("dim"));
+  rule.scan = static_cast<int>(rule.factors.size());
+  rule.factors.push_back({.name = "scanned", .extent = x.shape[axis], .combiner = {}, .why = {}});
+  rule.operands[0][axis].push_back(rule.scan);
+  rule.results[0][axis].push_back(rule.scan);
+}
+
 std::map<std::int64_t, std::size_t> numbered_axes(const GraphFunction& function, const Op& op) {
   const bool gathers = op.kind == Kind::gather;
   const Integers& map = op.attributes.integers(gathers ? "start_index_map" : "scatter_dims_to_operand_dims");

@@ -1,4 +1,4 @@
-#include "tilesim/cluster/partition/shardy.hpp"
+#include "tilesim/cluster/partition/partition.hpp"
 
 #include <algorithm>
 #include <map>
@@ -64,7 +64,8 @@ class RuleText {
         text += symbol(found->second);
         reach *= rule_.factors[at(factor)].extent;
       }
-      const bool slides = operand && find_halo(rule_, number, axis);
+      const bool joined = rule_.join.factor >= 0 && axis == rule_.join.axis && !axes[axis].empty();
+      const bool slides = operand && (joined || find_halo(rule_, number, axis));
       if (axes[axis].empty() || (!slides && reach != shape[axis])) text += symbol(made(shape[axis] / reach));
     }
     text += "]";
