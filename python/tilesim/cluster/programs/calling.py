@@ -9,6 +9,7 @@ from typing import Any
 
 from ...analytic.estimate import device_of
 from ...base.arguments import one_of
+from ...base.collecting import uncollected
 from ...base.errors import UserError, path_text, user_error
 from ...base.table import Table
 from ...graph.graph import Graph
@@ -136,8 +137,15 @@ class _Step:
     def result(self) -> ProgramResult:
         options, spmd = self.options, self.spmd
         combine = options.overlap == "library"
-        self.splits = [split(graph.core, spmd.devices, combine) for graph in spmd.graphs]
+        with uncollected():
+            self.splits = [split(graph.core, spmd.devices, combine) for graph in spmd.graphs]
         self.predict_all()
+        with uncollected():
+            return self.timed()
+
+    def timed(self) -> ProgramResult:
+        """The result, once predictions are there."""
+        options, spmd = self.options, self.spmd
         price = Communication(self.cluster, options.network, options.library, options.symmetry)
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
