@@ -22,138 +22,22 @@
 namespace py = pybind11;
 using namespace tilesim;
 using bindings::cancellable;
+using bindings::flops_dict;
 using bindings::function_of;
 using bindings::GraphValue;
 using bindings::SharedGraph;
 using bindings::to_tuple;
+using bindings::values_of;
 
 namespace {
 
-struct AttributePython {
-  py::object operator()(DType value) const { return py::str(std::string(name(value))); }
-  template <class T>
-  py::object operator()(const T& value) const {
-    return py::cast(value);
-  }
+using Names = std::vector<std::string>;
+
+struct HeldParts {
+  explicit HeldParts(std::shared_ptr<const Graph> held) : graph(std::move(held)), parts(*graph) {}
+  std::shared_ptr<const Graph> graph;
+  GraphParts parts;
 };
-
-py::dict to_dict(const Attributes& attributes) {
-  py::dict result;
-  for (const auto& [key, value] : attributes.all()) result[py::str(key)] = std::visit(AttributePython{}, value);
-  return result;
-}
-
-py::dict to_dict(const Flops& flops) {
-  py::dict result;
-  result["matrix"] = flops.matrix;
-  result["simple"] = flops.simple;
-  result["multiply"] = flops.multiply;
-  result["divide"] = flops.divide;
-  result["transcendental"] = flops.transcendental;
-  return result;
-}
-
-py::dict to_dict(const Value& value) {
-  py::dict result;
-  result["name"] = value.name;
-  result["dtype"] = std::string(name(value.type.dtype));
-  result["shape"] = to_tuple(value.type.shape);
-  return result;
-}
-
-// --- Graph ---
-
-py::list values_of(const GraphFunction& function, const std::vector<ValueId>& ids) {
-  py::list result;
-  for (const ValueId id : ids)
-    result.append(id == no_value ? py::object(py::none()) : py::object(to_dict(function.value(id))));
-  return result;
-}
-
-py::list operations(const GraphValue& held, const std::string& name) {
-  const Graph& graph = *held;
-  const GraphFunction& function = function_of(graph, name);
-  py::list result;
-  for (const Op& op : function.ops) {
-    py::dict entry;
-    entry["name"] = op.name;
-    entry["kind"] = std::string(info(op.kind).name);
-    entry["operands"] = values_of(function, op.operands);
-    entry["results"] = values_of(function, op.results);
-    entry["attributes"] = to_dict(op.attributes);
-    py::list callees;
-    for (const std::int32_t callee : op.functions) callees.append(graph.functions[at(callee)].name);
-    entry["functions"] = callees;
-    entry["source"] = op.source;
-    entry["flops"] = to_dict(flops(graph, function, op));
-    entry["bytes"] = compulsory_bytes(graph, function, op);
-    result.append(entry);
-  }
-  return result;
-}
-
-/// What is between devices in a function, and what runs functions.
-py::list communications(const GraphValue& held, const std::string& name) {
-  const Graph& graph = *held;
-  const GraphFunction& function = function_of(graph, name);
-  py::list result;
-  for (const Op& op : function.ops) {
-    if (op.functions.empty() && info(op.kind).effect != Effect::collective) continue;
-    py::dict entry;
-    entry["name"] = op.name;
-    entry["kind"] = std::string(info(op.kind).name);
-    entry["operands"] = values_of(function, op.operands);
-    entry["results"] = values_of(function, op.results);
-    entry["attributes"] = to_dict(op.attributes);
-    py::list callees;
-    for (const std::int32_t callee : op.functions) callees.append(graph.functions[at(callee)].name);
-    entry["functions"] = callees;
-    entry["source"] = op.source;
-    result.append(entry);
-  }
-  return result;
-}
-
-py::object axes_of(const Access& access) {
-  if (!access.affine) return py::none();
-  py::list axes;
-  for (const AxisAccess& axis : access.axes) {
-    std::vector<std::pair<int, std::int64_t>> terms;
-    for (const AxisAccess::Term& term : axis.terms) terms.emplace_back(term.dim, term.coefficient);
-    py::dict entry;
-    entry["terms"] = terms;
-    entry["constant"] = axis.constant;
-    entry["divisor"] = axis.divisor;
-    entry["may_leave"] = axis.may_leave;
-    axes.append(entry);
-  }
-  return axes;
-}
-
-py::dict domain_of(const GraphValue& graph, const std::string& operation, const std::string& name) {
-  const GraphFunction& function = function_of(*graph, name);
-  const auto op = std::ranges::find(function.ops, operation, &Op::name);
-  if (op == function.ops.end()) {
-    std::vector<std::string> names;
-    for (const Op& other : function.ops) names.push_back(other.name);
-    throw UserError({"the operation does not exist",
-                     "function \"" + function.name + "\"",
-                     "'" + operation + "'",
-                     {},
-                     nearest(operation, names)});
-  }
-  const Domain nest = domain(function, *op);
-  py::list operands, results;
-  for (const Access& access : nest.operands) operands.append(axes_of(access));
-  for (const Access& access : nest.results) results.append(axes_of(access));
-  py::dict result;
-  result["names"] = nest.names;
-  result["extents"] = nest.extents;
-  result["reduction"] = nest.reduction;
-  result["operands"] = operands;
-  result["results"] = results;
-  return result;
-}
 
 std::string shown(const GraphValue& held) {
   const Graph& graph = *held;
@@ -296,14 +180,14 @@ void bind_contents(GraphClass& type) {
             return pairs;
           },
           "Pairs (output, input) of the entry function: the output overwrites the input.")
-      .def("operations", &operations, py::arg("function") = "",
+      .def("operations", &bindings::operations, py::arg("function") = "",
            "Operations of a function (main by default): name, kind, operands, results, attributes, functions, source, "
            "flops "
            "by unit, compulsory bytes.")
-      .def("communications", &communications, py::arg("function") = "",
+      .def("communications", &bindings::communications, py::arg("function") = "",
            "Operations of a function that are between devices or run functions: name, kind, operands, results, "
            "attributes, functions, source.")
-      .def("domain", &domain_of, py::arg("operation"), py::arg("function") = "",
+      .def("domain", &bindings::domain_of, py::arg("operation"), py::arg("function") = "",
            "Loop nest of one operation: names, extents and reduction of the dims, and per operand and result its axes "
            "as "
            "sums of (dim, coefficient) (None: not affine). Raises UserError for an unknown name.")
@@ -331,7 +215,7 @@ void bind_contents(GraphClass& type) {
           "parameter_count", [](const GraphValue& graph) { return graph->parameter_count(); },
           "Number of elements of all trainable weights.")
       .def(
-          "flops", [](const GraphValue& graph) { return to_dict(flops(*graph)); },
+          "flops", [](const GraphValue& graph) { return flops_dict(flops(*graph)); },
           "Operations by unit: matrix (a multiply-add is 2), simple, multiply, divide, transcendental.")
       .def(
           "compulsory_bytes", [](const GraphValue& graph) { return compulsory_bytes(*graph); },
@@ -365,17 +249,31 @@ void bind_passes(GraphClass& type) {
           "The graph without its roundings to narrow types. Raises Unsupported where bits of codes are used.")
       .def(
           "extract",
-          [](const GraphValue& graph, const std::vector<std::string>& operations,
-             const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+          [](const GraphValue& graph, const Names& operations, const Names& inputs, const Names& outputs) {
             return SharedGraph(cancellable([&] { return extract(*graph, operations, inputs, outputs); }));
           },
           py::arg("operations"), py::arg("inputs"), py::arg("outputs"),
           "Operations of the entry function as a graph of their own, with the named values at its border. Raises "
-          "UserError for an unknown name.");
+          "UserError for an unknown name.")
+      .def(
+          "parts",
+          [](const GraphValue& graph) { return cancellable([&] { return std::make_unique<HeldParts>(graph.held); }); },
+          "For many parts of the graph as it is now: each costs what it has, not what the graph has.");
+}
+
+void bind_parts(py::module_& module) {
+  py::class_<HeldParts>(module, "GraphParts", "Parts of a graph; names are looked up in one index.")
+      .def(
+          "extract",
+          [](const HeldParts& held, const Names& operations, const Names& inputs, const Names& outputs) {
+            return SharedGraph(cancellable([&] { return held.parts.extract(operations, inputs, outputs); }));
+          },
+          py::arg("operations"), py::arg("inputs"), py::arg("outputs"), "As of `Graph`.");
 }
 
 void bind_graph(py::module_& module) {
   GraphClass type(module, "Graph", "Operations on single-assignment tensors, in functions, with weights by name.");
+  bind_parts(module);
   bind_files(type);
   bind_contents(type);
   bind_passes(type);

@@ -6,9 +6,11 @@
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "base/cancel.hpp"
 #include "tilesim/graph/graph.hpp"
+#include "tilesim/graph/kind.hpp"
 
 namespace tilesim::bindings {
 
@@ -63,6 +65,17 @@ pybind11::tuple to_tuple(const Shape& shape);
 /// Attributes of a kind from a dict; UserError for an unknown one (with the nearest) or a wrong type.
 Attributes attributes_from(Kind kind, const pybind11::dict& values);
 void bind_builder(pybind11::module_& module);
+
+/// Operations by unit.
+pybind11::dict flops_dict(const Flops& flops);
+/// Name, dtype and shape of each; None for no value.
+pybind11::list values_of(const GraphFunction& function, const std::vector<ValueId>& ids);
+/// A dict for each operation of a function, the entry for "". Ends where a signal's handler raises.
+pybind11::list operations(const GraphValue& graph, const std::string& function);
+/// Those that are between devices, and those that run functions.
+pybind11::list communications(const GraphValue& graph, const std::string& function);
+/// The loop nest of an operation.
+pybind11::dict domain_of(const GraphValue& graph, const std::string& operation, const std::string& function);
 
 }  // namespace tilesim::bindings
 

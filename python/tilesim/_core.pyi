@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ClusterNetwork', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'annotate_results', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'cluster_check_schedule', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'partition_graph', 'partition_rules', 'poll_for', 'prepared', 'price_on_host', 'random_input', 'random_inputs', 'random_ranges', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'shardy_module', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'spread_graph', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ClusterNetwork', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'GraphParts', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'annotate_results', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'cluster_check_schedule', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'partition_graph', 'partition_rules', 'poll_for', 'prepared', 'price_on_host', 'random_input', 'random_inputs', 'random_ranges', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'shardy_module', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'spread_graph', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -150,6 +150,10 @@ class Graph:
         """
         Number of elements of all trainable weights.
         """
+    def parts(self) -> GraphParts:
+        """
+        For many parts of the graph as it is now: each costs what it has, not what the graph has.
+        """
     def remove_dead_code(self) -> int:
         """
         Removes what no output needs; returns the number of operations.
@@ -237,6 +241,14 @@ class Graph:
     def shardings(self) -> dict:
         """
         Shardings by the name of their value ("function:value" outside of the entry), as text.
+        """
+class GraphParts:
+    """
+    Parts of a graph; names are looked up in one index.
+    """
+    def extract(self, operations: collections.abc.Sequence[str], inputs: collections.abc.Sequence[str], outputs: collections.abc.Sequence[str]) -> Graph:
+        """
+        As of `Graph`.
         """
 class GraphFile:
     """

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tilesim/graph/graph.hpp"
@@ -64,9 +65,29 @@ std::vector<std::string> recognised_functions();
 /// of both signs are one number. Throws UserError for an unknown name.
 std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std::vector<std::string>& passes);
 
-/// Operations of the entry function (by name) as a graph of their own, with the values `inputs` and `outputs` (by name)
-/// at its border; functions and weights that they need come along. An alias stays where nothing outside reads the
-/// input. Throws UserError for a name that does not exist.
+/// Parts of one graph, which must outlive this: names are looked up in one index, so that a part costs what it has.
+class GraphParts {
+ public:
+  explicit GraphParts(const Graph& graph);
+  /// Operations of the entry function (by name) as a graph of their own, with the values `inputs` and `outputs` (by
+  /// name) at its border; functions and weights that they need come along. An alias stays where nothing outside reads
+  /// the input. Throws UserError for a name that does not exist.
+  Graph extract(const std::vector<std::string>& operations, const std::vector<std::string>& inputs,
+                const std::vector<std::string>& outputs) const;
+
+ private:
+  ValueId value_named(const std::string& name) const;
+  std::vector<Op> operations_named(const std::vector<std::string>& names) const;
+  void keep_aliases(GraphFunction& entry) const;
+
+  const Graph& graph_;
+  std::unordered_map<std::string, ValueId> values_;
+  std::unordered_map<std::string, std::size_t> operations_;
+  std::unordered_multimap<ValueId, std::size_t> aliases_;  ///< by the input
+  std::unordered_map<ValueId, std::int64_t> reads_;        ///< how often each value is read, outputs included
+};
+
+/// One part: as of `GraphParts`.
 Graph extract(const Graph& graph, const std::vector<std::string>& operations, const std::vector<std::string>& inputs,
               const std::vector<std::string>& outputs);
 

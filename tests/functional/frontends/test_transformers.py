@@ -1,72 +1,14 @@
-"""ts.from_transformers: values of the model itself in torch, in both phases; configurations that hold no weight."""
+"""ts.from_transformers: values of the model itself in torch, in both phases."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilesim as ts
-from support.command import tilesim
-
-torch = pytest.importorskip("torch", reason="torch is not installed")
-T = pytest.importorskip("transformers", reason="transformers is not installed")
-
-RNG = np.random.default_rng(3)
-SMALL: dict[str, Any] = {
-    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "vocab_size": 60,
-    "max_position_embeddings": 64,
-}  # fmt: skip
-PICTURES: dict[str, Any] = {
-    "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "image_size": 32,
-    "patch_size": 8,
-}  # fmt: skip
-TEXT = {"bos_token_id": 0, "eos_token_id": 0}
-WRITERS = {
-    "gpt2": lambda: T.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=60, n_positions=64, **TEXT),
-    "llama": lambda: T.LlamaConfig(**SMALL, num_key_value_heads=2),
-    "mistral": lambda: T.MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=5),
-    "qwen2": lambda: T.Qwen2Config(**SMALL, num_key_value_heads=2),
-    "phi": lambda: T.PhiConfig(**SMALL),
-    "gemma": lambda: T.GemmaConfig(**SMALL, num_key_value_heads=2, head_dim=8),
-    "mixtral": lambda: T.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4),
-}
-WHISPER = {
-    "vocab_size": 60, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
-    "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64, "max_source_positions": 20,
-    "num_mel_bins": 8, "pad_token_id": 0, "decoder_start_token_id": 0, **TEXT,
-}  # fmt: skip
-BOTH = {
-    "t5": lambda: T.T5Config(
-        vocab_size=60, d_model=32, d_kv=8, d_ff=64, num_layers=2, num_heads=4, decoder_start_token_id=0
-    ),
-    "whisper": lambda: T.WhisperConfig(**WHISPER),
-    "bart": lambda: T.BartConfig(
-        **{key: value for key, value in WHISPER.items() if key not in ("max_source_positions", "num_mel_bins")},
-        max_position_embeddings=64,
-    ),
-}
-READERS = {
-    "bert": lambda: T.BertConfig(**SMALL),
-    "vit": lambda: T.ViTConfig(**PICTURES),
-    "clip": lambda: T.CLIPConfig(
-        text_config={**SMALL, "max_position_embeddings": 16, "bos_token_id": 58, "eos_token_id": 59},
-        vision_config=PICTURES,
-        projection_dim=12,
-    ),
-}
-
-
-def model_of(config: Any, auto: str) -> Any:
-    torch.manual_seed(0)
-    return getattr(T, auto).from_config(config).eval()
-
-
-def tokens(name: str, context: int = 8) -> dict[str, int]:
-    """The argument, for models that have tokens."""
-    return {} if name == "vit" else {"context": context}
+from support.small_transformers import BOTH, READERS, RNG, WRITERS, both_of, model_of, tokens, torch
 
 
 def inputs(graph: ts.Graph) -> dict[str, np.ndarray]:
@@ -130,16 +72,6 @@ def test_readers_of_texts_sounds_and_pictures(name):
         ts.from_transformers(model, "decode")
 
 
-def both_of(name: str, auto: str = "") -> tuple[Any, dict[str, Any]]:
-    """A model, and a source for its encoder."""
-    model = model_of(
-        BOTH[name](), auto or ("AutoModelForSpeechSeq2Seq" if name == "whisper" else "AutoModelForSeq2SeqLM")
-    )
-    if name == "whisper":
-        return model, {"input_features": torch.from_numpy(RNG.standard_normal((2, 8, 40)).astype(np.float32))}
-    return model, {"input_ids": torch.from_numpy(RNG.integers(3, 40, (2, 12)))}
-
-
 def compare_caches(found: dict[str, Any], cache: Any) -> None:
     for kind, layers in (("cache", cache.self_attention_cache), ("source", cache.cross_attention_cache)):
         assert len(layers.layers) == 2
@@ -199,76 +131,3 @@ def test_models_with_an_encoder_and_a_decoder_as_people_give_them():
     for config, named in ((READERS["vit"](), {"context": 7}), (BOTH["t5"](), {"image": 32})):
         with pytest.raises(ts.UserError, match=r"reads no (tokens|images)"):
             ts.from_transformers(config, **named)
-
-
-LESS = {"mistral", "qwen2", "phi", "gemma", "mixtral", "t5", "whisper", "bart", "clip"}
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=[pytest.mark.slow] if name in LESS else []) for name in [*WRITERS, *READERS, *BOTH]],
-)
-def test_a_configuration_gives_the_graph_of_its_model_without_weights(name):
-    config = {**WRITERS, **READERS, **BOTH}[name]()
-    writes = name not in READERS
-    model = both_of(name)[0] if name in BOTH else model_of(config, "AutoModelForCausalLM" if writes else "AutoModel")
-    held, light = (ts.from_transformers(one, **tokens(name), dtype=None) for one in (model, config))
-    assert light.parameters == held.parameters and light.inputs == held.inputs and light.outputs == held.outputs
-    assert [op["kind"] for op in light.operations()] == [op["kind"] for op in held.operations()]
-    sources = {row["source"] for row in light.weights().values() if row["trainable"]}
-    assert sources == {"random"}
-    half = ts.from_transformers(config, "decode" if writes else "prefill", **tokens(name), dtype="bf16")
-    assert {row["dtype"] for row in half.weights().values() if row["trainable"]} <= {"bf16", "f32"}
-    assert "bf16" in half.assumptions[0]
-    assert ts.run(half).cycles > 0
-
-
-def test_a_large_model_is_read_without_its_memory():
-    import resource
-
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    graph = ts.from_transformers("llama", "decode", 1000, dtype="bf16")  # 13 GB of weights
-    assert graph.parameters == 6_738_415_616  # Touvron et al., 2023, of the 7B model
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2 << 20  # KiB
-
-
-def test_what_people_write(tmp_path):
-    config = WRITERS["llama"]()
-    model, ids = model_of(config, "AutoModelForCausalLM"), torch.zeros(1, 8, dtype=torch.int64)
-    cycles = ts.run(model, (ids,)).cycles
-    assert ts.run(model, T.BatchEncoding({"input_ids": ids})).cycles == cycles
-    assert ts.run(model, {"input_ids": ids}).cycles == cycles
-    long = T.LlamaConfig(**{**SMALL, "max_position_embeddings": 256}, num_key_value_heads=2)
-    for bare in (long, model_of(long, "AutoModelForCausalLM")):
-        said = ts.run(bare).approximations
-        assert any(one.startswith("LlamaForCausalLM") and one.endswith("f32, batch 1, prefill of 200") for one in said)
-    cache = T.StaticCache(config, max_cache_len=16)
-    with pytest.raises(ts.Unsupported, match=r"ts\.from_transformers\(model, phase='decode'\)"):
-        ts.from_torch(model, (ids[:, :1],), {"past_key_values": cache})
-    config.save_pretrained(tmp_path)
-    for path in (tmp_path, tmp_path / "config.json"):
-        assert ts.from_transformers(path, context=8) == ts.from_transformers(config, context=8)
-    out = tilesim("run", str(tmp_path / "config.json"), "--phase", "decode", "--context", "16", "--quiet")
-    assert out.returncode == 0 and out.stdout.startswith("llama, f32, batch 1, decode at 16, on tpu-v3")
-
-
-def test_refusals(tmp_path):
-    cases = {
-        "Did you mean 'gpt2'": {"model": "gtp2"},
-        "not fetched from the hub": {"model": "someone/something"},
-        "fewer positions": {"model": "gpt2", "context": 5000},
-        "Did you mean 'decode'": {"model": "gpt2", "phase": "decod"},
-        "ts.from_torch": {"model": torch.nn.Linear(3, 3)},
-        "no model of transformers": {"model": 7},
-        "context": {"model": "gpt2", "context": 0},
-        "dtype of floats": {"model": "gpt2", "dtype": "i8"},
-        "no config.json": {"model": tmp_path},
-    }
-    for text, named in cases.items():
-        with pytest.raises(ts.UserError, match=text.replace("(", r"\(")):
-            ts.from_transformers(**named)
-    with pytest.raises(ts.UserError, match="a model has its dtype"):
-        ts.from_transformers(model_of(WRITERS["gpt2"](), "AutoModelForCausalLM"), dtype="bf16")
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "no_such_type"}))
-    with pytest.raises(ts.UserError, match="no configuration of transformers"):
-        ts.from_transformers(tmp_path / "config.json")

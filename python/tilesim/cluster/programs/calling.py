@@ -10,6 +10,7 @@ from typing import Any
 from ... import _core
 from ...analytic.estimate import device_of
 from ...base.arguments import one_of
+from ...base.collecting import uncollected
 from ...base.errors import UserError, path_text, user_error
 from ...base.table import Table
 from ...graph.graph import Graph
@@ -156,8 +157,15 @@ class _Step:
     def result(self) -> ProgramResult:
         options, spmd = self.options, self.spmd
         combine = options.overlap == "library"
-        self.splits = [split(core, spmd.devices, combine) for core in self.cores]
+        with uncollected():
+            self.splits = [split(core, spmd.devices, combine) for core in self.cores]
         self.predict_all()
+        with uncollected():
+            return self.timed()
+
+    def timed(self) -> ProgramResult:
+        """The result, once predictions are there."""
+        options, spmd = self.options, self.spmd
         price = self.price()
         trace = ordered(trace_of(spmd.name, self.splits, spmd.classes, lambda part, _: self.known[part.key].seconds,
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip

@@ -28,6 +28,14 @@ class Scope:
     core: _core.Graph
     label: str
     values: dict[str, int] = field(default_factory=dict)
+    held: _core.GraphParts | None = None
+
+    @property
+    def parts(self) -> _core.GraphParts:
+        """What cuts segments out, each for what it has."""
+        if self.held is None:
+            self.held = self.core.parts()
+        return self.held
 
 
 @dataclass(slots=True)
@@ -35,14 +43,10 @@ class Op:
     """One operation: as the graph has it, values by number."""
 
     entry: dict[str, Any]
+    kind: str
     scope: int
     reads: list[int]
     writes: list[int]
-
-    @property
-    def kind(self) -> str:
-        """Of the operation."""
-        return str(self.entry["kind"])
 
 
 @dataclass(slots=True)
@@ -149,7 +153,7 @@ class _Flattener:
                 raise user_error("too many operations once loops are written out", place=str(entry["name"]),
                                  value=f"more than {MOST}", allowed="fewer trips of such loops")  # fmt: skip
             reads = [known[one["name"]] for one in entry["operands"] if one is not None and one["name"]]
-            flat.operations.append(Op(entry, scope, reads, []))
+            flat.operations.append(Op(entry, entry["kind"], scope, reads, []))
             flat.operations[number].writes = [
                 self.value(scope, one, number) for one in entry["results"] if one is not None and one["name"]
             ]

@@ -10,6 +10,7 @@ from ...analytic.gpu.compiled import DISPATCH, count, price_kernels
 from ...analytic.gpu.kernels import COMPILERS, Kernel
 from ...analytic.operations import Cost, Costs, rows_of
 from ...analytic.vector import constants_of
+from ...base.collecting import uncollected
 from ...graph.graph import Graph
 from ...machine.device import Device
 from ...machine.machine import Machine
@@ -59,6 +60,7 @@ class Closed:
 
     name = "closed"
 
+    @uncollected()
     def seconds(self, segment: Graph, device: Any) -> Predicted:
         """Closed forms. The host runs ahead of a GPU: launches are counted, and not part of a segment's time.
 

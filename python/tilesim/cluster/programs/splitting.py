@@ -332,7 +332,7 @@ def graph_of(split: Split, part: Part) -> Graph:
     read = [one["name"] for entry in entries for one in entry["operands"] if one is not None and one["name"]]
     inputs = list(dict.fromkeys(name for name in read if name not in made))
     outputs = [flat.values[value]["name"] for value in part.outputs]
-    core = flat.scopes[part.scope].core.extract([entry["name"] for entry in entries], inputs, outputs)
+    core = flat.scopes[part.scope].parts.extract([entry["name"] for entry in entries], inputs, outputs)
     if part.aliases:
         data = json.loads(core.to_json())
         entry = next(function for function in data["functions"] if function["name"] == core.main)
