@@ -110,9 +110,10 @@ def test_sends_are_as_long_as_their_flows(plan: str) -> None:
         for network in ("closed", "flows")
     ]
     closed, flows = ([row for row in one.communication if row["operation"] == "permute"] for one in runs)
-    assert closed
+    assert {one["dimension"] for one in closed} == ({"nodes"} if "context" in plan else {"node", "nodes"})
     for one, other in zip(closed, flows, strict=True):
-        assert one["seconds"] / one["calls"] >= one["bytes"] / 50e9  # an adapter's rate
+        rate = {"node": 450e9, "nodes": 50e9}[one["dimension"]]  # of a port inside, of an adapter
+        assert one["bytes"] / rate <= one["seconds"] / one["calls"] <= 1.7 * one["bytes"] / rate
         assert one["seconds"] == pytest.approx(other["seconds"], rel=0.05)
 
 

@@ -140,7 +140,7 @@ def test_pieces_of_many_devices_are_estimated() -> None:
             ts.cluster.collective(op, 1 << 30, nodes(8, 64), algorithm="hierarchical", model=model, pieces=pieces)
             for model in ("closed", "chunks")
         )
-        assert not closed.exact and not closed.messages
+        assert not closed.exact
         assert closed.seconds == pytest.approx(chunks.seconds, rel=0.02)
 
 

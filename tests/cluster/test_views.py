@@ -18,6 +18,7 @@ from tilesim.base import screen
 from tilesim.cli.main import app
 from tilesim.cluster.advice import LEAST
 from tilesim.cluster.fabric import fabric_of
+from tilesim.models.layered_presets import layered
 
 WORK = ts.workloads.transformer_step(24, 2048, 16, 50257, 1024, 64, dtype="bf16")
 UNEVEN = dataclasses.replace(WORK, layers=10)
@@ -234,7 +235,8 @@ def test_numbers_of_devices_that_are_none(devices: Any) -> None:
 
 
 def test_a_map_of_plans() -> None:
-    study = ts.cluster.search("gpt3-175b", "dgx-a100:64")  # 96 heads and layers, batch 64
+    work = dataclasses.replace(layered("gpt3-175b"), sequence=65536)  # 96 heads and layers, batch 64
+    study = ts.cluster.search(work, "dgx-a100:64")
     found = study.map()
     at = {(row["tensor"], row["pipeline"]): row for row in found}
     assert set(at) == {(t, p) for t in range(1, 97) for p in range(1, 97) if 64 % (t * p) == 0}
@@ -244,13 +246,13 @@ def test_a_map_of_plans() -> None:
         if row["kind"] == "":
             plan = ts.Plan.parse(row["plan"])
             assert (plan.tensor, plan.pipeline) == (tensor, pipeline)
-            alone = ts.cluster.step("gpt3-175b", "dgx-a100:64", plan)
+            alone = ts.cluster.step(work, "dgx-a100:64", plan)
             assert (alone.seconds, alone.peak_bytes) == pytest.approx((row["seconds"], row["peak_bytes"]), rel=1e-9)
         elif row["kind"] == "memory":
             for shard, recompute in itertools.product(("none", "zero1"), ("none", "full")):
                 data = 64 // tensor // pipeline
                 plan = ts.Plan(tensor, pipeline, data, shard=shard if data > 1 else "none", recompute=recompute)
-                tried = ts.cluster.step("gpt3-175b", "dgx-a100:64", plan, check_memory=False)
+                tried = ts.cluster.step(work, "dgx-a100:64", plan, check_memory=False)
                 assert tried.peak_bytes >= row["peak_bytes"] > 80 * 2**30
         else:
             assert 96 % tensor

@@ -322,7 +322,7 @@ def schedule(op: str, size: int, group: list[int], cluster: Cluster, algorithm: 
     Returns:
         The transfers.
     """
-    return dict(cluster.core.schedule(_request(op, size, group, algorithm, {})))
+    return dict(cluster.core.schedule(request(op, size, group, algorithm, {})))
 
 
 def _priced(cluster: Cluster, requests: list[dict[str, Any]], model: str, symmetry: bool) -> list[dict[str, Any]]:

@@ -53,13 +53,18 @@ def named_mesh(module, mesh, changed):
     return NAME
 
 
+def entry(module):
+    """The entry function."""
+    return next(op for op in module.body.operations if op.operation.name == "func.func"
+                and op.attributes["sym_name"].value == "main")  # fmt: skip
+
+
 def annotated(module, given):
     """Writes shardings as attributes of the entry function's arguments and results."""
     key, prefix = "mhlo.sharding", ""
     if given["mesh"]:
         key, prefix = "sdy.sharding", f"#sdy.sharding<@{named_mesh(module, given['mesh'], given['changed'])}, "
-    main = next(op for op in module.body.operations if op.operation.name == "func.func"
-                and op.attributes["sym_name"].value == "main")  # fmt: skip
+    main = entry(module)
     kind = ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value)
     for place, texts, number in (("arg_attrs", given["inputs"], len(kind.inputs)),
                                  ("res_attrs", given["outputs"], len(kind.results))):  # fmt: skip
@@ -71,6 +76,14 @@ def annotated(module, given):
             own[int(index)] = ir.DictAttr.get(kept)
         if number:
             main.attributes[place] = ir.ArrayAttr.get(own)
+
+
+def free(module):
+    """Which results of the entry function have no sharding: XLA chooses theirs, as it does under jax.jit."""
+    main = entry(module)
+    number = len(ir.FunctionType(ir.TypeAttr(main.attributes["function_type"]).value).results)
+    own = main.attributes["res_attrs"] if "res_attrs" in main.attributes else [ir.DictAttr.get({})] * number
+    return [not any(one.name in ("mhlo.sharding", "sdy.sharding") for one in ir.DictAttr(each)) for each in own]
 
 
 def said(shardings):
@@ -87,10 +100,13 @@ def main(folder, devices):
         module.operation.attributes["mhlo.num_partitions"] = number
         if given["inputs"] or given["outputs"] or given["changed"]:
             annotated(module, given)
+        open_results = free(module)
         text = module.operation.get_asm(large_elements_limit=None)
     options = backend.get_compile_options(1, devices, np.arange(devices).reshape(1, devices))
     options.executable_build_options.use_spmd_partitioning = True
     options.executable_build_options.use_shardy_partitioner = "sdy." in text
+    if open_results:
+        options.executable_build_options.allow_spmd_sharding_propagation_to_output = open_results
     made = backend.get_backend().compile_and_load(text.encode(), tuple(jax.devices()), options)
     borders = {"inputs": said(made.get_parameter_shardings()), "outputs": said(made.get_output_shardings())}
     (dumped,) = glob.glob(os.path.join(folder, "*after_spmd-partitioning*.txt"))
