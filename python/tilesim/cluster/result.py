@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -16,7 +16,6 @@ from ..base.errors import user_error
 from ..base.files import writing
 from ..base.table import Table
 from ..models.layered import Layered
-from ..results.beside import Comparable
 from .advice import advice, told
 from .closed import Times
 from .columns import Columns
@@ -32,7 +31,7 @@ from .saved import SavedStep
 from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
 from .views.communication import communication, stage_seconds
-from .views.comparison import StepComparison, beside
+from .views.comparison import ComparableStep
 from .views.text import filled, heading, headline
 
 __all__ = ["PARTS", "StepResult"]
@@ -56,7 +55,7 @@ _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
 @dataclass(frozen=True)
-class StepResult(Comparable):
+class StepResult(ComparableStep):
     """Time and memory of one step.
 
     `parts` sum to `seconds`, each the critical stage's share; `exposed_seconds` is communication that nothing hides;
@@ -211,21 +210,6 @@ class StepResult(Comparable):
         """
         return self.breakdown.plot(axes)
 
-    def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> StepComparison:
-        """This step and others side by side, as `ts.compare` asks for.
-
-        Args:
-            others: results of `ts.cluster.step`, or saved ones.
-            names: what each is, this one first; none: what tells them apart.
-
-        Returns:
-            The comparison.
-
-        Raises:
-            UserError: for a result of another kind, or a number of names that is not theirs.
-        """
-        return steps_beside([self, *others], names)
-
     def timeline(self, path: str | os.PathLike[str]) -> None:
         """Writes trace events for Perfetto: a process per class of devices, a track of computing and one per dimension
         of the network and axis, flows from sends to receiving passes, counters of bytes sent on each dimension.
@@ -299,22 +283,6 @@ class StepResult(Comparable):
         with writing(path) as file:
             json.dump(self.json(), file, indent=1)
             file.write("\n")
-
-
-def steps_beside(results: Sequence[Any], names: Sequence[str] | None) -> StepComparison:
-    """Steps side by side, of this run or saved.
-
-    Args:
-        results: two or more.
-        names: of each; none: what tells them apart.
-
-    Returns:
-        The comparison.
-
-    Raises:
-        UserError: for a result of another kind, or a number of names that is not theirs.
-    """
-    return beside(results, names, (StepResult, SavedStep))
 
 
 def too_large(result: StepResult, place: str, advice: str) -> Exception:

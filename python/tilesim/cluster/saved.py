@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ..base.checked import is_number
 from ..base.errors import path_text, shown, user_error
 from ..base.files import read_json
-from ..results.beside import Comparable
 from .plan import Plan
 from .views.breakdown import Breakdown
-from .views.comparison import StepComparison
+from .views.comparison import ComparableStep
 
 __all__ = ["SCHEMA", "SavedStep"]
 
@@ -31,7 +29,7 @@ class Workload:
 
 
 @dataclass(frozen=True)
-class SavedStep(Comparable):
+class SavedStep(ComparableStep):
     """A step that `StepResult.save` wrote: its figures, by the names of `StepResult`; nothing can be run again."""
 
     workload: Workload
@@ -67,23 +65,6 @@ class SavedStep(Comparable):
             UserError: for a file that cannot be read, is of another kind or version, or lacks or mistypes a figure.
         """
         return _step(read_json(path, SCHEMA), path_text(path))
-
-    def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> StepComparison:
-        """This step and others side by side, as `ts.compare` asks for.
-
-        Args:
-            others: results of `ts.cluster.step`, or saved ones.
-            names: what each is, this one first; none: what tells them apart.
-
-        Returns:
-            The comparison.
-
-        Raises:
-            UserError: for a result of another kind, or a number of names that is not theirs.
-        """
-        from .result import steps_beside
-
-        return steps_beside([self, *others], names)
 
 
 def _taken(data: dict[str, Any], key: str, place: str, good: Any, allowed: str) -> Any:

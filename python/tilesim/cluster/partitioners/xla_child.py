@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Compiles a module for several virtual devices and leaves what XLA's partitioner made of it. Run in a process of its
 own: FOLDER DEVICES. It knows nothing of Tilesim; interfaces are jax's public ones where there is one."""
 

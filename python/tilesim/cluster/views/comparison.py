@@ -9,10 +9,11 @@ from typing import Any
 from ...base.checked import checked_class
 from ...base.errors import shown, user_error
 from ...base.table import Table
+from ...results.beside import Comparable
 from ...results.side_by_side import SideBySide, finite
 from .breakdown import called
 
-__all__ = ["StepComparison", "beside"]
+__all__ = ["ComparableStep", "StepComparison"]
 
 _TOLD = ("plan", "cluster", "device", "devices", "predictor", "network", "overlap", "framework")
 _FIGURES = ("seconds", "exposed_seconds", "bubble_seconds", "mfu", "peak_bytes")
@@ -165,22 +166,24 @@ def _told_apart(results: Sequence[Any]) -> list[str]:
             for at in range(len(results))]  # fmt: skip
 
 
-def beside(results: Sequence[Any], names: Sequence[str] | None, kinds: tuple[type, ...]) -> StepComparison:
-    """Results of steps side by side.
+class ComparableStep(Comparable):
+    """A step of many devices, of this run or saved."""
 
-    Args:
-        results: two or more.
-        names: of each.
-        kinds: that each of them is one of.
+    def beside(self, others: Sequence[Any], names: Sequence[str] | None = None) -> StepComparison:
+        """This step and others side by side, as `ts.compare` asks for.
 
-    Returns:
-        The comparison.
+        Args:
+            others: results of `ts.cluster.step`, or saved ones.
+            names: what each is, this one first; none: what tells them apart.
 
-    Raises:
-        UserError: for a result of another kind.
-    """
-    for number, one in enumerate(results):
-        if not isinstance(one, kinds):
-            raise user_error("a step of many devices stands beside others alone", place=f"result {number}",
-                             value=shown(one), allowed="results of ts.cluster.step, saved ones")  # fmt: skip
-    return StepComparison(results, names)
+        Returns:
+            The comparison.
+
+        Raises:
+            UserError: for a result of another kind, or a number of names that is not theirs.
+        """
+        for number, one in enumerate(others, 1):
+            if not isinstance(one, ComparableStep):
+                raise user_error("a step of many devices stands beside others alone", place=f"result {number}",
+                                 value=shown(one), allowed="results of ts.cluster.step, saved ones")  # fmt: skip
+        return StepComparison([self, *others], names)
