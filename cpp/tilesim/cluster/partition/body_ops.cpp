@@ -5,6 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/base/interrupt.hpp"
 #include "tilesim/cluster/partition/body.hpp"
 
 namespace tilesim::partitioning {
@@ -26,7 +27,10 @@ std::int32_t Body::write(const std::vector<Layout>& inputs, const std::vector<La
     const ValueId value = source().inputs[i];
     add_version(value, inputs[i], builder_.input(stem(value), local_type(module_.grid, type(value), inputs[i])));
   }
-  for (std::size_t i = 0; i < source().ops.size(); ++i) operation(source().ops[i], module_.spread.rules[function_][i]);
+  for (std::size_t i = 0; i < source().ops.size(); ++i) {
+    worked(5000);
+    operation(source().ops[i], module_.spread.rules[function_][i]);
+  }
   std::vector<ValueId> results;
   for (std::size_t i = 0; i < outputs.size(); ++i)
     results.push_back(request(source().outputs[i], outputs[i], {"", "an output has this sharding"}));

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/base/interrupt.hpp"
 
 namespace tilesim::partitioning {
 
@@ -32,6 +33,7 @@ class Propagation {
         spread_.layouts.back().push_back(whole(value.type.shape.size()));
       }
       for (const Op& op : function.ops) {
+        worked(2000);
         spread_.rules.back().push_back(rule_of(function, op));
         for (const std::vector<ValueId>* values : {&op.operands, &op.results})
           for (const ValueId value : *values)
@@ -124,6 +126,7 @@ class Propagation {
   }
 
   bool visit(std::size_t f, std::size_t index, bool products) {
+    worked(500);
     const Op& op = graph_.functions[f].ops[index];
     if (op.kind == Kind::while_loop || op.kind == Kind::branch) return through(f, op);
     if (const auto crossing = crossing_of(grid_, graph_, op)) return cross(f, op, *crossing);
