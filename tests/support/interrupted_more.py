@@ -101,6 +101,13 @@ def recognising(folder: Path) -> Case:
     return Case(lambda: ts.optimize(graph), lambda: graph.to_json() == before and not graph.changes)
 
 
+def dividing(folder: Path) -> Case:
+    """300,000 operations over two devices."""
+    graph = spelled(60_000)
+    before = graph.shardings, graph.devices
+    return Case(lambda: ts.partition(graph, {"d": 2}, {"x": ("d",)}), lambda: (graph.shardings, graph.devices) == before)
+
+
 def drawing(folder: Path) -> Case:
     graph = weighty("drawn", 1 << 30)
     return Case(lambda: graph.weight("w"), lambda: graph.weights()["w"]["shape"] == (1 << 30,))
@@ -277,6 +284,7 @@ MORE: dict[str, Callable[[Path], Case]] = {
     "read 300,000 operations": reading,
     "write 300,000 operations": writing,
     "optimize": recognising,
+    "partition 300,000 operations": dividing,
     "random weights": drawing,
     "evaluate random weights": evaluating,
     "tune": tuning,
