@@ -1,5 +1,7 @@
 """Divided axes that are put together, searched for extremes, accumulated: equal to the whole, and what is sent."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -130,3 +132,15 @@ def test_parameters_in_loops_and_branches_lie_on_their_devices_alone(kind):
     x = np.random.default_rng(4).integers(-2, 3, (4, 8)).astype(np.float32)
     wanted = x @ weights if kind == "branch" else x @ weights @ weights @ weights
     np.testing.assert_array_equal(ts.execute(spmd, [x])["y"], wanted)
+
+
+@pytest.mark.parametrize("axes", [*itertools.permutations("abc", 2), *itertools.permutations("abc", 3)])
+@pytest.mark.parametrize("extent", [8, 11])
+def test_places_of_extremes_in_any_order_of_axes(axes: tuple[str, ...], extent: int) -> None:
+    for combiner, numpy in (("argmax", np.argmax), ("argmin", np.argmin)):
+        b = ts.GraphBuilder("place", dtype="i32")
+        b.output(b.op("reduce", b.input("x", (extent,)), combiner=combiner, dims=[0]), "y")
+        spmd = ts.partition(b.build(), {"a": 2, "b": 2, "c": 2}, {"x": (axes,)})
+        for seed in range(6):
+            x = np.random.default_rng(seed).integers(0, 3, extent).astype(np.int32)
+            assert ts.execute(spmd, {"x": x})["y"] == numpy(x), (combiner, x)

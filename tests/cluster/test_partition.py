@@ -215,3 +215,22 @@ def test_every_lowering_divided_along_its_first_and_last_axes(case):
             wanted = np.asarray(wanted, np.float64)
             largest = np.nanmax(np.abs(wanted[np.isfinite(wanted)]), initial=1)
             np.testing.assert_allclose(np.asarray(parts[name], np.float64), wanted, rtol=2e-2, atol=2e-2 * largest)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 4), (7, 7)])
+@pytest.mark.parametrize("function", ["remainder", "divide", "floor_divide"])
+def test_padding_divides_nothing(shape: tuple[int, int], function: str) -> None:
+    """Whole numbers of uneven axes, the divisor of which is divided otherwise than what it divides."""
+    b = ts.GraphBuilder("divides", dtype="i32")
+    x, y = b.input("x", shape), b.input("y", shape)
+    b.output(b.apply(function, x, y), "z")
+    b.output(b.apply(function, x + y, b.weight("seven", (1, 1), data=np.full((1, 1), 7, np.int32))), "w")
+    graph, draw = b.build(), np.random.default_rng(3)
+    given = {"x": draw.integers(-20, 20, shape).astype(np.int32), "y": draw.integers(1, 5, shape).astype(np.int32)}
+    want = ts.reference(graph, given)
+    for mesh, shardings in (
+        ({"a": 2}, {"x": ("a", None), "y": (None, "a")}), ({"a": 2, "b": 2}, {"x": ("a", None), "y": ("b", "a")}),
+        ({"a": 2, "b": 2}, {"x": ("b", "a"), "y": ("a", None)}),
+    ):  # fmt: skip
+        found = ts.execute(ts.partition(graph, mesh, shardings), given)
+        assert all((found[name] == want[name]).all() for name in want)

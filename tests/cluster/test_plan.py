@@ -129,3 +129,22 @@ def test_experts_that_are_none() -> None:
     for experts in ((2, 3), (4,), (4, 0)):
         with pytest.raises(ts.UserError, match="experts"):
             ts.workloads.transformer_step(8, 512, 8, 1000, 256, 32, experts=experts)
+
+
+@pytest.mark.parametrize("phase", ["train", "prefill", "decode"])
+def test_no_sequence_is_quicker_than_its_layers(phase: str) -> None:
+    """Each micro-batch passes all layers one after the other, however they are dealt to stages."""
+    for batch in (1, 3, 8):
+        work = ts.workloads.transformer_step(32, 1024, 8, 32000, 512, batch, phase=phase)
+        alone = dataclasses.replace(work, global_batch=1)
+        least = ts.cluster.step(alone, "dgx-h100:1", ts.Plan(), framework="unfitted").parts["compute"]
+        for virtual in (1, 2, 4):
+            plan = ts.Plan(pipeline=8, virtual=virtual, schedule="interleaved" if virtual > 1 else "1f1b")
+            if virtual > 1 and batch % 8:
+                with pytest.raises(ts.UserError, match="whole groups of micro-batches"):
+                    ts.cluster.step(work, "dgx-h100:8", plan)
+                continue
+            assert ts.cluster.step(work, "dgx-h100:8", plan, framework="unfitted").seconds >= 0.99 * least
+        study = ts.cluster.search(work, "dgx-h100:8", framework="unfitted", confirm=0)
+        for found in study.plans:
+            assert found.virtual == 1 or (batch // found.data // found.micro_batch) % found.pipeline == 0

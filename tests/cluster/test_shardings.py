@@ -265,3 +265,18 @@ def test_the_module_goes_with_copies_not_with_files(modules):
     graph = ts.from_stablehlo(modules / "tensor.mlir")
     assert graph.copy().module == (modules / "tensor.mlir").read_bytes().decode()
     assert ts.Graph.from_json(graph.to_json()).module == ""
+
+
+def test_constants_come_back_from_xla():
+    """Its text leaves out those of more than ten elements, unless it is told not to."""
+    text = """module @m attributes {mhlo.num_partitions = 2 : i32, mhlo.num_replicas = 1 : i32} {
+  func.func public @main(%x: tensor<16xi32> {mhlo.sharding = "{devices=[2]<=[2]}"}) -> tensor<16xi32> {
+    %c = stablehlo.constant dense<[VALUES]> : tensor<16xi32>
+    %0 = stablehlo.add %x, %c : tensor<16xi32>
+    return %0 : tensor<16xi32>
+  }
+}""".replace("VALUES", ", ".join(str(i * i) for i in range(16)))
+    graph = ts.from_stablehlo(text)
+    (name,) = (row["name"] for row in graph.inputs)
+    found = ts.execute(ts.partition(graph, by="xla"), {name: np.zeros(16, np.int32)})
+    assert [value.tolist() for value in found.values()] == [[i * i for i in range(16)]]

@@ -115,3 +115,38 @@ def test_slight_faults_of_any_network_under_flows(seed):
                 assert found.algorithm == whole.algorithm
                 more = found.picoseconds - whole.picoseconds
                 assert -1000 <= more <= (1 / share - 1) * 2 * whole.picoseconds + 1000, (network, op, size, share)
+
+
+def test_groups_that_meet_are_priced_together() -> None:
+    """Four groups of two over a ring of eight: half of 4 MiB crosses two links each way round."""
+    ring = [{"kind": "ring", "size": 8, "bandwidth_bytes_per_second": 50e9, "latency_seconds": 0}]
+    groups = [[0, 4], [1, 5], [2, 6], [3, 7]]
+    found = ts.cluster.collective("all_gather", 1 << 20, ts.Cluster(network=ring), groups)
+    chunks = ts.cluster.collective("all_gather", 1 << 20, ts.Cluster(network=ring), groups, model="chunks")
+    assert found.seconds == chunks.seconds >= 4 * (1 << 19) / (2 * 50e9) and not found.exact
+    apart = ts.cluster.collective("all_gather", 1 << 20, ts.Cluster(network=ring), [[0, 1], [4, 5]])
+    assert apart.seconds == pytest.approx((1 << 19) / 50e9, abs=1e-12)
+
+
+@pytest.mark.parametrize("devices", [[0, 1], [0, 2], [3, 9], [0, 9], [0, 1, 2]])
+def test_hosts_of_a_dragonfly(devices: list[int]) -> None:
+    fly = [{"kind": "dragonfly", "sizes": [2, 3, 2], "bandwidth_bytes_per_second": 25e9, "latency_seconds": 1e-6}]
+    for op in ("all_to_all", "all_reduce", "all_gather"):
+        closed, chunks = (
+            ts.cluster.collective(op, 123457, ts.Cluster(network=fly), devices, model=model)
+            for model in ("closed", "chunks")
+        )
+        assert closed.seconds == chunks.seconds
+
+
+@pytest.mark.parametrize("plan", [ts.Plan(data=8), ts.Plan(tensor=8)])
+def test_flows_of_steps_feel_slow_links_of_rings(plan: ts.Plan) -> None:
+    work = ts.workloads.transformer_step(8, 4096, 32, 32000, 2048, 64)
+    ring = [{"kind": "ring", "size": 8, "bandwidth_bytes_per_second": 50e9, "latency_seconds": 1e-6}]
+    for device in (0, 5):
+        slow = ts.Cluster(device="h100", network=ring, faults=[{"device": device, "share": 0.1}])
+        closed, flows = (
+            ts.cluster.step(work, slow, plan, network=network, check_memory=False).seconds
+            for network in ("closed", "flows")
+        )
+        assert flows == pytest.approx(closed, rel=0.02)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import os
 import time
@@ -105,7 +106,9 @@ def dividing(folder: Path) -> Case:
     """300,000 operations over two devices."""
     graph = spelled(60_000)
     before = graph.shardings, graph.devices
-    return Case(lambda: ts.partition(graph, {"d": 2}, {"x": ("d",)}), lambda: (graph.shardings, graph.devices) == before)
+    return Case(
+        lambda: ts.partition(graph, {"d": 2}, {"x": ("d",)}), lambda: (graph.shardings, graph.devices) == before
+    )
 
 
 def drawing(folder: Path) -> Case:

@@ -14,6 +14,7 @@ from ..base.errors import path_text, shown, user_error
 from .algorithms import algorithm as own_algorithm
 from .cluster import Cluster
 from .networks import forms, in_network
+from .networks.meeting import met
 
 __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
 
@@ -129,6 +130,8 @@ def collective(
         return _by_switch(op, size, target, groups, dtype, model, root)
     requests = [request(op, size, group, algorithm, options) for group in groups]
     answers = _priced(target, requests, model, symmetry)
+    if model == "closed":
+        answers = met(target, requests, answers)
     slowest = max(answers, key=lambda answer: answer["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
     if (

@@ -33,9 +33,11 @@ Axis port_axis(const Network& network, int number, const std::vector<int>& membe
     axis.trunks = trunks_of(dimension, members);
   }
   if (dimension.kind == DimensionKind::dragonfly) {
-    axis.latency *= members.size() <= static_cast<std::size_t>(dimension.sizes[0]) ? 1 : 4;
-    axis.exact = members.size() <= static_cast<std::size_t>(dimension.sizes[0]);
+    // Two links between hosts of a router, one more inside a group of routers, up to three more between groups.
     const auto hosts = static_cast<int>(dimension.sizes[0]);
+    const int group = hosts * static_cast<int>(dimension.sizes[1]);
+    axis.exact = members.front() / hosts == members.back() / hosts;
+    axis.latency *= axis.exact ? 2 : members.front() / group == members.back() / group ? 3 : 5;
     if (members.front() / hosts != members.back() / hosts) {
       for (const int member : members) axis.routers.router.push_back(member / hosts);
       axis.routers.per_group = static_cast<int>(dimension.sizes[1]);

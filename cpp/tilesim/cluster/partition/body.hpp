@@ -106,6 +106,7 @@ class Body {
   void add_moved(const Op& op, const Rule& rule, std::vector<Division>& found) const;
   Layout produced(const Rule& rule, std::size_t result, const Division& division) const;
   void mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+  void mask_divisor(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
   void cross(const Op& op, const Crossing& crossing);
   void loop(const Op& op);
   void branch(const Op& op);
@@ -136,7 +137,7 @@ class Body {
   double inner_bytes(const Op& op, const Rule& rule, const Division& division) const;
   ValueId inner(const Op& op, Kind kind, ValueId x, const Atoms& atoms, Attributes attributes, const std::string& why,
                 double bytes);
-  ValueId place_of_extreme(const Op& op, ValueId x, const Atoms& atoms);
+  ValueId place_of_extreme(const Op& op, ValueId x, const Atoms& atoms);  ///< atoms in the order of parts
   ValueId scanned(const Op& op, ValueId x, const Atoms& atoms, std::int64_t extent);
   ValueId counted(const Op& op, ValueId local, const Atoms& atoms);
 

@@ -117,7 +117,8 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
       operands[0] = once(operands[0], partial, neutral);
     }
     if (op.kind == Kind::reduce && is_place(attributes.text("combiner")))
-      return {place_of_extreme(op, operands[0], partial)};
+      return {
+          place_of_extreme(op, operands[0], division[at(rule.operands[0][at(op.attributes.integers("dims")[0])][0])])};
     if (op.kind == Kind::reduce && attributes.text("combiner") == "mean") return {counted(op, operands[0], partial)};
   }
   if (op.kind == Kind::gather) operands[1] = own_indices(op, rule, division, operands);

@@ -211,6 +211,19 @@ void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division
   }
 }
 
+/// Whole numbers are divided by padding too, which must not be 0.
+void Body::mask_divisor(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands) {
+  if (op.kind != Kind::elementwise || operands.size() != 2) return;
+  const std::string& function = op.attributes.text("function");
+  if ((function != "divide" && function != "remainder" && function != "floor_divide") ||
+      is_float(builder_.type(operands[1]).dtype))
+    return;
+  for (std::size_t axis = 0; axis < rule.operands[1].size(); ++axis)
+    for (const int index : rule.operands[1][axis])
+      if (rule.factors[at(index)].extent % module_.grid.parts(division[at(index)]) != 0)
+        operands[1] = masked(operands[1], axis, division[at(index)], rule.factors[at(index)].extent, 1);
+}
+
 namespace {
 
 /// Whether sums of what devices have may be taken after the operation.
@@ -272,6 +285,7 @@ void Body::operation(const Op& op, const Rule& rule) {
   }
   take_borders(op, rule, division, operands);
   mask_reduced(op, rule, division, operands);
+  mask_divisor(op, rule, division, operands);
   std::vector<TensorType> types;
   std::vector<Layout> layouts;
   for (std::size_t i = 0; i < op.results.size(); ++i) {

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ..cluster import Cluster
 from ..communication import collective, collectives, schedule
 from ..exchange import slowest
+from ..hosts.faults import without_computing
 
 __all__ = ["Flowing", "flowing"]
 
@@ -38,19 +39,34 @@ class Flowing:
         self._torus = cluster.dimensions[0].kind in ("torus", "ring", "mesh")
         self._own_ports = not self._torus and all(not one.rails for one in cluster.dimensions)
 
-    def groups(self, size: int, stride: int) -> list[list[int]]:
-        """Groups of an axis with a member in the first node; where nodes cut groups, in the node with the smallest part
-        of one. Of groups that share no port with another, one.
+    def nodes(self, size: int, stride: int) -> list[int]:
+        """Nodes whose groups are priced: one of the healthy ones, where nodes cut groups that with the smallest part of
+        one, and each that has a slow link.
 
         Args:
             size: of a group.
             stride: between its members.
 
         Returns:
+            Their numbers.
+        """
+        ends = (fault[end] for fault in self.cluster.faults for end in ("device", "source", "target") if end in fault)
+        most = slowest(size, stride, self.per_node, self.cluster.devices)[0]
+        return sorted({most, *(device // self.per_node for device in ends)})
+
+    def groups(self, size: int, stride: int, node: int) -> list[list[int]]:
+        """Groups of an axis with a member in a node. Of groups that share no port with another, one.
+
+        Args:
+            size: of a group.
+            stride: between its members.
+            node: its number.
+
+        Returns:
             Numbers of devices.
         """
         found: dict[int, list[int]] = {}
-        begin = slowest(size, stride, self.per_node, self.cluster.devices)[0] * self.per_node
+        begin = node * self.per_node
         for device in range(begin, min(begin + self.per_node, self.cluster.devices)):
             first = device // (stride * size) * stride * size + device % stride
             if first + (size - 1) * stride < self.cluster.devices:
@@ -82,16 +98,19 @@ class Flowing:
             return 0.0
         key = op, bytes_, size, stride
         if key not in self._known:
-            groups = self.groups(size, stride)
-            if self._torus or all(map(self._alike, groups)):
-                seconds = min(
-                    collective(op, bytes_, self.cluster, devices=groups, algorithm=one, model="flows").seconds
-                    for one in self._algorithms(op, groups)
-                )
-            else:
-                seconds = self._cut(op, bytes_, groups)
-            self._known[key] = self.call + seconds
+            nodes = self.nodes(size, stride)
+            self._known[key] = self.call + max(self._together(op, bytes_, self.groups(size, stride, n)) for n in nodes)
         return self._known[key]
+
+    def _together(self, op: str, bytes_: int, groups: list[list[int]]) -> float:
+        if not groups:
+            return 0.0
+        if not self._torus and not all(map(self._alike, groups)):
+            return self._cut(op, bytes_, groups)
+        return min(
+            collective(op, bytes_, self.cluster, devices=groups, algorithm=one, model="flows").seconds
+            for one in self._algorithms(op, groups)
+        )
 
     def _cut(self, op: str, bytes_: int, groups: list[list[int]]) -> float:
         """Seconds of groups that have other places in one node than in another: each member sends and receives through
@@ -156,7 +175,8 @@ def flowing(fabric: Any, cluster: Any, k: Mapping[str, float]) -> Flowing:
              "bandwidth_bytes_per_second": one.bandwidth_bytes_per_second * (near if number == 0 else far)}
             for number, one in enumerate(given.dimensions)
         ]  # fmt: skip
-        return Flowing(Cluster(network=network), fabric.per_node, k["call"])
+        links = without_computing(given.faults)
+        return Flowing(Cluster(network=network, faults=links), fabric.per_node, k["call"])
     inside = min(fabric.per_node, fabric.devices)
     network = [{"kind": "switch", "size": inside, "bandwidth_bytes_per_second": fabric.link * near,
                 "latency_seconds": fabric.latency + k["link_step"]}]  # fmt: skip

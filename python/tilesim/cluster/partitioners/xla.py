@@ -27,7 +27,7 @@ __all__ = ["partition_by_xla"]
 MAX_SECONDS = 1800  # of wall time
 FLAGS = (
     "--xla_force_host_platform_device_count={} --xla_dump_to={} --xla_dump_hlo_pass_re=spmd-partitioning "
-    "--xla_dump_hlo_as_text --xla_backend_optimization_level=0"
+    "--xla_dump_hlo_as_text --xla_dump_large_constants=true --xla_backend_optimization_level=0"
 )
 WORKS = "0.10"  # of jax, whose interfaces the process uses
 CHILD = Path(__file__).with_name("xla_child.py")

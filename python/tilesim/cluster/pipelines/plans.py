@@ -20,11 +20,14 @@ def reasons(plan: Any, workload: Layered) -> list[tuple[str, str, str, str]]:
         What, where, the value, what is allowed; empty where it can.
     """
     p, found = plan.pipeline, []
+    micros = workload.global_batch // (plan.data * plan.micro_batch)
+    if plan.virtual > 1 and (micros == 0 or micros % p):
+        found.append(("interleaved stages take whole groups of micro-batches", "micro-batches", str(micros),
+                      f"multiples of the stages, {p}"))  # fmt: skip
     if plan.schedule == "zb-v" and workload.layers % (2 * p):
         found.append(("the layers do not divide into two chunks per stage", "pipeline", str(p),
                       f"divisors of {workload.layers} / 2"))  # fmt: skip
     if plan.schedule == "dualpipe":
-        micros = workload.global_batch // (plan.data * plan.micro_batch)
         if p % 2:
             found.append(("dualpipe has pairs of stages", "pipeline", str(p), "even numbers"))
         elif micros % 2 or micros < 2 * p:

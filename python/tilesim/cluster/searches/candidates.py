@@ -64,7 +64,7 @@ def _schedules(w: Layered, layouts: Array) -> Array:
         if name == "1f1b":
             keep = virtual == 1
         elif name == "interleaved":
-            keep = interleaved
+            keep = interleaved & (batches % pipeline == 0)
         elif w.phase != "train":
             continue
         elif name == "gpipe":

@@ -28,6 +28,8 @@ def neutral(combiner: str, dtype: str) -> Any:
     low = combiner == "maximum"
     if dtype in FLOATS:
         return -np.inf if low else np.inf
+    if dtype == "bool":
+        return not low
     info = np.iinfo(NUMPY[dtype])
     return info.min if low else info.max
 
