@@ -225,8 +225,6 @@ def _why_not(result: Any) -> str:
         return "this step has no timeline of passes"
     if forward and plan.virtual > 1:
         return "chunks of a stage have no order where nothing goes back"
-    if plan.virtual > 1 and micros % plan.pipeline:
-        return f"{micros} micro-batches are no whole groups of {plan.pipeline} stages"
     passes = (1 if forward else 2) * micros * plan.pipeline * plan.virtual
     if result.pipe is not None:
         passes = sum(map(len, result.pipe.passes))
