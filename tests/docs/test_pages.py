@@ -71,6 +71,9 @@ def prepared(page: Path) -> dict[str, Any]:
     if page == README:
         for name in ("old.json", "new.json"):
             ts.run("mlp", machine="tpu-v3").save(name)
+    if page.stem == "cluster_steps":
+        for name in ("old_step.json", "new_step.json"):
+            ts.cluster.step("megatron-22b", "dgx-a100:8", ts.Plan(tensor=8), check_memory=False).save(name)
     if page.stem not in ("formats", "recipes"):
         return {}
     if page.stem == "recipes":
