@@ -69,3 +69,13 @@ def test_the_next_number(machine: str) -> None:
         known = ~np.isnan(wanted)
         np.testing.assert_array_equal(mine.view(np.uint32)[known], wanted.view(np.uint32)[known])
         assert np.isnan(mine[~known]).all()
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin", "max", "any", "all"])
+def test_booleans_are_searched(name: str) -> None:
+    function = getattr(jax.numpy, name)
+    for extent in (1, 4, 7):
+        x = np.random.default_rng(extent).integers(0, 2, (extent, 9)).astype(bool)
+        graph = ts.from_jax(lambda one: function(one, 0), x)
+        (found,) = ts.reference(graph, {graph.inputs[0]["name"]: x}).values()
+        assert (found == np.asarray(function(x, 0))).all(), extent

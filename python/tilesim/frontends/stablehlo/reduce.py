@@ -107,7 +107,8 @@ def index_search(scope: Scope, op: Any, xs: list[Tensor], inits: list[Tensor], d
     if combiner is None or not is_neutral(scope, inits[0], combiner.replace("arg", "") + "imum"):
         return None
     value = scope.op("reduce", xs[0], dims=[dim], combiner=combiner.replace("arg", "") + "imum")
-    return [value, scope.op("reduce", xs[0], dims=[dim], combiner=combiner, dtype=xs[1].dtype)]
+    searched = scope.convert(xs[0], "u8") if xs[0].dtype == "bool" else xs[0]
+    return [value, scope.op("reduce", searched, dims=[dim], combiner=combiner, dtype=xs[1].dtype)]
 
 
 def general(scope: Scope, xs: list[Tensor], inits: list[Tensor], dims: Sequence[int], body: Body) -> list[Tensor]:
