@@ -21,7 +21,7 @@ def test_notebook(path: Path) -> None:
     for library in ("torch", "jax", "onnx", "pandas", "matplotlib", "plotly"):
         if f"import {library}" in text or (library == "pandas" and "to_pandas" in text):
             pytest.importorskip(library)
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3").execute()
+    nbclient.NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
 
 
 def torch_is_there() -> bool:

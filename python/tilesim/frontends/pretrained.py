@@ -15,7 +15,7 @@ from transformers import cache_utils, initialization
 
 from ..base.arguments import dtype_name, one_of
 from ..base.dtypes import FLOATS
-from ..base.errors import Unsupported, nearest, unsupported, user_error
+from ..base.errors import Unsupported, nearest, path_text, unsupported, user_error
 from ..graph import Graph
 from . import sequences
 from .slots import Slot, empty
@@ -102,7 +102,7 @@ def configuration(model: Any) -> Any:
         return model
     if not isinstance(model, (str, os.PathLike)):
         raise user_error("this is no model of transformers", value=type(model).__name__, allowed=ACCEPTED)
-    name = os.fspath(model)
+    name = path_text(model, "model")
     if os.path.exists(name):
         folder = name if os.path.isdir(name) else os.path.dirname(name) or "."
         if os.path.isdir(name) and not os.path.isfile(os.path.join(name, "config.json")):
