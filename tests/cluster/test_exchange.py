@@ -151,7 +151,7 @@ def test_flows_are_the_closed_forms_where_nothing_is_shared(per_node: int, more:
         plan = ts.Plan.parse(f"tensor={tensor},{more}")
         plan = plan.replaced(data=plan.data * (per_node // math.gcd(per_node, plan.devices)))
         closed = Fabric(ts.Device.load("h100"), per_node, 300e9, per_node * 25e9, 1e-6, 5e-6, plan.devices)
-        flows = dataclasses.replace(closed, flows=flowing(closed, None, k))
+        flows = dataclasses.replace(closed, prices=flowing(closed, k))
         table = columns([(WORK, plan)])
         for axis in AXES:
             of = group(table, axis, closed)
@@ -173,7 +173,7 @@ def test_flows_share_the_adapters_of_a_node(ports: int, inside: int) -> None:
     """Groups of an axis that all send at once: together no more than the adapters of the node carry."""
     k, plan = FREE, ts.Plan(tensor=8 // inside, data=2 * inside)
     closed = dataclasses.replace(NODES, devices=16, ports=ports)
-    flows = dataclasses.replace(closed, flows=flowing(closed, None, k))
+    flows = dataclasses.replace(closed, prices=flowing(closed, k))
     of = group(columns([(WORK, plan)]), "data", closed)
     found, form = (float(gather(np.array([1e9]), of, fabric, k)[0]) for fabric in (flows, closed))
     leaving = 8 // inside * 1e9 / 2  # each group has half of its bytes on the other side

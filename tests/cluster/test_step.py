@@ -253,32 +253,24 @@ def test_a_library_prices_what_passes() -> None:
     assert result.parts["tensor"] == pytest.approx(32 * 24 * 4 * 1024 * 2048 * 2 / 1e9)
 
 
-class Port:
-    """A dimension as clusters describe them."""
-
-    def __init__(self, kind: str, sizes: tuple[int, ...], rate: float, rails: int = 0) -> None:
-        self.kind, self.sizes, self.size, self.rails = kind, sizes, math.prod(sizes), rails
-        self.bandwidth_bytes_per_second, self.latency_seconds = rate, 1e-6
-
-
-class Described:
-    device, per_node, devices, name = "a100", 8, 64, "by hand"
-    dimensions = (Port("switch", (8,), 300e9), Port("fat_tree", (8,), 25e9))
+def _cluster(inner: dict[str, Any], rails: int = 0) -> ts.Cluster:
+    outer = {"kind": "fat_tree", "size": 8, "bandwidth_bytes_per_second": 25e9, "latency_seconds": 1e-6, "rails": rails}
+    return ts.Cluster("a100", [{"latency_seconds": 1e-6, **inner}, outer])
 
 
 def test_a_cluster_as_it_is_described() -> None:
-    of = fabric_of(Described())
-    assert (of.link, of.node_link, of.devices, of.per_node) == (300e9, 200e9, 64, 8)
-    railed = Described()
-    railed.dimensions = (Described.dimensions[0], Port("fat_tree", (8,), 25e9, rails=4))
-    assert fabric_of(railed).node_link == 100e9
-    torus = Described()
-    torus.dimensions = (Port("torus", (4, 2), 50e9), Port("switch", (8,), 3e9))
-    assert fabric_of(torus).link == 200e9  # two axes, both ways
+    node = {"kind": "switch", "size": 8, "bandwidth_bytes_per_second": 300e9}
+    of = fabric_of(_cluster(node))
+    assert (of.link, of.node_link, of.devices, of.per_node, of.built) == (300e9, 200e9, 64, 8, None)
+    assert fabric_of(_cluster(node, 4)).node_link == 100e9
+    torus = fabric_of(_cluster({"kind": "torus", "sizes": [4, 2], "bandwidth_bytes_per_second": 50e9}))
+    assert torus.link == 200e9 and torus.slices and torus.built  # two axes, both ways
+    full = fabric_of(_cluster({"kind": "full", "size": 8, "bandwidth_bytes_per_second": 64e9}))
+    assert full.link == 7 * 64e9 and full.built
     plan = ts.Plan(tensor=8, data=8)
     named = dataclasses.replace(NODE, devices=64, node_latency=1e-6)
     work = dataclasses.replace(WORK, global_batch=64)
-    given = ts.cluster.step(work, Described(), plan).seconds
+    given = ts.cluster.step(work, _cluster(node), plan).seconds
     assert given == pytest.approx(ts.cluster.step(work, named, plan).seconds, rel=1e-12)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ..base import figures
 from ..base.table import Table
 from ..machine.device import Device, Rate
-from .fabric import Fabric
+from .fabric import Fabric, faster
 from .memory import GIB
 from .plan import Plan
 from .views.communication import dimensions
@@ -95,15 +95,11 @@ def _others(fabric: Fabric, devices: int, offload: bool) -> Iterator[tuple[str, 
     """Kind and text of a change, and what it makes of a fabric."""
     inside, between = dimensions(fabric)
     if devices > 1:
-        yield "network", f"bandwidth inside a {inside} x 2", lambda one: replace(one, link=2 * one.link)
+        yield "network", f"bandwidth inside a {inside} x 2", lambda one: faster(one, near=2.0)
     if devices > fabric.per_node:
-        yield "network", f"bandwidth between {between} x 2", lambda one: replace(one, node_link=2 * one.node_link)
+        yield "network", f"bandwidth between {between} x 2", lambda one: faster(one, far=2.0)
     if devices > 1:
-        yield (
-            "network",
-            "latency / 2",
-            lambda one: replace(one, latency=one.latency / 2, node_latency=one.node_latency / 2),
-        )
+        yield "network", "latency / 2", lambda one: faster(one, latency=0.5)
     if offload and fabric.host_link:
         yield "network", "bandwidth to the host x 2", lambda one: replace(one, host_link=2 * one.host_link)
     yield "device", "arithmetic x 2", lambda one: replace(one, device=_faster(one.device, 2.0))

@@ -139,15 +139,23 @@ def gather(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     Returns:
         Seconds; 0 for groups of one.
     """
-    if fabric.flows is not None:
-        return np.asarray(fabric.flows.seconds("all_gather", data, of))
     if fabric.library is not None:
         return _by_library("all_gather", data, of, fabric)
+    return _priced("all_gather", data, of, fabric, _gathered(data, of, fabric, constants))
+
+
+def _gathered(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
+    """A gather on two levels of switches."""
     inside, across = _rates(of, fabric, constants)
     wire = (of.size - 1) / of.size * data
     rate = np.where(of.crosses, np.minimum(inside, across), inside)
     seconds = constants["call"] + _steps(of, fabric, constants) + wire / rate
     return np.where(of.size > 1, seconds, 0.0)
+
+
+def _priced(op: str, data: Array, of: Group, fabric: Fabric, form: Array) -> Array:
+    """What a form says, or the network where another one is built."""
+    return form if fabric.prices is None else np.asarray(fabric.prices.seconds(op, data, of, form))
 
 
 def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
@@ -162,11 +170,10 @@ def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, f
     Returns:
         Seconds; 0 for groups of one.
     """
-    if fabric.flows is not None:
-        return np.asarray(fabric.flows.seconds("all_reduce", data, of))
     if fabric.library is not None:
         return _by_library("all_reduce", data, of, fabric)
-    return np.maximum(0.0, 2 * gather(data, of, fabric, constants) - np.where(of.size > 1, constants["call"], 0.0))
+    twice = 2 * _gathered(data, of, fabric, constants) - np.where(of.size > 1, constants["call"], 0.0)
+    return _priced("all_reduce", data, of, fabric, np.maximum(0.0, twice))
 
 
 def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
@@ -181,8 +188,6 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     Returns:
         Seconds; 0 for groups of one.
     """
-    if fabric.flows is not None:
-        return np.asarray(fabric.flows.seconds("all_to_all", data, of))
     if fabric.library is not None:
         return _by_library("all_to_all", data, of, fabric)
     inside, _ = _rates(of, fabric, constants)
@@ -191,7 +196,7 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     outside = (of.size - fewest) / of.size * data / across
     seconds = constants["call"] + _steps(of, fabric, constants)
     seconds = seconds + np.maximum((of.inner - 1) / of.size * data / inside, outside)
-    return np.where(of.size > 1, seconds, 0.0)
+    return _priced("all_to_all", data, of, fabric, np.where(of.size > 1, seconds, 0.0))
 
 
 def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
@@ -206,13 +211,13 @@ def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, floa
     Returns:
         Seconds; 0 for groups of one.
     """
-    if fabric.flows is not None:
-        return np.asarray(fabric.flows.seconds("permute_devices", data, of))
-    near, far = sends(data, of, fabric, constants)
-    return np.where(of.crosses, far, near)
+    near, far = _sends(data, of, fabric, constants)
+    return _priced("permute_devices", data, of, fabric, np.where(of.crosses, far, near))
 
 
-def sends(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
+def sends(
+    data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float], wraps: NDArray[np.bool_]
+) -> tuple[Array, Array]:
     """Seconds of a send to the next member where that lies in the same node, and where it does not.
 
     Of a node as many devices send out at once as lie between a member and the next, `stride` at most: each over its own
@@ -223,14 +228,17 @@ def sends(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]
         of: the group.
         fabric: links.
         constants: of the library.
+        wraps: whether the last member sends to the first.
 
     Returns:
         Seconds of both; 0 for groups of one.
     """
-    if fabric.flows is not None:
-        pair = Group(np.minimum(of.size, 2.0), of.inner, of.beside, of.stride)
-        near, far = (fabric.flows.seconds("permute_devices", data, one) for one in (pair, of))
-        return np.asarray(near), np.asarray(far)
+    forms = _sends(data, of, fabric, constants)
+    return forms if fabric.prices is None else fabric.prices.sends(data, of, wraps, forms)
+
+
+def _sends(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> tuple[Array, Array]:
+    """Sends on two levels of switches."""
     inside, _ = _rates(of, fabric, constants)
     senders = np.minimum(of.stride, fabric.per_node)
     across = fabric.node_link * constants["node_share"] / np.maximum(fabric.ports or fabric.per_node, senders)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -12,9 +13,12 @@ from ..base.errors import nearest, shown, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
 from ..machine.device import Device
+from .cluster import Cluster
 from .hosts.faults import computing, links
+from .libraries.on_cluster import port_rate
+from .networks.as_built import as_built, text_of, two_levels, with_rates
 
-__all__ = ["Fabric", "fabric_of", "systems", "with_library"]
+__all__ = ["Fabric", "fabric_of", "faster", "systems", "with_library", "with_prices"]
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,8 @@ class Fabric:
     `link`: bytes per second and direction of one device to others of its node; `node_link`: of a whole node to others;
     latencies in seconds. `slices`: nodes are slices of a pod, joined by the data-centre network. `host_link`: bytes per
     second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
-    share of their rate. `ports`: adapters of a node, 0 for one of each device. `flows` prices what passes as messages
-    that share links, in place of the forms.
+    share of their rate. `ports`: adapters of a node, 0 for one of each device. `built`: the network itself, where it is
+    more than devices on a switch and nodes on another. `prices` answers what passes call by call, in place of forms.
     """
 
     device: Device
@@ -41,8 +45,9 @@ class Fabric:
     generation: str = ""
     host_link: float = 0.0
     slow: tuple[tuple[int, float], ...] = ()
-    flows: Any = None
     ports: int = 0
+    built: Any = None
+    prices: Any = None
 
 
 @cache
@@ -65,32 +70,26 @@ def _named(name: str) -> Fabric | None:
         count = int(found.group(1)) if found.groups() else 0
         per_node = max(1, count // data.get("cores_per_device", 1)) if count else int(data["per_node"])
         node_link = data["node_link"] if not count else data["device_node_link"] * per_node
+        late = data.get("latency", 1e-6), data.get("node_latency", 5e-6)
+        built = _slice(data["cluster"], per_node, data["device_node_link"], late[1]) if count else None
         return Fabric(
-            Device.load(data["device"]), per_node, data["link"], node_link,
-            data.get("latency", 1e-6), data.get("node_latency", 5e-6), 0, name, bool(count),
-            host_link=float(data.get("host_link", 0.0)),
+            Device.load(data["device"]), per_node, data["link"], node_link, *late, 0, name, bool(count),
+            host_link=float(data.get("host_link", 0.0)), built=built,
         )  # fmt: skip
     return None
 
 
-def _shipped(name: str) -> Any:
-    """A shipped `ts.Cluster` of that name, or that of a file; none where there is none."""
-    from importlib.util import find_spec
-
-    if find_spec(".cluster", __package__) is None:
-        return None
-    from importlib import import_module
-
-    kind = import_module(".cluster", __package__).Cluster
-    known = name.partition(":")[0] in kind.names() or name.endswith(".json") or os.path.isfile(name)
-    return kind.load(name) if known else None
+def _shipped(name: str) -> Cluster | None:
+    """A shipped cluster of that name, or that of a file; none where there is none."""
+    known = name.partition(":")[0] in Cluster.names() or name.endswith(".json") or os.path.isfile(name)
+    return Cluster.load(name) if known else None
 
 
-def _names() -> list[str]:
-    """Systems of measured steps, and shipped clusters."""
-    from importlib import import_module
-
-    return sorted({*systems(), *import_module(".cluster", __package__).Cluster.names()}, key=str.lower)
+def _slice(name: str, chips: int, rate: float, latency: float) -> str:
+    """Slices of so many chips, joined by switches: a port for each chip, in bytes per second."""
+    inner = Cluster.load(f"{name}:{chips}")
+    outer = {"kind": "switch", "size": 1, "bandwidth_bytes_per_second": rate, "latency_seconds": latency}
+    return text_of(Cluster(network=[*inner.network, outer], per_node=chips))
 
 
 def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
@@ -118,7 +117,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     if found is None and (shipped := _shipped(cluster)) is not None:
         return _of_dimensions(shipped, devices)
     if found is None:
-        known = _names()
+        known = sorted({*systems(), *Cluster.names()}, key=str.lower)
         raise user_error(
             "unknown cluster", place="cluster", value=f"'{name}'", allowed=f"{', '.join(known)}, a .json file",
             suggestion=nearest(name, known),
@@ -145,33 +144,64 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
     from importlib import import_module
 
     library = import_module(".library", __package__).load(library)
+    if fabric.built is not None and '"links"' in fabric.built:
+        raise user_error("a library needs a network of dimensions", place="library", value=fabric.name)
     found = library.system(fabric.device.name) if hasattr(library, "system") else None
     return replace(fabric, library=library, generation=found.generation if found else "unknown")
 
 
+def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, model: str = "closed") -> Fabric:
+    """A fabric whose communication is priced call by call, where its network is more than two levels of switches.
+
+    Args:
+        fabric: links.
+        constants: of a framework.
+        devices: of the steps.
+        model: of the network.
+
+    Returns:
+        The fabric; as it was where forms hold, or a library prices.
+    """
+    if fabric.built is None or fabric.prices is not None or fabric.library is not None:
+        return fabric
+    return replace(fabric, prices=as_built(fabric.built, devices, model, constants))
+
+
+def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float = 1.0) -> Fabric:
+    """A fabric with other links.
+
+    Args:
+        fabric: to start from.
+        near: factor on rates inside a node.
+        far: the same between nodes.
+        latency: factor on the latency of both.
+
+    Returns:
+        The fabric.
+    """
+    built = None if fabric.built is None else with_rates(fabric.built, near, far, latency)
+    return replace(fabric, link=near * fabric.link, node_link=far * fabric.node_link, latency=latency * fabric.latency,
+                   node_latency=latency * fabric.node_latency, built=built)  # fmt: skip
+
+
 def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
-    """A ts.Cluster: its inner dimension is the node, what lies outside joins nodes."""
-    dimensions = list(getattr(cluster, "dimensions", ()))
-    if not dimensions or getattr(cluster, "device", None) is None:
+    """A ts.Cluster: its inner dimension is the node, outer ones join nodes; other networks are priced as built."""
+    if not isinstance(cluster, Cluster) or cluster.device is None:
         raise user_error("no cluster with devices", place="cluster", value=shown(cluster), allowed="a ts.Cluster, NAME")
-    per_node = int(cluster.per_node)
-    inner, outer = dimensions[0], dimensions[-1]
-
-    def rate(one: Any) -> float:
-        return float(one.bandwidth_bytes_per_second)
-
-    ports = int(getattr(outer, "rails", 0)) or per_node
-
-    torus = inner.kind in ("torus", "ring")
-    axes = len(getattr(inner, "sizes", None) or [1])
-    link = rate(inner) * (2 * axes if torus else 1)
-    node_link = rate(outer) * ports if len(dimensions) > 1 else link
-    latencies = float(inner.latency_seconds), float(outer.latency_seconds)
-    total = devices or int(cluster.devices)
+    total = devices or cluster.devices
+    fields: dict[str, Any] = {"devices": total, "name": cluster.name, "slow": computing(cluster.faults, total)}
+    fields["host_link"] = float(cluster.host_bytes_per_second or 0.0)
+    if not two_levels(cluster):
+        fields["built"] = text_of(cluster)
+        fields["slices"] = cluster.graph is None and cluster.dimensions[0].kind in ("torus", "ring")
     device = Device.load(cluster.device)
-    host = float(getattr(cluster, "host_bytes_per_second", 0.0) or 0.0)
-    name = str(getattr(cluster, "name", ""))
-    faults = list(getattr(cluster, "faults", ()))
-    share, slow = links(faults), computing(faults, total)
-    rates = link * share, node_link * share
-    return Fabric(device, per_node, *rates, *latencies, total, name, torus, host_link=host, slow=slow, ports=ports)
+    if cluster.graph is not None:
+        least = min(float(link["bandwidth_bytes_per_second"]) for link in cluster.graph["links"])
+        return Fabric(device, cluster.per_node, least, least * cluster.per_node, **fields)
+    share = links(cluster.faults) if two_levels(cluster) else 1.0
+    inner, outer = cluster.dimensions[0], cluster.dimensions[-1]
+    ports = outer.rails or cluster.per_node
+    link = port_rate(cluster) * share
+    node_link = outer.bandwidth_bytes_per_second * ports * share if len(cluster.dimensions) > 1 else link
+    latencies = inner.latency_seconds, outer.latency_seconds
+    return Fabric(device, cluster.per_node, link, node_link, *latencies, ports=ports, **fields)

@@ -32,6 +32,7 @@ CONSTANTS: dict[str, tuple[str, float, float]] = {
     "host_microbatch": ("seconds of the host per micro-batch and stage", 0.0, 1.0),
     "host_step": ("seconds of the host per step", 0.0, 10.0),
     "interference": ("share of hidden communication that computing loses", 0.0, 1.0),
+    "tensor_overlap": ("share of products that run in parts beside what a tensor group sums", 0.0, 1.0),
     "link_share": ("share of a device's links that collectives reach", 0.05, 1.0),
     "node_share": ("share of a node's ports that collectives reach", 0.05, 1.0),
     "link_step": ("seconds per step inside a node, beside the link's latency", 0.0, 1.0),

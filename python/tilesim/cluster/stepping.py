@@ -20,7 +20,7 @@ from ..models.layered import Layered
 from ..models.layered_presets import layered
 from .closed import Ordered, Times, times
 from .columns import Columns, columns
-from .fabric import Fabric, fabric_of, with_library
+from .fabric import Fabric, fabric_of, with_library, with_prices
 from .frameworks import Framework
 from .hosts.offload import check as check_host
 from .hosts.straggling import slower
@@ -119,6 +119,8 @@ def timed(
     Returns:
         The times.
     """
+    if len(table):
+        fabric = with_prices(fabric, constants, fabric.devices or int(table.devices[0]))
     if phase != "train":
         return forward_times(table, price, fabric, constants)
     return times(table, price, fabric, constants, ordered)
@@ -230,12 +232,14 @@ def step(
         if library is not None:
             raise user_error("a library has a form of its own", place="network", value="flows",
                              allowed="closed, or no library")  # fmt: skip
-        fabric = replace(fabric, flows=flowing(replace(fabric, devices=plan.devices), cluster, used.constants))
+        fabric = replace(with_prices(fabric, used.constants, plan.devices, "flows"), devices=plan.devices)
+        if fabric.prices is None:
+            fabric = replace(fabric, prices=flowing(fabric, used.constants))
     table, found, bytes_ = priced([(workload, plan)], fabric, used, overlap)
     result = StepResult.of(workload, plan, fabric, used, table, found, bytes_, overlap, network)
 
     def again(other: Plan, fabric: Fabric = fabric, overlap: str = overlap) -> StepResult:
-        fabric = replace(fabric, flows=None)
+        fabric = replace(fabric, prices=None)
         return step(workload, fabric, other, network=network, overlap=overlap, library=library, framework=used.name,
                     check_memory=False)  # fmt: skip
 

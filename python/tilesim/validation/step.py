@@ -45,13 +45,13 @@ def step(cases: str | os.PathLike[str], framework: str | None = None) -> dict[st
         about = {"framework": "graph", "network": "closed", "tilesim": _core.__version__}
         return envelope("step", about, graphs, lambda row: str(row["system"]))
     rows = [_read(given) for given in read_cases(cases, _COLUMNS)]
-    groups: dict[tuple[str, str, str], list[tuple[_Row, Layered, Plan]]] = {}
+    groups: dict[tuple[str, str, str, int], list[tuple[_Row, Layered, Plan]]] = {}
     for row, pair in rows:
         if pair is not None:
             name = framework or framework_of(fabric_of(row["system"]).device, pair[1])
-            groups.setdefault((row["system"], pair[0].dtype, name), []).append((row, *pair))
-    for (system, _, name), members in groups.items():
-        _predict(members, fabric_of(system), Framework.load(name))
+            groups.setdefault((row["system"], pair[0].dtype, name, pair[1].devices), []).append((row, *pair))
+    for (system, _, name, devices), members in groups.items():
+        _predict(members, fabric_of(system, devices), Framework.load(name))
     settings = {"framework": framework or "by system", "network": "closed", "tilesim": _core.__version__}
     return envelope("step", settings, [row for row, _ in rows], lambda row: f"{row['source']}|{row['system']}")
 

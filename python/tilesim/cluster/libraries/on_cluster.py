@@ -11,7 +11,7 @@ from ..cluster import Cluster
 from ..hosts.faults import without_computing
 from ..library import Library, load
 
-__all__ = ["seconds"]
+__all__ = ["loaded", "port_rate", "seconds"]
 
 #: what one call asks the core for, as `communication.request` makes it
 Request = Mapping[str, Any]
@@ -42,7 +42,7 @@ def seconds(library: Any, dtype: str, cluster: Cluster, requests: Sequence[Reque
     inside, outer = _inside(cluster, requests, op, group), cluster.dimensions[-1]
     system = library.system(cluster.device) if isinstance(cluster.device, str) and hasattr(library, "system") else None
     ports = outer.rails / cluster.per_node if outer.rails else 1.0
-    rates = [_rate(cluster), outer.bandwidth_bytes_per_second * ports]
+    rates = [port_rate(cluster), outer.bandwidth_bytes_per_second * ports]
     shares, late = [1.0, 1.0], 0.0
     permutes, faulty = op == "permute_devices", bool(without_computing(cluster.faults))
     if permutes or faulty:
@@ -76,8 +76,15 @@ def _inside(cluster: Cluster, requests: Sequence[Request], op: str, group: Seque
     return math.ceil(len(group) / len({device // cluster.per_node for device in group}))
 
 
-def _rate(cluster: Cluster) -> float:
-    """Bytes per second of all links of a device inside its node."""
+def port_rate(cluster: Cluster) -> float:
+    """Rate of a device inside its node.
+
+    Args:
+        cluster: with a network of dimensions.
+
+    Returns:
+        Bytes per second and direction of all its links.
+    """
     inner = cluster.dimensions[0]
     ways = 2 * len(inner.sizes) if inner.kind in ("ring", "torus") else 1
     return inner.bandwidth_bytes_per_second * (inner.size - 1 if inner.kind == "full" else ways)

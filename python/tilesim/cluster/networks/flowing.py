@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,6 @@ from numpy.typing import NDArray
 from ..cluster import Cluster
 from ..communication import collective, collectives, schedule
 from ..exchange import slowest
-from ..hosts.faults import without_computing
 
 __all__ = ["Flowing", "flowing"]
 
@@ -24,7 +24,7 @@ class Flowing:
 
     Gathers go round flat rings, one through each adapter that a group has in the node where it has the fewest, as the
     closed form's bytes do; sums go so too, or hierarchically where that is quicker, which it is of few bytes: libraries
-    have trees for these. On tori the network's own algorithm is taken."""
+    have trees for these."""
 
     def __init__(self, cluster: Cluster, per_node: int, call: float) -> None:
         """Takes a network.
@@ -36,12 +36,10 @@ class Flowing:
         """
         self.cluster, self.per_node, self.call = cluster, per_node, call
         self._known: dict[tuple[str, int, int, int], float] = {}
-        self._torus = cluster.dimensions[0].kind in ("torus", "ring", "mesh")
-        self._own_ports = not self._torus and all(not one.rails for one in cluster.dimensions)
+        self._own_ports = all(not one.rails for one in cluster.dimensions)
 
     def nodes(self, size: int, stride: int) -> list[int]:
-        """Nodes whose groups are priced: one of the healthy ones, where nodes cut groups that with the smallest part of
-        one, and each that has a slow link.
+        """Nodes whose groups are priced: where nodes cut groups that with the smallest part of one.
 
         Args:
             size: of a group.
@@ -50,9 +48,7 @@ class Flowing:
         Returns:
             Their numbers.
         """
-        ends = (fault[end] for fault in self.cluster.faults for end in ("device", "source", "target") if end in fault)
-        most = slowest(size, stride, self.per_node, self.cluster.devices)[0]
-        return sorted({most, *(device // self.per_node for device in ends)})
+        return [slowest(size, stride, self.per_node, self.cluster.devices)[0]]
 
     def groups(self, size: int, stride: int, node: int) -> list[list[int]]:
         """Groups of an axis with a member in a node. Of groups that share no port with another, one.
@@ -79,19 +75,35 @@ class Flowing:
         nodes = {device // self.per_node for device in group}
         return len(nodes) * len({device % self.per_node for device in group}) == len(group)
 
-    def seconds(self, op: str, data: Array, of: Any) -> Array:
+    def seconds(self, op: str, data: Array, of: Any, form: Array | None = None) -> Array:
         """Seconds of a call in every group at the same time.
 
         Args:
             op: of `ts.cluster.collective`.
             data: bytes of the call, per plan.
             of: the group.
+            form: what the closed form says; not used.
 
         Returns:
             Seconds; 0 for groups of one.
         """
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
         return np.array([self._one(op, *map(int, row)) for row in zip(*arrays, strict=True)])
+
+    def sends(self, data: Array, of: Any, wraps: NDArray[np.bool_], forms: tuple[Array, Array]) -> tuple[Array, Array]:
+        """Seconds of sends to the next member, all at the same time.
+
+        Args:
+            data: bytes of a message, per plan.
+            of: the group.
+            wraps: whether the last member sends to the first, which has adapters of its own.
+            forms: what the closed forms say; not used.
+
+        Returns:
+            Seconds inside a node, and between nodes.
+        """
+        pair = replace(of, size=np.minimum(of.size, 2.0))
+        return self.seconds("permute_devices", data, pair), self.seconds("permute_devices", data, of)
 
     def _one(self, op: str, bytes_: int, size: int, stride: int) -> float:
         if size == 1 or bytes_ == 0:
@@ -105,7 +117,7 @@ class Flowing:
     def _together(self, op: str, bytes_: int, groups: list[list[int]]) -> float:
         if not groups:
             return 0.0
-        if not self._torus and not all(map(self._alike, groups)):
+        if not all(map(self._alike, groups)):
             return self._cut(op, bytes_, groups)
         return min(
             collective(op, bytes_, self.cluster, devices=groups, algorithm=one, model="flows").seconds
@@ -148,7 +160,7 @@ class Flowing:
 
     def _algorithms(self, op: str, groups: list[list[int]]) -> tuple[str, ...]:
         """What a library has for a call."""
-        if self._torus or op not in ("all_gather", "all_reduce"):
+        if op not in ("all_gather", "all_reduce"):
             return ("auto",)
         several = any(group[-1] // self.per_node > group[0] // self.per_node for group in groups)
         if several and op == "all_reduce" and all(map(self._alike, groups)):
@@ -156,27 +168,17 @@ class Flowing:
         return ("ring",)
 
 
-def flowing(fabric: Any, cluster: Any, k: Mapping[str, float]) -> Flowing:
+def flowing(fabric: Any, k: Mapping[str, float]) -> Flowing:
     """The network of a fabric as a framework sees it.
 
     Args:
-        fabric: links, of so many devices.
-        cluster: as it was given; tori are taken from it.
+        fabric: links of two levels, of so many devices.
         k: constants of the framework: link_share, node_share, link_step, node_step, call.
 
     Returns:
         Prices by flows.
     """
     near, far = k["link_share"], k["node_share"]
-    if fabric.slices:
-        given = Cluster.load(cluster)
-        network = [
-            {"kind": one.kind, "sizes": list(one.sizes), "latency_seconds": one.latency_seconds + k["link_step"],
-             "bandwidth_bytes_per_second": one.bandwidth_bytes_per_second * (near if number == 0 else far)}
-            for number, one in enumerate(given.dimensions)
-        ]  # fmt: skip
-        links = without_computing(given.faults)
-        return Flowing(Cluster(network=network, faults=links), fabric.per_node, k["call"])
     inside = min(fabric.per_node, fabric.devices)
     network = [{"kind": "switch", "size": inside, "bandwidth_bytes_per_second": fabric.link * near,
                 "latency_seconds": fabric.latency + k["link_step"]}]  # fmt: skip

@@ -29,7 +29,7 @@ def _facts(workload: Layered, fabric: Fabric, framework: str | None) -> dict[str
     links = {
         key: value
         for key, value in vars(fabric).items()
-        if key not in ("device", "library", "flows", "devices", "name")
+        if key not in ("device", "library", "prices", "devices", "name")
     }
     return {
         "workload": workload.json(),

@@ -31,7 +31,7 @@ def hops(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Hops:
         The sends.
     """
     along = group(c, "pipeline", fabric)
-    near, far = sends(_wide(c) / c.tensor, along, fabric, k)
+    near, far = sends(_wide(c) / c.tensor, along, fabric, k, c.virtual > 1)
     node = np.minimum(fabric.per_node, c.devices)
     mixed = along.crosses & (along.stride < node)
     one = np.where(along.crosses, far, near)
@@ -55,7 +55,8 @@ def gathers(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
         The gather behind one send.
     """
     tensor = group(c, "tensor", fabric)
-    whole = np.where(c.sequence_parallel | (c.pipeline == 1), 0.0, gather(_wide(c), tensor, fabric, k))
+    none = c.sequence_parallel | (c.pipeline == 1)
+    whole = np.where(none, 0.0, gather(np.where(none, 0.0, _wide(c)), tensor, fabric, k))
     return Moved("tensor", "all_gather", _wide(c), np.ones(len(c)), whole, tensor)
 
 
@@ -99,7 +100,8 @@ def gradients(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> tuple[Moved
     if np.any(c.shard == 2):
         for part in sharded(c, fabric):
             every = part.all * c.element_bytes
-            seconds = np.where((c.shard == 2) & (every > 0), gather(every, part.group, fabric, k), 0.0)
+            some = (c.shard == 2) & (every > 0)
+            seconds = np.where(some, gather(np.where(some, every, 0.0), part.group, fabric, k), 0.0)
             found.append(Moved("data", "all_gather", every, np.ones(len(c)), seconds, part.group))
     return tuple(found)
 
@@ -129,7 +131,8 @@ def tables(
         for operation, bytes_, level in (
             ("reduce_scatter", part.tables * width, 2), ("all_gather", part.tables * c.element_bytes, 3),
         ):  # fmt: skip
-            one = np.where((c.shard >= level) & (bytes_ > 0), gather(bytes_, part.group, fabric, k), 0.0)
+            some = (c.shard >= level) & (bytes_ > 0)
+            one = np.where(some, gather(np.where(some, bytes_, 0.0), part.group, fabric, k), 0.0)
             late, slowed = hidden(ahead, one, k["interference"])
             found.append((Moved("data", operation, bytes_, m, m * one, part.group), one + (m - 1) * late))
             slowing = slowing + (m - 1) * slowed
@@ -158,7 +161,7 @@ def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
     pair = Group(2 * one, inner, beside * one, stride * (c.pipeline - 1))
     seconds = np.zeros(len(c))
     if np.any(both):
-        seconds = np.where(both, all_reduce(bytes_, pair, fabric, k), 0.0)
+        seconds = np.where(both, all_reduce(np.where(both, bytes_, 0.0), pair, fabric, k), 0.0)
     return Moved("pipeline", "all_reduce", bytes_, one, seconds, pair)
 
 
@@ -166,7 +169,8 @@ def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]
     """The sum over devices that have the same."""
     data, one = part.group, np.ones(len(c))
     gradient = part.all * k["gradient_bytes"]
-    whole = np.where((c.shard < 2) & (gradient > 0), all_reduce(gradient, data, fabric, k), 0.0)
+    some = (c.shard < 2) & (gradient > 0)
+    whole = np.where(some, all_reduce(np.where(some, gradient, 0.0), data, fabric, k), 0.0)
     if not fabric.slices:
         return Moved("data", "all_reduce", gradient, one, whole, data)
     # what slices divide is summed over slices, each device its part
@@ -179,5 +183,6 @@ def _summed(c: Columns, part: Replicated, fabric: Fabric, k: Mapping[str, float]
             for name in ("size", "inner", "beside", "stride")
         )
     )
-    seconds = np.where(divided & (gradient > 0), all_reduce(piece, across, fabric, k), whole)
+    some = divided & (gradient > 0)
+    seconds = np.where(some, all_reduce(np.where(some, piece, 0.0), across, fabric, k), whole)
     return Moved("data", "all_reduce", np.where(divided, piece, gradient), one, seconds, group_)

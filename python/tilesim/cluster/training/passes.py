@@ -74,6 +74,25 @@ def hidden(compute: Array, moved: Array, share: float) -> tuple[Array, Array]:
     return np.maximum(moved - compute, 0.0), share * np.minimum(moved, compute)
 
 
+def beside(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> tuple[Array, Array]:
+    """What is exposed of a tensor group's sums where products run in parts beside them, and by how much those are
+    slowed. Of n parts, one for each device, the messages of n - 1 pass behind the part before.
+
+    Args:
+        c: workloads and plans.
+        products: seconds of a layer's products.
+        sums: seconds of what the group sums.
+        k: constants of the framework.
+
+    Returns:
+        Both.
+    """
+    share = k["interference"]
+    if k["tensor_overlap"] == 0.0:
+        return sums, np.zeros(len(c))
+    return hidden(k["tensor_overlap"] * (c.tensor - 1) / c.tensor * products, sums, share)
+
+
 def _waits(busy: Array, launch: Array, blend: float) -> Array:
     """Seconds in which a device waits for its host: launches run ahead of long kernels and behind short ones, and a
     pass has both, so the larger wins smoothly."""
@@ -89,7 +108,8 @@ def _divided(
     found = []
     for part in sharded(c, fabric):
         bytes_ = part.layer * width
-        seconds = np.where((c.shard >= level) & (bytes_ > 0), gather(bytes_, part.group, fabric, k), 0.0)
+        some = (c.shard >= level) & (bytes_ > 0)
+        seconds = np.where(some, gather(np.where(some, bytes_, 0.0), part.group, fabric, k), 0.0)
         found.append(Moved("data", operation, bytes_, np.ones(len(c)), seconds, part.group))
     return tuple(found)
 
@@ -161,7 +181,9 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     host_b = _waits(back + sums + again + 2 * routed + passes * turn, passes * launch, k["host_blend"])
     ring_f = hidden(w.forward.attention, ring, share)
     ring_b = hidden(w.backward.attention, 2 * ring, share)
-    busy_f, busy_b = forward + host_f + sums, back + host_b + sums + again
+    tensor_f, parts_f = beside(c, w.forward.products, sums, k)
+    tensor_b, parts_b = beside(c, w.backward.products + w.recompute.products, sums + again, k)
+    busy_f, busy_b = forward + host_f + tensor_f, back + host_b + tensor_b
     zero, one = np.zeros(len(c)), np.ones(len(c))
     away = to_host(c, k["dropout"] > 0).layer
     copied = Moved("offload", "copy", away, one, seconds(away, fabric), None)  # out forward, back backward
@@ -181,8 +203,8 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     data_b, slow_b = hidden(busy_b, gathered + summed, share)
     away_f, away_b = exposed(away, busy_f, fabric, k), exposed(away, busy_b, fabric, k)
     return (
-        Layer(forward, zero, host_f, sums, routed, ring_f[0] + turn, data_f, away_f[0],
-              ring_f[1] + slow_f + away_f[1], slow_f, moved(1, one)),
-        Layer(backward, recompute, host_b, sums + again, 2 * routed, ring_b[0] + passes * turn, data_b, away_b[0],
-              ring_b[1] + slow_b + away_b[1], slow_b, (*moved(2, passes), *scattered)),
+        Layer(forward, zero, host_f, tensor_f, routed, ring_f[0] + turn, data_f, away_f[0],
+              ring_f[1] + slow_f + away_f[1] + parts_f, slow_f, moved(1, one)),
+        Layer(backward, recompute, host_b, tensor_b, 2 * routed, ring_b[0] + passes * turn, data_b, away_b[0],
+              ring_b[1] + slow_b + away_b[1] + parts_b, slow_b, (*moved(2, passes), *scattered)),
     )  # fmt: skip

@@ -1,0 +1,222 @@
+"""Layered steps on networks that are more than a switch of devices and a switch of nodes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilesim as ts
+from tilesim.cluster.fabric import fabric_of, with_prices
+from tilesim.cluster.frameworks import CONSTANTS, Framework
+
+WORK = ts.workloads.transformer_step(16, 4096, 32, 51200, 2048, 256)
+MIXED = ts.workloads.transformer_step(16, 4096, 32, 51200, 2048, 256, experts=(16, 2))
+LATE = {"latency_seconds": 2e-6}
+NODE = {"kind": "switch", "size": 8, "bandwidth_bytes_per_second": 450e9, "latency_seconds": 1e-6}
+PORT = {"bandwidth_bytes_per_second": 50e9, **LATE}
+PLANS = ["tensor=8,data=16", "tensor=8,pipeline=16", "data=128,shard=zero3", "tensor=2,pipeline=8,data=8",
+         "tensor=4,context=4,data=8,shard=zero1", "tensor=16,data=8", "tensor=8,pipeline=8,virtual=2,data=2",
+         "tensor=4,pipeline=4,data=8,schedule=dualpipe"]  # fmt: skip
+
+
+def _nodes(outer: dict[str, Any], **more: Any) -> ts.Cluster:
+    return ts.Cluster("h100", [NODE, {**PORT, **outer}], **more)
+
+
+def _step(cluster: Any, plan: str, work: Any = WORK, **how: Any) -> Any:
+    return ts.cluster.step(work, cluster, ts.Plan.parse(plan), check_memory=False, **how)
+
+
+#: the network, and bytes per second and way over the cut between the lower and the upper half of the devices
+CUTS: dict[str, tuple[Any, float]] = {
+    "mesh": (_nodes({"kind": "mesh", "sizes": [4, 4]}), 8 * 4 * 50e9),
+    "torus": (_nodes({"kind": "torus", "sizes": [4, 4]}), 8 * 4 * 2 * 50e9),
+    "ring": (_nodes({"kind": "ring", "size": 16}), 8 * 2 * 50e9),
+    "tree of thin trunks": (
+        _nodes({"kind": "fat_tree", "size": 16, "radix": 10, "levels": 2, "oversubscription": 4}), 64 * 50e9 / 4),
+    "three levels": (
+        ts.Cluster("h100", [NODE, {"kind": "switch", "size": 4, **PORT},
+                            {"kind": "switch", "size": 4, **PORT, "bandwidth_bytes_per_second": 5e9}]), 64 * 5e9),
+    "slice": (ts.Cluster("tpu-v4-datasheet", [{"kind": "torus", "sizes": [8, 4, 4], **PORT}]), 8 * 4 * 2 * 50e9),
+}  # fmt: skip
+
+
+def _across(row: dict[str, Any], size: int, stride: int, devices: int) -> float:
+    """Bytes of one call in all groups that have to go from the lower half of the devices to the upper one."""
+    total = 0.0
+    for first in (block + place for block in range(0, devices, size * stride) for place in range(stride)):
+        members = np.arange(first, first + size * stride, stride)
+        low = int(np.sum(members < devices // 2))
+        high = size - low
+        if not low or not high:
+            continue
+        total += {"all_gather": low / size, "reduce_scatter": high / size, "all_reduce": 1.0,
+                  "all_to_all": low * high / size, "permute": 1.0}[row["operation"]] * row["bytes"]  # fmt: skip
+    return total
+
+
+def _axes(plan: ts.Plan) -> dict[str, tuple[int, int]]:
+    behind = plan.tensor * plan.context * plan.data
+    return {"tensor": (plan.tensor, 1), "context": (plan.context, plan.tensor), "expert": (plan.expert, plan.tensor),
+            "data": (plan.data * plan.context, plan.tensor), "pipeline": (plan.pipeline, behind)}  # fmt: skip
+
+
+@pytest.mark.parametrize("network", ["closed", "flows"])
+@pytest.mark.parametrize("name", CUTS)
+def test_nothing_passes_sooner_than_the_cut_allows(name: str, network: str) -> None:
+    cluster, rate = CUTS[name]
+    cases = [(WORK, text) for text in PLANS] + [(MIXED, "tensor=2,data=64,expert=16"), (MIXED, "data=128,expert=16")]
+    asked = 0
+    for work, text in cases:
+        plan = ts.Plan.parse(text)
+        if plan.schedule == "dualpipe":
+            continue  # its second copy lies on another stage
+        result = _step(cluster, text, work, network=network)
+        for row in result.communication:
+            if (row["operation"] == "all_reduce" and row["axis"] == "pipeline") or row["calls"] <= 0:
+                continue
+            size, stride = _axes(plan)[row["axis"]]
+            if row["axis"] == "data" and plan.expert > 1:
+                size, stride = row["devices"], stride * (plan.expert if row["devices"] < size else 1)
+            if row["axis"] == "pipeline" and row["operation"] != "permute":
+                size, stride = _axes(plan)["tensor"]
+            least = _across(row, size, stride, 128) / rate
+            assert row["seconds"] >= row["calls"] * least * (1 - 1e-9), (text, row, least)
+            asked += least > 0
+    assert asked > 6
+
+
+@pytest.mark.parametrize("text", PLANS)
+def test_better_links_are_never_slower(text: str) -> None:
+    def seconds(**outer: Any) -> float:
+        return float(_step(_nodes(outer), text).seconds)
+
+    tree = {"kind": "fat_tree", "size": 16, "levels": 2}
+    trunks = [seconds(**tree, oversubscription=4 / up, radix=4 + up) for up in (4, 2, 1)]  # four below each switch
+    assert trunks == sorted(trunks)
+    assert trunks[0] == pytest.approx(seconds(kind="switch", size=16), rel=1e-9)
+    for shape in ({"kind": "mesh", "sizes": [4, 4]}, {"kind": "ring", "size": 16}, {"kind": "full", "size": 16}):
+        rates = [seconds(**shape, bandwidth_bytes_per_second=rate) for rate in (100e9, 50e9, 12.5e9)]
+        assert rates == sorted(rates)
+        lates = [seconds(**shape, latency_seconds=late) for late in (1e-6, 1e-5, 1e-4)]
+        assert lates == sorted(lates)
+    mesh, torus = (seconds(kind=kind, sizes=[4, 4]) for kind in ("mesh", "torus"))
+    assert torus <= mesh * (1 + 1e-9)
+
+
+def test_a_line_of_a_torus_has_its_own_links_alone() -> None:
+    """Four neighbours on a circle of four: each way round half of a ring's bytes, at the share of a link."""
+    k = Framework.load("xla").constants
+    result = _step("tpu-v4:64", "tensor=4,data=16", ts.workloads.transformer_step(16, 4096, 32, 51200, 2048, 64))
+    row = next(row for row in result.communication if row["axis"] == "tensor")
+    each = 2 * 3 / 4 * row["bytes"] / (2 * 50e9 * k["link_share"])
+    late = 6 * (1e-6 + k["link_step"]) + k["call"]
+    assert row["seconds"] / row["calls"] == pytest.approx(each + late, rel=1e-3)
+    pair = _step("tpu-v4:64", "tensor=2,data=32", ts.workloads.transformer_step(16, 4096, 32, 51200, 2048, 64))
+    row = next(row for row in pair.communication if row["axis"] == "tensor")
+    assert row["seconds"] / row["calls"] >= row["bytes"] / (50e9 * k["link_share"])
+
+
+def test_all_devices_of_a_slice_have_all_its_links() -> None:
+    """Two axes, both ways: four links of a device carry what all 256 gather."""
+    k = Framework.load("xla").constants
+    fabric = fabric_of("v5e-256", 1024)
+    priced = with_prices(fabric, k, 1024)
+    from tilesim.cluster.columns import columns
+    from tilesim.cluster.exchange import Group, gather
+
+    table = columns([(WORK, ts.Plan(data=256))])
+    one = np.ones(1)
+    found = float(gather(np.array([1e9]), Group(256 * one, 256 * one, one, one), priced, k)[0])
+    assert found == pytest.approx(255 / 256 * 1e9 / (4 * 50e9 * k["link_share"]), rel=0.02)
+    across = float(gather(np.array([1e9]), Group(4 * one, one, 256 * one, 256 * one), priced, k)[0])
+    assert across == pytest.approx(3 / 4 * 1e9 / (3.125e9 * k["node_share"]), rel=0.02)
+    assert len(table) == 1
+
+
+def test_products_in_parts_hide_what_a_tensor_group_sums() -> None:
+    """Of n parts of c and n - 1 messages of t: (n - 1) max(c, t) + c in place of n c + (n - 1) t, but for slowing."""
+    work = ts.workloads.transformer_step(4, 4096, 32, 51200, 2048, 16, attention="unfused")
+    for rate in (100e9, 1e9, 0.1e9):
+        torus = ts.Cluster(
+            "tpu-v4-datasheet", [{"kind": "ring", "size": 4, **LATE, "bandwidth_bytes_per_second": rate}]
+        )
+        whole = _step(torus, "tensor=4", work, overlap="none")
+        parts = _step(torus, "tensor=4", work)
+        rows = [row for row in parts.communication if row["axis"] == "tensor"]
+        moved = {row["when"]: row["seconds"] for row in rows}
+        late = {row["when"]: row["exposed_seconds"] for row in rows}
+        # the same products: what a step without overlap takes beside what passes bounds them
+        compute = whole.seconds - sum(moved.values())
+        assert all(0 <= late[when] <= moved[when] for when in moved)
+        assert sum(late.values()) >= sum(moved.values()) - 3 / 4 * compute
+        assert parts.seconds <= whole.seconds
+    assert late["backward"] > 0.5 * moved["backward"]  # so slow a link hides little
+    k = Framework.load("megatron").constants
+    assert k["tensor_overlap"] == 0 and "tensor_overlap" in CONSTANTS
+    gpu = _step("dgx-h100:4", "tensor=4", work)
+    assert all(row["exposed_seconds"] == row["seconds"] for row in gpu.communication if row["axis"] == "tensor")
+
+
+def _star(devices: int, rate: float, late: float) -> dict[str, Any]:
+    return {"devices": devices, "switches": 1, "links": [
+        {"source": one, "target": devices, "bandwidth_bytes_per_second": rate, "latency_seconds": late / 2}
+        for one in range(devices)]}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["tensor=8", "data=8,shard=zero3", "pipeline=8,micro_batch=8", "tensor=2,pipeline=4"])
+def test_a_graph_of_a_switch_is_a_switch(text: str) -> None:
+    work = ts.workloads.transformer_step(16, 4096, 32, 51200, 2048, 64)
+    graph = _step(ts.Cluster("h100", _star(8, 450e9, 1e-6)), text, work).seconds
+    switch = _step(ts.Cluster("h100", [NODE]), text, work).seconds
+    assert graph == pytest.approx(switch, rel=2e-3)  # algorithms of few bytes differ in latency
+
+
+def test_a_failed_link_is_gone_round() -> None:
+    torus = {"kind": "torus", "sizes": [4, 4], **PORT}
+    fault = {"source": 0, "target": 1, "share": 0}
+    healthy, broken = (
+        _step(ts.Cluster("tpu-v4-datasheet", [torus], faults=faults), "data=16,shard=zero3") for faults in ([], [fault])
+    )
+    assert broken.seconds > healthy.seconds
+    slow = ts.Cluster("tpu-v4-datasheet", [torus], faults=[{"device": 3, "share": 0.25}])
+    assert _step(slow, "data=16,shard=zero3").seconds > healthy.seconds
+
+
+def test_search_and_step_agree_on_a_torus() -> None:
+    study = ts.cluster.search("llama-3-8b", "tpu-v4:16", budget=3000, confirm=1)
+    step = ts.cluster.step("llama-3-8b", "tpu-v4:16", study.plans[0])
+    assert step.seconds == pytest.approx(study.seconds[0], rel=1e-12)
+    twice = [row for row in step.advice() if row["change"].startswith("bandwidth inside")]
+    assert all(row["seconds"] < step.seconds for row in twice)
+
+
+def test_networks_of_other_sizes() -> None:
+    ring = ts.Cluster("h100", [NODE, {"kind": "ring", "size": 16, **PORT}])
+    curve = ts.cluster.scaling(WORK, ring, [8, 32, 64, 128], ts.Plan(tensor=8))
+    assert [row["devices"] for row in curve] == [8, 32, 64, 128]
+    for row in curve:
+        count = row["devices"] // 8
+        network = [NODE, {"kind": "ring", "size": count, **PORT}] if count > 1 else [NODE]
+        alone = _step(ts.Cluster("h100", network), f"tensor=8,data={count}").seconds
+        assert row["seconds"] == pytest.approx(alone, rel=1e-12)
+    with pytest.raises(ts.UserError, match="other devices"):
+        ts.cluster.scaling(WORK, CUTS["mesh"][0], [64], ts.Plan(tensor=8))
+    with pytest.raises(ts.UserError, match="size"):
+        _step("v5e-100", "data=4")
+    with pytest.raises(ts.UserError, match="library"):
+        _step(ts.Cluster("h100", _star(8, 450e9, 1e-6)), "tensor=8", library="nccl")
+
+
+def test_a_node_of_links_between_all_has_those_of_its_group() -> None:
+    """MI300X: two devices of a node have one link between them, all eight have seven each."""
+    k = Framework.load("megatron").constants
+    rate = 64e9 * k["link_share"]
+    for tensor, least in ((2, 1.0), (4, 2 * 3 / 4 / 3), (8, 2 * 7 / 8 / 7)):
+        result = _step("mi300x-8:8", f"tensor={tensor},data={8 // tensor}")
+        row = next(row for row in result.communication if row["axis"] == "tensor")
+        each = row["seconds"] / row["calls"]
+        late = k["call"] + 2 * (1e-6 + k["link_step"])
+        assert each == pytest.approx(row["bytes"] * least / rate + late, rel=1e-3), tensor
