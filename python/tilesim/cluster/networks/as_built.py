@@ -208,8 +208,8 @@ def _changed(data: Mapping[str, Any], change: _Change) -> Any:
         return _changed_graph(network, data["per_node"], change)
     found = []
     for one in network:
+        found.append(change.of(one, inside >= data["per_node"]))
         inside *= math.prod(one.get("sizes") or [one["size"]])
-        found.append(change.of(one, inside > data["per_node"]))
     return found
 
 
