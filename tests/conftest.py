@@ -14,6 +14,21 @@ for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
 CTEST_REPORT = pytest.StashKey[list[str]]()
+#: Files that take longest, first of all: the last file of a run of several processes must not be a long one. The C++
+#: tests come first, since their compiler waits for nobody. (`--dist loadfile --no-loadscope-reorder` keeps this order.)
+LONGEST = (
+    "tests/project/test_ctest.py",
+    "tests/docs/test_notebooks.py",
+    "tests/badinput/test_fuzz.py",
+    "tests/project/test_style.py",
+    "tests/docs/test_pages.py",
+    "tests/cluster/test_places.py",
+    "tests/cluster/test_shardings.py",
+    "tests/cluster/test_random_partition.py",
+    "tests/reference/test_samples.py",
+    "tests/docs/test_exercises.py",
+    "tests/project/test_terminal.py",
+)
 #: What the suite compares with: with TILESIM_ALL_TESTS set, as continuous integration does, none may be missing.
 FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml", "mkdocs", "ipywidgets")
 
@@ -33,6 +48,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CTEST_REPORT] = []
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of whom a shell has put into the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    places = {name: place for place, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(LONGEST)))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

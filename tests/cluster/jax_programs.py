@@ -146,7 +146,7 @@ def write(jax, directory, name, jitted, arguments):
 
 def main(directory):
     """Writes all programs, with Shardy and with GSPMD."""
-    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8"
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
     os.environ["JAX_PLATFORMS"] = "cpu"
     import jax
     import jax.numpy as jnp

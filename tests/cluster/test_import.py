@@ -1,5 +1,6 @@
 """Modules for several devices become graphs that say so: meshes, shardings, groups, regions of own tensors."""
 
+import functools
 import importlib.util
 import json
 import subprocess
@@ -38,6 +39,15 @@ def arrays(path):
         return [data[f"arr_{i}"] for i in range(len(data.files))]
 
 
+@functools.cache
+def partitioned(folder):
+    """XLA's program of a folder: a process of its own translates its bytecode, and two tests look at it."""
+    graph = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
+    if graph.devices == 1:  # nothing passes between devices, so the module names none
+        graph.annotate(devices=8)
+    return ts.Spmd.from_partitioned(graph)
+
+
 def module(body, attributes="mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32"):
     return f"module @m attributes {{{attributes}}} {{\n{body}\n}}\n"
 
@@ -66,11 +76,9 @@ def test_modules_of_jax_keep_mesh_and_meaning(programs, name):
 def test_modules_of_jax_are_divided_regions_included(programs, name):
     folder = programs / name
     spmd = ts.partition(ts.from_stablehlo((folder / "module.mlir").read_text()))
-    theirs = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
-    theirs.annotate(devices=8)
     own, bound = (
         sum(row["count"] * row["wire_bytes"] for row in program.collectives())
-        for program in (spmd, ts.Spmd.from_partitioned(theirs))
+        for program in (spmd, partitioned(folder))
     )
     assert own <= 1.05 * bound
     assert {row["view"] for row in spmd.inputs} == {"divided"}
@@ -106,10 +114,7 @@ def test_what_is_a_devices_own_does_not_leave_its_region():
 @pytest.mark.parametrize("name", NAMES)
 def test_partitioned_modules_run_on_all_devices(programs, name):
     folder = programs / name
-    graph = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
-    if graph.devices == 1:  # nothing passes between devices, so the module names none
-        graph.annotate(devices=8)
-    spmd = ts.Spmd.from_partitioned(graph)
+    spmd = partitioned(folder)
     assert spmd.devices == 8
     inputs, wanted = arrays(folder / "inputs.npz"), arrays(folder / "outputs.npz")
     places = json.loads((folder / "places.json").read_text())

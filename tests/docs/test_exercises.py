@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from support.notebooks import Kernel, kernel
+
+__all__ = ["kernel"]
 nbformat = pytest.importorskip("nbformat")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,12 +47,11 @@ def test_there_are_nine() -> None:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", EXERCISES, ids=lambda path: path.stem)
-def test_an_exercise_runs_and_its_answer_holds(path: Path, tmp_path: Path) -> None:
-    nbclient = pytest.importorskip("nbclient")
+def test_an_exercise_runs_and_its_answer_holds(path: Path, tmp_path: Path, kernel: Kernel) -> None:
+    pytest.importorskip("nbclient")
     pytest.importorskip("matplotlib")
     notebook = read(path)
-    resources = {"metadata": {"path": str(tmp_path)}}
-    nbclient.NotebookClient(notebook, timeout=120, kernel_name="python3", resources=resources).execute()
+    kernel.run(notebook, tmp_path)
     for cell in code(notebook, "picture"):
         shown = [output for output in cell.outputs if "image/png" in output.get("data", {})]
         assert len(shown) == 1, cell.source

@@ -8,20 +8,30 @@ from pathlib import Path
 
 import pytest
 
+from support.notebooks import Kernel, kernel
+
+__all__ = ["kernel"]
 ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("path", sorted((ROOT / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
-def test_notebook(path: Path) -> None:
+def test_notebook(path: Path, kernel: Kernel) -> None:
     nbformat = pytest.importorskip("nbformat")
-    nbclient = pytest.importorskip("nbclient")
+    pytest.importorskip("nbclient")
     notebook = nbformat.read(path, as_version=4)
     text = "\n".join(cell.source for cell in notebook.cells)
     for library in ("torch", "jax", "onnx", "pandas", "matplotlib", "plotly"):
         if f"import {library}" in text or (library == "pandas" and "to_pandas" in text):
             pytest.importorskip(library)
-    nbclient.NotebookClient(notebook, timeout=900, kernel_name="python3").execute()
+    if "os.environ" not in text:
+        kernel.run(notebook, Path.cwd())
+        return
+    own = Kernel()  # what libraries read once, when they are imported
+    try:
+        own.run(notebook, Path.cwd())
+    finally:
+        own.close()
 
 
 def torch_is_there() -> bool:

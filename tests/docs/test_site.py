@@ -96,23 +96,29 @@ def test_every_page_is_in_the_navigation() -> None:
     assert sorted(named) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
 
 
+@pytest.fixture(scope="module")
+def two_pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site of two pages with this project's rules, which can be built."""
+    for library in LIBRARIES:
+        pytest.importorskip(library)
+    folder = tmp_path_factory.mktemp("two")
+    rules = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    checks = rules[rules.index("validation:") : rules.index("markdown_extensions:")]
+    (folder / "docs").mkdir()
+    (folder / "mkdocs.yml").write_text(f"site_name: x\ntheme: mkdocs\n{checks}", encoding="utf-8")
+    (folder / "docs" / "settings.md").write_text("# Settings\n", encoding="utf-8")
+    (folder / "docs" / "index.md").write_text("# Index\n\n[good](settings.md#settings)\n", encoding="utf-8")
+    assert build(folder, folder / "good").returncode == 0
+    return folder
+
+
 @pytest.mark.parametrize(
     "text", ["[no page](none.md)\n", "[no heading](settings.md#none)\n", "![no picture](pictures/none.svg)\n"]
 )
-def test_a_dead_link_fails_the_build(text: str, tmp_path: Path) -> None:
-    """On a site of two pages, with this project's rules."""
-    for library in LIBRARIES:
-        pytest.importorskip(library)
-    rules = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    checks = rules[rules.index("validation:") : rules.index("markdown_extensions:")]
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "mkdocs.yml").write_text(f"site_name: x\ntheme: mkdocs\n{checks}", encoding="utf-8")
-    (tmp_path / "docs" / "settings.md").write_text("# Settings\n", encoding="utf-8")
-    (tmp_path / "docs" / "index.md").write_text("# Index\n\n[good](settings.md#settings)\n", encoding="utf-8")
-    assert build(tmp_path, tmp_path / "good").returncode == 0
-    shutil.copy(tmp_path / "docs" / "index.md", tmp_path / "docs" / "bad.md")
-    with open(tmp_path / "docs" / "bad.md", "a", encoding="utf-8") as file:
-        file.write(text)
+def test_a_dead_link_fails_the_build(text: str, two_pages: Path, tmp_path: Path) -> None:
+    bad = shutil.copytree(two_pages / "docs", tmp_path / "docs") / "bad.md"
+    shutil.copy(two_pages / "mkdocs.yml", tmp_path)
+    bad.write_text((bad.parent / "index.md").read_text(encoding="utf-8") + text, encoding="utf-8")
     assert build(tmp_path, tmp_path / "bad").returncode != 0
 
 

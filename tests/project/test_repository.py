@@ -61,3 +61,10 @@ def test_files_are_short() -> None:
     ]
     if long:
         warnings.warn(f"over {LINES} lines: {', '.join(sorted(long))}", UserWarning, stacklevel=1)
+
+
+def test_files_that_run_first_are_there() -> None:
+    text = (ROOT / "tests" / "conftest.py").read_text(encoding="utf-8")
+    named = re.findall(r'^    "(tests/[^"]+)",$', text, re.MULTILINE)
+    assert len(named) >= 10
+    assert not [name for name in named if not (ROOT / name).is_file()]

@@ -43,10 +43,27 @@ def nesting(text: str) -> int:
     return deepest
 
 
+# The dialects of jax.interpreters.mlir.make_ir_context, straight from jaxlib: to import jax as well takes a second.
+# Where another jaxlib keeps them elsewhere, jax is asked.
 TRANSLATE = """
 import resource, sys
-from jax.interpreters import mlir
 from jaxlib.mlir import ir
+def context():
+    try:
+        from jaxlib.mlir._mlir_libs import _jax_mlir_ext
+        from jaxlib.mlir.dialects import chlo, mhlo, mpmd, sdy, stablehlo
+        registry, made = ir.DialectRegistry(), ir.Context()
+        _jax_mlir_ext.register_dialects(registry)
+        made.append_dialect_registry(registry)
+        made.load_all_available_dialects()
+        for dialect in (sdy, mpmd, chlo, stablehlo):
+            dialect.register_dialect(made)
+        mhlo.register_mhlo_dialect(made)
+        return made
+    except (ImportError, AttributeError, TypeError):
+        from jax.interpreters import mlir
+        return mlir.make_ir_context()
+made = context()
 seconds, memory = int(sys.argv[1]), int(sys.argv[2])
 used = resource.getrusage(resource.RUSAGE_SELF)
 seconds += int(used.ru_utime + used.ru_stime) + 1
@@ -58,7 +75,7 @@ try:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 except (OSError, ValueError):  # a system that does not say, or does not limit
     pass
-with mlir.make_ir_context(), ir.Location.unknown():
+with made, ir.Location.unknown():
     module = ir.Module.parse(sys.stdin.buffer.read())
     text = module.operation.get_asm(enable_debug_info=True, large_elements_limit=None)
 sys.stdout.buffer.write(text.encode("utf-8"))
