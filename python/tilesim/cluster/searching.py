@@ -236,8 +236,7 @@ def search(
 
     Plans that do not fit into memory are not priced, nor are those whose lower bound (products at the device's peak,
     attention in no time, where times rise with both; of schedules that divide the backward pass their busiest stage)
-    shows that they are neither among the fastest, nor the best of their tensor and pipeline axes, nor unbeaten in both
-    time and memory.
+    shows that they are not among the fastest, nor the best of their axes, nor unbeaten in both time and memory.
 
     Args:
         workload: a layered step, its name, or a file.
