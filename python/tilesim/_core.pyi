@@ -6,7 +6,7 @@ import collections.abc
 import numpy
 import numpy.typing
 import typing
-__all__: list[str] = ['AttentionModel', 'Builder', 'ClusterNetwork', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'GraphParts', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'annotate_results', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'cluster_check_schedule', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'partition_graph', 'partition_rules', 'poll_for', 'prepared', 'price_on_host', 'random_input', 'random_inputs', 'random_ranges', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'shardy_module', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'spread_graph', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
+__all__: list[str] = ['AttentionModel', 'Builder', 'ClusterNetwork', 'ConvolutionModel', 'Costs', 'DramPart', 'Error', 'GemmModel', 'Graph', 'GraphFile', 'GraphParts', 'HostCosts', 'InternalError', 'IsaProgram', 'IsaSet', 'LatencyBook', 'Machine', 'MappingProblem', 'MappingSpace', 'Network', 'NetworkMeasurement', 'NetworkRouter', 'NetworkTopology', 'OperationModel', 'PipelineOrder', 'Program', 'ReplacedFile', 'Result', 'Session', 'Sides', 'SimpleNetwork', 'Stop', 'StreamModel', 'Turns', 'Unsupported', 'UserError', 'VectorProblem', 'annotate_results', 'attention_constants', 'attention_term_names', 'check_attention_data', 'closed_form_latency', 'cluster_check_schedule', 'compile', 'convert_array', 'convolution_constants', 'convolution_term_names', 'count_trips', 'describe_compute', 'dram_parse_trace', 'dram_run', 'dram_trace', 'draw_patterns', 'dtype_bits', 'dtype_names', 'evaluate', 'evaluate_devices', 'evaluate_expr', 'evaluate_function', 'evaluate_op', 'execute', 'expected_sparse_time', 'find_zero_tiles', 'flit_network', 'fold_batch_norm', 'fold_constants', 'function_arity', 'function_names', 'fusion_rules', 'gemm_constants', 'gemm_term_names', 'gspmd_mesh', 'gspmd_shardings', 'has_kernel', 'has_lowering', 'hash_text', 'isa_assemble', 'isa_declare_operation', 'isa_disassemble', 'isa_functions', 'isa_instructions', 'isa_kernel', 'isa_latency', 'isa_loops', 'isa_numbers', 'isa_run_operation', 'isa_time', 'isa_timing_classes', 'isa_use', 'isa_version', 'kinds', 'least_traffic', 'link_picoseconds', 'loop_trips', 'lower_bound', 'lower_bound_of_rates', 'machine_documentation', 'machine_schema', 'machine_settings', 'mapping_choices', 'mapping_strategies', 'mark_sparse_products', 'mark_zero_tiles', 'measure_network', 'mesh_axes', 'mesh_text', 'mutants', 'network_destinations', 'network_traffic_names', 'normalize_expr', 'one_of_alike_devices', 'open_loops', 'parse_bandwidth', 'parse_bytes', 'parse_dtype', 'parse_duration', 'parse_energy', 'parse_frequency', 'parse_json', 'partition_graph', 'partition_rules', 'pipeline_order', 'poll_for', 'prepared', 'price_on_host', 'random_input', 'random_inputs', 'random_ranges', 'range_of_expr', 'read_file', 'recognise', 'recognised_functions', 'recognition_passes', 'round_array', 'sharding_division', 'sharding_text', 'shardy_module', 'share_array', 'simple_network', 'simulate', 'sparse_tile_times', 'sparse_time', 'spread_graph', 'stream_constants', 'stream_term_names', 'time_operations', 'unit_roundoff', 'usual_attention_data', 'verify']
 class Error(Exception):
     """
     Base class of all errors that Tilesim raises.
@@ -1281,6 +1281,38 @@ class ClusterNetwork:
         """
         Number of links, one per direction.
         """
+class PipelineOrder:
+    """
+    An order of passes, listed behind those that they wait for.
+    """
+    @typing.overload
+    def __init__(self, schedule: str, stages: typing.SupportsInt | typing.SupportsIndex, micros: typing.SupportsInt | typing.SupportsIndex, chunks: typing.SupportsInt | typing.SupportsIndex, before: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], after: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
+        """
+        Of a named schedule; before, after: per place, chunk x stages + stage, the one that a micro-batch comes from and goes to, -1: none.
+        """
+    @typing.overload
+    def __init__(self, rows: collections.abc.Sequence[typing.Annotated[numpy.typing.ArrayLike, numpy.int32]], micros: typing.SupportsInt | typing.SupportsIndex, chunks: typing.SupportsInt | typing.SupportsIndex, before: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex], after: collections.abc.Sequence[typing.SupportsInt | typing.SupportsIndex]) -> None:
+        """
+        Of one's own rows of passes, as of `pipeline_order`.
+        """
+    def ends(self, times: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], transfer: typing.SupportsInt | typing.SupportsIndex) -> list:
+        """
+        Of one step, the end of each pass, per stage.
+        """
+    def run(self, times: typing.Annotated[numpy.typing.ArrayLike, numpy.int64], transfer: typing.SupportsInt | typing.SupportsIndex) -> tuple:
+        """
+        When each stage begins and ends, two arrays [stages, steps]; times: picoseconds [4 x places, steps], of forward passes, input gradients, weight gradients, both gradients.
+        """
+    @property
+    def passes(self) -> int:
+        """
+        How many come to be done.
+        """
+    @property
+    def reached(self) -> list[int]:
+        """
+        Passes of each stage that come to be done: fewer than all where stages wait for each other.
+        """
 def annotate_results(graph: Graph, inputs: collections.abc.Sequence[str], results: collections.abc.Sequence[tuple[typing.SupportsInt | typing.SupportsIndex, typing.SupportsInt | typing.SupportsIndex, collections.abc.Sequence[str]]]) -> None:
     """
     Says shardings of the inputs, and of results by (function, operation, shardings): what is not said is whole.
@@ -1622,6 +1654,10 @@ def partition_graph(graph: Graph) -> tuple:
 def partition_rules(graph: Graph) -> dict:
     """
     By operation of the entry function: its kind, and how each of its loop dimensions may be divided.
+    """
+def pipeline_order(schedule: str, stages: typing.SupportsInt | typing.SupportsIndex, micros: typing.SupportsInt | typing.SupportsIndex, chunks: typing.SupportsInt | typing.SupportsIndex) -> list:
+    """
+    The passes of each stage, rows of kind (0 forward, 1 input gradient, 2 weight gradient, 3 both), chunk and micro-batch.
     """
 def poll_for(seconds: typing.SupportsFloat | typing.SupportsIndex, progress: typing.Any = None) -> int:
     """

@@ -29,7 +29,7 @@ from .programs.kept import opened
 from .result import PARTS, StepResult
 from .searches.candidates import AXES, candidates, in_order, plan_of, table_of
 from .searches.kept import priced
-from .searches.pruning import FIRST, Found, Peak, rounds
+from .searches.pruning import FIRST, Found, Peak, rises, rounds
 from .stepping import framework_of, held, pricer, step, timed
 from .views.plan_map import PlanMap, cells
 
@@ -235,8 +235,8 @@ def search(
     """Finds the best of every plan that divides a workload over all devices of a cluster.
 
     Plans that do not fit into memory are not priced, nor are those whose lower bound (products at the device's peak,
-    attention in no time; of schedules that divide the backward pass their busiest stage) shows that they are neither
-    among the fastest, nor the best of their tensor and pipeline axes, nor unbeaten in both time and memory.
+    attention in no time, where times rise with both; of schedules that divide the backward pass their busiest stage)
+    shows that they are not among the fastest, nor the best of their axes, nor unbeaten in both time and memory.
 
     Args:
         workload: a layered step, its name, or a file.
@@ -336,6 +336,7 @@ class _Walk:
         bound = np.zeros(len(which))
         if not self.exhaustive:
             bound = _timed(w, self.rows[which], fabric, framework, Peak(price), at_least)
+            bound *= np.concatenate([rises(table_of(w, self.rows[part])) for part in _chunks(which)] or [bound])
         order = in_order(w, self.rows, fabric)
         late: list[tuple[NDArray[np.int64], Array]] = []
 

@@ -11,7 +11,7 @@ from ...base.checked import checked
 from ...base.errors import shown, user_error
 from .order import Order, Placement, check, held, parse
 from .result import PICO, Pipeline
-from .schedules import PLACED, SCHEDULES, chunks_of, make
+from .schedules import PLACED, chunks_of, make
 from .timing import run
 
 __all__ = ["pipeline"]
@@ -101,8 +101,8 @@ def _order(
         return "own", order, Placement(placement or "loop", stages, virtual)
     if not isinstance(schedule, str):
         raise user_error("no schedule", place="schedule", value=shown(schedule),
-                         allowed=f"{', '.join(SCHEDULES)}, or a line of text per stage")  # fmt: skip
-    if schedule not in SCHEDULES:
+                         allowed=f"{', '.join(PLACED)}, or a line of text per stage")  # fmt: skip
+    if schedule not in PLACED:
         make(schedule, stages, microbatches, virtual)  # raises
     if placement not in (None, PLACED[schedule]):
         raise user_error(f"schedule {schedule} has its own placement", place="placement", value=shown(placement),

@@ -14,6 +14,7 @@ __all__ = ["PLACEMENTS", "Order", "Pass", "Placement", "check", "held", "parse",
 
 #: letter of a pass: what it is
 KINDS = {"F": "forward", "B": "whole backward pass", "I": "input gradient", "W": "weight gradient"}
+NUMBERED = "FIWB"  # as the core numbers kinds
 #: how the chunks of a model lie on stages
 PLACEMENTS = {
     "loop": "chunk c of stage s is part c × stages + s of the model",
@@ -74,6 +75,20 @@ class Placement:
             after.update(zip(way, [*way[1:], None], strict=True))
         object.__setattr__(self, "before", before)
         object.__setattr__(self, "after", after)
+
+    def neighbours(self) -> tuple[list[int], list[int]]:
+        """Places as numbers, chunk × stages + stage.
+
+        Returns:
+            Per place the one before it and the one behind it, -1: none.
+        """
+        places = [(stage, chunk) for chunk in range(self.chunks) for stage in range(self.stages)]
+
+        def numbers(ways: dict[tuple[int, int], tuple[int, int] | None]) -> list[int]:
+            others = [ways[place] for place in places]
+            return [-1 if other is None else other[1] * self.stages + other[0] for other in others]
+
+        return numbers(self.before), numbers(self.after)
 
     def position(self, stage: int, chunk: int) -> int:
         """Part of the model that a place computes.

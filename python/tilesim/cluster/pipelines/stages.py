@@ -250,7 +250,7 @@ def together(names: list[str], c: Columns, of: Stages) -> tuple[Array, dict[int,
     for (name, stages, micros, virtual), own in groups.items():
         rows = np.array(own)
         table = [_pico(one) for one in lengths(name, rows, c, of).values()]
-        begins, ends = run_many(program(name, stages, micros, virtual), table, stages)
+        begins, ends = run_many(program(name, stages, micros, virtual), table)
         span = np.max(ends - begins, axis=0) if name in PERIODIC else np.max(ends, axis=0)
         seconds[rows] = span / PICO
     return seconds, {}

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from ... import _core
 from ...base.errors import user_error
-from .order import Order, Pass, Placement, text
+from .order import NUMBERED, Order, Pass, Placement, text
 
 __all__ = ["Times", "run"]
 
@@ -53,37 +56,21 @@ def run(
         Begin and end of each pass.
 
     Raises:
-        UserError: where stages wait for each other; it names the passes.
+        UserError: where stages wait for each other; it names the passes. Where 63 bits are too few for the end.
     """
-    starts: list[list[int]] = [[] for _ in order]
-    ends: list[list[int]] = [[] for _ in order]
-    done: dict[_Key, int] = {}
-    waiting: dict[_Key, int] = {}
-    free = [0] * len(order)
-    active = list(range(len(order)))
-    while active:
-        stage = active.pop()
-        row = order[stage]
-        while (at := len(ends[stage])) < len(row):
-            one = row[at]
-            key = need(one, stage, placement)
-            start = free[stage]
-            if key is not None:
-                if key not in done:
-                    waiting[key] = stage
-                    break
-                start = max(start, done[key] + (transfer if key[1] != stage else 0))
-            free[stage] = start + times[one.kind][stage][one.chunk]
-            starts[stage].append(start)
-            ends[stage].append(free[stage])
-            if one.kind != "W":
-                key = ("F" if one.kind == "F" else "G", stage, one.chunk, one.micro)
-                done[key] = free[stage]
-                if key in waiting:
-                    active.append(waiting.pop(key))
-    if stuck := [stage for stage, row in enumerate(order) if len(ends[stage]) < len(row)]:
-        raise _deadlock(order, placement, [len(row) for row in ends], stuck[0])
-    return Times(starts, ends)
+    rows = [np.array([(NUMBERED.index(one.kind), one.chunk, one.micro) for one in row], dtype=np.int32).reshape(-1, 3)
+            for row in order]  # fmt: skip
+    listed = _core.PipelineOrder(rows, microbatches, placement.chunks, *placement.neighbours())
+    reached = listed.reached
+    if stuck := [stage for stage, row in enumerate(order) if reached[stage] < len(row)]:
+        raise _deadlock(order, placement, reached, stuck[0])
+    table = np.array([times[kind] for kind in NUMBERED], dtype=np.int64)  # kind, stage, chunk
+    ends = listed.ends(np.swapaxes(table, 1, 2).reshape(-1), transfer)
+    starts = [
+        (end - table[row[:, 0], stage, row[:, 1]]).tolist()
+        for stage, (row, end) in enumerate(zip(rows, ends, strict=True))
+    ]
+    return Times(starts, [end.tolist() for end in ends])
 
 
 def _deadlock(order: Order, placement: Placement, at: list[int], stage: int) -> Exception:

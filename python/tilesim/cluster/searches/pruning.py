@@ -11,9 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...machine.device import Device
+from ..columns import Columns
+from ..plan import OFFLOAD, RECOMPUTE
 from ..terms import Pricer
 
-__all__ = ["Found", "Peak", "rounds"]
+__all__ = ["Found", "Peak", "rises", "rounds"]
 
 Array = NDArray[np.float64]
 #: of a bound, so that the last digits of sums in another order rule nothing out
@@ -24,7 +26,8 @@ FIRST, LAST = 1 << 11, 1 << 16
 class Peak:
     """Prices that nothing beats: products at the device's peak, attention in no time.
 
-    The forms of a step rise with both, so a step of these prices is a lower bound of that with `Pricer`'s.
+    The forms of a step rise with both, so a step of these prices is a lower bound of that with `Pricer`'s, except where
+    one computing hides two things: see `rises`.
     """
 
     def __init__(self, price: Pricer) -> None:
@@ -65,6 +68,20 @@ class Peak:
             Zeros.
         """
         return np.zeros(np.shape(batch))
+
+
+def rises(c: Columns) -> NDArray[np.bool_]:
+    """Whether the time of a plan rises with its prices. Attention hides the keys that go round, and launches by the
+    host; a layer hides its parameters and what goes to the host, each as if the other were not.
+
+    Args:
+        c: workloads and plans.
+
+    Returns:
+        True or false per plan.
+    """
+    away = (c.offload == OFFLOAD.index("activations")) | (c.recompute == RECOMPUTE.index("offload"))
+    return np.asarray(((c.context == 1) | c.by_heads) & ~away)
 
 
 class Found:

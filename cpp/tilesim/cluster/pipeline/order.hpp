@@ -1,0 +1,36 @@
+// Orders of a pipeline's passes: which pass each stage does when.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tilesim::cluster {
+
+enum class PassKind : std::uint8_t { forward, input_gradient, weight_gradient, backward };
+
+/// A pass of one chunk of a stage; `backward` is both gradients at once.
+struct Pass {
+  PassKind kind = PassKind::forward;
+  std::uint16_t chunk = 0;
+  std::uint32_t micro = 0;
+
+  bool operator==(const Pass&) const = default;
+};
+
+/// The passes of each stage.
+using PassOrder = std::vector<std::vector<Pass>>;
+
+/// The order of a named schedule, for equal parts. InternalError for a name that there is not; whether the schedule can
+/// divide these sizes is asked before.
+PassOrder pass_order(const std::string& schedule, int stages, int micros, int chunks);
+
+/// Each stage takes the first pass of a list of wishes (kind, chunk) that it can; passes take one unit of time each,
+/// and a stage holds up to `most` chunks. Chunk 1 goes up the stages.
+struct Wish {
+  PassKind kind;
+  int chunk;
+};
+PassOrder greedy_order(int stages, int micros, const std::vector<Wish>& wishes, int most);
+
+}  // namespace tilesim::cluster
