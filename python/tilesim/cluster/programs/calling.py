@@ -175,6 +175,8 @@ class _Step:
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
         trace.check()
         found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace, price))
+        if isinstance(price, Inside):
+            price.note(found)
         ran = run(trace, found, self.slowing())
         return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network), price)
 
