@@ -169,6 +169,8 @@ class ProgramResult(StepResult):
             "parts": self.parts,
             "memory": self.memory,
             "classes": self.classes,
+            "stage": self.stage,
+            "communication": self.communication,
             "segments_distinct": self.segments_distinct,
             "segments_count": self.segments_count,
             "kernels": self.kernels,
