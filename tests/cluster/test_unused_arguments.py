@@ -115,3 +115,19 @@ def test_a_graph_without_shardings_has_no_partitioner() -> None:
     b.output(b.matmul(b.input("x", (64, 64)), b.input("w", (64, 64))), "y")
     with pytest.raises(ts.UserError, match="by: nothing of the graph is left to divide"):
         ts.partition(b.build(), by="shardy")
+
+
+def test_layered_steps_on_graphs_name_the_way_out() -> None:
+    """A network of links and routes has no nodes for closed forms; programs and collectives take it."""
+    link = {"bandwidth_bytes_per_second": 1e11, "latency_seconds": 1e-6}
+    links = [{"source": a, "target": b, **link} for one in range(4) for a, b in ((one, 4), (4, one))]
+    cluster = ts.Cluster("h100", {"devices": 4, "switches": 1, "links": links})
+    for call in (ts.cluster.step, ts.cluster.search):
+        with pytest.raises(
+            ts.UserError, match=r"is a graph .*a cluster with dimensions.*as dimensions.*step of a program"
+        ):
+            call(WORK, cluster)
+    assert ts.cluster.step(program(), cluster).seconds > 0
+    assert ts.cluster.collective("all_reduce", 1 << 20, cluster).seconds > 0
+    with pytest.raises(ts.UserError, match="has no devices that compute"):
+        ts.cluster.step(WORK, ts.Cluster(None, [{"kind": "switch", "size": 4, **link}]))

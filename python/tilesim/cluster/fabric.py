@@ -152,6 +152,14 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
 def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
     """A ts.Cluster: its inner dimension is the node, what lies outside joins nodes."""
     dimensions = list(getattr(cluster, "dimensions", ()))
+    if getattr(cluster, "graph", None) is not None:
+        raise user_error("the network of a layered step has dimensions, and this one is a graph", place="cluster",
+                         value=shown(cluster), allowed="a cluster with dimensions",
+                         suggestion="Write node and nodes as dimensions of their rates, as ts.Cluster(device, [...]); "
+                         "ts.cluster.collective, replay, and step of a program (ts.partition) take graphs")  # fmt: skip
+    if dimensions and getattr(cluster, "device", None) is None:
+        raise user_error("the cluster has no devices that compute", place="cluster", value=shown(cluster),
+                         allowed="ts.Cluster(device=...), a shipped one")  # fmt: skip
     if not dimensions or getattr(cluster, "device", None) is None:
         raise user_error("no cluster with devices", place="cluster", value=shown(cluster), allowed="a ts.Cluster, NAME")
     per_node = int(cluster.per_node)
