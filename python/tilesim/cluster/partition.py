@@ -8,6 +8,7 @@ from typing import Any
 from .. import _core
 from ..base.arguments import unused
 from ..base.checked import checked
+from ..base.collecting import heard
 from ..base.errors import nearest, shown, user_error
 from ..graph.graph import Graph
 from .spmd import Spmd, drawn_as, needs_partitioning
@@ -18,6 +19,7 @@ BY = ("own", "shardy", "xla")
 
 
 @checked()
+@heard
 def partition(
     graph: Graph,
     mesh: str | Mapping[str, int] | None = None,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..base.arguments import one_of, unused
 from ..base.checked import checked
+from ..base.collecting import heard
 from ..base.errors import shown, user_error
 from ..base.store import Store
 from ..graph.graph import Graph
@@ -152,6 +153,7 @@ def plan_for(workload: Layered, fabric: Fabric) -> Plan:
 
 
 @checked()
+@heard
 def step(
     workload: Layered | Spmd | Graph | str | os.PathLike[str],
     cluster: Any,
