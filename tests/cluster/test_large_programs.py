@@ -106,8 +106,10 @@ def test_an_interrupt_in_a_callback_of_the_collector_is_heard(turn: int, monkeyp
         asked += 1
         if asked == turn:
             gc.callbacks.append(swallows)
-            gc.collect()
-            gc.callbacks.remove(swallows)
+            try:
+                gc.collect()
+            finally:
+                gc.callbacks.remove(swallows)
         if asked > turn:
             time.sleep(0.01)
         return join(*given)
@@ -115,7 +117,7 @@ def test_an_interrupt_in_a_callback_of_the_collector_is_heard(turn: int, monkeyp
     monkeypatch.setattr(groups, "_join", collected)
     with pytest.raises(KeyboardInterrupt):
         ts.cluster.step(spmd, cluster)
-    assert asked > turn and signal.getsignal(signal.SIGINT) is handler
+    assert asked >= turn and signal.getsignal(signal.SIGINT) is handler
 
 
 def test_what_an_interrupt_leaves_is_old_and_still_collected() -> None:

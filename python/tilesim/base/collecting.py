@@ -85,4 +85,8 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 
 def _later(number: int) -> None:
     time.sleep(LATER_SECONDS)
-    signal.raise_signal(number)
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, number)  # also out of a sleep
+    else:
+        signal.raise_signal(number)

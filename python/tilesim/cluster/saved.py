@@ -18,6 +18,7 @@ from ..models.layered import Layered
 from .plan import Plan
 from .views.breakdown import Breakdown
 from .views.comparison import ComparableStep
+from .views.parts import parts_table
 from .views.text import headline
 
 __all__ = ["SCHEMA", "SavedStep"]
@@ -106,12 +107,7 @@ class SavedStep(ComparableStep):
         Returns:
             Rows: part, seconds, share, what.
         """
-        from .programs.result import ProgramResult
-        from .result import StepResult
-
-        kind: Any = StepResult if self.plan is not None else ProgramResult
-        table: Table = kind.table(self)
-        return table
+        return parts_table(self)
 
     def plot(self, axes: Any = None) -> Any:
         """The breakdown as a bar.
