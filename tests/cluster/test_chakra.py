@@ -374,6 +374,37 @@ def test_numbers_of_devices_must_agree(tmp_path):
         ts.cluster.replay(trace, price=price)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_trace_replaces_an_older_one_of_its_name(seed, tmp_path):
+    """Whatever lay there before, the folder holds the new trace alone, and nothing else is touched."""
+    rng = random.Random(seed)
+    older, newer = rng.sample([1, 2, 3, 8, 12, 17], 2)
+
+    def written(devices):
+        trace = ts.cluster.fsdp_trace(devices, 1, layer_bytes=8 * devices, forward_ps=devices, backward_ps=1)
+        return ts.cluster.to_chakra(trace, None, tmp_path)
+
+    written(older)
+    others = [
+        "fsdp.et",
+        "fsdp.x.et",
+        "fsdp.3.et.bak",
+        "fsdp2.3.et",
+        "other.17.et",
+        "xfsdp.4.et",
+        "fsdp.1.99.et",
+        "fsdp",
+    ]
+    for name in others:
+        (tmp_path / name).write_bytes(b"mine")
+    (tmp_path / "fsdp.0019.et").write_bytes(b"read as device 19")
+    paths = written(newer)
+    assert {one.name for one in tmp_path.iterdir()} == {*others, *(path.rsplit("/", 1)[-1] for path in paths)}
+    assert all((tmp_path / name).read_bytes() == b"mine" for name in others)
+    again = ts.cluster.from_chakra(tmp_path, "fsdp")
+    assert again.devices == newer and again.classes[0].nodes[1].duration_ps == newer
+
+
 def test_command_line(tmp_path, capsys):
     from tilesim.cli.main import app
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +109,53 @@ def test_saved_steps_stand_beside_others(tmp_path: Path) -> None:
         assert str(ts.compare(saved, one)) == str(found)
 
 
+#: of live results alone: they run something again, or hold what no file does
+ALIVE = {"advice", "again", "explain", "fabric", "of", "others", "passes", "pipe", "replayed", "timeline", "to_trace"}
+
+
+def test_saved_steps_answer_as_live_ones(tmp_path: Path) -> None:
+    """Every public attribute of a live result: the same of the saved one, or an error that says what it has."""
+    for live, file in zip(*(pair(tmp_path)[at : at + 2] for at in (0, 2)), strict=True):
+        saved = ts.cluster.StepResult.load(file)
+        for name in dir(live):
+            if name.startswith("_"):
+                continue
+            if name in ALIVE:
+                with pytest.raises(AttributeError, match=f"a saved step has no '{name}'.*memory.*parts.*provenance"):
+                    getattr(saved, name)
+                assert not hasattr(saved, name)
+                continue
+            mine, theirs = getattr(live, name), getattr(saved, name)
+            if name == "json":
+                assert json.loads(json.dumps(mine())) == theirs()
+            elif name in ("breakdown", "segments", "exchanges"):
+                assert json.loads(json.dumps(mine.rows)) == theirs.rows
+            elif name == "table":
+                assert mine().rows == theirs().rows
+            elif name == "workload":
+                assert mine == theirs if live.plan else (mine.name, mine.devices) == (theirs.name, theirs.devices)
+            elif not callable(mine):
+                assert json.loads(json.dumps(mine, default=str)) == json.loads(json.dumps(theirs, default=str)), name
+        saved.save(tmp_path / "again.json")
+        again = ts.cluster.StepResult.load(tmp_path / "again.json")
+        for one in (again, copy.deepcopy(saved), pickle.loads(pickle.dumps(saved))):
+            assert one.json() == saved.json() and one.memory == saved.memory and repr(one) == repr(saved)
+        with pytest.raises(AttributeError, match="no 'partz'"):
+            saved.partz  # noqa: B018
+    assert ts.cluster.StepResult.load(file).kernels == live.kernels > 0
+
+
+def test_a_file_without_some_figures_says_which_it_has(tmp_path: Path) -> None:
+    *_, file, _ = pair(tmp_path)
+    data = json.loads(Path(file).read_text())
+    Path(file).write_text(json.dumps({key: one for key, one in data.items() if key not in ("memory", "stage")}))
+    saved = ts.cluster.StepResult.load(file)
+    assert saved.parts == data["parts"]
+    with pytest.raises(AttributeError, match="a saved step has no 'memory'"):
+        saved.memory  # noqa: B018
+    assert not list(ts.compare(saved, saved).differences())
+
+
 @pytest.mark.parametrize("tolerance", [0, 0.02, "5%", "50%", "300%"])
 def test_what_changed_by_more(tolerance: Any) -> None:
     plan = ts.Plan(tensor=8, pipeline=8, recompute="selective", sequence=True)
@@ -174,6 +223,9 @@ def test_page_and_commands(tmp_path: Path) -> None:
         ({"breakdown": []}, "do not sum"),
         ({"plan": {"schema": "tilesim.plan", "version": 1, "tensr": 2}}, "unknown key"),
         ({"network": None}, "network"),
+        ({"parts": {"compute": "1"}}, "parts"),
+        ({"classes": {}}, "classes"),
+        ({"fits": 1}, "fits"),
         ({"overlap": ...}, "lacks a key"),
     ],
 )

@@ -147,3 +147,27 @@ def test_rules_say_which_loop_of_a_window_is_divided():
     rows = {kind: lines for kind, lines in partition_rules(layer(32)).values()}
     assert any(line.startswith("oh=32 parallel") for line in rows["convolution"])
     assert any(line.startswith("kh=3 whole: ") for line in rows["convolution"])
+
+
+@pytest.mark.parametrize("place", range(32))
+def test_infinities_meet_the_zeros_of_padding_at_borders_alone(place):
+    """Inf in a gradient's row that meets padding gives NaN, as zeros that are multiplied do; any other row and all of
+    the input agree with one device, which skips its padding. By numpy, both ways."""
+    b = ts.GraphBuilder("gradient")
+    x, dy = b.input("x", (1, 1, 32)), b.input("dy", (1, 1, 32))
+    labels = {"x_labels": "CNW", "w_labels": "IOW", "y_labels": "CNW"}
+    b.output(b.op("convolution", x, dy, pads=[1, 1], **labels), "dw")
+    spmd = ts.partition(b.build(), {"a": 4}, {"x": (None, None, "a"), "dy": (None, None, "a"), "dw": ()})
+    for name in ("x", "dy"):
+        values = {"x": np.arange(1, 33, dtype=np.float32), "dy": np.arange(33, 1, -1, dtype=np.float32)}
+        values[name][place] = np.inf
+        padded = np.pad(values["x"], 1)
+        with np.errstate(invalid="ignore"):
+            multiplied = [np.sum(padded[tap : tap + 32] * values["dy"]) for tap in range(3)]
+        rows = [[i for i in range(32) if 0 <= i + tap - 1 < 32] for tap in range(3)]
+        skipped = [sum(values["x"][i + tap - 1] * values["dy"][i] for i in own) for tap, own in enumerate(rows)]
+        given = {key: one.reshape(1, 1, 32) for key, one in values.items()}
+        np.testing.assert_allclose(ts.reference(spmd.source[0], given)["dw"].ravel(), skipped, rtol=1e-5)
+        np.testing.assert_allclose(ts.execute(spmd, given)["dw"].ravel(), multiplied, rtol=1e-5)
+        border = name == "dy" and place in (0, 31)
+        assert np.isnan(multiplied).any() == border

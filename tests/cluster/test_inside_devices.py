@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tilesim as ts
+from tilesim.cluster.chakra.pricing import INSIDE, NETWORK
 from tilesim.cluster.communication import collective
 from tilesim.cluster.programs import predicting
 from tilesim.cluster.programs.inside import exchange_of
@@ -110,6 +112,60 @@ def test_a_step_is_bound_by_link_or_memory(name: str) -> None:
         assert inside["seconds"] >= moved / ts.Device.load(ts.Machine.load(name)).memory.bytes_per_second
     assert known[0] > known[1] >= known[2]
     assert inside["bound"] != "compute" and inside["seconds"] > inside["network_seconds"]
+
+
+KINDS = ({"x": ("d",), "up": (None, "t"), "down": ("t", None)}, {"x": (None, "d"), "y": ("d",)},
+         {"x": ("d",), "up": ("d", None)}, {"x": ("t",), "up": ("t", "d")}, None)  # fmt: skip
+
+
+def chosen(seed: int) -> tuple[Any, ts.Cluster, dict[str, Any]]:
+    """A program of four devices, in groups of four and of two, some with permutes; a cluster; how it is timed."""
+    rng = np.random.default_rng(seed)
+    rows, inner, columns = (4 * int(rng.choice([16, 64, 96])) for _ in range(3))
+    b = ts.GraphBuilder("random", dtype="f32")
+    x, up, down = b.input("x", (rows, inner)), b.input("up", (inner, columns)), b.input("down", (columns, inner))
+    h, kind = b.matmul(x, up), KINDS[seed % len(KINDS)]
+    if kind is None:  # parts go to neighbours, of which one has none
+        h = b.op("permute_devices", b.op("permute_devices", h, pairs=[0, 1, 1, 2, 3, 0]), pairs=[0, 1, 1, 0])
+    b.output(b.matmul(b.apply("relu", h), down), "y")
+    mesh = {"d": 2, "t": 2} if "t" in str(kind) else {"d": 4}
+    cluster = ring(str(rng.choice(MACHINES)), 4, float(rng.choice([5e9, 5e10, 5e11])), float(rng.choice([0, 1e-6])))
+    options = {"overlap": str(rng.choice(["none", "ready", "library"])), "check_memory": False}
+    spmd = ts.Spmd([b.build()], 4) if kind is None else ts.partition(b.build(), mesh, kind)
+    return spmd, cluster, options
+
+
+def without(trace: Any) -> Any:
+    """The same trace, as from elsewhere: it says nothing of the inside of devices."""
+    for part in trace.classes:
+        for node in part.nodes:
+            node.attributes = {key: one for key, one in node.attributes.items() if key not in (INSIDE, NETWORK)}
+    return trace
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_trace_replays_as_the_engine_found_it(seed: int, tmp_path: Path) -> None:
+    spmd, cluster, options = chosen(seed)
+    found = ts.cluster.step(spmd, cluster, predictor="engine", **options)
+    assert len(found.exchanges)
+    ts.cluster.to_chakra(found, None, tmp_path)
+    same = pytest.approx(found.seconds, rel=1e-9)
+    for trace in (tmp_path, found.to_trace()):
+        for symmetry in (True, False):
+            assert ts.cluster.replay(trace, cluster, symmetry=symmetry).seconds == same
+    alone = ts.cluster.replay(without(found.to_trace()), cluster).seconds
+    assert alone <= found.seconds  # the network alone
+
+    def at(rate: float) -> tuple[float, float]:
+        (link,) = cluster.dimensions
+        other = ring(cluster.device, 4, link.bandwidth_bytes_per_second * rate, link.latency_seconds)
+        return (ts.cluster.replay(found.to_trace(), other).seconds,
+                ts.cluster.replay(without(found.to_trace()), other).seconds)  # fmt: skip
+
+    quick, network = at(64.0)  # nobody knows what devices do with more than they had
+    assert quick == network
+    slow, network = at(1 / 64)
+    assert network <= slow and slow >= found.seconds * (1 - 1e-9)
 
 
 def test_parts_of_bytes_cannot_be_summed() -> None:

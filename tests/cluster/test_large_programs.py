@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
+import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +14,7 @@ import pytest
 
 import tilesim as ts
 from tilesim.analytic.gpu import groups
+from tilesim.base.collecting import uncollected
 
 PLACES = ("/cluster/programs/", "/analytic/gpu/")  # what works operation by operation in Python
 RING = [{"kind": "ring", "size": 8, "bandwidth_bytes_per_second": 1e9, "latency_seconds": 1e-6}]
@@ -85,6 +89,62 @@ def test_work_is_proportional_to_operations(step: Callable[[Any, Any, int], Any]
     instructions(few, device)  # what is read once from files
     counted = [instructions(one, device) for one in (few, many)]
     assert 2 < counted[1] / counted[0] < 4.4, counted
+
+
+@pytest.mark.parametrize("turn", [1, 2, 50])
+def test_an_interrupt_in_a_callback_of_the_collector_is_heard(turn: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Python delivers in a callback of the collector, where an exception is printed and lost, comes again."""
+    spmd, cluster = program(chain, 200), ts.Cluster(device="a100", network=RING)
+    join, asked, handler = groups._join, 0, signal.getsignal(signal.SIGINT)
+
+    def swallows(phase: str, info: Any) -> None:
+        if phase == "start":
+            signal.raise_signal(signal.SIGINT)
+
+    def collected(*given: Any) -> Any:
+        nonlocal asked
+        asked += 1
+        if asked == turn:
+            gc.callbacks.append(swallows)
+            try:
+                gc.collect()
+            finally:
+                gc.callbacks.remove(swallows)
+        if asked > turn:
+            time.sleep(0.01)
+        return join(*given)
+
+    monkeypatch.setattr(groups, "_join", collected)
+    with pytest.raises(KeyboardInterrupt):
+        ts.cluster.step(spmd, cluster)
+    assert asked >= turn and signal.getsignal(signal.SIGINT) is handler
+
+
+def test_what_an_interrupt_leaves_is_old_and_still_collected() -> None:
+    """Nobody waits until all is walked through; cycles are found by the next full collection all the same."""
+
+    class Node:
+        pass
+
+    gc.collect()
+    node = Node()
+    node.own = node  # type: ignore[attr-defined]
+    gone = weakref.ref(node)
+    with pytest.raises(KeyboardInterrupt), uncollected():
+        kept = [[i] for i in range(50_000)]
+        raise KeyboardInterrupt
+    assert gc.isenabled() and gc.get_count()[0] < 5_000 and len(kept) == 50_000
+    del node
+    gc.collect()
+    assert gone() is None and gc.get_freeze_count() == 0
+    gc.freeze()
+    frozen = gc.get_freeze_count()
+    try:
+        with pytest.raises(KeyboardInterrupt), uncollected():
+            raise KeyboardInterrupt
+        assert gc.get_freeze_count() >= frozen - 1000  # what somebody froze stays so
+    finally:
+        gc.unfreeze()
 
 
 def test_an_interrupt_stops_a_step(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -300,6 +300,46 @@ def test_the_command_line(tmp_path):
     assert "8 devices" in found.output and "all_reduce" in found.output
 
 
+def test_the_command_line_divides_as_the_call_does(tmp_path):
+    """Mesh, shardings in words and in a file, and who divides: the same program as `ts.partition`."""
+    b = ts.GraphBuilder("mlp")
+    x, up, down = b.input("x", [8, 16]), b.input("up", [16, 32]), b.input("down", [32, 16])
+    b.output(b.matmul(b.matmul(x, up), down), "y")
+    graph, path = b.build(), tmp_path / "mlp.json"
+    graph.save(path)
+    (tmp_path / "s.json").write_text(json.dumps({"up": [None, ["t", "u"]], "x": ["d"]}))
+
+    def run(*words):
+        return CliRunner().invoke(app, ["cluster", "partition", str(path), "--json", "-", *words])
+
+    def told(words, *given, **more):
+        found, spmd = run(*words), ts.partition(graph, *given, **more)
+        assert found.exit_code == 0, found.output
+        data = json.loads(found.output)
+        assert data["devices"] == spmd.devices
+        assert data["collectives"] == json.loads(json.dumps(spmd.collectives().rows)) != []
+
+    mesh, parts = {"d": 2, "t": 2, "u": 2}, {"x": ("d", None), "up": (None, ("t", "u"))}
+    named = ["--mesh", "d=2,t=2,u=2"]
+    told([*named, "--shardings", "x=d,-", "--shardings", "up=-,t+u"], mesh, parts)
+    told([*named, "--shardings", str(tmp_path / "s.json")], mesh, parts)
+    shardy = ["--shardings", "x=d", "--shardings", 'up=[{}, {"t", "u"}]', "--by", "shardy"]
+    told([*named, *shardy], mesh, parts, by="shardy")
+    for words, message in (
+        (["--shardings", "x=d"], "the graph no mesh"), (["--mesh", "d=2", "--shardings", "x=e"], "no such axis"),
+        (["--mesh", "d=2", "--shardings", "z=d"], "z"), (["--mesh", "d=0"], "mesh"), (["--mesh", "d"], "mesh"),
+        (["--mesh", "d=2", "--shardings", "x"], "no sharding"), (["--mesh", "d=2", "--by", "me"], "unknown"),
+        (["--mesh", "d=2", "--shardings", "x=d", "--shardings", "x=-"], "two shardings"),
+    ):  # fmt: skip
+        found = run(*words)
+        assert isinstance(found.exception, ts.UserError) and message in str(found.exception), (words, found.exception)
+    with pytest.raises(ts.UserError, match="no axis of a mesh"):
+        ts.partition(graph, {"d": 2}, {"x": (1,)})
+    ts.partition(graph, mesh, parts).save(tmp_path / "mlp.spmd.json")
+    found = CliRunner().invoke(app, ["cluster", "partition", str(tmp_path / "mlp.spmd.json"), "--mesh", "d=2"])
+    assert isinstance(found.exception, ts.UserError) and "divided already" in str(found.exception)
+
+
 def test_numbers_without_axes_keep_none():
     b = ts.GraphBuilder("scaled")
     x, factor = b.input("x", (8,)), b.input("factor", ())

@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import math
 import random
 from collections import defaultdict
 from pathlib import Path
@@ -19,9 +20,11 @@ from tilesim.cluster.columns import columns
 from tilesim.cluster.fabric import Fabric
 from tilesim.cluster.frameworks import Framework
 from tilesim.cluster.hosts.straggling import slower
+from tilesim.cluster.inference.closed import times as forward_times
 from tilesim.cluster.stepping import pricer
 
 K = {**Framework.load("unfitted").constants, "host_microbatch": 0.0}
+SERVING = Framework.load("serving").constants
 SWITCH = {"kind": "switch", "latency_seconds": 1e-6}
 SCHEDULES = ("1f1b", "gpipe", "interleaved", "zb-h1", "zb-h2", "zb-v", "dualpipe")
 WIDTH, LENGTH = 1024, 512
@@ -145,6 +148,67 @@ def test_orders_are_carried_out_with_each_stages_own_times(schedule: str, seed: 
         slow = {0: 1.2}  # alike stages are summed
     found, order = by_hand(work, plan, fabric, slow)
     assert found == pytest.approx(order, rel=1e-9), (plan, fabric.per_node, slow)
+
+
+def forward_by_hand(result: Any, slow: dict[int, float], micros: int) -> float:
+    """The last end of a forward-only order: each pass behind the one before it on its stage and the one that it needs.
+    Chunks of the last stage share the head."""
+    plan, fabric, layers = result.plan, result.fabric, result.workload.layers
+    stages, parts, stride = plan.pipeline, plan.pipeline * plan.virtual, plan.devices // plan.pipeline
+    found = forward_times(
+        columns([(result.workload, plan)]), pricer(fabric.device, result.workload.dtype), slower(fabric, slow), SERVING
+    )
+    assert found.detail is not None and found.stages is not None and found.stages.hops is not None
+    one, hops = found.detail.layers["forward"], found.stages.hops
+    head = float((found.work.head_forward + found.work.embedding)[0])
+    gathered = float(next(each.seconds[0] for each in found.detail.sent if each.operation == "all_gather"))
+
+    def length(stage: int, chunk: int) -> float:
+        number = chunk * stages + stage
+        own = layers // parts + (number < layers % parts)
+        late = max([slow.get(stage * stride + at, 1.0) for at in range(stride)]) - 1
+        here = stage if number < parts - 1 else stage - 1  # the last part counts a send as the one that came
+        low, high = sorted((here, (here + 1) % stages))
+        out = any((low * stride + at) // fabric.per_node != (high * stride + at) // fabric.per_node
+                  for at in range(stride))  # fmt: skip
+        sends = float((hops.far if out else hops.near)[0]) if stages > 1 else 0.0
+        seconds = own * float(one.seconds[0] + late * one.compute[0]) + sends + gathered
+        seconds += SERVING["host_microbatch"] / plan.virtual
+        return seconds + ((1 + late) * head / plan.virtual if stage == stages - 1 else 0.0)
+
+    end: dict[tuple[int, int], float] = {}
+    free = [0.0] * stages
+    for group in range(0, micros, stages if plan.virtual > 1 else micros):
+        for part in range(parts):
+            for micro in range(group, group + stages if plan.virtual > 1 else micros):
+                stage = part % stages
+                begin = max(free[stage], end.get((part - 1, micro), 0.0))
+                free[stage] = end[part, micro] = begin + length(stage, part // stages)
+    return max(free) + SERVING["host_step"]
+
+
+@pytest.mark.parametrize("virtual", [1, 2])
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("seed", range(8))
+def test_prefill_and_decode_carry_out_the_order_of_slow_stages(seed: int, phase: str, virtual: int) -> None:
+    """Slow devices first, last, on stages with fewer layers, several of a stage; against passes one by one."""
+    rng = random.Random(seed)
+    stages, data = rng.choice((2, 3, 5)), rng.choice((1, 2))
+    layers = stages * virtual if virtual > 1 else rng.randint(stages, 3 * stages)
+    micros = stages * rng.choice((1, 3)) if virtual > 1 else rng.choice((1, 2, 7))
+    plan = ts.Plan(1, stages, data, virtual=virtual)
+    work = ts.workloads.transformer_step(
+        layers, WIDTH, 8, rng.choice((1, 64000)), LENGTH, micros * data, phase=phase
+    )  # fmt: skip
+    fabric = Fabric(ts.Device.load("a100"), rng.choice((2, 3, 4, 8)), 300e9, 4e9, devices=plan.devices)
+    slow = {rng.randrange(plan.devices): rng.choice((1.1, 1.5, 2.0)) for _ in range(rng.randint(0, 3))}
+    slow[rng.choice((0, plan.devices - 1))] = 1.2
+    result = ts.cluster.step(work, fabric, plan, slow=slow, check_memory=False)
+    assert result.seconds == pytest.approx(forward_by_hand(result, slow, micros), rel=1e-9), (plan, slow)
+    assert math.fsum(result.parts.values()) == pytest.approx(result.seconds, rel=1e-9)
+    assert result.bubble_seconds >= -1e-9 * result.seconds
+    usual = ts.cluster.step(work, fabric, plan, check_memory=False).seconds
+    assert usual < result.seconds * (1 + 1e-12) <= 2 * usual
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilesim as ts
@@ -203,9 +204,15 @@ def test_slow_devices_of_a_cluster_slow_programs_and_plans() -> None:
         assert by_fault.seconds == by_call.seconds > 1.2 * at_rate.seconds
         both = ts.cluster.step(work, slow, plan, check_memory=False, slow={5: 2.0})
         assert both.seconds > 1.2 * by_call.seconds
-    for wrong in ({8: 2.0}, {1: 0.5}, {1: math.inf}, {"a": 2.0}, {True: 2.0}):
-        with pytest.raises(ts.UserError, match=r"no slow device|slow: this is no dict"):
-            ts.cluster.step(WORK, whole, ts.Plan(data=8), slow=wrong)
+        for device, factor in ((np.int64(5), np.float64(2.0)), (np.uint8(5), 2)):
+            found = ts.cluster.step(work, whole, plan, check_memory=False, slow={device: factor})
+            assert found.seconds == by_call.seconds
+        for wrong in ({8: 2.0}, {-1: 2.0}, {1: 0.5}, {1: math.inf}, {1: math.nan}):
+            with pytest.raises(ts.UserError, match=r"slow: no slow device.*a whole number from 0 to 7.*1 or more"):
+                ts.cluster.step(work, whole, plan, slow=wrong)
+        for key in ("0", "a", True, 1.0, None):
+            with pytest.raises(ts.UserError, match=r"slow, a key: a wrong entry \(got .*allowed: a whole number\)"):
+                ts.cluster.step(work, whole, plan, slow={2: 1.5, key: 2.0})
 
 
 def divided(width: int = 8192) -> Any:

@@ -43,6 +43,14 @@ def one_of(what: str, place: str, value: Any, *allowed: str) -> None:
         raise user_error(what, place=place, value=shown(value), allowed=", ".join(allowed), suggestion=near)
 
 
+def unused(what: str, allowed: str, **given: tuple[Any, Any]) -> None:
+    """A `UserError` that begins with `what` for the first argument, by name (value, default), that is given although a
+    call has no use for it."""
+    for name, (value, default) in given.items():
+        if value is not default and not (type(value) is type(default) and value == default):
+            raise user_error(what, place=name, value=shown(value), allowed=allowed)
+
+
 def numbers_of(*values: Any) -> list[NDArray[np.float64]]:
     """Extents given as numbers or arrays of them, of one shape; a `UserError` where they are none."""
     arrays = []

@@ -227,18 +227,22 @@ def _named(word: str, module: types.ModuleType) -> Any:
     return next((vars(found)[word] for found in every if word in vars(found)), vars(builtins).get(word))
 
 
-def _wrong_entry(hint: Any, value: Any) -> tuple[Any, Any, Any] | None:
-    """Key, value and annotation of the first entry of a dict whose value does not fit."""
+def _wrong_entry(hint: Any, value: Any) -> tuple[str, Any, Any] | None:
+    """Of the first entry of a dict that does not fit where it is, the value and its annotation, or those of its key."""
     for one in (hint, *typing.get_args(hint)):
         arguments = typing.get_args(one)
         kind = typing.get_origin(one)
         if not (isinstance(kind, type) and issubclass(kind, collections.abc.Mapping) and len(arguments) == 2):
             continue
-        test = _test(arguments[1])
-        if test is None or not isinstance(value, collections.abc.Mapping):
+        if not isinstance(value, collections.abc.Mapping):
             continue
+        of_key, of_value = map(_test, arguments)
         try:
-            return next(((key, entry, arguments[1]) for key, entry in value.items() if not test(entry)), None)
+            for key, entry in value.items():
+                if of_key is not None and not of_key(key):
+                    return ", a key", key, arguments[0]
+                if of_value is not None and not of_value(entry):
+                    return f"[{shown(key)}]", entry, arguments[1]
         except Exception:  # of the object's own
             return None
     return None
@@ -336,8 +340,8 @@ class _Plan:
         place = f"{self.where}: {name}"
         inner = _wrong_entry(hint, value)
         if inner is not None:
-            key, value, hint = inner
-            place += f"[{shown(key)}]"
+            where, value, hint = inner
+            place += where
         of_function = typing.get_origin(hint) is collections.abc.Callable  # whose arguments are a list
         arguments = () if of_function else typing.get_args(hint)
         parts = {part for part in arguments or (hint,) if part is not type(None)}

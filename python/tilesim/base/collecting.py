@@ -1,13 +1,19 @@
-"""The cycle collector, while many objects are made that all stay."""
+"""The cycle collector: while many objects are made that all stay, and where its callbacks would swallow Ctrl-C."""
 
 from __future__ import annotations
 
+import _thread
+import functools
 import gc
+import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FrameType
+from typing import Any, TypeVar, cast
 
-__all__ = ["uncollected"]
+__all__ = ["heard", "uncollected"]
 
 _LOCK = threading.Lock()
 _inside = 0
@@ -18,9 +24,11 @@ _enabled = False
 def uncollected() -> Iterator[None]:
     """Within it nothing looks for cycles: a million rows that stay would be walked through again and again.
 
-    Calls may nest, also in several threads; the last to leave turns the collector on again, where it was on.
+    Calls may nest, also in several threads; the last to leave turns the collector on again, where it was on. Where
+    Ctrl-C leaves it, nobody waits until all that was made is walked through: it is old at once.
     """
     global _inside, _enabled
+    stopped = False
     with _LOCK:
         if _inside == 0:
             _enabled = gc.isenabled()
@@ -28,8 +36,57 @@ def uncollected() -> Iterator[None]:
         _inside += 1
     try:
         yield
+    except BaseException as error:
+        stopped = not isinstance(error, Exception)
+        raise
     finally:
         with _LOCK:
             _inside -= 1
             if _inside == 0 and _enabled:
+                if stopped and not gc.get_freeze_count():  # what somebody froze stays so
+                    gc.freeze()
+                    gc.unfreeze()  # into the oldest generation, which a full collection looks at
                 gc.enable()
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+LATER_SECONDS = 0.02
+
+
+def heard(function: F) -> F:
+    """Marks a long call. Ctrl-C while the cycle collector walks is delivered in its callbacks (jax has one), where
+    Python prints an exception and goes on: it is sent once more, a moment later. A handler of the user's own stays."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        main = threading.current_thread() is threading.main_thread()
+        if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            return function(*args, **named)
+        signal.signal(signal.SIGINT, _interrupted)
+        try:
+            return function(*args, **named)
+        finally:
+            if signal.getsignal(signal.SIGINT) is _interrupted:
+                signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    return cast(F, call)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    callbacks = {getattr(one, "__code__", None) for one in gc.callbacks}
+    at = frame
+    while at is not None:
+        if at.f_code in callbacks:
+            _thread.start_new_thread(_later, (number,))  # a Timer takes locks that the main thread may hold
+            return
+        at = at.f_back
+    signal.default_int_handler(number, frame)
+
+
+def _later(number: int) -> None:
+    time.sleep(LATER_SECONDS)
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, number)  # also out of a sleep
+    else:
+        signal.raise_signal(number)

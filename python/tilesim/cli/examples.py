@@ -17,7 +17,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "tilesim cluster collective all_to_all 64MiB --cluster tpu-v4:64 --model flows",
     ),
     "cluster replay": ("tilesim cluster replay traces --cluster dgx-h100:64",),
-    "cluster partition": ("tilesim cluster partition module.mlir",),
+    "cluster partition": (
+        "tilesim cluster partition module.mlir",
+        "tilesim cluster partition mlp.json --mesh d=4 --shardings up=-,d --shardings down=d,-",
+    ),
     "cluster list": ("tilesim cluster list",),
     "cluster show": ("tilesim cluster show dgx-h100:64",),
     "run": (

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .. import _core
-from ..base.arguments import dtype_name, one_of, whole
+from ..base.arguments import dtype_name, one_of, unused, whole
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, user_error
 from .algorithms import algorithm as own_algorithm
@@ -123,10 +123,12 @@ def collective(
             if given != only:
                 raise user_error("a library chooses by itself, and has a form of its own", place=name,
                                  value=shown(given), allowed=f"'{only}', or no library")  # fmt: skip
+        unused("a library chooses by itself", "none, or no library", rings=(rings, None), pieces=(pieces, None))
     options = {"root": root, "pairs": pairs, "rings": rings, "pieces": pieces}
     if library is not None:
         return _of_library([request(op, size, group, "auto", options) for group in groups], target, dtype, library)
     if isinstance(algorithm, str) and algorithm == in_network.NAME:
+        _unused(op, algorithm, options)
         return _by_switch(op, size, target, groups, dtype, model, root)
     requests = [request(op, size, group, algorithm, options) for group in groups]
     answers = _priced(target, requests, model, symmetry)
@@ -290,13 +292,12 @@ def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[
             raise user_error(
                 "the algorithm is for another operation", place="algorithm", value=own["operation"], allowed=op
             )
+    _unused(op, chosen if own is None else "one of your own", options)
     pairs = options.get("pairs")
     if op == "permute_devices":
         count = len(group)
         pairs = [(i, (i + 1) % count) for i in range(count)] if pairs is None else pairs
         pairs = [(whole("pairs", a, 0, count - 1), whole("pairs", b, 0, count - 1)) for a, b in pairs]
-    elif pairs is not None:
-        raise user_error("pairs belong to permute_devices", place="pairs", value=op)
     rings, pieces = options.get("rings"), options.get("pieces")
     return {
         "operation": op,
@@ -310,6 +311,20 @@ def request(op: str, size: int, group: list[int], chosen: Any, options: Mapping[
         "start": 0,
         "own": own,
     }
+
+
+def _unused(op: str, algorithm: str, options: Mapping[str, Any]) -> None:
+    """Refuses what the algorithm, or the operation, has no use for."""
+    given = {name: (options.get(name), None) for name in ("root", "pairs", "rings", "pieces")}
+    if op != "broadcast_devices":
+        unused("a root belongs to broadcast_devices", f"none in {op}", root=(options.get("root") or None, None))
+    if op != "permute_devices":
+        unused("pairs belong to permute_devices", f"none in {op}", pairs=given["pairs"])
+    if algorithm not in ("auto", "ring") or op not in ("all_reduce", "all_gather", "reduce_scatter"):
+        unused("rings belong to the algorithm ring", f"none in {op} by {algorithm}", rings=given["rings"])
+    cut = algorithm in ("auto", "tree", "hierarchical", "torus") or (op == "broadcast_devices" and algorithm == "ring")
+    if not cut or op in ("permute_devices", "all_to_all"):
+        unused("pieces belong to trees, broadcasts and levels", f"none in {op} by {algorithm}", pieces=given["pieces"])
 
 
 def schedule(op: str, size: int, group: list[int], cluster: Cluster, algorithm: str) -> dict[str, Any]:

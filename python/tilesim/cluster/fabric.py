@@ -186,7 +186,10 @@ def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float =
 
 def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
     """A ts.Cluster: its inner dimension is the node, outer ones join nodes; other networks are priced as built."""
-    if not isinstance(cluster, Cluster) or cluster.device is None:
+    if isinstance(cluster, Cluster) and cluster.device is None:
+        raise user_error("the cluster has no devices that compute", place="cluster", value=shown(cluster),
+                         allowed="ts.Cluster(device=...), a shipped one")  # fmt: skip
+    if not isinstance(cluster, Cluster):
         raise user_error("no cluster with devices", place="cluster", value=shown(cluster), allowed="a ts.Cluster, NAME")
     total = devices or cluster.devices
     fields: dict[str, Any] = {"devices": total, "name": cluster.name, "slow": computing(cluster.faults, total)}

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .. import _core
+from ..base.arguments import unused
 from ..base.checked import checked
-from ..base.errors import nearest, user_error
+from ..base.collecting import heard
+from ..base.errors import nearest, shown, user_error
 from ..graph.graph import Graph
 from .spmd import Spmd, drawn_as, needs_partitioning
 
@@ -17,6 +19,7 @@ BY = ("own", "shardy", "xla")
 
 
 @checked()
+@heard
 def partition(
     graph: Graph,
     mesh: str | Mapping[str, int] | None = None,
@@ -59,6 +62,7 @@ def partition(
 
         return partition_by_xla(graph, None if mesh is None else _mesh_text(mesh), named)
     if mesh is None and not named and not needs_partitioning(graph):
+        unused("nothing of the graph is left to divide", "own, or a mesh and shardings", by=(by, "own"))
         return Spmd.from_partitioned(graph)
     core = graph.core.copy()
     if mesh is not None or named:
@@ -141,11 +145,14 @@ def _text(name: str, given: Any, rank: int) -> str:
     """A sharding as Shardy's text; axes that it does not name are whole."""
     if given is None or isinstance(given, str):
         return given or ""
+    allowed = "('x', None, ('y', 'z')) or '[{\"x\"}, {}, {\"y\", \"z\"}]'"
     if not isinstance(given, Sequence):
-        allowed = "('x', None, ('y', 'z')) or '[{\"x\"}, {}, {\"y\", \"z\"}]'"
         raise user_error("this is no sharding", place=f"shardings['{name}']", value=repr(given), allowed=allowed)
     parts = []
     for axis in [*given, *[None] * (rank - len(given))]:
-        names = [] if axis is None else [axis] if isinstance(axis, str) else list(axis)
+        names = [] if axis is None else [axis] if isinstance(axis, str) else axis
+        if not isinstance(names, Sequence) or not all(isinstance(part, str) for part in names):
+            raise user_error("this is no axis of a mesh", place=f"shardings['{name}']", value=shown(axis),
+                             allowed=allowed)  # fmt: skip
         parts.append("{" + ", ".join(f'"{part}"' for part in names) + "}")
     return "[" + ", ".join(parts) + "]"

@@ -32,25 +32,11 @@ from .timeline import trace
 from .views.breakdown import Breakdown, breakdown
 from .views.communication import communication, stage_seconds
 from .views.comparison import ComparableStep
+from .views.parts import PARTS, parts_table
 from .views.text import filled, heading, headline
 
 __all__ = ["PARTS", "StepResult"]
 
-#: part of a step: what it is
-PARTS = {
-    "compute": "products, attention and passes of layers and head",
-    "recompute": "layers, or parts of them, made again in the backward pass",
-    "host": "the device waits for launches",
-    "tensor": "sums and gathers over the tensor axis that nothing hides",
-    "context": "keys and values passed round that attention does not hide, or heads sent to all and back",
-    "expert": "tokens sent to their experts and back",
-    "pipeline": "sends between stages; the gradient of a table that the first and the last have",
-    "data": "gradients summed, parameters gathered, as far as not hidden",
-    "bubble": "stages wait for the first and the last micro-batch, or for the slowest stage",
-    "optimizer": "the update of parameters",
-    "interference": "computing slowed by what passes beside it",
-    "offload": "activations or state on their way to the host and back, as far as not hidden",
-}
 _EXPOSED = ("tensor", "context", "expert", "pipeline", "data", "offload")
 
 
@@ -157,12 +143,7 @@ class StepResult(ComparableStep):
         Returns:
             Rows: part, seconds, share, what.
         """
-        rows = [
-            {"part": name, "seconds": value, "share": value / self.seconds, "what": PARTS[name]}
-            for name, value in sorted(self.parts.items(), key=lambda item: -item[1])
-            if abs(value) > 1e-9 * self.seconds
-        ]
-        return Table(rows)
+        return parts_table(self)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {headline(self)}>"

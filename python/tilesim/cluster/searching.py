@@ -258,6 +258,7 @@ def search(
         UserError: for a cluster without a number of devices, or a workload that no plan divides.
     """
     workload = workload if isinstance(workload, Layered) else layered(workload)
+    keep, confirm = whole("keep", keep), whole("confirm", confirm, 0)
     fabric = fabric_of(cluster)
     if not fabric.devices:
         raise user_error(

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..base.arguments import one_of
+from ..base.arguments import one_of, unused
 from ..base.checked import checked
+from ..base.collecting import heard
 from ..base.errors import shown, user_error
 from ..base.store import Store
 from ..graph.graph import Graph
@@ -154,6 +155,7 @@ def plan_for(workload: Layered, fabric: Fabric) -> Plan:
 
 
 @checked()
+@heard
 def step(
     workload: Layered | Spmd | Graph | str | os.PathLike[str],
     cluster: Any,
@@ -187,8 +189,9 @@ def step(
             products run in parts beside the gather or scatter that they depend on where that is shorter.
         library: a communication library or its name, which prices what passes between devices; none: shares of link
             rates of the framework.
-        symmetry: equal devices once; the closed form always does so.
-        framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so.
+        symmetry: equal devices once, to the same picosecond; the closed form always does so.
+        framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so. Programs have
+            none.
         check_memory: a plan or program that does not fit into a device's memory is an error; False: `fits` tells.
         slow: factors on the computing times of devices by number: {3: 1.1} is a straggler; beside those of a cluster's
             faults.
@@ -205,17 +208,15 @@ def step(
     """
     program = None if isinstance(workload, Layered) else program_of(workload, cluster)
     if program is not None:
-        if plan is not None:
-            raise user_error("a program of several devices says itself how it is divided", place="plan",
-                             value=shown(plan), allowed="no plan, or a layered workload")  # fmt: skip
+        unused("a program of several devices says itself how it is divided, and what it runs", "none, or a layered "
+               "workload", plan=(plan, None), framework=(framework, None))  # fmt: skip
         return step_program(program, cluster, Options(predictor, network, overlap, library, symmetry, slow, store,
                                                       check_memory))  # fmt: skip
     if not isinstance(workload, (Layered, str, os.PathLike)):
         raise user_error("no workload of a cluster", place="workload", value=shown(workload),
                          allowed="a layered workload, a ts.Spmd, a Graph, a name or file")  # fmt: skip
-    if store is not None:
-        raise user_error("a layered workload has no segments whose predictions are kept", place="store",
-                         value=shown(store), allowed="no store, or a program")  # fmt: skip
+    unused("a layered workload has no segments whose predictions are kept", "no store, or a program",
+           store=(store, None))  # fmt: skip
     one_of("unknown predictor of layered workloads", "predictor", predictor, "closed")
     one_of("unknown network of layered workloads", "network", network, "closed", "flows")
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base.arguments import LARGEST, as_array, one_of, whole
+from ..base.arguments import LARGEST, as_array, one_of, unused, whole
 from ..base.checked import checked, is_bool
 from ..base.errors import shown
 from ..base.screen import page, plain
@@ -152,6 +152,9 @@ def execute(
     """
     seed = whole("seed", seed, -LARGEST)
     if isinstance(program, Spmd):
+        unused("a program of several devices runs with the reference kernels", "inputs and seed alone",
+               numerics=(numerics, "machine"), find_races=(find_races, False), order=(order, "text"),
+               poison=(poison, False), level=(level, "tile"))  # fmt: skip
         return execute_together(program, inputs, seed=seed)
     one_of("unknown numerics", "numerics", numerics, "machine", "exact")
     core = _kernels(program, level)

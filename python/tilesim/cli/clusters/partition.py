@@ -1,20 +1,34 @@
-"""The command that shows what passes between the devices of a module."""
+"""The command that divides a program over devices and shows what passes between them."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from ...base.arguments import unused
+from ...base.errors import shown, user_error
+from ...base.files import read_json
 from ..load import load_graph, write
 from ..options import Json
 from ..screen import say
 
 __all__ = ["partition"]
 
+WHOLE, SEVERAL = "-", "+"  # of an axis of a tensor that is not divided; between axes of the mesh that divide one
+
 
 def partition(
     file: Annotated[str, typer.Argument(help="A graph, a StableHLO module, or a file that `Spmd.save` wrote.")],
+    mesh: Annotated[str | None, typer.Option(help="d=4,t=2: devices in named axes; the graph's own if none.")] = None,
+    shardings: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=d,-,t+u: per axis of a value the axes of the mesh that divide it, - for none; or a JSON file of "
+            'such, {"NAME": ["d", null, ["t", "u"]]}. Can be repeated.'
+        ),
+    ] = None,
+    by: Annotated[str, typer.Option(help="own, shardy or xla: who divides.")] = "own",
     json: Json = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing.")] = False,
 ) -> None:
@@ -22,10 +36,41 @@ def partition(
     from ...cluster.partition import partition as divided
     from ...cluster.spmd import Spmd
 
-    spmd = Spmd.load(file) if file.endswith(".spmd.json") else divided(load_graph(file))
+    if file.endswith(".spmd.json"):
+        given = {"mesh": (mesh, None), "shardings": (shardings or None, None), "by": (by, "own")}
+        unused("a saved program is divided already", "none, or a graph", **given)
+        spmd = Spmd.load(file)
+    else:
+        spmd = divided(load_graph(file), mesh, _given(shardings or []), by)
     rows = spmd.collectives()
     if json is not None:
         data = {"name": spmd.name, "devices": spmd.devices, "collectives": rows.rows, "records": spmd.records}
         write(data, json)
     if not quiet and json != "-":
         say([f"{spmd.name}: {spmd.devices} devices", *str(rows).splitlines()])
+
+
+def _given(texts: list[str]) -> dict[str, Any]:
+    """Shardings by name, as `ts.partition` takes them."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        if text.endswith(".json"):
+            rows = read_json(text)
+            if not isinstance(rows, dict):
+                raise user_error("no shardings", place=text, value=shown(rows), allowed='{"NAME": ["d", null]}')
+        else:
+            name, equal, axes = text.partition("=")
+            if not equal or not name:
+                raise user_error("no sharding", place="--shardings", value=shown(text),
+                                 allowed="NAME=d,-,t+u, a JSON file")  # fmt: skip
+            rows = {name: axes if axes.startswith("[") else tuple(map(_axis, axes.split(",")))}
+        for name, value in rows.items():
+            if name in found:
+                raise user_error("a value has two shardings", place="--shardings", value=shown(name), allowed="one")
+            found[name] = value
+    return found
+
+
+def _axis(text: str) -> Any:
+    text = text.strip()
+    return None if text in (WHOLE, "") else tuple(part.strip() for part in text.split(SEVERAL))

@@ -32,6 +32,7 @@ class Unit:
     cost: dict[int, int] = field(default_factory=dict)  # place -> picoseconds
     partner: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> unit and place of the other end
     use: dict[int, Use] = field(default_factory=dict)  # place -> what it puts on links
+    within: dict[int, tuple[int, int]] = field(default_factory=dict)  # place -> NETWORK and INSIDE
 
 
 @dataclass(slots=True)
@@ -44,6 +45,7 @@ class Quotient:
     partner: dict[tuple[int, int], tuple[int, int]]
     members: list[list[int]] = field(default_factory=list)  # the devices of each
     demands: dict[tuple[int, int], Demand] = field(default_factory=dict)  # of (class, place) that communicates
+    groups: dict[_Group, tuple[int, ...]] = field(default_factory=dict)  # devices of each
 
 
 def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None = None) -> Quotient:
@@ -94,7 +96,7 @@ def quotient(trace: Trace, price: Price, symmetry: bool, sharing: Sharing | None
     of_each = [sorted(devices[one]) for one in first]
     stand = [units[one] for one in first.values()]
     demands = {} if sharing is None else _demands(stand, sharing, loads)
-    return Quotient(stand, list(map(len, of_each)), joined, partner, of_each, demands)
+    return Quotient(stand, list(map(len, of_each)), joined, partner, of_each, demands, groups)
 
 
 def _find_uses(units: list[Unit], sharing: Sharing) -> None:

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...base.errors import user_error
 from ..cluster import Cluster
 from ..communication import CollectiveResult, collective
-from ..trace import Trace
+from ..trace import Trace, TraceNode
 
-__all__ = ["DTYPE", "PERMUTE", "SLOWED", "Communication", "learn"]
+__all__ = ["DTYPE", "INSIDE", "NETWORK", "PERMUTE", "SLOWED", "Communication", "learn"]
 
 #: attributes of nodes: the message is one of a permute, which is priced as a whole; the dtype of a collective
 PERMUTE, DTYPE = "tilesim_permute", "tilesim_dtype"
 #: of a compute node: the factor by which its device was slow, in its time already
 SLOWED = "tilesim_slowed"
+#: of communication that was simulated inside a device: picoseconds there, and of the network that it was simulated with
+INSIDE, NETWORK = "tilesim_inside_ps", "tilesim_network_ps"
 #: operations that have no model of a network
 RECORDED = ("reduce", "gather", "scatter")
 
@@ -38,6 +40,7 @@ class Communication:
     messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
     dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
     ways: dict[Any, Any] = field(default_factory=dict)  # algorithms of collectives, as `known`
+    within: dict[Any, tuple[int, int]] = field(default_factory=dict)  # NETWORK and INSIDE, as `known`
 
     def __call__(self, op: str, size: int, devices: tuple[int, ...], recorded: int, place: str) -> int:
         """Picoseconds of a collective, or of a message between two devices.
@@ -83,11 +86,14 @@ class Communication:
         self.ways[op, size, tuple(devices)] = (
             "auto" if found.model == "library" else found.algorithm if named else self.algorithm
         )
-        return self.taken(size, priced)
+        return self.taken((op, size, tuple(devices)), size, priced)
 
-    def taken(self, size: int, priced: Callable[[int], CollectiveResult]) -> int:
-        """Picoseconds of a collective of so many bytes, which is priced by bytes: what its network takes."""
-        return priced(size).picoseconds
+    def taken(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
+        """Picoseconds of a collective of so many bytes, which is priced by bytes: what its network takes, or what it
+        was found to take inside a device on a network that was no slower."""
+        found = priced(size).picoseconds
+        network, inside = self.within.get(key, (0, 0))
+        return max(found, inside) if found >= network else found
 
     def permute(self, size: int, pairs: Sequence[Sequence[int]]) -> None:
         """Prices all messages of a permute together; each is done when the last one is.
@@ -96,7 +102,7 @@ class Communication:
             size: of a message.
             pairs: source and target, others than itself.
         """
-        key = ("permute", size, tuple(sorted(map(tuple, pairs))))
+        key = permute_key(size, pairs)
         if key not in self.known:
             members = sorted({device for pair in pairs for device in pair})
             at = {device: number for number, device in enumerate(members)}
@@ -107,28 +113,55 @@ class Communication:
                     pairs=[(at[a], at[b]) for a, b in key[2]], symmetry=self.symmetry,
                 )  # fmt: skip
 
-            self.known[key] = self.taken(size, priced)
+            self.known[key] = self.taken(key, size, priced)
         for a, b in pairs:
             self.messages[size, a, b] = max(self.messages.get((size, a, b), 0), self.known[key])
 
 
+def permute_key(size: int, pairs: Iterable[Sequence[int]]) -> Any:
+    """What a permute is known by."""
+    return "permute", size, tuple(sorted(map(tuple, pairs)))
+
+
 def learn(trace: Trace, price: Communication) -> None:
-    """Tells a price what nodes of a trace say beside bytes and groups: dtypes, and which messages are one permute.
+    """Tells a price what nodes of a trace say beside bytes and groups: dtypes, which messages are one permute, and what
+    was simulated inside a device.
 
     Args:
-        trace: of nodes, some with the attributes `DTYPE` and `PERMUTE`.
+        trace: of nodes, some with the attributes `DTYPE`, `PERMUTE`, `NETWORK` and `INSIDE`.
         price: that learns.
     """
     permutes: dict[tuple[int, int], set[tuple[int, int]]] = {}
+    inside: dict[tuple[int, int], tuple[int, int]] = {}
+    group_of = {kind: {device: tuple(group) for group in groups for device in group}
+                for kind, groups in trace.groups.items()}  # fmt: skip
+    every = tuple(range(trace.devices))
     for part in trace.classes:
         for node in part.nodes:
             if DTYPE in node.attributes and node.kind == "collective":
                 price.dtypes.setdefault((node.op, node.bytes), str(_value(node.attributes[DTYPE])))
+            within = _within(node)
+            if within is not None and node.kind == "collective":
+                groups = {group_of[node.group][device] for device in part.devices} if node.group else {every}
+                for group in groups:
+                    price.within[node.op, node.bytes, group] = within
             if PERMUTE in node.attributes and node.kind == "send":
                 pairs = permutes.setdefault((node.bytes, node.tag), set())
                 pairs.update(zip(part.devices, node.peers, strict=True))
-    for (size, _), pairs in permutes.items():
+                if within is not None:
+                    inside[node.bytes, node.tag] = within
+    for (size, tag), pairs in permutes.items():
+        if (size, tag) in inside:
+            price.within[permute_key(size, pairs)] = inside[size, tag]
         price.permute(size, sorted(pairs))
+
+
+def _within(node: TraceNode) -> tuple[int, int] | None:
+    """What a node says of its network and of the inside of a device; none where it says nothing, or no numbers."""
+    found = tuple(_value(node.attributes.get(name)) for name in (NETWORK, INSIDE))
+    if not all(type(one) is int and one >= 0 for one in found):
+        return None
+    return found[0], found[1]
 
 
 def _value(attribute: Any) -> Any:

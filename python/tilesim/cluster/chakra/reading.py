@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from ...base.checked import checked
@@ -11,11 +10,9 @@ from ...base.errors import listed, path_text, user_error
 from ...base.files import read_json
 from ..trace import Trace, TraceClass, TraceNode
 from . import wire
-from .writing import GROUPS, OWN, STREAM
+from .writing import FILE, GROUPS, OWN, STREAM
 
 __all__ = ["from_chakra"]
-
-_FILE = re.compile(r"(.+)\.(\d{1,8})\.et")
 
 
 @checked()
@@ -64,7 +61,7 @@ def _files(root: str, name: str | None) -> tuple[str, list[str]]:
         raise user_error("the folder cannot be read", place=root, value=error.strerror or str(error)) from None
     found: dict[str, dict[int, str]] = {}
     for file in there:
-        if match := _FILE.fullmatch(file):
+        if match := FILE.fullmatch(file):
             found.setdefault(match[1], {})[int(match[2])] = os.path.join(root, file)
     names = sorted(found)
     if name is None and len(names) == 1:

@@ -10,6 +10,7 @@ from ...base.table import Table
 from ..pipelines.result import PICO, write_events
 from ..trace import Trace, TraceClass
 from .matching import Quotient
+from .pricing import INSIDE, NETWORK
 from .running import Ran
 
 __all__ = ["Replay", "length", "recorded", "union"]
@@ -133,6 +134,7 @@ def recorded(replay: Replay) -> Trace:
                 node,
                 peers=[node.peers[at[device]] for device in devices] if node.peers else node.peers,
                 duration_ps=node.duration_ps + (ran.slowed.get(place, 0) if node.kind == "compute" else 0),
+                attributes=node.attributes | dict(zip((NETWORK, INSIDE), unit.within.get(place, ()), strict=False)),
             )
             for place, node in enumerate(unit.part.nodes)
         ]

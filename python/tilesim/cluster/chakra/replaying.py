@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ...base.arguments import unused
 from ...base.checked import checked
 from ...base.errors import user_error
 from ..cluster import Cluster
@@ -63,7 +64,10 @@ def replay(
     if isinstance(folder, Trace):
         trace.check()
     name = ""
-    if price is None:
+    if price is not None:
+        unused("a price of your own takes the place of a cluster's", "none, or no price", cluster=(cluster, None),
+               library=(library, None), algorithm=(algorithm, "auto"), network=(network, "closed"))  # fmt: skip
+    else:
         if cluster is None:
             raise user_error("communication is timed on a cluster", place="cluster", allowed="a name, or price=")
         cluster = Cluster.load(cluster)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import Any
 
 from ...base.checked import checked
@@ -14,9 +15,11 @@ from ..spmd import Spmd
 from ..trace import Trace, TraceClass, TraceNode
 from . import wire
 
-__all__ = ["GROUPS", "to_chakra"]
+__all__ = ["FILE", "GROUPS", "to_chakra"]
 
 GROUPS = "comm_group.json"
+#: name of a device's file
+FILE = re.compile(r"(.+)\.(\d{1,8})\.et")
 SCHEMA = "Chakra Execution Trace v0.0.4"
 _NUMBER = {"metadata": 1, "none": 1, "memory": 2, "compute": 4, "send": 5, "recv": 6, "collective": 7}
 _COMM = {name: number for number, name in reversed(wire.COLLECTIVES.items())}
@@ -45,7 +48,8 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
 
     Per device a file `NAME.<device>.et`: messages behind their lengths, first GlobalMetadata, then a Node each; beside
     it `comm_group.json`, number of a group to its devices. `comm_size` is what a device puts in: the shard of a gather,
-    the whole of a scatter. `duration_micros` rounds; the attribute `duration_ps` holds the time itself.
+    the whole of a scatter. `duration_micros` rounds; the attribute `duration_ps` holds the time itself. A trace of the
+    same NAME is replaced: files `NAME.<number>.et` of devices that the new one lacks are deleted, and no others.
 
     Args:
         workload: a `Trace`, what has one (`.to_trace()`, as the result of `ts.cluster.pipeline` or of a program's
@@ -87,7 +91,21 @@ def to_chakra(workload: Any, cluster: Any, folder: str | os.PathLike[str]) -> li
                 written[key] = _file(trace, part, at, dict(groups))
             paths.append(os.path.join(root, f"{trace.name}.{device}.et"))
             _write(paths[-1], written[key])
+    _delete_others(root, trace.name, paths)
     return paths
+
+
+def _delete_others(root: str, name: str, paths: list[str]) -> None:
+    """Files of an older trace of this name, which a reader would take for devices of the new one."""
+    kept = {os.path.basename(path) for path in paths}
+    try:
+        for file in os.listdir(root):
+            match = FILE.fullmatch(file)
+            if match and match[1] == name and file not in kept and os.path.isfile(os.path.join(root, file)):
+                os.remove(os.path.join(root, file))
+    except OSError as error:
+        raise user_error("a file of the trace that was here cannot be deleted", place=root,
+                         value=error.strerror or str(error)) from None  # fmt: skip
 
 
 def _write(path: str, data: bytes) -> None:

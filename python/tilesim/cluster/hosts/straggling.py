@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -14,7 +15,7 @@ from ...base.errors import shown, user_error
 from ..columns import Columns
 from ..fabric import Fabric
 
-__all__ = ["slowed", "slower"]
+__all__ = ["factors_of", "slowed", "slower"]
 
 Array = NDArray[np.float64]
 
@@ -35,13 +36,33 @@ def slower(fabric: Fabric, factors: Mapping[int, float] | None) -> Fabric:
     if not factors:
         return fabric
     shares = dict(fabric.slow)
-    for device, factor in factors.items():
-        if not (is_whole(device) and 0 <= device < fabric.devices and is_number(factor) and 1 <= factor < math.inf):
-            raise user_error("no slow device", place="slow", value=f"{shown(device)}: {shown(factor)}",
-                             allowed=f"device 0 to {fabric.devices - 1}: factor on its computing times, 1 or more",
-                             suggestion="" if fabric.devices else "a cluster with a number of devices")  # fmt: skip
+    for device, factor in factors_of(factors, fabric.devices).items():
         shares[device] = shares.get(device, 1.0) / factor
     return replace(fabric, slow=tuple(sorted((device, share) for device, share in shares.items() if share < 1)))
+
+
+def factors_of(slow: Mapping[int, float], devices: int) -> dict[int, float]:
+    """What `slow=` of a step says.
+
+    Args:
+        slow: factors on computing times, by device.
+        devices: that there are.
+
+    Returns:
+        The same, of plain numbers.
+
+    Raises:
+        UserError: for a device that is not there, or a factor that makes none slower.
+    """
+    found = {}
+    for device, factor in slow.items():
+        if not (is_whole(device) and 0 <= device < devices and is_number(factor) and 1 <= factor < math.inf):
+            raise user_error("no slow device", place="slow", value=f"{shown(device)}: {shown(factor)}",
+                             allowed=f"device, a whole number from 0 to {devices - 1}: factor on its computing times, "
+                             "1 or more",
+                             suggestion="" if devices else "a cluster with a number of devices")  # fmt: skip
+        found[operator.index(device)] = float(factor)
+    return found
 
 
 def _stretched(c: Columns, fabric: Fabric, layer: Array, ends: Array) -> list[tuple[Array, Array, Array]]:

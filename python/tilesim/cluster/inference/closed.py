@@ -19,8 +19,7 @@ from ..closed import Detail, Times, of_stages
 from ..columns import Columns
 from ..exchange import all_reduce, group
 from ..fabric import Fabric
-from ..hosts.straggling import slowed
-from ..pipelines.stages import Stages
+from ..pipelines.stages import Stages, forward_stages
 from ..terms import Pass, Pricer, Work, layer_attention, layer_bytes, layer_products
 from ..training.around import between, gathers, hops
 from ..training.passes import Layer, Moved, gathered_layer, layer_passes
@@ -100,7 +99,9 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
     fixed = counted.calls * gathered_.seconds + k["host_microbatch"]
     fullest, headed = of_stages(c, counted, one.seconds, fixed, ends)
     whole = c.layers * one.seconds + ends + p * fixed + counted.whole
-    slowest, whole, more = slowed(c, fabric, fullest, headed, whole, (one.compute, ends))
+    passes = Stages(one.seconds, zero, zero, ends, zero, zero, 2 * fixed / v, one.compute, zero, fabric.slow, sending)
+    slowest, whole = forward_stages(c, passes) if fabric.slow else (headed, whole)
+    waits = slowest - headed
     gathered = gathered_layer(c, fabric, k)
     first = gathered - one.data - one.data_interference  # behind no layer before
     through = m * slowest + (whole - slowest) / v
@@ -110,17 +111,14 @@ def times(c: Columns, price: Pricer, fabric: Fabric, k: Mapping[str, float]) -> 
         name: own * getattr(one, name)
         for name in ("compute", "host", "tensor", "context", "expert", "data", "interference")
     }
-    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + more)
+    parts["compute"] = parts["compute"] + m * np.where(p > 1, 0.0, ends + waits)
     parts["host"] = parts["host"] + m * k["host_microbatch"] + k["host_step"]
     parts["data"] = parts["data"] + gathered - one.data
     parts["interference"] = parts["interference"] - one.data_interference
     parts |= {"pipeline": m * sends, "offload": zero}
     bubble = seconds - sum(parts.values())
     bubble = np.where(np.abs(bubble) < 1e-12 * seconds, 0.0, bubble)  # what rounding leaves of equal stages
-    detail = Detail(
-        {"forward": one}, slowest, whole, through, headed - fullest, slowest - headed, first, sent, counted.calls, ()
-    )
-    passes = Stages(one.seconds, zero, zero, ends, zero, zero, 2 * fixed / v, one.compute, zero, fabric.slow, sending)
+    detail = Detail({"forward": one}, slowest, whole, through, headed - fullest, waits, first, sent, counted.calls, ())
     return Times(
         seconds, **parts, recompute=zero, bubble=bubble, optimizer=zero, stage_forward=slowest, stage_backward=zero,
         work=w, detail=detail, stages=passes,

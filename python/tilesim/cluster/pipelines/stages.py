@@ -10,14 +10,15 @@ from numpy.typing import NDArray
 
 from ..columns import Columns
 from ..plan import SCHEDULES
+from ..terms import distinct_rows
 from .calling import MOST_STAGES, pipeline
 from .hops import Hops, layout, part_layers
 from .many import program, run_many
 from .result import PICO, Pipeline
 
 __all__ = [
-    "ORDERED", "PERIODIC", "SUMMED", "Stages", "at_least", "carried_out", "late", "lengths", "through", "together",
-    "unlike",
+    "ORDERED", "PERIODIC", "SUMMED", "Stages", "at_least", "carried_out", "forward_stages", "late", "lengths",
+    "through", "together", "unlike",
 ]  # fmt: skip
 
 Array = NDArray[np.float64]
@@ -109,6 +110,29 @@ def late(stages: int, devices: Array, slow: tuple[tuple[int, float], ...]) -> Ar
         stage, plans = (device // (devices / stages)).astype(np.int64), np.arange(len(devices))
         found[stage, plans] = np.maximum(found[stage, plans], 1 / share - 1)
     return found
+
+
+def forward_stages(c: Columns, of: Stages) -> tuple[Array, Array]:
+    """A micro-batch's forward pass with each stage's own times, slow devices among them. Where nothing goes back and
+    every micro-batch takes as long, all m of them, in whole groups of the stages where these have v chunks, are through
+    after m times the slowest stage and a chunk of each other one: the slowest never waits once it has begun.
+
+    Args:
+        c: workloads and plans.
+        of: seconds of stages.
+
+    Returns:
+        Seconds of all chunks of the slowest stage, and of all stages one after the other; one per plan.
+    """
+    slowest, whole = np.empty(len(c)), np.empty(len(c))
+    kinds = np.stack([c.schedule, c.pipeline, c.virtual, c.layers], axis=1)
+    keys, index = distinct_rows(kinds)
+    for number, (schedule, stages, virtual, _) in enumerate(keys.tolist()):
+        rows = np.flatnonzero(index == number)
+        passes = lengths(SCHEDULES[int(schedule)], rows, c, of, summed=True)["forward"]
+        own = passes.reshape(int(virtual), int(stages), len(rows)).sum(axis=0)
+        slowest[rows], whole[rows] = own.max(axis=0), own.sum(axis=0)
+    return slowest, whole
 
 
 def unlike(c: Columns, slow: bool, per_node: float) -> NDArray[np.bool_]:

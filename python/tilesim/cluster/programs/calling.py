@@ -24,6 +24,7 @@ from ..chakra.sharing import Sharing
 from ..cluster import Cluster
 from ..frameworks import Framework
 from ..hosts.faults import computing
+from ..hosts.straggling import factors_of
 from ..partition import partition
 from ..pipelines.result import PICO
 from ..result import too_large
@@ -115,6 +116,9 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
     """
     one_of("unknown overlap", "overlap", options.overlap, *OVERLAPS)
     one_of("unknown network", "network", options.network, "closed", "flows", "chunks")
+    if options.library is not None and options.network != "closed":
+        raise user_error("a library has a form of its own", place="network", value=options.network,
+                         allowed="closed, or no library")  # fmt: skip
     predictor = predictor_of(options.predictor)
     target = Cluster.load(cluster)
     if target.device is None:
@@ -171,6 +175,8 @@ class _Step:
                                  price, serial=options.overlap == "none", slow=self.slow()))  # fmt: skip
         trace.check()
         found = quotient(trace, price, options.symmetry, Sharing(self.cluster, trace, price))
+        if isinstance(price, Inside):
+            price.note(found)
         ran = run(trace, found, self.slowing())
         return self.told(Replay.of(trace, found, ran, self.cluster.name, options.network), price)
 
@@ -185,7 +191,7 @@ class _Step:
 
     def slow(self) -> dict[int, float]:
         """Factors on computing times, of the call and of the cluster's faults."""
-        found = dict(self.options.slow or {})
+        found = factors_of(self.options.slow or {}, self.spmd.devices)
         for device, share in computing(self.cluster.faults, self.cluster.devices):
             if device < self.spmd.devices:
                 found[device] = found.get(device, 1.0) / share

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ...base.table import Table
+from ..chakra.matching import Quotient
 from ..chakra.pricing import Communication
 from ..communication import CollectiveResult
 from ..networks import in_network
@@ -49,10 +50,11 @@ class Inside(Communication):
     predicted: dict[str, Predicted] = field(default_factory=dict)
     rows: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def taken(self, size: int, priced: Callable[[int], CollectiveResult]) -> int:
+    def taken(self, key: Any, size: int, priced: Callable[[int], CollectiveResult]) -> int:
         """Picoseconds of a collective on the simulated device: never less than the network takes.
 
         Args:
+            key: what it is known by.
             size: bytes.
             priced: the network's price by bytes.
 
@@ -63,17 +65,37 @@ class Inside(Communication):
         exchange = exchange_of(found, priced(1).picoseconds)
         if not exchange.sent and not exchange.received:
             return found.picoseconds
-        key = f"exchange {exchange}"
-        if key not in self.predicted:
-            self.predicted[key] = Engine.exchanged(exchange, self.cluster.device)
-        took = self.predicted[key]
-        self.rows[key] = {
+        name = f"exchange {exchange}"
+        if name not in self.predicted:
+            self.predicted[name] = Engine.exchanged(exchange, self.cluster.device)
+        took = self.predicted[name]
+        self.rows[name] = {
             "op": found.op, "bytes": size, "devices": found.devices, "seconds": took.seconds,
             "network_seconds": found.seconds, "sent_bytes": exchange.sent, "received_bytes": exchange.received,
             "loaded_bytes": exchange.loaded, "bound": max(took.terms, key=lambda name: took.terms[name]),
             **{f"{name}_seconds": value for name, value in took.terms.items()},
         }  # fmt: skip
-        return max(found.picoseconds, math.ceil(round(took.seconds * PICO, 3)))
+        inside = math.ceil(round(took.seconds * PICO, 3))
+        self.within[key] = found.picoseconds, inside
+        return max(found.picoseconds, inside)
+
+    def note(self, found: Quotient) -> None:
+        """Writes what was simulated to the units of a trace, whose nodes say it where they are written.
+
+        Args:
+            found: units, priced by this.
+        """
+        of_message = {(size, *pair): self.within[key] for key in sorted(self.within, key=self.known.__getitem__)
+                      if key[0] == "permute" for size in key[1:2] for pair in key[2]}  # fmt: skip
+        for unit in found.units:
+            for at, node in enumerate(unit.part.nodes):
+                within = None
+                if node.kind == "collective":
+                    within = self.within.get((node.op, node.bytes, found.groups[unit.groups[node.group]]))
+                elif node.kind == "send":
+                    within = of_message.get((node.bytes, unit.devices[0], node.peers[unit.at]))
+                if within is not None:
+                    unit.within[at] = within
 
     def table(self) -> Table:
         """What was simulated of each distinct communication.

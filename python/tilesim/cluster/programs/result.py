@@ -15,16 +15,10 @@ from ..memory import GIB
 from ..result import StepResult
 from ..trace import Trace
 from ..views.breakdown import Breakdown
+from ..views.parts import PROGRAM_PARTS, parts_table
 from ..views.text import headline
 
 __all__ = ["ProgramResult"]
-
-_WHAT = {
-    "compute": "segments between communications",
-    "interference": "communication beside it slows computing",
-    "wait": "devices wait for others",
-    "host": "the device waits for launches",
-}
 
 
 @dataclass(frozen=True, repr=False)
@@ -62,11 +56,7 @@ class ProgramResult(StepResult):
         Returns:
             Rows: part, seconds, share, what.
         """
-        return Table([
-            {"part": name, "seconds": value, "share": value / self.seconds if self.seconds else 0.0,
-             "what": _WHAT.get(name, "passes between devices, nothing hides it")}
-            for name, value in sorted(self.parts.items(), key=lambda item: -item[1]) if value > 1e-9 * self.seconds
-        ])  # fmt: skip
+        return parts_table(self)
 
     @property
     def breakdown(self) -> Breakdown:
@@ -74,7 +64,7 @@ class ProgramResult(StepResult):
         rows sum to `seconds`. It prints as bars; `.plot()` draws it."""
         rows = []
         for row in self.table():
-            passes = row["part"] not in _WHAT  # named as the stream of a dimension
+            passes = row["part"] not in PROGRAM_PARTS  # named as the stream of a dimension
             rows.append({**row, "part": "exposed" if passes else row["part"],
                          "dimension": row["part"] if passes else ""})  # fmt: skip
         return Breakdown(rows, f"{self.workload.name} on {self.devices:,} × {self.device}: "
@@ -169,6 +159,8 @@ class ProgramResult(StepResult):
             "parts": self.parts,
             "memory": self.memory,
             "classes": self.classes,
+            "stage": self.stage,
+            "communication": self.communication,
             "segments_distinct": self.segments_distinct,
             "segments_count": self.segments_count,
             "kernels": self.kernels,

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from ...base.errors import user_error
 from ..chakra.pricing import DTYPE, PERMUTE, SLOWED, Communication
 from ..cluster import Cluster
 from ..pipelines.result import PICO
@@ -63,16 +62,9 @@ def trace_of(
 
     Returns:
         The trace; devices that send or receive otherwise, or are slower, have a class of their own.
-
-    Raises:
-        UserError: for devices that are not there.
     """
     count = sum(map(len, classes))
     slow = dict(slow or {})
-    for device, factor in slow.items():
-        if not (isinstance(device, int) and 0 <= device < count and 0 < factor < math.inf):
-            raise user_error("no slow device", place="slow", value=f"{device}: {factor}",
-                             allowed=f"device 0 to {count - 1}: factor on its computing times")  # fmt: skip
     made = _Maker(Trace(name, count, []), price, serial)
     for number, (split, devices) in enumerate(zip(splits, classes, strict=True)):
         permutes = [part for part in split.parts if part.op == "permute_devices"]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ...base.arguments import unused
 from ...base.errors import nearest, path_text, user_error
 from ...graph.graph import Graph
 from ...models.llama_training import LLAMA3, llama3
@@ -42,6 +43,8 @@ def sized(workload: Any, axis: str | None = None) -> Sized | None:
     """
     if isinstance(workload, (str, os.PathLike)):
         path = path_text(workload, "workload")
+        if path in LLAMA3 or path in RESNETS:
+            unused("a training graph with a name has one axis", "none", axis=(axis, None))
         if path in LLAMA3:
             return Sized(lambda count: (_divided(llama3(path, count)), ""), True)
         if path in RESNETS:

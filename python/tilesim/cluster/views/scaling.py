@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...base import figures
-from ...base.arguments import whole
+from ...base.arguments import unused, whole
 from ...base.checked import checked
 from ...base.columns import layout, number, percent, text
 from ...base.drawing import axes_or_new, plain
@@ -146,7 +146,7 @@ def scaling(
         cluster: a `ts.Cluster`, or a name, whose number of devices is replaced.
         devices: how many, one row each.
         plan: whose data axis grows with the devices; none: the best plan of a search at each number.
-        overlap: as of `step`, where a plan is given; a search prices "library".
+        overlap: as of `step`; a search finds its plan under "library", and that plan is timed so.
         library: as of `step`.
         framework: as of `step`.
         grow_batch: the global batch grows with the devices, from the first number on; programs have their own.
@@ -170,13 +170,10 @@ def scaling(
     name = cluster.partition(":")[0] if isinstance(cluster, str) else str(getattr(cluster, "name", "") or "cluster")
     program = None if isinstance(workload, Layered) else sized(workload, axis)
     if program is not None:
-        for what, given in (("plan", plan), ("framework", framework), ("grow_batch", grow_batch or None)):
-            if given is not None:
-                raise user_error("a program says itself how it is divided", place=what, value=shown(given),
-                                 allowed="none, or a layered workload")  # fmt: skip
+        unused("a program says itself how it is divided, and what it runs", "none, or a layered workload",
+               plan=(plan, None), framework=(framework, None), grow_batch=(grow_batch, False))  # fmt: skip
         return _of_program(program, cluster, sorted(set(counts)), name, (overlap, library, network))
-    if axis is not None:
-        raise user_error("a layered workload has a plan, and no mesh", place="axis", value=shown(axis), allowed="none")
+    unused("a layered workload has a plan, and no mesh", "none", axis=(axis, None))
     workload = workload if isinstance(workload, Layered) else layered(workload)  # type: ignore[arg-type]
     rows, results = [], []
     for count in sorted(set(counts)):
@@ -246,7 +243,7 @@ def _one(
         searched = study(work, fabric, fabric, framework=asked["framework"], best_alone=True)
         if not searched.plans:
             return None, searched.reason
-        return step(work, sized, searched.plans[0], **asked | {"overlap": "library"}), ""
+        return step(work, sized, searched.plans[0], **asked), ""
     others = plan.tensor * plan.pipeline * plan.context
     if fabric.devices % others:
         return None, f"tensor x pipeline x context = {others} does not divide {fabric.devices:,} devices"
