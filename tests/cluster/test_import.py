@@ -66,7 +66,7 @@ def test_modules_of_jax_keep_mesh_and_meaning(programs, name):
 def test_modules_of_jax_are_divided_regions_included(programs, name):
     folder = programs / name
     spmd = ts.partition(ts.from_stablehlo((folder / "module.mlir").read_text()))
-    theirs = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
+    theirs = ts.from_stablehlo((folder / "partitioned.mlir").read_text())
     theirs.annotate(devices=8)
     own, bound = (
         sum(row["count"] * row["wire_bytes"] for row in program.collectives())
@@ -106,7 +106,7 @@ def test_what_is_a_devices_own_does_not_leave_its_region():
 @pytest.mark.parametrize("name", NAMES)
 def test_partitioned_modules_run_on_all_devices(programs, name):
     folder = programs / name
-    graph = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
+    graph = ts.from_stablehlo((folder / "partitioned.mlir").read_text())
     if graph.devices == 1:  # nothing passes between devices, so the module names none
         graph.annotate(devices=8)
     spmd = ts.Spmd.from_partitioned(graph)
