@@ -3,6 +3,7 @@
 As a script it prints the three shares of the whole corpus: `python tests/cluster/test_corpus.py`.
 """
 
+import functools
 import importlib.util
 import subprocess
 import sys
@@ -73,6 +74,7 @@ def bytes_sent(folder, spmd):
     return sent(spmd), sent(ts.Spmd.from_partitioned(theirs))
 
 
+@functools.cache
 def compared(folder, name):
     """Whether the program sends more than XLA's, and its values: all, and those that Shardy divides otherwise."""
     spmd = ts.partition(ts.from_stablehlo((folder / "module.mlir").read_text(encoding="utf-8")))

@@ -134,3 +134,68 @@ def test_the_largest_as_hlo_says_them(largest):
     values, places = ts.reference(ts.from_stablehlo(text), [x]).values()
     np.testing.assert_array_equal(values, [[5, 4, 3], [9, 7, 2]])
     np.testing.assert_array_equal(places, [[4, 2, 0], [2, 4, 0]])
+
+
+def mixed(random):
+    """Two to four operations on whole numbers, one after another, on one matrix."""
+    b = ts.GraphBuilder("mixed", dtype="i32")
+    shape = [int(random.choice([1, 5, 8, 12, 16])) for _ in range(2)]
+    x = b.input("x", tuple(shape))
+    for _ in range(int(random.integers(2, 5))):
+        rows, columns = x.shape
+        dim = int(random.integers(2))
+        match int(random.integers(8)):
+            case 0 if x.shape[dim] > 1:
+                by = int(random.integers(1, x.shape[dim]))
+                start, limit = [0, 0], [rows, columns]
+                start[dim] = limit[dim] = by
+                pieces = (b.op("slice", x, start=start, limit=[rows, columns]),
+                          b.op("slice", x, start=[0, 0], limit=limit))  # fmt: skip
+                x = b.op("concat", *pieces, dim=dim)
+            case 1:
+                x = b.op("sort", x, dim=dim)
+            case 2:
+                x = b.op("reverse", x, dims=[[0], [1], [0, 1]][int(random.integers(3))])
+            case 3:
+                x = x + b.op("iota", shape=[rows, columns], dim=dim, dtype="i32")
+            case 4:
+                x = b.op("cumulative", x, dim=dim, combiner="add")
+            case 5:
+                x = x.transpose(1, 0)
+            case 6:
+                x = b.op("pad", x, low=[1, 0], high=[0, 2])
+            case _:
+                x = x * 2 - b.op("reverse", x, dims=[dim])
+    b.output(x, "y")
+    return b.build()
+
+
+def random_sharding(random, mesh, rank):
+    """Each axis of the mesh on some axis of a tensor, or on none."""
+    axes = [[] for _ in range(rank)]
+    for name in random.permutation(list(mesh)):
+        place = int(random.integers(rank + 1))
+        if place < rank:
+            axes[place].append(str(name))
+    return tuple(tuple(names) or None for names in axes)
+
+
+def compositions(seed):
+    random = np.random.default_rng(seed)
+    graph = mixed(random)
+    mesh = dict(zip("ab", [int(size) for size in random.choice([2, 3, 4], 2)], strict=True))
+    given = {"x": random_sharding(random, mesh, 2)}
+    if random.integers(2):
+        given["y"] = random_sharding(random, mesh, 2)
+    checked(graph, mesh, given, numbers(graph.inputs[0]["shape"], seed))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_compositions(seed):
+    compositions(seed)
+
+
+@pytest.mark.slow
+def test_many_compositions():
+    for seed in range(20, 620):
+        compositions(seed)
