@@ -7,7 +7,6 @@ import glob
 import json
 import os
 import pathlib
-import re
 import sys
 
 import numpy as np
@@ -100,37 +99,29 @@ def programs(jax, jnp, mesh, P, shard_map):
     }
 
 
-MESHED = re.compile(r"replica_groups=mesh\[([^\]]*)\](?:, device_ids=\(\[([\d,]+)\](?:T\(([\d,]+)\))?\))? \{([^}]*)\}")
+def partitioned_text(folder):
+    """The module that XLA's partitioner has left in a folder, as text: bytecode takes a process to be read."""
+    from jax.interpreters import mlir
+    from jaxlib import _hlo, _jax
+    from jaxlib.mlir import ir
 
+    from tilesim.cluster.partitioners.xla_child import AXES, listed
 
-def listed(found):
-    """Groups along axes of a mesh as lists of devices: jaxlib's converter to StableHLO loses their order."""
-    names = re.findall(r"'([^']+)'=", found[1])
-    sizes = [int(size) for size in re.findall(r"=(\d+)", found[1])]
-    devices = np.arange(np.prod(sizes))
-    if found[2]:
-        dims = [int(size) for size in found[2].split(",")]
-        devices = devices.reshape(dims).transpose([int(dim) for dim in found[3].split(",")] if found[3] else None)
-    axes = [names.index(name) for name in re.findall(r"'([^']+)'", found[4])]
-    rest = [axis for axis in range(len(names)) if axis not in axes]
-    rows = devices.reshape(sizes).transpose(rest + axes).reshape(-1, np.prod([sizes[axis] for axis in axes]))
-    return "replica_groups={" + ",".join("{" + ",".join(map(str, row)) + "}" for row in rows) + "}"
+    (found,) = glob.glob(os.path.join(folder, "*after_spmd-partitioning*"))
+    parsed = _hlo.hlo_module_from_text(AXES.sub(listed, pathlib.Path(found).read_text()))
+    made = _jax.mlir.hlo_to_stablehlo(parsed.as_serialized_hlo_module_proto())
+    with mlir.make_ir_context(), ir.Location.unknown():
+        return ir.Module.parse(made).operation.get_asm(large_elements_limit=None)
 
 
 def write(jax, directory, name, jitted, arguments):
     """A program's modules, inputs and outputs."""
-    from jaxlib import _hlo, _jax
-
     lowered = jitted.lower(*arguments)
     folder = os.path.join(directory, name)
     os.makedirs(folder)
     pathlib.Path(folder, "module.mlir").write_text(lowered.as_text())
     compiled = lowered.compile({"xla_dump_to": folder, "xla_dump_hlo_pass_re": "spmd-partitioning"})
-    found = glob.glob(os.path.join(folder, "*after_spmd-partitioning*"))
-    parsed = _hlo.hlo_module_from_text(MESHED.sub(listed, pathlib.Path(found[0]).read_text()))
-    pathlib.Path(folder, "partitioned.mlirbc").write_bytes(
-        _jax.mlir.hlo_to_stablehlo(parsed.as_serialized_hlo_module_proto())
-    )
+    pathlib.Path(folder, "partitioned.mlir").write_text(partitioned_text(folder))
     outputs = jax.tree.leaves(compiled(*jax.device_put(tuple(arguments), compiled.input_shardings[0])))
     places = []
     for output in outputs:

@@ -41,8 +41,8 @@ def arrays(path):
 
 @functools.cache
 def partitioned(folder):
-    """XLA's program of a folder: a process of its own translates its bytecode, and two tests look at it."""
-    graph = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
+    """XLA's program of a folder; two tests look at it."""
+    graph = ts.from_stablehlo((folder / "partitioned.mlir").read_text())
     if graph.devices == 1:  # nothing passes between devices, so the module names none
         graph.annotate(devices=8)
     return ts.Spmd.from_partitioned(graph)

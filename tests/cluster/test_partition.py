@@ -1,10 +1,5 @@
 """Programs of several devices from shardings: outputs of the whole graph, and what passes between devices."""
 
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -104,42 +99,6 @@ def test_what_does_not_fit_is_refused(mesh, shardings, words):
 def test_unknown_partitioners_get_a_suggestion():
     with pytest.raises(ts.UserError, match="own"):
         ts.partition(mlp(), {"t": 4}, {"x": ("t", None)}, by="owm")
-
-
-# --- against XLA's partitioner ---
-
-LAYERS = ["tensor", "tensor_gradients", "fsdp", "data", "sequence", "heads", "vocabulary", "head"]
-needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
-
-
-@pytest.fixture(scope="session")
-def layers(tmp_path_factory):
-    """Directory of what `jax_layers.py` writes."""
-    directory = tmp_path_factory.mktemp("layers")
-    script = Path(__file__).with_name("jax_layers.py")
-    subprocess.run([sys.executable, str(script), str(directory)], check=True, capture_output=True, timeout=600)
-    return directory
-
-
-def sent(spmd):
-    return sum(row["count"] * row["wire_bytes"] for row in spmd.collectives())
-
-
-@needs_jax
-@pytest.mark.parametrize("name", LAYERS)
-def test_no_more_bytes_than_xla_and_equal_outputs(layers, name):
-    folder = layers / name
-    spmd = ts.partition(ts.from_stablehlo((folder / "module.mlir").read_text()))
-    theirs = ts.Spmd.from_partitioned(ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes()))
-    assert spmd.devices == 8
-    assert sent(spmd) <= 1.05 * sent(theirs)
-    with np.load(folder / "inputs.npz") as data:
-        inputs = [data[f"arr_{i}"] for i in range(len(data.files))]
-    with np.load(folder / "outputs.npz") as data:
-        wanted = [data[f"arr_{i}"] for i in range(len(data.files))]
-    outputs = list(ts.execute(spmd, inputs).values())
-    for own, expected in zip(outputs, wanted, strict=True):
-        np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
 # --- kinds and rules ---

@@ -1,10 +1,5 @@
 """Kinds that name places of divided axes: pieces, updates, indices, queries' places, turned axes, windows."""
 
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -146,62 +141,3 @@ def test_a_seed_draws_what_it_draws_for_the_whole_graph(mesh):
         found, wanted = ts.execute(program, seed=5)["y"], ts.reference(graph, seed=5)["y"]
         np.testing.assert_array_equal(found, wanted)
         assert len(np.unique(found)) > 7
-
-
-# --- against XLA's partitioner ---
-
-needs_jax = pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="needs jax")
-PROGRAMS = [
-    "causal_tril",
-    "causal_dpa",
-    "maxpool_grad",
-    "avgpool_grad",
-    "concat_rows",
-    "rope_width",
-    "reverse",
-    "cumsum",
-    "sort",
-    "vocab_loss",
-    "vocab_loss_grad",
-    "cache_seq_dynamic",
-    "decode_attention",
-    "scan_fsdp",
-    "batchnorm_grad",
-    "conv_input_grad",
-    "scatter_rows",
-    "segment_sum",
-    "contrastive",
-    "shift_right",
-    "swiglu_split",
-    "linear_recurrence",
-    "last_token",
-    "ring_attention",
-    "moe_a2a",
-    "take_along",
-    "cond_branch",
-]
-
-
-@pytest.fixture(scope="module")
-def programs(tmp_path_factory):
-    """Directory of what `jax_places.py` writes."""
-    directory = tmp_path_factory.mktemp("places")
-    script = Path(__file__).with_name("jax_places.py")
-    subprocess.run([sys.executable, str(script), str(directory)], check=True, capture_output=True, timeout=600)
-    return directory
-
-
-@needs_jax
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_no_more_bytes_than_xla_and_equal_outputs(programs, name):
-    folder = programs / name
-    spmd = ts.partition(ts.from_stablehlo((folder / "module.mlir").read_text()))
-    theirs = ts.from_stablehlo((folder / "partitioned.mlirbc").read_bytes())
-    theirs.annotate(devices=8)
-    assert sent(spmd) <= 1.05 * sent(ts.Spmd.from_partitioned(theirs))
-    with np.load(folder / "inputs.npz") as data:
-        inputs = list(data.values())
-    with np.load(folder / "outputs.npz") as data:
-        wanted = list(data.values())
-    for own, expected in zip(ts.execute(spmd, inputs).values(), wanted, strict=True):
-        np.testing.assert_allclose(own, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())

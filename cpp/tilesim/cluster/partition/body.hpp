@@ -54,6 +54,8 @@ class Body {
   // body_moves.cpp
   ValueId request(ValueId value, const Layout& layout, const Reason& reason);
   double price(ValueId value, const Layout& layout) const;
+  /// Of a value that is made of numbers alone (iota, one number broadcast), its operation's division in this layout.
+  std::optional<Division> anywhere(ValueId value, const Layout& layout) const;
   ValueId apply(const Move& move, ValueId x, ValueId value, const Reason& reason);
   ValueId collective(const Move& move, ValueId x, ValueId value, const Reason& reason);
   ValueId shard_index(const Atoms& atoms, std::int64_t scale);
@@ -68,7 +70,6 @@ class Body {
 
   // body_halo.cpp
   void take_borders(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
-  int mirrors(const Op& op, const Rule& rule, const Division& division) const;
   double mirror_bytes(const Op& op, const Rule& rule, const Division& division) const;
   double border_bytes(const Op& op, const Rule& rule, const Division& division) const;
   void neighbours(const Op& op, const Halo& halo, const Atoms& atoms, int distance, std::int64_t reach, ValueId x,
@@ -100,6 +101,8 @@ class Body {
   // body_ops.cpp
   void operation(const Op& op, const Rule& rule);
   bool keeps_partial(const Op& op, const Rule& rule);
+  bool made_of_numbers(const Op& op, const Rule& rule) const;
+  void compute(const Op& op, const Rule& rule, const Division& division);
   Division choose(const Op& op, const Rule& rule) const;
   double cost(const Op& op, const Rule& rule, const Division& division) const;
   std::vector<Division> candidates(const Op& op, const Rule& rule) const;
@@ -145,7 +148,8 @@ class Body {
   std::size_t function_;
   Builder builder_;
   std::vector<std::vector<Version>> versions_;
-  std::vector<int> uses_;  ///< of each value of the whole function
+  std::vector<int> uses_;                   ///< of each value of the whole function
+  std::map<ValueId, std::size_t> numbers_;  ///< operations that are computed where their results are read
   std::map<std::pair<Atoms, std::int64_t>, ValueId> indices_;
   ValueId device_ = no_value;
 };

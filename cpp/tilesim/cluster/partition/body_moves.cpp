@@ -1,4 +1,5 @@
 // Moves between layouts as operations.
+#include <algorithm>
 #include <limits>
 
 #include "tilesim/base/error.hpp"
@@ -22,7 +23,18 @@ void Body::add_version(ValueId value, Layout layout, ValueId id) {
   versions_[at(value)].push_back({std::move(layout), id});
 }
 
+std::optional<Division> Body::anywhere(ValueId value, const Layout& layout) const {
+  const auto found = numbers_.find(value);
+  if (found == numbers_.end()) return std::nullopt;
+  const Rule& rule = module_.spread.rules[function_][found->second];
+  Division division(rule.factors.size());
+  read_division(module_.grid, rule, rule.results[0], layout, division);
+  if (layout_of(module_.grid, rule, rule.results[0], division) != layout) return std::nullopt;
+  return division;
+}
+
 double Body::price(ValueId value, const Layout& layout) const {
+  if (anywhere(value, layout)) return 0;
   double best = std::numeric_limits<double>::infinity();
   for (const Version& version : versions_[at(value)]) {
     if (version.layout == layout) return 0;
@@ -32,6 +44,13 @@ double Body::price(ValueId value, const Layout& layout) const {
 }
 
 ValueId Body::request(ValueId value, const Layout& layout, const Reason& reason) {
+  if (numbers_.contains(value) &&
+      std::ranges::none_of(versions_[at(value)], [&](const Version& made) { return made.layout == layout; })) {
+    if (const auto division = anywhere(value, layout)) {
+      const std::size_t index = numbers_.at(value);
+      compute(source().ops[index], module_.spread.rules[function_][index], *division);
+    }
+  }
   std::vector<Move> best;
   double bytes = std::numeric_limits<double>::infinity();
   ValueId from = no_value;

@@ -271,7 +271,20 @@ void Body::operation(const Op& op, const Rule& rule) {
   if (const auto crossing = crossing_of(module_.grid, module_.source, op)) return cross(op, *crossing);
   if (op.kind == Kind::slice && uses_[at(op.results[0])] == 0) return;  // what is put together takes its piece itself
   if (keeps_partial(op, rule)) return;
-  const Division division = choose(op, rule);
+  if (made_of_numbers(op, rule)) {
+    numbers_[op.results[0]] = static_cast<std::size_t>(&op - source().ops.data());
+    return;
+  }
+  compute(op, rule, choose(op, rule));
+}
+
+/// Every device can compute its part of the result by itself, in any layout.
+bool Body::made_of_numbers(const Op& op, const Rule& rule) const {
+  const bool number = op.kind == Kind::broadcast && type(op.operands[0]).shape.empty() && rule.why.empty();
+  return rule.own.empty() && (op.kind == Kind::iota || number);
+}
+
+void Body::compute(const Op& op, const Rule& rule, const Division& division) {
   std::vector<ValueId> operands;
   for (std::size_t i = 0; i < op.operands.size(); ++i) {
     if (op.operands[i] == no_value) {

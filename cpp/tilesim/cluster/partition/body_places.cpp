@@ -1,6 +1,7 @@
 // Kinds that name places of a divided axis: each device takes or writes what falls on its part.
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/body.hpp"
@@ -196,43 +197,49 @@ void Body::look_from_place(const Op& op, const Atoms& atoms, std::vector<ValueId
   attributes.set("window", std::int64_t{0});
 }
 
-/// Parts of reversed axes go to the devices at the other end.
+/// Parts of reversed axes go to the devices at the other end, of all axes at once.
 ValueId Body::mirrored(const Op& op, const Rule& rule, const Division& division, ValueId x) {
+  const double bytes = mirror_bytes(op, rule, division);
+  if (bytes == 0) return x;
+  const Grid& grid = module_.grid;
+  Integers target(at(grid.devices()));
+  std::iota(target.begin(), target.end(), 0);
+  std::int64_t parts = 1;
+  std::string axes;
   for (const std::int64_t axis : op.attributes.integers("dims")) {
     const Atoms atoms = atoms_of(rule, division, 0, at(axis));
     if (atoms.empty()) continue;
-    const Integers groups = module_.grid.groups(atoms);
-    const std::int64_t parts = module_.grid.parts(atoms);
-    Integers pairs;
-    for (std::size_t start = 0; start < groups.size(); start += at(parts))
-      for (std::int64_t i = 0; i < parts; ++i)
-        pairs.insert(pairs.end(), {groups[start + at(i)], groups[start + at(parts - 1 - i)]});
-    Attributes attributes;
-    attributes.set("partitions", true);
-    attributes.set("pairs", pairs);
-    const std::string of = stem(op.results[0]);
-    x = builder_.op(Kind::permute_devices, {x}, std::move(attributes), of + ".mirror")[0];
-    const GraphFunction& function = module_.out.functions[at(builder_.function_index())];
-    module_.inserted.push_back({function.name, function.ops.back().name, "permute_devices", of, op.name,
-                                op.name + " turns axis " + std::to_string(axis) + ", whose parts change places", parts,
-                                mirror_bytes(op, rule, division) / static_cast<double>(mirrors(op, rule, division))});
+    const Integers groups = grid.groups(atoms);
+    const std::int64_t own = grid.parts(atoms);
+    Integers opposite(target.size());
+    for (std::size_t start = 0; start < groups.size(); start += at(own))
+      for (std::int64_t i = 0; i < own; ++i) opposite[at(groups[start + at(i)])] = groups[start + at(own - 1 - i)];
+    for (std::int64_t& device : target) device = opposite[at(device)];
+    parts *= own;
+    axes += (axes.empty() ? " " : ", ") + std::to_string(axis);
   }
+  Integers pairs;
+  for (std::size_t device = 0; device < target.size(); ++device)
+    pairs.insert(pairs.end(), {static_cast<std::int64_t>(device), target[device]});
+  Attributes attributes;
+  attributes.set("partitions", true);
+  attributes.set("pairs", pairs);
+  const std::string of = stem(op.results[0]);
+  x = builder_.op(Kind::permute_devices, {x}, std::move(attributes), of + ".mirror")[0];
+  const GraphFunction& function = module_.out.functions[at(builder_.function_index())];
+  module_.inserted.push_back({function.name, function.ops.back().name, "permute_devices", of, op.name,
+                              op.name + " turns axis" + axes + ", whose parts change places", parts, bytes});
   return x;
 }
 
-int Body::mirrors(const Op& op, const Rule& rule, const Division& division) const {
-  if (op.kind != Kind::reverse) return 0;
-  return static_cast<int>(std::ranges::count_if(op.attributes.integers("dims"), [&](std::int64_t axis) {
-    return !atoms_of(rule, division, 0, at(axis)).empty();
-  }));
-}
-
 double Body::mirror_bytes(const Op& op, const Rule& rule, const Division& division) const {
-  const int count = mirrors(op, rule, division);
-  if (count == 0) return 0;
+  if (op.kind != Kind::reverse || std::ranges::all_of(op.attributes.integers("dims"), [&](std::int64_t axis) {
+        return atoms_of(rule, division, 0, at(axis)).empty();
+      }))
+    return 0;
   const TensorType local =
       local_type(module_.grid, type(op.operands[0]), layout_of(module_.grid, rule, rule.operands[0], division));
-  double bytes = count * static_cast<double>(bits(local.dtype)) / 8;
+  double bytes = static_cast<double>(bits(local.dtype)) / 8;
   for (const std::int64_t extent : local.shape) bytes *= static_cast<double>(extent);
   return bytes;
 }

@@ -148,7 +148,8 @@ bool halos_fit(const Rule& rule, int factor, std::int64_t parts) {
   if (parts == 1) return true;
   const Join& join = rule.join;
   const auto fits = [&](const Stretch& stretch) { return !stretch.divided || stretch.extent >= parts; };
-  if (join.factor == factor && (join.extent < parts || !std::ranges::all_of(join.stretches, fits))) return false;
+  if (join.factor == factor && (join.extent < parts || (join.settled && !std::ranges::all_of(join.stretches, fits))))
+    return false;
   return std::ranges::all_of(rule.halos, [&](const Halo& halo) {
     return halo.factor != factor || borders_of(halo, rule.factors[at(factor)].extent, parts).possible;
   });

@@ -140,7 +140,10 @@ Graph opened(const Graph& graph) {
         op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
   inline_calls(copy);
   lift_from_loops(copy);
-  for (GraphFunction& function : copy.functions) join_slices_of_pads(function);
+  for (GraphFunction& function : copy.functions) {
+    leave_out_empty_pieces(function);
+    join_slices_of_pads(function);
+  }
   remove_dead_code(copy);
   return copy;
 }

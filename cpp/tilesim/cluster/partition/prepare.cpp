@@ -35,6 +35,19 @@ void join_slices_of_pads(GraphFunction& function) {
   }
 }
 
+void leave_out_empty_pieces(GraphFunction& function) {
+  for (Op& op : function.ops) {
+    if (op.kind != Kind::concat) continue;
+    const auto dim = at(op.attributes.integer("dim"));
+    const auto empty = [&](ValueId id) { return function.value(id).type.shape[dim] == 0; };
+    if (std::ranges::all_of(op.operands, empty)) continue;
+    std::erase_if(op.operands, empty);
+    if (op.operands.size() > 1) continue;
+    op.kind = Kind::copy;
+    op.attributes = {};
+  }
+}
+
 namespace {
 
 /// Parameters of the functions of one graph's loops and branches, from the innermost ones outwards.
@@ -161,6 +174,7 @@ bool cuts_only(const Op& op, std::size_t axis, const Shape& whole_shape) {
 void take_slices(const Grid& grid, const GraphFunction& function, const std::vector<Layout>& layouts,
                  const Producers& slices, Op& op, Rule& rule) {
   Join& join = rule.join;
+  join.settled = true;
   const std::int64_t parts = grid.parts(layouts[at(op.results[0])].axes[join.axis]);
   if (parts == 1) return;
   for (std::size_t k = 0; k < op.operands.size(); ++k) {

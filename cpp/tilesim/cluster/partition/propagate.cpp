@@ -1,6 +1,7 @@
 #include "tilesim/cluster/partition/propagate.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "tilesim/base/index.hpp"
@@ -131,17 +132,37 @@ class Propagation {
     if (op.kind == Kind::while_loop || op.kind == Kind::branch) return through(f, op);
     if (const auto crossing = crossing_of(grid_, graph_, op)) return cross(f, op, *crossing);
     const Rule& rule = spread_.rules[f][index];
-    if (rule.factors.empty() || (rule.product && !products)) return false;
-    const Division merged = agree(f, op, rule);
-    bool changed = false;
+    bool changed = rule.ordered >= 0 && pass_order(f, op, at(rule.ordered));
+    if (rule.factors.empty() || (rule.product && !products)) return changed;
+    std::vector<std::size_t> rank;
+    const Division merged = agree(f, op, rule, rank);
     const auto apply = [&](ValueId value, const AxisFactors& axes) {
       if (value == no_value) return;
       const Layout wanted = layout_of(grid_, rule, axes, merged);
-      for (std::size_t axis = 0; axis < axes.size(); ++axis)
-        changed = extend(f, value, axis, wanted.axes[axis]) || changed;
+      const auto first = [&](std::size_t axis) {
+        std::size_t least = rule.operands.size() + rule.results.size();
+        for (const int factor : axes[axis]) least = std::min(least, rank[at(factor)]);
+        return least;
+      };
+      std::vector<std::size_t> order(axes.size());
+      std::iota(order.begin(), order.end(), std::size_t{0});
+      std::ranges::stable_sort(order, {}, first);
+      for (const std::size_t axis : order) changed = extend(f, value, axis, wanted.axes[axis]) || changed;
     };
     for (std::size_t i = 0; i < op.results.size(); ++i) apply(op.results[i], rule.results[i]);
     for (std::size_t i = 0; i < op.operands.size(); ++i) apply(op.operands[i], rule.operands[i]);
+    return changed;
+  }
+
+  /// Results are divided as operands are along an axis that is whole while they are computed.
+  bool pass_order(std::size_t f, const Op& op, std::size_t axis) {
+    Atoms longest;
+    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+      for (const ValueId value : *values)
+        if (const Atoms& own = spread_.layouts[f][at(value)].axes[axis]; own.size() > longest.size()) longest = own;
+    bool changed = false;
+    for (const std::vector<ValueId>* values : {&op.operands, &op.results})
+      for (const ValueId value : *values) changed = extend(f, value, axis, longest) || changed;
     return changed;
   }
 
@@ -162,15 +183,26 @@ class Propagation {
   }
 
   /// The longest division of each factor of which all tensors have a beginning; where they differ, what they share.
-  Division agree(std::size_t f, const Op& op, const Rule& rule) const {
+  /// `rank` of a factor: the place, among the tensors from the largest on, of the first that divides it.
+  Division agree(std::size_t f, const Op& op, const Rule& rule, std::vector<std::size_t>& rank) const {
     Division merged(rule.factors.size());
     std::vector<bool> differ(rule.factors.size(), false);
+    using Tensor = std::pair<ValueId, const AxisFactors*>;
+    std::vector<Tensor> tensors;
+    for (std::size_t i = 0; i < op.operands.size(); ++i)
+      if (op.operands[i] != no_value) tensors.emplace_back(op.operands[i], &rule.operands[i]);
+    for (std::size_t i = 0; i < op.results.size(); ++i) tensors.emplace_back(op.results[i], &rule.results[i]);
+    std::ranges::stable_sort(tensors, std::ranges::greater{}, [&](const Tensor& tensor) {
+      return element_count(graph_.functions[f].value(tensor.first).type.shape);
+    });
+    rank.assign(rule.factors.size(), tensors.size());
+    std::size_t place = 0;
     const auto take = [&](ValueId value, const AxisFactors& axes) {
-      if (value == no_value) return;
       Division own(rule.factors.size());
       read_division(grid_, rule, axes, spread_.layouts[f][at(value)], own);
       for (std::size_t k = 0; k < own.size(); ++k) {
         if (own[k].empty()) continue;
+        rank[k] = std::min(rank[k], place);
         if (is_prefix(merged[k], own[k]) && !differ[k])
           merged[k] = own[k];
         else if (!is_prefix(own[k], merged[k])) {
@@ -181,8 +213,7 @@ class Propagation {
         }
       }
     };
-    for (std::size_t i = 0; i < op.operands.size(); ++i) take(op.operands[i], rule.operands[i]);
-    for (std::size_t i = 0; i < op.results.size(); ++i) take(op.results[i], rule.results[i]);
+    for (; place < tensors.size(); ++place) take(tensors[place].first, *tensors[place].second);
     return merged;
   }
 

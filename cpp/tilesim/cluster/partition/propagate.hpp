@@ -21,6 +21,9 @@ Spread propagate(const Grid& grid, const Graph& graph);
 /// A slice of padding is less padding: a sequence that is shifted keeps its extent, and so its even parts.
 void join_slices_of_pads(GraphFunction& function);
 
+/// Pieces without elements are put together with nothing.
+void leave_out_empty_pieces(GraphFunction& function);
+
 /// Whether a constant is divided as its readers are; small buffers stand whole on every device.
 bool is_parameter(const Weight& weight);
 

@@ -20,9 +20,13 @@ class Planner {
     }
   }
 
-  std::vector<Move> plan() {
+  /// `level`: axes get as many parts as they are to have before parts change places.
+  std::vector<Move> plan(bool level) {
     slices();
     while (!now_.partial.empty()) combine();
+    if (level && now_extent_ == to_extent_)
+      while (cut_to_count() || exchange_to_count()) {
+      }
     for (int guard = 0; now_.axes != to_.axes || now_extent_ != to_extent_; ++guard) {
       require(guard < 1000, "a resharding does not end");
       if (slices() || cuts() || exchange() || permute_all() || permute_one()) continue;
@@ -140,6 +144,48 @@ class Planner {
     slices();
   }
 
+  /// How many times more parts an axis is to have; 0: no whole number of times.
+  std::int64_t times(std::size_t axis) const {
+    const std::int64_t now = grid_.parts(now_.axes[axis]), to = grid_.parts(to_.axes[axis]);
+    return to % now == 0 ? to / now : 0;
+  }
+
+  /// An axis that has too few parts is cut along mesh axes that divide nothing: any will do.
+  bool cut_to_count() {
+    for (std::size_t i = 0; i < rank_; ++i)
+      for (const Atoms& atoms : to_.axes)
+        for (const int atom : atoms) {
+          if (!free_atom(atom) || times(i) < 2 || times(i) % grid_.size(atom) != 0) continue;
+          const Layout before = now_;
+          now_.axes[i].push_back(atom);
+          record({.sort = Move::Sort::slice, .axis = static_cast<int>(i), .atoms = {atom}}, before);
+          return true;
+        }
+    return false;
+  }
+
+  /// Or takes the last ones of an axis that has too many.
+  bool exchange_to_count() {
+    for (std::size_t i = 0; i < rank_; ++i)
+      for (std::size_t j = 0; j < rank_; ++j) {
+        if (times(i) < 2 || grid_.parts(now_.axes[j]) <= grid_.parts(to_.axes[j])) continue;
+        const int atom = now_.axes[j].back();
+        if (times(i) % grid_.size(atom) != 0) continue;
+        const Layout before = now_;
+        const double bytes = local_bytes() * share({atom});
+        now_.axes[j].pop_back();
+        now_.axes[i].push_back(atom);
+        record({.sort = Move::Sort::all_to_all,
+                .axis = static_cast<int>(i),
+                .from_axis = static_cast<int>(j),
+                .atoms = {atom},
+                .bytes = bytes},
+               before);
+        return true;
+      }
+    return false;
+  }
+
   bool exchange() {
     for (std::size_t i = 0; i < rank_; ++i)
       for (std::size_t j = 0; j < rank_; ++j) {
@@ -235,7 +281,10 @@ class Planner {
 
 std::vector<Move> moves(const Grid& grid, const TensorType& type, const Layout& from, const Layout& to) {
   if (from == to) return {};
-  return Planner(grid, type, from, to).plan();
+  std::vector<Move> best = Planner(grid, type, from, to).plan(false);
+  if (std::ranges::none_of(best, [](const Move& move) { return move.sort == Move::Sort::all_gather; })) return best;
+  std::vector<Move> other = Planner(grid, type, from, to).plan(true);
+  return wire_bytes(other) < wire_bytes(best) ? other : best;
 }
 
 double wire_bytes(const std::vector<Move>& moves) {

@@ -223,6 +223,7 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
   for (std::size_t axis = 0; axis < axes.size(); ++axis) {
     std::size_t next = 0;
     const std::vector<int>& list = axes[axis];
+    const bool alone = std::ranges::count_if(list, [&](int index) { return !rule.factors[at(index)].instead; }) <= 1;
     for (const int atom : layout.axes[axis]) {
       if (contains(rule.own, atom)) break;
       if (next > 0 && next < list.size() && rule.factors[at(list[next])].instead) break;
@@ -231,7 +232,7 @@ void read_division(const Grid& grid, const Rule& rule, const AxisFactors& axes, 
         const Factor& factor = rule.factors[at(list[next])];
         Atoms& atoms = division[at(list[next])];
         const std::int64_t parts = grid.parts(atoms) * grid.size(atom);
-        const bool fits = factor.extent % parts == 0 || (factor.uneven && list.size() == 1 && parts <= factor.extent);
+        const bool fits = factor.extent % parts == 0 || (factor.uneven && alone && parts <= factor.extent);
         if (fits) {
           atoms.push_back(atom);
           placed = true;

@@ -52,6 +52,7 @@ struct Join {
   int factor = -1;  ///< none: -1
   std::size_t axis = 0;
   std::int64_t extent = 0;
+  bool settled = false;  ///< it is known which operands are divided; before, short ones say nothing
   std::vector<Stretch> stretches{};
 };
 
@@ -61,6 +62,7 @@ struct Rule {
   std::vector<Halo> halos;
   Join join{};
   int scan = -1;         ///< the factor along which a kind accumulates: a device goes on from those before it
+  int ordered = -1;      ///< an axis of all tensors that each device needs whole, and that is divided again behind it
   Atoms own;             ///< over these the tensors are a device's own: they divide nothing
   bool product = false;  ///< passes divisions on only after the others have
   std::string why;       ///< nothing may be divided: the reason

@@ -334,6 +334,8 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
       scans(function, op, rule);
       return true;
     case Kind::sort:
+      rule.ordered = static_cast<int>(op.attributes.integer("dim"));
+      return along("dim");
     case Kind::top_k:
     case Kind::fft:
       return along("dim");

@@ -3,6 +3,7 @@
 own: FOLDER DEVICES. It knows nothing of Tilesim; interfaces are jax's public ones where there is one."""
 
 import glob
+import itertools
 import json
 import os
 import pathlib
@@ -24,16 +25,31 @@ NAME = "tilesim_mesh"
 
 
 def listed(found):
-    """Groups along axes of a mesh as lists of devices."""
+    """Groups along axes of a mesh, or parts of them ("'x':(2)4"), as lists of devices."""
     names = re.findall(r"'([^']+)'=", found[1])
     sizes = [int(size) for size in re.findall(r"=(\d+)", found[1])]
     order = np.arange(np.prod(sizes))
     if found[2]:
         order = order.reshape([int(dim) for dim in found[2].split(",")])
         order = order.transpose([int(dim) for dim in found[3].split(",")] if found[3] else None)
-    chosen = [names.index(name) for name in re.findall(r"'([^']+)'", found[4])]
-    rest = [axis for axis in range(len(names)) if axis not in chosen]
-    rows = order.reshape(sizes).transpose(rest + chosen).reshape(-1, np.prod([sizes[axis] for axis in chosen]))
+    chosen = [(names.index(name), int(before or 1), int(size or 0))
+              for name, before, size in re.findall(r"'([^']+)'(?::\((\d+)\)(\d+))?", found[4])]  # fmt: skip
+    cut = []  # of each axis of the mesh the parts, major first: axis, what is before it, size
+    for axis, extent in enumerate(sizes):
+        ends = sorted({1, extent, *(end for one, before, size in chosen if one == axis and size
+                                    for end in (before, before * size))})  # fmt: skip
+        cut += [(axis, low, high // low) for low, high in itertools.pairwise(ends)]
+    picked = [[place for place, (one, low, _) in enumerate(cut)
+               if one == axis and before <= low < before * (size or sizes[axis])]
+              for axis, before, size in chosen]  # fmt: skip
+    inside = [place for places in picked for place in places]
+    rest = [place for place in range(len(cut)) if place not in inside]
+    extents = [size for _, _, size in cut]
+    rows = (
+        order.reshape(extents)
+        .transpose(rest + inside)
+        .reshape(-1, np.prod([extents[place] for place in inside], dtype=int))
+    )
     return "replica_groups={" + ",".join("{" + ",".join(map(str, row)) + "}" for row in rows) + "}"
 
 
@@ -116,4 +132,5 @@ def main(folder, devices):
     pathlib.Path(folder, "borders.json").write_text(json.dumps(borders))
 
 
-main(sys.argv[1], int(sys.argv[2]))
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -246,9 +246,11 @@ def sort(scope: Scope, op: Any) -> Sequence[Value]:
     return [Tensor(scope.builder, value) for value in values]
 
 
-@handles("chlo.top_k")
+@handles("chlo.top_k", "mhlo.topk")
 def top_k(scope: Scope, op: Any) -> Sequence[Value]:
     """The largest along the last axis."""
+    if "largest" in op.attributes and not bool(op.attributes["largest"].value):
+        raise Unsupported(f"{op.operation.name} of the smallest")
     (x,) = scope.operands(op)
     dtype = Shaped(op.results[1].type, "chlo.top_k").dtype
     found: Sequence[Value] = scope.op("top_k", x, results=2, dim=x.ndim - 1, k=integer(op, "k"), dtype=dtype)

@@ -1,47 +1,6 @@
-"""Programs of JAX that name places of divided axes, as `jax_programs.py` writes them. Script: DIRECTORY."""
+"""Programs that name places of divided axes: masks, pools, joins, orders, indices."""
 
-import os
-import sys
-
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0"
-os.environ["JAX_PLATFORMS"] = "cpu"
-
-import jax
-import jax.numpy as jnp
-import numpy as np
-from jax import lax, shard_map
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
-from jax_programs import write
-
-mesh = Mesh(np.array(jax.devices()).reshape(2, 4), ("x", "y"))
-PROGRAMS = {}
-
-
-def con(x, *spec):
-    return lax.with_sharding_constraint(x, NamedSharding(mesh, P(*spec)))
-
-
-def mapped(f, inside, outside, **options):
-    return shard_map(f, mesh=mesh, in_specs=inside, out_specs=outside, **options)
-
-
-def ints(x, n):
-    return jnp.abs(x.astype(jnp.int32)) % n
-
-
-def conv(x, w, **options):
-    return lax.conv_general_dilated(x, w, dimension_numbers=("NHWC", "HWIO", "NHWC"), **options)
-
-
-def prog(shapes, inside, outside=None):
-    """Registers a program: shapes and shardings of its arguments, shardings of its outputs."""
-
-    def add(f):
-        PROGRAMS[f.__name__] = (f, shapes, inside, outside)
-        return f
-
-    return add
+from corpus import P, con, conv, ints, jax, jnp, lax, mapped, prog
 
 
 @prog([(2, 32, 4, 8)] * 3, [P("x", "y")] * 3, P("x", "y"))
@@ -195,7 +154,7 @@ def contrastive(a, b):
     return -jnp.mean(jnp.diag(jax.nn.log_softmax(left, -1)))
 
 
-@prog([(2, 32, 4, 8)] * 3, [P("x", "y")] * 3, P("x", "y"))
+@prog([(2, 32, 4, 8)] * 3, [P("x", "y")] * 3, P("x", "y"), together=True)
 def ring_attention(q, k, v):
     def f(q, k, v):
         me = lax.axis_index("y")
@@ -224,7 +183,7 @@ def ring_attention(q, k, v):
     return mapped(f, P("x", "y"), P("x", "y"), check_vma=False)(q, k, v)
 
 
-@prog([(64, 16), (4, 16, 16)], [P(("x", "y")), P("y")], P(("x", "y")))
+@prog([(64, 16), (4, 16, 16)], [P(("x", "y")), P("y")], P(("x", "y")), together=True)
 def moe_a2a(x, w):
     def f(x, w):
         t = x.reshape(4, 2, 16)
@@ -243,22 +202,3 @@ def cond_branch(x):
 @prog([(16, 16), (16, 4)], [P("x", "y"), P("x")], None)
 def take_along(x, i):
     return jnp.take_along_axis(x, ints(i, 16), 1)
-
-
-def main(directory):
-    """Writes all programs."""
-    rng = np.random.default_rng(0)
-
-    def placed(spec):
-        if isinstance(spec, P):
-            return NamedSharding(mesh, spec)
-        return None if spec is None else tuple(placed(part) for part in spec)
-
-    for name, (function, shapes, inside, outside) in PROGRAMS.items():
-        arguments = [(rng.integers(-12, 13, shape) / 4).astype(np.float32) for shape in shapes]
-        options = {"in_shardings": placed(inside)} | ({} if outside is None else {"out_shardings": placed(outside)})
-        write(jax, directory, name, jax.jit(function, **options), arguments)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1])
