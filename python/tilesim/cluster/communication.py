@@ -93,7 +93,7 @@ def collective(
         devices: that take part: none (all), a number (the first ones), a list of them, or a list of groups, which run
             at the same time.
         dtype: of the elements; a library may look at it.
-        algorithm: auto (the quickest under `closed` of those that are timed quickly; several groups have one), ring, tree, halving-doubling, bruck,
+        algorithm: auto (the quickest under `closed` of those that are soon timed), ring, tree, halving-doubling, bruck,
             direct, torus, hierarchical, in-network (switches sum: dimensions with `reduces`; closed alone); or your
             own, as `ts.cluster.algorithm` reads it.
         model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).

@@ -236,18 +236,24 @@ class Choosing {
     tried_.push_back({choice, found});
   }
 
-  /// Which may lie above.
-  void estimate(const Choice& choice, const Closed& closed) {
+  /// Which may lie above. Pieces of levels are as many as can be timed.
+  void estimate(Choice choice, const Closed& closed) {
     if (!all_ && least_ > 0 && closed.picoseconds > least_ + least_ / 2) return;
     request_.choice = choice;
     if (!countable(request_)) return take(choice, Found{closed});
-    if (choice.pieces > 1 && listed(request_, own_) > most_tried) return;
     const bool levels = choice.algorithm == "hierarchical" || choice.algorithm == "torus";
-    const bool first = !several_ || (levels && choice.pieces <= 1);
+    const bool own = !several_ || (levels && choice.pieces <= 1);
     int64_t sent = 0;
-    auto found = counted(network_, request_, axes_, first ? few_messages : most_tried, all_ ? 0 : least_, sent);
-    if (found) return take(choice, *found);
-    if (sent > few_messages) take(choice, Found{closed});
+    for (;; choice.pieces /= 2) {
+      request_.choice = choice;
+      const bool many = choice.pieces > 1 && listed(request_, own_) > most_tried;
+      const int64_t least = all_ ? 0 : least_;
+      if (!many)
+        if (auto found = counted(network_, request_, axes_, own ? few_messages : most_tried, least, sent))
+          return take(choice, *found);
+      if (choice.pieces <= 2 || (!many && sent <= most_tried)) break;
+    }
+    if (choice.pieces <= 1 && sent > few_messages) take(choice, Found{closed});
   }
 
   /// Whether it was timed, or cannot be the quickest.
