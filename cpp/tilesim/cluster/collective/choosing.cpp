@@ -83,6 +83,8 @@ int64_t listed(const Request& request, const std::vector<Axis>* axes) {
   }
   if (name == "halving-doubling" && !std::has_single_bit(static_cast<std::uint64_t>(n))) return n * n;
   if (name == "ring" && (axes == nullptr || request.operation == Operation::all_to_all)) return 2 * n * n;
+  // Over several links of a grid no device stands for all.
+  if (name == "direct" && axes != nullptr && std::any_of(axes->begin(), axes->end(), grid)) return n * (n - 1);
   return n * pieces;
 }
 
