@@ -65,9 +65,18 @@ py::list priced(const Network& network, const py::list& requests, const std::str
     row["model"] = answer.model;
     row["exact"] = answer.exact;
     row["classes"] = answer.classes;
+    row["pieces"] = answer.pieces;
     row["messages"] = answers.messages;
     result.append(row);
   }
+  return result;
+}
+
+py::list tried(const Network& network, const py::dict& asked) {
+  const Request request = request_of(asked);
+  const auto found = bindings::cancellable([&] { return tried_of(network, request); });
+  py::list result;
+  for (const Answer& one : found) result.append(py::make_tuple(one.algorithm, one.pieces, one.picoseconds));
   return result;
 }
 
@@ -130,6 +139,8 @@ void init_cluster_network(py::module_& module) {
           "Links of a route: (node, node, bytes per second, latency in picoseconds, lanes) each.")
       .def("price", &priced, py::arg("requests"), py::arg("model"), py::arg("symmetry"),
            "Times of collectives that start together: a dict each.")
+      .def("tried", &tried, py::arg("request"),
+           "What \"auto\" looks at for a collective alone: (algorithm, pieces, picoseconds) each.")
       .def("loads", &loaded, py::arg("requests"),
            "Of each collective the links that it takes, and the seconds of each that a byte takes: two arrays.")
       .def(

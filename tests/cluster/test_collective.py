@@ -179,6 +179,8 @@ def test_models_agree_where_nothing_is_shared(n):
                     continue
                 chunks = ts.cluster.collective(**asked, model="chunks")
                 assert abs(closed.picoseconds - chunks.picoseconds) <= 1000, (cluster, op, algorithm)
+                if len(cluster.dimensions) > 1 and algorithm in ("ring", "direct"):
+                    continue  # messages in a node and out of it are at a port together, which `flows` divides
                 if op == "broadcast_devices" and algorithm == "tree" and cluster.dimensions[0].kind != "full":
                     continue  # messages to several targets share the port of their source in `flows`
                 flows = ts.cluster.collective(**asked, model="flows")

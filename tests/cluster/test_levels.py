@@ -134,14 +134,14 @@ def test_pieces_pass_through_levels_behind_one_another(op: str, inside: int, out
     meant(cluster.core.schedule(request), op)
 
 
-def test_pieces_of_many_devices_are_estimated() -> None:
+def test_pieces_of_many_devices_are_those_of_messages() -> None:
     for op, pieces in itertools.product(SPREAD, (2, 8, 64)):
         closed, chunks = (
             ts.cluster.collective(op, 1 << 30, nodes(8, 64), algorithm="hierarchical", model=model, pieces=pieces)
             for model in ("closed", "chunks")
         )
-        assert not closed.exact
-        assert closed.seconds == pytest.approx(chunks.seconds, rel=0.02)
+        assert closed.exact and closed.messages == 0
+        assert closed.picoseconds == chunks.picoseconds
 
 
 SIZES = [(2, 2), (4, 4), (5, 5), (3, 3, 3), (2, 4), (4, 8), (3, 5), (6, 2, 3), (8, 4, 2), (4, 4, 4)]

@@ -17,13 +17,14 @@ def test_auto_in_closed_form_is_auto_in_chunks(seed):
         cluster = ts.Cluster(network=network)
         for op in SPREAD:
             closed = ts.cluster.collective(op, size, cluster)
-            chunks = ts.cluster.collective(op, size, cluster, model="chunks", algorithm=closed.algorithm)
+            named = {"algorithm": closed.algorithm, "pieces": closed.pieces or None}
+            chunks = ts.cluster.collective(op, size, cluster, model="chunks", **named)
             shared += closed.messages > 0
             assert closed.exact or closed.messages > 0  # nothing is an estimate; some broadcasts have no form
             assert abs(closed.picoseconds - chunks.picoseconds) <= 1000, (network, op, size)
             if op != "broadcast_devices":
                 again = ts.cluster.collective(op, size, cluster, model="chunks")
-                assert again.algorithm == closed.algorithm
+                assert (again.algorithm, again.pieces) == (closed.algorithm, closed.pieces)
     assert shared > 40
 
 

@@ -64,14 +64,18 @@ def test_an_oversubscribed_tree_takes_a_ring():
 
 @pytest.mark.parametrize("model", ["closed", "chunks", "flows"])
 @pytest.mark.parametrize("size", [1 << 10, 1 << 20, 1 << 28])
-def test_a_broadcast_takes_the_quickest_by_its_model(model, size):
+def test_a_broadcast_takes_the_quickest_by_messages(model, size):
     for cluster in ("dgx-h100:16", "dgx-h100:256", single("switch", 9)):
         found = ts.cluster.collective("broadcast_devices", size, cluster, model=model)
         every = [
             ts.cluster.collective("broadcast_devices", size, cluster, model=model, algorithm=name).picoseconds
             for name in ("ring", "tree", "direct")
         ]
-        assert found.picoseconds == min(every) < max(every)
+        if model == "flows":  # the choice is that of the other models
+            assert found.algorithm == ts.cluster.collective("broadcast_devices", size, cluster).algorithm
+            assert min(every) <= found.picoseconds <= 1.2 * min(every)
+        else:
+            assert found.picoseconds == min(every) < max(every)
 
 
 @pytest.mark.parametrize("op", ["all_to_all", "all_gather", "reduce_scatter"])

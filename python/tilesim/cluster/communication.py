@@ -14,7 +14,7 @@ from ..base.errors import path_text, shown, user_error
 from .algorithms import algorithm as own_algorithm
 from .cluster import Cluster
 from .networks import forms, in_network
-from .networks.meeting import met
+from .networks.meeting import chosen, met
 
 __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
 
@@ -31,7 +31,7 @@ class CollectiveResult:
     device. `model` is what the time is of: closed, chunks, flows, library; where `closed` was asked for and has no
     formula, chunks. `exact`: no link is shared, and a closed form gives the time of chunks; otherwise its `messages`
     were taken one by one as chunks does, or, of none, it is an estimate. `classes`: devices that were simulated for
-    all of a group.
+    all of a group. `pieces`: that were asked for, or that auto took for levels; 0: what the algorithm takes by itself.
     """
 
     op: str
@@ -50,6 +50,7 @@ class CollectiveResult:
     exact: bool = True
     dtype: str = "bf16"
     library: str | None = None
+    pieces: int = 0
 
     @property
     def bus_bytes_per_second(self) -> float:
@@ -92,7 +93,7 @@ def collective(
         devices: that take part: none (all), a number (the first ones), a list of them, or a list of groups, which run
             at the same time.
         dtype: of the elements; a library may look at it.
-        algorithm: auto (the quickest by closed form; broadcasts: by `model`), ring, tree, halving-doubling, bruck,
+        algorithm: auto (the quickest under `closed` of those that are soon timed), ring, tree, halving-doubling, bruck,
             direct, torus, hierarchical, in-network (switches sum: dimensions with `reduces`; closed alone); or your
             own, as `ts.cluster.algorithm` reads it.
         model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
@@ -104,7 +105,7 @@ def collective(
         rings: directed rings of `ring`; none: both ways round where links lead both ways; of a group in several nodes
             as many as the fewest members of a node, each of which enters it by another member.
         pieces: parts that go behind one another through a tree, a broadcast, or the levels of `hierarchical` and
-            `torus` sums, gathers and scatters; none: what suits bytes and latency, of levels one.
+            `torus` sums, gathers and scatters; none: what suits bytes and latency, of levels one, with auto 1 ... 64.
 
     Returns:
         The result.
@@ -131,6 +132,9 @@ def collective(
         _unused(op, algorithm, options)
         return _by_switch(op, size, target, groups, dtype, model, root)
     requests = [request(op, size, group, algorithm, options) for group in groups]
+    one_of("unknown network model", "model", model, *MODELS)
+    if model != "closed":  # groups that meet have the algorithm that is the quickest for all of them
+        requests = chosen(target, requests)
     answers = _priced(target, requests, model, symmetry)
     if model == "closed":
         answers = met(target, requests, answers)
@@ -377,6 +381,7 @@ def _result(
     return CollectiveResult(
         op, time * 1e-12, time, answer["algorithm"], answer["model"], size, put, taken, wire,
         sum(map(len, groups)), len(groups), answer["classes"], answer["messages"], answer["exact"], dtype,
+        pieces=answer.get("pieces", 0),
     )  # fmt: skip
 
 

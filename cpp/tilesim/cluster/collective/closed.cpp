@@ -7,6 +7,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/cluster/collective/levels.hpp"
 #include "tilesim/cluster/collective/trunks.hpp"
 
 namespace tilesim::cluster {
@@ -83,6 +84,7 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
   const auto parts = static_cast<int64_t>(plan.parts.size());
   const bool both = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return default_rings(axis) == 2; });
   const int64_t ways = both ? 2 : 1;
+  std::vector<int64_t> carried(axes.size(), 0);  // by the links of an axis, of all pieces and parts
   for (const Part& part : plan.parts) {
     int64_t time = 0, held = 1, slowest = 0;
     const int64_t turns = sum(operation) ? 2 : 1;
@@ -93,8 +95,12 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
       const int64_t together = !circular ? parts : default_rings(one) == 1 ? ways : 1;
       const auto step = gather(plan.legs[at(*axis)].walk, one, bytes, held * together, devices * parts * pieces);
       if (!step) return std::nullopt;
-      if (pieces > 1)  // latencies pass beside the pieces behind
-        slowest = std::max(slowest, *step - *gather(plan.legs[at(*axis)].walk, one, 0, 1, 1));
+      if (pieces > 1) {  // latencies pass beside the pieces behind
+        const int64_t sent = *step - *gather(plan.legs[at(*axis)].walk, one, 0, 1, 1);
+        slowest = std::max(slowest, sent);
+        int64_t& all = carried[at(*axis)];
+        all = circular ? all + turns * pieces * sent / ways : std::max(all, turns * pieces * sent);
+      }
       if (!circular) exact = exact && parts <= 2;
       // Across the last axis the gather follows the scatter at once, and meets it on trunks.
       const bool meets = turns == 2 && held == 1 && plan.legs[at(*axis)].walk == Walk::direct && crosses(one);
@@ -103,7 +109,7 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
     }
     longest = std::max(longest, time + turns * (pieces - 1) * slowest);
   }
-  return Closed{longest, exact};
+  return Closed{std::max(longest, *std::max_element(carried.begin(), carried.end())), exact};
 }
 
 /// Bytes over the busiest link of each axis, and the way to the farthest device.
@@ -149,6 +155,7 @@ std::optional<Closed> exchange(const Choice& choice, const std::vector<Axis>& ax
   const bool single = axes.size() == 1, grid = axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
   const int64_t n = axis.size;
   if (choice.algorithm == "direct") {
+    if (!single && own_links(axes)) return Closed{direct_over(Operation::all_to_all, axes, bytes), true};
     if (!single || (grid && n > 2)) return exchange_bound(axes, bytes);
     return Closed{
         axis.kind == AxisKind::port ? to_all(wire(bytes, 1, n, axis), axis) : wire(bytes, 1, n, axis) + axis.latency,
@@ -200,7 +207,17 @@ int64_t tree_over_trunks(const Axis& axis, int root, int64_t message) {
   return time;
 }
 
+std::optional<Closed> broadcast_over(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
+  int n = 1;
+  for (const Axis& axis : axes) n *= axis.size;
+  if (choice.algorithm == "direct" && own_links(axes)) return Closed{root_to_all(axes, choice.root, bytes), true};
+  if (choice.algorithm != "ring" || !own_hops(axes)) return std::nullopt;
+  const int64_t pieces = pieces_for(choice, n - 1, bytes, axes[0].bytes_per_second, axes[0].latency);
+  return Closed{chain_over(axes, choice.root, bytes, pieces), true};
+}
+
 std::optional<Closed> broadcast(const Choice& choice, const std::vector<Axis>& axes, int64_t bytes) {
+  if (axes.size() > 1) return broadcast_over(choice, axes, bytes);
   if (axes.size() != 1 || axes[0].kind == AxisKind::line) return std::nullopt;
   const Axis& axis = axes[0];
   const int n = axis.size;
@@ -283,15 +300,40 @@ Plan hierarchical(const std::vector<Axis>& axes) {
   return plan;
 }
 
+namespace {
+
+/// Gathers, scatters and sums over several axes.
+std::optional<Closed> spread_over(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
+                                  int64_t bytes) {
+  const bool own = own_links(axes);
+  if (choice.algorithm == "hierarchical" || choice.algorithm == "torus") {
+    if (own && choice.pieces > 1) return Closed{levels_in_pieces(operation, axes, bytes, choice.pieces), true};
+    return by_axes(operation, hierarchical(axes), axes, bytes, std::max(1, choice.pieces));
+  }
+  if (choice.algorithm == "halving-doubling") return halving_over(operation, axes, bytes);
+  if (choice.algorithm == "direct" && own) return Closed{direct_over(operation, axes, bytes), true};
+  // As many rings as members of a node, which is what a switch of the first dimension joins.
+  const bool nodes = axes.size() == 2 && axes[0].dimension == 0 && own_links({axes[0]});
+  if (choice.algorithm != "ring" || !nodes || (choice.rings > 0 && choice.rings != axes[0].size)) return std::nullopt;
+  if (own) return Closed{rings_through(operation, axes[0], axes[1], bytes), true};
+  const bool many = axes[0].size * axes[1].size > 1024;  // of fewer every message is taken
+  if (!many || !axes[1].exact || axes[1].trunks.leaf.empty()) return std::nullopt;
+  // Each ring has trunks of its own, which take longer to reach: added, though some of it is hidden behind bytes.
+  const int turns = sum(operation) ? 2 : 1;
+  const int64_t more = latency_round(axes[1], turns) - turns * (axes[1].size - 1) * axes[1].latency;
+  return Closed{rings_through(operation, axes[0], axes[1], bytes) + more, false};
+}
+
+}  // namespace
+
 std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
                                   int64_t bytes) {
   if (axes.empty()) return Closed{};
   if (operation == Operation::all_to_all) return exchange(choice, axes, bytes);
   if (operation == Operation::broadcast_devices) return broadcast(choice, axes, bytes);
   if (!spreads(operation)) return std::nullopt;
-  if (choice.algorithm == "hierarchical" || choice.algorithm == "torus")
-    return by_axes(operation, hierarchical(axes), axes, bytes, std::max(1, choice.pieces));
-  if (axes.size() != 1) return std::nullopt;
+  if (axes.size() > 1 || choice.algorithm == "hierarchical" || choice.algorithm == "torus")
+    return spread_over(operation, choice, axes, bytes);
   const Axis& axis = axes[0];
   const int n = axis.size;
   std::optional<int64_t> time;
@@ -314,18 +356,6 @@ std::optional<Closed> closed_form(Operation operation, const Choice& choice, con
   // Round a ring the gather begins where the scatter ended: hops over trunks are those of one way on.
   const bool on = choice.algorithm == "ring" && !axis.trunks.leaf.empty();
   return Closed{2 * *time - (on ? 2 * latency_round(axis) - latency_round(axis, 2) : 0), exact};
-}
-
-std::vector<std::string> suited(Operation operation, const std::vector<Axis>& axes) {
-  if (operation == Operation::permute_devices) return {"direct"};
-  if (operation == Operation::all_to_all && axes.size() > 1 && circles(axes)) return {"torus"};
-  if (operation == Operation::all_to_all) return {"direct", "bruck", "ring", "hierarchical"};
-  if (operation == Operation::broadcast_devices) return {"ring", "tree", "direct"};
-  if (axes.size() == 1) return {"ring", "direct", "halving-doubling", "bruck"};
-  const bool grid = std::all_of(axes.begin(), axes.end(), [](const Axis& axis) {
-    return axis.kind == AxisKind::circle || axis.kind == AxisKind::line;
-  });
-  return {grid ? "torus" : "hierarchical"};
 }
 
 }  // namespace tilesim::cluster

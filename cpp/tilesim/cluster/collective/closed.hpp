@@ -27,9 +27,6 @@ struct Closed {
 std::optional<Closed> closed_form(Operation operation, const Choice& choice, const std::vector<Axis>& axes,
                                   std::int64_t bytes);
 
-/// The algorithms that a network's own shape suits, of which "auto" takes the quickest.
-std::vector<std::string> suited(Operation operation, const std::vector<Axis>& axes);
-
 /// Whether devices form a torus: every axis a circle.
 bool circles(const std::vector<Axis>& axes);
 

@@ -5,7 +5,7 @@
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
-#include "tilesim/cluster/collective/made.hpp"
+#include "tilesim/cluster/collective/choosing.hpp"
 
 namespace tilesim::cluster {
 
@@ -51,105 +51,16 @@ void check(const Network& network, Request& request) {
                      {}});
 }
 
-struct Prepared {
-  Program program;
-  bool alike = false;
-};
-
-Prepared prepare(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes, bool shared) {
+Prepared prepared_of(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes,
+                     bool shared) {
   if (request.own) {
     check_on_sets(*request.own);
-    return {compile(*request.own), false};
+    return prepare(*request.own, false);
   }
-  const Made made = make(network, request, axes);
-  if (const auto* list = std::get_if<Schedule>(&made)) return {compile(*list), false};
-  const auto& program = std::get<Template>(made);
-  return {compile(program), one_class(program, network, request.places, shared)};
-}
-
-/// Few enough that what waits for what is found by sending them one after another.
-constexpr std::int64_t few_messages = std::int64_t{1} << 15;
-constexpr std::size_t few_devices = 1024;
-
-struct Found {
-  Closed time;
-  int classes = 1;
-  std::int64_t messages = 0;  ///< sent one after another; 0: by formula
-};
-
-/// Message by message on the network without faults; nothing where they are many.
-std::optional<Found> counted(const Network& network, const Request& given, const std::vector<Axis>& axes) {
-  const std::size_t n = given.places.size();
-  const std::string& name = given.choice.algorithm;
-  const bool to_all = name == "direct" || name == "ring";  // of many it takes long to list what they send
-  if (n > few_devices || (to_all && n * (n - 1) > at(2 * few_messages))) return std::nullopt;
-  Request request = given;
-  Prepared prepared = prepare(network, request, axes, false);
-  const auto size = static_cast<std::int64_t>(prepared.program.size());
-  const int copies = prepared.alike ? 1 : prepared.program.copies;
-  if (size * copies > few_messages) return std::nullopt;
-  const int classes = prepared.alike ? 1 : prepared.program.devices;
-  std::vector<Job> jobs;
-  jobs.emplace_back(std::move(prepared.program), network, request.places, request.bytes, 0, prepared.alike);
-  const Times times = time_by_chunks(network, jobs);
-  return Found{{times.end[0], false}, classes, times.messages};
-}
-
-/// The time of one algorithm: its formula, and where that is an estimate and messages are few, by message. Nothing
-/// where there is none, or where even an estimate, which may lie above, says half as long again as `least` (0: none).
-std::optional<Found> timed(const Network& network, const Request& request, const std::vector<Axis>& axes,
-                           std::int64_t least) {
-  const auto closed = closed_form(request.operation, request.choice, axes, request.bytes);
-  if (!closed || (least > 0 && closed->picoseconds > least + least / 2)) return std::nullopt;
-  if (!closed->exact)
-    if (auto found = counted(network, request, axes)) return found;
-  return Found{*closed};
-}
-
-/// The time of a request without the network's faults, where there is a form; the algorithm is chosen, the quickest of
-/// those that suit the axes, if it was not named.
-std::optional<Found> form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes) {
-  const bool automatic = request.choice.algorithm == "auto";
-  if (!axes || !std::is_sorted(request.places.begin(), request.places.end())) {
-    if (automatic) request.choice.algorithm = request.operation <= Operation::reduce_scatter ? "ring" : "direct";
-    return std::nullopt;
-  }
-  if (!automatic || axes->empty()) {
-    if (automatic) request.choice.algorithm = suited(request.operation, {Axis{}})[0];
-    return timed(network, request, *axes, 0);
-  }
-  const auto names = suited(request.operation, *axes);
-  std::string best = names[0];
-  std::optional<Found> least;
-  for (const std::string& name : names) {
-    request.choice.algorithm = name;
-    auto found = timed(network, request, *axes, least ? least->time.picoseconds : 0);
-    if (found && (!least || found->time.picoseconds < least->time.picoseconds)) best = name, least = std::move(found);
-  }
-  request.choice.algorithm = best;
-  return least;
-}
-
-bool has_form(const Network& network, Request request, const std::optional<std::vector<Axis>>& axes) {
-  return form(network, request, axes).has_value();
-}
-
-/// Every algorithm of a broadcast by the model that is asked for, where no formula chooses.
-std::string quickest(const Network& network, const Request& request, Model model, bool symmetry) {
-  std::string best = "ring";
-  std::int64_t least = -1;
-  for (const char* name : {"ring", "tree", "direct"}) {
-    Request tried = request;
-    tried.choice.algorithm = name;
-    tried.start = 0;
-    try {
-      const std::int64_t time = price(network, {tried}, model, symmetry).each[0].picoseconds;
-      if (least < 0 || time < least) best = name, least = time;
-    } catch (const Unsupported&) {  // too many messages
-      continue;
-    }
-  }
-  return best;
+  Made made = make(network, request, axes);
+  const auto* program = std::get_if<Template>(&made);
+  const bool alike = program != nullptr && one_class(*program, network, request.places, shared);
+  return prepare(std::move(made), alike);
 }
 
 }  // namespace
@@ -214,29 +125,39 @@ Answers price(const Network& network, std::vector<Request> requests, Model model
     const bool several = request.places.size() > 1, automatic = request.choice.algorithm == "auto";
     Answer answer;
     std::optional<Found> found;
-    if (!request.own && several && automatic && request.operation == Operation::broadcast_devices &&
-        (model != Model::closed || !has_form(network.healthy(), request, axes)))
-      request.choice.algorithm = quickest(network.healthy(), request, model, symmetry);
     if (!request.own && (automatic || model == Model::closed)) found = form(network.healthy(), request, axes);
     if (request.own) request.choice.algorithm = request.own->algorithm;
     answer.algorithm = several ? request.choice.algorithm : "none";
+    answer.pieces = request.choice.pieces;
     answer.model = model == Model::flows ? "flows" : "chunks";
     if (!several) {
       if (model == Model::closed) answer.model = "closed";
       answer.picoseconds = request.start;
     } else if (model == Model::closed && found && network.faults().empty()) {
-      answer.model = "closed";
+      answer.model = found->formula ? "closed" : "chunks";
       answer.picoseconds = request.start + found->time.picoseconds;
       answer.exact = found->time.exact;
       answer.classes = found->classes;
       answers.messages += found->messages;
     } else {
       together.numbers.push_back(i);
-      together.prepared.push_back(prepare(network, request, axes, model == Model::flows));
+      together.prepared.push_back(prepared_of(network, request, axes, model == Model::flows));
     }
     answers.each.push_back(std::move(answer));
   }
   time_together(network, requests, together, model, symmetry, answers);
+  return answers;
+}
+
+std::vector<Answer> tried_of(const Network& network, Request request) {
+  check(network, request);
+  std::vector<int> sorted = request.places;
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<Answer> answers;
+  if (request.places.size() < 2 || request.operation == Operation::permute_devices) return answers;
+  for (const Tried& one : every_form(network.healthy(), request, axes_of(network, sorted)))
+    answers.push_back({one.found.time.picoseconds, one.choice.algorithm, one.found.formula ? "closed" : "chunks",
+                       one.found.time.exact, one.found.classes, one.choice.pieces});
   return answers;
 }
 

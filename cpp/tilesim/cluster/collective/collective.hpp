@@ -31,6 +31,7 @@ struct Answer {
   std::string algorithm, model;  ///< `model` "chunks" where `closed` was asked for and there is no formula
   bool exact = true;             ///< closed: no link is shared, the time of `chunks`
   int classes = 1;               ///< simulated; closed: 1
+  int pieces = 0;                ///< that were asked for or chosen; 0: what the algorithm takes by itself
 };
 
 struct Answers {
@@ -40,6 +41,9 @@ struct Answers {
 
 /// Prices requests that start at the same time; under `closed` each as if it were alone.
 Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry);
+
+/// What "auto" looks at for a request alone under `closed`, each timed.
+std::vector<Answer> tried_of(const Network& network, Request request);
 
 /// Links that a request's messages take, and the seconds that each of the request's bytes takes of them; of a link of
 /// several lanes, of all of them.

@@ -116,6 +116,13 @@ void count(Counts& counts, const Template& program, const std::vector<int>& plac
 
 }  // namespace
 
+double busiest(const Network& network, const Made& made, const std::vector<int>& places) {
+  Counts counts(network);
+  std::visit([&](const auto& one) { count(counts, one, places); }, made);
+  const LinkLoads loads = counts.take(std::visit([](const auto& one) { return one.pieces; }, made));
+  return loads.seconds.empty() ? 0 : *std::max_element(loads.seconds.begin(), loads.seconds.end());
+}
+
 std::vector<LinkLoads> loads_of(const Network& network, std::vector<Request> requests) {
   Counts counts(network);
   std::vector<LinkLoads> found;

@@ -134,7 +134,7 @@ Made make_spread(const Network& network, const Request& request, const std::vect
   }
   const auto one = [&](Walk walk) { return spread(request.operation, {{n, walk}}, {{{0}, {1}}}); };
   if (choice.algorithm == "ring") return make_rings(network, request, axes, n);
-  if (choice.algorithm == "direct") return one(Walk::direct);
+  if (choice.algorithm == "direct") return spread_direct(request.operation, group_of(axes));
   if (choice.algorithm == "bruck") return one(Walk::bruck);
   if (std::has_single_bit(static_cast<unsigned>(n))) return one(Walk::halving);
   if (request.operation != Operation::all_reduce)
@@ -144,6 +144,11 @@ Made make_spread(const Network& network, const Request& request, const std::vect
 }
 
 }  // namespace
+
+Prepared prepare(Made made, bool alike) {
+  if (const auto* list = std::get_if<Schedule>(&made)) return {compile(*list), false};
+  return {compile(std::get<Template>(made)), alike};
+}
 
 Made make(const Network& network, const Request& request, const std::optional<std::vector<Axis>>& known) {
   const auto n = static_cast<int>(request.places.size());

@@ -73,6 +73,8 @@ struct Part { std::vector<int> order, strides; };
 /// all_reduce, all_gather, reduce_scatter over axes. Of several `pieces` each goes behind the one before, so that one
 /// is on an axis while the next is on another.
 Template spread(Operation operation, const std::vector<Leg>& legs, const std::vector<Part>& parts, int pieces = 1);
+/// Every member to every other one, by its place on each of the axes.
+Template spread_direct(Operation operation, const Group& group);
 /// The same round flat rings through `nodes` of `inside` members each, as many rings as a node has members: each walks
 /// through all members of a node before it goes to the next, which it enters by a member of its own.
 Template flat_rings(Operation operation, int inside, int nodes);

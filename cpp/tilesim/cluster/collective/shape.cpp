@@ -98,6 +98,7 @@ std::optional<std::vector<Axis>> axes_of(const Network& network, const std::vect
       } else {
         axes.push_back(port_axis(network, number, members, static_cast<int>(inside)));
       }
+      axes.back().dimension = number;
       product *= static_cast<std::int64_t>(members.size());
     }
   }

@@ -33,6 +33,7 @@ struct Axis {
   std::int64_t latency = 0;           ///< from one member to the next; of a port to any other, without trunks
   bool both_ways = true;
   bool exact = true;
+  int dimension = 0;  ///< of the network, in which it lies
   Trunks trunks = {};
   Routers routers = {};
 };

@@ -134,6 +134,23 @@ Template spread(Operation operation, const std::vector<Leg>& legs, const std::ve
   return program;
 }
 
+Template spread_direct(Operation operation, const Group& group) {
+  Template program;
+  program.operation = operation;
+  program.group = group;
+  const int n = group.size();
+  program.pieces = n;
+  std::vector<Template::Sent> gathered;
+  for (int k = 1; k < n; ++k) gathered.push_back({k - 1, k, false, {0}});
+  if (operation != Operation::all_gather) program.messages = reversed(program, gathered, n - 2);
+  if (operation == Operation::all_reduce)
+    for (auto& message : gathered) message.step += n - 1;
+  if (operation != Operation::reduce_scatter)
+    program.messages.insert(program.messages.end(), gathered.begin(), gathered.end());
+  join_messages(program.messages);
+  return program;
+}
+
 Template flat_rings(Operation operation, int inside, int nodes) {
   Template program;
   program.operation = operation;

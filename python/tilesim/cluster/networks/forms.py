@@ -144,7 +144,12 @@ def better(op: str, answer: Mapping[str, Any], request: Mapping[str, Any], clust
         The answer, or the one with the time of the recursion.
     """
     same = dict(answer)
-    if answer["model"] != "closed" or op not in _SPREAD or answer["algorithm"] not in ("torus", "hierarchical"):
+    if (
+        answer["pieces"] > 1
+        or answer["model"] != "closed"
+        or op not in _SPREAD
+        or answer["algorithm"] not in ("torus", "hierarchical")
+    ):
         return same
     circles = _circles(cluster, request["devices"])
     if circles is None or len(set(circles[0])) == 1:  # equal axes share nothing: the formula is exact

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..cluster import Cluster
-from . import in_network
+from . import forms, in_network
 
-__all__ = ["met"]
+__all__ = ["chosen", "met"]
 
 FEW = 256  # devices whose messages are taken one by one
 
@@ -25,13 +25,56 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
     Returns:
         The same where no link is shared. Of up to 256 devices in all the time of all messages one by one, as `chunks`
         takes them; beyond, an estimate: as much longer as the busiest link has more to carry. No such time is exact.
+        Where the algorithm was not named it is the one that all have that is the quickest for all together.
     """
     if len(requests) < 2 or _apart(cluster):
         return answers
     if any(answer["algorithm"] == in_network.NAME for answer in answers):
         return answers
-    named = [{**one, "algorithm": answer["algorithm"]} if len(one["devices"]) > 1 else one
-             for one, answer in zip(requests, answers, strict=True)]  # fmt: skip
+    named = _named(requests, answers)
+    busiest = _busiest(cluster, named)
+    if busiest is None:
+        return answers
+    best = _together(cluster, named, answers, busiest)
+    if any(one["algorithm"] != "auto" for one in requests):
+        return best
+    for algorithm, pieces in _others(cluster, requests, answers):
+        tried = [{**one, "algorithm": algorithm, "pieces": pieces} for one in requests]
+        own, all_ = _busiest(cluster, tried) or (0.0, 0.0)
+        least = max(one["picoseconds"] for one in best)
+        if all_ * requests[0]["bytes"] * 1e12 * (1 - 1e-9) >= least:
+            continue
+        alone = [forms.better(one["operation"], answer, one, cluster) for one, answer in
+                 zip(tried, cluster.core.price(tried, "closed", True), strict=True)]  # fmt: skip
+        found = _together(cluster, tried, alone, (own, all_))
+        if max(one["picoseconds"] for one in found) < least:
+            best = found
+    return best
+
+
+def chosen(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> Sequence[dict[str, Any]]:
+    """Requests of several groups with the algorithm that `met` finds for them.
+
+    Args:
+        cluster: the network.
+        requests: of each group.
+
+    Returns:
+        The same where they name one, are one, or share no links.
+    """
+    several = len(requests) > 1 and all(one["algorithm"] == "auto" and len(one["devices"]) > 1 for one in requests)
+    if not several or requests[0]["operation"] == "permute_devices" or _apart(cluster):
+        return requests
+    return _named(requests, met(cluster, requests, list(cluster.core.price(list(requests), "closed", True))))
+
+
+def _named(requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{**one, "algorithm": answer["algorithm"], "pieces": answer["pieces"]} if len(one["devices"]) > 1 else one
+            for one, answer in zip(requests, answers, strict=True)]  # fmt: skip
+
+
+def _busiest(cluster: Cluster, named: Sequence[dict[str, Any]]) -> tuple[float, float] | None:
+    """Seconds per byte of the busiest link of a group alone, and of all together; none: no link is shared."""
     loads: dict[int, float] = {}
     own, shared = 0.0, False
     for links, each in cluster.core.loads([one for one in named if len(one["devices"]) > 1]):
@@ -39,13 +82,34 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
         for link, one in zip(links.tolist(), each.tolist(), strict=True):
             shared = shared or (one > 0 and loads.get(link, 0.0) > 0)
             loads[link] = loads.get(link, 0.0) + one
-    if not shared:
-        return answers
+    return (own, max(loads.values())) if shared else None
+
+
+def _together(
+    cluster: Cluster,
+    named: list[dict[str, Any]],
+    alone: Sequence[dict[str, Any]],
+    busiest: tuple[float, float],
+) -> list[dict[str, Any]]:
     if sum(len(one["devices"]) for one in named) <= FEW:
         found = cluster.core.price(named, "chunks", True)
         return [{**one, "model": "closed", "exact": False} for one in found]
-    more = max(loads.values()) / own
-    return [{**one, "picoseconds": math.ceil(one["picoseconds"] * max(1.0, more)), "exact": False} for one in answers]
+    own, all_ = busiest
+    more = max(1.0, all_ / own) if own else 1.0
+    return [{**one, "picoseconds": math.ceil(one["picoseconds"] * more), "exact": False} for one in alone]
+
+
+def _others(
+    cluster: Cluster, requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
+) -> list[tuple[str, int]]:
+    """Algorithms and pieces that were timed for groups of every size, quickest first, but the one that all have."""
+    if requests[0]["operation"] == "permute_devices" or any(len(one["devices"]) < 2 for one in requests):
+        return []
+    sizes = {len(one["devices"]): one for one in requests}
+    tried = [{(name, pieces): time for name, pieces, time in cluster.core.tried(one)} for one in sizes.values()]
+    common = [key for key in tried[0] if all(key in one for one in tried)]
+    taken = {(one["algorithm"], one["pieces"]) for one in answers}
+    return sorted((key for key in common if {key} != taken), key=lambda key: (tried[0][key], key))
 
 
 def _apart(cluster: Cluster) -> bool:

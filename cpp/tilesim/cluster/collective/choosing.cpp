@@ -1,0 +1,322 @@
+#include "tilesim/cluster/collective/choosing.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <tuple>
+
+#include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
+#include "tilesim/cluster/collective/levels.hpp"
+
+namespace tilesim::cluster {
+
+namespace {
+
+using std::int64_t;
+
+/// Few enough that what waits for what is found by sending them one after another.
+constexpr int64_t few_messages = int64_t{1} << 15;
+constexpr std::size_t few_devices = 1024;
+/// Few enough that it is done to find out whether an algorithm is quicker: some milliseconds.
+constexpr int64_t most_tried = int64_t{1} << 13;
+constexpr int64_t most_sent_on = int64_t{1} << 16;  ///< round a ring of up to 1,024 devices in 64 pieces
+constexpr int most_pieces = 64;
+
+bool grid(const Axis& axis) { return axis.kind == AxisKind::circle || axis.kind == AxisKind::line; }
+bool doubles(const Request& request) { return request.operation == Operation::all_reduce; }
+
+/// What "auto" looks at, the network's own algorithm first.
+std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* axes) {
+  const auto n = static_cast<unsigned>(request.places.size());
+  const bool several = axes != nullptr && axes->size() > 1;
+  std::vector<std::string> names;
+  if (request.operation == Operation::permute_devices) names = {"direct"};
+  if (request.operation == Operation::broadcast_devices) names = {"ring", "tree", "direct"};
+  if (request.operation == Operation::all_to_all) {
+    names = {"direct", "bruck", "ring", "hierarchical"};
+    if (several && circles(*axes)) names.insert(names.begin(), "torus");
+  }
+  if (request.operation <= Operation::reduce_scatter) {
+    if (several) names.emplace_back(std::all_of(axes->begin(), axes->end(), grid) ? "torus" : "hierarchical");
+    names.insert(names.end(), {"ring", "direct"});
+    if (doubles(request) || std::has_single_bit(n)) names.emplace_back("halving-doubling");
+    names.emplace_back("bruck");
+    if (doubles(request)) names.emplace_back("tree");
+  }
+  std::vector<Choice> found;
+  for (const std::string& name : names) {
+    found.push_back(request.choice);
+    found.back().algorithm = name;
+  }
+  // Parts of a torus are on all its axes at once: pieces gain nothing there.
+  const bool levels = several && request.operation <= Operation::reduce_scatter && request.choice.pieces == 0 &&
+                      std::count_if(axes->begin(), axes->end(), grid) < 2;
+  if (!levels) return found;
+  Choice in_pieces = found[0], best = found[0];
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (int pieces = 1; pieces <= most_pieces; pieces *= 2) {
+    in_pieces.pieces = pieces;
+    const auto closed = closed_form(request.operation, in_pieces, *axes, request.bytes);
+    if (closed && closed->picoseconds < least) least = closed->picoseconds, best = in_pieces;
+  }
+  if (best.pieces > 1) found.push_back(best);
+  return found;
+}
+
+/// How many transfers an algorithm's list has, about, before it is made.
+int64_t listed(const Request& request, const std::vector<Axis>* axes) {
+  const auto n = static_cast<int64_t>(request.places.size());
+  const std::string& name = request.choice.algorithm;
+  const int64_t pieces = std::max(1, request.choice.pieces);
+  const Axis line{AxisKind::port, static_cast<int>(n), 1, 0, true, false};
+  const Axis& first = axes != nullptr && !axes->empty() ? (*axes)[0] : line;
+  if (request.operation == Operation::broadcast_devices) {
+    const int hops = static_cast<int>(n) - 1;
+    if (name == "ring")
+      return n * pieces_for(request.choice, hops, request.bytes, first.bytes_per_second, first.latency);
+    return n;
+  }
+  if (name == "tree") {
+    const int hops = 2 * std::bit_width(static_cast<std::uint64_t>(n - 1));
+    return 4 * n * pieces_for(request.choice, hops, request.bytes / 2, first.bytes_per_second, first.latency);
+  }
+  if (name == "halving-doubling" && !std::has_single_bit(static_cast<std::uint64_t>(n))) return n * n;
+  if (name == "ring" && (axes == nullptr || request.operation == Operation::all_to_all)) return 2 * n * n;
+  // Over several links of a grid no device stands for all.
+  if (name == "direct" && axes != nullptr && std::any_of(axes->begin(), axes->end(), grid)) return n * (n - 1);
+  return n * pieces;
+}
+
+int64_t sent_of(const Made& made, bool alike) {
+  if (const auto* list = std::get_if<Schedule>(&made)) {
+    std::vector<std::tuple<int, int, int>> messages;
+    for (const Transfer& one : list->transfers) messages.emplace_back(one.step, one.source, one.target);
+    std::sort(messages.begin(), messages.end());
+    return std::unique(messages.begin(), messages.end()) - messages.begin();
+  }
+  const auto& program = std::get<Template>(made);
+  return static_cast<int64_t>(program.messages.size()) * (alike ? 1 : program.group.size());
+}
+
+/// No time of an algorithm's message by message is less, by chains of messages that wait for each other.
+class Bound {
+ public:
+  Bound(const Network& network, const Request& request, const std::vector<Axis>* axes)
+      : request_(request), n_(static_cast<int64_t>(request.places.size())) {
+    int64_t stride = 1;
+    if (axes != nullptr)
+      for (const Axis& axis : *axes) {
+        add(network.dimensions()[at(axis.dimension)], stride);
+        stride *= axis.size;
+      }
+    else
+      for (const Dimension& one : network.dimensions()) add(one, n_);
+    if (!network.dimensions().empty() && !network.dimensions()[0].grid() && network.dimensions().size() > 1)
+      rings_ = network.stride(1);
+  }
+
+  int64_t operator()() const {
+    const Choice& choice = request_.choice;
+    const std::string& name = choice.algorithm;
+    const int64_t turns = doubles(request_) ? 2 : 1;
+    if (request_.operation == Operation::broadcast_devices) return quickest(1, 1, std::max(most_pieces, choice.pieces));
+    if (name == "ring")
+      return request_.operation == Operation::all_to_all
+                 ? 0
+                 : turns * (n_ - 1) * quickest(1, 1, n_ * std::max<int64_t>(rings_, choice.rings));
+    if (name == "bruck") return turns * steps(false);
+    if (name == "halving-doubling") return turns * steps(true);
+    if (name == "tree") return 2 * (std::bit_width(static_cast<std::uint64_t>(n_)) - 1) * quickest(1, 0, 1);
+    return quickest(1, 1, n_ * most_pieces);
+  }
+
+ private:
+  struct Way { int64_t stride, rate, latency; };
+  void add(const Dimension& dimension, int64_t stride) {
+    ways_.push_back({stride, dimension.bytes_per_second, dimension.latency});
+  }
+  /// A message to a device so much further in their order, which lies across one of the axes that are wider.
+  int64_t quickest(int64_t distance, int64_t blocks, int64_t pieces) const {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (std::size_t a = 0; a < ways_.size(); ++a) {
+      if (a + 1 < ways_.size() && ways_[a + 1].stride <= distance) continue;
+      least = std::min(least, picoseconds(request_.bytes, blocks, pieces, ways_[a].rate) + ways_[a].latency);
+    }
+    return ways_.empty() ? 0 : least;
+  }
+  /// Doubling distances, each step behind the one before; the last of another number than a power of two is not.
+  int64_t steps(bool halving) const {
+    int64_t time = 0, most = static_cast<int64_t>(std::bit_floor(static_cast<std::uint64_t>(n_)));
+    if (halving && most < n_) time = quickest(most, 1, 1);  // all to a partner first
+    const int64_t all = halving ? most : n_;
+    for (int64_t distance = 1; distance < all && 2 * distance <= most; distance *= 2) {
+      int64_t blocks = distance;
+      if (request_.operation == Operation::all_to_all) blocks = all / (2 * distance) * distance;
+      time += quickest(distance, blocks, all);
+    }
+    return time;
+  }
+
+  const Request& request_;
+  int64_t n_, rings_ = 1;
+  std::vector<Way> ways_;
+};
+
+/// Message by message on the network without faults; nothing where there are more than `limit` (`sent` says how many),
+/// or where they cannot be done before `least` (0: none).
+std::optional<Found> counted(const Network& network, const Request& request,
+                             const std::optional<std::vector<Axis>>& axes, int64_t limit, int64_t least,
+                             int64_t& sent) {
+  Made made = make(network, request, axes);
+  const bool alike =
+      std::holds_alternative<Template>(made) && one_class(std::get<Template>(made), network, request.places, false);
+  sent = sent_of(made, alike);
+  if (sent > limit) return std::nullopt;
+  if (least > 0) {
+    const double busy = busiest(network, made, request.places) * static_cast<double>(request.bytes) * 1e12;
+    if (static_cast<int64_t>(busy * (1 - 1e-9)) >= least) return std::nullopt;
+  }
+  Prepared prepared = prepare(std::move(made), alike);
+  const int classes = alike ? 1 : prepared.program.devices;
+  std::vector<Job> jobs;
+  jobs.emplace_back(std::move(prepared.program), network, request.places, request.bytes, 0, alike);
+  const Times times = time_by_chunks(network, jobs);
+  return Found{{times.end[0], false}, classes, times.messages};
+}
+
+/// Whether an estimate of a named algorithm gives way to messages, as far as that can be said before they are listed.
+bool countable(const Request& request) {
+  const std::size_t n = request.places.size();
+  const std::string& name = request.choice.algorithm;
+  const bool to_all = name == "direct" || name == "ring";  // of many it takes long to list what they send
+  return n <= few_devices && !(to_all && n * (n - 1) > at(2 * few_messages));
+}
+
+class Choosing {
+ public:
+  /// `axes` of devices in their order; of others only what they send is known.
+  Choosing(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes, bool all)
+      : network_(network), request_(request), axes_(axes), all_(all), several_(axes && axes->size() > 1) {
+    if (axes_ && std::is_sorted(request.places.begin(), request.places.end())) own_ = &*axes_;
+  }
+
+  std::vector<Tried> run() {
+    std::vector<std::pair<Choice, Closed>> estimates;
+    std::vector<Choice> rest;
+    const std::vector<Choice> every = candidates(request_, own_);
+    for (const Choice& choice : every) {
+      request_.choice = choice;
+      if (!all_ && least_ > 0 && Bound(network_, request_, own_)() >= least_) continue;
+      const auto closed = own_ ? closed_form(request_.operation, choice, *own_, request_.bytes) : std::nullopt;
+      if (!closed)
+        rest.push_back(choice);
+      else if (closed->exact)
+        take(choice, Found{*closed});
+      else
+        estimates.emplace_back(choice, *closed);
+    }
+    for (const auto& [choice, closed] : estimates) estimate(choice, closed);
+    for (const Choice& choice : rest) {
+      const bool tried = by_messages(choice);
+      if (!tried && choice.algorithm == every[0].algorithm) first_ = choice;
+    }
+    return std::move(tried_);
+  }
+
+  /// The network's own algorithm, where it has too many messages to be tried and may be the quickest.
+  const std::optional<Choice>& untried() {
+    if (!first_ || (!tried_.empty() && request_.operation == Operation::broadcast_devices)) return first_ = {};
+    request_.choice = *first_;
+    if (least_ > 0 && Bound(network_, request_, own_)() >= least_) first_.reset();
+    return first_;
+  }
+
+ private:
+  void take(const Choice& choice, const Found& found) {
+    if (least_ == 0 || found.time.picoseconds < least_) least_ = std::max<int64_t>(1, found.time.picoseconds);
+    tried_.push_back({choice, found});
+  }
+
+  /// Which may lie above. Pieces of levels are as many as can be timed.
+  void estimate(Choice choice, const Closed& closed) {
+    if (!all_ && least_ > 0 && closed.picoseconds > least_ + least_ / 2) return;
+    request_.choice = choice;
+    if (!countable(request_)) return take(choice, Found{closed});
+    const bool levels = choice.algorithm == "hierarchical" || choice.algorithm == "torus";
+    const bool own = !several_ || (levels && choice.pieces <= 1);
+    int64_t sent = 0;
+    for (;; choice.pieces /= 2) {
+      request_.choice = choice;
+      const bool many = choice.pieces > 1 && listed(request_, own_) > most_tried;
+      const int64_t least = all_ ? 0 : least_;
+      if (!many)
+        if (auto found = counted(network_, request_, axes_, own ? few_messages : most_tried, least, sent))
+          return take(choice, *found);
+      if (choice.pieces <= 2 || (!many && sent <= most_tried)) break;
+    }
+    if (choice.pieces <= 1 && sent > few_messages) take(choice, Found{closed});
+  }
+
+  /// Whether it was timed, or cannot be the quickest.
+  bool by_messages(const Choice& choice) {
+    request_.choice = choice;
+    const auto n = static_cast<int64_t>(request_.places.size());
+    const bool sent_on = request_.operation == Operation::broadcast_devices;  // a list as long as it is sent
+    const bool straight = sent_on && choice.algorithm != "ring";
+    const int64_t limit = straight ? std::max(most_tried, n) : sent_on ? most_sent_on : most_tried;
+    const int64_t least = all_ ? 0 : least_;
+    if (least > 0 && Bound(network_, request_, own_)() >= least) return true;
+    if (listed(request_, own_) > limit || (!straight && at(n) > few_devices)) return false;
+    int64_t sent = 0;
+    auto found = counted(network_, request_, axes_, limit, least, sent);
+    if (!found) return sent <= limit;
+    found->formula = false;
+    found->time.exact = true;
+    take(choice, *found);
+    return true;
+  }
+
+  const Network& network_;
+  Request& request_;
+  const std::optional<std::vector<Axis>>& axes_;
+  const std::vector<Axis>* own_ = nullptr;
+  bool all_, several_;
+  int64_t least_ = 0;  ///< 0: none yet
+  std::optional<Choice> first_;
+  std::vector<Tried> tried_;
+};
+
+}  // namespace
+
+std::optional<Found> form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes) {
+  if (request.choice.algorithm != "auto") {
+    if (!axes || !std::is_sorted(request.places.begin(), request.places.end())) return std::nullopt;
+    const auto closed = closed_form(request.operation, request.choice, *axes, request.bytes);
+    if (!closed) return std::nullopt;
+    int64_t sent = 0;
+    if (!closed->exact && countable(request))
+      if (auto found = counted(network, request, axes, few_messages, 0, sent)) return found;
+    return Found{*closed};
+  }
+  if (request.places.size() < 2 || request.operation == Operation::permute_devices) {
+    request.choice.algorithm = "direct";
+    return request.places.size() < 2 ? std::optional(Found{}) : std::nullopt;
+  }
+  Choosing choosing(network, request, axes, false);
+  const std::vector<Tried> tried = choosing.run();
+  if (const auto& choice = choosing.untried()) {
+    request.choice = *choice;
+    return std::nullopt;
+  }
+  std::optional<Found> least;
+  for (const Tried& one : tried)
+    if (!least || one.found.time.picoseconds < least->time.picoseconds) least = one.found, request.choice = one.choice;
+  return least;
+}
+
+std::vector<Tried> every_form(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes) {
+  return Choosing(network, request, axes, true).run();
+}
+
+}  // namespace tilesim::cluster
