@@ -1271,6 +1271,10 @@ class ClusterNetwork:
         """
         Every transfer of a collective's algorithm.
         """
+    def tried(self, request: dict) -> list:
+        """
+        What "auto" looks at for a collective alone: (algorithm, pieces, picoseconds) each.
+        """
     @property
     def devices(self) -> int:
         """

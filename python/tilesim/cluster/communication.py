@@ -134,7 +134,7 @@ def collective(
     requests = [request(op, size, group, algorithm, options) for group in groups]
     one_of("unknown network model", "model", model, *MODELS)
     if model != "closed":  # groups that meet have the algorithm that is the quickest for all of them
-        requests = chosen(target, requests)
+        requests = list(chosen(target, requests))
     answers = _priced(target, requests, model, symmetry)
     if model == "closed":
         answers = met(target, requests, answers)

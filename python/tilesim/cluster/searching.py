@@ -337,7 +337,8 @@ class _Walk:
         bound = np.zeros(len(which))
         if not self.exhaustive:
             bound = _timed(w, self.rows[which], fabric, framework, Peak(price), at_least)
-            bound *= np.concatenate([rises(table_of(w, self.rows[part])) for part in _chunks(which)] or [bound])
+            for part in _chunks(np.arange(len(which))):
+                bound[part] *= rises(table_of(w, self.rows[which[part]]))
         order = in_order(w, self.rows, fabric)
         late: list[tuple[NDArray[np.int64], Array]] = []
 
