@@ -74,6 +74,11 @@ def prepared(page: Path) -> dict[str, Any]:
     if page.stem == "cluster_steps":
         for name in ("old_step.json", "new_step.json"):
             ts.cluster.step("megatron-22b", "dgx-a100:8", ts.Plan(tensor=8), check_memory=False).save(name)
+    if page.stem == "cluster_partition":
+        b = ts.GraphBuilder("mlp")
+        up, down = b.input("up", (8, 32)), b.input("down", (32, 8))
+        b.output(b.matmul(b.apply("gelu", b.matmul(b.input("x", (4, 8)), up)), down), "y")
+        b.build().save("mlp.json")
     if page.stem not in ("formats", "recipes"):
         return {}
     if page.stem == "recipes":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from collections.abc import Mapping
@@ -16,9 +17,9 @@ from ..machine.device import Device
 from .cluster import Cluster
 from .hosts.faults import computing, links
 from .libraries.on_cluster import port_rate
-from .networks.as_built import as_built, text_of, two_levels, with_rates
+from .networks.as_built import as_built, sized, text_of, two_levels, with_rates
 
-__all__ = ["Fabric", "fabric_of", "faster", "systems", "with_library", "with_prices"]
+__all__ = ["Fabric", "fabric_of", "faster", "of_size", "systems", "with_library", "with_prices"]
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def _slice(name: str, chips: int, rate: float, latency: float) -> str:
     """Slices of so many chips, joined by switches: a port for each chip, in bytes per second."""
     inner = Cluster.load(f"{name}:{chips}")
     outer = {"kind": "switch", "size": 1, "bandwidth_bytes_per_second": rate, "latency_seconds": latency}
-    return text_of(Cluster(network=[*inner.network, outer], per_node=chips))
+    return text_of(Cluster(network=[*inner.network, outer], per_node=chips), name)
 
 
 def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
@@ -165,6 +166,25 @@ def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, mo
     if fabric.built is None or fabric.prices is not None or fabric.library is not None:
         return fabric
     return replace(fabric, prices=as_built(fabric.built, devices, model, constants))
+
+
+def of_size(fabric: Fabric, devices: int) -> Fabric:
+    """A fabric of so many devices, where its network has a shape.
+
+    Args:
+        fabric: links.
+        devices: of a plan.
+
+    Returns:
+        The fabric; as it was where forms hold.
+
+    Raises:
+        UserError: where the network does not come in this size.
+    """
+    if fabric.built is None:
+        return fabric
+    data = sized(fabric.built, devices)
+    return replace(fabric, built=json.dumps(data), devices=devices, per_node=data["per_node"])
 
 
 def faster(fabric: Fabric, near: float = 1.0, far: float = 1.0, latency: float = 1.0) -> Fabric:

@@ -21,7 +21,7 @@ from ..models.layered import Layered
 from ..models.layered_presets import layered
 from .closed import Ordered, Times, times
 from .columns import Columns, columns
-from .fabric import Fabric, fabric_of, with_library, with_prices
+from .fabric import Fabric, fabric_of, of_size, with_library, with_prices
 from .frameworks import Framework
 from .hosts.offload import check as check_host
 from .hosts.straggling import slower
@@ -227,6 +227,7 @@ def step(
     if not isinstance(plan, Plan):
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
     plan.check(workload, fabric.devices or None)
+    fabric = of_size(fabric, plan.devices)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
     if network == "flows":

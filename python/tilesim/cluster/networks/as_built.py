@@ -43,17 +43,19 @@ def two_levels(cluster: Cluster) -> bool:
     return cluster.per_node == cluster.dimensions[0].size and outer["kind"] in ("switch", "fat_tree") and wide
 
 
-def text_of(cluster: Cluster) -> str:
+def text_of(cluster: Cluster, part: str = "") -> str:
     """A network as text.
 
     Args:
         cluster: with its network.
+        part: shipped cluster that has the shape of fewer devices than a node has.
 
     Returns:
         JSON of the network, the devices of a node and the faults of links.
     """
     network = cluster.network if cluster.graph is None else cluster.graph
-    return json.dumps({"network": network, "per_node": cluster.per_node, "faults": without_computing(cluster.faults)})
+    faults = without_computing(cluster.faults)
+    return json.dumps({"network": network, "per_node": cluster.per_node, "faults": faults, "part": part})
 
 
 def sized(text: str, devices: int) -> dict[str, Any]:
@@ -74,6 +76,8 @@ def sized(text: str, devices: int) -> dict[str, Any]:
     found = Cluster(network=network).devices
     if found == devices:
         return data
+    if data["part"] and devices < data["per_node"]:
+        return dict(json.loads(text_of(Cluster.load(f"{data['part']}:{devices}"))))
     outer = network[-1] if isinstance(network, list) else {}
     inner = found // int(outer["size"]) if "size" in outer else found
     if "size" not in outer or devices % inner:
