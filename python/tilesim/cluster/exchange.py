@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -141,7 +141,7 @@ def gather(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     """
     if fabric.library is not None:
         return _by_library("all_gather", data, of, fabric)
-    return _priced("all_gather", data, of, fabric, _gathered(data, of, fabric, constants))
+    return _priced("all_gather", data, of, fabric, lambda sent: _gathered(sent, of, fabric, constants))
 
 
 def _gathered(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
@@ -153,9 +153,11 @@ def _gathered(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, fl
     return np.where(of.size > 1, seconds, 0.0)
 
 
-def _priced(op: str, data: Array, of: Group, fabric: Fabric, form: Array) -> Array:
-    """What a form says, or the network where another one is built."""
-    return form if fabric.prices is None else np.asarray(fabric.prices.seconds(op, data, of, form))
+def _priced(op: str, data: Array, of: Group, fabric: Fabric, form: Callable[[Array], Array]) -> Array:
+    """What a form says of bytes, or the network where another one is built."""
+    if fabric.prices is None:
+        return form(data)
+    return np.asarray(fabric.prices.seconds(op, data, of, form(data), form(0.0 * data)))
 
 
 def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
@@ -172,8 +174,12 @@ def all_reduce(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, f
     """
     if fabric.library is not None:
         return _by_library("all_reduce", data, of, fabric)
-    twice = 2 * _gathered(data, of, fabric, constants) - np.where(of.size > 1, constants["call"], 0.0)
-    return _priced("all_reduce", data, of, fabric, np.maximum(0.0, twice))
+
+    def twice(sent: Array) -> Array:
+        both = 2 * _gathered(sent, of, fabric, constants) - np.where(of.size > 1, constants["call"], 0.0)
+        return np.maximum(0.0, both)
+
+    return _priced("all_reduce", data, of, fabric, twice)
 
 
 def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
@@ -193,10 +199,14 @@ def to_all(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float
     inside, _ = _rates(of, fabric, constants)
     fewest = of.inner if of.fewest is None else of.fewest
     across = fabric.node_link * constants["node_share"] / np.minimum(fabric.per_node, fewest * of.beside)
-    outside = (of.size - fewest) / of.size * data / across
-    seconds = constants["call"] + _steps(of, fabric, constants)
-    seconds = seconds + np.maximum((of.inner - 1) / of.size * data / inside, outside)
-    return _priced("all_to_all", data, of, fabric, np.where(of.size > 1, seconds, 0.0))
+
+    def turned(sent: Array) -> Array:
+        outside = (of.size - fewest) / of.size * sent / across
+        seconds = constants["call"] + _steps(of, fabric, constants)
+        seconds = seconds + np.maximum((of.inner - 1) / of.size * sent / inside, outside)
+        return np.where(of.size > 1, seconds, 0.0)
+
+    return _priced("all_to_all", data, of, fabric, turned)
 
 
 def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, float]) -> Array:
@@ -211,8 +221,12 @@ def permute(data: Array, of: Group, fabric: Fabric, constants: Mapping[str, floa
     Returns:
         Seconds; 0 for groups of one.
     """
-    near, far = _sends(data, of, fabric, constants)
-    return _priced("permute_devices", data, of, fabric, np.where(of.crosses, far, near))
+
+    def sent(each: Array) -> Array:
+        near, far = _sends(each, of, fabric, constants)
+        return np.where(of.crosses, far, near)
+
+    return _priced("permute_devices", data, of, fabric, sent)
 
 
 def sends(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,13 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import user_error
-from ..cluster import Cluster
+from ..cluster import Cluster, Dimension
 from ..communication import collective
 from ..hosts.faults import without_computing
+from ..terms import distinct_rows
 
 __all__ = ["AsBuilt", "as_built", "sized", "text_of", "two_levels", "with_rates"]
 
 Array = NDArray[np.float64]
+FEW = 256  # devices of which all groups are priced
+MOST = 2048  # devices of which all groups at once are priced
+HUGE = 4096  # devices of which nothing is priced but by forms
+LARGE = 1 << 30  # bytes of which all groups at once are compared with one
 #: of a framework: shares of rates inside and between nodes, seconds of a step each, and of a call
 _LINKS = ("link_share", "node_share", "link_step", "node_step", "call")
 
@@ -93,9 +100,14 @@ class AsBuilt:
     """Prices of what passes, by `ts.cluster.collective` of all groups of an axis at the same time, on links at the
     framework's shares of their rates, behind its costs of a call; each distinct call once.
 
-    Where a node is a switch, what stays inside has the closed form. Where nodes are joined by switches alone, what goes
-    between them takes the longer of the closed form, which knows adapters, and the network, which knows trunks. Sends
-    that meet on a link share it fairly."""
+    Where a node is a switch, what stays inside has the closed form, and takes no less with slow links. Where nodes are
+    joined by switches alone, what goes between them takes the longer of the closed form, which knows adapters, and the
+    network, which knows trunks; elsewhere no less than the form's latencies. Sends that meet on a link share it fairly.
+
+    Dimensions of which a group spans nothing, or all, are left out. Of more than 256 devices what is left is priced for
+    powers of 4 of bytes, and what lies between two lies on a line: one group, and what all groups at once add to it,
+    proportional to the bytes, as it is of `LARGE`. Of more than 2,048 devices nothing is added, and messages are those
+    of the first 2,048; of more than 4,096 the forms of two levels hold."""
 
     def __init__(self, cluster: Cluster, model: str, call: float) -> None:
         """Takes a network.
@@ -107,12 +119,14 @@ class AsBuilt:
         """
         self.cluster, self.model, self.call = cluster, model, call
         self._known: dict[tuple[str, int, int, int], float] = {}
+        self._added: dict[tuple[str, int, int], float] = {}
+        self._line: dict[tuple[str, int, int], tuple[float, float]] = {}
+        self._single: dict[tuple[str, int, int, int, int], float] = {}
         kinds = [one.kind for one in cluster.dimensions]
-        healthy = bool(kinds) and not cluster.faults
-        self._node = healthy and kinds[0] == "switch" and cluster.per_node == cluster.dimensions[0].size
+        self._node = bool(kinds) and kinds[0] == "switch" and cluster.per_node == cluster.dimensions[0].size
         self._switched = self._node and all(kind in ("switch", "fat_tree") for kind in kinds)
 
-    def seconds(self, op: str, data: Array, of: Any, form: Array) -> Array:
+    def seconds(self, op: str, data: Array, of: Any, form: Array, late: Array) -> Array:
         """Seconds of a call in every group at the same time.
 
         Args:
@@ -120,15 +134,23 @@ class AsBuilt:
             data: bytes of the call, per plan.
             of: the group.
             form: seconds on two levels of switches.
+            late: the same of no bytes.
 
         Returns:
             Seconds; 0 for groups of one.
         """
-        known = ~of.crosses if self._node else np.zeros(len(of.size), dtype=np.bool_)
-        return self._longer(known, form, self._each(op, np.where(known, 0.0, data), of))
+        known = self._inside(of) & (not self.cluster.faults)
+        return self._longer(of, form, self._each(op, np.where(known, 0.0, data), of), late)
 
-    def _longer(self, known: NDArray[np.bool_], form: Array, found: Array) -> Array:
-        return np.where(known, form, np.maximum(form, found) if self._switched else found)
+    def _inside(self, of: Any) -> NDArray[np.bool_]:
+        """Whether a group lies on the switch of a node."""
+        return np.asarray(~of.crosses if self._node else np.zeros(len(of.size), dtype=np.bool_))
+
+    def _longer(self, of: Any, form: Array, found: Array, late: Array | float = 0.0) -> Array:
+        """No less than a form that holds for a healthy network."""
+        least = np.where(self._inside(of) | self._switched, form, late if self._node else 0.0)
+        found = np.where(np.isnan(found), form, found)
+        return np.where(of.size > 1, np.maximum(least, found), 0.0)
 
     def sends(self, data: Array, of: Any, wraps: NDArray[np.bool_], forms: tuple[Array, Array]) -> tuple[Array, Array]:
         """Seconds of sends from each stage to the next, all at the same time.
@@ -142,52 +164,124 @@ class AsBuilt:
         Returns:
             Seconds inside a node, and of the slowest between nodes.
         """
-        inside = ~of.crosses if self._node else np.zeros(len(of.size), dtype=np.bool_)
-        near = forms[0] if self._node else self._each("near", data, of)
-        moved = np.where(inside, 0.0, data)
+        known = self._inside(of) & (not self.cluster.faults)
+        near = forms[0]
+        if self.cluster.faults or not self._node:
+            inside = self._each("near", data, of)
+            near = np.where(np.isnan(inside), near, np.maximum(near if self._node else 0.0, inside))
+        moved = np.where(known, 0.0, data)
         far = np.where(wraps, self._each("circle", np.where(wraps, moved, 0.0), of),
                        self._each("chain", np.where(wraps, 0.0, moved), of))  # fmt: skip
-        return near, self._longer(inside, forms[1], far)
+        return near, self._longer(of, np.where(self._inside(of), near, forms[1]), far)
 
     def _each(self, what: str, data: Array, of: Any) -> Array:
         arrays = np.broadcast_arrays(np.ceil(data), of.size, of.stride)
-        rows, back = np.unique(np.stack([np.ravel(one) for one in arrays], axis=1), axis=0, return_inverse=True)
-        found = np.array([self._one(what, *map(int, row)) for row in rows.tolist()])
-        return found[back.ravel()].reshape(arrays[0].shape)
+        bytes_, size = arrays[0], arrays[1]
+        some = np.flatnonzero((bytes_ > 0) & (size > 1))
+        found = np.zeros(len(size))
+        if len(some):
+            rows, back = distinct_rows(np.stack([one[some] for one in arrays], axis=1))
+            found[some] = np.array([self._one(what, *map(int, row)) for row in rows.tolist()])[back]
+        return found
 
     def _one(self, what: str, bytes_: int, size: int, stride: int) -> float:
-        if size == 1 or bytes_ == 0:
-            return 0.0
         key = what, bytes_, size, stride
         if key not in self._known:
+            what = "circle" if what == "permute_devices" else what
             priced = self._sent if what in ("near", "chain", "circle") else self._together
             self._known[key] = priced(what, bytes_, size, stride)
         return self._known[key]
 
-    def _groups(self, size: int, stride: int) -> list[list[int]]:
-        """All groups of an axis."""
-        blocks = range(0, self.cluster.devices, size * stride)
+    def _together(self, op: str, bytes_: int, size: int, stride: int) -> float:
+        cluster, groups = self._groups(size, stride)
+        if not groups or cluster.devices > HUGE:
+            return math.nan if groups else 0.0
+        if self.model != "closed" or cluster.devices <= FEW:
+            return self.call + collective(op, bytes_, cluster, devices=groups, model=self.model).seconds
+        low = 1 << (bytes_.bit_length() - 1) // 2 * 2
+        alone = [self._alone(op, at, cluster, groups[0]) for at in (low, 4 * low)]
+        key = op, size, stride
+        if key not in self._added:
+            few = len(groups) == 1 or cluster.devices > MOST
+            every = alone[0] if few else collective(op, LARGE, cluster, devices=groups).seconds
+            self._added[key] = 0.0 if few else max(0.0, every - self._alone(op, LARGE, cluster, groups[0])) / LARGE
+        line = alone[0] + (bytes_ - low) / (3 * low) * (alone[1] - alone[0])
+        return self.call + line + self._added[key] * bytes_
+
+    def _alone(self, op: str, bytes_: int, cluster: Cluster, group: list[int]) -> float:
+        key = op, bytes_, len(group), group[1] - group[0], cluster.devices
+        if key not in self._single:
+            self._single[key] = collective(op, bytes_, cluster, devices=[group]).seconds
+        return self._single[key]
+
+    def _groups(self, size: int, stride: int, whole: bool = False) -> tuple[Cluster, list[list[int]]]:
+        """All groups of an axis, and the network that they lie on."""
+        cluster, stride = (self.cluster, stride) if whole else self._within(size, stride)
+        blocks = range(0, cluster.devices, size * stride)
         firsts = (block + place for block in blocks for place in range(stride))
         every = (range(first, first + size * stride, stride) for first in firsts)
-        return [list(one) for one in every if one[-1] < self.cluster.devices]
+        return cluster, [list(one) for one in every if one[-1] < cluster.devices]
 
-    def _together(self, op: str, bytes_: int, size: int, stride: int) -> float:
-        groups = self._groups(size, stride)
-        if not groups:
-            return 0.0
-        model = "flows" if op == "permute_devices" else self.model
-        return self.call + collective(op, bytes_, self.cluster, devices=groups, model=model).seconds
+    def _within(self, size: int, stride: int) -> tuple[Cluster, int]:
+        """The axes of the network that matter to a group, and its stride there: what lies outside of it is another
+        group's, and devices of one place inside have links of their own."""
+        if self.cluster.graph is not None or self.cluster.faults:
+            return self.cluster, stride
+        lengths = [length for one in self.cluster.dimensions for length in _axes(one)]
+        products = [1, *itertools.accumulate(lengths, operator.mul)]
+        last = next((at for at, found in enumerate(products) if found % (size * stride) == 0), len(lengths))
+        first = 0
+        if not any(one.rails for one in self.cluster.dimensions):
+            first = max(at for at in range(max(last, 1)) if stride % products[at] == 0)
+        return _some_axes(self.cluster, first, last), stride // products[first]
 
     def _sent(self, way: str, bytes_: int, size: int, stride: int) -> float:
         last = size if way == "circle" and size > 2 else size - 1
-        pairs = [(one[at], one[(at + 1) % size]) for one in self._groups(size, stride) for at in range(last)]
+        cluster, groups = self._groups(size, stride, way == "near")
+        if cluster.devices > HUGE:
+            return math.nan
+        pairs = [(one[at], one[(at + 1) % size]) for one in groups for at in range(last)]
         if way == "near":
             node = self.cluster.per_node
             pairs = [(source, target) for source, target in pairs if source // node == target // node]
         if not pairs:
             return 0.0
-        sent = collective("permute_devices", bytes_, self.cluster, pairs=pairs, model="flows")
-        return self.call + sent.seconds
+        if cluster.devices <= FEW:
+            return self.call + self._at_once(bytes_, cluster, pairs)
+        key = way, size, stride
+        if key not in self._line:  # what flows at once takes latency, and a share of a rate
+            pairs = [pair for pair in pairs if max(pair) < MOST] or pairs[:MOST]
+            one, large = (self._at_once(some, cluster, pairs) for some in (1 << 20, LARGE))
+            slope = (large - one) / (LARGE - (1 << 20))
+            self._line[key] = one - slope * (1 << 20), slope
+        late, slope = self._line[key]
+        return self.call + late + slope * bytes_
+
+    @staticmethod
+    def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> float:
+        count = cluster.devices if cluster.devices <= FEW else 1 + max(max(pair) for pair in pairs)
+        sent = collective("permute_devices", bytes_, cluster, devices=count, pairs=pairs, model="flows")
+        return float(sent.seconds)
+
+
+def _axes(dimension: Dimension) -> tuple[int, ...]:
+    """Lengths of what a dimension divides into: the axes of a grid have links of their own."""
+    return dimension.sizes if dimension.kind in ("ring", "torus", "mesh") else (dimension.size,)
+
+
+@lru_cache(256)
+def _some_axes(cluster: Cluster, first: int, last: int) -> Cluster:
+    """A network of some of the axes of another."""
+    found, at = [], 0
+    for one, data in zip(cluster.dimensions, cluster.network, strict=True):
+        lengths = _axes(one)
+        kept = lengths[max(0, first - at) : max(0, last - at)]
+        at += len(lengths)
+        if kept == lengths:
+            found.append(data)
+        elif kept:
+            found.append({**{key: value for key, value in data.items() if key != "size"}, "sizes": list(kept)})
+    return cluster if len(found) == len(cluster.network) and first == 0 and last >= at else Cluster(network=found)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Flowing:
         nodes = {device // self.per_node for device in group}
         return len(nodes) * len({device % self.per_node for device in group}) == len(group)
 
-    def seconds(self, op: str, data: Array, of: Any, form: Array | None = None) -> Array:
+    def seconds(self, op: str, data: Array, of: Any, form: Array | None = None, late: Array | None = None) -> Array:
         """Seconds of a call in every group at the same time.
 
         Args:
@@ -83,6 +83,7 @@ class Flowing:
             data: bytes of the call, per plan.
             of: the group.
             form: what the closed form says; not used.
+            late: the same of no bytes; not used.
 
         Returns:
             Seconds; 0 for groups of one.
