@@ -131,10 +131,17 @@ def test_a_tied_table_is_summed_part_by_part() -> None:
 def test_searches_know_it_too() -> None:
     work = ts.workloads.transformer_step(4, 1024, 8, VOCAB, 512, 128)
     found = ts.cluster.search(work, "v5p-128:128", keep=20, budget=300, confirm=0)
-    divided = [(plan, peak) for plan, peak in zip(found.plans, found.peak_bytes, strict=True) if plan.shard != "none"]
+    rows = zip(found.plans, found.seconds, found.peak_bytes, strict=True)
+    divided = [
+        row
+        for row in rows
+        if row[0].shard in ("zero2", "zero3") and row[0].data * row[0].context * row[0].tensor > SLICE
+    ]
     assert divided
-    for plan, peak in divided:
-        assert ts.cluster.step(work, "v5p-128:128", plan).peak_bytes == peak
+    for plan, seconds, peak in divided:
+        one = ts.cluster.step(work, "v5p-128:128", plan)
+        assert one.peak_bytes == peak
+        assert one.seconds == pytest.approx(seconds, rel=1e-9)
 
 
 def test_nodes_of_one_network_divide_over_all() -> None:
