@@ -54,6 +54,8 @@ class Columns:
     imbalance: Array
     element_bytes: float
     parameter_bytes: float
+    state_devices: Array | None = None  # of `state_replicas`, where a cluster's slices make it other than all
+    state_expert_devices: Array | None = None
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -158,6 +160,16 @@ class Columns:
         return self.replicas / self.expert
 
     @property
+    def state_replicas(self) -> Array:
+        """Devices over which a plan divides what it divides of parameters, gradients and state, experts aside."""
+        return self.replicas if self.state_devices is None else self.state_devices
+
+    @property
+    def state_expert_replicas(self) -> Array:
+        """Devices over which it divides those of experts."""
+        return self.expert_replicas if self.state_expert_devices is None else self.state_expert_devices
+
+    @property
     def stage_layers(self) -> Array:
         """Layers that a micro-batch passes on the fullest stage: of dualpipe, half of them in each of a device's parts,
         of which the larger ones may lie beside smaller ones."""
@@ -247,8 +259,8 @@ class Columns:
         Returns:
             Their number.
         """
-        shared = self.shared_layer_parameters / np.where(divided, self.replicas, 1.0)
-        return shared + self.routed_layer_parameters / np.where(divided, self.expert_replicas, 1.0)
+        shared = self.shared_layer_parameters / np.where(divided, self.state_replicas, 1.0)
+        return shared + self.routed_layer_parameters / np.where(divided, self.state_expert_replicas, 1.0)
 
     def kept(self, divided: NDArray[np.bool_], stage: Array | float | None = None) -> Array:
         """Parameters of a device: its layers and tables.
@@ -262,7 +274,7 @@ class Columns:
         """
         layers = self.stage_layers if stage is None else self.both_layers(stage)[0]
         tables = self.tables(0.0 if stage is None else stage) * self.table_parameters / self.tensor
-        tables = tables / np.where(divided, self.replicas, 1.0)
+        tables = tables / np.where(divided, self.state_replicas, 1.0)
         return self.copies * (layers * self.kept_of_layer(divided) + tables)
 
     @property

@@ -93,9 +93,9 @@ def gathered_parameters(c: Columns) -> Array:
 
 
 def _divided_parameters(c: Columns) -> Array:
-    """Parameters of a layer that more than one device has."""
-    shared = np.where(c.replicas > 1, c.shared_layer_parameters, 0.0)
-    return shared + np.where(c.expert_replicas > 1, c.routed_layer_parameters, 0.0)
+    """Parameters of a layer that a plan divides over more than one device."""
+    shared = np.where(c.state_replicas > 1, c.shared_layer_parameters, 0.0)
+    return shared + np.where(c.state_expert_replicas > 1, c.routed_layer_parameters, 0.0)
 
 
 def held_micro_batches(c: Columns, stage: Array | float = 0.0) -> Array:

@@ -184,7 +184,7 @@ def _held(w: Layered, rows: Array, fabric: Fabric, constants: Constants) -> Arra
     peak = np.empty(len(rows))
     for own, k in constants.of(rows):
         for part in _chunks(own):
-            peak[part] = held(w.phase, table_of(w, rows[part]), k).peak
+            peak[part] = held(w.phase, table_of(w, rows[part]), fabric, k).peak
     return peak
 
 

@@ -35,6 +35,7 @@ from .programs.calling import Options, program_of, step_program
 from .result import StepResult, too_large
 from .spmd import Spmd
 from .terms import Pricer
+from .training.replicas import placed
 
 __all__ = ["framework_of", "priced", "step"]
 
@@ -95,13 +96,13 @@ def priced(
     Returns:
         The steps as columns, their times and bytes.
     """
-    table = columns(steps)
+    table = placed(columns(steps), fabric)
     constants = dict(framework.constants)
     if overlap == "none":
         constants["interference"] = 1.0
     price = pricer(fabric.device, steps[0][0].dtype)
     phase = steps[0][0].phase
-    return table, timed(phase, table, price, fabric, constants), held(phase, table, constants)
+    return table, timed(phase, table, price, fabric, constants), held(phase, table, fabric, constants)
 
 
 def timed(
@@ -120,6 +121,7 @@ def timed(
     Returns:
         The times.
     """
+    table = placed(table, fabric)
     if len(table):
         fabric = with_prices(fabric, constants, fabric.devices or int(table.devices[0]))
     if phase != "train":
@@ -127,17 +129,19 @@ def timed(
     return times(table, price, fabric, constants, ordered)
 
 
-def held(phase: str, table: Columns, constants: Mapping[str, float]) -> Memory:
+def held(phase: str, table: Columns, fabric: Fabric, constants: Mapping[str, float]) -> Memory:
     """Bytes of steps, by the forms of their phase.
 
     Args:
         phase: of all workloads.
         table: workloads and plans.
+        fabric: links.
         constants: of the framework.
 
     Returns:
         The bytes.
     """
+    table = placed(table, fabric)
     return forward_memory(table) if phase != "train" else memory(table, constants)
 
 

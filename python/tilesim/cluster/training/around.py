@@ -153,7 +153,7 @@ def tied(c: Columns, fabric: Fabric, k: Mapping[str, float]) -> Moved:
         The sum; no seconds where one device has both uses, or there are two tables.
     """
     both, one = c.tied & (c.pipeline > 1) & (c.ways == 1) & (c.copies == 1), np.ones(len(c))
-    bytes_ = c.table_parameters / c.tensor * k["gradient_bytes"] / np.where(c.shard >= 2, c.replicas, 1.0)
+    bytes_ = c.table_parameters / c.tensor * k["gradient_bytes"] / np.where(c.shard >= 2, c.state_replicas, 1.0)
     stride = c.devices / c.pipeline
     inner = np.where(c.devices <= fabric.per_node, 2.0, 1.0)
     # every device of a node of these stages has a partner elsewhere: each its own adapter, or its share of them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..columns import Columns
 from ..exchange import Group, group
 from ..fabric import Fabric
 
-__all__ = ["Replicated", "replicated", "sharded"]
+__all__ = ["Replicated", "placed", "replicated", "sharded"]
 
 Array = NDArray[np.float64]
 
@@ -79,3 +80,23 @@ def sharded(c: Columns, fabric: Fabric) -> tuple[Replicated, ...]:
         part._replace(group=Group(part.group.inner, part.group.inner, part.group.beside, part.group.stride))
         for part in parts
     )
+
+
+def placed(c: Columns, fabric: Fabric) -> Columns:
+    """Plans that know over how many devices they divide parameters, gradients and the optimizer's state: over those of
+    `sharded`, which scatter gradients of zero2 and zero3 and gather what these updated. zero1 sums whole gradients over
+    all replicas, which is a scatter over all and a gather of what each updated: its state is divided over all.
+
+    Args:
+        c: workloads and plans.
+        fabric: links.
+
+    Returns:
+        The plans, the same where no slices are joined by another network.
+    """
+    if not fabric.slices:
+        return c
+    sizes = [part.group.size for part in sharded(c, fabric)]
+    every = (c.replicas, c.expert_replicas)
+    over = [np.where(c.shard >= 2, size, whole) for size, whole in zip(sizes, every, strict=False)]
+    return replace(c, state_devices=over[0], state_expert_devices=over[1] if len(over) > 1 else None)
