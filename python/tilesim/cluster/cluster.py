@@ -160,6 +160,15 @@ class Cluster:
             allowed = f"a divisor of {self.devices}"
             raise user_error("nodes have equal devices", place="per_node", value=shown(per_node), allowed=allowed)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the core's network, which is made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "core"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes a state, and makes the core's network of it."""
+        self.__dict__.update(state)
+        self.core = _core_network(self._network_text())
+
     def _network_text(self) -> str:
         dimensions = [_without_sums(one, number) for number, one in enumerate(self.network)]
         network: dict[str, Any] = {"dimensions": dimensions} if self.graph is None else {"graph": self.graph}
