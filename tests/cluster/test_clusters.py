@@ -205,6 +205,22 @@ def test_own_algorithms(tmp_path):
         ts.cluster.algorithm(path)
 
 
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        ("0,1;2", "2 groups of 1 to 2 devices:"),
+        ("0,1;2,3", "2 groups of 2 devices:"),
+        ("0;1;2", "3 groups of 1 device:"),
+        ("0,1,2;3,4,5,6,7;8", "3 groups of 1 to 5 devices:"),
+        ("0,2,4", "on 3 devices:"),
+    ],
+)
+def test_groups_on_the_command_line(devices, words):
+    line = ["cluster", "collective", "all_reduce", "1MiB", "--cluster", "dgx-h100:16", "--devices", devices]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 0 and words in " ".join(done.output.split())
+
+
 def test_command_line(tmp_path):
     run = CliRunner().invoke
     out = tmp_path / "out.json"
