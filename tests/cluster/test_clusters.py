@@ -1,6 +1,7 @@
 """Clusters: names, sizes, files; own algorithms; what is wrong is named."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -203,6 +204,19 @@ def test_own_algorithms(tmp_path):
     path.write_text(path.read_text().replace('"rrc"', '"r"'))
     with pytest.raises(ts.UserError, match="never arrives"):
         ts.cluster.algorithm(path)
+
+
+def test_errors_of_files_name_them(tmp_path):
+    path = tmp_path / "c.json"
+    good = ts.Cluster.load("dgx-h100:16").to_dict()
+    changes = [{"schema": "x"}, {"version": 2}, {"network": []}, {"network": [{}]}, {"network": None}, {"per_node": 3},
+               {"bogus": 1}, {"faults": [{}]}, {"sources": 3}, {"host_bytes_per_second": -1}]  # fmt: skip
+    for value in (*({**good, **change} for change in changes), None, 3, "x", [good]):
+        path.write_text(json.dumps(value))
+        with pytest.raises(ts.UserError, match=re.escape(f"{path}: ")):
+            ts.Cluster.load(path)
+    with pytest.raises(ts.UserError, match="no cluster"):
+        ts.Cluster.load({"schema": "x"})
 
 
 @pytest.mark.parametrize(

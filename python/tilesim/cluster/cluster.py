@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _core
 from ..base.checked import checked, is_number
-from ..base.errors import nearest, path_text, shown, user_error
+from ..base.errors import nearest, path_text, placed, shown, user_error
 from ..base.files import read_json, writing
 from ..base.paths import configs_dir
 from .hosts.faults import without_computing
@@ -208,7 +208,8 @@ class Cluster:
             return cls._of(source, None)
         text = path_text(source)
         if text.endswith(".json") or os.path.isfile(text):
-            return cls._of(read_json(text), None)
+            with placed(text):
+                return cls._of(read_json(text), None)
         name, colon, count = text.partition(":")
         devices = None
         if colon:
@@ -219,6 +220,8 @@ class Cluster:
 
     @classmethod
     def _of(cls, data: Mapping[str, Any], devices: int | None) -> Cluster:
+        if not isinstance(data, Mapping):
+            raise user_error("this file is no cluster", value=shown(data), allowed="an object")
         if data.get("schema", SCHEMA) != SCHEMA:
             raise user_error("this file is no cluster", value=shown(data.get("schema")), allowed=SCHEMA)
         if data.get("version", VERSION) != VERSION:
