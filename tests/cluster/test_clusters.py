@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 import tilesim as ts
 from tilesim.base.paths import configs_dir
 from tilesim.cli.main import app
+from tilesim.cluster.algorithms import NAMES
 
 
 @pytest.mark.parametrize("name", ts.Cluster.names())
@@ -204,6 +205,17 @@ def test_own_algorithms(tmp_path):
     path.write_text(path.read_text().replace('"rrc"', '"r"'))
     with pytest.raises(ts.UserError, match="never arrives"):
         ts.cluster.algorithm(path)
+
+
+def test_unknown_algorithms_get_a_suggestion():
+    for wrong, near in (("in-networ", "in-network"), ("rinng", "ring"), ("heirarchical", "hierarchical")):
+        with pytest.raises(ts.UserError, match=f"unknown algorithm.*torus, hierarchical, in-network.*mean '{near}'"):
+            ts.cluster.collective("all_reduce", 1024, "dgx-h100", algorithm=wrong)
+
+
+def test_names_of_algorithms_are_all_that_there_are():
+    for name in NAMES:
+        assert ts.cluster.collective("all_reduce", 1024, "dgx-h100", algorithm=name).seconds > 0
 
 
 def test_errors_of_files_name_them(tmp_path):
