@@ -68,7 +68,7 @@ def checked_prediction(found: Any, predictor: Any) -> Predicted:
             raise user_error("a predictor's terms are seconds by name", place=_named(predictor), value=shown(terms),
                              allowed='{"memory": 1e-3}')  # fmt: skip
         found = Predicted(found["seconds"], dict(terms), str(found.get("provenance", "")))
-    seconds = found.seconds if isinstance(found, Predicted) else None
+    seconds: Any = found.seconds if isinstance(found, Predicted) else None
     if not is_number(seconds) or not 0 <= seconds < math.inf:
         raise user_error("a predictor gave no time of a segment", place=_named(predictor),
                          value=shown(found if seconds is None else seconds),
