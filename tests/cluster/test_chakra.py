@@ -418,3 +418,11 @@ def test_command_line(tmp_path, capsys):
     assert set(read) >= {"exposed_seconds", "compute_seconds", "idle_seconds", "devices"}
     app([*given, "--timeline", str(tmp_path / "t.json")], standalone_mode=False)
     assert "16" in capsys.readouterr().out and (tmp_path / "t.json").exists()
+
+
+@pytest.mark.parametrize("wrong", [{"layer_bytes": -8}, {"forward_ps": -1}, {"backward_ps": -1}])
+def test_steps_of_negative_sizes_or_times(wrong: dict[str, int]) -> None:
+    given = {"layer_bytes": 8, "forward_ps": 0, "backward_ps": 1}
+    ts.cluster.fsdp_trace(4, 1, **given).check()
+    with pytest.raises(ts.UserError, match=f"{next(iter(wrong))}: out of range.*-"):
+        ts.cluster.fsdp_trace(4, 1, **{**given, **wrong})

@@ -1,6 +1,7 @@
 """Clusters: names, sizes, files; own algorithms; what is wrong is named."""
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -8,6 +9,7 @@ from typer.testing import CliRunner
 import tilesim as ts
 from tilesim.base.paths import configs_dir
 from tilesim.cli.main import app
+from tilesim.cluster.algorithms import NAMES
 
 
 @pytest.mark.parametrize("name", ts.Cluster.names())
@@ -203,6 +205,46 @@ def test_own_algorithms(tmp_path):
     path.write_text(path.read_text().replace('"rrc"', '"r"'))
     with pytest.raises(ts.UserError, match="never arrives"):
         ts.cluster.algorithm(path)
+
+
+def test_unknown_algorithms_get_a_suggestion():
+    for wrong, near in (("in-networ", "in-network"), ("rinng", "ring"), ("heirarchical", "hierarchical")):
+        with pytest.raises(ts.UserError, match=f"unknown algorithm.*torus, hierarchical, in-network.*mean '{near}'"):
+            ts.cluster.collective("all_reduce", 1024, "dgx-h100", algorithm=wrong)
+
+
+def test_names_of_algorithms_are_all_that_there_are():
+    for name in NAMES:
+        assert ts.cluster.collective("all_reduce", 1024, "dgx-h100", algorithm=name).seconds > 0
+
+
+def test_errors_of_files_name_them(tmp_path):
+    path = tmp_path / "c.json"
+    good = ts.Cluster.load("dgx-h100:16").to_dict()
+    changes = [{"schema": "x"}, {"version": 2}, {"network": []}, {"network": [{}]}, {"network": None}, {"per_node": 3},
+               {"bogus": 1}, {"faults": [{}]}, {"sources": 3}, {"host_bytes_per_second": -1}]  # fmt: skip
+    for value in (*({**good, **change} for change in changes), None, 3, "x", [good]):
+        path.write_text(json.dumps(value))
+        with pytest.raises(ts.UserError, match=re.escape(f"{path}: ")):
+            ts.Cluster.load(path)
+    with pytest.raises(ts.UserError, match="no cluster"):
+        ts.Cluster.load({"schema": "x"})
+
+
+@pytest.mark.parametrize(
+    ("devices", "words"),
+    [
+        ("0,1;2", "2 groups of 1 to 2 devices:"),
+        ("0,1;2,3", "2 groups of 2 devices:"),
+        ("0;1;2", "3 groups of 1 device:"),
+        ("0,1,2;3,4,5,6,7;8", "3 groups of 1 to 5 devices:"),
+        ("0,2,4", "on 3 devices:"),
+    ],
+)
+def test_groups_on_the_command_line(devices, words):
+    line = ["cluster", "collective", "all_reduce", "1MiB", "--cluster", "dgx-h100:16", "--devices", devices]
+    done = CliRunner().invoke(app, line)
+    assert done.exit_code == 0 and words in " ".join(done.output.split())
 
 
 def test_command_line(tmp_path):

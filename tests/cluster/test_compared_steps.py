@@ -226,6 +226,11 @@ def test_page_and_commands(tmp_path: Path) -> None:
         ({"parts": {"compute": "1"}}, "parts"),
         ({"classes": {}}, "classes"),
         ({"fits": 1}, "fits"),
+        *(
+            ({key: value}, f"{key}: a saved step has a value that cannot be")
+            for key in ("notes", "provenance")
+            for value in (None, "text", 3, [3], {"a": 3})
+        ),
         ({"overlap": ...}, "lacks a key"),
     ],
 )

@@ -270,9 +270,10 @@ def test_what_a_library_would_not_look_at(more):
         ts.cluster.collective("all_reduce", 1 << 20, "dgx-h100:8", library="nccl", **more)
 
 
-def test_a_replay_takes_a_library_for_collectives_and_a_model_for_sends():
+def test_a_replay_takes_a_library_which_has_a_form_of_its_own():
     trace = ts.cluster.fsdp_trace(8, 2, layer_bytes=1 << 20, forward_ps=10**6, backward_ps=10**6)
-    closed, flows = (
-        ts.cluster.replay(trace, "dgx-h100:8", "nccl", network=name).seconds for name in ("closed", "flows")
-    )
-    assert closed == flows > ts.cluster.replay(trace, "dgx-h100:8").seconds
+    found = ts.cluster.replay(trace, "dgx-h100:8", "nccl")
+    assert found.network == "closed" and found.seconds > ts.cluster.replay(trace, "dgx-h100:8").seconds
+    for network in ("flows", "chunks"):
+        with pytest.raises(ts.UserError, match=f"network: a library has a form of its own.*{network}.*no library"):
+            ts.cluster.replay(trace, "dgx-h100:8", "nccl", network=network)

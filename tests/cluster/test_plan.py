@@ -125,6 +125,17 @@ def test_workloads_that_are_none(values: dict[str, object], place: str) -> None:
         ts.workloads.transformer_step(**{**sizes, **values})  # type: ignore[arg-type]
 
 
+def test_plans_that_say_something_twice() -> None:
+    for text, place in (
+        ("tensor=8,tensor=4", "tensor"),
+        ("data=2,tensor=2,data=2", "data"),
+        ("shard=zero1, shard=none", "shard"),
+    ):
+        with pytest.raises(ts.UserError, match=f"{place}: the plan says something twice.*{text}.*each name once"):
+            ts.Plan.parse(text)
+    assert ts.Plan.parse("tensor=8,,data=4,") == ts.Plan(tensor=8, data=4)
+
+
 def test_experts_that_are_none() -> None:
     for experts in ((2, 3), (4,), (4, 0)):
         with pytest.raises(ts.UserError, match="experts"):

@@ -381,6 +381,34 @@ def test_unknown_names(arguments: dict[str, Any], message: str) -> None:
         ts.cluster.step(fsdp(), two(), **arguments)
 
 
+@pytest.mark.parametrize(
+    "said", [None, 3, "soon", [], {}, *({"seconds": one} for one in (math.nan, math.inf, -1, "1", None, True)),
+             {"seconds": 1.0, "terms": 3}, {"seconds": 1.0, "terms": {"memory": "x"}}],
+)  # fmt: skip
+def test_predictions_that_are_no_times(said: Any) -> None:
+    class Wrong:
+        name = "of mine"
+
+        def seconds(self, segment: Any, device: Any) -> Any:
+            return said
+
+    with pytest.raises(ts.UserError, match="predictor of mine: a predictor"):
+        ts.cluster.step(fsdp(), two(), predictor=Wrong())
+
+
+def test_predictors_may_say_numbers_of_numpy_and_need_a_name() -> None:
+    class Plain:
+        name = "plain"
+
+        def seconds(self, segment: Any, device: Any) -> Any:
+            return {"seconds": np.float32(0.5), "terms": None}
+
+    assert ts.cluster.step(fsdp(layers=1), two(), predictor=Plain()).seconds >= 0.5
+    del Plain.name
+    with pytest.raises(ts.UserError, match=r"this is no predictor.*name"):
+        ts.cluster.step(fsdp(), two(), predictor=Plain())
+
+
 def test_clusters_that_are_too_small_or_cannot_compute() -> None:
     with pytest.raises(ts.UserError, match=r"fewer devices than the program.*4 or more"):
         b = ts.GraphBuilder("four")

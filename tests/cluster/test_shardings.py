@@ -149,6 +149,19 @@ def test_xla_takes_shardings_that_are_given(given, sends):
     assert not graph.mesh and not graph.shardings  # the caller's graph is as it was
 
 
+def test_what_xla_leaves_whole_is_told():
+    """Parts that do not divide an axis: XLA holds such inputs and outputs whole."""
+    graph = of_one_device(m=7)
+    given = {"x": ("d",), "up": (None, "t"), graph.outputs[0]["name"]: ("d", "t")}
+    spmd = ts.partition(graph, {"d": 2, "t": 4}, given, by="xla")
+    agrees(graph, spmd)
+    assert spmd.graph.inputs[0]["shape"] == (7, 16) and spmd.graph.outputs[0]["shape"] == (7, 4)
+    assert [row["value"] for row in spmd.records] == ["x", graph.outputs[0]["name"]]
+    for row in spmd.records:
+        assert row["reason"] == "XLA gives axis 0 1 of the 2 parts that were asked for, which do not divide 7"
+    assert ts.partition(of_one_device(), {"d": 2, "t": 4}, given, by="xla").records == []
+
+
 def test_what_was_said_of_a_graph_reaches_xla(modules):
     """Annotated since it was read, or another mesh over the module's own axes: nothing of it is dropped."""
     graph = of_one_device()

@@ -1,6 +1,7 @@
 """Programs of several devices: collectives by numpy, loops and branches in lockstep, tables, files, command line."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -286,6 +287,33 @@ def test_files_that_are_none(tmp_path):
             ts.Spmd.from_json(text)
     with pytest.raises(ts.UserError):
         ts.Spmd.load(tmp_path / "missing.json")
+
+
+ODD = (None, -1, 3.5, "x", True, {}, [None], [[None]], [["a"]])
+
+
+@pytest.mark.parametrize(
+    "key", ["schema", "version", "devices", "mesh", "classes", "inputs", "outputs", "records", "graphs"]
+)
+def test_files_that_are_damaged_are_named(tmp_path, key):
+    path = tmp_path / "d.spmd.json"
+    divided(6).save(path)
+    good = json.loads(path.read_text())
+    assert ts.Spmd.load(path).to_json() == divided(6).to_json()
+    for value in (*ODD, ...):
+        if (key, value) in (("mesh", "x"), ("version", True)):
+            continue
+        path.write_text(json.dumps({name: one for name, one in {**good, key: value}.items() if one is not ...}))
+        with pytest.raises(ts.UserError, match=re.escape(str(path))):
+            ts.Spmd.load(path)
+    for name in ("name", "dtype", "shape", "view", "sharding") if key in ("inputs", "outputs") else ():
+        for value in (*ODD, ...):
+            if isinstance(value, str) and name != "view":
+                continue
+            row = {part: one for part, one in {**good[key][0], name: value}.items() if one is not ...}
+            path.write_text(json.dumps({**good, key: [row, *good[key][1:]]}))
+            with pytest.raises(ts.UserError, match=re.escape(f"{path}: {key}[0].{name}: ")):
+                ts.Spmd.load(path)
 
 
 def test_the_command_line(tmp_path):

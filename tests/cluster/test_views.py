@@ -364,7 +364,7 @@ def test_command_line(tmp_path: Path) -> None:
     words = ("step", work, "--cluster", "dgx-a100", "--devices", "8,64")
     assert told(*words, "--quiet").output == ""
     assert "efficiency" in told(*words).output
-    for more in (("--devices", "8,x"), ("--timeline", "t.json"), ("--devices", "")):
+    for more in (("--devices", "8,x"), ("--timeline", "t.json"), ("--store", "s.db"), ("--devices", "")):
         wrong = told(*words, *more)
         assert wrong.exit_code != 0 and more[0] in str(wrong.exception), more
     mapped = told("search", work, "--cluster", "dgx-a100:8", "--map", "--best", "2")

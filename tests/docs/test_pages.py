@@ -77,7 +77,7 @@ def prepared(page: Path) -> dict[str, Any]:
     if page.stem == "cluster_partition":
         b = ts.GraphBuilder("mlp")
         up, down = b.input("up", (8, 32)), b.input("down", (32, 8))
-        b.output(b.matmul(b.apply("gelu", b.matmul(b.input("x", (4, 8)), up)), down), "y")
+        b.output(b.matmul(b.apply("gelu_tanh", b.matmul(b.input("x", (4, 8)), up)), down), "y")
         b.build().save("mlp.json")
     if page.stem not in ("formats", "recipes"):
         return {}

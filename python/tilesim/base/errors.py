@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from .._core import Error, InternalError, Unsupported, UserError
@@ -22,6 +23,7 @@ __all__ = [
     "nearest",
     "of_workload",
     "path_text",
+    "placed",
     "shown",
     "unsupported",
     "user_error",
@@ -55,6 +57,19 @@ def _short(text: str, most: int = MOST) -> str:
     """Of a file or a command line: on one line, and not too long."""
     text = text if len(text) <= most else text[:most] + "..."
     return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
+
+@contextmanager
+def placed(place: str) -> Iterator[None]:
+    """Errors of the block name a place first, a file for one, unless they do already."""
+    try:
+        yield
+    except UserError as error:
+        said = {name: str(getattr(error, name, "")) for name in ("what", "place", "value", "allowed", "suggestion")}
+        if not said["what"] or said["place"].startswith(place):
+            raise
+        inside = f"{place}: {said['place']}" if said["place"] else place
+        raise user_error(said.pop("what"), **{**said, "place": inside}, sort=type(error)) from None
 
 
 def user_error(

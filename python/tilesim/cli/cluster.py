@@ -114,6 +114,14 @@ def _devices(words: str | None) -> list[int] | list[list[int]] | int | None:
     return groups[0] if "," in words else groups[0][0]
 
 
+def _each(given: list[int] | list[list[int]] | int | None, devices: int) -> str:
+    """How many devices, or groups of how many."""
+    sizes = sorted(len(group) for group in given if isinstance(group, list)) if isinstance(given, list) else []
+    most = sizes[-1] if sizes else devices
+    several = f"{len(sizes):,} groups of " + (f"{sizes[0]:,} to " if sizes[0] < most else "") if sizes else ""
+    return f"{several}{most:,} device{'s' if most > 1 else ''}"
+
+
 @cluster_app.command("collective", epilog=epilog("cluster collective"))
 def cluster_collective(
     op: Annotated[str, typer.Argument(help=", ".join(OPERATIONS))],
@@ -142,20 +150,14 @@ def cluster_collective(
 
         own = read(algorithm)
     amount = int(size) if size.isascii() and size.lstrip("-").isdigit() else size
-    found = collective(
-        op, amount, cluster, _devices(devices), dtype, own or algorithm, model, library, symmetry
-    )  # fmt: skip
+    given = _devices(devices)
+    found = collective(op, amount, cluster, given, dtype, own or algorithm, model, library, symmetry)
     if json is not None:
         write(found.to_dict(), json)
     if quiet or json == "-":
         return
     how = f"costs of {found.library}" if found.library else f"{found.algorithm}, {found.model}"
     how += "" if found.exact else " (a bound from below)"
-    each = (
-        f"{found.groups} groups of {found.devices // found.groups}"
-        if found.groups > 1
-        else f"{found.devices:,} device{'s' if found.devices > 1 else ''}"
-    )
-    line = f"{op} of {found.bytes:,} bytes on {each}: {figures.duration(found.seconds)} ({how})"
+    line = f"{op} of {found.bytes:,} bytes on {_each(given, found.devices)}: {figures.duration(found.seconds)} ({how})"
     wire = f"each device sends {found.wire_bytes:,.0f} bytes, {found.bus_bytes_per_second / 1e9:.1f} GB/s"
     say([*wrapped(line, hang="  "), *wrapped(wire, hang="  ")])

@@ -17,6 +17,7 @@ from .views.communication import dimensions
 __all__ = ["advice", "neighbours", "told"]
 
 LEAST = 0.005  # gains below are not told
+NOT_AGAIN = "a result that was not just computed cannot be run again"
 _SHARDS = {"none": "zero1", "zero1": "zero3", "zero2": "zero3"}
 
 
@@ -118,7 +119,7 @@ def advice(result: Any) -> Table:
         divide the workload are left out.
     """
     if result.again is None:
-        return Table([], empty="a result that was not just computed cannot be run again")
+        return Table([], empty=NOT_AGAIN)
     runs: list[tuple[str, str, Any]] = []
     for text, plan in neighbours(result.plan):
         if not plan.reasons(result.workload, result.devices):

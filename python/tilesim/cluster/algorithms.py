@@ -13,7 +13,10 @@ from ..base.arguments import one_of, whole
 from ..base.errors import path_text, shown, user_error
 from ..base.files import read_json
 
-__all__ = ["algorithm"]
+__all__ = ["algorithm", "check_name"]
+
+#: by name; the last is what switches do
+NAMES = ("auto", "ring", "tree", "halving-doubling", "bruck", "direct", "torus", "hierarchical", "in-network")
 
 OPERATIONS = {
     "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
@@ -223,3 +226,16 @@ def _meaning(operation: str, n: int, chunks: int, slots: int, out: int) -> tuple
                 value = c // share * chunks + device * share + c % share
             wanted[start + out + c] = value
     return initial, wanted
+
+
+def check_name(source: Any) -> None:
+    """Whether an algorithm, where it is given by name, is one.
+
+    Args:
+        source: a name, or one of your own: a dict or the path of a file.
+
+    Raises:
+        UserError: for an unknown name.
+    """
+    if isinstance(source, str) and not source.endswith((".json", ".xml")):
+        one_of("unknown algorithm", "algorithm", source, *NAMES)

@@ -12,7 +12,7 @@ from typing import Any
 
 from .. import _core
 from ..base.checked import checked, is_number
-from ..base.errors import nearest, path_text, shown, user_error
+from ..base.errors import nearest, path_text, placed, shown, user_error
 from ..base.files import read_json, writing
 from ..base.paths import configs_dir
 from .hosts.faults import without_computing
@@ -160,6 +160,15 @@ class Cluster:
             allowed = f"a divisor of {self.devices}"
             raise user_error("nodes have equal devices", place="per_node", value=shown(per_node), allowed=allowed)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the core's network, which is made again."""
+        return {name: value for name, value in self.__dict__.items() if name != "core"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Takes a state, and makes the core's network of it."""
+        self.__dict__.update(state)
+        self.core = _core_network(self._network_text())
+
     def _network_text(self) -> str:
         dimensions = [_without_sums(one, number) for number, one in enumerate(self.network)]
         network: dict[str, Any] = {"dimensions": dimensions} if self.graph is None else {"graph": self.graph}
@@ -199,7 +208,8 @@ class Cluster:
             return cls._of(source, None)
         text = path_text(source)
         if text.endswith(".json") or os.path.isfile(text):
-            return cls._of(read_json(text), None)
+            with placed(text):
+                return cls._of(read_json(text), None)
         name, colon, count = text.partition(":")
         devices = None
         if colon:
@@ -210,6 +220,8 @@ class Cluster:
 
     @classmethod
     def _of(cls, data: Mapping[str, Any], devices: int | None) -> Cluster:
+        if not isinstance(data, Mapping):
+            raise user_error("this file is no cluster", value=shown(data), allowed="an object")
         if data.get("schema", SCHEMA) != SCHEMA:
             raise user_error("this file is no cluster", value=shown(data.get("schema")), allowed=SCHEMA)
         if data.get("version", VERSION) != VERSION:

@@ -12,6 +12,7 @@ from ..base.arguments import dtype_name, one_of, unused, whole
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, shown, user_error
 from .algorithms import algorithm as own_algorithm
+from .algorithms import check_name
 from .cluster import Cluster
 from .networks import forms, in_network
 from .networks.meeting import chosen, met
@@ -118,6 +119,7 @@ def collective(
     groups = _groups(devices, target)
     size = _bytes(bytes)
     one_of("unknown collective operation", "op", op, *OPERATIONS)
+    check_name(algorithm)
     dtype = dtype_name(dtype)
     if library is not None:
         for name, given, only in (("model", model, "closed"), ("algorithm", algorithm, "auto")):
@@ -181,9 +183,8 @@ def _by_switch(
                                   "classes": 1, "messages": 0, "share": 0.0})  # fmt: skip
     slowest = max(answers, key=lambda one: one["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, False)
-    return replace(
-        found, wire_bytes=slowest["share"] * size
-    )  # what a device sends: its part alone, of which the switch makes many
+    # what a device sends: its part alone, of which the switch makes many
+    return replace(found, wire_bytes=slowest["share"] * size)
 
 
 @checked()

@@ -216,6 +216,9 @@ class Plan:
             key, equals, value = (part.strip() for part in pair.partition("="))
             if not equals:
                 raise user_error("no pair", place="plan", value=shown(pair), allowed="name=value, joined by commas")
+            if key in values:
+                raise user_error("the plan says something twice", place=key, value=shown(text),
+                                 allowed="each name once")  # fmt: skip
             values[key] = int(value) if value.isascii() and value.isdigit() else _WORDS.get(value.lower(), value)
         return _made(values, "plan")
 

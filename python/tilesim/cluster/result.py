@@ -117,6 +117,10 @@ class StepResult(ComparableStep):
             passes=partial(drawn, table, found.stages, summed, forward) if found.stages else None,
         )  # fmt: skip
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what runs a step again, which belongs to the call that made the result."""
+        return {**self.__dict__, "again": None}
+
     @property
     def exposed_seconds(self) -> float:
         """Communication that nothing hides, in seconds."""

@@ -45,9 +45,18 @@ _MORE: dict[str, tuple[Callable[[Any], bool], str, Callable[[Any], Any]]] = {
     **{name: (_amounts, "numbers by name", dict) for name in ("parts", "memory", "stage")},
     **{name: (_rows, "a list of rows", list) for name in ("classes", "communication")},
     **{name: (_rows, "a list of rows", Table) for name in ("segments", "exchanges")},
-    **{name: (_count, "a number from 0 on", lambda value: value)
-       for name in ("segments_distinct", "segments_count", "kernels", "kernel_bytes")},
+    **{
+        name: (_count, "a number from 0 on", lambda value: value)
+        for name in ("segments_distinct", "segments_count", "kernels", "kernel_bytes")
+    },
     "fits": (lambda value: isinstance(value, bool), "true, false", bool),
+}
+#: what every saved step has besides
+_SAID: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "provenance": (lambda value: isinstance(value, dict) and all(isinstance(one, str) for one in value.values()),
+                   "texts by name"),
+    "notes": (lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+              "a list of texts"),
 }  # fmt: skip
 
 
@@ -193,10 +202,10 @@ def _step(data: dict[str, Any], place: str) -> SavedStep:
                          value=f"{whole:g} s", allowed=f"{amounts['seconds']:g} s")  # fmt: skip
     plan = data.get("plan")
     more = {key: become(taken(key, good, allowed)) for key, (good, allowed, become) in _MORE.items() if key in data}
+    said = {key: taken(key, *_SAID[key]) for key in _SAID if key in data}
     return SavedStep(
         _workload(workload, place), None if plan is None else Plan.from_json(plan, f"{place}: plan"), devices=devices,
-        breakdown=Breakdown(rows, workload["name"]), provenance=dict(data.get("provenance", {})),
-        notes=[str(one) for one in data.get("notes", [])], figures=more, saved=data, **words, **amounts,
+        breakdown=Breakdown(rows, workload["name"]), figures=more, saved=data, **said, **words, **amounts,
     )  # fmt: skip
 
 

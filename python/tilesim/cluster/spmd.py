@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import _core
 from ..base.checked import checked_class
-from ..base.errors import path_text, user_error
+from ..base.errors import path_text, placed, shown, user_error
 from ..base.files import read_bytes
 from ..base.table import Table
 from ..graph.devices import collectives, mesh_devices
@@ -21,6 +21,7 @@ SCHEMA = "tilesim.spmd"
 VERSION = 1
 MAX_BYTES = 1 << 30  # of a file
 BORDERS = ("full_to_shard", "shard_to_full")
+VIEWS = ("divided", "whole", "own")
 SHOWN = 4  # groups in a printed row
 
 Border = dict[str, Any]  # name, dtype, shape (of the whole tensor), view: "divided", "whole", "own"; sharding
@@ -181,6 +182,7 @@ class Spmd:
             raise user_error("unknown members", value=", ".join(sorted(unknown)), allowed=", ".join(sorted(known)))
         if missing := known - set(data):
             raise user_error("members are missing", value=", ".join(sorted(missing)))
+        _check_parts(data)
         graphs = [Graph.from_json(json.dumps(graph)) for graph in data["graphs"]]
         names = ("classes", "mesh", "inputs", "outputs", "records")
         return cls(graphs, data["devices"], **{name: data[name] for name in names})
@@ -215,7 +217,8 @@ class Spmd:
             UserError: for a file that cannot be read or is no such program.
         """
         place = path_text(path)
-        return cls.from_json(read_bytes(place, MAX_BYTES).decode("utf-8", "replace"))
+        with placed(place):
+            return cls.from_json(read_bytes(place, MAX_BYTES).decode("utf-8", "replace"))
 
 
 def communicates(graph: Graph) -> bool:
@@ -250,6 +253,36 @@ def _border(row: dict[str, Any], mesh: str, sharding: str, whole: bool) -> Borde
         made |= {"view": "divided", "sharding": sharding}
         made["shape"] = [extent * count for extent, count in zip(row["shape"], counts, strict=True)]
     return made
+
+
+def _check_parts(data: Mapping[str, Any]) -> None:
+    """Whether lists of a file are lists, and rows of inputs and outputs have what they need."""
+    for key in ("graphs", "classes", "inputs", "outputs", "records"):
+        if not isinstance(data[key], list):
+            raise user_error("this is no list", place=key, value=shown(data[key]), allowed="a list")
+    for key in ("inputs", "outputs"):
+        for number, row in enumerate(data[key]):
+            for name, good, allowed in _ROW:
+                if not isinstance(row, dict) or not good(row.get(name)):
+                    value = shown(row.get(name) if isinstance(row, dict) else row)
+                    raise user_error("a row is not as it has to be", place=f"{key}[{number}].{name}", value=value,
+                                     allowed=allowed)  # fmt: skip
+            if row["view"] == "divided" and not isinstance(row.get("sharding"), str):
+                raise user_error("what is divided has a sharding", place=f"{key}[{number}].sharding",
+                                 value=shown(row.get("sharding")), allowed="a text")  # fmt: skip
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+#: of a row of a file: name, what is good, in words
+_ROW: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    ("name", _is_text, "a text"),
+    ("dtype", _is_text, "a text"),
+    ("shape", lambda value: isinstance(value, list) and all(type(n) is int and n >= 0 for n in value), "extents"),
+    ("view", lambda value: isinstance(value, str) and value in VIEWS, '"divided", "whole", "own"'),
+)
 
 
 def _plain(row: Border) -> Border:

@@ -164,6 +164,8 @@ def fsdp_trace(
         A trace of one class; the weights stay gathered until the backward pass.
     """
     devices, layers = whole("devices", devices), whole("layers", layers)
+    layer_bytes = whole("layer_bytes", layer_bytes, 0)
+    forward_ps, backward_ps = whole("forward_ps", forward_ps, 0), whole("backward_ps", backward_ps, 0)
     nodes: list[TraceNode] = []
 
     def add(name: str, kind: str, deps: list[int], **rest: Any) -> int:

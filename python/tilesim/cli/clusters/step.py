@@ -86,7 +86,8 @@ def step(
 
     parsed = Plan.parse(plan) if plan is not None else None
     if devices is not None:
-        for name, value, standard in (("predictor", predictor, "closed"), ("timeline", timeline, None)):
+        for name, value, standard in (("predictor", predictor, "closed"), ("timeline", timeline, None),
+                                      ("store", store, None)):  # fmt: skip
             if value != standard:
                 raise user_error(
                     "steps on several numbers of devices take no such option", place=f"--{name}", value=str(value),

@@ -25,17 +25,13 @@ RECORDED = ("reduce", "gather", "scatter")
 
 @dataclass
 class Communication:
-    """Prices what passes between devices on a cluster, each as if it were alone, and once for equal ones.
-
-    `lone`: model of messages that are of no permute, "": as `network`.
-    """
+    """Prices what passes between devices on a cluster, each as if it were alone, and once for equal ones."""
 
     cluster: Cluster
     network: str
     library: Any
     symmetry: bool
     algorithm: Any = "auto"
-    lone: str = ""
     known: dict[Any, int] = field(default_factory=dict)
     messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
     dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
@@ -70,7 +66,7 @@ class Communication:
     def alone(self, op: str, size: int, devices: Sequence[int]) -> int:
         """The same, computed."""
         if op == "send":
-            return collective("permute_devices", size, self.cluster, devices, model=self.lone or self.network,
+            return collective("permute_devices", size, self.cluster, devices, model=self.network,
                               pairs=[(0, 1)], symmetry=self.symmetry).picoseconds  # fmt: skip
         dtype = self.dtypes.get((op, size), "bf16")
 

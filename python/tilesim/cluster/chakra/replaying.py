@@ -48,8 +48,8 @@ def replay(
         cluster: a Cluster, or what `ts.Cluster.load` takes; with as many devices as the trace.
         library: whose costs collectives have, as for `ts.cluster.collective`; none: the network alone.
         algorithm: of collectives.
-        network: model of the network: closed, chunks, flows; of each communication alone. Of sends alone,
-            where a library prices collectives.
+        network: model of the network: closed, chunks, flows; of each communication alone. A library has a form of its
+            own ("closed").
         symmetry: devices that nothing tells apart are simulated once; the same to the picosecond.
         price: operation, bytes and devices to seconds, in place of a cluster; operation "send" has two devices.
 
@@ -68,6 +68,8 @@ def replay(
         unused("a price of your own takes the place of a cluster's", "none, or no price", cluster=(cluster, None),
                library=(library, None), algorithm=(algorithm, "auto"), network=(network, "closed"))  # fmt: skip
     else:
+        if library is not None:
+            unused("a library has a form of its own", "closed, or no library", network=(network, "closed"))
         if cluster is None:
             raise user_error("communication is timed on a cluster", place="cluster", allowed="a name, or price=")
         cluster = Cluster.load(cluster)
@@ -81,7 +83,7 @@ def replay(
         found = quotient(trace, _own(price), symmetry)
         return Replay.of(trace, found, run(trace, found), name, "price")
     trace = slowed(trace, {device: 1 / share for device, share in computing(cluster.faults, cluster.devices)})
-    known = Communication(cluster, network if library is None else "closed", library, symmetry, algorithm, network)
+    known = Communication(cluster, network, library, symmetry, algorithm)
     learn(trace, known)
     found = quotient(trace, known, symmetry, Sharing(cluster, trace, known))
     return Replay.of(trace, found, run(trace, found), name, network)

@@ -43,7 +43,7 @@ def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[s
         shardings: of inputs and outputs by name, in Shardy's text, beside those of the graph.
 
     Returns:
-        The program, with XLA's collectives.
+        The program, with XLA's collectives; `records` has the given shardings that XLA left out.
 
     Raises:
         UserError: for a graph that no module is known of, for shardings of values inside, of a mesh or a part of an
@@ -81,7 +81,26 @@ def partition_by_xla(graph: Graph, mesh: str | None = None, shardings: Mapping[s
         "outputs": _rows(graph.outputs, partitioned.outputs, borders["outputs"], mesh),
     }
     inputs = drawn_as(graph, rows["inputs"])
-    return Spmd([partitioned], devices, mesh=mesh, inputs=inputs, outputs=rows["outputs"])
+    records = [*_left(graph, rows["inputs"], mesh, devices), *_left(graph, rows["outputs"], mesh, devices)]
+    return Spmd([partitioned], devices, mesh=mesh, inputs=inputs, outputs=rows["outputs"], records=records)
+
+
+def _left(graph: Graph, rows: list[dict[str, Any]], mesh: str, devices: int) -> list[dict[str, Any]]:
+    """What was asked for and XLA did not do: axes that have fewer parts at the border of its program, uneven ones."""
+    found = []
+    for row in rows:
+        said = graph.shardings.get(row["name"], "")
+        if not said or not row["shape"]:
+            continue
+        asked, _ = _core.sharding_division(said, str(graph.mesh))
+        got = _core.sharding_division(row["sharding"], mesh)[0] if "sharding" in row else [1] * len(asked)
+        for axis, (extent, parts, made) in enumerate(zip(row["shape"], asked, got, strict=True)):
+            if made < parts:
+                why = f", which do not divide {extent:,}" if extent % parts else ""
+                reason = f"XLA gives axis {axis} {made:,} of the {parts:,} parts that were asked for{why}"
+                found.append({"function": "main", "operation": "", "inserted": "", "kind": "left whole",
+                              "value": row["name"], "reason": reason, "devices": devices, "wire_bytes": 0})  # fmt: skip
+    return found
 
 
 def _given(graph: Graph, text: bytes, names: Iterable[str], changed: bool) -> dict[str, Any]:

@@ -36,7 +36,7 @@ from .kept import Kept, opened
 from .liveness import peak_bytes
 from .measured import Measured
 from .predicting import Closed, Engine, Predicted
-from .predictors import predictor_of
+from .predictors import checked_prediction, predictor_of
 from .result import ProgramResult
 from .scheduling import Communication, order_of, trace_of
 from .splitting import Part, Split, graph_of, split
@@ -215,10 +215,7 @@ class _Step:
     def predict(self, each: Split, part: Part) -> Predicted:
         if not part.operations:
             return Predicted(0.0, {}, "made where it is read")
-        found = self.predictor.seconds(graph_of(each, part), self.cluster.device)
-        if not isinstance(found, Predicted):
-            found = Predicted(float(found["seconds"]), dict(found.get("terms", {})), str(found.get("provenance", "")))
-        return found
+        return checked_prediction(self.predictor.seconds(graph_of(each, part), self.cluster.device), self.predictor)
 
     def told(self, replay: Replay, price: Communication) -> ProgramResult:
         device = self.device()

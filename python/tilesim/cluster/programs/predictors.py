@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any
 
+from ...base.checked import is_number
 from ...base.errors import nearest, shown, user_error
 from .measured import Measured
-from .predicting import Closed, Engine
+from .predicting import Closed, Engine, Predicted
 
-__all__ = ["predictor_of"]
+__all__ = ["checked_prediction", "predictor_of"]
 
 _ALLOWED = ("closed", "table:FILE.csv", "table:FILE.csv:interpolate", "engine")
 
@@ -27,9 +30,10 @@ def predictor_of(source: Any) -> Any:
         UserError: for an unknown name, a file that cannot be read.
     """
     if not isinstance(source, str):
-        if callable(getattr(source, "seconds", None)):
+        if callable(getattr(source, "seconds", None)) and isinstance(getattr(source, "name", None), str):
             return source
-        raise user_error("this is no predictor", place="predictor", value=shown(source), allowed=", ".join(_ALLOWED))
+        allowed = ", ".join((*_ALLOWED, "an object with a name and seconds(segment, device)"))
+        raise user_error("this is no predictor", place="predictor", value=shown(source), allowed=allowed)
     if source == "closed":
         return Closed()
     if source == "engine":
@@ -43,3 +47,34 @@ def predictor_of(source: Any) -> Any:
         "unknown predictor", place="predictor", value=f"'{source}'", allowed=", ".join(_ALLOWED),
         suggestion=nearest(source.partition(":")[0], ["closed", "table", "engine"]),
     )  # fmt: skip
+
+
+def checked_prediction(found: Any, predictor: Any) -> Predicted:
+    """What a predictor said of a segment, if it is a time.
+
+    Args:
+        found: a prediction, or a dict of seconds, terms, provenance.
+        predictor: that said it.
+
+    Returns:
+        The prediction.
+
+    Raises:
+        UserError: for anything else, naming the predictor.
+    """
+    if isinstance(found, Mapping) and "seconds" in found:
+        terms = found.get("terms") or {}
+        if not isinstance(terms, Mapping) or not all(map(is_number, terms.values())):
+            raise user_error("a predictor's terms are seconds by name", place=_named(predictor), value=shown(terms),
+                             allowed='{"memory": 1e-3}')  # fmt: skip
+        found = Predicted(found["seconds"], dict(terms), str(found.get("provenance", "")))
+    seconds: Any = found.seconds if isinstance(found, Predicted) else None
+    if not is_number(seconds) or not 0 <= seconds < math.inf:
+        raise user_error("a predictor gave no time of a segment", place=_named(predictor),
+                         value=shown(found if seconds is None else seconds),
+                         allowed='{"seconds": a number from 0 on}, with "terms" and "provenance"')  # fmt: skip
+    return Predicted(**{**vars(found), "seconds": float(seconds)})
+
+
+def _named(predictor: Any) -> str:
+    return f"predictor {getattr(predictor, 'name', type(predictor).__name__)}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...base import figures
 from ...base.table import Table
-from ..advice import LEAST
+from ..advice import LEAST, NOT_AGAIN
 from ..chakra.replayed import Replay, recorded
 from ..memory import GIB
 from ..result import StepResult
@@ -39,6 +39,10 @@ class ProgramResult(StepResult):
     kernel_bytes: float = 0.0
     notes: list[str] = field(default_factory=list)
     others: Callable[[], dict[str, float]] | None = field(default=None, repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All but what runs the other ways to overlap, which belongs to the call that made the result."""
+        return {**super().__getstate__(), "others": None}
 
     @property
     def exposed_seconds(self) -> float:
@@ -77,8 +81,10 @@ class ProgramResult(StepResult):
             Rows: kind ("overlap"), change, seconds, gain, peak_bytes, fits; those that gain half a percent or more,
             the largest gain first.
         """
+        if self.others is None:
+            return Table([], empty=NOT_AGAIN)
         rows = []
-        for overlap, seconds in (self.others() if self.others else {}).items():
+        for overlap, seconds in self.others().items():
             if self.seconds and (gain := 1 - seconds / self.seconds) >= LEAST:
                 fits = not self.memory_bytes or self.peak_bytes <= self.memory_bytes
                 rows.append({"kind": "overlap", "change": f"overlap={overlap}", "seconds": seconds, "gain": gain,
