@@ -29,6 +29,11 @@ def dimension(rng: random.Random, size: int, outer: bool) -> dict[str, Any]:
     return made
 
 
+def switch(size: int, rate: float, latency: float, rng: random.Random | None = None) -> dict[str, Any]:
+    kind = "switch" if rng is None else rng.choice(["switch", "full"])
+    return {"kind": kind, "size": size, "bandwidth_bytes_per_second": rate, "latency_seconds": latency}
+
+
 def network(rng: random.Random, most: int = 40) -> ts.Cluster:
     while True:
         sizes = [rng.choice([2, 3, 4, 5, 7, 8]) for _ in range(rng.choice([1, 2, 2, 2, 3]))]
@@ -163,3 +168,39 @@ def test_large_sums_go_in_pieces_or_round_rings() -> None:
     few = ts.cluster.collective("all_reduce", 4096, "tpu-v4:64")
     levels = ts.cluster.collective("all_reduce", 4096, "tpu-v4:64", algorithm="torus")
     assert few.seconds < 0.8 * levels.seconds
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_on_switches_meet_at_ports_of_others(seed: int) -> None:
+    """Groups whose stride divides no node, and nodes in threes: what one sends on takes ports of another's devices."""
+    rng = random.Random(seed)
+    met = 0
+    for _ in range(8):
+        sizes = [rng.choice([4, 6, 8]), rng.choice([2, 3, 4])]
+        cluster = ts.Cluster(network=[switch(size, rng.choice([50e9, 450e9]), 1e-6, rng) for size in sizes])
+        many, count = cluster.devices, rng.choice([2, 3, 5])
+        groups = [list(range(at, many, count)) for at in range(count)]
+        if rng.random() < 0.5:
+            groups = [list(range(at, at + count)) for at in range(0, many - count + 1, count)]
+        op, size = rng.choice((*SPREAD, "all_to_all")), rng.choice([4099, 1 << 24])
+        for name in ("ring", "direct"):
+            found = ts.cluster.collective(op, size, cluster, groups, algorithm=name)
+            chunks = ts.cluster.collective(op, size, cluster, groups, algorithm=name, model="chunks")
+            assert found.picoseconds == chunks.picoseconds, (sizes, groups, op, size, name)
+            alone = max(ts.cluster.collective(op, size, cluster, one, algorithm=name).seconds for one in groups)
+            assert found.seconds >= alone * (1 - 1e-9)
+            met += found.seconds > 1.01 * alone
+            assert not (found.exact and found.seconds > 1.01 * alone)
+    assert met > 0
+
+
+def test_boxes_on_switches_meet_nowhere() -> None:
+    cluster = ts.Cluster(network=[switch(8, 450e9, 1e-6), switch(3, 50e9, 1e-6)])
+    for groups in ([list(range(8)), list(range(8, 16))], [[0, 1, 8, 9], [2, 3, 10, 11], [6, 22]]):
+        for op in SPREAD:
+            times = [ts.cluster.collective(op, 1 << 24, cluster, groups, model=one) for one in ("closed", "chunks")]
+            assert times[0].exact and times[0].picoseconds == times[1].picoseconds
+    strided = [list(range(at, 24, 3)) for at in range(3)]
+    found = ts.cluster.collective("all_reduce", 10**8, cluster, strided)
+    alone = max(ts.cluster.collective("all_reduce", 10**8, cluster, one).seconds for one in strided)
+    assert not found.exact and found.seconds > 1.5 * alone
