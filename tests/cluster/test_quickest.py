@@ -45,7 +45,8 @@ def named(op: str, size: int, cluster: ts.Cluster, **more: Any) -> dict[tuple[st
     """Picoseconds of every algorithm that does it; of levels in every number of pieces, where devices are a box."""
     found = {}
     for name in NAMES:
-        levels = name == "hierarchical" and op in SPREAD and len(cluster.dimensions) > 1 and "devices" not in more
+        levels = name == "hierarchical" or (name == "torus" and len(cluster.dimensions) == 1)
+        levels = levels and op in SPREAD and "devices" not in more
         for pieces in PIECES if levels else (None,):
             try:
                 one = ts.cluster.collective(op, size, cluster, algorithm=name, pieces=pieces, **more)
@@ -234,3 +235,28 @@ def test_circles_that_differ_meet(seed: int) -> None:
             assert found.picoseconds == chunks.picoseconds, (kinds, op, found, chunks)
             seen.add(found.exact)
     assert seen == {True, False}
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+@pytest.mark.parametrize("size", [2, 4, 5, 8])
+def test_one_ring_exchanges_and_sums_as_a_torus_does(size: int, both_ways: bool) -> None:
+    """By hand: links carry each block of an exchange the shorter way, all equally; of sums no pieces are quicker."""
+    ring = {"kind": "ring", "size": size, "both_ways": both_ways, "bandwidth_bytes_per_second": 100e9}
+    one = ts.Cluster(network=[ring | {"latency_seconds": 0}])
+    found = ts.cluster.collective("all_to_all", 423_698, one)
+    times = named("all_to_all", 423_698, one)
+    assert found.picoseconds == min(times.values())
+    hops = sum(min(at, size - at) for at in range(size)) / (2 if size > 2 else 1) if both_ways else sum(range(size))
+    assert found.seconds == pytest.approx(hops * 423_698 / size / 100e9, rel=1e-6)
+    late = ts.Cluster(network=[ring | {"latency_seconds": 5e-6}])
+    for op in SPREAD:
+        found = ts.cluster.collective(op, 1 << 20, late)
+        assert found.picoseconds <= min(named(op, 1 << 20, late).values())
+
+
+def test_pieces_hide_latency_on_one_switch() -> None:
+    """Scatters of later pieces go out while sums of the first come back: by hand, ports are never idle."""
+    cluster = ts.Cluster(network=[switch(8, 450e9, 5e-6)])
+    found = ts.cluster.collective("all_reduce", 1 << 22, cluster)
+    port = 2 * 7 / 8 * (1 << 22) / 450e9
+    assert port + 5e-6 <= found.seconds < port + 5.1e-6 and found.exact and found.pieces

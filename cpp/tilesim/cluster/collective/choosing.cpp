@@ -30,15 +30,17 @@ bool doubles(const Request& request) { return request.operation == Operation::al
 std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* axes) {
   const auto n = static_cast<unsigned>(request.places.size());
   const bool several = axes != nullptr && axes->size() > 1;
+  const std::string levels =
+      axes != nullptr && std::all_of(axes->begin(), axes->end(), grid) ? "torus" : "hierarchical";
   std::vector<std::string> names;
   if (request.operation == Operation::permute_devices) names = {"direct"};
   if (request.operation == Operation::broadcast_devices) names = {"ring", "tree", "direct"};
   if (request.operation == Operation::all_to_all) {
     names = {"direct", "bruck", "ring", "hierarchical"};
-    if (several && circles(*axes)) names.insert(names.begin(), "torus");
+    if (axes != nullptr && !axes->empty() && circles(*axes)) names.insert(names.begin(), "torus");
   }
   if (request.operation <= Operation::reduce_scatter) {
-    if (several) names.emplace_back(std::all_of(axes->begin(), axes->end(), grid) ? "torus" : "hierarchical");
+    if (several) names.emplace_back(levels);
     names.insert(names.end(), {"ring", "direct"});
     if (doubles(request) || std::has_single_bit(n)) names.emplace_back("halving-doubling");
     names.emplace_back("bruck");
@@ -50,10 +52,11 @@ std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* 
     found.back().algorithm = name;
   }
   // Parts of a torus are on all its axes at once: pieces gain nothing there.
-  const bool levels = several && request.operation <= Operation::reduce_scatter && request.choice.pieces == 0 &&
-                      std::count_if(axes->begin(), axes->end(), grid) < 2;
-  if (!levels) return found;
-  Choice in_pieces = found[0], best = found[0];
+  const bool cut = axes != nullptr && !axes->empty() && request.operation <= Operation::reduce_scatter &&
+                   request.choice.pieces == 0 && std::count_if(axes->begin(), axes->end(), grid) < 2;
+  if (!cut) return found;
+  Choice in_pieces = request.choice, best = request.choice;
+  in_pieces.algorithm = best.algorithm = levels;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int pieces = 1; pieces <= most_pieces; pieces *= 2) {
     in_pieces.pieces = pieces;

@@ -102,7 +102,8 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
       if (!step) return std::nullopt;
       if (pieces > 1) {  // latencies pass beside the pieces behind
         const int64_t sent = *step - *gather(plan.legs[at(*axis)].walk, one, 0, 1, 1);
-        slowest = std::max(slowest, sent);
+        // Round one circle a piece waits for a message of the one before, not for all of its way.
+        slowest = std::max(slowest, axes.size() == 1 && circular ? sent / (one.size - 1) / turns : sent);
         int64_t& all = carried[at(*axis)];
         all = circular ? all + turns * pieces * sent / ways : std::max(all, turns * pieces * sent);
       }
