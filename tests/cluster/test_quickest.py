@@ -260,3 +260,20 @@ def test_pieces_hide_latency_on_one_switch() -> None:
     found = ts.cluster.collective("all_reduce", 1 << 22, cluster)
     port = 2 * 7 / 8 * (1 << 22) / 450e9
     assert port + 5e-6 <= found.seconds < port + 5.1e-6 and found.exact and found.pieces
+
+
+@pytest.mark.parametrize("size", [61, 1 << 24])
+def test_rings_of_many_messages_are_tried_as_others_are(size: int) -> None:
+    """Of devices that are no box no form says which is quickest; the first of the list is not taken unseen."""
+    tree = {"kind": "fat_tree", "size": 8, "radix": 16, "bandwidth_bytes_per_second": 100e9, "latency_seconds": 0}
+    ring = {"kind": "ring", "size": 2, "bandwidth_bytes_per_second": 50e9, "latency_seconds": 5e-6}
+    hosts = {"kind": "dragonfly", "sizes": [2, 2, 3], "bandwidth_bytes_per_second": 25e9, "latency_seconds": 1e-6}
+    for network_, group in (
+        ([tree, ring, switch(2, 450e9, 0)], range(30)),
+        ([switch(3, 450e9, 1e-6), hosts], range(35)),
+        ([hosts | {"sizes": [2, 3, 3]}, switch(2, 50e9, 1e-6)], range(36)),
+    ):
+        cluster = ts.Cluster(network=network_)
+        for op in ("all_reduce", "reduce_scatter"):
+            found = ts.cluster.collective(op, size, cluster, devices=list(group))
+            assert found.picoseconds <= min(named(op, size, cluster, devices=list(group)).values())

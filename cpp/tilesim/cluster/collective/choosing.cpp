@@ -19,8 +19,9 @@ using std::int64_t;
 constexpr int64_t few_messages = int64_t{1} << 15;
 constexpr std::size_t few_devices = 1024;
 /// Few enough that it is done to find out whether an algorithm is quicker: some milliseconds.
-constexpr int64_t most_tried = int64_t{1} << 13;
-constexpr int64_t most_sent_on = int64_t{1} << 16;  ///< round a ring of up to 1,024 devices in 64 pieces
+constexpr int64_t most_tried = int64_t{1} << 14;
+constexpr int64_t most_first = int64_t{1} << 17;  ///< of the network's own algorithm, which is taken where it is not
+constexpr int64_t most_round = int64_t{1} << 16;  ///< of rings, which take less: up to 1,024 devices in 64 pieces
 constexpr int most_pieces = 64;
 
 bool grid(const Axis& axis) { return axis.kind == AxisKind::circle || axis.kind == AxisKind::line; }
@@ -221,9 +222,10 @@ class Choosing {
     }
     for (const auto& [choice, closed] : estimates) estimate(choice, closed);
     for (const Choice& choice : rest) {
-      const bool tried = by_messages(choice);
+      const bool tried = by_messages(choice, most_tried);
       if (!tried && choice.algorithm == every[0].algorithm) first_ = choice;
     }
+    if (first_ && by_messages(*first_, most_first)) first_.reset();
     return std::move(tried_);
   }
 
@@ -261,13 +263,14 @@ class Choosing {
     if (choice.pieces <= 1 && sent > few_messages) take(choice, Found{closed});
   }
 
-  /// Whether it was timed, or cannot be the quickest.
-  bool by_messages(const Choice& choice) {
+  /// Whether it was timed, or cannot be the quickest; not where it has more messages than `most`.
+  bool by_messages(const Choice& choice, int64_t most) {
     request_.choice = choice;
     const auto n = static_cast<int64_t>(request_.places.size());
     const bool sent_on = request_.operation == Operation::broadcast_devices;  // a list as long as it is sent
     const bool straight = sent_on && choice.algorithm != "ring";
-    const int64_t limit = straight ? std::max(most_tried, n) : sent_on ? most_sent_on : most_tried;
+    const bool round = sent_on || (choice.algorithm == "ring" && own_ != nullptr);
+    const int64_t limit = straight ? std::max(most, n) : round ? std::max(most, most_round) : most;
     const int64_t least = all_ ? 0 : least_;
     if (least > 0 && Bound(network_, request_, own_)() >= least) return true;
     if (listed(request_, own_) > limit || (!straight && at(n) > few_devices)) return false;
