@@ -252,6 +252,11 @@ def test_one_ring_exchanges_and_sums_as_a_torus_does(size: int, both_ways: bool)
     for op in SPREAD:
         found = ts.cluster.collective(op, 1 << 20, late)
         assert found.picoseconds <= min(named(op, 1 << 20, late).values())
+        for pieces in (2, 3, 16):
+            asked = {"algorithm": "torus", "pieces": pieces}
+            closed = ts.cluster.collective(op, 10**7 + 7, late, **asked)
+            chunks = ts.cluster.collective(op, 10**7 + 7, late, model="chunks", **asked)
+            assert closed.exact and closed.model == "closed" and closed.picoseconds == chunks.picoseconds
 
 
 def test_pieces_hide_latency_on_one_switch() -> None:

@@ -102,8 +102,7 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
       if (!step) return std::nullopt;
       if (pieces > 1) {  // latencies pass beside the pieces behind
         const int64_t sent = *step - *gather(plan.legs[at(*axis)].walk, one, 0, 1, 1);
-        // Round one circle a piece waits for a message of the one before, not for all of its way.
-        slowest = std::max(slowest, axes.size() == 1 && circular ? sent / (one.size - 1) / turns : sent);
+        slowest = std::max(slowest, sent);
         int64_t& all = carried[at(*axis)];
         all = circular ? all + turns * pieces * sent / ways : std::max(all, turns * pieces * sent);
       }
@@ -116,6 +115,14 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
     longest = std::max(longest, time + turns * (pieces - 1) * slowest);
   }
   return Closed{std::max(longest, *std::max_element(carried.begin(), carried.end())), exact};
+}
+
+/// Pieces behind one another round one circle, each way: a step takes what all pieces do, or one with its latency.
+Closed pieces_round(Operation operation, const Axis& axis, int64_t bytes, int64_t pieces) {
+  const int64_t steps = (sum(operation) ? 2 : 1) * (axis.size - 1);
+  const int64_t message = wire(bytes, 1, axis.size * default_rings(axis) * pieces, axis);
+  const int64_t step = std::max(pieces * message, message + axis.latency);
+  return {(steps - 1) * step + pieces * message + axis.latency, axis.exact};
 }
 
 /// Bytes over the busiest link of each axis, and the way to the farthest device.
@@ -313,6 +320,8 @@ std::optional<Closed> spread_over(Operation operation, const Choice& choice, con
   const bool own = own_links(axes);
   if (choice.algorithm == "hierarchical" || choice.algorithm == "torus") {
     if (own && choice.pieces > 1) return Closed{levels_in_pieces(operation, axes, bytes, choice.pieces), true};
+    const bool circle = axes.size() == 1 && circles(axes) && choice.pieces > 1;
+    if (circle) return pieces_round(operation, axes[0], bytes, choice.pieces);
     return by_axes(operation, hierarchical(axes), axes, bytes, std::max(1, choice.pieces));
   }
   if (choice.algorithm == "halving-doubling") return halving_over(operation, axes, bytes);
