@@ -109,7 +109,7 @@ def test_a_straggler_moves_the_step_by_its_critical_path() -> None:
     spmd = summed()
     (row,) = spmd.collectives()
     assert row["kind"] == "all_reduce"
-    reduce = 2 * (2 << 20) / RATE + LATENCY  # in pieces: the link is never idle
+    reduce = 2 * ((2 << 20) / RATE + LATENCY)
     assert seconds(spmd, "ready") == pytest.approx(PRODUCT + reduce + OTHER, rel=1e-9)
     slower = seconds(spmd, "ready", slow={1: 1.1})
     assert slower == pytest.approx(1.1 * PRODUCT + reduce + 1.1 * OTHER, rel=1e-9)
@@ -257,7 +257,7 @@ def test_an_operation_waits_only_for_what_it_reads() -> None:
     graph = b.build()
     graph.annotate(devices=2)
     spmd = ts.Spmd.from_partitioned(graph)
-    reduce = 2 * (2 << 20) / RATE + LATENCY  # in pieces: the link is never idle
+    reduce = 2 * ((2 << 20) / RATE + LATENCY)
     assert seconds(spmd, "ready") == pytest.approx(reduce + beside(PRODUCT, reduce) + PRODUCT, rel=1e-9)
 
 

@@ -53,8 +53,8 @@ std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* 
     found.back().algorithm = name;
   }
   // Parts of a torus are on all its axes at once: pieces gain nothing there.
-  const bool cut = axes != nullptr && !axes->empty() && request.operation <= Operation::reduce_scatter &&
-                   request.choice.pieces == 0 && std::count_if(axes->begin(), axes->end(), grid) < 2;
+  const bool cut = several && request.operation <= Operation::reduce_scatter && request.choice.pieces == 0 &&
+                   std::count_if(axes->begin(), axes->end(), grid) < 2;
   if (!cut) return found;
   Choice in_pieces = request.choice, best = request.choice;
   in_pieces.algorithm = best.algorithm = levels;
