@@ -29,6 +29,11 @@ def dimension(rng: random.Random, size: int, outer: bool) -> dict[str, Any]:
     return made
 
 
+def switch(size: int, rate: float, latency: float, rng: random.Random | None = None) -> dict[str, Any]:
+    kind = "switch" if rng is None else rng.choice(["switch", "full"])
+    return {"kind": kind, "size": size, "bandwidth_bytes_per_second": rate, "latency_seconds": latency}
+
+
 def network(rng: random.Random, most: int = 40) -> ts.Cluster:
     while True:
         sizes = [rng.choice([2, 3, 4, 5, 7, 8]) for _ in range(rng.choice([1, 2, 2, 2, 3]))]
@@ -163,3 +168,108 @@ def test_large_sums_go_in_pieces_or_round_rings() -> None:
     few = ts.cluster.collective("all_reduce", 4096, "tpu-v4:64")
     levels = ts.cluster.collective("all_reduce", 4096, "tpu-v4:64", algorithm="torus")
     assert few.seconds < 0.8 * levels.seconds
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_on_switches_meet_at_ports_of_others(seed: int) -> None:
+    """Groups whose stride divides no node, and nodes in threes: what one sends on takes ports of another's devices."""
+    rng = random.Random(seed)
+    met = 0
+    for _ in range(8):
+        sizes = [rng.choice([4, 6, 8]), rng.choice([2, 3, 4])]
+        cluster = ts.Cluster(network=[switch(size, rng.choice([50e9, 450e9]), 1e-6, rng) for size in sizes])
+        many, count = cluster.devices, rng.choice([2, 3, 5])
+        groups = [list(range(at, many, count)) for at in range(count)]
+        if rng.random() < 0.5:
+            groups = [list(range(at, at + count)) for at in range(0, many - count + 1, count)]
+        op, size = rng.choice((*SPREAD, "all_to_all")), rng.choice([4099, 1 << 24])
+        for name in ("ring", "direct"):
+            found = ts.cluster.collective(op, size, cluster, groups, algorithm=name)
+            chunks = ts.cluster.collective(op, size, cluster, groups, algorithm=name, model="chunks")
+            assert found.picoseconds == chunks.picoseconds, (sizes, groups, op, size, name)
+            alone = max(ts.cluster.collective(op, size, cluster, one, algorithm=name).seconds for one in groups)
+            assert found.seconds >= alone * (1 - 1e-9)
+            met += found.seconds > 1.01 * alone
+            assert not (found.exact and found.seconds > 1.01 * alone)
+    assert met > 0
+
+
+def test_boxes_on_switches_meet_nowhere() -> None:
+    cluster = ts.Cluster(network=[switch(8, 450e9, 1e-6), switch(3, 50e9, 1e-6)])
+    for groups in ([list(range(8)), list(range(8, 16))], [[0, 1, 8, 9], [2, 3, 10, 11], [6, 22]]):
+        for op in SPREAD:
+            times = [ts.cluster.collective(op, 1 << 24, cluster, groups, model=one) for one in ("closed", "chunks")]
+            assert times[0].exact and times[0].picoseconds == times[1].picoseconds
+    strided = [list(range(at, 24, 3)) for at in range(3)]
+    found = ts.cluster.collective("all_reduce", 10**8, cluster, strided)
+    alone = max(ts.cluster.collective("all_reduce", 10**8, cluster, one).seconds for one in strided)
+    assert not found.exact and found.seconds > 1.1 * alone
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_circles_that_differ_meet(seed: int) -> None:
+    """Of two circles of one length that differ in rate, latency or ways: exact is what messages take."""
+    rng = random.Random(seed)
+    seen = set()
+    for _ in range(14):
+        size, ring = (
+            rng.choice([2, 3, 4]),
+            {"kind": "ring", "bandwidth_bytes_per_second": 300e9, "latency_seconds": 1e-6},
+        )
+        other = {"size": size if rng.random() < 0.8 else 5, **ring}
+        if rng.random() < 0.7:
+            key = rng.choice(["bandwidth_bytes_per_second", "latency_seconds"])
+            other[key] = {"bandwidth_bytes_per_second": 12.5e9, "latency_seconds": 5e-6}[key]
+        kinds = [{"size": size, **ring}, other, switch(rng.choice([2, 3]), 50e9, 1e-6)]
+        if rng.random() < 0.3:
+            kinds[0]["both_ways"] = kinds[1]["both_ways"] = False
+        rng.shuffle(kinds)
+        cluster = ts.Cluster(network=kinds)
+        devices = None if rng.random() < 0.7 or kinds[2]["kind"] == "ring" else cluster.devices // kinds[2]["size"]
+        for op in SPREAD:
+            name = rng.choice(["torus", "hierarchical"])
+            asked = {"algorithm": name, "devices": devices}
+            found = ts.cluster.collective(op, rng.choice([4099, 1 << 24]), cluster, **asked)
+            chunks = ts.cluster.collective(op, found.bytes, cluster, model="chunks", **asked)
+            assert found.picoseconds == chunks.picoseconds, (kinds, op, found, chunks)
+            seen.add(found.exact)
+    assert seen == {True, False}
+
+
+@pytest.mark.parametrize("both_ways", [True, False])
+@pytest.mark.parametrize("size", [2, 4, 5, 8])
+def test_one_ring_exchanges_and_sums_as_a_torus_does(size: int, both_ways: bool) -> None:
+    """By hand: links carry blocks of an exchange the shorter way, all equally. Pieces take what messages do."""
+    ring = {"kind": "ring", "size": size, "both_ways": both_ways, "bandwidth_bytes_per_second": 100e9}
+    one = ts.Cluster(network=[ring | {"latency_seconds": 0}])
+    found = ts.cluster.collective("all_to_all", 423_698, one)
+    times = named("all_to_all", 423_698, one)
+    assert found.picoseconds == min(times.values())
+    hops = sum(min(at, size - at) for at in range(size)) / (2 if size > 2 else 1) if both_ways else sum(range(size))
+    assert found.seconds == pytest.approx(hops * 423_698 / size / 100e9, rel=1e-6)
+    late = ts.Cluster(network=[ring | {"latency_seconds": 5e-6}])
+    for op in SPREAD:
+        found = ts.cluster.collective(op, 1 << 20, late)
+        assert found.picoseconds <= min(named(op, 1 << 20, late).values())
+        for pieces in (2, 3, 16):
+            asked = {"algorithm": "torus", "pieces": pieces}
+            closed = ts.cluster.collective(op, 10**7 + 7, late, **asked)
+            chunks = ts.cluster.collective(op, 10**7 + 7, late, model="chunks", **asked)
+            assert closed.exact and closed.model == "closed" and closed.picoseconds == chunks.picoseconds
+
+
+@pytest.mark.parametrize("size", [61, 1 << 24])
+def test_rings_of_many_messages_are_tried_as_others_are(size: int) -> None:
+    """Of devices that are no box no form says which is quickest; the first of the list is not taken unseen."""
+    tree = {"kind": "fat_tree", "size": 8, "radix": 16, "bandwidth_bytes_per_second": 100e9, "latency_seconds": 0}
+    ring = {"kind": "ring", "size": 2, "bandwidth_bytes_per_second": 50e9, "latency_seconds": 5e-6}
+    hosts = {"kind": "dragonfly", "sizes": [2, 2, 3], "bandwidth_bytes_per_second": 25e9, "latency_seconds": 1e-6}
+    for network_, group in (
+        ([tree, ring, switch(2, 450e9, 0)], range(30)),
+        ([switch(3, 450e9, 1e-6), hosts], range(35)),
+        ([hosts | {"sizes": [2, 3, 3]}, switch(2, 50e9, 1e-6)], range(36)),
+    ):
+        cluster = ts.Cluster(network=network_)
+        for op in ("all_reduce", "reduce_scatter"):
+            found = ts.cluster.collective(op, size, cluster, devices=list(group))
+            assert found.picoseconds <= min(named(op, size, cluster, devices=list(group)).values())

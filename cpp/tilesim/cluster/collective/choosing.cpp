@@ -19,8 +19,9 @@ using std::int64_t;
 constexpr int64_t few_messages = int64_t{1} << 15;
 constexpr std::size_t few_devices = 1024;
 /// Few enough that it is done to find out whether an algorithm is quicker: some milliseconds.
-constexpr int64_t most_tried = int64_t{1} << 13;
-constexpr int64_t most_sent_on = int64_t{1} << 16;  ///< round a ring of up to 1,024 devices in 64 pieces
+constexpr int64_t most_tried = int64_t{1} << 14;
+constexpr int64_t most_first = int64_t{1} << 17;  ///< of the network's own algorithm, which is taken where it is not
+constexpr int64_t most_round = int64_t{1} << 16;  ///< of rings, which take less: up to 1,024 devices in 64 pieces
 constexpr int most_pieces = 64;
 
 bool grid(const Axis& axis) { return axis.kind == AxisKind::circle || axis.kind == AxisKind::line; }
@@ -30,15 +31,17 @@ bool doubles(const Request& request) { return request.operation == Operation::al
 std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* axes) {
   const auto n = static_cast<unsigned>(request.places.size());
   const bool several = axes != nullptr && axes->size() > 1;
+  const std::string levels =
+      axes != nullptr && std::all_of(axes->begin(), axes->end(), grid) ? "torus" : "hierarchical";
   std::vector<std::string> names;
   if (request.operation == Operation::permute_devices) names = {"direct"};
   if (request.operation == Operation::broadcast_devices) names = {"ring", "tree", "direct"};
   if (request.operation == Operation::all_to_all) {
     names = {"direct", "bruck", "ring", "hierarchical"};
-    if (several && circles(*axes)) names.insert(names.begin(), "torus");
+    if (axes != nullptr && !axes->empty() && circles(*axes)) names.insert(names.begin(), "torus");
   }
   if (request.operation <= Operation::reduce_scatter) {
-    if (several) names.emplace_back(std::all_of(axes->begin(), axes->end(), grid) ? "torus" : "hierarchical");
+    if (several) names.emplace_back(levels);
     names.insert(names.end(), {"ring", "direct"});
     if (doubles(request) || std::has_single_bit(n)) names.emplace_back("halving-doubling");
     names.emplace_back("bruck");
@@ -50,10 +53,11 @@ std::vector<Choice> candidates(const Request& request, const std::vector<Axis>* 
     found.back().algorithm = name;
   }
   // Parts of a torus are on all its axes at once: pieces gain nothing there.
-  const bool levels = several && request.operation <= Operation::reduce_scatter && request.choice.pieces == 0 &&
-                      std::count_if(axes->begin(), axes->end(), grid) < 2;
-  if (!levels) return found;
-  Choice in_pieces = found[0], best = found[0];
+  const bool cut = several && request.operation <= Operation::reduce_scatter && request.choice.pieces == 0 &&
+                   std::count_if(axes->begin(), axes->end(), grid) < 2;
+  if (!cut) return found;
+  Choice in_pieces = request.choice, best = request.choice;
+  in_pieces.algorithm = best.algorithm = levels;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (int pieces = 1; pieces <= most_pieces; pieces *= 2) {
     in_pieces.pieces = pieces;
@@ -218,9 +222,10 @@ class Choosing {
     }
     for (const auto& [choice, closed] : estimates) estimate(choice, closed);
     for (const Choice& choice : rest) {
-      const bool tried = by_messages(choice);
+      const bool tried = by_messages(choice, most_tried);
       if (!tried && choice.algorithm == every[0].algorithm) first_ = choice;
     }
+    if (first_ && by_messages(*first_, most_first)) first_.reset();
     return std::move(tried_);
   }
 
@@ -258,13 +263,14 @@ class Choosing {
     if (choice.pieces <= 1 && sent > few_messages) take(choice, Found{closed});
   }
 
-  /// Whether it was timed, or cannot be the quickest.
-  bool by_messages(const Choice& choice) {
+  /// Whether it was timed, or cannot be the quickest; not where it has more messages than `most`.
+  bool by_messages(const Choice& choice, int64_t most) {
     request_.choice = choice;
     const auto n = static_cast<int64_t>(request_.places.size());
     const bool sent_on = request_.operation == Operation::broadcast_devices;  // a list as long as it is sent
     const bool straight = sent_on && choice.algorithm != "ring";
-    const int64_t limit = straight ? std::max(most_tried, n) : sent_on ? most_sent_on : most_tried;
+    const bool round = sent_on || (choice.algorithm == "ring" && own_ != nullptr);
+    const int64_t limit = straight ? std::max(most, n) : round ? std::max(most, most_round) : most;
     const int64_t least = all_ ? 0 : least_;
     if (least > 0 && Bound(network_, request_, own_)() >= least) return true;
     if (listed(request_, own_) > limit || (!straight && at(n) > few_devices)) return false;

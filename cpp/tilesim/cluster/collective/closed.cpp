@@ -44,6 +44,12 @@ int64_t to_one(int64_t message, const Axis& axis, int64_t distance, bool by_xor 
 /// Neither ports nor trunks are shared.
 bool alone(const Axis& axis) { return axis.exact && !crosses(axis); }
 
+/// Circles that take the same time.
+bool equal(const Axis& one, const Axis& other) {
+  return one.size == other.size && one.both_ways == other.both_ways && one.bytes_per_second == other.bytes_per_second &&
+         one.latency == other.latency;
+}
+
 bool sum(Operation operation) { return operation == Operation::all_reduce; }
 bool spreads(Operation operation) { return operation <= Operation::reduce_scatter; }
 
@@ -72,14 +78,13 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
                               int64_t pieces) {
   int64_t devices = 1, longest = 0;
   bool exact = pieces == 1;
-  int circle = 0;
+  const Axis* circle = nullptr;
   for (const Axis& axis : axes) {
     devices *= axis.size;
     exact = exact && alone(axis);
-    if (axis.kind == AxisKind::circle && plan.parts.size() > 2) {
-      exact = exact && (circle == 0 || circle == axis.size);
-      circle = axis.size;
-    }
+    if (axis.kind != AxisKind::circle) continue;
+    exact = exact && (circle == nullptr || equal(*circle, axis));  // parts of other circles are done apart, and meet
+    circle = &axis;
   }
   const auto parts = static_cast<int64_t>(plan.parts.size());
   const bool both = std::any_of(axes.begin(), axes.end(), [](const Axis& axis) { return default_rings(axis) == 2; });
@@ -110,6 +115,14 @@ std::optional<Closed> by_axes(Operation operation, const Plan& plan, const std::
     longest = std::max(longest, time + turns * (pieces - 1) * slowest);
   }
   return Closed{std::max(longest, *std::max_element(carried.begin(), carried.end())), exact};
+}
+
+/// Pieces behind one another round one circle, each way: a step takes what all pieces do, or one with its latency.
+Closed pieces_round(Operation operation, const Axis& axis, int64_t bytes, int64_t pieces) {
+  const int64_t steps = (sum(operation) ? 2 : 1) * (axis.size - 1);
+  const int64_t message = wire(bytes, 1, axis.size * default_rings(axis) * pieces, axis);
+  const int64_t step = std::max(pieces * message, message + axis.latency);
+  return {(steps - 1) * step + pieces * message + axis.latency, axis.exact};
 }
 
 /// Bytes over the busiest link of each axis, and the way to the farthest device.
@@ -144,8 +157,7 @@ Closed exchange_on_torus(const std::vector<Axis>& axes, int64_t bytes) {
       moved += wire(bytes, far - s + std::max<int64_t>(0, less - s), 2 * n * parts, axis);
     whole += moved + far * axis.latency;
     longest = std::max(longest, moved + far * axis.latency);
-    exact = exact && axis.exact && n == axes[0].size && axis.both_ways == axes[0].both_ways &&
-            axis.bytes_per_second == axes[0].bytes_per_second && axis.latency == axes[0].latency;
+    exact = exact && axis.exact && equal(axis, axes[0]);
   }
   return {std::max(whole, parts * longest), exact};
 }
@@ -308,6 +320,8 @@ std::optional<Closed> spread_over(Operation operation, const Choice& choice, con
   const bool own = own_links(axes);
   if (choice.algorithm == "hierarchical" || choice.algorithm == "torus") {
     if (own && choice.pieces > 1) return Closed{levels_in_pieces(operation, axes, bytes, choice.pieces), true};
+    const bool circle = axes.size() == 1 && circles(axes) && choice.pieces > 1;
+    if (circle) return pieces_round(operation, axes[0], bytes, choice.pieces);
     return by_axes(operation, hierarchical(axes), axes, bytes, std::max(1, choice.pieces));
   }
   if (choice.algorithm == "halving-doubling") return halving_over(operation, axes, bytes);

@@ -27,7 +27,7 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
         takes them; beyond, an estimate: as much longer as the busiest link has more to carry. No such time is exact.
         Where the algorithm was not named it is the one that all have that is the quickest for all together.
     """
-    if len(requests) < 2 or _apart(cluster):
+    if len(requests) < 2 or _apart(cluster, requests):
         return answers
     if any(answer["algorithm"] == in_network.NAME for answer in answers):
         return answers
@@ -63,7 +63,7 @@ def chosen(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> Sequence[dic
         The same where they name one, are one, or share no links.
     """
     several = len(requests) > 1 and all(one["algorithm"] == "auto" and len(one["devices"]) > 1 for one in requests)
-    if not several or requests[0]["operation"] == "permute_devices" or _apart(cluster):
+    if not several or requests[0]["operation"] == "permute_devices" or _apart(cluster, requests):
         return requests
     return _named(requests, met(cluster, requests, list(cluster.core.price(list(requests), "closed", True))))
 
@@ -112,8 +112,19 @@ def _others(
     return sorted((key for key in common if {key} != taken), key=lambda key: (tried[0][key], key))
 
 
-def _apart(cluster: Cluster) -> bool:
-    """Whether every device has ports of its own, and nothing between them is shared."""
-    return bool(cluster.dimensions) and all(
-        one.kind in ("switch", "full") and not one.rails for one in cluster.dimensions
-    )
+def _apart(cluster: Cluster, requests: Sequence[dict[str, Any]]) -> bool:
+    """Whether groups share no link for sure: every device has ports of its own, and between the devices of a box a
+    message takes ports of others of the box alone. Of other groups, and of faulty links, loads say it."""
+    ports = all(one.kind in ("switch", "full") and not one.rails for one in cluster.dimensions)
+    return bool(cluster.dimensions) and ports and not cluster.faults and all(
+        _box(cluster, one["devices"]) for one in requests
+    )  # fmt: skip
+
+
+def _box(cluster: Cluster, group: Sequence[int]) -> bool:
+    """Whether a group is all devices whose places along each dimension are among its own."""
+    stride, found = 1, 1
+    for one in cluster.dimensions:
+        found *= len({device // stride % one.size for device in group})
+        stride *= one.size
+    return found == len(group)
