@@ -23,7 +23,7 @@ def test_bytecode():
 def test_bytecode_whose_reader_spins(monkeypatch):
     """The reader is made to: it stops by its process time, however long that takes on a loaded machine."""
     pytest.importorskip("jax", reason="needs jax: pip install 'tilesim[jax]'")
-    monkeypatch.setattr(stablehlo, "TRANSLATE", stablehlo.TRANSLATE.partition("with mlir")[0] + "while True: pass")
+    monkeypatch.setattr(stablehlo, "TRANSLATE", stablehlo.TRANSLATE.partition("with made")[0] + "while True: pass")
     monkeypatch.setattr(stablehlo, "MAX_WORK", 0)
     with pytest.raises(ts.UserError, match="takes too long to read"):
         ts.from_stablehlo(b"ML\xefR")

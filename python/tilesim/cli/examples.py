@@ -19,7 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "cluster replay": ("tilesim cluster replay traces --cluster dgx-h100:64",),
     "cluster partition": (
         "tilesim cluster partition module.mlir",
-        "tilesim cluster partition mlp.json --mesh d=4 --shardings up=-,d --shardings down=d,-",
+        "tilesim cluster partition mlp.json --mesh d=4 --shardings up=-,d",
     ),
     "cluster list": ("tilesim cluster list",),
     "cluster show": ("tilesim cluster show dgx-h100:64",),
