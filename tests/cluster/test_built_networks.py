@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import random
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 import tilesim as ts
 from tilesim.cluster.fabric import fabric_of, with_prices
 from tilesim.cluster.frameworks import CONSTANTS, Framework
+from tilesim.cluster.networks.as_built import AsBuilt
 
 WORK = ts.workloads.transformer_step(16, 4096, 32, 51200, 2048, 256)
 MIXED = ts.workloads.transformer_step(16, 4096, 32, 51200, 2048, 256, experts=(16, 2))
@@ -223,3 +225,72 @@ def test_a_node_of_links_between_all_has_those_of_its_group() -> None:
         each = row["seconds"] / row["calls"]
         late = k["call"] + 2 * (1e-6 + k["link_step"])
         assert each == pytest.approx(row["bytes"] * least / rate + late, rel=1e-3), tensor
+
+
+#: more than 256 devices: dimensions, and bytes per second and way over the cut between the halves of the devices
+LARGE = {
+    "torus": ([{"kind": "torus", "sizes": [8, 8, 8], **PORT}], 64 * 2 * 50e9),
+    "mesh of nodes": ([NODE, {"kind": "mesh", "sizes": [8, 8], **PORT}], 8 * 8 * 50e9),
+    "ring of nodes": ([NODE, {"kind": "ring", "size": 64, **PORT}], 8 * 2 * 50e9),
+    "thin trunks": (
+        [NODE, {"kind": "fat_tree", "size": 64, "radix": 20, "levels": 2, "oversubscription": 4, **PORT}], 512 * 50e9),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_estimated_of_many_devices_keeps_its_bounds(name: str) -> None:
+    """Of 512 devices one group stands for all: no sooner than the cut, and of 1 GiB as all at once."""
+    network, rate = LARGE[name]
+    cluster = ts.Cluster(network=network)
+    prices = AsBuilt(cluster, "closed", 0.0)
+    for size, stride in ((8, 1), (16, 1), (64, 8), (512, 1), (32, 16), (4, 2), (2, 256)):
+        part, groups = prices._groups(size, stride)
+        for operation in ("all_gather", "all_reduce", "all_to_all"):
+            every = ts.cluster.collective(operation, 1 << 30, part, devices=groups).seconds
+            assert prices._one(operation, 1 << 30, size, stride) == pytest.approx(every, rel=1e-6)
+            before = 0.0
+            for bytes_ in (1 << 12, 3 << 18, 5 << 22, 7 << 28):
+                found = prices._one(operation, bytes_, size, stride)
+                row = {"operation": operation, "bytes": bytes_}
+                assert found >= _across(row, size, stride, 512) / rate
+                assert found > before
+                before = found
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_axes_that_do_not_matter_change_nothing(seed: int) -> None:
+    """Random networks of up to 256 devices: all groups on the whole network, and on the axes that they span."""
+    draw = random.Random(seed)
+    while True:
+        network: list[dict[str, Any]] = []
+        for _ in range(draw.randint(1, 3)):
+            kind = draw.choice(["switch", "ring", "torus", "mesh", "full"])
+            grid = kind in ("torus", "mesh")
+            shape = (
+                {"sizes": [draw.choice([2, 3, 4]), draw.choice([2, 4])]} if grid else {"size": draw.choice([2, 3, 4])}
+            )
+            rate = draw.choice([12.5e9, 50e9, 100e9])
+            network.append({"kind": kind, **shape, **LATE, "bandwidth_bytes_per_second": rate})
+        cluster = ts.Cluster(network=network)
+        if cluster.devices <= 256:
+            break
+    divisors = [one for one in range(1, cluster.devices + 1) if cluster.devices % one == 0]
+    stride = draw.choice(divisors[:-1])
+    size = draw.choice([one for one in divisors if one > 1 and cluster.devices % (one * stride) == 0])
+    prices = AsBuilt(cluster, "closed", 0.0)
+    operation, bytes_ = draw.choice(["all_gather", "all_reduce", "all_to_all"]), draw.choice([1000, 10**6, 10**8])
+    (part, some), (whole, every) = (prices._groups(size, stride, one) for one in (False, True))
+    found, wanted = (
+        ts.cluster.collective(operation, bytes_, one, devices=groups).seconds
+        for one, groups in ((part, some), (whole, every))
+    )
+    assert found == pytest.approx(wanted, rel=1e-6)
+
+
+def test_axes_of_one_length_are_told_apart() -> None:
+    """Two rings of 300, one eight times as quick: what is kept of one is not taken for the other."""
+    rings = [{"kind": "ring", "size": 300, **PORT, "bandwidth_bytes_per_second": rate} for rate in (400e9, 50e9)]
+    prices = AsBuilt(ts.Cluster(network=rings), "closed", 0.0)
+    near, far = (prices._one("all_gather", 1 << 30, 300, stride) for stride in (1, 300))
+    by_hand = [299 * ((1 << 30) / 300 / 2 / rate + 2e-6) for rate in (400e9, 50e9)]
+    assert [near, far] == pytest.approx(by_hand, rel=1e-3)

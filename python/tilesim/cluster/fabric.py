@@ -145,7 +145,7 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
     from importlib import import_module
 
     library = import_module(".library", __package__).load(library)
-    if fabric.built is not None and '"links"' in fabric.built:
+    if fabric.built is not None and isinstance(json.loads(fabric.built)["network"], dict):
         raise user_error("a library needs a network of dimensions", place="library", value=fabric.name)
     found = library.system(fabric.device.name) if hasattr(library, "system") else None
     return replace(fabric, library=library, generation=found.generation if found else "unknown")

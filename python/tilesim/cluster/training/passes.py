@@ -87,10 +87,7 @@ def beside(c: Columns, products: Array, sums: Array, k: Mapping[str, float]) -> 
     Returns:
         Both.
     """
-    share = k["interference"]
-    if k["tensor_overlap"] == 0.0:
-        return sums, np.zeros(len(c))
-    return hidden(k["tensor_overlap"] * (c.tensor - 1) / c.tensor * products, sums, share)
+    return hidden(k["tensor_overlap"] * (c.tensor - 1) / c.tensor * products, sums, k["interference"])
 
 
 def _waits(busy: Array, launch: Array, blend: float) -> Array:
