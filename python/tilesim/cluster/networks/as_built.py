@@ -19,11 +19,11 @@ from ..cluster import Cluster, Dimension
 from ..communication import collective
 from ..hosts.faults import without_computing
 from ..terms import distinct_rows
+from .meeting import FEW
 
 __all__ = ["AsBuilt", "as_built", "sized", "text_of", "two_levels", "with_rates"]
 
 Array = NDArray[np.float64]
-FEW = 256  # devices of which all groups are priced
 MOST = 2048  # devices of which all groups at once are priced
 HUGE = 4096  # devices of which nothing is priced but by forms
 LARGE = 1 << 30  # bytes of which all groups at once are compared with one

@@ -172,14 +172,14 @@ def layer_passes(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) ->
     share = k["interference"]
     # processes that launch apart meet at each sum: the last decides
     launch = k["host_pass"] + k["host_straggler"] * (c.tensor - 1)
-    host_f = _waits(forward + sums + routed + turn, launch, k["host_blend"])
-    back = backward + recompute
-    passes = 1 + np.where(c.again, 1.0, 0.0)
-    host_b = _waits(back + sums + again + 2 * routed + passes * turn, passes * launch, k["host_blend"])
-    ring_f = hidden(w.forward.attention, ring, share)
-    ring_b = hidden(w.backward.attention, 2 * ring, share)
     tensor_f, parts_f = beside(c, w.forward.products, sums, k)
     tensor_b, parts_b = beside(c, w.backward.products + w.recompute.products, sums + again, k)
+    host_f = _waits(forward + tensor_f + routed + turn, launch, k["host_blend"])
+    back = backward + recompute
+    passes = 1 + np.where(c.again, 1.0, 0.0)
+    host_b = _waits(back + tensor_b + 2 * routed + passes * turn, passes * launch, k["host_blend"])
+    ring_f = hidden(w.forward.attention, ring, share)
+    ring_b = hidden(w.backward.attention, 2 * ring, share)
     busy_f, busy_b = forward + host_f + tensor_f, back + host_b + tensor_b
     zero, one = np.zeros(len(c)), np.ones(len(c))
     away = to_host(c, k["dropout"] > 0).layer
