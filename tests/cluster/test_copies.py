@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import copy
+import os
+import pathlib
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
 from typing import Any
 
 import pytest
@@ -43,10 +46,29 @@ def test_clusters(copied: Callable[[Any], Any]) -> None:
         assert priced(other) == priced(cluster)
 
 
-def test_clusters_go_to_other_processes() -> None:
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        given = clusters()
-        assert list(pool.map(priced, given)) == [priced(one) for one in given]
+SCRIPT = """
+import functools, pickle, sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+import tilesim as ts
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "rb") as file, ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        found = pool.map(functools.partial(ts.cluster.collective, "all_reduce", 1 << 20), pickle.load(file))
+        print([one.seconds for one in found])
+"""
+
+
+def test_clusters_go_to_other_processes(tmp_path: pathlib.Path) -> None:
+    """From a script of its own: a spawned process imports the main module, which inside a test is the test runner's."""
+    given = clusters()
+    (tmp_path / "clusters.pickle").write_bytes(pickle.dumps(given))
+    (tmp_path / "script.py").write_text(SCRIPT)
+    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "clusters.pickle")]
+    ran = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, ran.stderr
+    assert ast.literal_eval(ran.stdout) == [priced(one) for one in given]
 
 
 @pytest.mark.parametrize("copied", COPIES)
