@@ -45,7 +45,7 @@ def small(name: str, patch: Any) -> ts.Graph:
     """
     for module, label, value in _configurations():
         patch.setattr(module, label, dataclasses.replace(value, layers=getattr(value, "dense_layers", 0) + 1))
-    make = tilesim.models._MODELS[name].make
+    make = tilesim.models.building._MODELS[name].make
     takes = inspect.signature(make).parameters
     settings = {key: size for key, size in SIZES.items() if key in takes} | FIXED.get(name, {})
     return make(**settings)

@@ -18,7 +18,7 @@ from ..base.store import Store
 from ..graph.graph import Graph
 from ..machine.device import Device
 from ..models.layered import Layered
-from ..models.layered_presets import layered
+from ..models.layered_presets import layered, layered_names
 from .closed import Ordered, Times, times
 from .columns import Columns, columns
 from .fabric import Fabric, fabric_of, of_size, with_library, with_prices
@@ -31,7 +31,6 @@ from .memory import Memory, memory
 from .networks.flowing import flowing
 from .pipelines.stages import through as carried
 from .plan import Plan
-from .programs.calling import Options, program_of, step_program
 from .result import StepResult, too_large
 from .spmd import Spmd
 from .terms import Pricer
@@ -210,7 +209,12 @@ def step(
         UserError: for an unknown name, a plan that does not divide the workload or the cluster, one that does not fit,
             an offload where the cluster does not say how fast a host's link is.
     """
-    program = None if isinstance(workload, Layered) else program_of(workload, cluster)
+    if not isinstance(workload, Layered) and not (isinstance(workload, str) and workload in layered_names()):
+        from .programs.calling import Options, program_of, step_program  # takes a while, and layered steps need none
+
+        program = program_of(workload, cluster)
+    else:
+        program = None
     if program is not None:
         unused("a program of several devices says itself how it is divided, and what it runs", "none, or a layered "
                "workload", plan=(plan, None), framework=(framework, None))  # fmt: skip
