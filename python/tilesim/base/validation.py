@@ -73,6 +73,26 @@ def positive(row: dict[str, Any], column: str) -> float:
     return value
 
 
+def whole(row: dict[str, Any], column: str, most: int = 10**15) -> int:
+    """A cell that holds a whole number, as 8 or 8.0.
+
+    Args:
+        row: of a table.
+        column: its name.
+        most: the largest.
+
+    Returns:
+        The number.
+
+    Raises:
+        UserError: for anything else.
+    """
+    value = positive(row, column)
+    if value != int(value) or value > most:
+        raise user_error(f"{column} is no such whole number", value=shown(row[column]), allowed=f"1 to {most}")
+    return int(value)
+
+
 def read_cases(cases: str | os.PathLike[str], wanted: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of a CSV file.
 

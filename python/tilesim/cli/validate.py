@@ -314,9 +314,13 @@ def _validate(
 
 
 def _reasons(report: dict[str, Any]) -> None:
-    reasons = {row["reason"] for row in report["rows"] if row["status"] != "ok"}
-    for reason in sorted(reasons)[:10]:
-        say(wrapped(f"not predicted: {reason}", hang="  "))
+    found: dict[str, list[int]] = {}
+    for line, row in enumerate(report["rows"], 2):
+        if row["status"] != "ok":
+            found.setdefault(row["reason"], []).append(line)
+    for reason, lines in sorted(found.items())[:10]:
+        where = f"line {lines[0]}" + (f" and {len(lines) - 1:,} more" if len(lines) > 1 else "")
+        say(wrapped(f"not predicted, {where}: {reason}", hang="  "))
 
 
 def validate_gemm(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -216,7 +217,7 @@ class Cluster:
             if not (count.isascii() and count.isdigit() and 0 < int(count) <= 1 << 24):
                 raise user_error("no number of devices", place=text, value=f"'{count}'", allowed="NAME:devices")
             devices = int(count)
-        return _shipped(name, devices)
+        return copy.deepcopy(_shipped(name, devices))  # one of its own: what is set on it is nobody else's
 
     @classmethod
     def _of(cls, data: Mapping[str, Any], devices: int | None) -> Cluster:

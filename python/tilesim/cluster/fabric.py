@@ -31,6 +31,7 @@ class Fabric:
     second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
     share of their rate. `ports`: adapters of a node, 0 for one of each device. `built`: the network itself, where it is
     more than devices on a switch and nodes on another. `prices` answers what passes call by call, in place of forms.
+    `most`: devices that there are, 0 for as many as a plan wants.
     """
 
     device: Device
@@ -49,6 +50,7 @@ class Fabric:
     ports: int = 0
     built: Any = None
     prices: Any = None
+    most: int = 0
 
 
 @cache
@@ -75,7 +77,7 @@ def _named(name: str) -> Fabric | None:
         built = _slice(data["cluster"], per_node, data["device_node_link"], late[1]) if count else None
         return Fabric(
             Device.load(data["device"]), per_node, data["link"], node_link, *late, 0, name, bool(count),
-            host_link=float(data.get("host_link", 0.0)), built=built,
+            host_link=float(data.get("host_link", 0.0)), built=built, most=int(data.get("most_devices", 0)),
         )  # fmt: skip
     return None
 
@@ -169,7 +171,7 @@ def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, mo
 
 
 def of_size(fabric: Fabric, devices: int) -> Fabric:
-    """A fabric of so many devices, where its network has a shape.
+    """A fabric of so many devices, where it comes in that size.
 
     Args:
         fabric: links.
@@ -181,6 +183,9 @@ def of_size(fabric: Fabric, devices: int) -> Fabric:
     Raises:
         UserError: where the network does not come in this size.
     """
+    if 0 < fabric.most < devices:
+        raise user_error("the system has fewer devices", place=fabric.name, value=f"{devices} devices",
+                         allowed=f"up to {fabric.most}")  # fmt: skip
     if fabric.built is None:
         return fabric
     data = sized(fabric.built, devices)

@@ -12,7 +12,7 @@ from ..analytic.families import row_key
 from ..base.arguments import dtype_name
 from ..base.errors import Unsupported, UserError, nearest, shown, user_error
 from ..base.progress import followed
-from ..base.validation import envelope, positive, read_cases
+from ..base.validation import envelope, positive, read_cases, whole
 from ..cluster.library import OPERATIONS, PROTOCOLS, Library, System, load
 from ..machine.device import Device
 
@@ -46,13 +46,6 @@ def _text(row: dict[str, Any], column: str) -> str:
     return str(row[column] or "").strip()
 
 
-def _whole(row: dict[str, Any], column: str) -> int:
-    value = positive(row, column)
-    if value != int(value) or value > _MOST:
-        raise user_error(f"{column} is no such whole number", value=shown(row[column]), allowed=f"1 to {_MOST}")
-    return int(value)
-
-
 def _word(row: dict[str, Any], column: str, known: tuple[str, ...]) -> str:
     text = _text(row, column)
     if text not in known:
@@ -80,7 +73,7 @@ def _system(case: Case, library: Library) -> System:
 def _read(case: Case, library: Library) -> None:
     row = case.row
     case.measured_ms, case.bytes = positive(row, "measured_ms"), positive(row, "bytes")
-    case.devices, case.nodes = _whole(row, "devices"), _whole(row, "nodes")
+    case.devices, case.nodes = whole(row, "devices", _MOST), whole(row, "nodes", _MOST)
     if case.devices % case.nodes or case.devices < 2:
         raise user_error(
             "devices are no multiple of nodes, or one alone", value=f"{case.devices} devices, {case.nodes} nodes"
@@ -93,8 +86,11 @@ def _read(case: Case, library: Library) -> None:
         )
     system = _system(case, library)
     case.generation, case.link, case.node_link = system.generation, system.link, system.node_link
-    if case.devices <= system.domain > 8:
-        case.nodes = 1  # one domain of switches over several boards
+    if system.domain > 8:  # one domain of switches over several boards
+        case.nodes = next(n for n in range(-(-case.devices // system.domain), case.devices + 1) if case.devices % n == 0)
+    if case.devices > system.domain * case.nodes:
+        raise user_error("more devices in a node than its links join", value=f"{case.devices} devices, {case.nodes} nodes",
+                         allowed=f"up to {system.domain} of a node")  # fmt: skip
     fabric = library.fabrics.get(f"{_text(row, 'source')}|{case.device}")
     if fabric and case.nodes > 1:
         local = case.devices // case.nodes

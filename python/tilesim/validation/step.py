@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from .. import _core
-from ..base.errors import Unsupported, UserError
-from ..base.validation import envelope, positive, read_cases, read_csv
-from ..cluster.fabric import Fabric, fabric_of
+from ..base.errors import Unsupported, UserError, shown, user_error
+from ..base.validation import envelope, positive, read_cases, read_csv, whole
+from ..cluster.fabric import Fabric, fabric_of, of_size
 from ..cluster.frameworks import Framework
 from ..cluster.plan import Plan
 from ..cluster.stepping import framework_of, priced
@@ -64,8 +64,9 @@ def _read(given: _Row) -> tuple[_Row, tuple[Layered, Plan] | None]:
         row["measured_ms"] = positive(given, "measured_ms")
         row["system"] = str(given["system"]).strip()
         workload, plan = _workload(given), _plan(given)
-        fabric_of(row["system"])
-        plan.check(workload, _whole(given, "devices"))
+        devices = _whole(given, "devices")
+        plan.check(workload, devices)
+        _check_nodes(given, devices, of_size(fabric_of(row["system"], devices), devices))
         return row, (workload, plan)
     except Unsupported as error:
         row.update(status="unsupported", reason=str(error))
@@ -98,7 +99,25 @@ def _is_fitted(row: _Row, framework: Framework) -> bool:
 def _whole(row: _Row, name: str, standard: int | None = None) -> int:
     if standard is not None and not str(row.get(name) or "").strip():
         return standard
-    return int(positive(row, name))
+    return whole(row, name)
+
+
+def _flag(row: _Row, name: str) -> bool:
+    text = str(row.get(name) or "").strip().lower()
+    known = {"": False, "0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
+    if text not in known:
+        raise user_error(f"{name} is neither 0 nor 1", value=shown(row[name]), allowed="0, 1")
+    return known[text]
+
+
+def _check_nodes(row: _Row, devices: int, fabric: Fabric) -> None:
+    """Held to the devices of a node, or chips of a slice, that the system has."""
+    if not str(row.get("nodes") or "").strip():
+        return
+    nodes, wanted = whole(row, "nodes"), -(-devices // fabric.per_node)
+    if nodes != wanted:
+        raise user_error("devices and nodes are not those of the system", value=f"{devices} devices, {nodes} nodes",
+                         allowed=f"{wanted} nodes of {fabric.per_node}")  # fmt: skip
 
 
 def _workload(row: _Row) -> Layered:
@@ -106,7 +125,7 @@ def _workload(row: _Row) -> Layered:
     sizes: dict[str, Any] = {name: _whole(row, name) for name in needed}
     rest: dict[str, Any] = {name: _whole(row, name, 0) for name in ("ffn", "kv_heads", "head_size")}
     return Layered(
-        **sizes, **rest, gated=str(row.get("gated") or "0").strip() == "1", dtype=str(row["dtype"]).strip(),
+        **sizes, **rest, gated=_flag(row, "gated"), dtype=str(row["dtype"]).strip(),
         attention=str(row["attention"]).strip() or "flash", name=str(row.get("model") or "transformer"),
     )  # fmt: skip
 
@@ -115,6 +134,7 @@ def _plan(row: _Row) -> Plan:
     counts = ("tensor", "pipeline", "virtual", "data", "context", "micro_batch")
     sizes: dict[str, Any] = {name: _whole(row, name, 1) for name in counts}
     recompute = str(row["recompute"]).strip() or "none"
-    # Megatron's selective recompute came with sequence parallelism (arXiv 2205.05198)
-    sequence = recompute == "selective" and sizes["tensor"] > 1
+    # Megatron's selective recompute came with sequence parallelism (arXiv 2205.05198, measured on DGX A100)
+    dgx = str(row["system"]).strip().lower().startswith("dgx-")
+    sequence = recompute == "selective" and sizes["tensor"] > 1 and dgx
     return Plan(**sizes, shard=str(row["shard"]).strip() or "none", recompute=recompute, sequence=sequence)
