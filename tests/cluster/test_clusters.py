@@ -257,3 +257,14 @@ def test_command_line(tmp_path):
     assert found["seconds"] == direct.seconds and found["algorithm"] == direct.algorithm
     assert "dgx-h100" in run(app, ["cluster", "list"]).output
     assert "450" in run(app, ["cluster", "show", "dgx-h100"]).output
+
+
+@pytest.mark.parametrize("name", ts.Cluster.names())
+def test_a_name_is_one_cluster(name, tmp_path):
+    """By name, as an object and from a file; by the name alone in the size of the plan."""
+    work = ts.workloads.transformer_step(4, 1024, 16, 32000, 512, 64, phase="train")
+    size = {"gb200-nvl72": 144, "tpu-v3": 32, "tpu-v3-8": 8}.get(name, 16)
+    plan = ts.Plan(tensor=4, data=size // 4)
+    (cluster := ts.Cluster.load(f"{name}:{size}")).save(tmp_path / "a.json")
+    given = (f"{name}:{size}", name, cluster, str(tmp_path / "a.json"))
+    assert len({ts.cluster.step(work, one, plan, check_memory=False).seconds for one in given}) == 1

@@ -79,6 +79,29 @@ def test_large_sums_in_the_switch_by_hand() -> None:
     assert NCCL.explain("all_reduce", size, "f16", 8, 8, link=300e9, generation="nvlink3").algorithm == "ring"
 
 
+def test_trees_between_nodes_by_hand() -> None:
+    """A sum of no bytes to speak of over many nodes is twice a chain in a node and the levels of a binary tree."""
+    c, own = {**NCCL.generations["nvlink4"]["constants"], **NCCL.nodes["constants"]}, {"generation": "nvlink4"}
+    for nodes, levels in ((8, 3), (9, 4), (64, 6), (1024, 10)):
+        told = NCCL.explain("all_reduce", 1, "f16", 8 * nodes, 8, link=450e9, node_link=50e9, **own)
+        chain, hop = 14 * c["ll_step_seconds"], 5.0 / 2.7 * c["node_ll_step_seconds"]
+        assert told.algorithm == "tree" and told.protocol == "LL"
+        assert told.seconds == pytest.approx(c["call_seconds"] + chain + 2 * levels * hop, rel=1e-3)
+    # gathers go round the ring, and so do sums of many bytes over few nodes; nothing takes longer than its ring
+    settings: dict[str, Any] = {"link": 450e9, "node_link": 50e9, **own}
+    assert NCCL.explain("all_gather", 1, "f16", 512, 8, **settings).algorithm == "ring"
+    assert NCCL.explain("all_reduce", 1 << 34, "f16", 16, 8, **settings).algorithm == "ring"
+    for size in (1 << 10, 1 << 20, 1 << 26, 1 << 32):
+        nodes = np.array([2, 3, 4, 5, 8, 13, 16, 17, 32, 64, 128])
+        sums, parts = (NCCL.seconds_many(op, size, "f16", 8 * nodes, 8, **settings)
+                       for op in ("all_reduce", "reduce_scatter"))  # fmt: skip
+        assert (np.diff(sums) > -1e-15).all() and (sums <= 2 * parts * (1 + 1e-9)).all()
+        for count, one in zip(nodes, sums, strict=True):
+            told = NCCL.explain("all_reduce", size, "f16", 8 * int(count), 8, **settings)
+            assert told.seconds == pytest.approx(one, rel=1e-12) == pytest.approx(sum(told.terms.values()), rel=1e-9)
+            assert one >= 2 * (1 - 1 / count) * size / 400e9  # across the adapters of a node
+
+
 @pytest.mark.parametrize("generation", LINKS)
 @pytest.mark.parametrize("op", OPERATIONS)
 def test_never_faster_for_more_bytes_and_never_above_the_links(generation: str, op: str) -> None:

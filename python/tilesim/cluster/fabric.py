@@ -101,7 +101,7 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     Args:
         cluster: a `ts.Cluster`, a Fabric, or a name as `dgx-a100:64` (devices behind the colon) of `systems`
             or a shipped cluster, or a file.
-        devices: how many; none: as the cluster says, 0 for as many as a plan wants.
+        devices: how many, in which a shipped cluster comes; none: as the cluster says, 0 for as many as a plan wants.
 
     Returns:
         The fabric.
@@ -117,6 +117,8 @@ def fabric_of(cluster: Any, devices: int | None = None) -> Fabric:
     if colon and not (count.isascii() and count.isdigit() and 0 < int(count) < 1 << 31):
         raise user_error("no number of devices", place="cluster", value=f"'{count}'", allowed="NAME:devices")
     found = _named(name)
+    if found is None and devices and not colon and name in Cluster.names():
+        return _of_dimensions(Cluster.load(f"{name}:{devices}"), None)
     if found is None and (shipped := _shipped(cluster)) is not None:
         return _of_dimensions(shipped, devices)
     if found is None:

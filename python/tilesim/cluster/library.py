@@ -273,14 +273,12 @@ class Library:
             wire = float(query.moved()[0]) if query.op in library_model.RINGS else _sent(query)
             return "ring", "", _plain(terms), wire
         size = query.bytes[0]
-        for piece in library_model.pieces(constants, query):
-            if piece.above[0] < piece.upto[0] and (size <= piece.upto[0]):
-                break
-        terms = library_model.costs(constants, query, piece.algorithm, piece.protocol)
-        wire = float(query.moved()[0]) if piece.algorithm == "ring" else _sent(query)
-        if piece.algorithm == "nvls":
+        algorithm, protocol = library_model.taken(constants, query)
+        terms = library_model.costs(constants, query, algorithm, protocol)
+        wire = float(query.moved()[0]) if algorithm in ("ring", "tree") else _sent(query)
+        if algorithm == "nvls":
             wire = float(size * (1 + 1 / query.devices[0]))
-        return piece.algorithm, piece.protocol, _plain(terms), wire
+        return algorithm, protocol, _plain(terms), wire
 
     def _approximations(
         self, op: str, size: float, dtype: str, query: Query, generation: str, used: str

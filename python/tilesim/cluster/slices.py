@@ -6,9 +6,13 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ..base.errors import user_error
+from ..base.errors import UserError, user_error
 
-__all__ = ["scaled"]
+__all__ = ["NoSuchSize", "scaled"]
+
+
+class NoSuchSize(UserError):
+    """A cluster does not come with so many devices."""
 
 
 def _size(dimension: Mapping[str, Any]) -> int:
@@ -16,7 +20,8 @@ def _size(dimension: Mapping[str, Any]) -> int:
 
 
 def _refuse(name: str, devices: int, allowed: str) -> Exception:
-    return user_error("the cluster does not come in this size", place=name, value=f"{devices} devices", allowed=allowed)
+    return user_error("the cluster does not come in this size", place=name, value=f"{devices} devices", allowed=allowed,
+                      sort=NoSuchSize)  # fmt: skip
 
 
 def scaled(data: Mapping[str, Any], devices: int) -> tuple[list[dict[str, Any]], bool]:

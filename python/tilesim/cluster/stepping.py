@@ -20,6 +20,7 @@ from ..machine.device import Device
 from ..models.layered import Layered
 from ..models.layered_presets import layered, layered_names
 from .closed import Ordered, Times, times
+from .cluster import Cluster
 from .columns import Columns, columns
 from .fabric import Fabric, fabric_of, of_size, with_library, with_prices
 from .frameworks import Framework
@@ -229,7 +230,9 @@ def step(
     one_of("unknown network of layered workloads", "network", network, "closed", "flows")
     one_of("unknown overlap", "overlap", overlap, "none", "ready", "library")
     workload = workload if isinstance(workload, Layered) else layered(workload)
-    fabric = slower(with_library(fabric_of(cluster), library), slow)
+    named = isinstance(cluster, str) and cluster in Cluster.names() and isinstance(plan, Plan)
+    fabric = fabric_of(cluster, plan.devices if named and plan else None)  # a name alone: as many as the plan has
+    fabric = slower(with_library(fabric, library), slow)
     given = plan is not None
     plan = plan or plan_for(workload, fabric)
     if not isinstance(plan, Plan):

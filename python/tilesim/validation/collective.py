@@ -10,7 +10,7 @@ from typing import Any
 from .. import _core
 from ..analytic.families import row_key
 from ..base.arguments import dtype_name
-from ..base.errors import Unsupported, UserError, nearest, shown, user_error
+from ..base.errors import Unsupported, UserError, nearest, user_error
 from ..base.progress import followed
 from ..base.validation import envelope, positive, read_cases, whole
 from ..cluster.library import OPERATIONS, PROTOCOLS, Library, System, load
@@ -87,10 +87,13 @@ def _read(case: Case, library: Library) -> None:
     system = _system(case, library)
     case.generation, case.link, case.node_link = system.generation, system.link, system.node_link
     if system.domain > 8:  # one domain of switches over several boards
-        case.nodes = next(n for n in range(-(-case.devices // system.domain), case.devices + 1) if case.devices % n == 0)
+        least = -(-case.devices // system.domain)
+        case.nodes = next(n for n in range(least, case.devices + 1) if case.devices % n == 0)
     if case.devices > system.domain * case.nodes:
-        raise user_error("more devices in a node than its links join", value=f"{case.devices} devices, {case.nodes} nodes",
-                         allowed=f"up to {system.domain} of a node")  # fmt: skip
+        raise user_error(
+            "more devices in a node than its links join", value=f"{case.devices} devices, {case.nodes} nodes",
+            allowed=f"up to {system.domain} of a node",
+        )  # fmt: skip
     fabric = library.fabrics.get(f"{_text(row, 'source')}|{case.device}")
     if fabric and case.nodes > 1:
         local = case.devices // case.nodes

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Piece", "Query", "costs", "pieces"]
+__all__ = ["Piece", "Query", "costs", "pieces", "taken"]
 
 Array = NDArray[np.float64]
 RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast_devices")
@@ -29,6 +29,11 @@ NEEDED = (
 PEER_LL_BYTES = 16384.0  # NCCL_P2P_LL_THRESHOLD: the largest message between two devices that goes by LL
 NVLS_BYTES = float(1 << 20)
 NVLS_DEVICES = 5  # of one node; below, the ring is what rows of Hopper and Blackwell show
+#: what the library believes of a step between nodes, seconds (NCCL's src/graph/tuning.cc): ring, tree
+NET_STEP = {"ll": (2.7e-6, 5.0e-6), "ll128": (4.0e-6, 8.5e-6), "simple": (14e-6, 14e-6)}
+#: ... and of a step of a tree inside a node against one of a ring, over NVLink
+TREE_INSIDE = {"ll": 1.0, "ll128": 1.25 / 1.9, "simple": 4.0 / 3.4}
+TREE_SHARE = 0.92  # of a ring's rate
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,10 @@ class Query:
         """Steps of the ring inside nodes and between them."""
         rounds = 2.0 if self.op == "all_reduce" else 1.0
         return rounds * (self.devices - self.nodes), rounds * (self.nodes - 1)
+
+    def tree_steps(self) -> tuple[Array, Array]:
+        """Steps of a sum up and down a tree: along chains inside nodes, by a binary tree between them."""
+        return 2.0 * (self.devices / self.nodes - 1), 2.0 * np.ceil(np.log2(self.nodes))
 
     def moved(self) -> Array:
         """Bytes that a ring sends per device."""
@@ -131,6 +140,21 @@ def _ring(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
     }
 
 
+def _tree(c: Mapping[str, float], q: Query, protocol: str) -> dict[str, Array]:
+    """Sums up a binary tree of nodes and down again, chains inside nodes: every link carries the whole both ways."""
+    inner, outer = q.tree_steps()
+    key = {"LL": "ll", "LL128": "ll128", "Simple": "simple"}[protocol]
+    node = "ll" if protocol == "LL" else "simple"
+    ring, tree = NET_STEP[key]
+    steps = inner * TREE_INSIDE[key] * c[f"{key}_step_seconds"] + outer * tree / ring * c[f"node_{node}_step_seconds"]
+    rate = TREE_SHARE * _ring_path(c, q, c[f"{key}_share"], c[f"node_{node}_share"])
+    sums = c["sum_cost_one_byte"] if q.one_byte else 0.0
+    return {
+        "call": np.full_like(q.bytes, c["simple_call_seconds"] if protocol == "Simple" else c["call_seconds"]),
+        "steps": np.hypot(steps, (2.0 + sums) * q.bytes / rate),
+    }
+
+
 def _nvls(c: Mapping[str, float], q: Query) -> dict[str, Array]:
     """Sums in the switch: a device sends its whole once and a reduced part to all."""
     fill = c["nvls_fill_seconds"] * q.bytes / (q.bytes + c["nvls_fill_bytes"])
@@ -172,7 +196,7 @@ def costs(c: Mapping[str, float], q: Query, algorithm: str, protocol: str) -> di
     Args:
         c: constants.
         q: the calls.
-        algorithm: ring, nvls, peers.
+        algorithm: ring, tree, nvls, peers.
         protocol: LL, LL128 or Simple.
 
     Returns:
@@ -180,6 +204,8 @@ def costs(c: Mapping[str, float], q: Query, algorithm: str, protocol: str) -> di
     """
     if algorithm == "nvls":
         return _nvls(c, q)
+    if algorithm == "tree":
+        return _tree(c, q, protocol)
     return _peers(c, q, protocol) if algorithm == "peers" else _ring(c, q, protocol)
 
 
@@ -197,7 +223,7 @@ def _ring_limits(c: Mapping[str, float], q: Query) -> tuple[Array, Array]:
     )
     latency = [
         c[f"believed_{key}_seconds"] + inner * c[f"believed_{key}_step_seconds"] + outer * net
-        for key, net in (("ll", 2.7e-6), ("ll128", 4.0e-6), ("simple", 14e-6))
+        for key, (net, _) in NET_STEP.items()
     ]
 
     def crossing(first: int, second: int) -> Array:
@@ -246,7 +272,8 @@ def pieces(c: Mapping[str, float], q: Query) -> list[Piece]:
 
 
 def seconds(c: Mapping[str, float], q: Query) -> Array:
-    """Time of each call: of the range it lies in, and never less than at the end of a range before.
+    """Time of each call: of the range it lies in, and never less than at the end of a range before; of sums over
+    several nodes, on trees where that is quicker.
 
     Args:
         c: constants.
@@ -255,8 +282,41 @@ def seconds(c: Mapping[str, float], q: Query) -> Array:
     Returns:
         Seconds.
     """
+    result = _along(c, q, pieces(c, q))
+    for protocol in _tree_protocols(c, q):
+        result = np.where(q.nodes > 1, np.minimum(result, sum(_tree(c, q, protocol).values())), result)
+    return result
+
+
+def taken(c: Mapping[str, float], q: Query) -> tuple[str, str]:
+    """What one call takes.
+
+    Args:
+        c: constants.
+        q: the call.
+
+    Returns:
+        Algorithm and protocol.
+    """
+    ranges = pieces(c, q)
+    trees = {one: sum(float(term[0]) for term in _tree(c, q, one).values()) for one in _tree_protocols(c, q)}
+    best = min(trees, key=trees.__getitem__, default="")
+    if best and trees[best] < _along(c, q, ranges)[0]:
+        return "tree", best
+    found = next(one for one in ranges if one.above[0] < one.upto[0] and q.bytes[0] <= one.upto[0])
+    return found.algorithm, found.protocol
+
+
+def _tree_protocols(c: Mapping[str, float], q: Query) -> tuple[str, ...]:
+    """Protocols of trees; no row shows when the library takes which, so the quickest is taken."""
+    if q.op != "all_reduce" or not (q.nodes > 1).any():
+        return ()
+    return ("LL", "LL128", "Simple") if "ll128_share" in c else ("LL", "Simple")
+
+
+def _along(c: Mapping[str, float], q: Query, ranges: list[Piece]) -> Array:
     result = np.zeros_like(q.bytes)
-    for piece in pieces(c, q):
+    for piece in ranges:
         if "ll128_share" not in c and piece.protocol == "LL128":
             continue
         active = (q.bytes > piece.above) & (piece.upto > piece.above)

@@ -25,6 +25,7 @@ from ..plan import Plan
 from ..programs.sized import Sized, sized
 from ..result import StepResult
 from ..searching import study
+from ..slices import NoSuchSize
 from ..spmd import Spmd
 from ..stepping import step
 
@@ -238,7 +239,10 @@ def _one(
 ) -> tuple[StepResult | None, str]:
     """The step, or why there is none."""
     sized = _sized(cluster, count)
-    fabric = with_library(fabric_of(sized, count), asked["library"])
+    try:
+        fabric = with_library(fabric_of(sized, count), asked["library"])
+    except NoSuchSize as error:
+        return None, str(error)
     if plan is None:
         searched = study(work, fabric, fabric, framework=asked["framework"], best_alone=True)
         if not searched.plans:
