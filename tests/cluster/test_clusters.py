@@ -262,7 +262,7 @@ def test_command_line(tmp_path):
 @pytest.mark.parametrize("name", ts.Cluster.names())
 def test_a_name_is_one_cluster(name, tmp_path):
     """By name, as an object and from a file; by the name alone in the size of the plan."""
-    work = ts.workloads.transformer_step(4, 1024, 16, 32000, 512, 64, phase="train")
+    work = ts.workloads.transformer_step(4, 1024, 16, 32000, 512, 576)
     size = {"gb200-nvl72": 144, "tpu-v3": 32, "tpu-v3-8": 8}.get(name, 16)
     plan = ts.Plan(tensor=4, data=size // 4)
     (cluster := ts.Cluster.load(f"{name}:{size}")).save(tmp_path / "a.json")
