@@ -131,9 +131,8 @@ struct Trial : KernelTrial {
 BOOST_AUTO_TEST_SUITE(vector_kernels)
 
 BOOST_AUTO_TEST_CASE(random_computes_equal_their_meaning) {
-  const std::uint32_t many = trials(240);
   const Machine machines[] = {kernel_machine(8, 4), kernel_machine(16, 1), kernel_machine(4, 8)};
-  std::int64_t kernels = 0;
+  std::int64_t kernels = 0, many = trials(240);
   std::map<std::string, std::int64_t> others;
   for (std::uint32_t trial = 0; trial < many; ++trial) {
     Trial made(trial);
