@@ -1,5 +1,6 @@
 """Shared by every test: where the sources lie, and the closing lines of ctest."""
 
+import gc
 import importlib.util
 import os
 import signal
@@ -13,21 +14,28 @@ import pytest
 for _library in ("OPENBLAS", "OMP", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
+# The garbage collector went through half a million objects of libraries and of tests again and again: a tenth of all.
+gc.set_threshold(10_000, 20, 10)
+
 CTEST_REPORT = pytest.StashKey[list[str]]()
 #: Files that take longest, first of all: the last file of a run of several processes must not be a long one. The C++
 #: tests come first, since their compiler waits for nobody. (`--dist loadfile --no-loadscope-reorder` keeps this order.)
 LONGEST = (
     "tests/project/test_ctest.py",
     "tests/docs/test_notebooks.py",
+    "tests/docs/test_pages.py",
+    "tests/docs/test_page_commands.py",
     "tests/badinput/test_fuzz.py",
     "tests/project/test_style.py",
-    "tests/docs/test_pages.py",
+    "tests/functional/frontends/test_transformers.py",
+    "tests/project/test_terminal.py",
     "tests/cluster/test_places.py",
     "tests/cluster/test_shardings.py",
     "tests/cluster/test_random_partition.py",
     "tests/reference/test_samples.py",
+    "tests/functional/frontends/test_torch_models.py",
+    "tests/timing/test_fusion_price.py",
     "tests/docs/test_exercises.py",
-    "tests/project/test_terminal.py",
 )
 #: What the suite compares with: with TILESIM_ALL_TESTS set, as continuous integration does, none may be missing.
 FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml", "mkdocs", "ipywidgets")

@@ -69,12 +69,13 @@ def fuzzed(count: int, seed: int = 1, seconds: float = 0) -> dict[str, Any]:
 
 
 def test_damaged_files_of_every_format() -> None:
-    """At least 20,000; each is refused with a message, or read and used; else its number is here: `fuzz.py --only`."""
-    outcome = fuzzed(20000)
+    """At least 6,000, and many more in a long run; each is refused with a message, or read and used; else its number is
+    here: `fuzz.py --only`."""
+    outcome = fuzzed(6000)
     print(outcome["total"], outcome["peak"] >> 20, "MiB")
     assert not outcome["wrong"]
-    assert sum(outcome["total"].values()) >= 20000
-    assert outcome["total"]["read"] >= 1000
+    assert sum(outcome["total"].values()) >= 6000
+    assert outcome["total"]["read"] >= 300
     assert outcome["peak"] < 4 << 30
     for name, counts in outcome["formats"].items():
         assert sum(counts.values()) < 100 or min(counts.get("read", 0), counts.get("refused", 0)) > 0, (name, counts)

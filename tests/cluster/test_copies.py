@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import copy
-import os
 import pathlib
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import tilesim as ts
+from support.own_script import printed
 
 NOT_AGAIN = "a result that was not just computed cannot be run again"
 COPIES = (lambda one: pickle.loads(pickle.dumps(one)), copy.deepcopy)
@@ -60,15 +57,8 @@ if __name__ == "__main__":
 
 
 def test_clusters_go_to_other_processes(tmp_path: pathlib.Path) -> None:
-    """From a script of its own: a spawned process imports the main module, which inside a test is the test runner's."""
     given = clusters()
-    (tmp_path / "clusters.pickle").write_bytes(pickle.dumps(given))
-    (tmp_path / "script.py").write_text(SCRIPT)
-    variables = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path / "clusters.pickle")]
-    ran = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=120)
-    assert ran.returncode == 0, ran.stderr
-    assert ast.literal_eval(ran.stdout) == [priced(one) for one in given]
+    assert printed(tmp_path, SCRIPT, given) == [priced(one) for one in given]
 
 
 @pytest.mark.parametrize("copied", COPIES)

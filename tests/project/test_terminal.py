@@ -299,7 +299,7 @@ def test_a_spinner_moves_while_the_core_simulates() -> None:
 
 
 def test_the_result_comes_before_what_would_help_is_tried() -> None:
-    screen = seen(["run", "llama-3-8b", "--context", "64"], 100)
+    screen = seen(["run", "bert-base"], 100)
     assert screen.code == 0
     places = [screen.plain.index(one) for one in ("How it was modelled:", "trying changes", "What would help")]
     assert places == sorted(places)

@@ -43,13 +43,21 @@ from .junk_values import (
 ENTRY_FILES = ("graph.json", "program.json", "result.json", "table.json", "profile.json", "trace.txt", "measured.csv")
 
 
+def a_small_gpt2() -> Any:
+    """A configuration of one layer."""
+    from transformers import GPT2Config
+
+    ends = {"bos_token_id": 0, "eos_token_id": 0}
+    return GPT2Config(n_layer=1, n_embd=32, n_head=2, vocab_size=60, n_positions=64, **ends)
+
+
 def prepare() -> None:
     """Files of the working directory that calls read."""
     import contextlib
     import pathlib
 
     with contextlib.suppress(ImportError):  # imports what is imported by need, which takes longer than a call may
-        ts.from_transformers("gpt2", phase="decode", context=4)
+        ts.from_transformers(a_small_gpt2(), phase="decode", context=4)
     pathlib.Path("folder.json").mkdir()
     a_graph().save("graph.json")
     a_program().save("program.json")
@@ -268,7 +276,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.from_onnx": {"source": a_onnx},
     "ts.frontends.symbolic_sizes": {"source": a_onnx, "context": lambda: None},
     "ts.from_torch": {"args": a_torch_args},
-    "ts.from_transformers": {"model": lambda: "gpt2", "phase": lambda: "decode", "context": lambda: 4},
+    "ts.from_transformers": {"model": a_small_gpt2, "phase": lambda: "decode", "context": lambda: 4},
     "ts.quantize": {"graph": lambda: ts.workloads.matmul(4, 4, 4), "dtype": lambda: "i8", "calibrate": lambda: None},
     "ts.Estimate.load": {"path": lambda: "result.json"},
     "ts.Estimate.report": {"path": lambda: "written.html"},

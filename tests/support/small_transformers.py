@@ -19,16 +19,16 @@ PICTURES: dict[str, Any] = {
     "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64, "image_size": 32,
     "patch_size": 8,
 }  # fmt: skip
-ONE = {**SMALL, "num_hidden_layers": 1}  # an export costs as much as it has layers
+ONE = {**SMALL, "num_hidden_layers": 1}  # an export costs as much as it has layers: gpt2 and llama have two
 TEXT = {"bos_token_id": 0, "eos_token_id": 0}
 WRITERS = {
     "gpt2": lambda: T.GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=60, n_positions=64, **TEXT),
     "llama": lambda: T.LlamaConfig(**SMALL, num_key_value_heads=2),
-    "mistral": lambda: T.MistralConfig(**SMALL, num_key_value_heads=2, sliding_window=5),
-    "qwen2": lambda: T.Qwen2Config(**SMALL, num_key_value_heads=2),
-    "phi": lambda: T.PhiConfig(**SMALL),
-    "gemma": lambda: T.GemmaConfig(**SMALL, num_key_value_heads=2, head_dim=8),
-    "mixtral": lambda: T.MixtralConfig(**SMALL, num_key_value_heads=2, num_local_experts=4),
+    "mistral": lambda: T.MistralConfig(**ONE, num_key_value_heads=2, sliding_window=5),
+    "qwen2": lambda: T.Qwen2Config(**ONE, num_key_value_heads=2),
+    "phi": lambda: T.PhiConfig(**ONE),
+    "gemma": lambda: T.GemmaConfig(**ONE, num_key_value_heads=2, head_dim=8),
+    "mixtral": lambda: T.MixtralConfig(**ONE, num_key_value_heads=2, num_local_experts=4),
 }
 WHISPER = {
     "vocab_size": 60, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,

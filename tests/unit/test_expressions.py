@@ -82,7 +82,7 @@ class Truth:
         return int(table[operation]())
 
 
-@hypothesis.settings(deadline=None, max_examples=1000)
+@hypothesis.settings(deadline=None, max_examples=300)
 @hypothesis.given(expressions(), st.lists(st.integers(-100, 100), min_size=4, max_size=4))
 def test_expressions_as_python(text, values):
     symbols = dict(zip(SYMBOLS, values, strict=True))

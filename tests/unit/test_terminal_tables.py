@@ -198,12 +198,12 @@ def test_bounds_have_the_colours_of_the_palette() -> None:
     assert (line[1][0].strip(), line[1][1]) == ("memory", palette.TERMINAL["memory"])
 
 
-def test_100_000_operations_are_cut_or_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"operation": f"layers.{i}.q", "ms": 1.0} for i in range(100_000)]
+def test_20_000_operations_are_cut_or_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"operation": f"layers.{i}.q", "ms": 1.0} for i in range(20_000)]
     (one,) = folded(rows, ("ms",))
-    assert one["operation"] == "layers.*.q ×100000" and one["ms"] == 1e5
+    assert one["operation"] == "layers.*.q ×20000" and one["ms"] == 2e4
     screen.say(layout([name("operation"), number("ms")], [[row["operation"], "1"] for row in rows], 60))
-    assert len(capsys.readouterr().out.splitlines()) == 100_001
+    assert len(capsys.readouterr().out.splitlines()) == 20_001
 
 
 def test_a_result_without_operations(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,6 +6,7 @@
 #include "tilesim/engine/dram/mapping.hpp"
 #include "tilesim/engine/dram/trace.hpp"
 #include "tilesim/engine/memory/dram_run.hpp"
+#include "trials.hpp"
 
 using namespace tilesim;
 using namespace tilesim::engine;
@@ -77,7 +78,7 @@ BOOST_AUTO_TEST_CASE(equals_the_stepped_model_on_named_traces) {
     const dram::AddressMap map(part);
     for (const char* name : {"sequential_read", "copy_blocks_4KiB", "tile_256B_pitch_4096B", "random_read",
                              "mixed_small", "mixed_rand", "mixed_seq", "two_streams_far"}) {
-      const dram::Trace trace = dram::make_trace(name, 600, part.burst_bytes);
+      const dram::Trace trace = dram::make_trace(name, trials(250), part.burst_bytes);
       for (const std::int64_t every : {1, 9}) {
         Demands demands;
         for (std::size_t i = 0; i < trace.addresses.size(); ++i) {

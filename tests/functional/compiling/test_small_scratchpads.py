@@ -12,8 +12,12 @@ from support.command import tilesim
 SETTING = "core.scratchpad.bytes"
 
 
-@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3", "gemmini-16"])
-@pytest.mark.parametrize("bytes_", [16, 100])
+#: Each machine with one of two sizes; with the other one in a long run.
+NORMAL = [(16, "edge-8"), (100, "mesh-16"), (16, "tpu-v3"), (100, "gemmini-16")]
+PAIRS = [*NORMAL, *(pytest.param(116 - size, machine, marks=pytest.mark.slow) for size, machine in NORMAL)]
+
+
+@pytest.mark.parametrize(("bytes_", "machine"), PAIRS)
 @pytest.mark.parametrize("model", ["mlp", "matmul:64,64,512", "convolution"])
 def test_the_least_size_is_named(model, bytes_, machine):
     if model == "convolution":

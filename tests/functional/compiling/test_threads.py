@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.own_script import printed
 from support.thread_mix import Shared, mixture, outcomes, spelled
 from tilesim import _core
 
@@ -207,18 +208,35 @@ def test_a_book_of_latencies_serves_several_simulations() -> None:
     assert results == [wanted] * 6 and book.entries()
 
 
+SPAWNED = """
+import pickle, sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+import tilesim as ts
+
+def cycles(graph, program, machine):
+    return ts.simulate(ts.compile(graph, machine)).cycles, ts.simulate(program).cycles
+
+if __name__ == "__main__":
+    with open(sys.argv[1], "rb") as file, ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        given = pickle.load(file)
+        print([future.result() for future in [pool.submit(cycles, *given) for _ in range(3)]])
+"""
+
+
 def cycles_in_a_process(graph: ts.Graph, program: ts.Program, machine: ts.Machine) -> tuple[int, int]:
     return ts.simulate(ts.compile(graph, machine)).cycles, ts.simulate(program).cycles
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:RuntimeWarning")  # JAX's, where an earlier test has imported it
 @pytest.mark.parametrize("method", ["fork", "spawn"])
-def test_process_pools(method: str) -> None:
-    if method == "spawn" and "PYTEST_XDIST_WORKER" in os.environ:
-        pytest.skip("the main module of a process of pytest-xdist cannot be imported by a spawned one")
+def test_process_pools(method: str, tmp_path: Path) -> None:
     graph, machine = spelled(1), ts.Machine.load("edge-8")
     program = ts.compile(graph, machine)
     wanted = cycles_in_a_process(graph, program, machine)
+    if method == "spawn":
+        assert printed(tmp_path, SPAWNED, (graph, program, machine)) == [wanted] * 3
+        return
     with ProcessPoolExecutor(2, get_context(method)) as pool:
         futures = [pool.submit(cycles_in_a_process, graph, program, machine) for _ in range(3)]
         assert [future.result() for future in futures] == [wanted] * 3

@@ -100,11 +100,11 @@ def test_which_are_read_as_they_are() -> None:
 
 
 def test_no_time_of_torch_for_each_operation(monkeypatch: pytest.MonkeyPatch) -> None:
-    """2,000 operations without a decomposition."""
+    """400 operations without a decomposition."""
 
     class Long(nn.Module):
         def forward(self, x: Any) -> Any:
-            for _ in range(500):
+            for _ in range(100):
                 x = torch.sigmoid(x).exp().neg() + x
             return x
 
@@ -114,5 +114,5 @@ def test_no_time_of_torch_for_each_operation(monkeypatch: pytest.MonkeyPatch) ->
         raise AssertionError("decomposed")
 
     monkeypatch.setattr(type(program), "run_decompositions", refused)
-    assert len(list(program.graph.nodes)) > 2000
+    assert len(list(program.graph.nodes)) > 400
     assert ts.from_torch(program).core is not None

@@ -13,6 +13,7 @@ import tilesim as ts
 import tilesim.isa as isa
 from support import riscv_tools
 from support.c_programs import LIBRARY
+from support.command import tilesim
 from support.riscv_tools import under_qemu
 
 
@@ -131,18 +132,18 @@ def test_unknown_symbols_and_arguments(kernels: Path) -> None:
         isa.call(kernels, "axpy", returns="float")
 
 
-def test_the_command(tmp_path: Path) -> None:
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     program = '_start: li a0, 1\nla a1, t\nli a2, 3\nli a7, 64\necall\nli a0, {}\nli a7, 93\necall\nt: .ascii "abc"'
     for status in (0, 5):
         (tmp_path / "p.s").write_text(program.format(status))
-        base = [sys.executable, "-m", "tilesim", "isa"]
-        subprocess.run([*base, "asm", "p.s", "-o", "p.elf"], cwd=tmp_path, check=True, timeout=120)
-        command = [*base, "run", "p.elf", "--json", "r.json", "--", "-x"]
+        assert tilesim("isa", "asm", "p.s", "-o", "p.elf").returncode == 0
+        command = [sys.executable, "-m", "tilesim", "isa", "run", "p.elf", "--json", "r.json", "--", "-x"]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120, check=False)
         assert (done.returncode, done.stdout) == (1 if status else 0, b"abc")
         assert f'"exit_status": {status}' in (tmp_path / "r.json").read_text()
-    gone = subprocess.run([*base, "run", "none.elf"], cwd=tmp_path, capture_output=True, timeout=120, check=False)
-    assert gone.returncode == 2 and b"none.elf" in gone.stderr
+    gone = tilesim("isa", "run", "none.elf")
+    assert gone.returncode == 2 and "none.elf" in gone.stderr
 
 
 def test_arguments_by_the_calling_convention() -> None:

@@ -123,8 +123,17 @@ MANY = [
 ]
 
 
-@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
-@pytest.mark.parametrize("which", range(len(MANY)))
+def turns() -> list[Any]:
+    """Each of MANY on edge-8 and on one of two larger machines; on the other one in a long run."""
+    larger = [("mesh-16", "tpu-v3"), ("tpu-v3", "mesh-16")]
+    rows: list[Any] = []
+    for which in range(len(MANY)):
+        first, second = larger[which % 2]
+        rows += [(which, "edge-8"), (which, first), pytest.param(which, second, marks=pytest.mark.slow)]
+    return rows
+
+
+@pytest.mark.parametrize(("which", "machine"), turns())
 def test_many_ragged_tiles(which: int, machine: str) -> None:
     """Two arrays, several cores, keys that stay and keys that pass by."""
     attributes = dict(MANY[which])

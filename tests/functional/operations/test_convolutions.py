@@ -111,9 +111,10 @@ def drawn(product: Product, rng: random.Random) -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.parametrize("count", [20, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("machine", MACHINES)
-def test_equal_to_the_reference(machine: str) -> None:
-    @settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+def test_equal_to_the_reference(machine: str, count: int) -> None:
+    @settings(max_examples=count, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     @given(data=st.data())
     def each(data: Any) -> None:
         graph = data.draw(convolutions(machine))

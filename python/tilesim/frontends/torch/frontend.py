@@ -64,6 +64,9 @@ def _quiet() -> Iterator[None]:
                 one.setLevel(level)
 
 
+#: torch's own decomposition of each overload that was asked for, None where it has none
+_DECOMPOSITIONS: dict[Any, Any] = {}
+
 #: overloads whose further results torch's own decomposition gives
 _FURTHER = frozenset(
     ["aten.native_layer_norm.default", "aten.native_group_norm.default", "aten.max_pool2d_with_indices.default"]
@@ -132,7 +135,7 @@ def decomposed(program: Any) -> Any:
     try:
         with torch.no_grad(), _quiet():
             if not _is_functional(program):
-                program = program.run_decompositions({})
+                program = program.run_decompositions(_decompositions(program))
             for _ in range(4):
                 table = _decompositions(program)
                 if not table:
@@ -180,9 +183,12 @@ def _decompositions(program: Any) -> dict[Any, Any]:
     missing = [target for target in missing if isinstance(target, torch._ops.OpOverload)]
     if not missing:
         return {}
-    composite, known = torch.export.default_decompositions(), torch._decomp.decomposition_table
-    found = {target: composite[target] for target in missing if target in composite}
-    return found | {target: known[target] for target in missing if target in known and target not in found}
+    unseen = [target for target in missing if target not in _DECOMPOSITIONS]
+    if unseen:  # torch looks through all operators that are registered for each of its tables
+        composite, known = torch.export.default_decompositions(), torch._decomp.decomposition_table
+        for target in unseen:
+            _DECOMPOSITIONS[target] = composite[target] if target in composite else known.get(target)
+    return {target: way for target in missing if (way := _DECOMPOSITIONS[target]) is not None}
 
 
 def _reads_further(node: Any) -> bool:

@@ -1,0 +1,10 @@
+#pragma once
+
+#include <cstdint>
+#include <cstdlib>
+
+/// Random cases of a test: so many in a normal run, TILESIM_TRIALS times as many where the environment sets that.
+inline std::uint32_t trials(std::uint32_t normal) {
+  const char* const times = std::getenv("TILESIM_TRIALS");
+  return times != nullptr ? normal * static_cast<std::uint32_t>(std::atoi(times)) : normal;
+}
