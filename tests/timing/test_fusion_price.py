@@ -38,7 +38,7 @@ def check(seeds: range, most: float = 0.05) -> None:
 
 
 def test_a_rule_that_is_off_makes_nothing_faster() -> None:
-    check(range(1, 19), most=0.11)  # 5 of 48 here, and a sixth in the next 72: near ties. A long run takes 200 graphs
+    check(range(1, 19), most=0.11)  # 5 of 48 here, 1 of the next 72: near ties. A long run takes 200 graphs
 
 
 @pytest.mark.slow
