@@ -247,6 +247,37 @@ def test_groups_on_the_command_line(devices, words):
     assert done.exit_code == 0 and words in " ".join(done.output.split())
 
 
+@pytest.mark.parametrize(
+    ("network", "more"),
+    [
+        ("dgx-h100:16", []),
+        ("dgx-h100:16", ["--algorithm", "direct"]),
+        ("dgx-h100:16", ["--library", "nccl"]),
+        ("dgx-h100:1024", ["--algorithm", "hierarchical"]),
+        ("dgx-h100:1024", ["--algorithm", "hierarchical", "--model", "chunks"]),
+        ("tpu-v4:8", ["--devices", "0,1,2;3,4,5", "--algorithm", "direct"]),
+        ("ring", ["--algorithm", "bruck"]),
+        ("ring", ["--devices", ";".join(",".join(map(str, range(i, 288, 3))) for i in range(3))]),
+    ],
+)
+def test_a_time_is_called_what_it_is(network, more, tmp_path):
+    """Exact, taken message by message, or an estimate, which may be above or below: none is called a bound."""
+    if network == "ring":
+        ts.Cluster(network=[{**SWITCH, "kind": "ring", "size": 288}]).save(tmp_path / "ring.json")
+        network = str(tmp_path / "ring.json")
+    line = ["cluster", "collective", "all_gather", "1MiB", "--cluster", network, *more]
+    said = " ".join(CliRunner().invoke(app, line).output.split())
+    CliRunner().invoke(app, [*line, "--quiet", "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    words = "" if found["exact"] else ", message by message" if found["messages"] else ", an estimate"
+    assert f"{found['algorithm']}, {found['model']}{words})" in said or found["library"]
+    assert "bound" not in said and ("estimate" in said) == (words == ", an estimate")
+    if len(more) == 2 and more[1].startswith("0,3,6"):  # beyond 256 devices in all nobody takes messages one by one
+        assert words == ", an estimate"
+    if network == "tpu-v4:8":
+        assert words == ", message by message"
+
+
 def test_command_line(tmp_path):
     run = CliRunner().invoke
     out = tmp_path / "out.json"
