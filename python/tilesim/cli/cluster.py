@@ -138,7 +138,7 @@ def cluster_collective(
         ),
     ] = "auto",
     model: Annotated[str, typer.Option(help="closed, chunks, flows.")] = "closed",
-    library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain.")] = None,
+    library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain; a file.")] = None,
     symmetry: Annotated[bool, typer.Option(help="One device per class is simulated.")] = True,
     json: Json = None,
     quiet: Quiet = False,
