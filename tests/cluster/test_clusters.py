@@ -1,8 +1,11 @@
 """Clusters: names, sizes, files; own algorithms; what is wrong is named."""
 
+import copy
 import json
+import math
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -126,6 +129,63 @@ def test_bad_networks(network, text):
         ts.Cluster(network=network)
     with pytest.raises(ts.UserError, match="multiply"):
         ts.Cluster(network=[SWITCH], devices=5)
+
+
+def places(value, path):
+    """Every number of a network and where it stands."""
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+        here = f"{path}.{key}" if isinstance(value, dict) else f"{path}[{key}]"
+        if isinstance(one, (dict, list)):
+            yield from places(one, here)
+        elif not isinstance(one, (str, bool)):
+            yield value, key, here
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, np.float64("nan"), np.float32(1), {1}])
+def test_numbers_that_are_none_are_named(wrong, tmp_path):
+    """Wherever a number may stand in a network: its place, what is there, and what may be."""
+    tree = {**SWITCH, "kind": "fat_tree", "size": 2, "radix": 4, "levels": 2, "oversubscription": 2, "rails": 2}
+    network = [{**SWITCH, "rails": 1}, {**tree, "trunk_latency_seconds": 1e-6}, {**SWITCH, "sizes": [2]}]
+    del network[2]["size"]
+    graph = {"devices": 2, "switches": 1, "links": [{"source": 0, "target": 1, "latency_seconds": 1e-6,
+             "bandwidth_bytes_per_second": 1e9, "lanes": 1}], "routes": [[0, 1]]}  # fmt: skip
+    for links, faults in ((network, [{"device": 0, "share": 0.5}]), (graph, [{"source": 0, "target": 1, "share": 0}])):
+        whole = {"network": links, "faults": faults}
+        assert len(list(places(whole, ""))) > 8
+        for number in range(len(list(places(whole, "")))):
+            changed = copy.deepcopy(whole)
+            holder, key, place = list(places(changed, ""))[number]
+            holder[key] = wrong
+            said = re.escape(place[1:]) + r": .*\(got .*; allowed: .*number"
+            with pytest.raises(ts.UserError, match=said):
+                ts.Cluster("h100", changed["network"], faults=changed["faults"])
+    (tmp_path / "c.json").write_text(json.dumps({"network": [{**SWITCH, "latency_seconds": math.nan}]}))
+    with pytest.raises(ts.UserError, match=r"c\.json.*latency_seconds"):
+        ts.Cluster.load(tmp_path / "c.json")
+
+
+def test_devices_that_there_are(tmp_path):
+    own = ts.Device.load({**ts.Device.load("h100").to_dict(), "name": "mine"})
+    file = tmp_path / "dev.json"
+    file.write_text(json.dumps(own.to_dict()))
+    for device in (None, "h100", "H100-SXM-80GB", "h100@boost", "tpu-v3", "tpu-v4", own, own.to_dict(), file, str(file),
+                   "not_there_yet.json", ts.Machine.load("edge-8")):  # fmt: skip
+        made = ts.Cluster(device, [SWITCH])
+        made.save(tmp_path / "c.json")
+        again = ts.Cluster.load(tmp_path / "c.json")
+        assert again.to_dict() == made.to_dict()
+        if device is own:
+            plan, work = ts.Plan(data=4), ts.workloads.transformer_step(2, 64, 4, 100, 32, 8)
+            assert ts.cluster.step(work, again, plan).seconds == ts.cluster.step(work, made, plan).seconds
+    for device, near in (("h10", "h100"), ("tpu-v44", "tpu-v4"), ("a10O", "a100")):
+        with pytest.raises(ts.UserError, match=f"device: unknown machine or device.*'{device}'.*mean '{near}'"):
+            ts.Cluster(device, [SWITCH])
+        (tmp_path / "c.json").write_text(json.dumps({"device": device, "network": [SWITCH]}))
+        with pytest.raises(ts.UserError, match=rf"c\.json: device: unknown.*mean '{near}'"):
+            ts.Cluster.load(tmp_path / "c.json")
+    for device in (3, [1], "", "h100@x"):
+        with pytest.raises(ts.UserError, match="device: "):
+            ts.Cluster(device, [SWITCH])
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,8 @@ AnyWorkload = Annotated[
     str,
     typer.Argument(
         help="gpt3-175b, llama-3-70b, ..., a JSON file, as ts.workloads.transformer_step(...).save writes it, a "
-        "StableHLO module for several devices (.mlir, .stablehlo), what ts.Spmd.save wrote (.spmd.json), llama3-100m, resnet50, ..."
+        "StableHLO module for several devices (.mlir, .stablehlo), what ts.Spmd.save wrote (.spmd.json), "
+        "llama3-100m, resnet50, ..."
     ),
 ]
 ClusterName = Annotated[
