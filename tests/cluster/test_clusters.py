@@ -10,9 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 import tilesim as ts
+from support.command import tilesim
 from tilesim.base.paths import configs_dir
 from tilesim.cli.main import app
 from tilesim.cluster.algorithms import NAMES
+from tilesim.cluster.fabric import fabric_of, systems
 
 
 @pytest.mark.parametrize("name", ts.Cluster.names())
@@ -208,6 +210,48 @@ def test_devices_that_there_are(tmp_path):
 def test_bad_collectives(asked, text):
     with pytest.raises(ts.UserError, match=text):
         ts.cluster.collective(**{"op": "all_reduce", "bytes": 100, "cluster": ts.Cluster(network=[SWITCH]), **asked})
+
+
+def test_bytes_up_to_a_limit_that_is_said():
+    most = 1 << 46
+    for given in (0, most, "64 TiB", str(most) + "B"):
+        assert ts.cluster.collective("all_reduce", given, "dgx-h100").bytes <= most
+    for given in (-1, most + 1, 10**20, 10**5000, "65 TiB", "9" * 30, "9" * 5000 + "GiB", f"{10**16} B"):
+        for call in (ts.cluster.collective, lambda op, size, on: ts.cluster.collectives([(op, size)], on)):
+            with pytest.raises(ts.UserError, match=rf"^bytes: out of range \(got .*; allowed: 0 to {most}\)"):
+                call("all_reduce", given, "dgx-h100")
+    for given in (1.5, None, True, "x", "-1 B", "1.5"):
+        with pytest.raises(ts.UserError, match=r"^bytes: .*\(got .*; allowed: "):
+            ts.cluster.collective("all_reduce", given, "dgx-h100")
+    for given in ("-1", str(10**20), "9" * 5000):
+        done = tilesim("cluster", "collective", "all_reduce", "--cluster", "dgx-h100", "--", given)
+        assert done.returncode == 2 and f"allowed: 0 to {most}" in " ".join(done.stderr.split())
+
+
+def test_names_that_steps_take_are_shown(tmp_path, monkeypatch):
+    """`cluster show` shows what `cluster step` takes, names both kinds where it is neither, and what is a directory."""
+    monkeypatch.chdir(tmp_path)
+    names = [key.replace("N", size) for key in systems() for size in ("8", "128")]
+    for name in {*names, *(name.lower() for name in names), *ts.Cluster.names(), "dgx-a100:16", "A100-cluster-800G:64"}:
+        device = fabric_of(name).device.name
+        done = tilesim("cluster", "show", name)
+        assert done.returncode == 0 and device in done.stdout, done.stderr
+    for key in systems():
+        assert f"{key}: nodes or slices of {systems()[key]['device']}" in tilesim("cluster", "show", key).stdout or (
+            key in ts.Cluster.names()
+        )
+        assert key in tilesim("cluster", "list").stdout
+    for name in ("v5e-25x", "v5e", "A100-nod", "x-v5e-256", ""):
+        done = tilesim("cluster", "show", name)
+        assert done.returncode == 2
+        assert all(known in done.stderr for known in ("unknown cluster", "tpu-v5e", "v5e-N", "A100-node"))
+    with pytest.raises(ts.UserError, match=r"unknown cluster.*v5e-256 is a system of measured steps"):
+        ts.Cluster.load("v5e-256")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "dgx-h100").mkdir()  # a name comes first
+    assert ts.Cluster.load("dgx-h100").devices == 8
+    for call in (("show", "mine"), ("collective", "all_reduce", "1MiB", "--cluster", "mine")):
+        assert "mine: a cluster is a file (got a directory; " in tilesim("cluster", *call).stderr
 
 
 def test_no_bytes_and_one_device():

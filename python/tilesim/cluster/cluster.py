@@ -160,7 +160,7 @@ class Cluster:
         for key in others:
             allowed = ", ".join(("device", "network", *KEYS[:2], *KEYS[4:]))
             raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))
-        self.device = None if device is None else _device(device)
+        self.device: Any = None if device is None else _device(device)
         self.name, self.description = name, description
         self.generation, self.sources = generation, dict(sources or {})
         self.host_bytes_per_second = host_bytes_per_second
@@ -356,6 +356,12 @@ def _shipped(name: str, devices: int | None) -> Cluster:
     path = configs_dir() / "clusters" / f"{name}.json"
     names = Cluster.names()
     if name not in names:
-        close = nearest(name, names)
-        raise user_error("unknown cluster", value=f"'{name}'", allowed=", ".join(names), suggestion=close)
+        from .systems import system_of  # which is made of clusters
+
+        if os.path.isdir(name):
+            raise user_error("a cluster is a file", place=name, value="a directory", allowed="a name, or a .json file")
+        hint = nearest(name, names)
+        if system_of(name):
+            hint = f"{name} is a system of measured steps, which steps and searches of layered workloads take alone"
+        raise user_error("unknown cluster", value=f"'{name}'", allowed=", ".join(names), suggestion=hint)
     return Cluster._of(read_json(path), devices)
