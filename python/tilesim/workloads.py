@@ -364,7 +364,7 @@ def transformer_step(
         ffn: width of the feed-forward part; none: four times `hidden`.
         gated: three products in it instead of two.
         kv_heads: none: as many as heads.
-        head_size: none: hidden / heads.
+        head_size: of queries, keys and values; none: hidden / heads, which has to be whole.
         dtype: bf16, f16, f32, or bf16-amp (parameters in f32, products in bf16).
         attention: "flash" keeps no scores, "unfused" stores them.
         phase: "train"; "prefill": all tokens of a sequence forward, logits of the last; "decode": one token per
@@ -378,7 +378,8 @@ def transformer_step(
         The workload.
 
     Raises:
-        UserError: for an extent below one, heads that do not divide, or an unknown name.
+        UserError: for an extent below one, heads that do not divide (the width where no head_size is given, too), or
+            an unknown name.
     """
     count, chosen = experts if experts is not None and len(experts) == 2 else (0, 0)
     if experts is not None and (len(experts) != 2 or not 1 <= chosen <= count):

@@ -1,15 +1,20 @@
 """Clusters: names, sizes, files; own algorithms; what is wrong is named."""
 
+import copy
 import json
+import math
 import re
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import tilesim as ts
+from support.command import tilesim
 from tilesim.base.paths import configs_dir
 from tilesim.cli.main import app
 from tilesim.cluster.algorithms import NAMES
+from tilesim.cluster.fabric import fabric_of, systems
 
 
 @pytest.mark.parametrize("name", ts.Cluster.names())
@@ -128,6 +133,63 @@ def test_bad_networks(network, text):
         ts.Cluster(network=[SWITCH], devices=5)
 
 
+def places(value, path):
+    """Every number of a network and where it stands."""
+    for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+        here = f"{path}.{key}" if isinstance(value, dict) else f"{path}[{key}]"
+        if isinstance(one, (dict, list)):
+            yield from places(one, here)
+        elif not isinstance(one, (str, bool)):
+            yield value, key, here
+
+
+@pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, np.float64("nan"), np.float32(1), {1}])
+def test_numbers_that_are_none_are_named(wrong, tmp_path):
+    """Wherever a number may stand in a network: its place, what is there, and what may be."""
+    tree = {**SWITCH, "kind": "fat_tree", "size": 2, "radix": 4, "levels": 2, "oversubscription": 2, "rails": 2}
+    network = [{**SWITCH, "rails": 1}, {**tree, "trunk_latency_seconds": 1e-6}, {**SWITCH, "sizes": [2]}]
+    del network[2]["size"]
+    graph = {"devices": 2, "switches": 1, "links": [{"source": 0, "target": 1, "latency_seconds": 1e-6,
+             "bandwidth_bytes_per_second": 1e9, "lanes": 1}], "routes": [[0, 1]]}  # fmt: skip
+    for links, faults in ((network, [{"device": 0, "share": 0.5}]), (graph, [{"source": 0, "target": 1, "share": 0}])):
+        whole = {"network": links, "faults": faults}
+        assert len(list(places(whole, ""))) > 8
+        for number in range(len(list(places(whole, "")))):
+            changed = copy.deepcopy(whole)
+            holder, key, place = list(places(changed, ""))[number]
+            holder[key] = wrong
+            said = re.escape(place[1:]) + r": .*\(got .*; allowed: .*number"
+            with pytest.raises(ts.UserError, match=said):
+                ts.Cluster("h100", changed["network"], faults=changed["faults"])
+    (tmp_path / "c.json").write_text(json.dumps({"network": [{**SWITCH, "latency_seconds": math.nan}]}))
+    with pytest.raises(ts.UserError, match=r"c\.json.*latency_seconds"):
+        ts.Cluster.load(tmp_path / "c.json")
+
+
+def test_devices_that_there_are(tmp_path):
+    own = ts.Device.load({**ts.Device.load("h100").to_dict(), "name": "mine"})
+    file = tmp_path / "dev.json"
+    file.write_text(json.dumps(own.to_dict()))
+    for device in (None, "h100", "H100-SXM-80GB", "h100@boost", "tpu-v3", "tpu-v4", own, own.to_dict(), file, str(file),
+                   "not_there_yet.json", ts.Machine.load("edge-8")):  # fmt: skip
+        made = ts.Cluster(device, [SWITCH])
+        made.save(tmp_path / "c.json")
+        again = ts.Cluster.load(tmp_path / "c.json")
+        assert again.to_dict() == made.to_dict()
+        if device is own:
+            plan, work = ts.Plan(data=4), ts.workloads.transformer_step(2, 64, 4, 100, 32, 8)
+            assert ts.cluster.step(work, again, plan).seconds == ts.cluster.step(work, made, plan).seconds
+    for device, near in (("h10", "h100"), ("tpu-v44", "tpu-v4"), ("a10O", "a100")):
+        with pytest.raises(ts.UserError, match=f"device: unknown machine or device.*'{device}'.*mean '{near}'"):
+            ts.Cluster(device, [SWITCH])
+        (tmp_path / "c.json").write_text(json.dumps({"device": device, "network": [SWITCH]}))
+        with pytest.raises(ts.UserError, match=rf"c\.json: device: unknown.*mean '{near}'"):
+            ts.Cluster.load(tmp_path / "c.json")
+    for device in (3, [1], "", "h100@x"):
+        with pytest.raises(ts.UserError, match="device: "):
+            ts.Cluster(device, [SWITCH])
+
+
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
@@ -148,6 +210,48 @@ def test_bad_networks(network, text):
 def test_bad_collectives(asked, text):
     with pytest.raises(ts.UserError, match=text):
         ts.cluster.collective(**{"op": "all_reduce", "bytes": 100, "cluster": ts.Cluster(network=[SWITCH]), **asked})
+
+
+def test_bytes_up_to_a_limit_that_is_said():
+    most = 1 << 46
+    for given in (0, most, "64 TiB", str(most) + "B"):
+        assert ts.cluster.collective("all_reduce", given, "dgx-h100").bytes <= most
+    for given in (-1, most + 1, 10**20, 10**5000, "65 TiB", "9" * 30, "9" * 5000 + "GiB", f"{10**16} B"):
+        for call in (ts.cluster.collective, lambda op, size, on: ts.cluster.collectives([(op, size)], on)):
+            with pytest.raises(ts.UserError, match=rf"^bytes: out of range \(got .*; allowed: 0 to {most}\)"):
+                call("all_reduce", given, "dgx-h100")
+    for given in (1.5, None, True, "x", "-1 B", "1.5"):
+        with pytest.raises(ts.UserError, match=r"^bytes: .*\(got .*; allowed: "):
+            ts.cluster.collective("all_reduce", given, "dgx-h100")
+    for given in ("-1", str(10**20), "9" * 5000):
+        done = tilesim("cluster", "collective", "all_reduce", "--cluster", "dgx-h100", "--", given)
+        assert done.returncode == 2 and f"allowed: 0 to {most}" in " ".join(done.stderr.split())
+
+
+def test_names_that_steps_take_are_shown(tmp_path, monkeypatch):
+    """`cluster show` shows what `cluster step` takes, names both kinds where it is neither, and what is a directory."""
+    monkeypatch.chdir(tmp_path)
+    names = [key.replace("N", size) for key in systems() for size in ("8", "128")]
+    for name in {*names, *(name.lower() for name in names), *ts.Cluster.names(), "dgx-a100:16", "A100-cluster-800G:64"}:
+        device = fabric_of(name).device.name
+        done = tilesim("cluster", "show", name)
+        assert done.returncode == 0 and device in done.stdout, done.stderr
+    for key in systems():
+        assert f"{key}: nodes or slices of {systems()[key]['device']}" in tilesim("cluster", "show", key).stdout or (
+            key in ts.Cluster.names()
+        )
+        assert key in tilesim("cluster", "list").stdout
+    for name in ("v5e-25x", "v5e", "A100-nod", "x-v5e-256", ""):
+        done = tilesim("cluster", "show", name)
+        assert done.returncode == 2
+        assert all(known in done.stderr for known in ("unknown cluster", "tpu-v5e", "v5e-N", "A100-node"))
+    with pytest.raises(ts.UserError, match=r"unknown cluster.*v5e-256 is a system of measured steps"):
+        ts.Cluster.load("v5e-256")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "dgx-h100").mkdir()  # a name comes first
+    assert ts.Cluster.load("dgx-h100").devices == 8
+    for call in (("show", "mine"), ("collective", "all_reduce", "1MiB", "--cluster", "mine")):
+        assert "mine: a cluster is a file (got a directory; " in tilesim("cluster", *call).stderr
 
 
 def test_no_bytes_and_one_device():
@@ -245,6 +349,37 @@ def test_groups_on_the_command_line(devices, words):
     line = ["cluster", "collective", "all_reduce", "1MiB", "--cluster", "dgx-h100:16", "--devices", devices]
     done = CliRunner().invoke(app, line)
     assert done.exit_code == 0 and words in " ".join(done.output.split())
+
+
+@pytest.mark.parametrize(
+    ("network", "more"),
+    [
+        ("dgx-h100:16", []),
+        ("dgx-h100:16", ["--algorithm", "direct"]),
+        ("dgx-h100:16", ["--library", "nccl"]),
+        ("dgx-h100:1024", ["--algorithm", "hierarchical"]),
+        ("dgx-h100:1024", ["--algorithm", "hierarchical", "--model", "chunks"]),
+        ("tpu-v4:8", ["--devices", "0,1,2;3,4,5", "--algorithm", "direct"]),
+        ("ring", ["--algorithm", "bruck"]),
+        ("ring", ["--devices", ";".join(",".join(map(str, range(i, 288, 3))) for i in range(3))]),
+    ],
+)
+def test_a_time_is_called_what_it_is(network, more, tmp_path):
+    """Exact, taken message by message, or an estimate, which may be above or below: none is called a bound."""
+    if network == "ring":
+        ts.Cluster(network=[{**SWITCH, "kind": "ring", "size": 288}]).save(tmp_path / "ring.json")
+        network = str(tmp_path / "ring.json")
+    line = ["cluster", "collective", "all_gather", "1MiB", "--cluster", network, *more]
+    said = " ".join(CliRunner().invoke(app, line).output.split())
+    CliRunner().invoke(app, [*line, "--quiet", "--json", str(tmp_path / "out.json")])
+    found = json.loads((tmp_path / "out.json").read_text())
+    words = "" if found["exact"] else ", message by message" if found["messages"] else ", an estimate"
+    assert f"{found['algorithm']}, {found['model']}{words})" in said or found["library"]
+    assert "bound" not in said and ("estimate" in said) == (words == ", an estimate")
+    if len(more) == 2 and more[1].startswith("0,3,6"):  # beyond 256 devices in all nobody takes messages one by one
+        assert words == ", an estimate"
+    if network == "tpu-v4:8":
+        assert words == ", message by message"
 
 
 def test_command_line(tmp_path):

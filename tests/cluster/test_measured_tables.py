@@ -67,7 +67,8 @@ def test_flags_and_whole_numbers(tmp_path: Path) -> None:
     for cell, wanted in (("", plain), ("0.0", plain), ("False", plain), ("1.0", gated), ("true", gated)):
         (found,) = steps(tmp_path, {"gated": cell})
         assert found["predicted_ms"] == wanted, cell
-    for column, cell in (("gated", "2"), ("gated", "x"), ("layers", "24.7"), ("micro_batch", "0.5"), ("nodes", "x")):
+    for column, cell in (("gated", "2"), ("gated", "x"), ("layers", "24.7"), ("micro_batch", "0.5"), ("nodes", "x"),
+                         ("heads", "12")):  # fmt: skip
         (found,) = steps(tmp_path, {column: cell})
         assert found["status"] == "invalid" and column in found["reason"] and cell in found["reason"]
     (found,) = steps(tmp_path, {"layers": "24.0", "devices": "8.0"})

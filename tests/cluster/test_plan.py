@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import random
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -123,6 +125,31 @@ def test_workloads_that_are_none(values: dict[str, object], place: str) -> None:
     sizes: dict[str, object] = dict(layers=8, hidden=512, heads=8, vocab=1000, sequence=256, global_batch=32)
     with pytest.raises(ts.UserError, match=place):
         ts.workloads.transformer_step(**{**sizes, **values})  # type: ignore[arg-type]
+
+
+def test_widths_that_heads_do_not_divide(tmp_path: Path) -> None:
+    """Nobody says how wide a head is: a rounded size would be another model, of other bytes and FLOPs."""
+    rng = random.Random(7)
+    for _ in range(20):
+        heads = rng.randrange(1, 9)
+        hidden = heads * rng.randrange(1, 9) + rng.randrange(heads)
+        sizes = dict(layers=2, hidden=hidden, heads=heads, vocab=100, sequence=16, global_batch=8)
+        file = tmp_path / "work.json"
+        file.write_text(json.dumps({"schema": "tilesim.workload", "version": 1, **sizes}))
+        makers = (partial(ts.workloads.transformer_step, **sizes), partial(Layered.load, file))
+        for make in makers:
+            if hidden % heads == 0:
+                assert make().head_size * heads == hidden
+                continue
+            with pytest.raises(ts.UserError, match=f"hidden: the width .*{hidden}, {heads} heads.*head_size"):
+                make()
+        given = ts.workloads.transformer_step(**sizes, head_size=21)
+        assert given.head_size == 21
+        given.save(file)
+        assert Layered.load(file) == given
+    with pytest.raises(ts.UserError, match=r"work\.json"):
+        file.write_text(json.dumps({"schema": "tilesim.workload", "version": 1, **sizes, "hidden": 0}))
+        Layered.load(file)
 
 
 def test_plans_that_say_something_twice() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import tilesim as ts
+from tilesim.cli.main import app
 
 WORK = ts.workloads.transformer_step(8, 1024, 8, 1000, 512, 8)
 CLUSTER = "dgx-h100:4"
@@ -47,6 +50,39 @@ def test_steps_of_programs_and_of_layers(tmp_path: Path) -> None:
     refused(ts.cluster.scaling, WORK, "dgx-h100", [4], axis="d")
     with pytest.raises(ts.UserError, match="axis: a training graph with a name has one axis"):
         ts.cluster.scaling("resnet18", "dgx-h100", [4], axis="d")
+
+
+def _said(command: str, option: str) -> tuple[set[str], set[str]]:
+    """Words of an option's help that layered workloads take, and those that modules take beside them."""
+    found = get_command(app)
+    for name in ("cluster", command):
+        found = found.commands[name]  # type: ignore[attr-defined]
+    (text,) = (one.help for one in found.params if one.name == option)
+    layered, _, modules = text.partition("of modules also ")
+    lists = (part.split(";")[0].replace(" or ", ", ") for part in (layered, modules))
+    of_layered, of_modules = (set(re.findall(r"(?:^|, )([a-z]+)", one)) for one in lists)
+    return of_layered, of_modules
+
+
+@pytest.mark.parametrize(("option", "every"), [
+    ("network", {"closed", "flows", "chunks"}), ("overlap", {"none", "ready", "library"}),
+    ("predictor", {"closed", "engine", "table"}), ("framework", {"megatron", "fsdp", "xla", "serving", "unfitted"}),
+])  # fmt: skip
+def test_help_names_what_is_taken(option: str, every: set[str]) -> None:
+    """What help says of layered workloads and of modules is what steps of either take, and nothing else is."""
+    layered, modules = _said("step", option)
+    assert layered | modules == every
+    if option != "predictor":  # there as of step
+        assert _said("search" if option == "framework" else "compare", option) == (layered, modules)
+    for word in every:
+        taken = True
+        try:
+            ts.cluster.step(WORK, CLUSTER, **{option: word})
+        except ts.UserError as error:
+            taken = f"{option}: " not in str(error)
+        assert taken == (word in layered), word
+        if option in ("network", "overlap"):
+            ts.cluster.step(program(), CLUSTER, **{option: word})
 
 
 def test_overlap_of_scaling_holds_where_a_search_finds_the_plan() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from typing import Annotated
 
 import typer
@@ -10,7 +12,8 @@ from ..base import figures
 from ..base.errors import user_error
 from ..cluster.cluster import Cluster
 from ..cluster.communication import OPERATIONS, collective
-from ..cluster.fabric import systems
+from ..cluster.fabric import Fabric, fabric_of, systems
+from ..cluster.systems import system_of
 from .clusters import replay as cluster_replay
 from .clusters.compare import compare
 from .clusters.partition import partition
@@ -49,18 +52,24 @@ def cluster_list(json: Json = None, quiet: Quiet = False) -> None:
         columns = [name("name", least=10), number("devices", 1), text("network"), text("description")]
         cells = [[row["name"], f"{row['devices']:,}", row["network"], row["description"]] for row in rows]
         say(layout(columns, cells))
-        say(wrapped(f"systems of measured steps, for `cluster step` and `search`: {', '.join(systems())}", hang="  "))
+        known = ", ".join(systems())
+        say(wrapped(f"systems of measured steps, for layered workloads, N a number: {known}", hang="  "))
 
 
 @cluster_app.command("show", epilog=epilog("cluster show"))
 def cluster_show(
-    cluster: Annotated[str, typer.Argument(help="NAME, NAME:devices, or a file.")],
+    cluster: Annotated[str, typer.Argument(help="NAME, NAME:devices, or a file; a system, as v5e-256.")],
     json: Json = None,
     quiet: Quiet = False,
 ) -> None:
     """A cluster: its dimensions, the rates and latencies of its links, and where the numbers come from."""
-    if cluster in systems() and cluster not in Cluster.names():
-        _show_system(cluster, json, quiet)
+    if (
+        cluster.partition(":")[0] not in Cluster.names()
+        and not cluster.endswith(".json")
+        and not os.path.exists(cluster)
+    ):
+        fabric = fabric_of(cluster) if cluster not in systems() else None  # it knows the names of both kinds
+        _show_system(cluster, fabric, json, quiet)
         return
     found = Cluster.load(cluster)
     if json is not None:
@@ -89,14 +98,16 @@ def cluster_show(
         say(wrapped(f"{key}: {source}", hang="  "))
 
 
-def _show_system(system: str, json: str | None, quiet: bool) -> None:
-    """A system of measured steps: its numbers, each with its source."""
+def _show_system(name: str, fabric: Fabric | None, json: str | None, quiet: bool) -> None:
+    """A system of measured steps: its numbers, each with its source; of a slice with a size its chips, too."""
+    system = system_of(name) or name
     data = systems()[system]
     if json is not None:
-        write({"name": system, **data}, json)
+        write({"name": name, **data}, json)
     if quiet or json == "-":
         return
-    say(wrapped(f"{system}: nodes or slices of {data['device']}, as measured steps were taken on", hang="  "))
+    each = f", {fabric.per_node:,} in each" if fabric is not None else ""
+    say(wrapped(f"{name}: nodes or slices of {data['device']}{each}, as measured steps were taken on", hang="  "))
     for key, source in data["sources"].items():
         say(wrapped(f"{key} {data[key]:g}: {source}", hang="  "))
 
@@ -138,7 +149,7 @@ def cluster_collective(
         ),
     ] = "auto",
     model: Annotated[str, typer.Option(help="closed, chunks, flows.")] = "closed",
-    library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain.")] = None,
+    library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain; a file.")] = None,
     symmetry: Annotated[bool, typer.Option(help="One device per class is simulated.")] = True,
     json: Json = None,
     quiet: Quiet = False,
@@ -149,7 +160,7 @@ def cluster_collective(
         from ..cluster.algorithms import algorithm as read
 
         own = read(algorithm)
-    amount = int(size) if size.isascii() and size.lstrip("-").isdigit() else size
+    amount = int(size) if re.fullmatch("-?[0-9]{1,99}", size) else size
     given = _devices(devices)
     found = collective(op, amount, cluster, given, dtype, own or algorithm, model, library, symmetry)
     if json is not None:
@@ -157,7 +168,7 @@ def cluster_collective(
     if quiet or json == "-":
         return
     how = f"costs of {found.library}" if found.library else f"{found.algorithm}, {found.model}"
-    how += "" if found.exact else " (a bound from below)"
+    how += "" if found.exact else ", message by message" if found.messages else ", an estimate"
     line = f"{op} of {found.bytes:,} bytes on {_each(given, found.devices)}: {figures.duration(found.seconds)} ({how})"
     wire = f"each device sends {found.wire_bytes:,.0f} bytes, {found.bus_bytes_per_second / 1e9:.1f} GB/s"
     say([*wrapped(line, hang="  "), *wrapped(wire, hang="  ")])

@@ -34,6 +34,13 @@ KEYS = (
     "host_bytes_per_second",
     "sources",
 )
+DEEPEST = 8  # lists and dicts in each other that are looked through for what is wrong
+FINITE = {
+    "bandwidth_bytes_per_second": "a number from 1 to 1e18",
+    "latency_seconds": "a number from 0 to 1000",
+    "trunk_latency_seconds": "a number from 0 to 1000",
+    "share": "a number from 0 to 1",
+}
 
 
 @dataclass(frozen=True)
@@ -82,6 +89,30 @@ def _without_sums(data: Any, number: int) -> Any:
     return {key: value for key, value in data.items() if key != "reduces"}
 
 
+def _device(given: Any) -> Any:
+    """A device as it was given; of a name that is no file's it is known that there is one."""
+    from ..machine.target import load  # a while, which networks alone do without
+
+    if isinstance(given, os.PathLike):
+        given = path_text(given)
+    if isinstance(given, str) and (given.endswith((".json", ".toml")) or os.path.isfile(given)):
+        return given
+    with placed("device"):
+        found = load(given, labels=True)
+    return given if isinstance(given, str) else found
+
+
+def _odd(value: Any, place: str, depth: int = 0) -> tuple[str, Any] | None:
+    """Where a network holds what is no finite number, nor a text, and what."""
+    if isinstance(value, (Mapping, list, tuple)) and depth < DEEPEST:
+        parts = value.items() if isinstance(value, Mapping) else enumerate(value)
+        inside = (_odd(one, f"{place}.{key}" if isinstance(value, Mapping) else f"{place}[{key}]", depth + 1)
+                  for key, one in parts)  # fmt: skip
+        return next((one for one in inside if one is not None), None)
+    plain = value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))
+    return None if plain else (place, value)
+
+
 class Cluster:
     """Devices of one kind and the links between them. Devices are numbered with the innermost dimension first."""
 
@@ -104,7 +135,7 @@ class Cluster:
         """A cluster written by hand.
 
         Args:
-            device: name or file of a device or machine, or one itself; none: a network alone.
+            device: name, file or dict of a device or machine, or one itself; none: a network alone.
             network: dimensions, inner first: dicts of kind (ring, torus, mesh, full, switch, fat_tree, dragonfly), size
                 or sizes, bandwidth_bytes_per_second (of a link, each direction), latency_seconds, rails, both_ways;
                 switch, fat_tree: reduces (its switches sum what devices send); fat_tree: radix, levels,
@@ -124,12 +155,13 @@ class Cluster:
             others: nothing else is known.
 
         Raises:
-            UserError: for an unknown key or kind, sizes or rates out of range, a network that is not connected.
+            UserError: for an unknown device, key or kind, sizes or rates out of range, a network that is not connected.
         """
         for key in others:
             allowed = ", ".join(("device", "network", *KEYS[:2], *KEYS[4:]))
             raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))
-        self.device, self.name, self.description = device, name, description
+        self.device: Any = None if device is None else _device(device)
+        self.name, self.description = name, description
         self.generation, self.sources = generation, dict(sources or {})
         self.host_bytes_per_second = host_bytes_per_second
         if host_bytes_per_second is not None and not (
@@ -176,9 +208,15 @@ class Cluster:
         if faults := without_computing(self.faults):
             network["faults"] = faults
         try:
-            return json.dumps(network)
+            return json.dumps(network, allow_nan=False)
         except (TypeError, ValueError):
-            raise user_error("this is no network", place="network", value=shown(network), allowed="JSON") from None
+            pass
+        parts = (("network", dimensions if self.graph is None else self.graph), ("faults", faults))
+        found = next((odd for place, one in parts if (odd := _odd(one, place)) is not None), None)
+        place, value = found or ("network", network)
+        what = "not a finite number" if isinstance(value, float) else "no plain number or text"
+        allowed = FINITE.get(place.rpartition(".")[2], "finite numbers of Python's own types")
+        raise user_error(what, place=place, value=shown(value), allowed=allowed)
 
     @classmethod
     def names(cls) -> list[str]:
@@ -240,7 +278,7 @@ class Cluster:
         Returns:
             A dict of schema `tilesim.cluster`.
         """
-        device = self.device if self.device is None or isinstance(self.device, str) else self.device.name
+        device = self.device if self.device is None or isinstance(self.device, str) else self.device.to_dict()
         data: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "name": self.name}
         data |= {"description": self.description, "device": device, "per_node": self.per_node}
         data |= {"generation": self.generation, "network": self.network if self.graph is None else self.graph}
@@ -318,6 +356,12 @@ def _shipped(name: str, devices: int | None) -> Cluster:
     path = configs_dir() / "clusters" / f"{name}.json"
     names = Cluster.names()
     if name not in names:
-        close = nearest(name, names)
-        raise user_error("unknown cluster", value=f"'{name}'", allowed=", ".join(names), suggestion=close)
+        from .systems import system_of  # which is made of clusters
+
+        if os.path.isdir(name):
+            raise user_error("a cluster is a file", place=name, value="a directory", allowed="a name, or a .json file")
+        hint = nearest(name, names)
+        if system_of(name):
+            hint = f"{name} is a system of measured steps, which steps and searches of layered workloads take alone"
+        raise user_error("unknown cluster", value=f"'{name}'", allowed=", ".join(names), suggestion=hint)
     return Cluster._of(read_json(path), devices)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from .. import _core
 from ..base.arguments import dtype_name, one_of, unused, whole
 from ..base.checked import checked, is_iterable
-from ..base.errors import path_text, shown, user_error
+from ..base.errors import path_text, placed, shown, user_error
 from .algorithms import algorithm as own_algorithm
 from .algorithms import check_name
 from .cluster import Cluster
@@ -67,7 +68,7 @@ class CollectiveResult:
         return {**asdict(self), "bus_bytes_per_second": self.bus_bytes_per_second}
 
 
-@checked()
+@checked("bytes")
 def collective(
     op: str,
     bytes: int | str,
@@ -142,12 +143,8 @@ def collective(
         answers = met(target, requests, answers)
     slowest = max(answers, key=lambda answer: answer["picoseconds"])
     found = _result(op, size, groups, dtype, slowest, _sent_pairs(requests[0]))
-    if (
-        isinstance(algorithm, str)
-        and algorithm == "auto"
-        and model == "closed"
-        and _sums_sooner(found, target, groups, root)
-    ):
+    automatic = isinstance(algorithm, str) and algorithm == "auto" and model == "closed"
+    if automatic and _sums_sooner(found, target, groups, root):
         return _by_switch(op, size, target, groups, dtype, model, root)
     return found
 
@@ -249,7 +246,10 @@ def _asked(item: Any) -> dict[str, Any]:
 
 def _bytes(value: int | str) -> int:
     if isinstance(value, str):
-        value = _core.parse_bytes(value)
+        if re.match(r"\s*0*[1-9][0-9]{15}", value):  # more than 2^46 in any unit, and maybe more than the core reads
+            raise user_error("out of range", place="bytes", value=shown(value), allowed=f"0 to {MOST_BYTES}")
+        with placed("bytes"):
+            value = _core.parse_bytes(value)
     return whole("bytes", value, 0, MOST_BYTES)
 
 

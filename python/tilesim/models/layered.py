@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from ..base.arguments import one_of, whole
-from ..base.errors import nearest, path_text, shown, user_error
+from ..base.errors import nearest, path_text, placed, shown, user_error
 from ..base.files import read_json, writing
 
 __all__ = ["ATTENTION", "DTYPES", "PHASES", "Layered"]
@@ -72,6 +72,11 @@ class Layered:
     def __post_init__(self) -> None:
         for name in _EXTENTS:
             object.__setattr__(self, name, whole(name, getattr(self, name), 0, 2**40))
+        if not self.head_size and self.heads and self.hidden % self.heads:
+            raise user_error(
+                "the width is no multiple of the heads, and no head_size is given", place="hidden",
+                value=f"{self.hidden}, {self.heads} heads", allowed=f"multiples of {self.heads}, or any with head_size",
+            )  # fmt: skip
         defaults = {"ffn": 4 * self.hidden, "kv_heads": self.heads, "head_size": self.hidden // max(1, self.heads)}
         for name, value in defaults.items():
             if not getattr(self, name):
@@ -163,7 +168,8 @@ class Layered:
         for key in ("layers", "hidden", "heads", "vocab", "sequence", "global_batch"):
             if key not in rest:
                 raise user_error("a key is missing", place=place, value=f"'{key}'")
-        return Layered(**rest)
+        with placed(place):
+            return Layered(**rest)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Layered:

@@ -30,7 +30,8 @@ def compare(
         list[str] | None, typer.Option(help="As of step; several are compared.", rich_help_panel=MACHINE)
     ] = None,
     network: Annotated[
-        list[str] | None, typer.Option(help="closed, flows, chunks; several are compared.", rich_help_panel=MACHINE)
+        list[str] | None,
+        typer.Option(help="closed, flows; of modules also chunks; several are compared.", rich_help_panel=MACHINE),
     ] = None,
     overlap: Annotated[
         list[str] | None, typer.Option(help="none, ready, library; several are compared.", rich_help_panel=MACHINE)

@@ -20,8 +20,8 @@ __all__ = ["register"]
 def replay(
     folder: Annotated[str, typer.Argument(help="Of Chakra traces: NAME.<device>.et, comm_group.json.")],
     cluster: Annotated[str, typer.Option("--cluster", help="NAME, NAME:devices, or a file.")],
-    library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain.")] = None,
-    algorithm: Annotated[str, typer.Option(help="Of collectives; auto: the quickest.")] = "auto",
+    library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain; a file.")] = None,
+    algorithm: Annotated[str, typer.Option(help="As of `cluster collective`; auto: the quickest.")] = "auto",
     network: Annotated[str, typer.Option(help="closed, chunks, flows.")] = "closed",
     timeline: Annotated[str | None, typer.Option(help="Write trace events, .json.")] = None,
     symmetry: Annotated[bool, typer.Option(help="One device per class is simulated.")] = True,

@@ -23,7 +23,8 @@ AnyWorkload = Annotated[
     str,
     typer.Argument(
         help="gpt3-175b, llama-3-70b, ..., a JSON file, as ts.workloads.transformer_step(...).save writes it, a "
-        "StableHLO module for several devices (.mlir), what ts.Spmd.save wrote (.spmd.json), llama3-100m, resnet50, ..."
+        "StableHLO module for several devices (.mlir, .stablehlo), what ts.Spmd.save wrote (.spmd.json), "
+        "llama3-100m, resnet50, ..."
     ),
 ]
 ClusterName = Annotated[
@@ -32,7 +33,8 @@ ClusterName = Annotated[
 FrameworkName = Annotated[
     str | None,
     typer.Option(
-        help="megatron, fsdp, xla, serving or unfitted; what trains, or serves, so if none.", rich_help_panel=MACHINE
+        help="megatron, fsdp, xla, serving or unfitted; what trains, or serves, so if none. Modules have none.",
+        rich_help_panel=MACHINE,
     ),
 ]
 Json = Annotated[
@@ -46,7 +48,10 @@ def step(
     cluster: ClusterName,
     plan: Annotated[
         str | None,
-        typer.Option(help="tensor=8,pipeline=4,... or a JSON file; replicas if none.", rich_help_panel=WORKLOAD),
+        typer.Option(
+            help="tensor=8,pipeline=4,... or a JSON file; replicas if none. Modules have none.",
+            rich_help_panel=WORKLOAD,
+        ),
     ] = None,
     predictor: Annotated[
         str,
@@ -55,11 +60,11 @@ def step(
         ),
     ] = "closed",
     network: Annotated[
-        str, typer.Option(help="closed; of modules also flows, chunks.", rich_help_panel=MACHINE)
+        str, typer.Option(help="closed, flows; of modules also chunks.", rich_help_panel=MACHINE)
     ] = "closed",
     overlap: Annotated[str, typer.Option(help="none, ready or library.", rich_help_panel=MACHINE)] = "library",
     library: Annotated[
-        str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain.", rich_help_panel=MACHINE)
+        str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain; a file.", rich_help_panel=MACHINE)
     ] = None,
     framework: FrameworkName = None,
     devices: Annotated[

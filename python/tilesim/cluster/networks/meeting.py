@@ -96,7 +96,9 @@ def _together(
         return [{**one, "model": "closed", "exact": False} for one in found]
     own, all_ = busiest
     more = max(1.0, all_ / own) if own else 1.0
-    return [{**one, "picoseconds": math.ceil(one["picoseconds"] * more), "exact": False} for one in alone]
+    return [
+        {**one, "picoseconds": math.ceil(one["picoseconds"] * more), "exact": False, "messages": 0} for one in alone
+    ]
 
 
 def _others(
