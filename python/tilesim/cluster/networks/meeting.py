@@ -46,9 +46,7 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
         least = max(one["picoseconds"] for one in best)
         if all_ * requests[0]["bytes"] * 1e12 * (1 - 1e-9) >= least:
             continue
-        alone = [forms.better(one["operation"], answer, one, cluster) for one, answer in
-                 zip(tried, cluster.core.price(tried, "closed", True), strict=True)]  # fmt: skip
-        found = _together(cluster, tried, alone, (own, all_))
+        found = _together(cluster, tried, None, (own, all_))
         if max(one["picoseconds"] for one in found) < least:
             best = found
     return best
@@ -84,13 +82,18 @@ def _busiest(cluster: Cluster, named: Sequence[dict[str, Any]]) -> tuple[float, 
 def _together(
     cluster: Cluster,
     named: list[dict[str, Any]],
-    alone: Sequence[dict[str, Any]],
+    alone: Sequence[dict[str, Any]] | None,
     busiest: tuple[float, float],
 ) -> list[dict[str, Any]]:
+    """By messages, where they are few enough; else by what each takes `alone` (none: not known yet)."""
     few = sum(len(one["devices"]) for one in named) <= FEW
     found = cluster.core.price(named, "chunks", True, 0 if few else MESSAGES)
     if found is not None:
         return [{**one, "model": "closed", "exact": False} for one in found]
+    if alone is None:
+        answers = cluster.core.price(named, "closed", True)
+        alone = [forms.better(one["operation"], answer, one, cluster)
+                 for one, answer in zip(named, answers, strict=True)]  # fmt: skip
     own, all_ = busiest
     more = max(1.0, all_ / own) if own else 1.0
     return [{**one, "picoseconds": math.ceil(one["picoseconds"] * more), "exact": False} for one in alone]
