@@ -307,6 +307,29 @@ def test_groups_that_meet_stand_for_all(seed: int) -> None:
     assert sent == pytest.approx(flows, rel=1e-6)
 
 
+@pytest.mark.parametrize("seed", range(60))
+def test_members_that_stand_for_others_have_their_times(seed: int) -> None:
+    """Groups of an axis, all or those of one block, with and without symmetry."""
+    draw = random.Random(seed)
+    reduced = 0
+    while reduced < 2:
+        cluster = _drawn(draw, 128)
+        size, stride = _axis(draw, cluster.devices)
+        every = AsBuilt(cluster, "closed", 0.0)._groups(size, stride, whole=True)[1]
+        groups = every if draw.random() < 0.5 else every[:stride]
+        how = {"algorithm": draw.choice(["ring", "direct", "torus", "bruck", "auto"]),
+               "model": draw.choice(["chunks", "chunks", "flows"])}  # fmt: skip
+        operation, bytes_ = draw.choice(["all_gather", "all_reduce", "all_to_all"]), draw.choice([1, 1000, 12345678])
+        one, all_ = (
+            ts.cluster.collective(operation, bytes_, cluster, groups, symmetry=symmetry, **how)
+            for symmetry in (True, False)
+        )
+        reduced += one.classes < all_.classes
+        assert one.seconds == pytest.approx(
+            all_.seconds, rel=1e-6 if how["model"] == "flows" else 0, abs=1e-11 if how["model"] == "flows" else 0
+        )
+
+
 #: tori and nodes of 512 and 4,096 devices, and axes that interleave on circles, lie in blocks, or span several axes
 MANY = [([8, 8, 8], 32, 4), ([8, 8, 8], 128, 2), ([8, 4, 16], 64, 2), ([6, 8, 8], 16, 3), ([16, 16, 16], 16, 8)]
 

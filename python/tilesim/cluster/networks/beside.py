@@ -49,7 +49,7 @@ def meeting_groups(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, l
     part, stride = _within(cluster, size, stride)
     blocks, beside = range(0, part.devices, size * stride), range(stride)
     if _apart(part, size * stride):
-        blocks, beside = blocks[:1], beside[: _interleaved(part, stride)]
+        blocks, beside = blocks[:1], _interleaved(part, stride)
     return part, _listed(part, size, stride, blocks, beside)
 
 
@@ -64,7 +64,7 @@ def _within(cluster: Cluster, size: int, stride: int) -> tuple[Cluster, int]:
     last = next((at for at, found in enumerate(products) if found % (size * stride) == 0), len(lengths))
     first = 0
     if not any(one.rails for one in cluster.dimensions):
-        first = max(at for at in range(max(last, 1)) if stride % products[at] == 0)
+        first = max(at for at in range(max(last, 1)) if stride % products[at] == 0 and _begins(cluster, at, last))
     return _some_axes(cluster, first, last), stride // products[first]
 
 
@@ -106,15 +106,25 @@ def _both_ways(cluster: Cluster) -> bool:
 
 
 @lru_cache(4096)
-def _interleaved(cluster: Cluster, stride: int) -> int:
-    """How many groups of so long a stride meet, of those that begin beside each other: of devices with ports of their
-    own none, and of a grid those in a row."""
+def _interleaved(cluster: Cluster, stride: int) -> range:
+    """Where groups of so long a stride begin that meet the first one: in its row, if that is a grid's; devices of other
+    places have links of their own, but behind ports that they share."""
     if any(one.rails for one in cluster.dimensions):
-        return stride
+        return range(stride)
     for one, inner, length in _strides(cluster):
+        if stride == inner:
+            return range(1)
         if inner < stride < inner * length and not (stride % inner or length % (stride // inner)):
-            return inner if one.kind in ("switch", "full") else stride
-    return stride
+            return range(1) if one.kind in ("switch", "full") else range(0, stride, inner)
+    return range(stride)
+
+
+def _begins(cluster: Cluster, first: int, last: int) -> bool:
+    """Whether algorithms are the same without the axes before one: rings go through what a switch that is the first
+    dimension joins as nodes, which others are not."""
+    axes = _strides(cluster)
+    kept = [one for one, _, _ in axes[first:last]]
+    return first == 0 or not kept or kept[0].kind in ("ring", "torus", "mesh") or all(one is kept[0] for one in kept)
 
 
 @lru_cache(256)
