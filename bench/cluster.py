@@ -25,6 +25,7 @@ LARGE = ("llama-3-405b", 65536, "tensor=8,pipeline=16,data=512,shard=zero1,seque
 SEARCHES = (
     ("llama-3-8b", "gb200-nvl72:72"), ("llama-3-8b", "dgx-h100:8"), ("gpt3-175b", "dgx-a100:64"),
     ("llama-3-70b", "dgx-h100:64"), ("llama-3-70b", "dgx-h100:512"), ("llama-3-70b", "tpu-v5p:128"),
+    ("llama-3-70b", "tpu-v5p:512"),
     ("turing-530b", "dgx-a100:280"), ("llama-3-70b", "dgx-h100:4096"), ("llama-3-405b", "dgx-h100:65536"),
 )  # fmt: skip
 #: what is stepped in a process of its own: start, step and result, to its end

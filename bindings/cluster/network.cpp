@@ -52,13 +52,20 @@ Request request_of(const py::dict& dict) {
   return request;
 }
 
-py::list priced(const Network& network, const py::list& requests, const std::string& model, bool symmetry) {
+std::vector<Request> requests_of(const py::list& requests) {
   std::vector<Request> all;
   for (const py::handle one : requests) all.push_back(request_of(one.cast<py::dict>()));
+  return all;
+}
+
+py::object priced(const Network& network, const py::list& requests, const std::string& model, bool symmetry,
+                  std::int64_t most) {
+  std::vector<Request> all = requests_of(requests);
   const Model chosen = model_of(model);
-  const Answers answers = bindings::cancellable([&] { return price(network, std::move(all), chosen, symmetry); });
+  const auto answers = bindings::cancellable([&] { return price(network, std::move(all), chosen, symmetry, most); });
+  if (!answers) return py::none();
   py::list result;
-  for (const Answer& answer : answers.each) {
+  for (const Answer& answer : answers->each) {
     py::dict row;
     row["picoseconds"] = answer.picoseconds;
     row["algorithm"] = answer.algorithm;
@@ -66,7 +73,7 @@ py::list priced(const Network& network, const py::list& requests, const std::str
     row["exact"] = answer.exact;
     row["classes"] = answer.classes;
     row["pieces"] = answer.pieces;
-    row["messages"] = answers.messages;
+    row["messages"] = answers->messages;
     result.append(row);
   }
   return result;
@@ -80,9 +87,14 @@ py::list tried(const Network& network, const py::dict& asked) {
   return result;
 }
 
+py::object most_loaded(const Network& network, const py::list& requests) {
+  std::vector<Request> all = requests_of(requests);
+  const auto found = bindings::cancellable([&] { return busiest_of(network, std::move(all)); });
+  return found ? py::object(py::make_tuple(found->alone, found->together)) : py::object(py::none());
+}
+
 py::list loaded(const Network& network, const py::list& requests) {
-  std::vector<Request> all;
-  for (const py::handle one : requests) all.push_back(request_of(one.cast<py::dict>()));
+  std::vector<Request> all = requests_of(requests);
   const auto found = bindings::cancellable([&] { return loads_of(network, std::move(all)); });
   py::list result;
   for (const LinkLoads& one : found)
@@ -137,8 +149,12 @@ void init_cluster_network(py::module_& module) {
           },
           py::arg("source"), py::arg("target"),
           "Links of a route: (node, node, bytes per second, latency in picoseconds, lanes) each.")
-      .def("price", &priced, py::arg("requests"), py::arg("model"), py::arg("symmetry"),
-           "Times of collectives that start together: a dict each.")
+      .def("price", &priced, py::arg("requests"), py::arg("model"), py::arg("symmetry"), py::arg("most") = 0,
+           "Times of collectives that start together: a dict each; none where more than so many messages would be "
+           "simulated (0: any number).")
+      .def("busiest", &most_loaded, py::arg("requests"),
+           "Seconds per byte of the busiest link of a collective alone, and of all together; none where they share no "
+           "link.")
       .def("tried", &tried, py::arg("request"),
            "What \"auto\" looks at for a collective alone: (algorithm, pieces, picoseconds) each.")
       .def("loads", &loaded, py::arg("requests"),

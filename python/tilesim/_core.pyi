@@ -1251,6 +1251,10 @@ class ClusterNetwork:
     """
     def __init__(self, text: str, source: str = 'network') -> None:
         ...
+    def busiest(self, requests: list) -> typing.Any:
+        """
+        Seconds per byte of the busiest link of a collective alone, and of all together; none where they share no link.
+        """
     def dimension_of_link(self, link: typing.SupportsInt | typing.SupportsIndex) -> int:
         """
         The dimension of a link, -1 in a graph.
@@ -1259,9 +1263,9 @@ class ClusterNetwork:
         """
         Of each collective the links that it takes, and the seconds of each that a byte takes: two arrays.
         """
-    def price(self, requests: list, model: str, symmetry: bool) -> list:
+    def price(self, requests: list, model: str, symmetry: bool, most: typing.SupportsInt | typing.SupportsIndex = 0) -> typing.Any:
         """
-        Times of collectives that start together: a dict each.
+        Times of collectives that start together: a dict each; none where more than so many messages would be simulated (0: any number).
         """
     def route(self, source: typing.SupportsInt | typing.SupportsIndex, target: typing.SupportsInt | typing.SupportsIndex) -> list:
         """

@@ -65,7 +65,7 @@ BOOST_AUTO_TEST_CASE(one_message_takes_its_bytes_and_its_way) {
   request.bytes = 1000;
   request.places = {7, 1};
   request.pairs = {{0, 1}};
-  const Answers answers = price(ring, {request}, Model::chunks, true);
+  const Answers answers = *price(ring, {request}, Model::chunks, true);
   BOOST_TEST(answers.each[0].picoseconds == 1000000 + 2 * 1000000);
   BOOST_TEST(answers.messages == 1);
 }

@@ -92,7 +92,7 @@ int64_t listed(const Request& request, const std::vector<Axis>* axes) {
   return n * pieces;
 }
 
-int64_t sent_of(const Made& made, bool alike) {
+int64_t sent_of(const Made& made, const Turns& turns) {
   if (const auto* list = std::get_if<Schedule>(&made)) {
     std::vector<std::tuple<int, int, int>> messages;
     for (const Transfer& one : list->transfers) messages.emplace_back(one.step, one.source, one.target);
@@ -100,7 +100,7 @@ int64_t sent_of(const Made& made, bool alike) {
     return std::unique(messages.begin(), messages.end()) - messages.begin();
   }
   const auto& program = std::get<Template>(made);
-  return static_cast<int64_t>(program.messages.size()) * (alike ? 1 : program.group.size());
+  return static_cast<int64_t>(program.messages.size()) * (program.group.size() / turns.inner());
 }
 
 /// No time of an algorithm's message by message is less, by chains of messages that wait for each other.
@@ -172,19 +172,20 @@ class Bound {
 std::optional<Found> counted(const Network& network, const Request& request,
                              const std::optional<std::vector<Axis>>& axes, int64_t limit, int64_t least,
                              int64_t& sent) {
-  Made made = make(network, request, axes);
-  const bool alike =
-      std::holds_alternative<Template>(made) && one_class(std::get<Template>(made), network, request.places, false);
-  sent = sent_of(made, alike);
+  const Made made = make(network, request, axes);
+  Turns turns;
+  if (const auto* one = std::get_if<Template>(&made)) turns = Turns(*one, network, request.places, false);
+  sent = sent_of(made, turns);
   if (sent > limit) return std::nullopt;
   if (least > 0) {
     const double busy = busiest(network, made, request.places) * static_cast<double>(request.bytes) * 1e12;
     if (static_cast<int64_t>(busy * (1 - 1e-9)) >= least) return std::nullopt;
   }
-  Prepared prepared = prepare(std::move(made), alike);
-  const int classes = alike ? 1 : prepared.program.devices;
+  auto program = std::make_shared<const Program>(std::visit([](const auto& one) { return compile(one); }, made));
+  Named named;
   std::vector<Job> jobs;
-  jobs.emplace_back(std::move(prepared.program), network, request.places, request.bytes, 0, alike);
+  jobs.emplace_back(std::move(program), network, request.places, request.bytes, 0, &turns, &named);
+  const int classes = jobs[0].program.devices / turns.inner();
   const Times times = time_by_chunks(network, jobs);
   return Found{{times.end[0], false}, classes, times.messages};
 }

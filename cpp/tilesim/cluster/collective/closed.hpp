@@ -16,6 +16,7 @@ struct Choice {
   int rings = 0;                   ///< directed rings; 0: both ways round where links lead both ways
   int pieces = 0;  ///< of trees, broadcasts, hierarchical; 0: what suits bytes, rate and latency, of the last one
   int root = 0;
+  bool operator==(const Choice&) const = default;
 };
 
 struct Closed {

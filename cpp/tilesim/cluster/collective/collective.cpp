@@ -53,14 +53,39 @@ void check(const Network& network, Request& request) {
 
 Prepared prepared_of(const Network& network, Request& request, const std::optional<std::vector<Axis>>& axes,
                      bool shared) {
-  if (request.own) {
-    check_on_sets(*request.own);
-    return prepare(*request.own, false);
-  }
-  Made made = make(network, request, axes);
-  const auto* program = std::get_if<Template>(&made);
-  const bool alike = program != nullptr && one_class(*program, network, request.places, shared);
-  return prepare(std::move(made), alike);
+  if (!request.own) return prepare(make(network, request, axes), network, request.places, shared);
+  check_on_sets(*request.own);
+  return prepare(*request.own, network, request.places, shared);
+}
+
+/// What was found of a request, of which others of devices that lie alike have the same.
+struct Seen {
+  Request asked;
+  Choice choice;
+  std::optional<Found> found;
+  std::optional<Prepared> prepared;  ///< none: it needs no messages
+};
+constexpr std::size_t most_seen = 16;  ///< that are looked through for each request
+
+Seen look(const Network& network, Request request, Model model) {
+  Seen seen{request, {}, {}, {}};
+  std::vector<int> sorted = request.places;
+  std::sort(sorted.begin(), sorted.end());
+  const std::optional<std::vector<Axis>> axes = axes_of(network, sorted);
+  const bool automatic = request.choice.algorithm == "auto";
+  if (!request.own && (automatic || model == Model::closed)) seen.found = form(network.healthy(), request, axes);
+  if (request.own) request.choice.algorithm = request.own->algorithm;
+  const bool formed = model == Model::closed && seen.found && network.faults().empty();
+  if (request.places.size() > 1 && !formed) seen.prepared = prepared_of(network, request, axes, model == Model::flows);
+  seen.choice = request.choice;
+  return seen;
+}
+
+/// Whether a request is the other one of devices that lie alike.
+bool again(const Network& network, const Request& one, const Request& other) {
+  return !one.own && !other.own && one.operation == other.operation && one.bytes == other.bytes &&
+         one.choice == other.choice && one.pairs == other.pairs && one.start == other.start &&
+         network.alike(one.places, other.places);
 }
 
 }  // namespace
@@ -81,71 +106,76 @@ struct Together {
   std::vector<Prepared> prepared;
 };
 
-void time_together(const Network& network, std::vector<Request>& requests, Together& together, Model model,
-                   bool symmetry, Answers& answers) {
+bool time_together(const Network& network, std::vector<Request>& requests, const Together& together, Model model,
+                   bool symmetry, std::int64_t most, Answers& answers) {
   const auto& numbers = together.numbers;
-  const bool alike = symmetry && std::all_of(numbers.begin(), numbers.end(), [&](const std::size_t& number) {
-                       return together.prepared[at(&number - numbers.data())].alike &&
-                              requests[number].places == requests[numbers[0]].places;
-                     });
+  const Turns* turns = symmetry && !numbers.empty() ? &together.prepared[0].turns : nullptr;
+  for (const Prepared& one : together.prepared)
+    if (turns != nullptr && (turns->inner() == 1 || !(one.turns == *turns))) turns = nullptr;
   const bool ordered = model != Model::flows && !network.faults().empty();
-  std::vector<Job> jobs, healthy;
   std::int64_t messages = 0;
+  for (const Prepared& one : together.prepared) {
+    const int copies = one.program->copies / (turns == nullptr ? 1 : turns->inner());
+    messages += static_cast<std::int64_t>(one.program->size()) * copies;
+  }
+  if (most > 0 && messages > most) return false;
+  if (messages > most_messages)
+    throw Unsupported({"these are too many messages to simulate", "model", std::to_string(messages),
+                       std::to_string(most_messages) + " messages", "Use model=\"closed\" or fewer devices"});
+  Named named;
+  std::vector<Job> jobs, healthy;
   for (std::size_t k = 0; k < numbers.size(); ++k) {
     const Request& request = requests[numbers[k]];
-    Program& program = together.prepared[k].program;
-    const std::int64_t copies = alike ? 1 : program.copies;
-    messages += static_cast<std::int64_t>(program.size()) * copies;
-    if (messages > most_messages)
-      throw Unsupported({"these are too many messages to simulate", "model", std::to_string(messages),
-                         std::to_string(most_messages) + " messages", "Use model=\"closed\" or fewer devices"});
-    answers.each[numbers[k]].classes = alike ? 1 : program.devices;
-    if (ordered) healthy.emplace_back(program, network.healthy(), request.places, request.bytes, request.start, false);
-    jobs.emplace_back(std::move(program), network, request.places, request.bytes, request.start, alike);
+    const auto& program = together.prepared[k].program;
+    answers.each[numbers[k]].classes = program->devices / (turns == nullptr ? 1 : turns->inner());
+    if (ordered) healthy.emplace_back(program, network.healthy(), request.places, request.bytes, request.start);
+    jobs.emplace_back(program, network, request.places, request.bytes, request.start, turns, &named);
   }
-  if (jobs.empty()) return;
+  if (jobs.empty()) return true;
   const Times times = model == Model::flows ? time_by_flows(network, jobs)
                       : ordered             ? time_by_chunks(network, jobs, healthy)
                                             : time_by_chunks(network, jobs);
   for (std::size_t k = 0; k < numbers.size(); ++k) answers.each[numbers[k]].picoseconds = times.end[k];
   answers.messages += times.messages;
+  return true;
 }
 
 }  // namespace
 
-Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry) {
+std::optional<Answers> price(const Network& network, std::vector<Request> requests, Model model, bool symmetry,
+                             std::int64_t most) {
   Answers answers;
   Together together;
+  std::vector<Seen> seen;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     Request& request = requests[i];
     check(network, request);
-    std::vector<int> sorted = request.places;
-    std::sort(sorted.begin(), sorted.end());
-    const std::optional<std::vector<Axis>> axes = axes_of(network, sorted);
-    const bool several = request.places.size() > 1, automatic = request.choice.algorithm == "auto";
+    const auto like =
+        std::find_if(seen.begin(), seen.end(), [&](const Seen& one) { return again(network, one.asked, request); });
+    const bool known = like != seen.end();
+    const Seen one = known ? *like : look(network, request, model);
+    if (!known && seen.size() < most_seen) seen.push_back(one);
+    request.choice = one.choice;
     Answer answer;
-    std::optional<Found> found;
-    if (!request.own && (automatic || model == Model::closed)) found = form(network.healthy(), request, axes);
-    if (request.own) request.choice.algorithm = request.own->algorithm;
-    answer.algorithm = several ? request.choice.algorithm : "none";
+    answer.algorithm = request.places.size() > 1 ? request.choice.algorithm : "none";
     answer.pieces = request.choice.pieces;
     answer.model = model == Model::flows ? "flows" : "chunks";
-    if (!several) {
+    answer.picoseconds = request.start;
+    if (request.places.size() < 2) {
       if (model == Model::closed) answer.model = "closed";
-      answer.picoseconds = request.start;
-    } else if (model == Model::closed && found && network.faults().empty()) {
-      answer.model = found->formula ? "closed" : "chunks";
-      answer.picoseconds = request.start + found->time.picoseconds;
-      answer.exact = found->time.exact;
-      answer.classes = found->classes;
-      answers.messages += found->messages;
-    } else {
+    } else if (one.prepared) {
       together.numbers.push_back(i);
-      together.prepared.push_back(prepared_of(network, request, axes, model == Model::flows));
+      together.prepared.push_back({one.prepared->program, one.prepared->turns.moved(request.places)});
+    } else {
+      answer.model = one.found->formula ? "closed" : "chunks";
+      answer.picoseconds += one.found->time.picoseconds;
+      answer.exact = one.found->time.exact;
+      answer.classes = one.found->classes;
+      if (!known) answers.messages += one.found->messages;
     }
     answers.each.push_back(std::move(answer));
   }
-  time_together(network, requests, together, model, symmetry, answers);
+  if (!time_together(network, requests, together, model, symmetry, most, answers)) return std::nullopt;
   return answers;
 }
 

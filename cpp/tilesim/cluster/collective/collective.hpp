@@ -39,8 +39,10 @@ struct Answers {
   std::int64_t messages = 0;  ///< simulated
 };
 
-/// Prices requests that start at the same time; under `closed` each as if it were alone.
-Answers price(const Network& network, std::vector<Request> requests, Model model, bool symmetry);
+/// Prices requests that start at the same time; under `closed` each as if it were alone. Nothing where more than `most`
+/// messages would be simulated together (0: any number).
+std::optional<Answers> price(const Network& network, std::vector<Request> requests, Model model, bool symmetry,
+                             std::int64_t most = 0);
 
 /// What "auto" looks at for a request alone under `closed`, each timed.
 std::vector<Answer> tried_of(const Network& network, Request request);
@@ -51,6 +53,11 @@ struct LinkLoads {
   std::vector<int> links;  ///< rising
   std::vector<double> seconds;
 };
+
+/// Seconds per byte of the busiest link of a request alone, and of all requests together; nothing where no two of them
+/// take one link.
+struct Busiest { double alone = 0, together = 0; };
+std::optional<Busiest> busiest_of(const Network& network, std::vector<Request> requests);
 
 /// Of each request. Own algorithms are taken as they are.
 std::vector<LinkLoads> loads_of(const Network& network, std::vector<Request> requests);

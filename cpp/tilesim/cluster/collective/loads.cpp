@@ -116,11 +116,109 @@ void count(Counts& counts, const Template& program, const std::vector<int>& plac
 
 }  // namespace
 
+namespace {
+
+/// Loads of which an image's is the same: of links by name.
+class Turned {
+ public:
+  explicit Turned(const Network& network) : counts_(network), known_(network.links().size(), -1) {}
+
+  /// Whether its images are few enough ways; else nothing is counted.
+  bool add(const Template& program, const std::vector<int>& places, const Turns& turns) {
+    std::map<int, double> chunks;
+    for (const auto& message : program.messages)
+      if (message.offset != 0) chunks[message.offset] += static_cast<double>(message.labels.size());
+    const auto n = static_cast<int>(places.size());
+    if (static_cast<std::int64_t>(chunks.size()) * n / turns.inner() > most_ways) return false;
+    std::vector<int> way;
+    for (int from = 0; from < n; from += turns.inner()) {
+      worked(static_cast<std::int64_t>(chunks.size()) * 8);
+      for (const auto& [offset, number] : chunks) {
+        way.clear();
+        counts_.network().route(places[at(from)], places[at(program.group.add(from, offset))], way);
+        for (const int link : way) {
+          int& first = known_[at(link)];
+          if (first < 0) first = named_.try_emplace(turns.name(link), link).first->second;
+          counts_.add(first, number);
+        }
+      }
+    }
+    return true;
+  }
+  LinkLoads take(std::int64_t pieces) { return counts_.take(pieces); }
+
+ private:
+  Counts counts_;
+  Named named_;
+  std::vector<int> known_;
+};
+
+std::int64_t pieces_of(const Made& made) {
+  return std::visit([](const auto& one) { return one.pieces; }, made);
+}
+
+Turns turns_of(const Network& network, const Made& made, const std::vector<int>& places) {
+  const auto* program = std::get_if<Template>(&made);
+  return program == nullptr ? Turns() : Turns(*program, network, places, true);
+}
+
+double most(const LinkLoads& loads) {
+  return loads.seconds.empty() ? 0 : *std::max_element(loads.seconds.begin(), loads.seconds.end());
+}
+
+/// Of all requests, where they turn together.
+std::optional<std::vector<LinkLoads>> turned_loads(const Network& network, const std::vector<Made>& made,
+                                                   const std::vector<Request>& requests) {
+  Turned turned(network);
+  std::vector<LinkLoads> found;
+  std::optional<Turns> first;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const Turns own = turns_of(network, made[i], requests[i].places);
+    if (!first) first = own;
+    if (own.inner() == 1 || !(own == *first)) return std::nullopt;
+    if (!turned.add(std::get<Template>(made[i]), requests[i].places, own)) return std::nullopt;
+    found.push_back(turned.take(pieces_of(made[i])));
+  }
+  return found;
+}
+
+}  // namespace
+
 double busiest(const Network& network, const Made& made, const std::vector<int>& places) {
+  if (const Turns turns = turns_of(network, made, places); turns.inner() > 1) {
+    Turned turned(network);
+    if (turned.add(std::get<Template>(made), places, turns)) return most(turned.take(pieces_of(made)));
+  }
   Counts counts(network);
   std::visit([&](const auto& one) { count(counts, one, places); }, made);
-  const LinkLoads loads = counts.take(std::visit([](const auto& one) { return one.pieces; }, made));
-  return loads.seconds.empty() ? 0 : *std::max_element(loads.seconds.begin(), loads.seconds.end());
+  return most(counts.take(pieces_of(made)));
+}
+
+std::optional<Busiest> busiest_of(const Network& network, std::vector<Request> requests) {
+  std::vector<Made> made;
+  for (Request& request : requests) made.push_back(made_of(network, request));
+  std::optional<std::vector<LinkLoads>> loads = turned_loads(network, made, requests);
+  if (!loads) {
+    loads.emplace();
+    Counts counts(network);
+    for (std::size_t i = 0; i < made.size(); ++i) {
+      std::visit([&](const auto& one) { count(counts, one, requests[i].places); }, made[i]);
+      loads->push_back(counts.take(pieces_of(made[i])));
+    }
+  }
+  std::map<int, double> all;
+  Busiest found;
+  bool shared = false;
+  for (const LinkLoads& one : *loads) {
+    found.alone = std::max(found.alone, most(one));
+    for (std::size_t i = 0; i < one.links.size(); ++i) {
+      if (one.seconds[i] == 0) continue;
+      double& sum = all[one.links[i]];
+      shared = shared || sum > 0;
+      found.together = std::max(found.together, sum += one.seconds[i]);
+    }
+  }
+  return shared ? std::optional(found) : std::nullopt;
 }
 
 std::vector<LinkLoads> loads_of(const Network& network, std::vector<Request> requests) {
@@ -129,7 +227,7 @@ std::vector<LinkLoads> loads_of(const Network& network, std::vector<Request> req
   for (Request& request : requests) {
     const Made made = made_of(network, request);
     std::visit([&](const auto& one) { count(counts, one, request.places); }, made);
-    found.push_back(counts.take(std::visit([](const auto& one) { return one.pieces; }, made)));
+    found.push_back(counts.take(pieces_of(made)));
   }
   return found;
 }

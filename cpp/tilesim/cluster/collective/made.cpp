@@ -145,9 +145,10 @@ Made make_spread(const Network& network, const Request& request, const std::vect
 
 }  // namespace
 
-Prepared prepare(Made made, bool alike) {
-  if (const auto* list = std::get_if<Schedule>(&made)) return {compile(*list), false};
-  return {compile(std::get<Template>(made)), alike};
+Prepared prepare(const Made& made, const Network& network, const std::vector<int>& places, bool shared) {
+  auto program = std::make_shared<const Program>(std::visit([](const auto& one) { return compile(one); }, made));
+  if (std::holds_alternative<Schedule>(made)) return {std::move(program), {}};
+  return {std::move(program), Turns(std::get<Template>(made), network, places, shared)};
 }
 
 Made make(const Network& network, const Request& request, const std::optional<std::vector<Axis>>& known) {

@@ -1,6 +1,7 @@
 // What a request sends: the schedule of its algorithm.
 #pragma once
 
+#include <memory>
 #include <variant>
 
 #include "tilesim/cluster/collective/collective.hpp"
@@ -12,12 +13,13 @@ using Made = std::variant<Template, Schedule>;
 /// Of an algorithm that is named, on the axes of its devices (none: they are taken as one axis of ports).
 Made make(const Network& network, const Request& request, const std::optional<std::vector<Axis>>& axes);
 
-/// Ready to be timed; `alike`: one device stands for all.
+/// Ready to be timed.
 struct Prepared {
-  Program program;
-  bool alike = false;
+  std::shared_ptr<const Program> program;
+  Turns turns;
 };
-Prepared prepare(Made made, bool alike);
+/// `shared`: images of a message may take one link.
+Prepared prepare(const Made& made, const Network& network, const std::vector<int>& places, bool shared);
 /// Seconds of the busiest link for each byte of the request: none of its messages' last arrives before that.
 double busiest(const Network& network, const Made& made, const std::vector<int>& places);
 

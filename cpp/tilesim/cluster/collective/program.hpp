@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -30,14 +32,51 @@ struct Program {
 Program compile(const Template& source);
 Program compile(const Schedule& source);
 
+/// Translations of a network that leave it, a group and what its members send as they are, along the first of the axes
+/// that the group spans, whose places it has at even steps: circles all round, ports. `inner` members of one place
+/// along the other axes have one timeline, and the first of them stands for all: no message takes a link that its image
+/// takes
+/// (`shared` allows that), and of messages that meet, the order of the others' places says which goes first.
+class Turns {
+ public:
+  Turns() = default;
+  Turns(const Template& program, const Network& network, const std::vector<int>& places, bool shared);
+  int inner() const { return inner_; }
+  /// The same of devices that lie alike.
+  Turns moved(const std::vector<int>& places) const;
+  /// The same for a link and its images.
+  std::int64_t name(int link) const;
+  /// Whether two groups turn together.
+  bool operator==(const Turns& other) const { return turns_ == other.turns_; }
+
+ private:
+  struct Turn {
+    int dimension, stride, size, step, count, origin;
+    bool by_xor;
+    bool operator==(const Turn&) const = default;
+  };
+  bool turns(const Turn& turn, const std::vector<int>& places) const;
+  bool apart(const Template& program, const std::vector<int>& places) const;
+  void forget();
+
+  const Network* network_ = nullptr;
+  std::vector<Turn> turns_;
+  int inner_ = 1;
+};
+
+/// Links that stand for their images, of all jobs that are timed together.
+using Named = std::map<std::int64_t, int>;
+
 /// A program on devices of a network. Times picoseconds.
 struct Job {
-  Job(Program program, const Network& network, std::vector<int> places, std::int64_t bytes, std::int64_t start,
-      bool one_of_class);
+  /// `turns`: one member stands for its images; none: each for itself.
+  Job(std::shared_ptr<const Program> program, const Network& network, std::vector<int> places, std::int64_t bytes,
+      std::int64_t start, const Turns* turns = nullptr, Named* named = nullptr);
 
-  Program program;
+  std::shared_ptr<const Program> shared;
+  const Program& program;
   std::int64_t bytes = 0, start = 0;
-  int copies = 1;  ///< simulated: of one device per class 1
+  int copies = 1;  ///< simulated
   /// Per message and copy, at `way(message, copy)`.
   struct Way {
     int begin = 0, end = 0;    ///< in `links`
@@ -54,9 +93,7 @@ struct Job {
   }
 };
 
-/// Whether all devices of a template's job have one timeline: the network looks alike from each of them, and no two
-/// messages of a step that are each other's images take the same link (`shared` allows that). `classes` gets, per link
-/// of position 0's ways, its class.
+/// Whether all devices of a template's job have one timeline.
 bool one_class(const Template& program, const Network& network, const std::vector<int>& places, bool shared);
 
 /// When the last message of each job arrives.

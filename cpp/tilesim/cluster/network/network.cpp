@@ -105,6 +105,14 @@ int Network::dimension_of_link(int link) const {
   return number;
 }
 
+int Network::first_of_link(int link) const {
+  const int number = dimension_of_link(link), instance = (link - bases_[at(number)]) / per_instance_[at(number)];
+  const Dimension& dimension = dimensions_[at(number)];
+  const int stride = strides_[at(number)], size = static_cast<int>(dimension.size());
+  const int rails = dimension.rails > 0 ? static_cast<int>(dimension.rails) : stride;
+  return instance / rails * stride * size + instance % rails * (stride / rails);
+}
+
 int Network::local_link(int link) const {
   const int number = dimension_of_link(link);
   return (link - bases_[at(number)]) % per_instance_[at(number)];

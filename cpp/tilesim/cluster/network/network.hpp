@@ -48,9 +48,14 @@ class Network {
 
   /// Appends the links from one device to another, in their order. Nothing if they are equal.
   void route(int source, int target, std::vector<int>& links) const;
+  /// Whether two groups lie alike: the others are the same devices, all so much further along each axis, and links and
+  /// ways between them are too.
+  bool alike(const std::vector<int>& one, const std::vector<int>& other) const;
   /// Of a link: its dimension and, within it, what translations of the devices leave alone (see `symmetry.hpp`).
   int dimension_of_link(int link) const;
   int local_link(int link) const;
+  /// The first device of those whose dimension has the link.
+  int first_of_link(int link) const;
 
  private:
   void build();

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import math
-import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,18 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...base.errors import user_error
-from ..cluster import Cluster, Dimension
+from ..cluster import Cluster
 from ..communication import collective
 from ..hosts.faults import without_computing
 from ..terms import distinct_rows
+from .beside import every_group, meeting_groups
 from .meeting import FEW
 
 __all__ = ["AsBuilt", "as_built", "sized", "text_of", "two_levels", "with_rates"]
 
 Array = NDArray[np.float64]
-MOST = 2048  # devices of which all groups at once are priced
-HUGE = 4096  # devices of which nothing is priced but by forms
-LARGE = 1 << 30  # bytes of which all groups at once are compared with one
+MOST = 2048  # devices of which sends are priced at once
+HUGE = 4096  # devices that meet, of which nothing is priced but by forms
+LARGE = 1 << 30  # bytes of which sends of many devices are priced
 #: of a framework: shares of rates inside and between nodes, seconds of a step each, and of a call
 _LINKS = ("link_share", "node_share", "link_step", "node_step", "call")
 
@@ -104,11 +103,10 @@ class AsBuilt:
     joined by switches alone, what goes between them takes the longer of the closed form, which knows adapters, and the
     network, which knows trunks; elsewhere no less than the form's latencies. Sends that meet on a link share it fairly.
 
-    Dimensions of which a group spans nothing, or all, are left out. Of more than 256 devices what is left is priced for
-    powers of 4 of bytes, and what lies between two lies on a line: one group, and what all groups at once add to it,
-    proportional to the bytes, as it is of `LARGE` (where all at once have a quicker algorithm: its share of the time).
-    Of more than 2,048 devices nothing is added, and messages are those of the first 2,048; of more than 4,096 the forms
-    of two levels hold."""
+    Dimensions of which a group spans nothing, or all, are left out; of what is left one block stands for all where
+    blocks lie alike on links of their own, and of groups beside each other those that meet. So cost grows with a group,
+    not with the network. Where more than 4,096 devices meet, the forms of two levels hold. Sends of more than 256
+    devices lie on a line between two numbers of bytes, and are those of the first 2,048."""
 
     def __init__(self, cluster: Cluster, model: str, call: float) -> None:
         """Takes a network.
@@ -120,9 +118,7 @@ class AsBuilt:
         """
         self.cluster, self.model, self.call = cluster, model, call
         self._known: dict[tuple[str, int, int, int], float] = {}
-        self._added: dict[tuple[str, int, int], tuple[float, float]] = {}
         self._line: dict[tuple[str, int, int], tuple[float, float]] = {}
-        self._single: dict[tuple[str, int, int, int], float] = {}
         kinds = [one.kind for one in cluster.dimensions]
         self._node = bool(kinds) and kinds[0] == "switch" and cluster.per_node == cluster.dimensions[0].size
         self._switched = self._node and all(kind in ("switch", "fat_tree") for kind in kinds)
@@ -195,52 +191,20 @@ class AsBuilt:
 
     def _together(self, op: str, bytes_: int, size: int, stride: int) -> float:
         cluster, groups = self._groups(size, stride)
-        if not groups or cluster.devices > HUGE:
+        if not groups or len(groups) * size > HUGE:
             return math.nan if groups else 0.0
-        if self.model != "closed" or cluster.devices <= FEW:
-            return self.call + collective(op, bytes_, cluster, devices=groups, model=self.model).seconds
-
-        def alone(some: int) -> float:
-            key = op, some, size, stride
-            if key not in self._single:
-                self._single[key] = collective(op, some, cluster, devices=groups[:1]).seconds
-            return self._single[key]
-
-        low = 1 << (bytes_.bit_length() - 1) // 2 * 2
-        line = alone(low) + (bytes_ - low) / (3 * low) * (alone(4 * low) - alone(low))
-        key = op, size, stride
-        if key not in self._added:
-            some = len(groups) > 1 and cluster.devices <= MOST
-            every = collective(op, LARGE, cluster, devices=groups).seconds if some else alone(LARGE)
-            self._added[key] = min(1.0, every / alone(LARGE)), max(0.0, every - alone(LARGE)) / LARGE
-        share, added = self._added[key]
-        return self.call + share * line + added * bytes_
+        return self.call + collective(op, bytes_, cluster, devices=groups, model=self.model).seconds
 
     def _groups(self, size: int, stride: int, whole: bool = False) -> tuple[Cluster, list[list[int]]]:
-        """All groups of an axis, and the network that they lie on."""
-        cluster, stride = (self.cluster, stride) if whole else self._within(size, stride)
-        blocks = range(0, cluster.devices, size * stride)
-        firsts = (block + place for block in blocks for place in range(stride))
-        every = (range(first, first + size * stride, stride) for first in firsts)
-        return cluster, [list(one) for one in every if one[-1] < cluster.devices]
-
-    def _within(self, size: int, stride: int) -> tuple[Cluster, int]:
-        """The axes of the network that matter to a group, and its stride there: what lies outside of it is another
-        group's, and devices of one place inside have links of their own."""
-        if self.cluster.graph is not None or self.cluster.faults:
-            return self.cluster, stride
-        lengths = [length for one in self.cluster.dimensions for length in _axes(one)]
-        products = [1, *itertools.accumulate(lengths, operator.mul)]
-        last = next((at for at, found in enumerate(products) if found % (size * stride) == 0), len(lengths))
-        first = 0
-        if not any(one.rails for one in self.cluster.dimensions):
-            first = max(at for at in range(max(last, 1)) if stride % products[at] == 0)
-        return _some_axes(self.cluster, first, last), stride // products[first]
+        """The groups of an axis that meet, or all on the whole network, and the network that they lie on."""
+        if whole:
+            return self.cluster, every_group(self.cluster, size, stride)
+        return meeting_groups(self.cluster, size, stride)
 
     def _sent(self, way: str, bytes_: int, size: int, stride: int) -> float:
         last = size if way == "circle" and size > 2 else size - 1
         cluster, groups = self._groups(size, stride, way == "near")
-        if cluster.devices > HUGE:
+        if len(groups) * size > HUGE:
             return math.nan
         pairs = [(one[at], one[(at + 1) % size]) for one in groups for at in range(last)]
         if way == "near":
@@ -248,42 +212,24 @@ class AsBuilt:
             pairs = [(source, target) for source, target in pairs if source // node == target // node]
         if not pairs:
             return 0.0
-        if cluster.devices <= FEW:
-            return self.call + self._at_once(bytes_, cluster, pairs)
+        if len(groups) * size <= FEW:
+            return self.call + _at_once(bytes_, cluster, pairs)
         key = way, size, stride
         if key not in self._line:  # what flows at once takes latency, and a share of a rate
             pairs = [pair for pair in pairs if max(pair) < MOST] or pairs[:MOST]
-            one, large = (self._at_once(some, cluster, pairs) for some in (1 << 20, LARGE))
+            one, large = (_at_once(some, cluster, pairs) for some in (1 << 20, LARGE))
             slope = (large - one) / (LARGE - (1 << 20))
             self._line[key] = one - slope * (1 << 20), slope
         late, slope = self._line[key]
         return self.call + late + slope * bytes_
 
-    @staticmethod
-    def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> float:
-        count = cluster.devices if cluster.devices <= FEW else 1 + max(max(pair) for pair in pairs)
-        sent = collective("permute_devices", bytes_, cluster, devices=count, pairs=pairs, model="flows")
-        return float(sent.seconds)
 
-
-def _axes(dimension: Dimension) -> tuple[int, ...]:
-    """Lengths of what a dimension divides into: the axes of a grid have links of their own."""
-    return dimension.sizes if dimension.kind in ("ring", "torus", "mesh") else (dimension.size,)
-
-
-@lru_cache(256)
-def _some_axes(cluster: Cluster, first: int, last: int) -> Cluster:
-    """A network of some of the axes of another."""
-    found, at = [], 0
-    for one, data in zip(cluster.dimensions, cluster.network, strict=True):
-        lengths = _axes(one)
-        kept = lengths[max(0, first - at) : max(0, last - at)]
-        at += len(lengths)
-        if kept == lengths:
-            found.append(data)
-        elif kept:
-            found.append({**{key: value for key, value in data.items() if key != "size"}, "sizes": list(kept)})
-    return cluster if len(found) == len(cluster.network) and first == 0 and last >= at else Cluster(network=found)
+def _at_once(bytes_: int, cluster: Cluster, pairs: list[tuple[int, int]]) -> float:
+    devices = sorted({device for pair in pairs for device in pair})
+    place = {device: at for at, device in enumerate(devices)}
+    placed = [(place[source], place[target]) for source, target in pairs]
+    sent = collective("permute_devices", bytes_, cluster, devices=devices, pairs=placed, model="flows")
+    return float(sent.seconds)
 
 
 @dataclass(frozen=True)

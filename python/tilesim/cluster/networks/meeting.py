@@ -12,6 +12,7 @@ from . import forms, in_network
 __all__ = ["chosen", "met"]
 
 FEW = 256  # devices whose messages are taken one by one
+MESSAGES = 1 << 18  # of more devices, where that is all that is simulated
 
 
 def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -23,8 +24,9 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
         answers: of each group alone.
 
     Returns:
-        The same where no link is shared. Of up to 256 devices in all the time of all messages one by one, as `chunks`
-        takes them; beyond, an estimate: as much longer as the busiest link has more to carry. No such time is exact.
+        The same where no link is shared. Of up to 256 devices in all, and of more where 262,144 messages stand for all,
+        the time of all messages one by one, as `chunks` takes them; beyond, an estimate: as much longer as the busiest
+        link has more to carry. No such time is exact.
         Where the algorithm was not named it is the one that all have that is the quickest for all together.
     """
     if len(requests) < 2 or _apart(cluster, requests):
@@ -44,9 +46,7 @@ def met(cluster: Cluster, requests: Sequence[dict[str, Any]], answers: list[dict
         least = max(one["picoseconds"] for one in best)
         if all_ * requests[0]["bytes"] * 1e12 * (1 - 1e-9) >= least:
             continue
-        alone = [forms.better(one["operation"], answer, one, cluster) for one, answer in
-                 zip(tried, cluster.core.price(tried, "closed", True), strict=True)]  # fmt: skip
-        found = _together(cluster, tried, alone, (own, all_))
+        found = _together(cluster, tried, None, (own, all_))
         if max(one["picoseconds"] for one in found) < least:
             best = found
     return best
@@ -75,25 +75,25 @@ def _named(requests: Sequence[dict[str, Any]], answers: Sequence[dict[str, Any]]
 
 def _busiest(cluster: Cluster, named: Sequence[dict[str, Any]]) -> tuple[float, float] | None:
     """Seconds per byte of the busiest link of a group alone, and of all together; none: no link is shared."""
-    loads: dict[int, float] = {}
-    own, shared = 0.0, False
-    for links, each in cluster.core.loads([one for one in named if len(one["devices"]) > 1]):
-        own = max([own, *each.tolist()])
-        for link, one in zip(links.tolist(), each.tolist(), strict=True):
-            shared = shared or (one > 0 and loads.get(link, 0.0) > 0)
-            loads[link] = loads.get(link, 0.0) + one
-    return (own, max(loads.values())) if shared else None
+    found = cluster.core.busiest([one for one in named if len(one["devices"]) > 1])
+    return None if found is None else (float(found[0]), float(found[1]))
 
 
 def _together(
     cluster: Cluster,
     named: list[dict[str, Any]],
-    alone: Sequence[dict[str, Any]],
+    alone: Sequence[dict[str, Any]] | None,
     busiest: tuple[float, float],
 ) -> list[dict[str, Any]]:
-    if sum(len(one["devices"]) for one in named) <= FEW:
-        found = cluster.core.price(named, "chunks", True)
+    """By messages, where they are few enough; else by what each takes `alone` (none: not known yet)."""
+    few = sum(len(one["devices"]) for one in named) <= FEW
+    found = cluster.core.price(named, "chunks", True, 0 if few else MESSAGES)
+    if found is not None:
         return [{**one, "model": "closed", "exact": False} for one in found]
+    if alone is None:
+        answers = cluster.core.price(named, "closed", True)
+        alone = [forms.better(one["operation"], answer, one, cluster)
+                 for one, answer in zip(named, answers, strict=True)]  # fmt: skip
     own, all_ = busiest
     more = max(1.0, all_ / own) if own else 1.0
     return [
