@@ -109,6 +109,18 @@ def test_devices_that_no_node_joins(tmp_path: Path) -> None:
         assert {row["status"] for row in rows} == {"ok"} and len({row["predicted_ms"] for row in rows}) == 1
 
 
+def test_labels_of_devices(tmp_path: Path) -> None:
+    """A label begins with a device's name; cards that other links join are not taken for it."""
+    same = (("H100-SXM-80GB", "h100_sxm"), ("B300", "b300_sxm", "B300 SXM"), ("GB200", "GB200-NVL", "gb200-nvl72"),
+            ("RTX-PRO-6000", "rtx_pro_6000_server"))  # fmt: skip
+    for labels in same:
+        rows = calls(tmp_path, *({"device": label} for label in labels))
+        assert len({row["predicted_ms"] for row in rows}) == 1 and rows[0]["predicted_ms"], labels
+    for label in ("H100-NVL", "A100-PCIE-80GB", "H20", "L40", "H2000"):
+        (row,) = calls(tmp_path, {"device": label})
+        assert row["status"] == "unsupported" and label in row["reason"]
+
+
 def test_the_terminal_names_the_line(tmp_path: Path) -> None:
     table = written(tmp_path / "calls.csv", CALL, {**CALL, "device": "H20"}, {**CALL, "device": "H20"})
     outcome = CliRunner().invoke(app, ["validate", "collective", "--cases", str(table)])

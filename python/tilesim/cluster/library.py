@@ -22,10 +22,9 @@ from ..base.checked import is_number
 from ..base.errors import nearest, path_text, shown, user_error
 from ..base.files import read_json
 from ..base.paths import configs_dir
-from ..machine.device import folded, is_label
 from .libraries import model as library_model
 from .libraries import steps as library_steps
-from .libraries.arguments import OPERATIONS, query_of
+from .libraries.arguments import OPERATIONS, listed_as, query_of
 from .libraries.model import Query
 
 __all__ = ["OPERATIONS", "PROTOCOLS", "Explanation", "Library", "System", "load", "names"]
@@ -229,14 +228,10 @@ class Library:
         Returns:
             The links; None where the library's file has no such device.
         """
-        text = folded(device)
         for generation, data in self.generations.items():
-            listed = data.get("devices", {})
-            found = next((name for name in listed if folded(name) == text), None)
-            if not found and not is_label(device) and "pcie" not in text:
-                found = next((name for name in listed if folded(device.split("-")[0]) == folded(name)), None)
+            found = listed_as(device, data.get("devices", {}))
             if found:
-                entry = listed[found]
+                entry = data["devices"][found]
                 return System(generation, float(entry["link"]), float(entry["node_link"]), int(entry["domain"]))
         return None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 
 from ...base.arguments import dtype_name, one_of
 from ...base.errors import shown, user_error
+from ...machine.device import folded, is_label
 from .model import Query
 
-__all__ = ["OPERATIONS", "query_of"]
+__all__ = ["OPERATIONS", "listed_as", "query_of"]
 
 OPERATIONS = (
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices",
@@ -74,3 +76,24 @@ def _numbers(name: str, value: Any, low: float, high: float) -> NDArray[np.float
     if boolean or not ((array >= low) & (array <= high)).all():
         raise user_error("out of range", place=name, value=shown(value), allowed=f"a number from {low:g} to {high:g}")
     return array
+
+
+def listed_as(device: str, names: Iterable[str]) -> str:
+    """The device of a library's file that a label means.
+
+    Args:
+        device: a device's name, or what begins with one ("GB200-NVL", "h100_sxm").
+        names: listed.
+
+    Returns:
+        One of them; empty where the label is of another device, or of a card whose others it meets otherwise: on PCIe,
+        or in pairs on a bridge.
+    """
+    known, text = {folded(name): name for name in names}, folded(device)
+    if text in known or is_label(device):
+        return known.get(text, "")
+    if "pcie" in text or ("nvl" in text and not text.startswith("gb")):
+        return ""
+    words = re.split("[-_ ]", device)
+    begins = (folded("".join(words[:count])) for count in range(len(words), 0, -1))
+    return next((known[one] for one in begins if one in known), "")
