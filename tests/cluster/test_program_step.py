@@ -430,7 +430,7 @@ def test_the_engine_says_what_it_needs() -> None:
     for name, cluster in clusters.items():
         if name in good:
             continue
-        with pytest.raises(ts.UserError, match="^predictor: the engine needs a cluster whose device is a Mach") as error:
+        with pytest.raises(ts.UserError, match="predictor: the engine needs a cluster") as error:
             ts.cluster.step(spmd, cluster, predictor="engine")
         said = str(error.value)
         assert f"{name}, whose device is {getattr(cluster.device, 'name', cluster.device)};" in said

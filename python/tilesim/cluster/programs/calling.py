@@ -241,7 +241,8 @@ class _Step:
             segments_distinct=len({key for each in self.splits for key in each.distinct}),
             segments_count=sum(len(each.segments) for each in self.splits), kernels=kernels,
             kernel_bytes=sum(self.known[part.key].bytes for part in mine.segments), notes=self._notes(),
-            cluster_devices=self.cluster.devices, others=self.others, exchanges=price.table() if isinstance(price, Inside) else Table([]),
+            cluster_devices=self.cluster.devices, others=self.others,
+            exchanges=price.table() if isinstance(price, Inside) else Table([]),
         )  # fmt: skip
 
     def device(self) -> Device | None:

@@ -26,8 +26,9 @@ class ProgramResult(StepResult):
     """Time and memory of one step of a program of several devices.
 
     `parts` sum to `seconds`, those of the class of devices that is done last: compute, what each dimension of the
-    network exposes, waiting. `segments` has what was predicted; `notes` what was taken for granted; `cluster_devices` there are, of which the first `devices` run it; `exchanges`, of
-    predictor engine, each distinct communication as it was simulated inside a device.
+    network exposes, waiting. `segments` has what was predicted; `notes` what was taken for granted; the first `devices`
+    of `cluster_devices` run it; `exchanges`, of predictor engine, each distinct communication as it was simulated
+    inside a device.
     """
 
     replayed: Replay | None = field(default=None, repr=False, compare=False)
