@@ -419,8 +419,35 @@ def test_clusters_that_are_too_small_or_cannot_compute() -> None:
     network = [{"kind": "ring", "size": 2, "bandwidth_bytes_per_second": 1e9, "latency_seconds": 1e-6}]
     with pytest.raises(ts.UserError, match="no devices that compute"):
         ts.cluster.step(fsdp(), ts.Cluster(network=network))
-    found = ts.cluster.step(fsdp(), two(4), predictor=Fixed())
-    assert any("2 of 4 devices" in note for note in found.notes)
+
+
+def test_the_engine_says_what_it_needs() -> None:
+    """On shipped clusters it runs, or the error names those on which it does."""
+    spmd, clusters = fsdp(), {name: ts.Cluster.load(name) for name in ts.Cluster.names()}
+    good = [name for name, one in clusters.items() if one.device in ts.Machine.names()]
+    device = ts.Device.load({**ts.Device.load("h100").to_dict(), "name": "mine"})
+    clusters["custom"] = ts.Cluster(device, two().network)
+    for name, cluster in clusters.items():
+        if name in good:
+            continue
+        with pytest.raises(ts.UserError, match="predictor: the engine needs a cluster") as error:
+            ts.cluster.step(spmd, cluster, predictor="engine")
+        said = str(error.value)
+        assert f"{name}, whose device is {getattr(cluster.device, 'name', cluster.device)};" in said
+        assert all(machine in said for machine in ts.Machine.names())
+        assert f"of the shipped clusters {', '.join(good) or 'none'})" in said
+
+
+def test_devices_that_are_not_used_are_told(tmp_path: Path) -> None:
+    for count in (2, 4, 7):
+        found = ts.cluster.step(fsdp(), two(count), predictor=Fixed())
+        found.save(tmp_path / "step.json")
+        saved = ts.cluster.StepResult.load(tmp_path / "step.json")
+        first = found.explain().splitlines()[0]
+        for told in (first, repr(found), repr(saved)):
+            assert (f"2 of {count} devices of" in told) == (count > 2)
+        assert any(f"2 of {count} devices" in note for note in found.notes) == (count > 2)
+        assert found.cluster_devices == saved.cluster_devices == count and found.devices == 2
 
 
 @pytest.mark.parametrize("network", ["closed", "flows", "chunks"])

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilesim as ts
+from support.command import tilesim
 from tilesim.cluster import plan as ts_plan
 from tilesim.cluster import searching
 from tilesim.cluster.advice import replaced
@@ -144,6 +145,34 @@ def test_the_best_are_run_again_with_flows() -> None:
     alone = ts.Plan(tensor=4, micro_batch=24)  # one group of a switch: flows are the form, but for its rounding
     closed, flows = (ts.cluster.step(WORK, "dgx-a100:4", alone, network=name) for name in ("closed", "flows"))
     assert flows.parts["tensor"] == pytest.approx(closed.parts["tensor"], rel=0.02)
+
+
+@pytest.mark.parametrize(("cluster", "names"), [("dgx-a100:4", {"fsdp", "megatron"}), ("tpu-v4:4", {"xla"})])
+def test_frameworks_that_are_compared_are_told(cluster: str, names: set[str], tmp_path: Path) -> None:
+    """Where plans differ by software too, the fastest under each is told, the same as of all plans priced."""
+    work = ts.workloads.transformer_step(3, 768, 6, 32000, 512, 4, dtype="f16", attention="unfused")
+    all_ = ts.cluster.search(work, cluster, exhaustive=True, keep=10**6, confirm=0, budget=600)
+    study = ts.cluster.search(work, cluster, keep=1, confirm=0, budget=600)
+    assert set(all_.frameworks) == names == set(study.frameworks)
+    for row in list(study.table())[:8]:
+        plan = ts.Plan.parse(row["plan"])
+        found = ts.cluster.step(work, cluster, plan, framework=row["framework"])
+        assert found.seconds == pytest.approx(row["seconds"], rel=1e-12)
+        assert ts.cluster.step(work, cluster, plan).framework == row["framework"]
+    work.save(tmp_path / "work.json")
+    outcome = tilesim(
+        "cluster", "search", str(tmp_path / "work.json"), "--cluster", cluster, "--best", "1", "--budget", "600"
+    )
+    printed = "".join(outcome.stdout.split())
+    for name in names:
+        best = next(row for row in all_.table() if row["framework"] == name)
+        assert best in list(study.table())
+        line = f"fastest under {name}: {best['plan']}: {best['seconds'] * 1e3:,.1f} ms"
+        assert (line in study.explain()) == (line.replace(" ", "") in printed) == (len(names) > 1)
+    one = ts.cluster.search(work, cluster, framework=min(names), confirm=0, budget=600)
+    assert set(one.frameworks) == {min(names)} and "fastest under" not in one.explain()
+    if len(names) > 1:
+        assert "framework=fsdp" in printed and "framework=megatron" in printed
 
 
 def test_front() -> None:

@@ -18,6 +18,7 @@ from ..base.files import read_json, writing
 from ..base.paths import configs_dir
 from .hosts.faults import without_computing
 from .slices import scaled
+from .systems import system_of
 
 __all__ = ["Cluster", "Dimension"]
 
@@ -356,8 +357,6 @@ def _shipped(name: str, devices: int | None) -> Cluster:
     path = configs_dir() / "clusters" / f"{name}.json"
     names = Cluster.names()
     if name not in names:
-        from .systems import system_of  # which is made of clusters
-
         if os.path.isdir(name):
             raise user_error("a cluster is a file", place=name, value="a directory", allowed="a name, or a .json file")
         hint = nearest(name, names)

@@ -47,7 +47,7 @@ _MORE: dict[str, tuple[Callable[[Any], bool], str, Callable[[Any], Any]]] = {
     **{name: (_rows, "a list of rows", Table) for name in ("segments", "exchanges")},
     **{
         name: (_count, "a number from 0 on", lambda value: value)
-        for name in ("segments_distinct", "segments_count", "kernels", "kernel_bytes")
+        for name in ("segments_distinct", "segments_count", "kernels", "kernel_bytes", "cluster_devices")
     },
     "fits": (lambda value: isinstance(value, bool), "true, false", bool),
 }

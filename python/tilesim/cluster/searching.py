@@ -21,13 +21,13 @@ from ..base.table import Table
 from ..models.layered import Layered
 from ..models.layered_presets import layered
 from .fabric import Fabric, fabric_of
-from .frameworks import Framework
 from .memory import GIB
 from .pipelines.stages import at_least, together
-from .plan import SHARDS, Plan
+from .plan import Plan
 from .programs.kept import opened
 from .result import PARTS, StepResult
 from .searches.candidates import AXES, candidates, in_order, plan_of, table_of
+from .searches.frameworks import Constants, said
 from .searches.kept import priced
 from .searches.pruning import FIRST, Found, Peak, rises, rounds
 from .stepping import framework_of, held, pricer, step, timed
@@ -44,7 +44,7 @@ ORDERS = 1 << 8  # plans whose orders are carried out at once
 class SearchStudy:
     """Plans: how many there are (`evaluated`), `fits` into memory and had to be `priced`; the best of them, and those
     that no other beats in both time and memory. `confirmed` has the fastest run again with messages that share links:
-    plan, seconds, flows_seconds."""
+    plan, seconds, flows_seconds. `frameworks` are those of `plans`; the fastest of each is listed."""
 
     workload: Layered
     cluster: Any
@@ -59,6 +59,7 @@ class SearchStudy:
     devices: int = 0
     priced: int = 0
     confirmed: list[dict[str, Any]] = field(default_factory=list, repr=False)
+    frameworks: list[str] = field(default_factory=list, repr=False)
 
     @property
     def reason(self) -> str:
@@ -89,7 +90,8 @@ class SearchStudy:
         return f"<SearchStudy {self.workload.name} on {self.devices:,} devices, {self.evaluated:,} plans: {found}>"
 
     def explain(self) -> str:
-        """Where the time of the best plan goes, and what the second lacks: parts in which they differ.
+        """Where the time of the best plan goes, what the second lacks: parts in which they differ, and the best of each
+        framework where there are several.
 
         Returns:
             Lines of text.
@@ -111,16 +113,16 @@ class SearchStudy:
         for row in self.confirmed:
             lines.append(f"links shared: {row['plan']}: {row['flows_seconds'] * 1e3:,.1f} ms as flows, "
                          f"{row['seconds'] * 1e3:,.1f} ms closed")  # fmt: skip
-        return "\n".join(lines)
+        return "\n".join(lines + said(self.table()))
 
     def table(self) -> Table:
         """The fastest plans that fit.
 
         Returns:
-            Rows: plan, seconds, peak_bytes.
+            Rows: plan, seconds, peak_bytes, framework.
         """
-        rows = zip(self.plans, self.seconds, self.peak_bytes, strict=True)
-        return Table([{"plan": plan.text(), "seconds": time, "peak_bytes": size} for plan, time, size in rows])
+        rows = zip(map(Plan.text, self.plans), self.seconds, self.peak_bytes, self.frameworks, strict=True)
+        return Table([dict(zip(("plan", "seconds", "peak_bytes", "framework"), row, strict=True)) for row in rows])
 
     def json(self) -> dict[str, Any]:
         """As a JSON value: counts, the best step, the fastest plans, the Pareto front."""
@@ -169,7 +171,7 @@ class SearchStudy:
         """Plans that no other beats in both time and memory, the fastest first.
 
         Returns:
-            Rows: plan, seconds, peak_bytes.
+            Rows: plan, seconds, peak_bytes, framework.
         """
         rows, least = [], float("inf")
         for row in self.table():
@@ -191,23 +193,6 @@ def _held(w: Layered, rows: Array, fabric: Fabric, constants: Constants) -> Arra
 def _chunks(which: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
     for at in range(0, len(which), CHUNK):
         yield which[at : at + CHUNK]
-
-
-class Constants:
-    """Of the frameworks that plans of one search run under."""
-
-    def __init__(self, fabric: Fabric, phase: str, framework: str | None) -> None:
-        self._each = [
-            Framework.load(framework or framework_of(fabric.device, example, phase)).constants
-            for example in (Plan(), Plan(data=2, shard="zero3"))
-        ]
-
-    def of(self, rows: Array) -> Iterator[tuple[NDArray[np.int64], Any]]:
-        """Numbers of rows, and their constants."""
-        zero3 = rows[:, AXES.index("shard")] == SHARDS.index("zero3")
-        for mask, k in zip((~zero3, zero3), self._each, strict=True):
-            if mask.any():
-                yield np.flatnonzero(mask), k
 
 
 def _timed(w: Layered, rows: Array, fabric: Fabric, framework: str | None, price: Any, ordered: Any) -> Array:
@@ -246,7 +231,8 @@ def search(
         store: of priced plans, or its path: an interrupted search goes on from it, and another one of the same
             workload and links takes what is there.
         framework: as of `step`.
-        keep: plans that the study lists, the fastest, beside those of the Pareto front.
+        keep: plans that the study lists, the fastest, beside those of the Pareto front and the fastest of each
+            framework.
         exhaustive: prices all that fit; the study is the same.
         confirm: of the fastest that many are run again with network="flows"; `confirmed` and `explain()` say both
             times.
@@ -327,7 +313,8 @@ class _Walk:
         self.fits = peak <= fabric.device.memory.bytes
         axes = rows[:, AXES.index("tensor")] * (w.layers + 1) + rows[:, AXES.index("pipeline")]
         cell = np.unique(axes, return_inverse=True)[1].ravel() if len(rows) else np.empty(0, dtype=np.int64)
-        self.found = Found(peak, cell, self.keep, not best_alone)
+        self.kinds = Constants(fabric, w.phase, framework).kinds(rows)
+        self.found = Found(peak, cell, self.keep, self.kinds, not best_alone)
 
     def run(self, executor: Any, store: Store | None) -> None:
         """Prices what may matter: closed forms by bounds of peaks, then orders by bounds of closed forms."""
@@ -389,14 +376,17 @@ def _study(w: Layered, cluster: Any, framework: str | None, fabric: Fabric, walk
     front = np.ones(len(order), dtype=bool)
     front[1:] = peak[order][1:] < least[:-1]
     front[: walk.keep] = True
+    front[np.unique(walk.kinds[order], return_index=True)[1]] = True
     chosen = order[front]
+    plans = [plan_of(row) for row in rows[chosen].tolist()]
     axes = {name: rows[:, AXES.index(name)] for name in ("tensor", "pipeline")}
     table = cells(w, fabric.devices, axes, found.seconds, peak, walk.fits, all_)
     for row in table:
         number = row.pop("number")
         row["plan"] = "" if number is None else plan_of(rows[number].tolist()).text()
     return SearchStudy(
-        w, cluster, framework, len(rows), int(walk.fits.sum()), [plan_of(row) for row in rows[chosen].tolist()],
+        w, cluster, framework, len(rows), int(walk.fits.sum()), plans,
         found.seconds[chosen].tolist(), [int(value) for value in peak[chosen]], table,
         int(peak.min()) if len(peak) else 0, fabric.devices, len(fitting),
+        frameworks=[framework or framework_of(fabric.device, plan, w.phase) for plan in plans],
     )  # fmt: skip

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 
-from .fabric import systems
+from ..base.files import read_json
+from ..base.paths import configs_dir
 
 __all__ = ["system_of"]
+
+
+@cache
+def _names() -> tuple[str, ...]:
+    return tuple(read_json(configs_dir() / "systems.json")["systems"])
 
 
 def system_of(name: str) -> str | None:
@@ -19,4 +26,4 @@ def system_of(name: str) -> str | None:
         The entry's name; none: it is of no system.
     """
     own = name.partition(":")[0]
-    return next((key for key in systems() if re.fullmatch(key.replace("N", "([0-9]+|N)"), own, re.IGNORECASE)), None)
+    return next((key for key in _names() if re.fullmatch(key.replace("N", "([0-9]+|N)"), own, re.IGNORECASE)), None)

@@ -162,6 +162,7 @@ def search(
     quiet: Quiet = False,
 ) -> None:
     """Every plan that divides a workload, priced; the fastest that fit, and what the best one spends its time on."""
+    from ...cluster.searches.frameworks import said
     from ...cluster.searching import search as run
 
     with shown_step("pricing plans"):
@@ -171,10 +172,11 @@ def search(
         write(study.json(), json_)
     if quiet or json_ == "-":
         return
-    columns = [text("plan"), number("ms"), number("GiB")]
+    columns = [text("plan"), number("ms"), number("GiB"), text("framework")]
+    table = list(study.table())
     rows = [
-        [row["plan"], f"{row['seconds'] * 1e3:,.1f}", f"{row['peak_bytes'] / (1 << 30):.1f}"]
-        for row in list(study.table())[:best]
+        [row["plan"], f"{row['seconds'] * 1e3:,.1f}", f"{row['peak_bytes'] / (1 << 30):.1f}", row["framework"]]
+        for row in table[:best]
     ]
     say(layout(columns, rows))
     say(wrapped(f"{study.evaluated:,} plans, {study.fits:,} fit, {study.priced:,} priced: bounds rule out the others",
@@ -182,6 +184,7 @@ def search(
     for row in study.confirmed:
         say(wrapped(f"{row['plan']}: {row['seconds'] * 1e3:,.1f} ms closed, {row['flows_seconds'] * 1e3:,.1f} ms where "
                     "messages share links (flows)", hang="  "))  # fmt: skip
+    say([line for words in said(table) for line in wrapped(words, hang="  ")])
     if map_:
         from ...cluster.views.plan_map import lines
 

@@ -36,7 +36,7 @@ from .kept import Kept, opened
 from .liveness import peak_bytes
 from .measured import Measured
 from .predicting import Closed, Engine, Predicted
-from .predictors import checked_prediction, predictor_of
+from .predictors import check_machine, checked_prediction, predictor_of
 from .result import ProgramResult
 from .scheduling import Communication, order_of, trace_of
 from .splitting import Part, Split, graph_of, split
@@ -128,6 +128,8 @@ def step_program(spmd: Spmd, cluster: Any, options: Options, known: dict[str, Pr
         raise user_error("the cluster has fewer devices than the program", place="cluster",
                          value=f"{target.devices} of {target.name}", allowed=f"{spmd.devices} or more",
                          suggestion=f"{target.name.partition(':')[0]}:{spmd.devices} where it comes so")  # fmt: skip
+    if isinstance(predictor, Engine):
+        check_machine(target)
     known = {} if known is None else known
     step = _Step(spmd, target, options, predictor, known, [graph.core for graph in spmd.graphs])
     result = step.result()
@@ -239,7 +241,8 @@ class _Step:
             segments_distinct=len({key for each in self.splits for key in each.distinct}),
             segments_count=sum(len(each.segments) for each in self.splits), kernels=kernels,
             kernel_bytes=sum(self.known[part.key].bytes for part in mine.segments), notes=self._notes(),
-            others=self.others, exchanges=price.table() if isinstance(price, Inside) else Table([]),
+            cluster_devices=self.cluster.devices, others=self.others,
+            exchanges=price.table() if isinstance(price, Inside) else Table([]),
         )  # fmt: skip
 
     def device(self) -> Device | None:

@@ -8,10 +8,13 @@ from typing import Any
 
 from ...base.checked import is_number
 from ...base.errors import nearest, shown, user_error
+from ...machine.machine import Machine
+from ...machine.target import load as target
+from ..cluster import Cluster
 from .measured import Measured
 from .predicting import Closed, Engine, Predicted
 
-__all__ = ["checked_prediction", "predictor_of"]
+__all__ = ["check_machine", "checked_prediction", "predictor_of"]
 
 _ALLOWED = ("closed", "table:FILE.csv", "table:FILE.csv:interpolate", "engine")
 
@@ -46,6 +49,27 @@ def predictor_of(source: Any) -> Any:
     raise user_error(
         "unknown predictor", place="predictor", value=f"'{source}'", allowed=", ".join(_ALLOWED),
         suggestion=nearest(source.partition(":")[0], ["closed", "table", "engine"]),
+    )  # fmt: skip
+
+
+def check_machine(cluster: Cluster) -> None:
+    """Whether the engine can run what a cluster consists of.
+
+    Args:
+        cluster: with a device.
+
+    Raises:
+        UserError: where that is no Machine, naming the shipped clusters whose device is one.
+    """
+    if isinstance(target(cluster.device), Machine):
+        return
+    others = [name for name in Cluster.names() if isinstance(target(Cluster.load(name).device), Machine)]
+    name = cluster.device if isinstance(cluster.device, str) else cluster.device.name
+    raise user_error(
+        "the engine needs a cluster whose device is a Machine", place="predictor",
+        value=f"'engine' on {cluster.name}, whose device is {name}",
+        allowed=f"ts.Cluster(device=...) with {', '.join(Machine.names())}, or a machine's file; of the shipped "
+        f"clusters {', '.join(others) or 'none'}",
     )  # fmt: skip
 
 

@@ -26,8 +26,9 @@ class ProgramResult(StepResult):
     """Time and memory of one step of a program of several devices.
 
     `parts` sum to `seconds`, those of the class of devices that is done last: compute, what each dimension of the
-    network exposes, waiting. `segments` has what was predicted; `notes` what was taken for granted; `exchanges`, of
-    predictor engine, each distinct communication as it was simulated inside a device.
+    network exposes, waiting. `segments` has what was predicted; `notes` what was taken for granted; the first `devices`
+    of `cluster_devices` run it; `exchanges`, of predictor engine, each distinct communication as it was simulated
+    inside a device.
     """
 
     replayed: Replay | None = field(default=None, repr=False, compare=False)
@@ -38,6 +39,7 @@ class ProgramResult(StepResult):
     kernels: int = 0
     kernel_bytes: float = 0.0
     notes: list[str] = field(default_factory=list)
+    cluster_devices: int = 0
     others: Callable[[], dict[str, float]] | None = field(default=None, repr=False, compare=False)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -150,6 +152,7 @@ class ProgramResult(StepResult):
             "cluster": self.cluster,
             "device": self.device,
             "devices": self.devices,
+            "cluster_devices": self.cluster_devices,
             "framework": self.framework,
             "predictor": self.predictor,
             "network": self.network,

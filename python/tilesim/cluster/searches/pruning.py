@@ -87,19 +87,23 @@ def rises(c: Columns) -> NDArray[np.bool_]:
 class Found:
     """What is known of the plans of a search: which are priced, and which of the others may still matter."""
 
-    def __init__(self, peak: Array, cell: NDArray[np.int64], keep: int, all_: bool = True) -> None:
+    def __init__(
+        self, peak: Array, cell: NDArray[np.int64], keep: int, kind: NDArray[np.int64], all_: bool = True
+    ) -> None:
         """Nothing is priced.
 
         Args:
             peak: bytes of all plans.
             cell: number of each plan's pair of axes.
             keep: how many of the fastest are wanted.
-            all_: whether the best of each pair of axes and those that are unbeaten are wanted too.
+            kind: which framework each plan runs under.
+            all_: whether the best of each pair of axes and framework, and those that are unbeaten, are wanted too.
         """
-        self.peak, self.cell, self.keep, self.all = peak, cell, keep, all_
+        self.peak, self.cell, self.keep, self.kind, self.all = peak, cell, keep, kind, all_
         self.seconds = np.full(len(peak), np.inf)
         self.priced = np.zeros(len(peak), dtype=bool)
         self._best = np.full(int(cell.max(initial=-1)) + 1, np.inf)
+        self._of_kind = np.full(int(kind.max(initial=-1)) + 1, np.inf)
         self._fastest = np.empty(0)
         self._front = np.empty(0), np.empty(0)  # bytes that rise, the least seconds with no more
 
@@ -112,6 +116,7 @@ class Found:
         """
         self.seconds[which], self.priced[which] = seconds, True
         np.minimum.at(self._best, self.cell[which], seconds)
+        np.minimum.at(self._of_kind, self.kind[which], seconds)
         self._fastest = np.sort(np.concatenate([self._fastest, seconds]))[: self.keep]
         bytes_ = np.concatenate([self._front[0], self.peak[which]])
         times = np.concatenate([self._front[1], seconds])
@@ -129,7 +134,8 @@ class Found:
             bound: seconds that each takes at least.
 
         Returns:
-            True where a plan may be among the fastest, the best of its axes, or unbeaten in time and memory.
+            True where a plan may be among the fastest, the best of its axes or framework, or unbeaten in time and
+            memory.
         """
         last = self._fastest[-1] if len(self._fastest) == self.keep else np.inf
         bound = bound * SLACK
@@ -137,7 +143,8 @@ class Found:
             return np.asarray(bound <= last)
         at = np.searchsorted(self._front[0], self.peak[which], side="right") - 1
         beaten = np.where(at >= 0, self._front[1][at], np.inf) if len(self._front[1]) else np.full(len(which), np.inf)
-        return np.asarray((bound <= last) | (bound <= self._best[self.cell[which]]) | (bound < beaten))
+        best = np.maximum(self._best[self.cell[which]], self._of_kind[self.kind[which]])
+        return np.asarray((bound <= last) | (bound <= best) | (bound < beaten))
 
 
 def rounds(

@@ -20,8 +20,10 @@ def headline(result: Any) -> str:
         A line.
     """
     plan = f", plan {result.plan.text()}" if result.plan is not None else ""
+    every = getattr(result, "cluster_devices", 0)  # a saved step of an older file does not say it
+    where = f"{result.devices:,} of {every:,} devices of {result.cluster}" if every > result.devices else result.cluster
     return (
-        f"{result.workload.name} on {result.devices:,} × {result.device} ({result.cluster}){plan}: "
+        f"{result.workload.name} on {result.devices:,} × {result.device} ({where}){plan}: "
         f"{figures.duration(result.seconds)}, {figures.percent(result.mfu)} of peak"
     )
 

@@ -1,0 +1,83 @@
+"""Frameworks that plans of one search run under: their constants, and what to say where there are several."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..fabric import Fabric
+from ..frameworks import Framework
+from ..plan import SHARDS, Plan
+from ..stepping import framework_of
+from .candidates import AXES
+
+__all__ = ["Constants", "said"]
+
+Array = NDArray[np.float64]
+_EXAMPLES = (Plan(), Plan(data=2, shard="zero3"))
+
+
+class Constants:
+    """Of the frameworks that plans of one search run under."""
+
+    def __init__(self, fabric: Fabric, phase: str, framework: str | None) -> None:
+        """Names and constants.
+
+        Args:
+            fabric: whose devices run the plans.
+            phase: of the workload.
+            framework: of all plans; none: what trains, or serves, so.
+        """
+        self.names = [framework or framework_of(fabric.device, example, phase) for example in _EXAMPLES]
+        self._each = [Framework.load(name).constants for name in self.names]
+
+    def kinds(self, rows: Array) -> NDArray[np.int64]:
+        """Which of `names` each row runs under; of one name alone all have the first.
+
+        Args:
+            rows: of `candidates`.
+
+        Returns:
+            Places in `names`.
+        """
+        several = self.names[0] != self.names[1]
+        zero3 = (rows[:, AXES.index("shard")] == SHARDS.index("zero3")) & several
+        return np.asarray(zero3, dtype=np.int64)
+
+    def of(self, rows: Array) -> Iterator[tuple[NDArray[np.int64], Any]]:
+        """Numbers of rows that run under one framework, and its constants.
+
+        Args:
+            rows: of `candidates`.
+
+        Yields:
+            Both.
+        """
+        kinds = self.kinds(rows)
+        for kind, constants in enumerate(self._each):
+            own = np.flatnonzero(kinds == kind)
+            if len(own):
+                yield own, constants
+
+
+def said(rows: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The fastest plan of each framework, where plans of several were compared.
+
+    Args:
+        rows: of `SearchStudy.table`.
+
+    Returns:
+        Lines of text; none where one framework runs all.
+    """
+    best: dict[str, Mapping[str, Any]] = {}
+    for row in rows:
+        best.setdefault(row["framework"], row)
+    if len(best) < 2:
+        return []
+    lines = [f"fastest under {name}: {row['plan']}: {row['seconds'] * 1e3:,.1f} ms" for name, row in best.items()]
+    names = " or ".join(f"framework={name}" for name in best)
+    return [*lines, "plans of different frameworks differ by their software too: "
+            f"{names} compares all under one"]  # fmt: skip
