@@ -121,6 +121,35 @@ def compared(seed):
     return any("part of its keys" in record["reason"] for record in spmd.records)
 
 
+def sent(spmd):
+    return sum(row["count"] * row["wire_bytes"] for row in spmd.collectives())
+
+
+@pytest.mark.parametrize(("groups", "queries", "room"), [(4, 1, 32), (1, 1, 32), (4, 1, 29), (2, 3, 32)])
+def test_a_part_of_the_keys_sends_two_numbers_and_an_output_of_each_query(groups, queries, room):
+    """Three sums over four devices, of all heads' queries: 2 · 3/4 of 4-byte numbers."""
+    b = ts.GraphBuilder("decode")
+    q, k, v = b.input("q", (2, 4, queries, 8)), b.input("k", (2, groups, room, 8)), b.input("v", (2, groups, room, 8))
+    b.output(b.attention(q, k, v), "y")
+    keys = (None, None, "t")
+    spmd = ts.partition(b.build(), {"t": 4}, {"q": (), "k": keys, "v": keys, "y": ()})
+    assert sent(spmd) == 2 * 3 / 4 * 4 * (2 * 4 * queries) * (1 + 1 + 8)
+    assert [row["kind"] for row in spmd.collectives()] == ["all_reduce"] * 3
+    reasons = [record["reason"] for record in spmd.records]
+    assert sum("part of its keys" in reason for reason in reasons) == 2
+    assert [op["kind"] for op in spmd.graph.operations()].count("attention") == 1
+
+
+def test_many_queries_of_few_keys_take_all_keys():
+    """Keys and values are gathered, 2 · 3/4 of 2 · 8 · 8 numbers, and the outputs of each device's queries."""
+    b = ts.GraphBuilder("cross")
+    q, k, v = b.input("q", (1, 2, 64, 8)), b.input("k", (1, 2, 8, 8)), b.input("v", (1, 2, 8, 8))
+    b.output(b.attention(q, k, v), "y")
+    keys = (None, None, "t")
+    spmd = ts.partition(b.build(), {"t": 4}, {"q": (), "k": keys, "v": keys, "y": ()})
+    assert sent(spmd) == 3 / 4 * 4 * (2 * 2 * 8 * 8 + 2 * 64 * 8)
+
+
 def test_random_attentions_over_divided_keys():
     assert sum(compared(seed) for seed in range(250)) > 120
 

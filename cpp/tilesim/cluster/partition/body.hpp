@@ -114,7 +114,11 @@ class Body {
   Layout produced(const Rule& rule, std::size_t result, const Division& division) const;
   void mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
   void mask_divisor(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+
+  // body_loops.cpp
   void cross(const Op& op, const Crossing& crossing);
+  bool reads_rows(std::size_t function, ValueId value) const;
+  Layout carried(const Op& op, std::size_t state) const;
   void loop(const Op& op);
   void branch(const Op& op);
 
