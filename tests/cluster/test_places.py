@@ -5,6 +5,7 @@ import pytest
 
 import tilesim as ts
 from support.random_places import KINDS, random_place
+from tilesim.graph.tensor import Tensor
 
 
 def agrees(graph, spmd, inputs):
@@ -141,3 +142,72 @@ def test_a_seed_draws_what_it_draws_for_the_whole_graph(mesh):
         found, wanted = ts.execute(program, seed=5)["y"], ts.reference(graph, seed=5)["y"]
         np.testing.assert_array_equal(found, wanted)
         assert len(np.unique(found)) > 7
+
+
+@pytest.mark.parametrize(("width", "mode"), [(1, "set"), (3, "set"), (11, "add")])
+@pytest.mark.parametrize("room", [32, 30])
+def test_windows_of_a_divided_axis_are_written_without_sending(width, mode, room):
+    """A cache of each row, written where its length says: as `jax.vmap(lax.dynamic_update_slice)` is exported."""
+    b = ts.GraphBuilder("caches")
+    cache, new, at = b.input("c", (4, room, 8)), b.input("n", (4, width, 8)), b.input("at", (4, 1), "i32")
+    index = b.op("concat", at, b.op("iota", shape=[4, 1], dtype="i32", dim=0), dim=1)
+    b.output(b.op("scatter", cache, index, new, update_window_dims=[1, 2], inserted_window_dims=[0],
+                  scatter_dims_to_operand_dims=[1, 0], index_vector_dim=1, combiner=mode), "y")  # fmt: skip
+    divided = ("d", "t")
+    spmd = ts.partition(b.build(), {"d": 2, "t": 4}, {"c": divided, "n": ("d",), "at": ("d",), "y": divided})
+    assert len(spmd.collectives()) == 0
+    random = np.random.default_rng(width)
+    given = {"c": whole_numbers(random, (4, room, 8)), "n": whole_numbers(random, (4, width, 8)),
+             "at": np.array([[0], [7], [room - width], [room - width + 1]], np.int32)}  # fmt: skip
+    wanted = given["c"].copy()
+    for row, start in enumerate(given["at"][:3, 0]):  # the last one leaves the cache, and is dropped
+        there = wanted[row, start : start + width]
+        there[:] = given["n"][row] + (there if mode == "add" else 0)
+    np.testing.assert_array_equal(ts.execute(spmd, given)["y"], wanted)
+
+
+def test_windows_of_a_divided_axis_are_summed_not_gathered():
+    """Of a device's two rows windows of three of 8 numbers; a start behind the last window is that of the last one."""
+    b = ts.GraphBuilder("windows")
+    cache, at = b.input("c", (4, 32, 8)), b.input("at", (4, 1), "i32")
+    index = b.op("concat", at, b.op("iota", shape=[4, 1], dtype="i32", dim=0), dim=1)
+    b.output(b.op("gather", cache, index, mode="clip", slice_sizes=[1, 3, 8], offset_dims=[1, 2],
+                  collapsed_slice_dims=[0], start_index_map=[1, 0], index_vector_dim=1), "y")  # fmt: skip
+    spmd = ts.partition(b.build(), {"d": 2, "t": 4}, {"c": ("d", "t"), "at": ("d",), "y": ("d",)})
+    assert sent(spmd) == 2 * 3 / 4 * 4 * 2 * 3 * 8
+    given = {"c": whole_numbers(np.random.default_rng(0), (4, 32, 8)), "at": np.array([[0], [7], [29], [40]], np.int32)}
+    wanted = [given["c"][row, start : start + 3] for row, start in enumerate([0, 7, 29, 29])]
+    np.testing.assert_array_equal(ts.execute(spmd, given)["y"], wanted)
+
+
+def whole_numbers(random, shape):
+    return random.integers(-3, 4, shape).astype(np.float32)
+
+
+def test_a_loop_looks_up_what_each_device_has_all_of():
+    """A sorted table is whole on each device: that it is divided behind the sort is no reason to sum in each trip."""
+    b = ts.GraphBuilder("lookups")
+    test, body = b.function("test"), b.function("body")
+    state = [(function.input("t", (8, 2)), function.input("at", (), "i32"), function.input("i", (), "i32"))
+             for function in (test, body)]  # fmt: skip
+    test.output(test.apply("less", state[0][2], test.scalar(3, "i32")), "more")
+    table, at, count = state[1]
+    row = body.op("dynamic_slice", table, at, body.scalar(0, "i32"), sizes=[1, 2])
+    found = body.op("reduce", row, dims=[0, 1], combiner="add")
+    for value, name in (
+        (body.op("copy", table), "t2"),
+        (body.op("convert", found, dtype="i32"), "at2"),
+        (count + 1, "i2"),
+    ):
+        body.output(value, name)
+    x, start = b.input("x", (8, 2)), b.input("start", (), "i32")
+    given = [b.op("sort", x, dim=0), start, b.scalar(0, "i32")]
+    made = b.core.op("while", [one.value for one in given], {"trips": 3}, "", 3, ["test", "body"])
+    b.output(Tensor(b, made[1]), "y")
+    spmd = ts.partition(b.build(), {"t": 4}, {"x": ("t",)})
+    assert sent(spmd) == 3 / 4 * 4 * 16
+    given = {"x": np.arange(16, dtype=np.float32).reshape(8, 2)[::-1] % 5, "start": np.int32(2)}
+    table, at = np.sort(given["x"], 0), 2
+    for _ in range(3):
+        at = int(table[min(max(at, 0), 7)].sum())
+    assert ts.execute(spmd, given)["y"] == at

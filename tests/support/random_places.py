@@ -5,7 +5,7 @@ import numpy as np
 import tilesim as ts
 
 KINDS = ("slice", "dynamic_slice", "dynamic_update", "gather", "gather_batched", "scatter", "scatter_batched",
-         "reverse", "window_scatter", "attention")  # fmt: skip
+         "gather_windows", "scatter_windows", "reverse", "window_scatter", "attention")  # fmt: skip
 
 
 def whole(random, shape, dtype=np.float32):
@@ -107,6 +107,56 @@ def _scatter_batched(b, random):
                   scatter_dims_to_operand_dims=[1, 0], index_vector_dim=2,
                   combiner=COMBINERS[random.integers(len(COMBINERS))]), "y")  # fmt: skip
     return [whole(random, shape), index, whole(random, (shape[0], count, shape[2]))]
+
+
+def _windows(b, random):
+    """Windows of any size at index vectors in any order and place; axis 0 of x may be numbered by a batch axis."""
+    shape = [int(random.integers(4, 11)) for _ in range(int(random.integers(2, 4)))]
+    batch = [int(random.integers(1, 5)) for _ in range(int(random.integers(1, 3)))]
+    numbered = bool(random.integers(2))
+    named = [axis for axis in range(numbered, len(shape)) if random.random() < 0.7] or [len(shape) - 1]
+    named = [int(axis) for axis in random.permutation(named)]
+    # of an axis that no index names, windows are whole
+    sizes = [int(random.choice([1, random.integers(1, extent), extent])) if axis in named else extent
+             for axis, extent in enumerate(shape)]  # fmt: skip
+    single = [axis for axis in named if sizes[axis] == 1 and random.random() < 0.5]
+    if numbered:
+        place = int(random.integers(len(batch)))
+        batch[place], sizes[0] = shape[0], 1
+        single.append(0)
+    vector = int(random.integers(len(batch) + 1))
+    vectors = [*batch[:vector], len(named), *batch[vector:]]
+    kept = len(shape) - len(single)
+    window = sorted(int(i) for i in random.permutation(len(batch) + kept)[:kept])
+    starts = random.integers(-1, 9, vectors).astype(np.int32)
+    indices = b.input("i", vectors, "i32")
+    if numbered:
+        vectors[vector] = 1
+        dim = place + (place >= vector)
+        indices = b.op("concat", indices, b.op("iota", shape=vectors, dtype="i32", dim=dim), dim=vector)
+        named = [*named, 0]
+    return shape, batch, sizes, sorted(single), named, vector, window, indices, starts
+
+
+def _gather_windows(b, random):
+    shape, _, sizes, single, named, vector, window, indices, starts = _windows(b, random)
+    b.output(b.op("gather", b.input("x", shape), indices, mode="clip", slice_sizes=sizes, offset_dims=window,
+                  collapsed_slice_dims=single, start_index_map=named, index_vector_dim=vector), "y")  # fmt: skip
+    return [starts, whole(random, shape)]
+
+
+def _scatter_windows(b, random):
+    """Windows may meet: the last one stays, where they are set."""
+    shape, batch, sizes, single, named, vector, window, indices, starts = _windows(b, random)
+    updates, rest = [], iter(batch)
+    kept = iter(size for axis, size in enumerate(sizes) if axis not in single)
+    for axis in range(len(batch) + len(window)):
+        updates.append(next(kept) if axis in window else next(rest))
+    combiner = COMBINERS[random.integers(len(COMBINERS))]
+    b.output(b.op("scatter", b.input("x", shape), indices, b.input("u", updates), update_window_dims=window,
+                  inserted_window_dims=single, scatter_dims_to_operand_dims=named, index_vector_dim=vector,
+                  combiner=combiner), "y")  # fmt: skip
+    return [starts, whole(random, shape), whole(random, updates)]
 
 
 def _reverse(b, random):

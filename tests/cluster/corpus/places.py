@@ -202,3 +202,102 @@ def cond_branch(x):
 @prog([(16, 16), (16, 4)], [P("x", "y"), P("x")], None)
 def take_along(x, i):
     return jnp.take_along_axis(x, ints(i, 16), 1)
+
+
+def decoding(q, k, v):
+    """One query of each row and head over its cache."""
+    s = jnp.einsum("bhd,bkhd->bhk", q, k)
+    return jnp.einsum("bhk,bkhd->bhd", jax.nn.softmax(s, -1), v)
+
+
+CACHES = [P("x"), P("x", "y"), P("x", "y")]
+
+
+@prog([(4, 4, 8), (4, 32, 4, 8), (4, 32, 4, 8)], CACHES, P("x"))
+def decode(q, k, v):
+    return decoding(q, k, v)
+
+
+@prog([(4, 4, 8), (4, 32, 8), (4, 32, 8), (4,)], [*CACHES, P("x")], P("x"))
+def decode_mqa_masked(q, k, v, n):
+    s = jnp.einsum("bhd,bkd->bhk", q, k)
+    s = jnp.where((jnp.arange(32)[None] <= ints(8 * n, 32)[:, None])[:, None], s, -jnp.inf)
+    return jnp.einsum("bhk,bkd->bhd", jax.nn.softmax(s, -1), v)
+
+
+@prog([(4, 2, 6, 8), (4, 32, 2, 8), (4, 32, 2, 8), (4,)], [*CACHES, P("x")], P("x"))
+def decode_gqa_lengths(q, k, v, n):
+    lengths = 1 + ints(8 * n, 32)
+    return jax.nn.dot_product_attention(q, k, v, key_value_seq_lengths=lengths)
+
+
+@prog([(4, 4, 8), (4, 29, 4, 8), (4, 29, 4, 8)], [P()] * 3, None)
+def decode_uneven(q, k, v):
+    return decoding(con(q, "x"), con(k, "x", "y"), con(v, "x", "y"))
+
+
+@prog([(4, 4, 8), (4, 32, 4, 8), (4, 32, 4, 8)], CACHES, tuple(CACHES))
+def decode_gradients(q, k, v):
+    return jax.grad(lambda *given: (decoding(*given) ** 2).sum(), argnums=(0, 1, 2))(q, k, v)
+
+
+@prog([(4, 8, 4, 8), (4, 32, 4, 8), (4, 32, 4, 8), (4, 8, 32)], [*CACHES, P("x", None, "y")], P("x"))
+def chunk_causal_window_capped(q, k, v, bias):
+    s = jnp.einsum("bshd,bthd->bhst", q, k) / 3 + bias[:, None]
+    s = 5 * jnp.tanh(s / 5)
+    ahead = jnp.arange(32)[None] - jnp.arange(8)[:, None] - 24
+    s = jnp.where((ahead <= 0) & (ahead > -11), s, -jnp.inf)
+    return jnp.einsum("bhst,bthd->bshd", jax.nn.softmax(s, -1), v)
+
+
+@prog([(4, 64, 4, 8), (4, 8, 4, 8), (4, 8, 4, 8)], CACHES, P("x"))
+def many_queries_of_few_keys(q, k, v):
+    return jax.nn.dot_product_attention(q, k, v)
+
+
+@prog([(4, 32, 8), (4, 1, 8), (4,)], [P("x", "y"), P("x"), P("x")], P("x", "y"))
+def cache_rows(c, n, at):
+    return jax.vmap(lambda c, n, a: lax.dynamic_update_slice(c, n, (a, 0)))(c, n, ints(12 * at, 40))
+
+
+@prog([(4, 30, 4, 8), (4, 3, 4, 8), (4,)], [P()] * 3, None)
+def cache_chunks(c, n, at):
+    c = con(c, "x", "y")
+    put = jax.vmap(lambda c, n, a: lax.dynamic_update_slice_in_dim(c, n, a, 0))
+    return con(put(c, con(n, "x"), con(ints(12 * at, 40), "x")), "x", "y")
+
+
+@prog([(4, 32, 4, 8), (4,)], [P("x", None, "y"), P("x")], P("x", None, "y"))
+def cache_taken_by_heads(c, at):
+    return jax.vmap(lambda c, a: lax.dynamic_slice_in_dim(c, a, 5, 0))(c, ints(12 * at, 40))
+
+
+@prog([(4, 32, 8), (4,)], [P("x", "y"), P("x")], P("x", "y"))
+def cache_taken_gradient(c, at):
+    take = jax.vmap(lambda c, a: lax.dynamic_slice_in_dim(c, a, 5, 0))
+    return jax.grad(lambda c: (take(c, ints(12 * at, 40)) ** 2).sum())(c)
+
+
+@prog([(4, 4, 8), *[(4, 32, 4, 8)] * 2, *[(4, 1, 4, 8)] * 2, (4,)], [*CACHES, P("x"), P("x"), P("x")], tuple(CACHES))
+def decode_step_of_rows(q, k, v, key, value, at):
+    at = ints(8 * at, 32)
+    put = jax.vmap(lambda c, n, a: lax.dynamic_update_slice(c, n, (a, 0, 0)))
+    k, v = put(k, key, at), put(v, value, at)
+    s = jnp.einsum("bhd,bkhd->bhk", q, k)
+    s = jnp.where((jnp.arange(32)[None] <= at[:, None])[:, None], s, -jnp.inf)
+    return jnp.einsum("bhk,bkhd->bhd", jax.nn.softmax(s, -1), v), k, v
+
+
+@prog([(24,), (24, 8)], [P("y"), P("y", "x")], None)
+def by_order_of_keys(k, x):
+    k = ints(4 * k, 9)
+    o = jnp.argsort(k)
+    found = jnp.searchsorted(jnp.sort(k), jnp.arange(9))
+    return x[o], jnp.zeros_like(x).at[o].set(x), found, jnp.unique(k, size=9, fill_value=-1)
+
+
+@prog([(32,), (8,)], [P("y"), P("x")], P("x"))
+def looked_up_in_a_loop(table, x):
+    """Each trip reads the table where the last one says."""
+    table = jnp.cumsum(jnp.sort(table))
+    return lax.fori_loop(0, 5, lambda i, at: ints(at + table[at], 32), ints(4 * x, 32))

@@ -32,6 +32,9 @@ struct Module {
 /// What changes no combination: of an extreme the outermost number.
 double neutral_of(const std::string& combiner, DType dtype);
 
+/// Atoms of the only factor of an operand's axis, where it is divided.
+Atoms atoms_of(const Rule& rule, const Division& division, std::size_t operand, std::size_t axis);
+
 class Body {
  public:
   Body(Module& module, std::size_t function, const std::string& name);
@@ -107,10 +110,15 @@ class Body {
   double cost(const Op& op, const Rule& rule, const Division& division) const;
   std::vector<Division> candidates(const Op& op, const Rule& rule) const;
   void add_moved(const Op& op, const Rule& rule, std::vector<Division>& found) const;
+  void add_queries(const Rule& rule, std::vector<Division>& found) const;
   Layout produced(const Rule& rule, std::size_t result, const Division& division) const;
   void mask_reduced(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
   void mask_divisor(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands);
+
+  // body_loops.cpp
   void cross(const Op& op, const Crossing& crossing);
+  bool reads_rows(std::size_t function, ValueId value) const;
+  Layout carried(const Op& op, std::size_t state) const;
   void loop(const Op& op);
   void branch(const Op& op);
 
@@ -118,14 +126,23 @@ class Body {
   Attributes localized(const Op& op, const std::vector<ValueId>& operands, const std::vector<TensorType>& results);
   std::vector<ValueId> emit(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
                             const std::vector<TensorType>& results, const Atoms& partial);
-  // body_places.cpp
+
+  // body_indices.cpp
   ValueId rows_of_table(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
                         Attributes attributes);
   ValueId own_indices(const Op& op, const Rule& rule, const Division& division, const std::vector<ValueId>& operands);
-  ValueId limits_of_indices(const Op& op, ValueId x, std::int64_t beyond);
+  ValueId limits_of_indices(const Attributes& attributes, const char* map, ValueId x, std::size_t rank,
+                            std::int64_t beyond);
+  void by_rows(const Op& op, std::size_t axis, std::vector<ValueId>& operands, Attributes& attributes);
+  std::int64_t moved_behind(ValueId& updates, std::vector<std::int64_t>& windows, std::int64_t dim);
+  std::vector<std::size_t> window_axes(const Op& op, const Rule& rule, const Division& division) const;
+  std::int64_t window_of(const Op& op, std::size_t axis) const;
+  std::vector<ValueId> own_windows(const Op& op, const Rule& rule, const Division& division,
+                                   std::vector<ValueId> operands, Attributes& attributes);
+
+  // body_places.cpp
   ValueId piece(const Op& op, const Rule& rule, const Division& division, const std::vector<ValueId>& operands);
   ValueId own_update(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands);
-  void look_from_place(const Op& op, const Atoms& atoms, std::vector<ValueId>& operands, Attributes& attributes);
   ValueId mirrored(const Op& op, const Rule& rule, const Division& division, ValueId x);
   ValueId start_of(const Op& op, const std::vector<ValueId>& operands, std::size_t axis, std::int64_t size,
                    const Atoms& atoms, std::int64_t part);
@@ -135,6 +152,14 @@ class Body {
   ValueId whole_number(std::int64_t value) { return number(static_cast<double>(value), DType::i64); }
   ValueId listed(const std::vector<std::int64_t>& values, std::size_t rank, std::size_t axis);
   ValueId places(std::size_t rank, std::size_t axis, std::int64_t extent);
+
+  // body_attention.cpp
+  void look_from_place(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands,
+                       Attributes& attributes);
+  void see(const Op& op, ValueId key, ValueId last, std::int64_t window, std::vector<ValueId>& operands,
+           Attributes& attributes);
+  std::vector<ValueId> attended(const Op& op, const Atoms& atoms, std::vector<ValueId> operands, Attributes attributes);
+  double attention_bytes(const Op& op, const Rule& rule, const Division& division) const;
 
   // body_kinds.cpp
   double inner_bytes(const Op& op, const Rule& rule, const Division& division) const;

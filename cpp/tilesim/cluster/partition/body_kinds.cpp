@@ -97,11 +97,10 @@ std::vector<ValueId> Body::emit(const Op& op, const Rule& rule, const Division& 
   for (const Halo& halo : rule.halos)
     if (const std::int64_t parts = module_.grid.parts(division[at(halo.factor)]); parts > 1)
       read_all(op, halo, borders_of(halo, rule.factors[at(halo.factor)].extent, parts), attributes);
-  if (op.kind == Kind::scatter) operands[1] = own_indices(op, rule, division, operands);
-  if (op.kind == Kind::attention && rules_of_kinds::sees_by_place(op)) {
-    const auto queries = std::ranges::find(rule.factors, "s", &Factor::name);
-    look_from_place(op, division[at(queries - rule.factors.begin())], operands, attributes);
-  }
+  if (op.kind == Kind::scatter) operands = own_windows(op, rule, division, std::move(operands), attributes);
+  if (op.kind == Kind::attention) look_from_place(op, rule, division, operands, attributes);
+  if (rule.keys >= 0 && !division[at(rule.keys)].empty())
+    return attended(op, division[at(rule.keys)], std::move(operands), std::move(attributes));
   if (rule.scan >= 0 && !division[at(rule.scan)].empty())
     return {scanned(op, operands[0], division[at(rule.scan)], rule.factors[at(rule.scan)].extent)};
   if (rule.join.factor >= 0) return {joined(op, rule, division, operands)};
@@ -155,6 +154,7 @@ ValueId Body::counted(const Op& op, ValueId local, const Atoms&) {
 
 /// Bytes that a kind sends between its operands and its result.
 double Body::inner_bytes(const Op& op, const Rule& rule, const Division& division) const {
+  if (rule.keys >= 0) return attention_bytes(op, rule, division);
   const auto of = [&](const TensorType& local, std::size_t axis) {
     double bytes = static_cast<double>(bits(local.dtype)) / 8;
     for (std::size_t i = 0; i < local.shape.size(); ++i)

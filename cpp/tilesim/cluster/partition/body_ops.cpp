@@ -7,6 +7,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/cluster/partition/body.hpp"
+#include "tilesim/graph/attention.hpp"
 
 namespace tilesim::partitioning {
 
@@ -55,6 +56,7 @@ Layout Body::produced(const Rule& rule, std::size_t result, const Division& divi
   Layout layout = layout_of(module_.grid, rule, rule.results[result], division);
   for (std::size_t k = 0; k < division.size(); ++k) {
     if (rule.factors[k].sort != Factor::Sort::reduced || division[k].empty()) continue;
+    if (static_cast<int>(k) == rule.keys && result > 0) continue;  // the sums' logarithm is known to all
     layout.partial.insert(layout.partial.end(), division[k].begin(), division[k].end());
     layout.combiner = rule.factors[k].combiner;
   }
@@ -97,7 +99,22 @@ std::vector<Division> Body::candidates(const Op& op, const Rule& rule) const {
     }
   } while (std::ranges::next_permutation(order).found);
   if (!rule.product) add_moved(op, rule, found);
+  if (rule.keys >= 0) add_queries(rule, found);
   return found;
+}
+
+/// Many queries of few keys: the devices divide the queries instead, and take all keys.
+void Body::add_queries(const Rule& rule, std::vector<Division>& found) const {
+  const auto queries = at(std::ranges::find(rule.factors, "s", &Factor::name) - rule.factors.begin());
+  for (std::size_t i = 0, count = found.size(); i < count; ++i) {
+    Division moved = found[i];
+    Atoms& keys = moved[at(rule.keys)];
+    moved[queries].insert(moved[queries].end(), keys.begin(), keys.end());
+    keys.clear();
+    if (rule.factors[queries].extent % module_.grid.parts(moved[queries]) != 0) continue;
+    make_possible(module_.grid, rule, moved);
+    if (std::ranges::find(found, moved) == found.end()) found.push_back(std::move(moved));
+  }
 }
 
 /// Mesh axes that divide tensors along what must be whole divide another loop instead: exchanges send less than
@@ -194,7 +211,7 @@ void Body::mask_reduced(const Op& op, const Rule& rule, const Division& division
   if (op.kind == Kind::embedding || op.kind == Kind::gather || op.kind == Kind::slice || op.kind == Kind::dynamic_slice)
     return;  // what lies beyond an axis is never taken
   for (std::size_t i = 0; i < operands.size(); ++i) {
-    if (operands[i] == no_value) continue;
+    if (operands[i] == no_value || (rule.keys >= 0 && i != attention_v)) continue;  // padded keys are not seen
     for (std::size_t axis = 0; axis < rule.operands[i].size(); ++axis)
       for (const int index : rule.operands[i][axis]) {
         const Factor& factor = rule.factors[at(index)];
@@ -313,55 +330,6 @@ void Body::compute(const Op& op, const Rule& rule, const Division& division) {
                           " on a device, not " + to_string(types[i]));
     add_version(op.results[i], layouts[i], results[i]);
   }
-}
-
-/// The same parts are whole tensors divided on one side of the border, and devices' own tensors on the other.
-void Body::cross(const Op& op, const Crossing& crossing) {
-  const ValueId in = crossing.enters ? op.results[0] : op.operands[0];
-  const Layout inside = inside_of(module_.grid, crossing, type(in).shape, outside_of(crossing, home(in)));
-  const Layout outside = outside_of(crossing, inside);
-  const Reason reason{op.name, crossing.enters ? "a region takes each device's own part of it"
-                                               : "a region gives each device's own part of it"};
-  const ValueId part = request(op.operands[0], crossing.enters ? outside : inside, reason);
-  add_version(op.results[0], crossing.enters ? inside : outside, part);
-}
-
-void Body::loop(const Op& op) {
-  std::vector<Layout> layouts;
-  std::vector<ValueId> operands;
-  for (std::size_t i = 0; i < op.results.size(); ++i) {
-    layouts.push_back(home(op.results[i]));
-    operands.push_back(request(op.operands[i], layouts[i], {op.name, op.name + " carries its state this way"}));
-  }
-  std::vector<std::int32_t> functions;
-  for (std::size_t c = 0; c < op.functions.size(); ++c) {
-    const std::string name =
-        module_.source.functions[at(op.functions[c])].name + ".part" + std::to_string(module_.made++);
-    Body body(module_, at(op.functions[c]), name);
-    functions.push_back(body.write(layouts, c == 0 ? std::vector<Layout>{whole(0)} : layouts));
-  }
-  const std::vector<ValueId> results = builder_.op(op.kind, std::move(operands), op.attributes, op.name,
-                                                   static_cast<int>(op.results.size()), std::move(functions));
-  for (std::size_t i = 0; i < results.size(); ++i) add_version(op.results[i], layouts[i], results[i]);
-}
-
-void Body::branch(const Op& op) {
-  std::vector<Layout> inputs, outputs;
-  std::vector<ValueId> operands{request(op.operands[0], whole(0), {op.name, "all devices take the same branch"})};
-  for (std::size_t i = 1; i < op.operands.size(); ++i) {
-    inputs.push_back(home(op.operands[i]));
-    operands.push_back(request(op.operands[i], inputs.back(), {op.name, op.name + " takes it this way"}));
-  }
-  for (const ValueId value : op.results) outputs.push_back(home(value));
-  std::vector<std::int32_t> functions;
-  for (const std::int32_t callee : op.functions) {
-    const std::string name = module_.source.functions[at(callee)].name + ".part" + std::to_string(module_.made++);
-    Body body(module_, at(callee), name);
-    functions.push_back(body.write(inputs, outputs));
-  }
-  const std::vector<ValueId> results = builder_.op(op.kind, std::move(operands), op.attributes, op.name,
-                                                   static_cast<int>(op.results.size()), std::move(functions));
-  for (std::size_t i = 0; i < results.size(); ++i) add_version(op.results[i], outputs[i], results[i]);
 }
 
 }  // namespace tilesim::partitioning

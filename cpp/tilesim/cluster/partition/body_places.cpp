@@ -1,6 +1,5 @@
 // Kinds that name places of a divided axis: each device takes or writes what falls on its part.
 #include <algorithm>
-#include <limits>
 #include <numeric>
 
 #include "tilesim/base/index.hpp"
@@ -12,14 +11,13 @@ namespace {
 
 using Integers = std::vector<std::int64_t>;
 
-/// Atoms of the only factor of an operand's axis, where it is divided.
+}  // namespace
+
 Atoms atoms_of(const Rule& rule, const Division& division, std::size_t operand, std::size_t axis) {
   for (const int factor : rule.operands[operand][axis])
     if (!division[at(factor)].empty()) return division[at(factor)];
   return {};
 }
-
-}  // namespace
 
 ValueId Body::clamped(std::int64_t low, ValueId x, std::int64_t high) {
   return builder_.elementwise(Function::clamp, {whole_number(low), x, whole_number(high)});
@@ -167,36 +165,6 @@ ValueId Body::own_update(const Op& op, const Rule& rule, const Division& divisio
   return builder_.op(op.kind, std::move(operands), op.attributes, op.name)[0];
 }
 
-/// Queries of a part see keys by their place in all queries: a mask instead of the attributes.
-void Body::look_from_place(const Op& op, const Atoms& atoms, std::vector<ValueId>& operands, Attributes& attributes) {
-  if (atoms.empty()) return;
-  const std::int64_t all = type(op.operands[0]).shape[2], queries = builder_.type(operands[0]).shape[2],
-                     keys = builder_.type(operands[1]).shape[2];
-  const std::int64_t offset = op.attributes.integer("causal_offset", keys - all),
-                     window = op.attributes.integer("window", 0);
-  const ValueId key = places(2, 1, keys);
-  const ValueId last = binary(Function::add, places(2, 0, queries),
-                              binary(Function::add, shard_index(atoms, queries), whole_number(offset)));
-  ValueId seen = no_value;
-  if (op.attributes.flag("causal")) seen = binary(Function::less_equal, key, last);
-  if (window > 0) {
-    const ValueId near = binary(Function::greater, key, binary(Function::subtract, last, whole_number(window)));
-    seen = seen == no_value ? near : binary(Function::logical_and, seen, near);
-  }
-  if (operands.size() < 4) operands.resize(4, no_value);
-  ValueId& mask = operands[3];
-  if (mask == no_value) {
-    mask = seen;
-  } else if (builder_.type(mask).dtype == DType::boolean) {
-    mask = binary(Function::logical_and, mask, seen);
-  } else {
-    const ValueId hidden = number(-std::numeric_limits<double>::infinity(), builder_.type(mask).dtype);
-    mask = builder_.elementwise(Function::select, {seen, mask, hidden});
-  }
-  attributes.set("causal", false);
-  attributes.set("window", std::int64_t{0});
-}
-
 /// Parts of reversed axes go to the devices at the other end, of all axes at once.
 ValueId Body::mirrored(const Op& op, const Rule& rule, const Division& division, ValueId x) {
   const double bytes = mirror_bytes(op, rule, division);
@@ -242,91 +210,6 @@ double Body::mirror_bytes(const Op& op, const Rule& rule, const Division& divisi
   double bytes = static_cast<double>(bits(local.dtype)) / 8;
   for (const std::int64_t extent : local.shape) bytes *= static_cast<double>(extent);
   return bytes;
-}
-
-/// Extents of the axes that index vectors name, less `beyond`: one number, or one per component.
-ValueId Body::limits_of_indices(const Op& op, ValueId x, std::int64_t beyond) {
-  const Integers& map =
-      op.attributes.integers(op.kind == Kind::gather ? "start_index_map" : "scatter_dims_to_operand_dims");
-  const auto vector = at(op.attributes.integer("index_vector_dim"));
-  const std::size_t rank = type(op.operands[1]).shape.size();
-  Integers limits;
-  for (const std::int64_t axis : map) limits.push_back(builder_.type(x).shape[at(axis)] - beyond);
-  return map.size() == 1 ? whole_number(limits[0]) : listed(limits, rank, vector);
-}
-
-/// Index vectors counted from the first elements that a device has of the axes that they name.
-ValueId Body::own_indices(const Op& op, const Rule& rule, const Division& division,
-                          const std::vector<ValueId>& operands) {
-  const bool gathers = op.kind == Kind::gather;
-  const Integers& map = op.attributes.integers(gathers ? "start_index_map" : "scatter_dims_to_operand_dims");
-  const auto vector = at(op.attributes.integer("index_vector_dim"));
-  const std::size_t rank = type(op.operands[1]).shape.size();
-  const Shape& whole_shape = type(op.operands[0]).shape;
-  ValueId from = no_value;
-  for (std::size_t i = 0; i < map.size(); ++i) {
-    const auto axis = at(map[i]);
-    const std::int64_t part = builder_.type(operands[0]).shape[axis];
-    const Atoms atoms = atoms_of(rule, division, 0, axis);
-    // A window over all of an axis begins at 0.
-    if (atoms.empty() || (gathers && op.attributes.integers("slice_sizes")[axis] == whole_shape[axis])) continue;
-    ValueId first = shard_index(atoms, part);
-    Integers only(map.size(), 0);
-    only[i] = 1;
-    if (map.size() > 1) first = binary(Function::multiply, listed(only, rank, vector), first);
-    from = from == no_value ? first : binary(Function::add, from, first);
-  }
-  if (from == no_value) return operands[1];
-  ValueId indices = builder_.convert(operands[1], DType::i64);
-  if (gathers) {
-    Integers last;
-    for (const std::int64_t axis : map)
-      last.push_back(whole_shape[at(axis)] - op.attributes.integers("slice_sizes")[at(axis)]);
-    const ValueId end = map.size() == 1 ? whole_number(last[0]) : listed(last, rank, vector);
-    indices = builder_.elementwise(Function::clamp, {whole_number(0), indices, end});
-  }
-  return binary(Function::subtract, indices, from);
-}
-
-/// Rows that a device has not are zero; one device has each.
-ValueId Body::rows_of_table(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId> operands,
-                            Attributes attributes) {
-  const bool gather = op.kind == Kind::gather;
-  ValueId own = no_value, end = no_value, last = no_value;
-  if (gather) {
-    own = own_indices(op, rule, division, operands);
-    end = limits_of_indices(op, operands[0], 0);
-    last = limits_of_indices(op, operands[0], 1);
-  } else {
-    const std::int64_t rows = builder_.type(operands[0]).shape[0];
-    own = binary(Function::subtract, builder_.convert(operands[1], DType::i64),
-                 shard_index(atoms_of(rule, division, 0, 0), rows));
-    end = whole_number(rows);
-    last = whole_number(rows - 1);
-  }
-  ValueId inside = binary(Function::logical_and, binary(Function::greater_equal, own, whole_number(0)),
-                          binary(Function::less, own, end));
-  operands[1] = builder_.elementwise(Function::clamp, {whole_number(0), own, last});
-  const ValueId found = builder_.op(op.kind, std::move(operands), std::move(attributes), op.name)[0];
-  // Axes of the result that the indices have not are 1.
-  Shape wide(builder_.type(found).shape.size(), 1);
-  Integers offsets{static_cast<std::int64_t>(wide.size()) - 1};
-  if (gather) {
-    offsets = op.attributes.integers("offset_dims");
-    const auto vector = op.attributes.integer("index_vector_dim");
-    if (vector < static_cast<std::int64_t>(builder_.type(inside).shape.size())) {
-      Attributes all;
-      all.set("dims", Integers{vector});
-      all.set("combiner", std::string("logical_and"));
-      inside = builder_.op(Kind::reduce, {inside}, std::move(all))[0];
-    }
-  }
-  const Shape batch = builder_.type(inside).shape;
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < wide.size(); ++i)
-    if (std::ranges::find(offsets, static_cast<std::int64_t>(i)) == offsets.end()) wide[i] = batch[next++];
-  return builder_.elementwise(Function::select,
-                              {builder_.reshape(inside, wide), found, number(0, builder_.type(found).dtype)});
 }
 
 }  // namespace tilesim::partitioning

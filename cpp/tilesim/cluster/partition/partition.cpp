@@ -139,6 +139,7 @@ Graph opened(const Graph& graph) {
       if (op.kind == Kind::fused || op.kind == Kind::call)
         op.kind = crosses(op) ? Kind::fused : Kind::call;  // the borders of regions stay
   inline_calls(copy);
+  pass_state_on(copy);
   lift_from_loops(copy);
   for (GraphFunction& function : copy.functions) {
     leave_out_empty_pieces(function);

@@ -48,6 +48,20 @@ void leave_out_empty_pieces(GraphFunction& function) {
   }
 }
 
+void pass_state_on(Graph& graph) {
+  for (std::size_t f = 0; f < graph.functions.size(); ++f)
+    for (const Op& op : graph.functions[f].ops) {
+      if (op.kind != Kind::while_loop) continue;
+      GraphFunction& body = graph.functions[at(op.functions[1])];
+      std::map<ValueId, ValueId> copies;
+      for (const Op& inner : body.ops)
+        if (inner.kind == Kind::copy) copies[inner.results[0]] = inner.operands[0];
+      for (std::size_t i = 0; i < body.outputs.size(); ++i)
+        if (const auto found = copies.find(body.outputs[i]); found != copies.end() && found->second == body.inputs[i])
+          body.outputs[i] = body.inputs[i];
+    }
+}
+
 namespace {
 
 /// Parameters of the functions of one graph's loops and branches, from the innermost ones outwards.

@@ -24,6 +24,9 @@ void join_slices_of_pads(GraphFunction& function);
 /// Pieces without elements are put together with nothing.
 void leave_out_empty_pieces(GraphFunction& function);
 
+/// State that a loop copies from trip to trip is the same value, and does not change its layout.
+void pass_state_on(Graph& graph);
+
 /// Whether a constant is divided as its readers are; small buffers stand whole on every device.
 bool is_parameter(const Weight& weight);
 

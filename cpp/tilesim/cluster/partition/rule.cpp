@@ -186,11 +186,7 @@ void generic(const GraphFunction& function, const Op& op, const std::vector<cons
   if (!types.empty()) sort_reductions(rule, nest, op, *types[0]);
   if (op.kind == Kind::slice) short_slices(op, *types[0], function.value(op.results[0]).type, rule);
   if (op.kind == Kind::softmax || op.kind == Kind::log_softmax || op.kind == Kind::normalize) whole_rows(rule);
-  const bool by_length = op.attributes.find("kv_len") != nullptr || (types.size() > 4 && types[4] != nullptr);
-  if (op.kind == Kind::attention && rules_of_kinds::sees_by_place(op) && by_length &&
-      op.attributes.find("causal_offset") == nullptr)
-    for (Factor& factor : rule.factors)
-      if (factor.name == "s") make_whole(factor, "which keys a query meets depends on its place and on their number");
+  if (op.kind == Kind::attention) rules_of_kinds::divides_keys(op, types, rule);
 }
 
 }  // namespace

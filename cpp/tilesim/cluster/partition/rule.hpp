@@ -62,6 +62,7 @@ struct Rule {
   std::vector<Halo> halos;
   Join join{};
   int scan = -1;         ///< the factor along which a kind accumulates: a device goes on from those before it
+  int keys = -1;         ///< of an attention: devices have parts of them, and what they attend to is weighed and summed
   int ordered = -1;      ///< an axis of all tensors that each device needs whole, and that is divided again behind it
   Atoms own;             ///< over these the tensors are a device's own: they divide nothing
   bool product = false;  ///< passes divisions on only after the others have
@@ -88,6 +89,8 @@ namespace rules_of_kinds {
 using Types = std::vector<const TensorType*>;
 /// Rules of kinds whose access is not affine, by what their attributes say. False: the kind has none here.
 bool special(const GraphFunction& function, const Op& op, Rule& rule);
+/// Parts of an attention's keys: each device attends to its own.
+void divides_keys(const Op& op, const Types& types, Rule& rule);
 /// Whether the keys that a query of an attention meets depend on its place.
 bool sees_by_place(const Op& op);
 /// Parts of an axis of which a short piece is taken: each device gives what it has of the piece, and zeros.

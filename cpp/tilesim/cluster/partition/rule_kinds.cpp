@@ -39,6 +39,11 @@ class Maker {
   }
   void on(std::size_t operand, std::size_t axis, int factor) { rule_.operands[operand][axis].push_back(factor); }
   void gives(std::size_t index, std::size_t axis, int factor) { rule_.results[index][axis].push_back(factor); }
+  void keeps(std::size_t axis, int factor) {  ///< of the first operand and the first result
+    on(0, axis, factor);
+    gives(0, axis, factor);
+  }
+  const std::vector<int>& rows(std::size_t operand, std::size_t axis) const { return rule_.operands[operand][axis]; }
   void why(const std::string& text) { rule_.why = text; }
   void whole(int factor, const std::string& text) {
     rule_.factors[at(factor)].sort = Factor::Sort::whole;
@@ -116,7 +121,7 @@ void gather(Maker& make) {
   for (std::size_t axis = 0; axis < make.result(0).size(); ++axis) {
     if (holds(offsets, static_cast<std::int64_t>(axis))) {
       const std::int64_t source = kept[next++];
-      if (holds(map, source) || sizes[at(source)] != x[at(source)]) continue;
+      if (sizes[at(source)] != x[at(source)]) continue;
       const int made = make.factor("offset" + std::to_string(source), x[at(source)]);
       make.on(0, at(source), made);
       make.gives(0, axis, made);
@@ -132,34 +137,39 @@ void gather(Maker& make) {
   const std::map<std::int64_t, std::size_t> numbered = make.numbered();
   std::set<std::size_t> taken;
   for (const std::int64_t axis : map) {
-    if (sizes[at(axis)] != 1) continue;
+    if (sizes[at(axis)] == x[at(axis)] && !make.rows(0, at(axis)).empty()) continue;
     // Each place of a batch axis takes from the same place of this one.
-    const auto found = numbered.find(axis);
+    const auto found = sizes[at(axis)] == 1 ? numbered.find(axis) : numbered.end();
     if (found != numbered.end() && taken.insert(found->second).second)
       make.on(0, at(axis), of_batch.at(found->second));
-    else  // rows by an index each: a device has zeros for those of others
+    else  // rows and windows by an index each: a device has zeros for those of others
       make.on(0, at(axis), make.pieces(at(axis), x[at(axis)]));
   }
 }
 
-/// Windows pass through, rows of x where each index names one, batch axes where they number an axis of x.
+/// Windows over all of an axis pass through, rows of x where an index says where they begin, batch axes where they
+/// number an axis of x.
 void scatter(Maker& make) {
   const Shape &x = make.shape(0), &indices = make.shape(1), &updates = make.shape(2);
   const Integers window = make.attributes().integers("update_window_dims"),
                  inserted = make.attributes().integers("inserted_window_dims"),
                  map = make.attributes().integers("scatter_dims_to_operand_dims");
+  // What falls on other devices' rows is dropped.
+  const bool drops = make.attributes().text("mode", "drop") == "drop";
   std::size_t next = 0;
   for (std::size_t axis = 0; axis < x.size(); ++axis) {
     if (holds(inserted, static_cast<std::int64_t>(axis))) continue;
     const std::size_t source = at(window[next++]);
-    if (holds(map, static_cast<std::int64_t>(axis)) || updates[source] != x[axis]) continue;
+    if (updates[source] != x[axis]) {
+      if (drops && holds(map, static_cast<std::int64_t>(axis)))
+        make.keeps(axis, make.factor("rows" + std::to_string(axis), x[axis]));
+      continue;
+    }
     const int made = make.factor("window" + std::to_string(axis), x[axis]);
     make.on(0, axis, made);
     make.on(2, source, made);
     make.gives(0, axis, made);
   }
-  // Rows by one index each: what falls on other devices' rows is dropped.
-  const bool drops = make.attributes().text("mode", "drop") == "drop";
   const std::map<std::int64_t, std::size_t> numbered = make.numbered();
   std::map<std::size_t, int> of_batch;
   for (const std::int64_t axis : map) {
@@ -167,8 +177,7 @@ void scatter(Maker& make) {
     const auto found = numbered.find(axis);
     const bool together = found != numbered.end() && !of_batch.contains(found->second);
     const int rows = make.factor("rows" + std::to_string(axis), x[at(axis)], !together);
-    make.on(0, at(axis), rows);
-    make.gives(0, at(axis), rows);
+    make.keeps(at(axis), rows);
     if (together) of_batch[found->second] = rows;
   }
   const std::string& combiner = make.attributes().text("combiner");
@@ -217,8 +226,7 @@ void rotary(Maker& make) {
   const Shape& x = make.shape(0);
   for (std::size_t axis = 0; axis + 1 < x.size(); ++axis) {
     const int made = make.factor("d" + std::to_string(axis), x[axis]);
-    make.on(0, axis, made);
-    make.gives(0, axis, made);
+    make.keeps(axis, made);
     for (std::size_t i = 1; i < 3; ++i) {
       const std::size_t missing = x.size() - make.rank(i);
       if (axis >= missing && make.shape(i)[axis - missing] == x[axis]) make.on(i, axis - missing, made);
@@ -265,10 +273,7 @@ void apart_windows(Maker& make) {
     const int windows = make.factor("windows" + std::to_string(i), make.shape(1)[i], false);
     const int inside = make.factor("inside" + std::to_string(i), window[i], false);
     make.whole(inside, "each window has one extreme element");
-    for (const int factor : {windows, inside}) {
-      make.on(0, i, factor);
-      make.gives(0, i, factor);
-    }
+    for (const int factor : {windows, inside}) make.keeps(i, factor);
     make.on(1, i, windows);
   }
 }
@@ -360,11 +365,8 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
       return made([](Maker& make) {
         const Integers& dims = make.attributes().integers("dims");
         make.same_but(dims);
-        for (const std::int64_t axis : dims) {  // parts change places, each is turned by itself
-          const int mirror = make.factor("mirror" + std::to_string(axis), make.result(0)[at(axis)], false);
-          make.on(0, at(axis), mirror);
-          make.gives(0, at(axis), mirror);
-        }
+        for (const std::int64_t axis : dims)  // parts change places, each is turned by itself
+          make.keeps(at(axis), make.factor("mirror" + std::to_string(axis), make.result(0)[at(axis)], false));
       });
     case Kind::dynamic_slice:
       return made([](Maker& make) {
@@ -376,11 +378,8 @@ bool special(const GraphFunction& function, const Op& op, Rule& rule) {
       return made([](Maker& make) {
         const Integers apart = shortened(make.shape(0), make.shape(1));
         make.same_but(apart);
-        for (const std::int64_t axis : apart) {  // each device writes what falls on its part
-          const int rows = make.factor("rows" + std::to_string(axis), make.shape(0)[at(axis)]);
-          make.on(0, at(axis), rows);
-          make.gives(0, at(axis), rows);
-        }
+        for (const std::int64_t axis : apart)  // each device writes what falls on its part
+          make.keeps(at(axis), make.factor("rows" + std::to_string(axis), make.shape(0)[at(axis)]));
       });
     case Kind::normalize:
       return (mode("") == "group" || mode("") == "instance") && made(normalize_groups);

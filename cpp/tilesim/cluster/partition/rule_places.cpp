@@ -3,6 +3,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/rule.hpp"
+#include "tilesim/graph/attention.hpp"
 
 namespace tilesim::partitioning::rules_of_kinds {
 
@@ -11,6 +12,19 @@ using Integers = std::vector<std::int64_t>;
 }
 
 bool sees_by_place(const Op& op) { return op.attributes.flag("causal") || op.attributes.integer("window", 0) > 0; }
+
+void divides_keys(const Op&, const Types& types, Rule& rule) {
+  const auto named = std::ranges::find(rule.factors, "t", &Factor::name);
+  if (rule.operands[attention_k].size() != 4 || types[attention_k]->shape[2] < 2) return;
+  rule.keys = static_cast<int>(named - rule.factors.begin());
+  // All that there is room for: attribute kv_len is counted from a part's first key.
+  *named = {
+      .name = "t", .extent = types[attention_k]->shape[2], .sort = Factor::Sort::reduced, .combiner = "add", .why = {}};
+  for (const std::size_t operand : {attention_k, attention_v}) rule.operands[operand][2] = {rule.keys};
+  if (types.size() > attention_mask && types[attention_mask] && !types[attention_mask]->shape.empty() &&
+      types[attention_mask]->shape.back() > 1)
+    rule.operands[attention_mask].back() = {rule.keys};
+}
 
 int pieces(Rule& rule, std::size_t axis, std::int64_t extent, DType dtype) {
   rule.factors.push_back({.name = "rows" + std::to_string(axis),
