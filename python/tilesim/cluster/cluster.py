@@ -16,6 +16,7 @@ from ..base.checked import checked, is_number
 from ..base.errors import nearest, path_text, placed, shown, user_error
 from ..base.files import read_json, writing
 from ..base.paths import configs_dir
+from ..base.presets import is_shipped
 from .hosts.faults import without_computing
 from .slices import scaled
 from .systems import system_of
@@ -92,12 +93,14 @@ def _without_sums(data: Any, number: int) -> Any:
 
 def _device(given: Any) -> Any:
     """A device as it was given; of a name that is no file's it is known that there is one."""
-    from ..machine.target import load  # a while, which networks alone do without
-
     if isinstance(given, os.PathLike):
         given = path_text(given)
-    if isinstance(given, str) and (given.endswith((".json", ".toml")) or os.path.isfile(given)):
-        return given
+    if isinstance(given, str):
+        shipped = any(is_shipped(given, folder, ()) for folder in ("devices", "machines"))
+        if shipped or given.endswith((".json", ".toml")) or os.path.isfile(given):
+            return given
+    from ..machine.target import load  # a while, which networks of shipped devices do without
+
     with placed("device"):
         found = load(given, labels=True)
     return given if isinstance(given, str) else found
