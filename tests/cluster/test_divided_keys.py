@@ -85,7 +85,7 @@ def case(random):
         axes = [None] * 4
         if name in "kv" or (queries >= mesh["a"] and random.random() < 0.3):
             axes[rank_axis] = "a"
-        other = int(random.choice([0, 1, 2]))
+        other = int(random.integers(4))
         extent = {"q": arrays["q"], "y": arrays["q"], "k": arrays["k"], "v": arrays["v"]}[name].shape[other]
         if "b" in mesh and axes[other] is None and extent >= mesh["b"] and random.random() < 0.5:
             axes[other] = "b"
@@ -119,6 +119,21 @@ def compared(seed):
     for name, want in zip(("y", "lse")[: 1 + lse], wanted, strict=False):
         np.testing.assert_allclose(found[name], want, rtol=2e-5, atol=2e-5, err_msg=f"{seed} {name}: {options}")
     return any("part of its keys" in record["reason"] for record in spmd.records)
+
+
+@pytest.mark.parametrize(("queries", "sums"), [(1, True), (64, False)])
+def test_heads_that_are_divided_along_their_size_sum_scores_where_that_sends_less(queries, sums):
+    """Scores of 32 keys are [2, 4, queries, 32]; queries and keys have 8 numbers each."""
+    b = ts.GraphBuilder("sizes")
+    shapes = {"q": (2, 4, queries, 8), "k": (2, 4, 32, 8), "v": (2, 4, 32, 8)}
+    b.output(b.attention(*[b.input(name, shape) for name, shape in shapes.items()], causal=True), "y")
+    sizes = (None, None, None, "t")
+    spmd = ts.partition(b.build(), {"t": 4}, dict.fromkeys("qkvy", sizes))
+    assert sent(spmd) <= 3 / 4 * 4 * 2 * 4 * (2 * queries * 32 if sums else 8 * queries + 8 * 32)
+    random = np.random.default_rng(queries)
+    arrays = {name: (random.integers(-8, 9, shape) / 4).astype(np.float32) for name, shape in shapes.items()}
+    wanted, _ = oracle(*arrays.values(), None, None, {"causal": True})
+    np.testing.assert_allclose(ts.execute(spmd, arrays)["y"], wanted, rtol=2e-5, atol=2e-5)
 
 
 def sent(spmd):

@@ -301,3 +301,9 @@ def looked_up_in_a_loop(table, x):
     """Each trip reads the table where the last one says."""
     table = jnp.cumsum(jnp.sort(table))
     return lax.fori_loop(0, 5, lambda i, at: ints(at + table[at], 32), ints(4 * x, 32))
+
+
+@prog([(4, 2, 3, 8), (4, 32, 2, 8), (4, 32, 2, 8)], [P("x", None, None, "y")] * 3, P("x", None, None, "y"))
+def heads_divided_by_size(q, k, v):
+    s = jnp.einsum("bgpd,bkgd->bgpk", q, k)
+    return jnp.einsum("bgpk,bkgd->bgpd", jax.nn.softmax(s, -1), v)

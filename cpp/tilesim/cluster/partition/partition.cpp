@@ -7,6 +7,7 @@
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/body.hpp"
+#include "tilesim/graph/attention.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/passes.hpp"
 
@@ -49,16 +50,47 @@ std::vector<std::int64_t> row_axes(const Op& op) {
   return rows ? op.attributes.integers("dims") : std::vector<std::int64_t>{};
 }
 
+/// An attention of which heads are divided along their size, where sums of scores send less than whole queries and keys
+/// do: as two products.
+bool sums_scores(const Grid& grid, const GraphFunction& function, const Op& op, const std::vector<Layout>& layouts) {
+  if (op.kind != Kind::attention) return false;
+  const AttentionShape shape = attention_shape(function, op);
+  if (shape.paged()) return false;
+  const Layout &q = layouts[at(op.operands[attention_q])], &k = layouts[at(op.operands[attention_k])];
+  const Atoms& divided = q.axes[3].size() > k.axes[3].size() ? q.axes[3] : k.axes[3];
+  // Fewer keys than there is room for are a slice, which leaves parts of them on other devices.
+  if (divided.empty() || (shape.keys != shape.cache && !k.axes[2].empty())) return false;
+  const auto whole_size = [&](ValueId value) {  // bytes of a device that has all of the last axis
+    Layout layout = layouts[at(value)];
+    if (layout.axes[3].empty()) return 0.0;
+    layout.axes[3].clear();
+    const TensorType local = local_type(grid, function.value(value).type, layout);
+    return static_cast<double>(element_count(local.shape)) * static_cast<double>(bits(local.dtype)) / 8;
+  };
+  const DType dtype = function.value(op.operands[attention_q]).type.dtype;
+  const TensorType scores{dtype == DType::f64 ? dtype : DType::f32,  // in which an expansion computes
+                          {shape.batch, shape.heads, shape.queries, shape.keys}};
+  Layout layout = whole(4);
+  for (const std::size_t axis : {0, 1, 2}) layout.axes[axis] = q.axes[axis];
+  layout.axes[3] = k.axes[2];
+  const TensorType local = local_type(grid, scores, layout);
+  const double sums = 2 * static_cast<double>(element_count(local.shape)) * static_cast<double>(bits(local.dtype)) / 8;
+  return sums < whole_size(op.operands[attention_q]) + whole_size(op.operands[attention_k]);
+}
+
 /// Operations whose rows are divided become primitives, which pass parts of rows on; whether there are any.
-bool expand_divided_rows(Graph& graph, const Spread& spread) {
+bool expand_divided_rows(const Grid& grid, Graph& graph, const Spread& spread) {
   std::set<std::string> names;
   for (std::size_t f = 0; f < graph.functions.size(); ++f)
-    for (const Op& op : graph.functions[f].ops)
+    for (const Op& op : graph.functions[f].ops) {
       for (const std::int64_t axis : row_axes(op))
         for (const ValueId value : {op.operands[0], op.results[0]})
           if (!spread.layouts[f][at(value)].axes[at(axis)].empty()) names.insert(op.name);
-  return !names.empty() &&
-         expand(graph, [&](const Op& op) { return names.contains(op.name) && !row_axes(op).empty(); }) > 0;
+      if (sums_scores(grid, graph.functions[f], op, spread.layouts[f])) names.insert(op.name);
+    }
+  return !names.empty() && expand(graph, [&](const Op& op) {
+                             return names.contains(op.name) && (op.kind == Kind::attention || !row_axes(op).empty());
+                           }) > 0;
 }
 
 Grid grid_of(const Graph& graph) {
@@ -163,7 +195,8 @@ Partitioned partition(const Graph& graph) {
   Graph whole_graph = opened(graph);
   const Grid grid = grid_of(whole_graph);
   Spread spread = propagate(grid, whole_graph);
-  if (expand_divided_rows(whole_graph, spread)) spread = propagate(grid, whole_graph);
+  // What an attention becomes has a softmax.
+  while (expand_divided_rows(grid, whole_graph, spread)) spread = propagate(grid, whole_graph);
   take_slices_into_joins(grid, whole_graph, spread);
   const std::vector<std::string> lifted = lift_constants(whole_graph, spread);
   Partitioned result;
