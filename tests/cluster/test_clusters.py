@@ -14,7 +14,8 @@ from support.command import tilesim
 from tilesim.base.paths import configs_dir
 from tilesim.cli.main import app
 from tilesim.cluster.algorithms import NAMES
-from tilesim.cluster.fabric import fabric_of, systems
+from tilesim.cluster.fabric import fabric_of
+from tilesim.cluster.systems import systems
 
 
 @pytest.mark.parametrize("name", ts.Cluster.names())
@@ -250,7 +251,8 @@ def test_names_that_steps_take_are_shown(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "dgx-h100").mkdir()  # a name comes first
     assert ts.Cluster.load("dgx-h100").devices == 8
-    for call in (("show", "mine"), ("collective", "all_reduce", "1MiB", "--cluster", "mine")):
+    asked = ("step", "llama-3-8b", "--plan", "tensor=8", "--cluster", "mine")
+    for call in (("show", "mine"), ("collective", "all_reduce", "1MiB", "--cluster", "mine"), asked):
         assert "mine: a cluster is a file (got a directory; " in tilesim("cluster", *call).stderr
 
 

@@ -12,8 +12,8 @@ from ..base import figures
 from ..base.errors import user_error
 from ..cluster.cluster import Cluster
 from ..cluster.communication import OPERATIONS, collective
-from ..cluster.fabric import Fabric, fabric_of, systems
-from ..cluster.systems import system_of
+from ..cluster.fabric import Fabric, fabric_of
+from ..cluster.systems import system_of, systems
 from .clusters import replay as cluster_replay
 from .clusters.compare import compare
 from .clusters.partition import partition
@@ -100,7 +100,7 @@ def cluster_show(
 
 def _show_system(name: str, fabric: Fabric | None, json: str | None, quiet: bool) -> None:
     """A system of measured steps: its numbers, each with its source; of a slice with a size its chips, too."""
-    system = system_of(name) or name
+    system, _ = system_of(name) or (name, 0)
     data = systems()[system]
     if json is not None:
         write({"name": name, **data}, json)

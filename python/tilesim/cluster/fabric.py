@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from ..base.errors import nearest, shown, user_error
-from ..base.files import read_json
-from ..base.paths import configs_dir
 from ..machine.device import Device
 from .cluster import Cluster
 from .hosts.faults import computing, links
 from .libraries.on_cluster import port_rate
 from .networks.as_built import as_built, sized, text_of, two_levels, with_rates
+from .systems import system_of, systems
 
-__all__ = ["Fabric", "fabric_of", "faster", "of_size", "systems", "with_library", "with_prices"]
+__all__ = ["Fabric", "fabric_of", "faster", "of_size", "with_library", "with_prices"]
 
 
 @dataclass(frozen=True)
@@ -54,37 +52,27 @@ class Fabric:
 
 
 @cache
-def systems() -> dict[str, dict[str, Any]]:
-    """Systems of measured steps, `configs/systems.json`.
-
-    Returns:
-        Name to device, devices of a node, and links, with sources.
-    """
-    table = read_json(configs_dir() / "systems.json")
-    return {str(key): value for key, value in table["systems"].items()}
-
-
-@cache
 def _named(name: str) -> Fabric | None:
-    for pattern, data in systems().items():
-        found = re.fullmatch(pattern.replace("N", "([0-9]+)"), name, re.IGNORECASE)
-        if not found:
-            continue
-        count = int(found.group(1)) if found.groups() else 0
-        per_node = max(1, count // data.get("cores_per_device", 1)) if count else int(data["per_node"])
-        node_link = data["node_link"] if not count else data["device_node_link"] * per_node
-        late = data.get("latency", 1e-6), data.get("node_latency", 5e-6)
-        built = _slice(data["cluster"], per_node, data["device_node_link"], late[1]) if count else None
-        return Fabric(
-            Device.load(data["device"]), per_node, data["link"], node_link, *late, 0, name, bool(count),
-            host_link=float(data.get("host_link", 0.0)), built=built, most=int(data.get("most_devices", 0)),
-        )  # fmt: skip
-    return None
+    found = system_of(name)
+    if found is None:
+        return None
+    key, count = found
+    data = systems()[key]
+    if "cluster" in data and not count:  # v5e-N itself
+        return None
+    per_node = max(1, count // data.get("cores_per_device", 1)) if count else int(data["per_node"])
+    node_link = data["node_link"] if not count else data["device_node_link"] * per_node
+    late = data.get("latency", 1e-6), data.get("node_latency", 5e-6)
+    built = _slice(data["cluster"], per_node, data["device_node_link"], late[1]) if count else None
+    return Fabric(
+        Device.load(data["device"]), per_node, data["link"], node_link, *late, 0, name, bool(count),
+        host_link=float(data.get("host_link", 0.0)), built=built, most=int(data.get("most_devices", 0)),
+    )  # fmt: skip
 
 
 def _shipped(name: str) -> Cluster | None:
     """A shipped cluster of that name, or that of a file; none where there is none."""
-    known = name.partition(":")[0] in Cluster.names() or name.endswith(".json") or os.path.isfile(name)
+    known = name.partition(":")[0] in Cluster.names() or name.endswith(".json") or os.path.exists(name)
     return Cluster.load(name) if known else None
 
 
