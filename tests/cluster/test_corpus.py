@@ -97,7 +97,7 @@ def programs(tmp_path_factory):
 
 
 def test_the_corpus_is_large():
-    assert len(set(NAMES)) == len(NAMES) >= 160
+    assert len(set(NAMES)) == len(NAMES) >= 175
 
 
 @needs_jax

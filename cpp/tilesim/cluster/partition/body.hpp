@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "tilesim/cluster/partition/halo.hpp"
+#include "tilesim/cluster/partition/layout.hpp"
 #include "tilesim/cluster/partition/partition.hpp"
 #include "tilesim/cluster/partition/propagate.hpp"
-#include "tilesim/cluster/partition/reshard.hpp"
 #include "tilesim/graph/builder.hpp"
 
 namespace tilesim::partitioning {
@@ -153,7 +153,7 @@ class Body {
   ValueId listed(const std::vector<std::int64_t>& values, std::size_t rank, std::size_t axis);
   ValueId places(std::size_t rank, std::size_t axis, std::int64_t extent);
 
-  // body_attention.cpp
+  // attentions
   void look_from_place(const Op& op, const Rule& rule, const Division& division, std::vector<ValueId>& operands,
                        Attributes& attributes);
   void see(const Op& op, ValueId key, ValueId last, std::int64_t window, std::vector<ValueId>& operands,

@@ -1,4 +1,4 @@
-#include "tilesim/cluster/partition/manual.hpp"
+#include "tilesim/cluster/partition/propagate.hpp"
 
 #include <algorithm>
 

@@ -2,7 +2,6 @@
 #include <map>
 
 #include "tilesim/base/index.hpp"
-#include "tilesim/cluster/partition/manual.hpp"
 #include "tilesim/cluster/partition/propagate.hpp"
 
 namespace tilesim::partitioning {

@@ -1,4 +1,4 @@
-#include "tilesim/cluster/partition/reshard.hpp"
+#include "tilesim/cluster/partition/layout.hpp"
 
 #include <algorithm>
 #include <map>

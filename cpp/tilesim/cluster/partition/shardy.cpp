@@ -6,7 +6,7 @@
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/cluster/partition/halo.hpp"
-#include "tilesim/cluster/partition/manual.hpp"
+#include "tilesim/cluster/partition/propagate.hpp"
 #include "tilesim/graph/kind.hpp"
 
 namespace tilesim::partitioning {
