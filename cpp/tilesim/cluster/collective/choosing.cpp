@@ -16,6 +16,7 @@ namespace {
 using std::int64_t;
 
 /// Few enough that what waits for what is found by sending them one after another.
+constexpr int most_in_part = 512;
 constexpr int64_t few_messages = int64_t{1} << 15;
 constexpr std::size_t few_devices = 1024;
 /// Few enough that it is done to find out whether an algorithm is quicker: some milliseconds.
@@ -174,7 +175,12 @@ std::optional<Found> counted(const Network& network, const Request& request,
                              int64_t& sent) {
   const Made made = make(network, request, axes);
   Turns turns;
-  if (const auto* one = std::get_if<Template>(&made)) turns = Turns(*one, network, request.places, false);
+  if (const auto* one = std::get_if<Template>(&made)) {
+    const Turns likely(*one, network, request.places, true);
+    // of large groups that stand for a part alone, it takes long to see that they do, for each that is tried
+    if (one->group.size() <= most_in_part || likely.inner() == one->group.size())
+      turns = Turns(*one, network, request.places, false);
+  }
   sent = sent_of(made, turns);
   if (sent > limit) return std::nullopt;
   if (least > 0) {
