@@ -108,7 +108,7 @@ TABLES: dict[str, tuple[str, Callable[[Any], dict[str, Any]], str, str, str, str
         "cycles",
         "Units that skip zeros",
         "SIGMA in STONNE, a dual-side sparse tensor core, an Eyeriss v2 PE",
-        "one number of the Eyeriss PE, on its four rows",
+        "nothing",
     ),
     "dram": (
         "dram_cycles.csv",

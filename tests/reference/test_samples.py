@@ -91,7 +91,7 @@ def test_sample_of_sparse_units(reports: Reports) -> None:
     assert groups["STONNE|sigma"]["n"] >= 20
     assert groups["STONNE|sigma"]["max_abs_error"] == 0  # the wiring is the reference's: equal, not near
     assert groups["DSTC|dstc"]["mean_abs_error"] <= 0.05
-    assert groups["Eyeriss v2 PE"]["mean_abs_error"] <= 0.03
+    assert groups["Eyeriss v2 PE"]["mean_abs_error"] <= 0.05
 
 
 def test_sample_of_vector_cores(reports: Reports) -> None:

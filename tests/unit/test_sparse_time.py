@@ -303,7 +303,7 @@ def test_settings_out_of_range(settings: dict[str, object], words: str) -> None:
 def test_cores_of_machines(tmp_path: Path) -> None:
     assert SparseCore.names() == ["dense-sparse-2", "dstc", "eyeriss-v2-pe", "sigma-256"]
     assert SparseCore.load("dstc") == SparseCore(128, 24, 128, "outer", lanes=(8, 16), tile=(32, 32))
-    assert SparseCore.load("eyeriss-v2-pe") == SparseCore(1, 1, 1, "row", segment=3)
+    assert SparseCore.load("eyeriss-v2-pe") == SparseCore(1, 1, 1, "row", segment=16)
     assert SparseCore.load("sigma-256") == SparseCore(256, 128, 128)
     assert SparseCore.load("dense-sparse-2") == SparseCore(1024, 1024, 1024, "outer")
     with pytest.raises(ts.UserError, match="Did you mean 'sigma-256'"):

@@ -15,8 +15,6 @@ __all__ = ["sparse"]
 
 _EYERISS = "eyeriss v2 pe"
 _Row = dict[str, Any]
-FITTED = ("L07", "L13", "L21", "L25")
-"""Layers on which `segment` of the preset eyeriss-v2-pe was chosen."""
 
 
 def sparse(cases: str | os.PathLike[str]) -> dict[str, Any]:
@@ -41,7 +39,7 @@ def sparse(cases: str | os.PathLike[str]) -> dict[str, Any]:
         relative = not (given["cycles"] or "").strip()
         column = "relative_to_dense" if relative else "cycles"
         row: _Row = {**given, "status": "ok", "reason": "", f"measured_{column}": None}
-        row.update({f"predicted_{column}": None, "error": None, "fitted": kind == _EYERISS and given["unit"] in FITTED})
+        row.update({f"predicted_{column}": None, "error": None, "fitted": False})
         try:
             row[f"measured_{column}"] = measured = positive(given, column)
             predicted = _predict(kind, given, relative)
