@@ -147,8 +147,10 @@ CAST = ("cast", "cast_row", "cast_share")
 CALL = ("launch", *CAST)
 HOPPER, ADA = ("hopper", "bf16", "vLLM", ()), ("ada", "bf16", "TensorRT-LLM", ())
 ONE_KERNEL = ("hopper", "fp8", "vLLM", CALL)  # a known scale: one kernel
-# CUTLASS's kernels, as those of block-scaled floats are: no second tile on a unit, whole rounds
+# CUTLASS's kernels, as those of block-scaled floats and of vLLM's fp8 are: no second tile on a unit, whole rounds. So are
+# all of B200, whose sums lie in tensor memory: the next product is issued while a tile is stored.
 CUTLASS = ("hopper", "fp8", "vLLM", ("alone", "wave_smoothing"))
+TILES = ("hopper", "fp8", "vLLM", ("alone", "wave_smoothing", "half_tile", "epilogue"))
 THREE_KERNELS = ("ada", "fp8", "TensorRT-LLM", CALL)  # the scale is found at run time: three kernels
 # Best rates reached over peak rates are 0.754 on B200 and 0.806 on H100 (torch-performance-test-data). With the
 # efficiency of Hopper's kernels, the difference is the power limit: 1000 W at 2250 TFLOP/s.
@@ -159,19 +161,34 @@ RTX: Stated = {
         "read off 608 bf16 rows of llm_step_times/rtxpro6000: products of llama-3.1-8b, 1 to 2048 tokens",
     )
 }
-HOST = "assumption: no graph on this stack, host launches"
+# 64 of the 8217 operations per cycle and SM of bf16: what a tile of 128 by 64 takes per k-step, and one of 128 by 256.
+FEED: Stated = {
+    "feed": (0.007789, "read off 25 kernel times (vLLM PR 20578, flashinfer PR 2540): 64 bytes per cycle and SM"),
+    "cast_row": (150.0, "default: the grid of the cast walks over rows"),
+}
+SERVER: Stated = {
+    "efficiency": (0.93, "as H100's CUTLASS kernels, 1.0; 2430 of 2617 MHz on the Server Edition (aiconfigurator)")
+}
+QUEUE = (12000.0, "assumption: one queue in order, and two events of 60 us (torch-xpu-ops 3227) over 36 calls")
+XE2: Stated = {
+    "launch": QUEUE,
+    "vector_launch": QUEUE,
+    "efficiency": (1.0, "assumption: libraries reach 0.99 of the peak (aiconfigurator PR 1418)"),
+    "alone": (1.0, "assumption: 64 threads of a core hide the widening of weights"),
+}
 
 
 CARRIED: dict[tuple[str, str, str], Plan] = {
     ("hopper", "fp8", "TensorRT-LLM"): Plan((HOPPER, THREE_KERNELS), bits=8),
-    ("blackwell", "bf16", "TensorRT-LLM"): Plan((HOPPER,), B200),
-    ("blackwell", "fp8", "TensorRT-LLM"): Plan((HOPPER, THREE_KERNELS), B200, 8),
-    ("blackwell", "nvfp4", "TensorRT-LLM"): Plan((HOPPER, CUTLASS, THREE_KERNELS), B200, 4),
+    ("blackwell", "bf16", "TensorRT-LLM"): Plan((HOPPER, CUTLASS), B200),
+    ("blackwell", "fp8", "TensorRT-LLM"): Plan((HOPPER, CUTLASS, THREE_KERNELS), B200, 8),
+    ("blackwell", "nvfp4", "TensorRT-LLM"): Plan((HOPPER, CUTLASS, ONE_KERNEL), {**B200, **FEED}, 4),
+    ("blackwell", "nvfp4", ""): Plan((HOPPER, CUTLASS, ONE_KERNEL), {**B200, **FEED}, 4),
     ("blackwell-rtx", "bf16", "vLLM"): Plan((ADA,), RTX),
-    ("blackwell-rtx", "fp8", "vLLM"): Plan((ADA, ONE_KERNEL), RTX, 8),
+    ("blackwell-rtx", "fp8", "vLLM"): Plan((ADA, TILES, ONE_KERNEL), SERVER, 8),
     ("blackwell-rtx", "nvfp4", "vLLM"): Plan((ADA, CUTLASS, ONE_KERNEL), RTX, 4),
-    ("xe2", "bf16", "vLLM"): Plan((), {"launch": (19200.0, HOST), "vector_launch": (19200.0, HOST)}, device="b60"),
-    ("xe2", "fp8", "vLLM"): Plan((), {"launch": (19200.0, HOST), "vector_launch": (19200.0, HOST)}, device="b60"),
+    ("xe2", "bf16", "vLLM"): Plan((), XE2, device="b60"),
+    ("xe2", "fp8", "vLLM"): Plan((), XE2, device="b60"),
 }
 
 

@@ -64,6 +64,7 @@ GemmModel model_from(const Values& hardware, const Values& scheme, const Values&
                   take(scheme, "warm", 1) != 0,
                   take(scheme, "packs_beyond", s.packs_beyond),
                   take(scheme, "calls", s.calls),
+                  take(scheme, "host", s.host),
                   take(scheme, "rules", 0) != 0};
   model.constants = constants_from(constants);
   for (const auto& k : kernels) model.kernels.push_back({k[0], k[1], k[2], k[3], k[4], k[5], k[6], k[7]});

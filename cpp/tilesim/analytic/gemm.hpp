@@ -45,6 +45,7 @@ struct GemmScheme {
   bool warm = true;         ///< false: nothing of the operands is in the cache
   double packs_beyond = 0;  ///< multiply-adds up to which nothing is widened or packed
   double calls = 1000;      ///< of one product after another, after which its time is taken
+  double host = 0;          ///< s that the host takes per call beside the device, where no graph is replayed
   bool rules = false;       ///< the library chooses by rules of thumb, not by timing every kernel (see GemmKernel)
 };
 

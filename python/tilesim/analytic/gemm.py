@@ -39,6 +39,7 @@ class GemmEstimator:
     packs: bool = False
     calls: float = 1000.0
     packs_beyond: float = 0.0
+    host: float = 0.0
 
     @property
     def widens(self) -> bool:
@@ -83,6 +84,7 @@ class GemmEstimator:
             "weight_sets": self.weight_sets,
             "widens": float(self.widens),
             "calls": self.calls,
+            "host": self.host,
             "packs_beyond": self.packs_beyond,
             "rules": float(self.entry.kernels in BY_RULES),
         }
@@ -286,8 +288,9 @@ def estimator(
         entry = _standard(target, how, protocol(engine or source))
     entry = _narrower(replace(entry, constants={**standard(target, how), **entry.constants}), target, rate)
     called = protocol(engine or source)
+    host = called.host_of(target.family, how.name)
     return GemmEstimator(
-        target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls, called.packs_beyond
+        target, how, entry, called.sets_of(how.name), origin, called.packs, called.calls, called.packs_beyond, host
     )
 
 

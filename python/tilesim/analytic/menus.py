@@ -50,6 +50,8 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
     # CUTLASS kernels for block-scaled 4-bit floats: k-tiles of 128 bytes, 128 rows at least, no split of k (CUTLASS's
     # example 72 and its sm100 builder; those of TensorRT-LLM are timed beforehand)
     "fp4-sm100": [(m, n, 256, 1, 0, _LARGE, 0, _LARGE) for m, n in _BLOCK_SCALED],
+    # the one of them that TensorRT-LLM runs outside its autotuner, as AIConfigurator's collector does (fp4Gemm.cpp)
+    "fp4-sm100-untuned": [(128, 256, 256, 1, 0, _LARGE, 0, _LARGE)],
     # the same for RTX Blackwell, whose shared memory holds half as much of k (CUTLASS's example 79)
     "fp4-sm120": [(m, n, 128, 1, 0, _LARGE, 0, _LARGE) for m, n in [(128, 128), (256, 128)]],
     # single-precision kernels on ordinary lanes
@@ -57,13 +59,15 @@ _MENUS: dict[str, list[tuple[float, ...]]] = {
         *[(m, n, 8, 16, 0, _LARGE, 0, _LARGE) for m, n in _LANES],
         _vector(4),
     ],
+    # batched products of cuBLAS, column by column: one small tile, or two of them along the columns
+    "simt-batched": [(64, n, 8, 4, 0, _LARGE, 0, _LARGE) for n in (64, 128)],
     # one large tile and no split of k (int8 through torch's integer product on T4)
     "simt-whole": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE)],
     # one large tile without a split, and a kernel for up to four columns, four rows to a block (int8 of cuBLAS 10.1 on
     # ordinary lanes: read off the 35 DeepBench rows, of which 35 x 1500 x 2048 takes as long as 128 rows would)
     "simt-thin": [(128, 128, 8, 1, 0, _LARGE, 0, _LARGE), _vector(4, 4)],
     # implicit products of convolutions: 128 outputs, no split
-    "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (128, 64, 32)],
+    "conv-simt": [(128, n, 8, 1, 0, _LARGE, 0, _LARGE) for n in (64, 32)],
     # register tiles of a CPU library, blocks of k that stay in the first cache; weights are packed beyond one row
     "cpu": [(m, n, 8, 1, 0, _LARGE, 0, _LARGE) for m, n in _REGISTERS] + [_vector(1)],
     # the same with weights that lie ready: few rows walk over them once
@@ -107,12 +111,15 @@ SOURCES: dict[str, str] = {
     "vllm-fp8-sm90": "vLLM's sources (dispatch by m); that no k is split agrees with 1200 rows of H100",
     "vllm-fp8-sm120": "vLLM's sources; no rows",
     "fp4-sm100": "CUTLASS's examples; no rows",
+    "fp4-sm100-untuned": "TensorRT-LLM's and the collector's sources; no rows",
     "fp4-sm120": "CUTLASS's examples; no rows",
     "simt": "tiles of CUTLASS's profiler; up to four rows in one pass: assumption, which no row decides",
+    "simt-batched": "read off 600 rows of T4 (NeuSight, batched): of 17 menus the one with the least error on halves left out",
     "simt-whole": "assumption, which eight rows of T4 (mlsim, int8) agree with",
     "simt-thin": "read off 35 rows of T4 (DeepBench, int8): one tile of 128 by 128, none smaller and no split, and a "
     "kernel of its own for up to four columns, taken wherever it is faster",
-    "conv-simt": "read off 300 rows of T4 (NeuSight): tiles of 128 outputs, no split",
+    "conv-simt": "read off 300 rows of T4 (NeuSight): tiles of 128 outputs by 32 or 64 filters, no split; of 14 menus one with "
+    "the least error on halves left out",
     "cpu": "OpenBLAS's sources (register tiles and edges)",
     "cpu-packed": "as cpu; up to sixteen rows in one pass over weights that lie ready: " + _FILLED,
     "array-128": "edge of the array (any other edge alike); rows per block: " + _FILLED,
