@@ -147,8 +147,8 @@ CAST = ("cast", "cast_row", "cast_share")
 CALL = ("launch", *CAST)
 HOPPER, ADA = ("hopper", "bf16", "vLLM", ()), ("ada", "bf16", "TensorRT-LLM", ())
 ONE_KERNEL = ("hopper", "fp8", "vLLM", CALL)  # a known scale: one kernel
-# CUTLASS's kernels, as those of block-scaled floats and of vLLM's fp8 are: no second tile on a unit, whole rounds. So are
-# all of B200, whose sums lie in tensor memory: the next product is issued while a tile is stored.
+# CUTLASS's kernels, as those of block-scaled floats and of vLLM's fp8 are: no second tile on a unit, whole rounds. So
+# are all of B200, whose sums lie in tensor memory: the next product is issued while a tile is stored.
 CUTLASS = ("hopper", "fp8", "vLLM", ("alone", "wave_smoothing"))
 TILES = ("hopper", "fp8", "vLLM", ("alone", "wave_smoothing", "half_tile", "epilogue"))
 THREE_KERNELS = ("ada", "fp8", "TensorRT-LLM", CALL)  # the scale is found at run time: three kernels

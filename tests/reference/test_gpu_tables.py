@@ -42,9 +42,8 @@ T4 = {
 }
 # torch-performance-test-data, best TFLOP/s of fp32 and bf16 where bf16 is emulated: T4 4.17 / 2.46, V100S 13.55 / 9.85.
 EMULATED = ("t4", "v100")
-# Others' measurements of devices without rows, one set of weights, kernels in a graph over and over: TFLOP/s by rows of
-# [m, 4096] by [4096, 6144] (vLLM PR 20578: B200, nvfp4 with its cast), bf16 by PR 18778; TFLOP/s of fp8 without a cast on
-# an RTX 5090 (PR 34424), whose tiles of 128 by 128 take 48.6 us a round.
+# Others' measurements of a device without rows, one set of weights, kernels in a graph over and over: TFLOP/s by rows
+# of [m, 4096] by [4096, 6144] on B200 (vLLM PR 20578: nvfp4 with its cast; PR 18778: bf16).
 NVFP4_B200 = {
     1: 3.738, 16: 59.96, 64: 235.6, 128: 454.2, 256: 879.8, 512: 1569.1, 1024: 2221.4, 2048: 2613.1, 4096: 2947.9,
     8192: 3025.5, 16384: 3038.8,

@@ -114,12 +114,13 @@ SOURCES: dict[str, str] = {
     "fp4-sm100-untuned": "TensorRT-LLM's and the collector's sources; no rows",
     "fp4-sm120": "CUTLASS's examples; no rows",
     "simt": "tiles of CUTLASS's profiler; up to four rows in one pass: assumption, which no row decides",
-    "simt-batched": "read off 600 rows of T4 (NeuSight, batched): of 17 menus the one with the least error on halves left out",
+    "simt-batched": "read off 600 rows of T4 (NeuSight, batched): of 25 menus one with the least error on halves left "
+    "out",
     "simt-whole": "assumption, which eight rows of T4 (mlsim, int8) agree with",
     "simt-thin": "read off 35 rows of T4 (DeepBench, int8): one tile of 128 by 128, none smaller and no split, and a "
     "kernel of its own for up to four columns, taken wherever it is faster",
-    "conv-simt": "read off 300 rows of T4 (NeuSight): tiles of 128 outputs by 32 or 64 filters, no split; of 14 menus one with "
-    "the least error on halves left out",
+    "conv-simt": "read off 300 rows of T4 (NeuSight): tiles of 128 outputs by 32 or 64 filters, no split; of 16 menus "
+    "one with the least error on halves left out",
     "cpu": "OpenBLAS's sources (register tiles and edges)",
     "cpu-packed": "as cpu; up to sixteen rows in one pass over weights that lie ready: " + _FILLED,
     "array-128": "edge of the array (any other edge alike); rows per block: " + _FILLED,
