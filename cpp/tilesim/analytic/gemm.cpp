@@ -374,7 +374,9 @@ GemmTerms GemmModel::predict(double batch, double m, double n, double k) const {
   best[10] = shape.hits;
   best[6] = cast_seconds(*this, shape);
   best[0] += best[6];
-  if (const double waited = scheme.host - best[0]; waited > 0) best[1] += waited, best[0] = scheme.host;
+  const double waited = std::max(0.0, scheme.host - best[0]);  // for the host's next call
+  best[0] += waited;
+  best[1] += waited;
   return best;
 }
 
