@@ -173,7 +173,6 @@ QUEUE = (12000.0, "assumption: one queue in order, and two events of 60 us (torc
 XE2: Stated = {
     "launch": QUEUE,
     "vector_launch": QUEUE,
-    "efficiency": (1.0, "assumption: libraries reach 0.99 of the peak (aiconfigurator PR 1418)"),
     "alone": (1.0, "assumption: 64 threads of a core hide the widening of weights"),
 }
 
