@@ -143,7 +143,7 @@ class Compiler {
         callee.tensors.push_back(name);
       boundary[plan.body.outputs[i]] = name;
     }
-    callee.body = lower_function(plan.body, callee.name + ".", boundary, false, plan.counter_value);
+    callee.body = lower_function(plan.body, callee.name + ".", boundary, false, &plan);
     program_.functions.push_back(std::move(callee));
   }
 
@@ -167,7 +167,7 @@ class Compiler {
 
   program::Block lower_function(const GraphFunction& function, const std::string& prefix,
                                 const std::map<ValueId, std::string>& boundary, bool is_main,
-                                ValueId counter = no_value) {
+                                const lower::LoopPlan* loop = nullptr) {
     const std::size_t recorded = products_.size(), vectors = vectors_.size();
     const std::vector<program::Tensor> tensors = program_.tensors;
     Round round;
@@ -178,10 +178,8 @@ class Compiler {
     while (true) {
       Context context = context_of(function);
       context.scalars = scalars_of(function);
-      if (counter != no_value) {
-        context.scalars[counter] = 0;
-        context.counters[counter] = Expr::symbol(lower::counter_name);
-      }
+      if (loop) context.counters = lower::counted_scalars(*loop, context.scalars);
+      for (const auto& [value, expression] : context.counters) context.scalars[value] = 0;
       const std::vector<Kernel> kernels = lower::plan_function(context, rules_, prefix, boundary, round.kept_apart,
                                                                is_main, options_.record_fusion ? &looked_at : nullptr);
       lower::assign_layouts(context, kernels, rules_.native);

@@ -32,7 +32,7 @@ std::vector<Kernel> Grouping::run() {
       graph_.add(Family::product, i);
   for (int i = 0; i < count(); ++i) {
     if (context_.options.cancel) context_.options.cancel->poll();
-    if (graph_.owner[index(i)] < 0 && is_vector_kind(op(i).kind)) place_vector(i);
+    if (graph_.owner[index(i)] < 0 && is_vector_kind(op(i).kind) && !scalar(op(i).results[0])) place_vector(i);
   }
   feed_products();
   join_siblings();
@@ -156,7 +156,7 @@ std::vector<Kernel> plan_function(Context& context, const FusionRules& rules, co
                                   const std::map<ValueId, std::string>& boundary, const KeptApart& kept_apart,
                                   bool is_main, std::vector<FusionCandidate>* looked_at) {
   const Uses uses(context.function);
-  const Views views = find_views(context.function, uses, is_main, rules.native ? nullptr : &context.machine);
+  const Views views = find_views(context, uses, is_main, rules.native ? nullptr : &context.machine);
   const auto grouped = [&](const Cuts& cuts) { return Grouping(context, rules, kept_apart, uses, views, cuts); };
   const Cuts cuts = rules.native ? Cuts{} : cheapest_cuts(grouped, Moving(context, uses, views), context);
   Grouping grouping = grouped(cuts);

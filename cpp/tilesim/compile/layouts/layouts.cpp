@@ -25,7 +25,7 @@ constexpr double twice = 2;  ///< padding beyond this factor is noted
 
 /// The order of a value's tensor, if the value shows all of it, axis by axis.
 Order of_tensor(const Placement& placement, const Order& order) {
-  if (placement.axes.size() != order.size()) return {};
+  if (placement.axes.size() != order.size() || !placement.moved.empty()) return {};
   Order result(order.size(), -1);
   for (std::size_t axis = 0; axis < placement.axes.size(); ++axis) {
     const AxisAccess& access = placement.axes[axis];

@@ -6,6 +6,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/compile/movement/movement.hpp"
 #include "tilesim/compile/plan/in_place.hpp"
+#include "tilesim/compile/plan/views.hpp"
 
 namespace tilesim::lower {
 
@@ -22,17 +23,15 @@ std::vector<MovementLowering::Start> MovementLowering::clamped_starts(std::size_
     const ValueId value = op_.operands[first + axis];
     const std::int64_t last = whole[axis] - part[axis];
     Start start;
-    const auto inside = [&](const Expr& at) { return strict ? at : max(Expr(0), min(Expr(last), at)); };
-    if (const auto counter = context_.counters.find(value); counter != context_.counters.end()) {
-      start.at = inside(counter->second);
-    } else if (const auto known = context_.scalars.find(value); known != context_.scalars.end()) {
-      start.at = inside(Expr(static_cast<std::int64_t>(known->second)));
-    } else if (last > 0 || strict) {
+    if (const auto counted = counted_start(context_, op_, value, last)) {
+      start.at = *counted;
+    } else {
       const Placement own = dense(value);
       const program::Tensor* tensor = find_tensor(context_, own.tensor);
       const bool given = tensor && tensor->role == program::Role::input && tensor->alias_of.empty();
       if (given) {
-        start.at = inside(Expr::read(own.tensor, std::vector<Expr>(own.axes.size(), Expr(0))));
+        const Expr at = Expr::read(own.tensor, std::vector<Expr>(own.axes.size(), Expr(0)));
+        start.at = strict ? at : max(Expr(0), min(Expr(last), at));
       } else {
         start.through = (strict ? own : clamp_scalar(own, last)).tensor;
       }

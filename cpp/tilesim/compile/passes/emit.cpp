@@ -26,6 +26,7 @@ program::Transfer region_transfer(const Placement& placement, const std::vector<
   std::vector<bool> used(start.size(), false);
   for (std::size_t axis = 0; axis < placement.axes.size(); ++axis) {
     Expr at(placement.axes[axis].constant);
+    if (!placement.moved.empty()) at = at + placement.moved[axis];
     for (const AxisAccess::Term& term : placement.axes[axis].terms)
       at = at + start[static_cast<std::size_t>(term.dim)] * Expr(term.coefficient);
     transfer.at.push_back(at);
@@ -56,6 +57,7 @@ std::string Refusal::text() const {
 bool ends_with_tensor(const Context& context, ValueId value) {
   const Placement& placement = context.placements[static_cast<std::size_t>(value)];
   const Shape& shape = context.value(value).type.shape;
+  if (!placement.moved.empty()) return false;
   std::vector<bool> seen(shape.size(), false);
   for (std::size_t axis = 0; axis < placement.axes.size(); ++axis) {
     const AxisAccess& access = placement.axes[axis];

@@ -213,6 +213,20 @@ class Placer {
         if (term.dim == dim) axis.constant += term.coefficient * offset;
   }
 
+  /// A slice lies where its starts, along the axes of its operand, lead to.
+  void move(const Op& slice, const Placement& from, Placement& to) const {
+    const Shape &whole = function_.value(slice.operands[0]).type.shape,
+                &part = function_.value(slice.results[0]).type.shape;
+    to.moved.resize(to.axes.size(), Expr(0));
+    for (std::size_t axis = 0; axis < from.axes.size(); ++axis)
+      for (const AxisAccess::Term& term : from.axes[axis].terms) {
+        const std::size_t dim = index(term.dim);
+        to.moved[axis] =
+            to.moved[axis] +
+            *counted_start(context_, slice, slice.operands[1 + dim], whole[dim] - part[dim]) * Expr(term.coefficient);
+      }
+  }
+
   void place_view(const Op& op) {
     const ValueId x = op.operands[0], y = op.results[0];
     if (context_.scalars.count(y)) return;
@@ -220,6 +234,7 @@ class Placer {
     const bool renamed = (op.kind == Kind::reshape || op.kind == Kind::bitcast) && views_.identity[index(y)];
     if (!renamed) {
       at(y) = compose(at(x), view_access(function_, op));
+      if (op.kind == Kind::dynamic_slice) move(op, at(x), at(y));
       if (op.kind == Kind::copy) at(y).identity = at(x).identity;
       return;
     }

@@ -33,6 +33,17 @@ std::optional<std::vector<AxisAccess>> split_access(const Shape& from, const Sha
   return axes;
 }
 
+std::optional<Expr> counted_start(const Context& context, const Op& op, ValueId start, std::int64_t last) {
+  const bool strict = op.attributes.text("mode", "clip") == "error";
+  const auto inside = [&](const Expr& at) { return strict ? at : max(Expr(0), min(Expr(last), at)); };
+  if (const auto counter = context.counters.find(start); counter != context.counters.end())
+    return inside(counter->second);
+  if (const auto known = context.scalars.find(start); known != context.scalars.end())
+    return inside(Expr(static_cast<std::int64_t>(known->second)));
+  if (last == 0 && !strict) return Expr(0);
+  return std::nullopt;
+}
+
 namespace {
 
 /// By value: whether a reader needs a tensor that ends with it. A window over its edges reads a fill value there, not
@@ -49,7 +60,7 @@ std::vector<bool> needing_own_tensors(const GraphFunction& function) {
     const bool window = op.kind == Kind::convolution || op.kind == Kind::window_reduce;
     const auto pads = window ? op.attributes.integers("pads", {}) : std::vector<std::int64_t>{};
     const bool may_view = op.kind == Kind::reshape || op.kind == Kind::transpose || op.kind == Kind::slice ||
-                          op.kind == Kind::broadcast || op.kind == Kind::copy;
+                          op.kind == Kind::broadcast || op.kind == Kind::copy || op.kind == Kind::dynamic_slice;
     if (std::any_of(pads.begin(), pads.end(), [](std::int64_t pad) { return pad > 0; }) ||
         (may_view && needs[at(op.results[0])]))
       needs[at(op.operands[0])] = true;
@@ -118,12 +129,20 @@ bool may_join(const GraphFunction& function, const Uses& uses, const Views& view
 
 class ViewFinder {
  public:
-  ViewFinder(const GraphFunction& function, const Uses& uses, bool is_main, const Share* join)
-      : function_(function), uses_(uses), is_main_(is_main), join_(join), needs_own_(needing_own_tensors(function)) {}
+  ViewFinder(const Context& context, const Uses& uses, bool is_main, const Share* join)
+      : context_(context),
+        function_(context.function),
+        uses_(uses),
+        is_main_(is_main),
+        join_(join),
+        needs_own_(needing_own_tensors(function_)) {}
 
   Views run() && {
     for (std::size_t i = 0; i < function_.ops.size(); ++i)
-      if (info(function_.ops[i].kind).movement && !function_.ops[i].operands.empty()) look_at(i);
+      if (function_.ops[i].kind == Kind::dynamic_slice && counted(function_.ops[i]))
+        part(i);
+      else if (info(function_.ops[i].kind).movement && !function_.ops[i].operands.empty())
+        look_at(i);
     return std::move(views_);
   }
 
@@ -150,6 +169,16 @@ class ViewFinder {
       default:
         return;
     }
+  }
+
+  /// Whether where a slice starts follows from a loop's counter, along axes over which no lanes lie.
+  bool counted(const Op& slice) const {
+    const Shape &from = shape(slice.operands[0]), &to = shape(slice.results[0]);
+    for (std::size_t axis = 0; axis < from.size(); ++axis) {
+      const auto start = counted_start(context_, slice, slice.operands[1 + axis], from[axis] - to[axis]);
+      if (!start || (axis + 1 == from.size() && !start->is_constant())) return false;
+    }
+    return true;
   }
 
   const Shape& shape(ValueId value) const { return function_.value(value).type.shape; }
@@ -214,6 +243,7 @@ class ViewFinder {
       }
   }
 
+  const Context& context_;
   const GraphFunction& function_;
   const Uses& uses_;
   const bool is_main_;
@@ -226,8 +256,8 @@ class ViewFinder {
 
 }  // namespace
 
-Views find_views(const GraphFunction& function, const Uses& uses, bool is_main, const Share* join) {
-  return ViewFinder(function, uses, is_main, join).run();
+Views find_views(const Context& context, const Uses& uses, bool is_main, const Share* join) {
+  return ViewFinder(context, uses, is_main, join).run();
 }
 
 }  // namespace tilesim::lower

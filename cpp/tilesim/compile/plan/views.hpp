@@ -19,9 +19,14 @@ struct Views {
   ValueId source(const GraphFunction& function, const Uses& uses, ValueId value) const;
 };
 
-/// `is_main`: tensors of the function's inputs are known (not formal), so that views may be given names of their own.
-/// `join`: what a concat puts together is stored in its result at once on this machine, where nothing is against it.
-Views find_views(const GraphFunction& function, const Uses& uses, bool is_main, const Share* join);
+/// A dynamic slice by a loop's counter is a view that moves. `is_main`: tensors of the function's inputs are known (not
+/// formal), so that views may be given names of their own. `join`: what a concat puts together is stored in its result
+/// at once on this machine, where nothing is against it.
+Views find_views(const Context& context, const Uses& uses, bool is_main, const Share* join);
+
+/// Where a dynamic slice or update starts along an axis, clamped into range, if it is known when the transfer is handed
+/// out. `start`: the operand that says it; `last`: the largest start.
+std::optional<Expr> counted_start(const Context& context, const Op& op, ValueId start, std::int64_t last);
 
 /// Access of a reshape's operand by the result's axes, if each operand axis is a product of whole result axes (splits,
 /// unit axes).

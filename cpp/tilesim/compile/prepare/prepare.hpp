@@ -10,6 +10,8 @@
 
 namespace tilesim::lower {
 
+struct LoopPlan;
+
 struct Prepared {
   Graph graph;
   std::set<std::string> kept_apart;        ///< values that end a kernel although their reader could join it
@@ -33,6 +35,10 @@ void choose_branches(Graph& graph, std::vector<std::string>& notes);
 
 /// Values of a function whose elements are all one known constant, and that no kernel reads as a tensor.
 std::map<ValueId, double> known_scalars(const Graph& graph, const GraphFunction& function);
+
+/// Whole numbers of a loop's body that follow from its counter by addition, subtraction, multiplication, extremes, and
+/// by comparisons and choices that are decided, and that nothing needs as a tensor.
+std::map<ValueId, Expr> counted_scalars(const LoopPlan& loop, const std::map<ValueId, double>& known);
 
 /// Takes a value, and what it is a view of, out of the known ones: a loop carries it as a tensor.
 void give_bytes(const GraphFunction& function, ValueId value, std::map<ValueId, double>& scalars);

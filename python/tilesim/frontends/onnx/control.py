@@ -10,11 +10,15 @@ import numpy as np
 
 from ..._core import Unsupported
 from ...base.errors import user_error
+from ...graph.builder import GraphBuilder
 from ...graph.tensor import Tensor
+from ..factors import counted
 from .scope import Node, OnnxScope, Value, axis_of, handles
 
-UNROLLED = 1024  # trips of a loop that is built trip by trip
+FEW = 4  # trips of a loop that is built trip by trip although one body could run so often
+UNROLLED = 1024  # trips of a loop that is built trip by trip since no body could
 MAX_BODIES = 1 << 14  # functions of loops and branches
+Type = tuple[Sequence[int], str]  # shape and dtype
 
 
 def inlined(scope: OnnxScope, body: Any, arguments: Sequence[Value]) -> list[Value]:
@@ -50,39 +54,39 @@ def captured(scope: OnnxScope, body: Any) -> list[str]:
 
 
 def function_of(
-    scope: OnnxScope, body: Any, stem: str, inputs: Sequence[Tensor], outer: Sequence[str], keep: int = 0
-) -> tuple[str, list[Tensor]]:
+    scope: OnnxScope, body: Any, stem: str, inputs: Sequence[Type], outer: Sequence[str], always: str = ""
+) -> tuple[OnnxScope, list[Tensor]]:
     """A function of the graph for a subgraph.
 
     Args:
         scope: around it.
         body: the subgraph.
         stem: of the name.
-        inputs: tensors like its declared inputs.
+        inputs: shapes and dtypes of its declared inputs, but for `always`.
         outer: names from outside that are further inputs.
-        keep: how many of the last inputs are further outputs.
+        always: a declared input that is true.
 
     Returns:
-        Its name, and its outputs.
+        Its scope, and its outputs.
     """
     scope.model.bodies += 1
     if scope.model.bodies > MAX_BODIES:
         raise Unsupported(f"more than {MAX_BODIES} bodies of loops and branches")
-    name = scope.fresh("function." + stem)
-    builder = scope.builder.function(name)
+    builder = scope.builder.function(scope.fresh("function." + stem))
     inner = OnnxScope(scope.model, builder)
-    given = []
-    tensors = [*inputs, *(scope.value(other) for other in outer)]
-    for i, tensor in enumerate(tensors):
-        given.append(builder.input(f"in{i}", tensor.shape, tensor.dtype))
-    for declared, tensor in zip([*(x.name for x in body.input), *outer], given, strict=True):
-        known = scope.array(scope.value(declared)) if declared in outer else None
-        inner.names[declared] = inner.constant(known) if known is not None else tensor
+    types = [*inputs, *((scope.value(other).shape, scope.value(other).dtype) for other in outer)]
+    given = [builder.input(f"in{i}", *one) for i, one in enumerate(types)]
+    declared = [x.name for x in body.input if x.name != always]
+    for name, tensor in zip([*declared, *outer], given, strict=True):
+        known = scope.array(scope.value(name)) if name in outer else None
+        inner.names[name] = inner.constant(known) if known is not None else tensor
+    if always:
+        inner.names[always] = inner.scalar(True, "bool")
     scope.model.initializers(inner, body)
     scope.model.run(inner, body.node)
-    outputs = [inner.value(output.name) for output in body.output] + given[len(given) - keep :]
+    outputs = [inner.value(output.name) for output in body.output]
     scope.model.finish(inner, outputs, {tensor.value for tensor in given})
-    return name, outputs
+    return inner, outputs
 
 
 def run_functions(
@@ -104,20 +108,23 @@ def branch(scope: OnnxScope, node: Node) -> Sequence[Value]:
     outer = list(dict.fromkeys([*captured(scope, bodies[0]), *captured(scope, bodies[1])]))
     if not all(isinstance(scope.value(name), Tensor) for name in outer):
         raise Unsupported("a branch that uses sequences from outside")
-    names = [function_of(scope, body, "branch", [], outer)[0] for body in bodies]
+    names = [function_of(scope, body, "branch", [], outer)[0].builder.function_name for body in bodies]
     return run_functions(scope, "branch", [scope.reshape(which, []), *(scope.value(name) for name in outer)], names)
 
 
 @handles("Loop")
 def loop(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Built trip by trip where the number of trips is known, else a while loop."""
+    """A counted loop where the number of trips is known and the state keeps its type; else trip by trip, or a while."""
     body = node.get("body")
     bound, go = scope.get(node, 0), scope.get(node, 1)
     state = [scope.value(name) for name in node.inputs[2:]]
     trips = scope.array(bound) if bound is not None else None
     start = scope.array(go) if go is not None else np.array(True)
-    if trips is not None and start is not None and int(trips.reshape(-1)[0]) <= UNROLLED:
-        found = unrolled(scope, body, int(trips.reshape(-1)[0]), bool(start), state)
+    if trips is not None and start is not None:
+        count = int(trips.reshape(-1)[0]) if bool(start) else 0
+        found = counted_loop(scope, body, count, state) if count > FEW else None
+        if found is None and count <= UNROLLED:
+            found = unrolled(scope, body, count, bool(start), state)
         if found is not None:
             return found
     return while_loop(scope, node, body, bound, go, state)
@@ -180,9 +187,70 @@ def while_loop(
     return list(found[3 : 3 + len(state)])
 
 
+def counted_loop(
+    scope: OnnxScope, body: Any, trips: int, state: Sequence[Value], rows: Sequence[Tensor] = (), scans: bool = False
+) -> list[Value] | None:
+    """One body that runs so many times.
+
+    Args:
+        scope: around it.
+        body: of Loop, which takes a counter and whether to go on; or of Scan, which takes parts of `rows`.
+        trips: at least one.
+        state: what it carries.
+        rows: [trips, ..] each: trip i reads part i.
+        scans: whether the body is one of Scan.
+
+    Returns:
+        The last state, and the results of all trips, [trips, ..] each. None where its end depends on data, where shapes
+        depend on its counter, and where its state is a sequence or changes its type.
+    """
+    outer = captured(scope, body)
+    if not all(isinstance(x, Tensor) for x in [*state, *(scope.value(name) for name in outer)]):
+        return None
+    types = [(x.shape, x.dtype) for x in state] + [(x.shape[1:], x.dtype) for x in rows]
+    given, always = (types, "") if scans else ([((), "i64"), *types], body.input[1].name)
+    try:
+        inner, outputs = function_of(scope, body, "loop", given, outer, always)
+    except Unsupported as error:
+        if scans or not hasattr(error, "needed"):
+            raise
+        return None  # shapes depend on the counter
+    if not scans and not np.all(inner.array(outputs.pop(0))):  # not known, or false
+        return None
+    if [(x.shape, x.dtype) for x in outputs[: len(state)]] != types[: len(state)]:
+        return None
+    results = [scope.broadcast(scope.scalar(0, x.dtype), [trips, *x.shape]) for x in outputs[len(state) :]]
+    fixed = [*rows, *(scope.value(name) for name in outer)]
+
+    def step(b: GraphBuilder, at: Tensor, *given: Tensor) -> list[Tensor]:
+        zero = b.scalar(0, "i32")
+        before, kept = given[: len(state)], given[len(state) : len(state) + len(results)]
+        unchanged = given[len(state) + len(results) :]
+        parts = [
+            b.op("dynamic_slice", x, at, *[zero] * (x.ndim - 1), sizes=[1, *x.shape[1:]]).reshape(*x.shape[1:])
+            for x in unchanged[: len(rows)]
+        ]
+        counter = [] if scans else [at.convert("i64")]
+        found = b.call(inner.builder, *counter, *before, *parts, *unchanged[len(rows) :])
+        found = (found if isinstance(found, tuple) else (found,))[0 if scans else 1 :]
+        written = [
+            b.op("dynamic_update", x, new.reshape(1, *new.shape), at, *[zero] * new.ndim)
+            for x, new in zip(kept, found[len(state) :], strict=True)
+        ]
+        return [*found[: len(state)], *written, *unchanged]
+
+    return counted(scope.builder, "loop", trips, [*state, *results, *fixed], step)[: len(state) + len(results)]
+
+
+def moved(scope: OnnxScope, x: Tensor, axis: int, to: int) -> Tensor:
+    """x with one axis at another place."""
+    order = [i for i in range(x.ndim) if i != axis]
+    return scope.transpose(x, [*order[:to], axis, *order[to:]])
+
+
 @handles("Scan")
 def scan(scope: OnnxScope, node: Node) -> Sequence[Value]:
-    """Built step by step."""
+    """A counted loop over parts of the sequences."""
     if node.opset < 9:
         raise Unsupported("Scan of opset 8")
     body, count = node.get("body"), node.integer("num_scan_inputs")
@@ -190,31 +258,23 @@ def scan(scope: OnnxScope, node: Node) -> Sequence[Value]:
     state, sequences = values[: len(values) - count], values[len(values) - count :]
     outputs = len(body.output) - len(state)
     axes = node.integers("scan_input_axes", [0] * count)
-    axes = [axis_of(axis, x.ndim, node.place) for axis, x in zip(axes, sequences, strict=True)]
+    rows = [moved(scope, x, axis_of(axis, x.ndim, node.place), 0) for axis, x in zip(axes, sequences, strict=True)]
     turned = node.integers("scan_input_directions", [0] * count)
-    steps = sequences[0].shape[axes[0]] if sequences else 0
-    if steps > UNROLLED or steps == 0:
-        raise Unsupported(f"a scan of {steps} steps: 1 to {UNROLLED}")
-    collected: list[list[Tensor]] = [[] for _ in range(outputs)]
-    for step in range(steps):
-        parts = []
-        for x, axis, backwards in zip(sequences, axes, turned, strict=True):
-            at = steps - 1 - step if backwards else step
-            part = scope.along(x, axis, at, at + 1)
-            parts.append(scope.reshape(part, [*x.shape[:axis], *x.shape[axis + 1 :]]))
-        found = inlined(scope, body, [*state, *parts])
-        state = found[: len(state)]
-        for values_, value in zip(collected, found[len(state) :], strict=True):
-            values_.append(value)
-    results = []
-    out_axes = node.integers("scan_output_axes", [0] * outputs)
-    out_turned = node.integers("scan_output_directions", [0] * outputs)
-    for parts_, axis, backwards in zip(collected, out_axes, out_turned, strict=True):
-        rank = parts_[0].ndim + 1
-        axis = axis_of(axis, rank, node.place)
-        ordered = parts_[::-1] if backwards else parts_
-        results.append(scope.concat([scope.reshape(x, [*x.shape[:axis], 1, *x.shape[axis:]]) for x in ordered], axis))
-    return [*state, *results]
+    rows = [scope.op("reverse", x, dims=[0]) if back else x for x, back in zip(rows, turned, strict=True)]
+    steps = rows[0].shape[0] if rows else 0
+    if not steps:
+        raise Unsupported("a scan of 0 steps")
+    found = counted_loop(scope, body, steps, state, rows, scans=True)
+    if found is None:
+        raise Unsupported("a scan whose state changes its shape or dtype")
+    results = found[len(state) :]
+    back = node.integers("scan_output_directions", [0] * outputs)
+    results = [scope.op("reverse", x, dims=[0]) if turn else x for x, turn in zip(results, back, strict=True)]
+    axes = node.integers("scan_output_axes", [0] * outputs)
+    return [
+        *found[: len(state)],
+        *(moved(scope, x, 0, axis_of(axis, x.ndim, node.place)) for axis, x in zip(axes, results, strict=True)),
+    ]
 
 
 # --- sequences and optional values: known while the graph is built ---

@@ -1,15 +1,16 @@
-"""Recurrent operators of ONNX, step by step."""
+"""Recurrent operators of ONNX: counted loops of their cells."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from ..._core import Unsupported
+from ...graph.builder import GraphBuilder
 from ...graph.tensor import Tensor
+from ..recurrent import Cell, behind, over_steps, parts
 from .scope import Node, OnnxScope, Value, handles
 
-STEPS = 1024  # of a sequence
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 
@@ -83,144 +84,98 @@ def activations(scope: OnnxScope, node: Node, directions: int) -> list[list[Acti
 def recurrent(scope: OnnxScope, node: Node) -> Sequence[Value]:
     """One, or two directions; sequences of one length, or of lengths of their own."""
     x, w, r = (scope.get(node, i) for i in range(3))
-    if node.integer("layout"):
-        x = scope.transpose(x, [1, 0, 2])
+    swapped = [1, 0, 2] if node.integer("layout") else [0, 1, 2]
+    x = scope.transpose(x, swapped)
     steps, batch, _ = x.shape
-    if not 0 < steps <= STEPS:
-        raise Unsupported(f"a sequence of {steps} steps: 1 to {STEPS}")
+    if steps < 1:
+        raise Unsupported("a recurrent operator over a sequence of 0 steps")
     directions, hidden = w.shape[0], r.shape[2]
     backwards = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[
         node.text("direction", "forward")
     ]
     functions = activations(scope, node, directions)
-    outputs, lasts, cells = [], [], []
+    states = [scope.get(node, i) for i in ((5, 6) if node.op == "LSTM" else (5,))]
+    states = [None if state is None else scope.transpose(state, swapped) for state in states]
+    zero = scope.broadcast(scope.like(0, x), [batch, hidden])
+    found = []
     for i, turned in enumerate(backwards):
-        found = direction(scope, node, x, i, turned, functions[i], (batch, hidden))
-        outputs.append(found[0])
-        lasts.append(found[1])
-        cells.append(found[2])
-    y = scope.concat([scope.reshape(out, [steps, 1, batch, hidden]) for out in outputs], 1)
-    results: list[Tensor] = [y]
-    results += [
-        scope.concat([scope.reshape(part, [1, batch, hidden]) for part in group], 0)
-        for group in (lasts, cells)
-        if group[0] is not None
+        before = [zero if state is None else pick(scope, state, i) for state in states]
+        bias, holes = pick(scope, scope.get(node, 3), i), pick(scope, scope.get(node, 7), i)
+        half = GATES[node.op] * hidden
+        ahead, back = (None if bias is None else scope.along(bias, 0, at, at + half) for at in (0, half))
+        # the part of all gates that no step waits for is one product
+        given = scope.op("contract", x, pick(scope, w, i), ahead, a_contract=[2], b_contract=[1])
+        fixed = [one for one in (pick(scope, r, i), back, holes) if one is not None]
+        cell = CELLS[node.op](scope, node, functions[i], bias is not None)
+        found.append(
+            over_steps(scope.builder, given, before, fixed, cell, turned, scope.get(node, 4), node.path or node.op)
+        )
+    y = scope.concat([scope.reshape(results, [steps, 1, batch, hidden]) for results, _ in found], 1)
+    lasts = [
+        scope.concat([scope.reshape(after[k], [1, batch, hidden]) for _, after in found], 0) for k in range(len(states))
     ]
     if node.integer("layout"):
-        results = [scope.transpose(results[0], [2, 0, 1, 3]), *(scope.transpose(x, [1, 0, 2]) for x in results[1:])]
-    return results[: max(1, len(node.outputs))]
+        y, lasts = scope.transpose(y, [2, 0, 1, 3]), [scope.transpose(last, swapped) for last in lasts]
+    return [y, *lasts][: max(1, len(node.outputs))]
 
 
-def pick(scope: OnnxScope, tensor: Tensor | None, index: int) -> Tensor | None:
+def pick(scope: OnnxScope, tensor: Tensor | None, index: int) -> Any:
     """One direction of a weight."""
-    if tensor is None:
-        return None
-    part = scope.along(tensor, 0, index, index + 1)
-    return scope.reshape(part, tensor.shape[1:])
+    return None if tensor is None else scope.reshape(scope.along(tensor, 0, index, index + 1), tensor.shape[1:])
 
 
-def direction(
-    scope: OnnxScope, node: Node, x: Tensor, index: int, turned: bool, act: list[Activation], size: tuple[int, int]
-) -> tuple[Tensor, Tensor, Any]:
-    """All steps of one direction: outputs per step, last hidden state, last cell."""
-    batch, hidden = size
-    steps, gates = x.shape[0], GATES[node.op]
-    w, r, b = (pick(scope, scope.get(node, i), index) for i in (1, 2, 3))
-    lengths = scope.get(node, 4)
-    zero = scope.broadcast(scope.like(0, x), [batch, hidden])
-    initial = scope.get(node, 5)
-    if initial is not None and node.integer("layout"):
-        initial = scope.transpose(initial, [1, 0, 2])
-    h = pick(scope, initial, index)
-    h = zero if h is None else h
-    c: Any = None
-    peephole = None
-    if node.op == "LSTM":
-        cell = scope.get(node, 6)
-        if cell is not None and node.integer("layout"):
-            cell = scope.transpose(cell, [1, 0, 2])
-        c = pick(scope, cell, index)
-        c = zero if c is None else c
-        peephole = pick(scope, scope.get(node, 7), index)
-    bias = [scope.along(b, 0, i * hidden, (i + 1) * hidden) for i in range(2 * gates)] if b is not None else None
-    # the part of all gates that no step waits for is one product
-    ahead = scope.op("contract", x, w, a_contract=[2], b_contract=[1])
-    cell_step: Callable[..., Any] = {"LSTM": lstm_step, "GRU": gru_step, "RNN": rnn_step}[node.op]
-    outputs: dict[int, Tensor] = {}
-    for step in range(steps):
-        at = steps - 1 - step if turned else step
-        now = scope.reshape(scope.along(ahead, 0, at, at + 1), [batch, gates * hidden])
-        parts = [scope.along(now, 1, i * hidden, (i + 1) * hidden) for i in range(gates)]
-        new_h, new_c = cell_step(scope, node, parts, h, c, r, bias, peephole, act)
-        if lengths is not None:
-            wide = scope.reshape(lengths, [batch, 1])
-            inside = scope.apply("greater", wide, scope.scalar(at, wide.dtype))
-            outputs[at] = scope.apply("select", inside, new_h, zero)
-            new_h = scope.apply("select", inside, new_h, h)
-            new_c = scope.apply("select", inside, new_c, c) if c is not None else None
-        else:
-            outputs[at] = new_h
-        h, c = new_h, new_c
-    whole = scope.concat([scope.reshape(outputs[at], [1, batch, hidden]) for at in range(steps)], 0)
-    return whole, h, c
+def inside(scope: OnnxScope, b: GraphBuilder, act: list[Activation]) -> list[Activation]:
+    """The activations for the function of a step."""
+    inner = OnnxScope(scope.model, b)
+    return [Activation(inner, one.name, one.alpha, one.beta, one.clip) for one in act]
 
 
-def back(scope: OnnxScope, h: Tensor, r: Tensor, gate: int, hidden: int) -> Tensor:
-    """h times the recurrence weights of one gate."""
-    part = scope.along(r, 0, gate * hidden, (gate + 1) * hidden)
-    result: Tensor = scope.op("contract", h, part, a_contract=[1], b_contract=[1])
-    return result
-
-
-def gate_sum(scope: OnnxScope, ahead: Tensor, behind: Tensor, bias: Any, gate: int, gates: int) -> Tensor:
-    """What a gate's activation gets."""
-    total = scope.apply("add", ahead, behind)
-    if bias is not None:
-        total = scope.apply("add", total, scope.apply("add", bias[gate], bias[gates + gate]))
-    return total
-
-
-def rnn_step(
-    scope: OnnxScope, node: Node, parts: list[Tensor], h: Tensor, c: Any, r: Any, bias: Any, p: Any, act: Any
-) -> Any:
+def rnn_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) -> Cell:
     """H = f(X W + H R + b)."""
-    return act[0](gate_sum(scope, parts[0], back(scope, h, r, 0, h.shape[1]), bias, 0, 1)), None
+
+    def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        return [inside(scope, b, act)[0](row + behind(b, states[0], *fixed))]
+
+    return cell
 
 
-def gru_step(
-    scope: OnnxScope, node: Node, parts: list[Tensor], h: Tensor, c: Any, r: Any, bias: Any, p: Any, act: Any
-) -> Any:
+def gru_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) -> Cell:
     """Gates update, reset, hidden."""
-    hidden = h.shape[1]
-    z = act[0](gate_sum(scope, parts[0], back(scope, h, r, 0, hidden), bias, 0, 3))
-    reset = act[0](gate_sum(scope, parts[1], back(scope, h, r, 1, hidden), bias, 1, 3))
-    if node.integer("linear_before_reset"):
-        inner = back(scope, h, r, 2, hidden)
-        inner = scope.apply("add", inner, bias[5]) if bias is not None else inner
-        total = scope.apply("add", parts[2], scope.apply("multiply", reset, inner))
-    else:
-        total = scope.apply("add", parts[2], back(scope, scope.apply("multiply", reset, h), r, 2, hidden))
-        total = scope.apply("add", total, bias[5]) if bias is not None else total
-    total = scope.apply("add", total, bias[2]) if bias is not None else total
-    new = act[1](total)
-    keep = scope.apply("multiply", z, h)
-    one = scope.like(1, z)
-    return scope.apply("add", scope.apply("multiply", scope.apply("subtract", one, z), new), keep), None
+    late = node.integer("linear_before_reset")
+
+    def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        f, g = inside(scope, b, act)
+        (h,), hidden = states, states[0].shape[1]
+        ahead = parts(row, 3)
+        # the hidden gate reads the state before the reset, or after it: then it is a product of its own
+        cut = 3 * hidden if late else 2 * hidden
+        inner = parts(behind(b, h, *(one[:cut] for one in fixed)), cut // hidden)
+        update, reset = f(ahead[0] + inner[0]), f(ahead[1] + inner[1])
+        last = reset * inner[2] if late else behind(b, reset * h, *(one[cut:] for one in fixed))
+        new = g(ahead[2] + last)
+        return [(1.0 - update) * new + update * h]
+
+    return cell
 
 
-def lstm_step(
-    scope: OnnxScope, node: Node, parts: list[Tensor], h: Tensor, c: Any, r: Any, bias: Any, p: Any, act: Any
-) -> Any:
+def lstm_cell(scope: OnnxScope, node: Node, act: list[Activation], biased: bool) -> Cell:
     """Gates input, output, forget, cell; peepholes input, output, forget."""
-    hidden = h.shape[1]
-    sums = [gate_sum(scope, parts[i], back(scope, h, r, i, hidden), bias, i, 4) for i in range(4)]
-    holes = [scope.along(p, 0, i * hidden, (i + 1) * hidden) for i in range(3)] if p is not None else None
+    coupled = node.integer("input_forget")
 
-    def peek(i: int, cell: Tensor) -> Tensor:
-        return scope.apply("add", sums[i], scope.apply("multiply", holes[i], cell)) if holes is not None else sums[i]
+    def cell(b: GraphBuilder, row: Tensor, states: list[Tensor], fixed: list[Tensor]) -> list[Tensor]:
+        f, g, last = inside(scope, b, act)
+        h, c = states
+        holes = parts(fixed[-1], 3) if len(fixed) > 1 + biased else None
+        sums = parts(row + behind(b, h, *fixed[: 1 + biased]), 4)
 
-    i = act[0](peek(0, c))
-    forget = scope.apply("subtract", scope.like(1, i), i) if node.integer("input_forget") else act[0](peek(2, c))
-    new = scope.apply("add", scope.apply("multiply", forget, c), scope.apply("multiply", i, act[1](sums[3])))
-    o = act[0](peek(1, new))
-    return scope.apply("multiply", o, act[2](new)), new
+        def peek(i: int, state: Tensor) -> Tensor:
+            return sums[i] + holes[i] * state if holes else sums[i]
+
+        i = f(peek(0, c))
+        new = (1.0 - i if coupled else f(peek(2, c))) * c + i * g(sums[3])
+        return [f(peek(1, new)) * last(new), new]
+
+    return cell
+
+
+CELLS = {"LSTM": lstm_cell, "GRU": gru_cell, "RNN": rnn_cell}

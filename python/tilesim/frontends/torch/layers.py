@@ -1,4 +1,4 @@
-"""Overloads of layers: products, convolutions, normalization, embedding."""
+"""Overloads of layers: products, convolutions, normalization, embedding, recurrent layers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from ...graph.tensor import Tensor
+from .. import recurrent
 from .importing import Importer
 from .reduce import reduced
 from .shape import axis
@@ -317,3 +318,63 @@ def _embedding_bag(
         raise importer.unsupported("bags of different sizes have no meaning here yet", str(starts[:8]))
     rows = importer.op("embedding", importer.tensor(table), tensor.reshape(bags, size))
     return reduced(importer, rows, ("add", "mean", "maximum")[mode], axis(1, 3)), None, None, None
+
+
+# --- recurrent layers: one counted loop for each layer and direction ---
+
+
+def _layers(
+    importer: Importer,
+    cell: recurrent.Cell,
+    states: Sequence[Any],
+    x: Any,
+    params: Sequence[Any],
+    has_biases: bool,
+    layers: int,
+    dropout: float,
+    train: bool,
+    bidirectional: bool,
+    batch_first: bool,
+) -> tuple[Tensor, list[list[Tensor]]]:
+    """The result [steps, batch, directions * hidden], and the last states by layer and direction."""
+    if train and dropout:
+        raise importer.unsupported("dropout between recurrent layers", str(dropout), "call module.eval() first")
+    b, directions = importer.builder, 2 if bidirectional else 1
+    x, weights = importer.tensor(x), [importer.tensor(one) for one in params]
+    given = [importer.tensor(state) for state in states]
+    x = x.transpose(1, 0, 2) if batch_first else x
+    each, last = len(weights) // (layers * directions), []
+    for layer in range(layers):
+        results = []
+        for turned in range(directions):
+            number = layer * directions + turned
+            inner, outer, *rest = weights[number * each : (number + 1) * each]
+            bias = rest.pop(0) if has_biases else None
+            ahead = importer.op("contract", x, inner, bias, a_contract=[2], b_contract=[1])
+            before, fixed = [state[number] for state in given], [outer, *rest]
+            found, after = recurrent.over_steps(
+                b, ahead, before, fixed, cell, backwards=turned == 1, stem=importer._name or "recurrence"
+            )
+            results.append(found)
+            last.append(after)
+        x = results[0] if directions == 1 else b.concat(results, axis=2)
+    return x.transpose(1, 0, 2) if batch_first else x, last
+
+
+def _stacked(importer: Importer, states: Sequence[Tensor]) -> Tensor:
+    """States [batch, hidden] as one tensor [layers * directions, batch, hidden]."""
+    return importer.builder.concat([state.reshape(1, *state.shape) for state in states])
+
+
+@handles("aten.lstm.input")
+def _lstm(importer: Importer, x: Any, states: Sequence[Any], params: Sequence[Any], *settings: Any) -> Any:
+    result, last = _layers(importer, recurrent.lstm, states, x, params, *settings)
+    return result, *(_stacked(importer, [one[i] for one in last]) for i in range(2))
+
+
+@handles("aten.gru.input", "aten.rnn_tanh.input", "aten.rnn_relu.input")
+def _one_state(importer: Importer, x: Any, state: Any, params: Sequence[Any], *settings: Any) -> Any:
+    word = str(importer.node.target).split(".")[1]
+    cell = recurrent.gru if word == "gru" else recurrent.rnn(word.removeprefix("rnn_"))
+    result, last = _layers(importer, cell, [state], x, params, *settings)
+    return result, _stacked(importer, [one[0] for one in last])
