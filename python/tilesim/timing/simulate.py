@@ -20,6 +20,7 @@ from ..loading import GraphLike, Sizes, as_graph, load
 from ..lowering.compiling import compile
 from ..lowering.profile import has_profile, lowered_as
 from ..machine.device import Device
+from ..machine.foreign import left_open
 from ..machine.machine import Machine, MachineLike
 from ..machine.target import load as load_target
 from ..memory import Part
@@ -38,13 +39,14 @@ from .by_hand import machine_of, program_of
 from .estimated import estimated
 from .execution import inputs_of
 from .execution import verify as verify_program
-from .latencies import TileLatencies
+from .latencies import CLOSED_FORM, INSTRUCTION, TileLatencies
 from .level import kernel_latencies
 from .mixed_run import simulate_parts
 from .options import SimulateOptions, divided, said
 from .quantize import quantize as quantized
 from .quantize import sample
 from .residency import capacity_of, residency
+from .scale_sim import told as scale_sim_told
 
 __all__ = ["compile", "run", "simulate"]
 
@@ -211,7 +213,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 
     parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
     parts |= {"resident": names, "latencies": books.get(""), "placement": places}
-    parts["kernels"], parts["live"] = options.level == "instruction", options.level == "live"
+    parts["kernels"], parts["live"] = latencies is not None and latencies.source == INSTRUCTION, options.level == "live"
     parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
     parts["replay_beyond"] = LIMIT if options.replay else None
     if (heard := counter("tile operations, at most")) is not None:
@@ -241,7 +243,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         data["setting"] = program.graph.setting
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
-        if latencies.source not in ("closed form", "instruction"):
+        if latencies.source not in (CLOSED_FORM, INSTRUCTION):
             looked = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
             lacking = f"; {counts['misses']} found nothing there: closed forms instead" if counts["misses"] else ""
             data["approximations"].append(looked + lacking)
@@ -257,7 +259,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
-    data["approximations"] += told(data)
+    data["approximations"] += [*left_open(target.to_dict()), *scale_sim_told(data, program.graph, target), *told(data)]
     return Result(data, Again(program, target, options, _simulate))
 
 
