@@ -101,8 +101,9 @@ def _columns(header: list[str], name: str) -> tuple[list[str], list[str]]:
                          allowed=f"{', '.join(_GEMM)}; {', '.join(_CONVOLUTION)}")  # fmt: skip
     for at, cell in enumerate(found[1 : len(wanted)], 1):
         if cell not in wanted:
+            near = nearest(cell, wanted)
             raise user_error("unknown column", place=f"{name}:1", value=f"'{header[at]}'", allowed=allowed,
-                             suggestion=nearest(cell, wanted))  # fmt: skip
+                             suggestion=f"Did you mean '{near}'?" if near else "")  # fmt: skip
     if found[1 : len(wanted)] != list(wanted[1:]) and len(set(found[1 : len(wanted)])) == len(wanted) - 1:
         raise user_error("columns in another order, which SCALE-Sim reads by position", place=f"{name}:1",
                          value=listed(header), allowed=allowed)  # fmt: skip
