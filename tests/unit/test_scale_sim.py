@@ -128,7 +128,7 @@ BAD = {
     "": "too few columns",
     COLUMNS: "no layers",
     "Layer, M, K, N\na, 1, 2, 3": "columns in another order",
-    COLUMNS.replace("Filter Height", "Filter Hight") + "\nA, 4, 4, 1, 1, 2, 4, 1": r"unknown column.*Filter Hight.*Did you mean 'filter height'",
+    COLUMNS.replace("Filter Height", "Filter Hight"): r"unknown column.*Filter Hight.*Did you mean 'filter height'",
     f"{COLUMNS}\nA, 4, 4, 1, 1, 2, 4": r"net.csv:2, strides: this is no size \(got ''",
     f"{COLUMNS}\nA, 4, 4, 1, 1, 0, 4, 1": "net.csv:2, channels: the layer is empty",
     f"{COLUMNS}\n\nA, 4, 4, 5, 1, 2, 4, 1": r"net.csv:3: the filter is larger.*got 5; allowed: 1 to 4",

@@ -15,6 +15,7 @@ from .errors import path_text, shown, user_error
 MAX_JSON_BYTES = 1 << 30
 MAX_YAML_BYTES = 16 << 20
 YAML = (".yaml", ".yml")
+CONFIGS = (".json", ".toml", ".cfg", *YAML)  # of machines, devices and parts
 
 
 @contextmanager

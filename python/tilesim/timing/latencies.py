@@ -81,7 +81,7 @@ class TileLatencies:
     """How long tile computes take on a core's units: by what is computed, for one source.
 
     `tilesim.simulate(program, latencies=...)` asks it before the closed forms. Of the sources "closed form" and
-    "instruction" (kernels on the machine's core: `level="instruction"`) it learns what it lacks; a store of any other
+    "instruction" (kernels on the machine's core, at any level) it learns what it lacks; a store of any other
     source ("rtl", "measured", ...) holds only what it was given, and a result says for how many computes the closed
     forms had to do. Latencies are kept by everything that they depend on: units of the core, source, and version (of
     Tilesim for closed forms, of kernels and instructions for those, of the format for others). On disk they lie in a

@@ -124,7 +124,8 @@ def simulate(
             timeline.
         placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
             in the region of the core that touches it first) or a region's number; others as memory.placement says.
-        latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits.
+        latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits. A
+            store of source "instruction" times the kernels that it lacks, as level "instruction" does.
         resident: machines with a cache (settings memory.cache.*): names of the program's tensors that stay in it, all
             others pass by; "auto": what `ts.residency` proposes. None given: a cache that hardware manages keeps what
             was used last, one that software manages keeps nothing.
