@@ -13,6 +13,7 @@ from . import _core, frontends, models, workloads
 from .base.arguments import dtype_name, is_size, whole
 from .base.checked import is_text
 from .base.errors import nearest, of_workload, path_text, shown, user_error
+from .base.files import YAML
 from .frontends.torch.entry import from_torch, from_transformers, is_module, is_pretrained
 from .graph import Graph
 from .graph.passes import chosen
@@ -21,7 +22,8 @@ from .program.program import Program
 __all__ = ["GraphLike", "Sizes", "as_graph", "load", "load_graph", "product"]
 
 MLIR = (".mlir", ".mlirbc", ".stablehlo")
-ENDINGS = (".json", ".tsim", ".onnx", *MLIR)
+UNTYPED = (".csv", *YAML)  # of SCALE-Sim and Timeloop, which have no dtypes
+ENDINGS = (".json", ".tsim", ".onnx", *MLIR, *UNTYPED)
 WEIGHTS = (".pt", ".pth", ".safetensors", ".npz", ".bin", ".gguf")
 CONFIGURATION = 1 << 20  # bytes of a config.json at most
 PRODUCT = "matmul:M,N,K or matmul:M,N,K,dtype"
@@ -217,7 +219,12 @@ def _load(
         raise user_error("the file cannot be read", place=what, value=found, allowed="a regular file")
     if path.suffix.lower() == ".json" and _describes_model(path):
         return _pretrained(what, batch, context, phase, dtype)
-    _refuse("a file has its phase and dtypes", what, phase=phase, dtype=dtype)
+    _refuse("a file has its phase and dtypes", what, phase=phase)
+    if path.suffix.lower() in UNTYPED:
+        _refuse_sizes(path, batch, context)
+        read = frontends.from_scale_sim if path.suffix.lower() == ".csv" else frontends.from_timeloop_problem
+        return read(path, dtype or "i8")
+    _refuse("a file has its phase and dtypes", what, dtype=dtype)
     return _file(path, batch, context, passes)
 
 

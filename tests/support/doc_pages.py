@@ -15,6 +15,7 @@ import pytest
 import typer
 
 import tilesim as ts
+from support import simulator_files as theirs
 from tilesim.base.paths import sample
 from tilesim.cli.main import app
 
@@ -82,6 +83,9 @@ def prepared(page: Path) -> dict[str, Any]:
         return {}
     if page.stem == "recipes":
         ts.run("mlp", machine="tpu-v3").save("reference.json")
+    for name, text in (("alexnet.csv", theirs.TOPOLOGY), ("scale.cfg", theirs.CONFIGURATION),
+                       ("problem.yaml", theirs.PROBLEM), ("architecture.yaml", theirs.ARCHITECTURE)):  # fmt: skip
+        Path(name).write_text(text, encoding="utf-8")
     return _models()
 
 

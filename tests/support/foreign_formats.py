@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 import tilesim as ts
+from support import simulator_files as theirs
 from support.format_graphs import GRAPH_USES, Format, Use, texts
 from tilesim.analytic.calibrate import calibrate
 from tilesim.analytic.measured.tables import kinds_of
+from tilesim.cluster.networks.astra import system_of
 from tilesim.graph.weights import open_weights
 from tilesim.validation.analytic import validate
 from tilesim.validation.noc import noc
@@ -74,6 +76,20 @@ def torch_file(folder: Path) -> list[bytes]:
             torch.save(whole, out)
             found.append(out.getvalue())
     return found
+
+
+# --- other simulators ---
+
+
+def ran(machine: ts.Machine, folder: Path) -> None:
+    """A product on it."""
+    ts.run("matmul:20,20,20,i8", machine=machine).summary()
+
+
+def joined(cluster: ts.Cluster, folder: Path) -> None:
+    """A collective on it."""
+    if cluster.devices <= 64:
+        ts.cluster.collective("all_reduce", 1000, cluster)
 
 
 # --- models ---
@@ -332,4 +348,15 @@ FOREIGN = [
     Format("table, DRAM", "dram.csv", "text", lambda f: texts(DRAM), dram, (), 40),
     Format("table, networks", "noc.csv", "text", lambda f: texts(NOC), lambda path: path, [networks_run], 40),
     Format("table, TPU", "tpu.csv", "text", lambda f: texts(TPU), tpu_v3, (), 60),
+    Format("SCALE-Sim topology", "net.csv", "text", lambda f: texts(theirs.TOPOLOGY, theirs.PRODUCTS),
+           ts.from_scale_sim, FEW, 90),
+    Format("SCALE-Sim configuration", "scale.cfg", "text", lambda f: texts(theirs.CONFIGURATION), ts.Machine.load,
+           [ran], 90),
+    Format("Timeloop problem", "problem.yaml", "text", lambda f: texts(theirs.PROBLEM, theirs.GEMM),
+           ts.from_timeloop_problem, FEW, 90, needs="yaml"),
+    Format("Timeloop architecture", "arch.yaml", "text", lambda f: texts(theirs.ARCHITECTURE, theirs.OLDER),
+           ts.Machine.load, [ran], 90, needs="yaml"),
+    Format("ASTRA-sim network", "network.yml", "text", lambda f: texts(theirs.NETWORK), ts.Cluster.load, [joined], 60,
+           needs="yaml"),
+    Format("ASTRA-sim system", "system.json", "json", lambda f: texts(theirs.SYSTEM), system_of, (), 60),
 ]  # fmt: skip

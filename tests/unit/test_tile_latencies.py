@@ -213,3 +213,13 @@ def test_rows_of_another_compute_are_refused(tmp_path: Path) -> None:
 def test_rows_of_wrong_types_are_refused(part: str, value: Any) -> None:
     with pytest.raises(ts.UserError, match=f"'{part}'.*allowed"):
         ts.TileLatencies(source="rtl").update("edge-8", {SQUARE: ROW | {part: value}})
+
+
+def test_a_store_of_kernels_learns_what_it_lacks_at_any_level() -> None:
+    """Its kernels are timed as at level instruction; closed forms, which differ for this program, are not asked."""
+    program = ts.compile(ts.workloads.softmax(64, 200), "edge-8")
+    store, other = (ts.TileLatencies(source="instruction") for _ in range(2))
+    plain, result = ts.simulate(program), ts.simulate(program, latencies=store)
+    assert result.cycles == ts.simulate(program, level="instruction", latencies=other).cycles != plain.cycles
+    assert store.table("edge-8").rows == other.table("edge-8").rows and len(store) > 0
+    assert ts.simulate(program, latencies=store).data["tile_latencies"]["misses"] == 0

@@ -13,6 +13,9 @@ from .. import _core
 from .errors import path_text, shown, user_error
 
 MAX_JSON_BYTES = 1 << 30
+MAX_YAML_BYTES = 16 << 20
+YAML = (".yaml", ".yml")
+CONFIGS = (".json", ".toml", ".cfg", *YAML)  # of machines, devices and parts
 
 
 @contextmanager
@@ -145,3 +148,36 @@ def read_json(path: str | os.PathLike[str], schema: str = "", limit: int = MAX_J
         if found != schema:
             raise user_error("the file is of another kind", place=place, value=shown(found), allowed=schema)
     return data
+
+
+def read_yaml(path: str | os.PathLike[str]) -> Any:
+    """The value of a YAML file; a mapping with a tag (`!Component`) has it under the key "!". A `UserError` where
+    pyyaml is not installed, and for what is no YAML."""
+    name = path_text(path)
+    text = read_text(path, MAX_YAML_BYTES)
+    try:
+        import yaml
+    except ImportError:
+        raise user_error(
+            "reading YAML needs pyyaml", place=name, suggestion="Install it: pip install 'tilesim[mapping]'"
+        ) from None
+
+    class Plain(yaml.SafeLoader):
+        """Without merge keys: each copies all that it names, and a few lines of them billions."""
+
+        def flatten_mapping(self, node: Any) -> None:
+            if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
+                raise yaml.YAMLError("merge keys (<<) are not read")
+
+    def tagged(loader: Any, tag: str, node: Any) -> Any:
+        if not isinstance(node, yaml.MappingNode):
+            raise yaml.YAMLError(f"the tag !{tag} is not of a mapping")
+        return {"!": tag, **loader.construct_mapping(node, deep=True)}
+
+    Plain.add_multi_constructor("!", tagged)
+    try:
+        return yaml.load(text, Loader=Plain)  # a SafeLoader: no objects of Python
+    except Exception as error:  # of another's parser, which raises anything
+        hint = "Give the file that pytimeloop wrote of its templates" if "{{" in text or "<<<" in text else ""
+        what = " ".join(str(error).split())[:120]
+        raise user_error("this is no YAML", place=name, value=what, suggestion=hint) from None

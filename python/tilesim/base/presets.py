@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 
 from .errors import nearest, path_text, shown, user_error
-from .files import check_length
+from .files import CONFIGS, check_length
 from .paths import configs_dir
 
 
@@ -24,7 +24,7 @@ def preset_file(source: str | os.PathLike[str], folder: str, what: str, names: S
     text = path_text(source)
     path = configs_dir() / folder / f"{text}.json"
     shipped = is_shipped(text, folder, names)
-    if not shipped and (text.endswith((".json", ".toml")) or os.path.isfile(text)):
+    if not shipped and (text.endswith(CONFIGS) or os.path.isfile(text)):
         check_length(text)
         return text
     if not shipped:

@@ -12,7 +12,7 @@ from ..loading import load, load_graph
 
 __all__ = ["WHAT", "load", "load_graph", "write"]
 
-WHAT = "A network's name, matmul:M,N,K[,dtype], or a file (.json, .tsim, .onnx, .mlir)."
+WHAT = "A network's name, matmul:M,N,K[,dtype], or a file (.json, .tsim, .onnx, .mlir, .csv, .yaml)."
 
 
 def write(data: Any, target: str) -> None:

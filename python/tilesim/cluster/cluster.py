@@ -14,10 +14,11 @@ from typing import Any
 from .. import _core
 from ..base.checked import checked, is_number
 from ..base.errors import nearest, path_text, placed, shown, user_error
-from ..base.files import read_json, writing
+from ..base.files import YAML, read_json, writing
 from ..base.paths import configs_dir
 from ..base.presets import is_shipped
 from .hosts.faults import without_computing
+from .networks.astra import network_of
 from .slices import scaled
 from .systems import system_of
 
@@ -237,7 +238,8 @@ class Cluster:
 
         Args:
             source: name ("dgx-h100"), name with a number of devices behind a colon ("dgx-h100:64"), which scales the
-                outer dimension, or takes a part of one node; path of a `.json` file; its content; a Cluster.
+                outer dimension, or takes a part of one node; path of a `.json` file; its content; a Cluster;
+                path of a network of ASTRA-sim (`.yml`), which names no device.
 
         Returns:
             The cluster, checked.
@@ -250,6 +252,8 @@ class Cluster:
         if isinstance(source, Mapping):
             return cls._of(source, None)
         text = path_text(source)
+        if text.endswith(YAML):
+            return cls._of(network_of(text), None)
         if text.endswith(".json") or os.path.isfile(text):
             with placed(text):
                 return cls._of(read_json(text), None)

@@ -59,13 +59,15 @@ class TraceClass:
 class Trace:
     """What all devices do.
 
-    `groups` has, per kind, lists of devices; a device is in at most one list of a kind.
+    `groups` has, per kind, lists of devices; a device is in at most one list of a kind. `notes` say what reading it had
+    to assume.
     """
 
     name: str
     devices: int
     classes: list[TraceClass]
     groups: dict[str, list[list[int]]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
 
     def place(self, part: TraceClass, node: TraceNode | None = None) -> str:
         """Where something is wrong.

@@ -93,6 +93,16 @@ class Elf:
         order = sorted(range(len(known)), key=lambda i: (known[i] != meant, -alike[i], known[i]))
         return meant, listed((known[i] for i in order), most)
 
+    def check_entry(self) -> None:
+        """A `UserError` where the program cannot be run as a whole; its functions may be called all the same."""
+        if not self.image["entry"]:
+            raise user_error(
+                "the program does not say where it begins",
+                place=self.name,
+                allowed="an entry in executable memory",
+                suggestion="Call one of its functions with ts.isa.call, or link it with -e SYMBOL",
+            )
+
     def code(self) -> list[tuple[int, bytes]]:
         """Where instructions lie: sections with code, or executable segments of a file without sections.
 
@@ -284,15 +294,13 @@ def _image(data: bytes, elf: Any, headers: list[Any], name: str) -> dict[str, An
             headers_at = part["p_vaddr"] + base + elf["e_phoff"] - offset
     entry = elf["e_entry"]
     inside = any(at <= entry + base < at + memory and access & 4 for at, _, memory, access in segments)
-    if entry == 0 or not inside:
-        raise _refuse("the program does not say where it begins", name, hex(entry), "an entry in executable memory")
     local = next((part for part in headers if part["p_type"] == "PT_TLS"), None)
     if local is not None and (local["p_memsz"] > 1 << 24 or local["p_filesz"] > local["p_memsz"]):
         raise _refuse("the thread-local data has an impossible size", name, str(local["p_memsz"]))
     start = local["p_offset"] if local is not None else 0
     return {
         "segments": segments,
-        "entry": entry + base,
+        "entry": entry + base if entry and inside else 0,
         "headers": headers_at,
         "header_bytes": elf["e_phentsize"],
         "header_count": elf["e_phnum"],

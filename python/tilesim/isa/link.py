@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..base.errors import user_error
+from .libc import FUNCTIONS, code_of
 
 _BASE = 0x10000
 _MASK = (1 << 64) - 1
@@ -14,6 +15,10 @@ _PCREL_HI, _PCREL_LO_I, _PCREL_LO_S, _HI, _LO_I, _LO_S = 23, 24, 25, 26, 27, 28
 _ADD, _SUB = {33: 1, 34: 2, 35: 4, 36: 8}, {37: 1, 38: 2, 39: 4, 40: 8}
 _ALIGN, _RVC_BRANCH, _RVC_JUMP, _RELAX, _PCREL32 = 43, 44, 45, 51, 57
 _SET = {54: 1, 55: 2, 56: 4}
+
+
+def _page(address: int) -> int:
+    return (address + 4095) // 4096 * 4096
 
 
 def _signed(value: int, bits: int = 64) -> int:
@@ -27,11 +32,8 @@ def _field(value: int, *pieces: tuple[int, int, int]) -> int:
 
 
 class _Section:
-    def __init__(self, section: Any, address: int) -> None:
-        self.address, self.size = address, section["sh_size"]
-        empty = section["sh_type"] == "SHT_NOBITS"
-        self.data = bytearray(self.size if empty else section.data())
-        flags = section["sh_flags"]
+    def __init__(self, address: int, data: bytearray, flags: int) -> None:
+        self.address, self.size, self.data = address, len(data), data
         self.access = 1 | (2 if flags & 1 else 0) | (4 if flags & 4 else 0)
 
 
@@ -46,12 +48,21 @@ class _Linker:
                 continue
             if section["sh_size"] > 1 << 28:
                 raise user_error("a section has an impossible size", place=name, value=str(section["sh_size"]))
-            address = (address + 4095) // 4096 * 4096  # a page of its own: accesses differ
-            self.sections[index] = _Section(section, address)
-            address += section["sh_size"]
+            empty = section["sh_type"] == "SHT_NOBITS"
+            data = bytearray(section["sh_size"] if empty else section.data())
+            self.sections[index] = _Section(address, data, section["sh_flags"])
+            address = _page(address + section["sh_size"])  # a page of its own: accesses differ
         if not self.sections:
             raise user_error("this object file holds no code", place=name)
         self.table = elf.get_section_by_name(".symtab")
+        lacking = {one.name for one in self.all_symbols() if one["st_shndx"] == "SHN_UNDEF"}
+        self.added: list[tuple[int, int, str]] = []
+        if names := [one for one in FUNCTIONS if one in lacking]:
+            code, self.added = code_of(names, address)
+            self.sections[-1] = _Section(address, bytearray(code), 4)
+
+    def all_symbols(self) -> Any:
+        return self.table.iter_symbols() if self.table is not None else ()
 
     def place(self, symbol: Any) -> int:
         where = symbol["st_shndx"]
@@ -59,10 +70,14 @@ class _Linker:
             return int(symbol["st_value"])
         if isinstance(where, int) and where in self.sections:
             return int(self.sections[where].address + symbol["st_value"])
+        for address, _, name in self.added:
+            if where == "SHN_UNDEF" and name == symbol.name:
+                return address
         raise user_error(
             "the object file needs a symbol that it does not hold",
             place=self.name,
             value=symbol.name,
+            allowed=f"symbols of the file, {', '.join(FUNCTIONS)}",
             suggestion="Link it with what it calls, or compile it with -ffreestanding.",
         )
 
@@ -155,12 +170,12 @@ def link(elf: Any, name: str) -> tuple[dict[str, Any], list[tuple[int, int, str]
         linker.apply(section, entry)
     symbols = [
         (linker.place(symbol), symbol["st_size"], symbol.name)
-        for symbol in (linker.table.iter_symbols() if linker.table is not None else ())
+        for symbol in linker.all_symbols()
         if symbol.name
         and isinstance(symbol["st_shndx"], int)
         and symbol["st_shndx"] in linker.sections
         and not symbol.name.startswith(("$", ".L"))
-    ]
+    ] + linker.added
     where = {symbol: address for address, _, symbol in symbols}
     entry = where.get("_start", where.get("main", next(iter(linker.sections.values())).address))
     segments = [(part.address, bytes(part.data), part.size, part.access) for part in linker.sections.values()]

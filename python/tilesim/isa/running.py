@@ -182,6 +182,7 @@ def run_with(streams: Streams, elf: ElfLike, args: Sequence[str], asked: Asked) 
     """`run`, with each standard stream by itself."""
     target = core_of(asked.core, asked.machine, asked.vlen)
     program, image = _program(elf, target, asked, streams)
+    image.check_entry()
     name = "program" if isinstance(elf, bytes) else os.path.basename(os.fspath(elf))
     program.start([name, *args])
     if asked.bare:

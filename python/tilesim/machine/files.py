@@ -10,8 +10,10 @@ from typing import Any
 
 from .. import _core
 from ..base.errors import nearest, shown, user_error
-from ..base.files import MAX_JSON_BYTES, parse_json, read_bytes, read_text
+from ..base.files import MAX_JSON_BYTES, YAML, parse_json, read_bytes, read_text
+from .foreign import scale_sim
 from .settings import all_settings, find_setting, shown_value
+from .timeloop import timeloop
 
 __all__ = ["read_machine", "settings_in", "written"]
 
@@ -23,7 +25,7 @@ def read_machine(path: str) -> tuple[_core.Machine, frozenset[str] | None]:
     """A machine's file.
 
     Args:
-        path: of a `.json` or `.toml` file.
+        path: of a `.json` or `.toml` file; of a `.cfg` of SCALE-Sim or a `.yaml` of Timeloop.
 
     Returns:
         The machine, and the paths of the settings that the file has (none: not asked for long files).
@@ -41,6 +43,9 @@ def read_machine(path: str) -> tuple[_core.Machine, frozenset[str] | None]:
             return _core.Machine.from_json(text, path), settings_in(entries)
         except _core.UserError as error:
             raise _of_toml(error, path) from None
+    if path.endswith((".cfg", *YAML)):
+        entries = scale_sim(path) if path.endswith(".cfg") else timeloop(path)
+        return _core.Machine.from_json(json.dumps(entries), path), settings_in(entries)
     content = read_bytes(path, MAX_JSON_BYTES)
     if b'"notes"' not in content:
         machine = _core.Machine.read_file(path)

@@ -60,9 +60,10 @@ class Machine:
         """A machine from a preset's name, a file, or a dict.
 
         Args:
-            source: preset name, path of a `.json` or `.toml` file, or the file's content as a dict. A file may name
-                files of a network (`network.kind`) and a DRAM part (`memory.part`) beside or below itself, and may have
-                `notes`, texts by setting or beside a setting's value, which nothing reads.
+            source: preset name, path of a `.json` or `.toml` file, of a configuration of SCALE-Sim (`.cfg`) or an
+                architecture of Timeloop (`.yaml`), or the file's content as a dict. A file may name files of a network
+                (`network.kind`) and a DRAM part (`memory.part`) beside or below itself, and may have `notes`, texts by
+                setting or beside a setting's value, which nothing reads.
 
         Returns:
             The machine, checked.

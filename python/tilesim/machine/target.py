@@ -8,7 +8,7 @@ from typing import Any
 
 from ..base.checked import checked
 from ..base.errors import UserError, nearest, path_text, user_error
-from ..base.files import read_json
+from ..base.files import CONFIGS, read_json
 from ..base.presets import is_shipped
 from ..base.table import Table
 from .device import Device, folded, is_label
@@ -48,7 +48,7 @@ def load(source: MachineLike | Device, labels: bool = False) -> Machine | Device
         return Device.named(text)
     if os.path.isfile(text):
         return Device.load(source) if _is_device(text) else Machine.load(source)
-    if text.endswith((".json", ".toml")) or os.path.exists(text):
+    if text.endswith(CONFIGS) or os.path.exists(text):
         return Machine.load(source)  # which says what is wrong with it
     known = [*Machine.names(), *Device.names()]
     raise user_error(

@@ -19,7 +19,7 @@ from typing import Any
 from ..base.arguments import is_size
 from ..base.checked import checked
 from ..base.errors import path_text, shown, unsupported, user_error
-from ..base.files import read_json, read_text
+from ..base.files import read_json, read_yaml
 from . import MappingTable, Product
 
 __all__ = ["from_timeloop", "from_zigzag"]
@@ -29,7 +29,6 @@ CONVOLUTION = {
     "timeloop": {"N": "n", "M": "oc", "C": "ic", "P": "oh", "Q": "ow", "R": "kh", "S": "kw", "G": "g"},
     "zigzag": {"B": "n", "K": "oc", "C": "ic", "OY": "oh", "OX": "ow", "FY": "kh", "FX": "kw", "G": "g"},
 }
-MAX_YAML_BYTES = 16 << 20
 OFF_CHIP = re.compile("dram|main.?memory|off.?chip|hbm|backing", re.IGNORECASE)
 
 
@@ -40,25 +39,7 @@ def _read(source: Any) -> tuple[Any, str]:
     name = path_text(source)
     if name.endswith(".json"):
         return read_json(source), name
-    text = read_text(source, MAX_YAML_BYTES)
-    try:
-        import yaml
-    except ImportError:
-        raise user_error(
-            "reading YAML needs pyyaml", place=name, suggestion="Install it: pip install 'tilesim[mapping]'"
-        ) from None
-
-    class Plain(yaml.SafeLoader):
-        """Without merge keys: each copies all that it names, and a few lines of them billions."""
-
-        def flatten_mapping(self, node: Any) -> None:
-            if any(key.tag == "tag:yaml.org,2002:merge" for key, _ in node.value):
-                raise yaml.YAMLError("merge keys (<<) are not read")
-
-    try:
-        return yaml.load(text, Loader=Plain), name  # a SafeLoader: no objects of Python
-    except Exception as error:  # of another's parser, which raises anything
-        raise user_error("this is no YAML", place=name, value=" ".join(str(error).split())[:120]) from None
+    return read_yaml(source), name
 
 
 class _Names:

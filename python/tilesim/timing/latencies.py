@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ..base.checked import checked, checked_class, is_text
+from ..base.checked import checked_class, is_text
 from ..base.errors import nearest, shown, user_error
 from ..base.locks import Lock
 from ..base.store import Store
 from ..machine.machine import Machine, MachineLike
 from ..results.result import Table
+from .scale_sim import scale_sim_latency
 
 __all__ = ["TileLatencies", "scale_sim_latency"]
 
@@ -80,7 +81,7 @@ class TileLatencies:
     """How long tile computes take on a core's units: by what is computed, for one source.
 
     `tilesim.simulate(program, latencies=...)` asks it before the closed forms. Of the sources "closed form" and
-    "instruction" (kernels on the machine's core: `level="instruction"`) it learns what it lacks; a store of any other
+    "instruction" (kernels on the machine's core, at any level) it learns what it lacks; a store of any other
     source ("rtl", "measured", ...) holds only what it was given, and a result says for how many computes the closed
     forms had to do. Latencies are kept by everything that they depend on: units of the core, source, and version (of
     Tilesim for closed forms, of kernels and instructions for those, of the format for others). On disk they lie in a
@@ -350,35 +351,3 @@ class TileLatencies:
         """Closes the file."""
         if self._store is not None:
             self._store.close()
-
-
-@checked()
-def scale_sim_latency(machine: MachineLike, compute: str) -> int | None:
-    """Cycles of a product's tile by SCALE-Sim's formula: every fold fills and drains the whole array, none overlap.
-
-    Weight and input stationary: T + 2 R + C - 2 per fold; output stationary: T + R + C - 2 (Samajdar et al., ISPASS
-    2020, and the tool's versions 2 and 3), with T the extent that streams past R x C cells.
-
-    Args:
-        machine: whose array computes it.
-        compute: text of a tile compute.
-
-    Returns:
-        Cycles; none for what is no product.
-
-    Raises:
-        UserError: for a compute that cannot be read.
-    """
-    parts = _core.describe_compute(compute)
-    if parts["kind"] != "mma":
-        return None
-    core = json.loads(Machine.load(machine).core.to_json())["core"]
-    rows, columns, dataflow = core["array"]["rows"], core["array"]["columns"], core["array"]["dataflow"]
-    m, n, k = parts["m"], parts["n"], parts["k"] * parts["k_outer"]
-    if dataflow == "output_stationary":
-        folds, cycles = math.ceil(m / rows) * math.ceil(n / columns), k + rows + columns - 2
-    elif dataflow == "input_stationary" or parts["stationary_a"]:
-        folds, cycles = math.ceil(k / rows) * math.ceil(m / columns), n + 2 * rows + columns - 2
-    else:
-        folds, cycles = math.ceil(k / rows) * math.ceil(n / columns), m + 2 * rows + columns - 2
-    return int(parts["batch"]) * folds * cycles

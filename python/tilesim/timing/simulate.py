@@ -20,6 +20,7 @@ from ..loading import GraphLike, Sizes, as_graph, load
 from ..lowering.compiling import compile
 from ..lowering.profile import has_profile, lowered_as
 from ..machine.device import Device
+from ..machine.foreign import left_open
 from ..machine.machine import Machine, MachineLike
 from ..machine.target import load as load_target
 from ..memory import Part
@@ -38,13 +39,14 @@ from .by_hand import machine_of, program_of
 from .estimated import estimated
 from .execution import inputs_of
 from .execution import verify as verify_program
-from .latencies import TileLatencies
+from .latencies import CLOSED_FORM, INSTRUCTION, TileLatencies
 from .level import kernel_latencies
 from .mixed_run import simulate_parts
 from .options import SimulateOptions, divided, said
 from .quantize import quantize as quantized
 from .quantize import sample
 from .residency import capacity_of, residency
+from .scale_sim import told as scale_sim_told
 
 __all__ = ["compile", "run", "simulate"]
 
@@ -122,7 +124,8 @@ def simulate(
             timeline.
         placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
             in the region of the core that touches it first) or a region's number; others as memory.placement says.
-        latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits.
+        latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits. A
+            store of source "instruction" times the kernels that it lacks, as level "instruction" does.
         resident: machines with a cache (settings memory.cache.*): names of the program's tensors that stay in it, all
             others pass by; "auto": what `ts.residency` proposes. None given: a cache that hardware manages keeps what
             was used last, one that software manages keeps nothing.
@@ -211,7 +214,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
 
     parts: dict[str, Any] = {"dram": dram, "network": fabric, "topology": topology, "cores": cores}
     parts |= {"resident": names, "latencies": books.get(""), "placement": places}
-    parts["kernels"], parts["live"] = options.level == "instruction", options.level == "live"
+    parts["kernels"], parts["live"] = latencies is not None and latencies.source == INSTRUCTION, options.level == "live"
     parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
     parts["replay_beyond"] = LIMIT if options.replay else None
     if (heard := counter("tile operations, at most")) is not None:
@@ -241,7 +244,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
         data["setting"] = program.graph.setting
     if latencies is not None:
         data["tile_latencies"] = counts = latencies.close_books(target, books)
-        if latencies.source not in ("closed form", "instruction"):
+        if latencies.source not in (CLOSED_FORM, INSTRUCTION):
             looked = f"tile latencies: {counts['hits']} lookups from '{latencies.source}' in place of closed forms"
             lacking = f"; {counts['misses']} found nothing there: closed forms instead" if counts["misses"] else ""
             data["approximations"].append(looked + lacking)
@@ -257,7 +260,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     data["versions"] = {"tilesim": _core.__version__, "python": platform.python_version()}
     if named := said({**program.changed_options, **options.given()}):
         data["options"] = named
-    data["approximations"] += told(data)
+    data["approximations"] += [*left_open(target.to_dict()), *scale_sim_told(data, program.graph, target), *told(data)]
     return Result(data, Again(program, target, options, _simulate))
 
 

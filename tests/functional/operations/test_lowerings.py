@@ -85,7 +85,7 @@ def test_gather_clips_fills_or_refuses_what_lies_outside() -> None:
     np.testing.assert_array_equal(run(rows("clip"), x, INDICES), x[np.clip(INDICES[:, 0], 0, 49)])
     inside = (INDICES >= 0) & (INDICES < 50)
     np.testing.assert_array_equal(run(rows("fill"), x, INDICES), np.where(inside, x[INDICES[:, 0] * inside[:, 0]], 0))
-    with pytest.raises(ts.UserError, match="leaves its tensor"):
+    with pytest.raises(ts.UserError, match="index is out of range"):
         run(rows("error"), x, INDICES)
 
 
@@ -115,7 +115,7 @@ def test_embedding_refuses_ids_outside_of_the_table() -> None:
     graph = single("embedding", [[5, 20], ([3], "i32")], padding_index=2)()
     table = np.ones((5, 20), dtype=np.float32)
     np.testing.assert_array_equal(run(graph, table, np.array([1, 2, 4], np.int32)).sum(1), [20, 0, 20])
-    with pytest.raises(ts.UserError, match="leaves its tensor"):
+    with pytest.raises(ts.UserError, match="index is out of range"):
         run(graph, table, np.array([1, 2, 5], np.int32))
 
 

@@ -1,6 +1,9 @@
 #include "tilesim/program/run/operation.hpp"
 
+#include <optional>
+
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/index.hpp"
 
 namespace tilesim::program {
 
@@ -233,12 +236,41 @@ void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t 
   check_shapes(program, op);
 }
 
-void read_rows(const Tensors& tensors, Operation& op) {
+namespace {
+
+/// Rows of an axis that an index may name without leaving the tensor: from `first` up to `last`.
+struct Nameable { std::int64_t first, last; };
+
+/// None where a fill value stands for what lies outside, or the axis has several indices.
+std::optional<Nameable> nameable(const ResolvedTransfer& t, int axis) {
+  if (t.has_fill) return std::nullopt;
+  Nameable rows{-t.at[at(axis)], (*t.shape)[at(axis)] - 1 - t.at[at(axis)]};
+  int indices = 0;
+  for (const ResolvedTransfer::Dim& dim : t.dims) {
+    if (dim.axis != axis) continue;
+    indices += dim.through >= 0;
+    if (dim.through < 0) (dim.step >= 0 ? rows.last : rows.first) -= dim.step * (dim.extent - 1);
+  }
+  return indices == 1 ? std::optional(rows) : std::nullopt;
+}
+
+}  // namespace
+
+void read_rows(const CompiledProgram& program, const Tensors& tensors, Operation& op) {
   for (ResolvedTransfer::Dim& dim : op.transfer.dims) {
     if (dim.through < 0) continue;
-    dim.rows.resize(static_cast<std::size_t>(std::max<std::int64_t>(0, dim.extent)));
+    const std::optional<Nameable> rows = nameable(op.transfer, dim.axis);
+    dim.rows.resize(at(std::max<std::int64_t>(0, dim.extent)));
     for (std::int64_t k = 0; k < dim.extent; ++k) {
-      dim.rows[static_cast<std::size_t>(k)] = tensors.read_flat(dim.through, dim.through_start + k * dim.step);
+      const std::int64_t position = dim.through_start + k * dim.step, row = tensors.read_flat(dim.through, position);
+      if (rows && (row < rows->first || row > rows->last))
+        throw UserError({"An index is out of range.",
+                         "element " + std::to_string(position) + " of " + program.tensors[at(dim.through)].name,
+                         std::to_string(row),
+                         std::to_string(rows->first) + " to " + std::to_string(rows->last) + " on axis " +
+                             std::to_string(dim.axis) + " of " + program.tensors[at(op.tensor)].name,
+                         {}});
+      dim.rows[at(k)] = row;
     }
   }
 }
@@ -247,11 +279,11 @@ void perform(const CompiledProgram& program, Operation& op, Tensors& tensors, co
              TileExecutor& executor) {
   switch (op.opcode) {
     case Opcode::load:
-      read_rows(tensors, op);
+      read_rows(program, tensors, op);
       op.transfer.tensor = tensors.bytes(op.tensor);
       return load_block(op.transfer, buffer(op.views[0]));
     case Opcode::store:
-      read_rows(tensors, op);
+      read_rows(program, tensors, op);
       op.transfer.tensor = tensors.writable(op.tensor);
       return store_block(op.transfer, buffer(op.views[0]));
     case Opcode::opaque:

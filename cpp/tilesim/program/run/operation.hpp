@@ -49,7 +49,7 @@ void resolve(const CompiledProgram& program, const Cursor& cursor, std::int64_t 
 void check_shapes(const CompiledProgram& program, const Operation& operation);
 
 /// Reads the row indices of indirect dims.
-void read_rows(const Tensors& tensors, Operation& operation);
+void read_rows(const CompiledProgram& program, const Tensors& tensors, Operation& operation);
 
 /// The first byte of a view's version.
 using BufferOf = std::function<std::byte*(const SlotView&)>;

@@ -121,7 +121,7 @@ void Schedule::consume(Node& node) {
   node.staged.resize(op.views.size());
   if (op.opcode == Opcode::store || op.opcode == Opcode::send) {
     node.staged[0] = node.versions[0]->bytes;
-    if (op.opcode == Opcode::store) read_rows(tensors_, op);
+    if (op.opcode == Opcode::store) read_rows(program_, tensors_, op);
     return;
   }
   if (op.opcode == Opcode::load) use_resident(node);

@@ -13,7 +13,7 @@ void TextRun::operation(Stream& stream) {
   for (const SlotView& view : op.views) live(stream, view.slot, view.version);
   if (options_.races) {
     name_statement(stream);
-    if (options_.tensors) read_rows(*options_.tensors, op);
+    if (options_.tensors) read_rows(program_, *options_.tensors, op);
     options_.races->operation(stream.id, op);
   }
   if (op.opcode == Opcode::load || op.opcode == Opcode::store) use_resident(stream);

@@ -11,7 +11,7 @@ from ..complete import App
 from ..examples import epilog
 from ..load import write
 from ..options import Json
-from ..screen import say, wrapped
+from ..screen import notes, say, wrapped
 from ..tables import layout, number
 
 __all__ = ["register"]
@@ -23,6 +23,7 @@ def replay(
     library: Annotated[str | None, typer.Option(help="Costs of a library: nccl, xla-tpu, plain; a file.")] = None,
     algorithm: Annotated[str, typer.Option(help="As of `cluster collective`; auto: the quickest.")] = "auto",
     network: Annotated[str, typer.Option(help="closed, chunks, flows.")] = "closed",
+    system: Annotated[str | None, typer.Option(help="A system file of ASTRA-sim: algorithms, roofline.")] = None,
     timeline: Annotated[str | None, typer.Option(help="Write trace events, .json.")] = None,
     symmetry: Annotated[bool, typer.Option(help="One device per class is simulated.")] = True,
     json: Json = None,
@@ -31,7 +32,7 @@ def replay(
     """The time of recorded traces on a cluster: computes as recorded, communication by the network."""
     from ...cluster.chakra.replaying import replay as run
 
-    found = run(folder, cluster, library, algorithm, network, symmetry)
+    found = run(folder, cluster, library, algorithm, network, symmetry, system=system)
     if timeline is not None:
         found.timeline(timeline)
     if json is not None:
@@ -52,6 +53,7 @@ def replay(
     say(layout(columns, cells))
     if len(rows) > MOST:
         say(wrapped(f"and {len(rows) - MOST:,} more classes: --json has all", hang="  "))
+    say(notes(found.notes))
 
 
 MOST = 20

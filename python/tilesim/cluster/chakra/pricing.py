@@ -31,7 +31,7 @@ class Communication:
     network: str
     library: Any
     symmetry: bool
-    algorithm: Any = "auto"
+    algorithm: Any = "auto"  # or one by operation, a dict
     known: dict[Any, int] = field(default_factory=dict)
     messages: dict[tuple[int, int, int], int] = field(default_factory=dict)
     dtypes: dict[tuple[str, int], str] = field(default_factory=dict)  # of the elements, by operation and bytes
@@ -69,18 +69,19 @@ class Communication:
             return collective("permute_devices", size, self.cluster, devices, model=self.network,
                               pairs=[(0, 1)], symmetry=self.symmetry).picoseconds  # fmt: skip
         dtype = self.dtypes.get((op, size), "bf16")
+        algorithm = self.algorithm.get(op, "auto") if isinstance(self.algorithm, dict) else self.algorithm
 
         def priced(size: int) -> CollectiveResult:
             return collective(
                 "all_reduce" if op == "barrier" else op, size, self.cluster, devices, dtype=dtype, model=self.network,
-                algorithm="auto" if op == "broadcast_devices" else self.algorithm, library=self.library,
+                algorithm="auto" if op == "broadcast_devices" else algorithm, library=self.library,
                 symmetry=self.symmetry,
             )  # fmt: skip
 
         found = priced(size)
-        named = isinstance(self.algorithm, str) and not self.algorithm.endswith((".json", ".xml"))
+        named = isinstance(algorithm, str) and not algorithm.endswith((".json", ".xml"))
         self.ways[op, size, tuple(devices)] = (
-            "auto" if found.model == "library" else found.algorithm if named else self.algorithm
+            "auto" if found.model == "library" else found.algorithm if named else algorithm
         )
         return self.taken((op, size, tuple(devices)), size, priced)
 

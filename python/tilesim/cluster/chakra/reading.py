@@ -27,7 +27,8 @@ def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trac
         name: NAME of the files; none: the only one that is there.
 
     Returns:
-        The trace; `bytes` of its gathers are of the result.
+        The trace; `bytes` of its gathers are of the result. A device that takes part in no collective of a named
+        group is left out of it, which `notes` say.
 
     Raises:
         UserError: for files that are missing, cut off or of something else, unknown types and operations, and nodes
@@ -46,11 +47,29 @@ def from_chakra(folder: str | os.PathLike[str], name: str | None = None) -> Trac
     classes = []
     for data, devices in by_content.items():
         path = paths[devices[0]]
-        nodes = [_node(body, path, number, devices, groups, len(paths)) for number, body in _messages(data, path)]
+        nodes = [_node(body, path, number, devices, groups) for number, body in _messages(data, path)]
         classes.append(TraceClass(devices, nodes, path))
     trace = Trace(name, len(paths), classes, {number: [members] for number, members in groups.items()})
+    _join(trace)
     trace.check()
     return trace
+
+
+def _join(trace: Trace) -> None:
+    """Leaves devices that take part in no collective of a named group out of it; sizes of gathers follow."""
+    found = [(part, node) for part in trace.classes for node in part.nodes if node.kind == "collective"]
+    joined: dict[str, set[int]] = {}
+    for part, node in found:
+        joined.setdefault(node.group, set()).update(part.devices)
+    for group, (members, *_) in trace.groups.items():
+        there = [device for device in members if device in joined.get(group, members)]
+        if away := [str(device) for device in members if device not in there]:
+            what = f"devices {listed(away)} take part in no collective of group {group}, which is replayed without them"
+            trace.notes.append(what)
+            trace.groups[group] = [there]
+    for _, node in found:
+        if node.op in ("all_gather", "gather"):
+            node.bytes *= len(trace.groups[node.group][0]) if node.group else trace.devices
 
 
 def _files(root: str, name: str | None) -> tuple[str, list[str]]:
@@ -124,9 +143,7 @@ def _is_metadata(body: bytes) -> bool:
     return isinstance(first[1], bytes)
 
 
-def _node(
-    body: bytes, path: str, count: int, devices: list[int], groups: dict[str, list[int]], total: int
-) -> TraceNode:
+def _node(body: bytes, path: str, count: int, devices: list[int], groups: dict[str, list[int]]) -> TraceNode:
     place = f"{path}: {_which(count)}"
     values: dict[int, Any] = {}
     deps: list[int] = []
@@ -159,7 +176,7 @@ def _node(
     node = TraceNode(number, name, kind, list(dict.fromkeys(deps)), spent, attributes=kept)
     node.stream = str(attributes.get(STREAM, ("", ""))[1])
     if kind == "collective":
-        _collective(node, attributes, place, groups, total)
+        _collective(node, attributes, place, groups)
     elif kind in ("send", "recv"):
         _message(node, attributes, place, devices)
     return node
@@ -175,9 +192,7 @@ def _number(attributes: dict[str, Any], name: str, place: str, default: int | No
     return value
 
 
-def _collective(
-    node: TraceNode, attributes: dict[str, Any], place: str, groups: dict[str, list[int]], total: int
-) -> None:
+def _collective(node: TraceNode, attributes: dict[str, Any], place: str, groups: dict[str, list[int]]) -> None:
     comm = _number(attributes, "comm_type", place)
     if comm not in wire.COLLECTIVES:
         kinds = ", ".join(f"{key} ({name})" for key, name in wire.COLLECTIVES.items())
@@ -188,9 +203,7 @@ def _collective(
     if node.group and node.group not in groups:
         raise user_error(f"the group is not in {GROUPS}", place=f"{place}, pg_name", value=node.group,
                          allowed=listed(groups) or "no groups")  # fmt: skip
-    members = len(groups[node.group]) if node.group else total
     node.bytes = _number(attributes, "comm_size", place, 0 if node.op == "barrier" else None)
-    node.bytes *= members if node.op in ("all_gather", "gather") else 1
 
 
 def _message(node: TraceNode, attributes: dict[str, Any], place: str, devices: list[int]) -> None:

@@ -24,7 +24,7 @@ class Replay:
 
     `seconds` is when the last device is done; `exposed_seconds` what of it that device communicates and computes
     nothing, `compute_seconds` what it computes, `idle_seconds` the rest: it waits for others. `classes` has a row per
-    class of devices that do the same at the same times.
+    class of devices that do the same at the same times. `notes` name what files leave open and what is not read.
     """
 
     name: str
@@ -39,9 +39,12 @@ class Replay:
     trace: Trace = field(repr=False)
     found: Quotient = field(repr=False)
     ran: list[Ran] = field(repr=False)
+    notes: list[str] = field(default_factory=list)
 
     @staticmethod
-    def of(trace: Trace, found: Quotient, ran: list[Ran], cluster: str, network: str) -> Replay:
+    def of(
+        trace: Trace, found: Quotient, ran: list[Ran], cluster: str, network: str, notes: list[str] | None = None
+    ) -> Replay:
         """The result of a run.
 
         Args:
@@ -50,6 +53,7 @@ class Replay:
             ran: what they did.
             cluster: its name.
             network: its model.
+            notes: what files leave open.
 
         Returns:
             The result.
@@ -57,9 +61,9 @@ class Replay:
         end = max((one.end for one in ran), default=0)
         rows = [_row(number, found, one) for number, one in enumerate(ran)]
         last = max(range(len(ran)), key=lambda number: (ran[number].end, rows[number]["exposed_seconds"]), default=None)
-        spent = {name: 0.0 if last is None else rows[last][name] for name in _PARTS}
-        return Replay(trace.name, cluster, network, trace.devices, end / PICO, classes=rows, trace=trace, found=found,
-                      ran=ran, **spent)  # fmt: skip
+        exposed, compute, idle = (0.0 if last is None else float(rows[last][name]) for name in _PARTS)
+        return Replay(trace.name, cluster, network, trace.devices, end / PICO, exposed, compute, idle, rows, trace,
+                      found, ran, notes or [])  # fmt: skip
 
     def table(self) -> Table:
         """A row per class of devices.
@@ -76,7 +80,7 @@ class Replay:
         Returns:
             A dict for JSON.
         """
-        names = ("name", "cluster", "network", "devices", "seconds", *_PARTS, "classes")
+        names = ("name", "cluster", "network", "devices", "seconds", *_PARTS, "classes", "notes")
         return {"schema": SCHEMA, "version": VERSION, **{name: getattr(self, name) for name in names}}
 
     def timeline(self, path: str | os.PathLike[str]) -> None:

@@ -13,6 +13,7 @@ from ...base.checked import checked
 from ...base.errors import user_error
 from ..cluster import Cluster
 from ..hosts.faults import computing
+from ..networks.astra import System, computed, system_of
 from ..trace import Trace, TraceClass
 from .matching import Price, quotient
 from .pricing import SLOWED, Communication, learn
@@ -34,6 +35,7 @@ def replay(
     symmetry: bool = True,
     *,
     price: Callable[[str, int, tuple[int, ...]], float] | None = None,
+    system: str | os.PathLike[str] | None = None,
 ) -> Replay:
     """Replays a trace: recorded computes, and communication timed on a cluster.
 
@@ -52,9 +54,11 @@ def replay(
             own ("closed").
         symmetry: devices that nothing tells apart are simulated once; the same to the picosecond.
         price: operation, bytes and devices to seconds, in place of a cluster; operation "send" has two devices.
+        system: a system file of ASTRA-sim (`.json`): an algorithm for each collective, and where it enables the
+            roofline, the time of computes with num_ops and tensor_size.
 
     Returns:
-        Times and classes of devices.
+        Times and classes of devices; its `notes` name what the files leave open.
 
     Raises:
         UserError: for files that are no traces, nodes that wait for each other, a peer that is missing, an operation
@@ -78,15 +82,26 @@ def replay(
             raise user_error("trace and cluster have different numbers of devices", place="cluster",
                              value=f"{cluster.devices} of {cluster.name}", allowed=str(trace.devices),
                              suggestion=f"Take {cluster.name}:{trace.devices} where it comes so")  # fmt: skip
+    notes, layer = list(trace.notes), None if system is None else system_of(system)
+    if isinstance(cluster, Cluster) and cluster.device is None:
+        notes += cluster.sources.values()
+    if layer is not None:
+        unused("the system file has algorithms", "auto, or no system", algorithm=(algorithm, "auto"))
+        trace, algorithm = rooflined(trace, layer), layer.algorithms
+        notes += layer.notes
+    if timeless := sum(
+        node.kind == "compute" and not node.duration_ps for part in trace.classes for node in part.nodes
+    ):
+        notes.append(f"{timeless} compute nodes have no recorded time and take none")
     trace = ordered(trace)
     if price is not None:
         found = quotient(trace, _own(price), symmetry)
-        return Replay.of(trace, found, run(trace, found), name, "price")
+        return Replay.of(trace, found, run(trace, found), name, "price", notes)
     trace = slowed(trace, {device: 1 / share for device, share in computing(cluster.faults, cluster.devices)})
     known = Communication(cluster, network, library, symmetry, algorithm)
     learn(trace, known)
     found = quotient(trace, known, symmetry, Sharing(cluster, trace, known))
-    return Replay.of(trace, found, run(trace, found), name, network)
+    return Replay.of(trace, found, run(trace, found), name, network, notes)
 
 
 def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
@@ -97,6 +112,27 @@ def _own(own: Callable[[str, int, tuple[int, ...]], float]) -> Price:
         return math.ceil(round(seconds * 1e12, 3))
 
     return price
+
+
+def rooflined(trace: Trace, system: System) -> Trace:
+    """The same trace, its computes as long as the roofline of a system says.
+
+    Args:
+        trace: whose nodes have operations and bytes.
+        system: with rates; without them nothing changes.
+
+    Returns:
+        The trace.
+    """
+    classes = []
+    for part in trace.classes:
+        times = [computed(node.attributes, system) if node.kind == "compute" else None for node in part.nodes]
+        nodes = [
+            node if time is None else replace(node, duration_ps=time)
+            for node, time in zip(part.nodes, times, strict=True)
+        ]
+        classes.append(TraceClass(part.devices, nodes, part.source))
+    return replace(trace, classes=classes)
 
 
 def slowed(trace: Trace, slow: Mapping[int, float]) -> Trace:

@@ -109,7 +109,20 @@ def export(module: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = 
         with torch.no_grad(), _quiet():
             return torch.export.export(module, args, dict(kwargs or {}), strict=strict)
     except Exception as error:  # torch raises many sorts
+        if holder := _custom_object(module):
+            raise unsupported("a module carries a custom object of C++, whose weights torch.export cannot read",
+                              place=type(module).__name__, value=holder, suggestion=_PACKED) from error  # fmt: skip
         raise _refused(error, "torch.export cannot read this module", type(module).__name__) from error
+
+
+_PACKED = "Quantize with torchao's PT2E flow, whose weights are tensors, or take the float module and ts.quantize"
+
+
+def _custom_object(module: torch.nn.Module) -> str:
+    """The first module with an object of a TorchScript class, as the packed weights of quantized layers."""
+    held = ((name, part, value) for name, part in module.named_modules() for value in vars(part).values())
+    found = next((one for one in held if isinstance(one[2], torch.ScriptObject)), None)
+    return "" if found is None else f"{type(found[1]).__name__} {found[0]}: {found[2]._type().qualified_name()}"
 
 
 def _is_array(value: Any) -> bool:

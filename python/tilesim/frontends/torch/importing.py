@@ -183,7 +183,7 @@ class Importer:
                 self.values[node] = self._user_input(node)
             elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
                 self._stored(node, spec, mutated)
-            elif spec.kind == InputKind.TOKEN:
+            elif spec.kind == InputKind.TOKEN or (spec.kind == InputKind.CUSTOM_OBJ and not node.users):
                 self.values[node] = None
             else:
                 raise user_error("an input of the exported program is neither tensor nor constant", value=str(spec))

@@ -76,7 +76,7 @@ def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
 
 
 @handles("aten.gather.default")
-def _gather(importer: Importer, x: Any, dim: int, index: Any, **_: Any) -> Tensor:
+def gather(importer: Importer, x: Any, dim: int, index: Any, **_: Any) -> Tensor:
     """result[i, j, ...] = x[i, index[i, j, ...], ...]: one index vector per element."""
     tensor = importer.tensor(x)
     at = axis(dim, tensor.ndim)

@@ -10,7 +10,8 @@ import torch
 from ...graph.tensor import Tensor
 from .elementwise import truth
 from .importing import Importer
-from .index import indices_of
+from .index import gather, indices_of
+from .reduce import reduced
 from .shape import axis
 from .table import handles
 
@@ -39,6 +40,32 @@ def _sort(importer: Importer, x: Any, dim: int = -1, descending: bool = False, *
     at = axis(more.get("dim", dim), tensor.ndim)
     places: Tensor = importer.op("iota", shape=list(tensor.shape), dtype="i64", dim=at)
     return importer.op("sort", tensor, places, dim=at, descending=bool(more.get("descending", descending)), results=2)
+
+
+@handles("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
+def _searchsorted(importer: Importer, row: Any, x: Any, right: bool = False, **more: Any) -> Tensor:
+    """How many elements of a sorted row lie before each x: of NaN all do. All pairs are compared."""
+    sorter, side = more.get("sorter"), more.get("side")
+    right = bool(more.get("right", right)) if side is None else side == "right"
+    tensor = importer.tensor(row)
+    value = importer.tensor(x, tensor.dtype)
+    if sorter is not None:
+        tensor = gather(importer, tensor, -1, sorter)
+    shape = list(value.shape)
+    value = value.reshape(*shape, 1)
+    if tensor.ndim > 1:
+        tensor = tensor.reshape(*tensor.shape[:-1], 1, tensor.shape[-1])
+    wide = [*shape, tensor.shape[-1]]
+    pairs = [importer.broadcast(one, wide) for one in (tensor, value)]
+    before = importer.apply("less_equal" if right else "less", *pairs)
+    if value.dtype in ("f16", "bf16", "f32", "f64"):
+        before = importer.apply("logical_or", before, importer.apply("is_nan", pairs[1]))
+    return reduced(importer, before.convert(importer.dtype), "add", -1)
+
+
+@handles("aten.bucketize.Tensor", "aten.bucketize.Scalar")
+def _bucketize(importer: Importer, x: Any, row: Any, **more: Any) -> Tensor:
+    return _searchsorted(importer, row, x, **more)
 
 
 def _write(

@@ -1,0 +1,240 @@
+"""Architectures of Timeloop (versions 0.2 to 0.4) as machines.
+
+Levels go from off-chip memory to the multipliers. In version 0.4 they are a list (`nodes`, with the tags !Container,
+!Component, !Parallel), and a `spatial` mesh multiplies all that stands behind it; older files nest `subtree` and
+`local`, a range in a name counts instances ("PE[0..167]") and `meshX` says how many of them lie along x (Timeloop's
+pages on architectures of versions 3 and 4).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from ..base.errors import listed, nearest, shown, user_error
+from ..base.files import read_yaml
+from .foreign import RATES, Description
+
+__all__ = ["timeloop"]
+
+_KEYS = ("!", "name", "class", "subclass", "attributes", "spatial", "constraints", "nodes", "local", "subtree",
+         "required_actions", "enabled", "version", "sparse_optimizations")  # fmt: skip
+_MESH = ("meshX", "meshY")
+_TAGS = ("Container", "Component", "Parallel", "Pipelined", "Hierarchical")
+_OFF_CHIP = re.compile("dram|hbm|off.?chip|main.?memory", re.IGNORECASE)
+_MULTIPLIERS = re.compile("mac|multiplier|compute", re.IGNORECASE)
+_DEEPEST, _MOST_NODES = 32, 4096
+_MOST = 1 << 40
+
+
+@dataclass(eq=False)
+class _Level:
+    """A component, or a container (of no sort), with its instances: on the whole chip, and along x."""
+
+    name: str
+    sort: str
+    place: str
+    attributes: Mapping[str, Any]
+    instances: int = 1
+    along_x: int = 1
+    parallel: int = 0  # which components stand beside each other; 0: it stands alone
+    used: set[str] = field(default_factory=lambda: {"meshX", "meshY"})
+
+    def number(self, *keys: str) -> float | None:
+        """The first of these attributes that there is."""
+        for key in keys:
+            if self.attributes.get(key) is not None:
+                self.used.add(key)
+                return _number(self.attributes[key], f"{self.place}: {key}")
+        return None
+
+    @property
+    def word_bytes(self) -> float:
+        return (self.number("datawidth", "word-bits", "word_bits") or 8) / 8
+
+    @property
+    def bytes(self) -> float | None:
+        """Of one instance; none where the file does not say."""
+        if (kibibytes := self.number("sizeKB")) is not None:
+            return kibibytes * 1024
+        depth, width = self.number("depth", "memory_depth", "entries"), self.number("width", "memory_width")
+        across = width / 8 if width else self.word_bytes * (self.number("block-size", "block_size") or 1)
+        return None if depth is None else depth * across
+
+
+def _number(value: Any, place: str) -> float:
+    try:
+        number = 0.0 if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = 0.0
+    if not 0 < number < _MOST:
+        raise user_error("this is no number above 0", place=place, value=shown(value), allowed=f"up to {_MOST}")
+    return number
+
+
+def _part(node: Mapping[str, Any], key: str, sort: type, place: str) -> Any:
+    """What a node has under a key; empty where it has nothing."""
+    found = node.get(key)
+    if found is not None and not isinstance(found, sort):
+        raise user_error("a value has the wrong type", place=f"{place}: {key}", value=shown(found),
+                         allowed="a list" if sort is list else "a mapping")  # fmt: skip
+    return found if found is not None else sort()
+
+
+def _nodes(node: Mapping[str, Any], key: str, place: str) -> Iterator[tuple[Mapping[str, Any], str, str]]:
+    """Nodes in a list, each with its name and place."""
+    if place.count(": ") > _DEEPEST:
+        raise user_error("nodes lie too deep", place=place[:100], allowed=str(_DEEPEST))
+    for number, child in enumerate(_part(node, key, list, place)):
+        where = f"{place}: {key}[{number}]"
+        if not isinstance(child, Mapping):
+            raise user_error("this is no node", place=where, value=shown(child), allowed="a mapping")
+        for one in child:
+            if one not in _KEYS:
+                raise user_error("unknown key of a node", place=where, value=shown(one), allowed=", ".join(_KEYS[1:]),
+                                 suggestion=nearest(str(one), _KEYS))  # fmt: skip
+        if child.get("!", "Container") not in _TAGS:
+            raise user_error("unknown tag of a node", place=where, value=f"!{child['!']}", allowed=", ".join(_TAGS),
+                             suggestion=nearest(child["!"], _TAGS))  # fmt: skip
+        yield child, str(child.get("name", "")), where
+
+
+def _level(node: Mapping[str, Any], name: str, place: str, instances: int, along_x: int, parallel: int = 0) -> _Level:
+    sort = f"{node['class']} {node.get('subclass', '')}".strip() if "class" in node else ""
+    return _Level(name, sort, place, _part(node, "attributes", dict, place), instances, along_x, parallel)
+
+
+def _listed(node: Mapping[str, Any], place: str, fan: list[int], parallel: int = 0) -> Iterator[_Level]:
+    """Version 0.4: `fan` counts instances and those along x, and grows with each mesh."""
+    for child, name, where in _nodes(node, "nodes", place):
+        mesh = _part(child, "spatial", dict, where)
+        if unknown := [one for one in mesh if one not in _MESH]:
+            raise user_error("unknown key of a mesh", place=f"{where}: spatial", value=shown(unknown[0]),
+                             allowed=", ".join(_MESH), suggestion=nearest(str(unknown[0]), _MESH))  # fmt: skip
+        x, y = (_count(mesh.get(key, 1), f"{where}: spatial: {key}") for key in _MESH)
+        beside = child.get("!") == "Parallel"
+        own = list(fan) if parallel else fan  # what stands beside others leaves them as they are
+        own[:] = own[0] * x * y, own[1] * x
+        yield _level(child, name, where, own[0], own[1], parallel)
+        yield from _listed(child, where, list(own) if beside else own, id(child) if beside else parallel)
+
+
+def _nested(node: Mapping[str, Any], place: str, instances: int) -> Iterator[_Level]:
+    """Versions before 0.4, and what pytimeloop writes."""
+    for child, name, where in _nodes(node, "local", place):
+        name, count = _range(name, where)
+        across = _part(child, "attributes", dict, where).get("meshX", instances * count)
+        yield _level(child, name, where, instances * count, _count(across, f"{where}: meshX"))
+    for child, name, where in _nodes(node, "subtree", place):
+        name, count = _range(name, where)
+        yield _level(child, name, where, instances * count, 1)
+        yield from _nested(child, where, instances * count)
+
+
+def _count(value: Any, place: str) -> int:
+    number = _number(value, place)
+    if number != int(number) or number > 1 << 20:
+        raise user_error("this is no count", place=place, value=shown(value), allowed=f"1 to {1 << 20}")
+    return int(number)
+
+
+def _range(name: str, place: str) -> tuple[str, int]:
+    """A name without its range of instances, and how many these are."""
+    found = re.fullmatch(r"(.*)\[(\d{1,9})\.\.(\d{1,9})\]", name)
+    return (found[1], _count(int(found[3]) - int(found[2]) + 1, place)) if found else (name, 1)
+
+
+def timeloop(path: str) -> dict[str, Any]:
+    """An architecture of Timeloop (`.yaml`) as the content of a machine's file.
+
+    Args:
+        path: of a file with the key `architecture`.
+
+    Returns:
+        Settings with sources. The outermost memory on the chip is the scratchpad of a core; its instances are cores,
+        and the multipliers behind it are the cells of an array, whose own buffers are not modelled.
+
+    Raises:
+        UserError: for a file without architecture, an unknown key (with the nearest), a number out of range; where
+            there is no off-chip memory, no memory on the chip or no multiplier.
+    """
+    data = read_yaml(path)
+    top = data.get("architecture") if isinstance(data, Mapping) else None
+    if not isinstance(top, Mapping):
+        raise user_error("the file has no architecture", place=path, allowed="architecture: {version, nodes}")
+    place = f"{path}: architecture"
+    walk = _listed(top, place, [1, 1]) if "nodes" in top else _nested(top, place, 1)
+    levels = list(islice(walk, _MOST_NODES + 1))
+    if len(levels) > _MOST_NODES:
+        raise user_error("the architecture has too many nodes", place=path, allowed=f"{_MOST_NODES}")
+    parts = [one for one in levels if one.sort]
+    off_chip = next((one for one in parts if _OFF_CHIP.search(f"{one.sort} {one.name}")), None)
+    computes = [one for one in parts if _MULTIPLIERS.search(f"{one.sort} {one.name}") and one.bytes is None]
+    stores = [one for one in parts if one is not off_chip and "dummy" not in one.sort and one.bytes is not None]
+    for what, there in (("off-chip memory (class DRAM)", off_chip), ("memory on the chip (with a depth)", stores),
+                        ("multiplier (class intmac, fpmac, ...)", computes)):  # fmt: skip
+        if not there:
+            names = listed(f"{one.name} ({one.sort})" for one in parts)
+            raise user_error(f"the architecture has no {what}", place=path, value=names)
+    assert off_chip is not None
+    outer, cell = stores[0], computes[-1]
+    pads = [one for one in stores if one is outer or (outer.parallel and one.parallel == outer.parallel)]
+    found = Description(path, "Timeloop architecture")
+    _memory(found, off_chip, _clock(found, levels))
+    _core(found, pads, cell)
+    for one in levels:
+        if one.sort and one not in (off_chip, cell, *pads):
+            found.unread.append(one.name)
+        else:
+            found.unread += [f"{one.name}.{key}" for key in one.attributes if key not in one.used]
+    return found.entries(
+        next((one.name for one in levels if not one.sort and one.name), os.path.splitext(found.file)[0])
+    )
+
+
+def _clock(found: Description, levels: list[_Level]) -> float:
+    """Hertz of the whole chip."""
+    seconds = [number for one in levels if (number := one.number("global_cycle_seconds")) is not None]
+    if not seconds:
+        found.open("core.clock", "1 GHz", "no global_cycle_seconds")
+        return 1e9
+    found.state("core.clock", f"{round(1 / seconds[0])} Hz", "global_cycle_seconds")
+    return 1 / seconds[0]
+
+
+def _memory(found: Description, off_chip: _Level, hertz: float) -> None:
+    rates = [off_chip.number("shared_bandwidth")] if "shared_bandwidth" in off_chip.attributes else [
+        off_chip.number("read_bandwidth"), off_chip.number("write_bandwidth")]  # fmt: skip
+    words, key = sum(rate or 0 for rate in rates), f"{off_chip.name}, "
+    if words:
+        rate = round(words * off_chip.word_bytes * hertz)
+        found.state("memory.kind", "simple", f"{key}bandwidth")
+        found.state("memory.bandwidth", f"{rate} B/s", f"{key}words per cycle x datawidth")
+    else:
+        found.open("memory.kind", "ideal", f"no bandwidth of {off_chip.name}: Timeloop sets no limit")
+        found.open("memory.bandwidth", "1000000 GB/s", "as memory.kind")
+    if width := off_chip.number("width"):
+        found.state("memory.burst_bytes", f"{max(1, round(width / 8))} B", f"{key}width")
+    found.open("memory.latency", "0 ns", "Timeloop has no latency")
+    found.open("network.latency_cycles", 0, "Timeloop has no latency")
+
+
+def _core(found: Description, pads: list[_Level], cell: _Level) -> None:
+    """Cores are the instances of the scratchpad, the multipliers behind one of them its array."""
+    outer, names = pads[0], " + ".join(one.name for one in pads)
+    cells, columns = cell.instances // outer.instances, max(1, cell.along_x // outer.along_x)
+    if cell.instances % outer.instances or cells % columns:
+        raise user_error("the multipliers do not divide over the memories in front of them", place=cell.place,
+                         value=f"{cell.instances} of {cell.name}, {outer.instances} of {outer.name}")  # fmt: skip
+    found.state("core.count", outer.instances, f"instances of {outer.name}")
+    found.state("core.array.rows", cells // columns, f"instances of {cell.name} along y")
+    found.state("core.array.columns", columns, f"instances of {cell.name} along x")
+    found.state("core.scratchpad.bytes", f"{round(sum(one.bytes or 0 for one in pads))} B", f"{names}, depth x width")
+    found.open("core.array.dataflow", "weight_stationary", "it follows from a mapping")
+    found.open("core.array.rates", RATES, "one product per multiplier and cycle, of any dtype")
+    found.open("core.vector.lanes", columns, "Timeloop has no vector unit")
+    found.open("core.vector.sublanes", 1, "Timeloop has no vector unit")
