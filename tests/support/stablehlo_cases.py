@@ -129,7 +129,7 @@ POINTS = [(1, 2), (3, -4), (0, 0), (-1, 0), (0, 1), (0, -2), (1e-3, 1e-4), (-0.5
           (0.999, 0.01), (-0.999, 1e-3), (2.5, 0), (-2, 0.5)]  # fmt: skip
 UNARY = ("abs", "cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "negate",
          "rsqrt", "sign", "sine", "sqrt", "tan", "tanh")  # fmt: skip
-BINARY = ("add", "subtract", "multiply", "divide", "maximum", "minimum", "power")
+BINARY = ("add", "atan2", "subtract", "multiply", "divide", "maximum", "minimum", "power")
 
 
 def of_parts(part: str, name: str, pairs: list[tuple[Any, Any]], real: bool = False, more: str = "") -> Case:
@@ -163,6 +163,8 @@ def of_complex_numbers() -> Iterator[tuple[str, Case]]:
             if name == "power":  # whose values stay in range
                 keep = (np.abs(re[i]) + np.abs(im[i]) > 1e-2) & (np.abs(re[j]) + np.abs(im[j]) < 2.6)
                 i, j = i[keep], j[keep]
+            if name == "atan2":  # away from the cut
+                i, j = i[im[i] * im[j] != 0], j[im[i] * im[j] != 0]
             yield f"{name} {part}", of_parts(part, name, [(re[i], im[i]), (re[j], im[j])])
         random = np.random.default_rng(0)
         a, b = (random.standard_normal((2, 4, n)) for n in (4, 2))

@@ -179,9 +179,17 @@ def larger(scope: Scope, name: str, a: Complex, b: Complex) -> Complex:
     return each(lambda x, y: scope.apply("select", first, x, y), a, b)
 
 
+def angle(scope: Scope, y: Complex, x: Complex) -> Complex:
+    """-i ln((x + i y) / sqrt(x^2 + y^2)), which is atan2 of real numbers."""
+    length = root(scope, FUNCTIONS["add"](scope, product(scope, x, x), product(scope, y, y)))
+    found = logarithm(scope, quotient(scope, Complex(x.re - y.im, x.im + y.re), length))
+    return Complex(found.im, scope.apply("negate", found.re))
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "abs": magnitude,
     "add": lambda scope, x, y: Complex(x.re + y.re, x.im + y.im),
+    "atan2": angle,
     "cbrt": lambda scope, x: power(scope, x, number(scope, x, 1 / 3)),
     "clamp": lambda scope, low, x, high: larger(scope, "minimum", larger(scope, "maximum", low, x), high),
     "cosine": cosine,
