@@ -93,6 +93,16 @@ std::vector<TensorType> infer_bitcast(const Op& op, Types operands, const Graph&
   return {{to, shape}};
 }
 
+/// Of a wider element all parts are read together.
+Domain bitcast_domain(const Op&, Types operands, Results results) {
+  Domain domain = over(results[0].shape);
+  Access read = identity(std::min(rank(*operands[0]), rank(results[0])));
+  if (rank(*operands[0]) > rank(results[0])) read.axes.emplace_back().window = operands[0]->shape.back();
+  domain.operands.push_back(std::move(read));
+  domain.results.push_back(identity(rank(results[0])));
+  return domain;
+}
+
 // --- reduce, cumulative ---
 
 bool is_index(const std::string& combiner) { return combiner == "argmax" || combiner == "argmin"; }
@@ -188,6 +198,7 @@ void add_vector(std::vector<KindInfo>& table) {
   bitcast.attributes = {required("dtype", A::dtype)};
   bitcast.movement = true;
   bitcast.infer = infer_bitcast;
+  bitcast.domain = bitcast_domain;
   table.push_back(std::move(bitcast));
 
   KindInfo reduce = of_one(Kind::reduce, "reduce");
