@@ -40,6 +40,14 @@ constexpr std::array<NumpyName, dtype_count> numpy_names{{
     {DType::u4, "uint4", true},
     {DType::boolean, "bool", false},
     {DType::c64, "complex64", false},
+    {DType::c128, "complex128", false},
+    {DType::f8e4m3ieee, "float8_e4m3", true},
+    {DType::f8e3m4, "float8_e3m4", true},
+    {DType::f8e4m3b11fnuz, "float8_e4m3b11fnuz", true},
+    {DType::f6e2m3fn, "float6_e2m3fn", true},
+    {DType::f6e3m2fn, "float6_e3m2fn", true},
+    {DType::i2, "int2", true},
+    {DType::u2, "uint2", true},
 }};
 
 std::string name_of(const py::dtype& dtype) { return dtype.attr("name").cast<std::string>(); }

@@ -60,3 +60,55 @@ def test_without_a_library_the_error_names_it(what):
         env={**os.environ, "PYTHONPATH": path},
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+def onnx_bytes(folder):
+    """A model with a name, a symbolic extent, an attribute and external data, as bytes."""
+    onnx = pytest.importorskip("onnx")
+    (folder / "weight.bin").write_bytes(bytes(16))
+    weight = onnx.TensorProto(name="weight", data_type=1, dims=[4], data_location=onnx.TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="weight.bin")
+    nodes = [
+        onnx.helper.make_node("Add", ["input", "weight"], ["sum"], name="addition"),
+        onnx.helper.make_node("Flatten", ["sum"], ["result"], axis=0),
+    ]
+    inputs = [onnx.helper.make_tensor_value_info("input", 1, ["extent", 4])]
+    outputs = [onnx.helper.make_tensor_value_info("result", 1, None)]
+    graph = onnx.helper.make_graph(nodes, "network", inputs, outputs, [weight])
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]).SerializeToString()
+
+
+TEXTS = [b"input", b"weight.bin", b"weight", b"sum", b"addition", b"axis", b"Flatten", b"extent", b"location"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_texts_of_onnx_that_are_no_utf8(text, tmp_path):
+    """protobuf gives such a text as bytes, wherever it stands."""
+    model = onnx_bytes(tmp_path)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model)
+    assert ts.from_onnx(path, sizes={"extent": 2}).outputs[0]["shape"] == (1, 8)
+    assert text in model
+    path.write_bytes(model.replace(text, b"\xff" + text[1:]))
+    with pytest.raises(ts.UserError, match="a text is no UTF-8"):
+        ts.from_onnx(path, sizes={"extent": 2})
+
+
+def test_a_value_without_a_name():
+    b = ts.GraphBuilder("twice")
+    b.output(b.apply("relu", b.input("x", (4,)), name="positive"), "y")
+    text = b.build().to_json()
+    for name in ('"x"', '"positive"'):
+        assert name in text
+    with pytest.raises(ts.UserError, match="A value has no name"):
+        ts.Graph.from_json(text.replace('"x"', '""'))
+
+
+def test_a_window_of_onnx_that_does_not_fit():
+    """ONNX has no empty result there."""
+    onnx = pytest.importorskip("onnx")
+    info = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[10, 2])
+    graph = onnx.helper.make_graph([node], "pool", [info("x", 1, [1, 3, 9, 10])], [info("y", 1, None)])
+    with pytest.raises(ts.UserError, match="larger than the padded operand"):
+        ts.from_onnx(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)]))

@@ -128,6 +128,37 @@ MODULE = """module @m {
   }
 }
 """
+FORMS = """module @forms {
+  func.func @main(%a: tensor<4xcomplex<f64>>, %q: tensor<3x!quant.uniform<i8:f32, 0.1:-30>>) -> tuple<tensor<4xf64>, tensor<5xf8E3M4>> {
+    %t = stablehlo.after_all : !stablehlo.token
+    %0:2 = "stablehlo.infeed"(%t) {infeed_config = "", layout = [[0]]} : (!stablehlo.token) -> (tensor<4xf64>, !stablehlo.token)
+    %1 = stablehlo.tanh %a : tensor<4xcomplex<f64>>
+    %2 = stablehlo.imag %1 : (tensor<4xcomplex<f64>>) -> tensor<4xf64>
+    %3 = stablehlo.reduce_precision %2, format = e4m3 : tensor<4xf64>
+    %4 = stablehlo.composite "some.sum" %3, %0#0 { decomposition = @sum } : (tensor<4xf64>, tensor<4xf64>) -> tensor<4xf64>
+    %n = stablehlo.constant dense<5> : tensor<1xi64>
+    %5 = stablehlo.dynamic_iota %n, dim = 0 : (tensor<1xi64>) -> tensor<5xf8E3M4>
+    %6 = stablehlo.uniform_dequantize %q : (tensor<3x!quant.uniform<i8:f32, 0.1:-30>>) -> tensor<3xf32>
+    %7:2 = chlo.top_k(%6, k = 2) : tensor<3xf32> -> (tensor<2xf32>, tensor<2xi32>)
+    %8 = "stablehlo.outfeed"(%7#1, %0#1) {outfeed_config = ""} : (tensor<2xi32>, !stablehlo.token) -> !stablehlo.token
+    %9 = stablehlo.tuple %4, %5 : tuple<tensor<4xf64>, tensor<5xf8E3M4>>
+    return %9 : tuple<tensor<4xf64>, tensor<5xf8E3M4>>
+  }
+  func.func private @sum(%a: tensor<4xf64>, %b: tensor<4xf64>) -> tensor<4xf64> {
+    %i = stablehlo.constant dense<0.0> : tensor<f64>
+    %0 = "stablehlo.select_and_scatter"(%a, %b, %i) ({
+      ^bb0(%p: tensor<f64>, %q: tensor<f64>):
+        %c = stablehlo.compare GT, %p, %q, TOTALORDER : (tensor<f64>, tensor<f64>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+    }, {
+      ^bb0(%p: tensor<f64>, %q: tensor<f64>):
+        %c = stablehlo.add %p, %q : tensor<f64>
+        stablehlo.return %c : tensor<f64>
+    }) {window_dimensions = array<i64: 2>, padding = dense<[[0, 1]]> : tensor<1x2xi64>} : (tensor<4xf64>, tensor<4xf64>, tensor<f64>) -> tensor<4xf64>
+    return %0 : tensor<4xf64>
+  }
+}
+"""  # noqa: E501
 SMALL = """func.func @main(%a: tensor<4x8xf32>, %b: tensor<8x4xf32>) -> tensor<4x4xbf16> {
   %table = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xbf16>
   %p = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]
@@ -332,7 +363,7 @@ FOREIGN = [
     Format("ONNX", "model.onnx", "proto", onnx_models, ts.from_onnx, FEW, 800, needs="onnx"),
     Format("ONNX, external data", "model.onnx", "proto", onnx_external, ts.from_onnx, FEW, 600,
            lambda f: (f / "w.bin").write_bytes(bytes(range(28))), needs="onnx"),
-    Format("StableHLO", "module.mlir", "text", lambda f: texts(MODULE, SMALL), ts.from_stablehlo, FEW, 250,
+    Format("StableHLO", "module.mlir", "text", lambda f: texts(MODULE, SMALL, FORMS), ts.from_stablehlo, FEW, 250,
            needs="jax"),
     Format("MLIR bytecode", "module.mlirbc", "bytes", bytecode, ts.from_stablehlo, FEW, 2, needs="jax"),
     Format("pytorch-ir", "model.json", "json", pytorch_ir, ts.from_pytorch_ir, FEW, 12, needs="torch"),

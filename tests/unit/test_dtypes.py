@@ -37,11 +37,21 @@ NUMPY = {
     "u4": ml_dtypes.uint4,
     "bool": np.bool_,
     "c64": np.complex64,
+    "c128": np.complex128,
+    "f8e4m3ieee": ml_dtypes.float8_e4m3,
+    "f8e3m4": ml_dtypes.float8_e3m4,
+    "f8e4m3b11fnuz": ml_dtypes.float8_e4m3b11fnuz,
+    "f6e2m3fn": ml_dtypes.float6_e2m3fn,
+    "f6e3m2fn": ml_dtypes.float6_e3m2fn,
+    "i2": ml_dtypes.int2,
+    "u2": ml_dtypes.uint2,
 }
-NARROW = ["f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f8e8m0fnu", "f4e2m1fn"]
+NARROW = [name for name in NUMPY if name[0] in "fb" and name not in ("f64", "f32", "bool")]
 SIGNED = [name for name in NARROW if name != "f8e8m0fnu"]
-INTEGERS = ["i64", "i32", "i16", "i8", "i4", "u64", "u32", "u16", "u8", "u4"]
-REAL = [name for name in NUMPY if name != "c64"]
+INTEGERS = [name for name in NUMPY if name[0] in "iu"]
+REAL = [name for name in NUMPY if name[0] != "c"]
+#: bits of formats of less than a byte
+SHORT = {"f6e2m3fn": 6, "f6e3m2fn": 6, "f4e2m1fn": 4, "i4": 4, "u4": 4, "i2": 2, "u2": 2}
 
 
 @pytest.fixture(autouse=True)
@@ -54,8 +64,8 @@ def quiet():
 def codes_of(dtype):
     """Every bit pattern of an 8- or 16-bit host dtype."""
     size = np.dtype(NUMPY[dtype]).itemsize
-    if dtype in ("f4e2m1fn", "i4", "u4"):
-        return np.arange(16, dtype=np.uint8)
+    if dtype in SHORT:
+        return np.arange(1 << SHORT[dtype], dtype=np.uint8)
     if dtype == "bool":
         return np.arange(2, dtype=np.uint8)
     return np.arange(1 << (8 * size), dtype=np.uint8 if size == 1 else np.uint16)
@@ -111,16 +121,17 @@ def exactly_rounded(values, dtype, rounding="nearest_even", saturate=False):
     infinite = np.isinf(size)
     code = np.minimum(code, largest)
     negative = np.signbit(values)
-    sign = {"f16": 0x8000, "bf16": 0x8000, "f4e2m1fn": 0x8}.get(dtype, 0x80)
+    sign = {"f16": 0x8000, "bf16": 0x8000}.get(dtype, 1 << (SHORT.get(dtype, 8) - 1))
     uz = dtype.endswith("uz")
     result = np.where(negative & ~(uz & (code == 0)), code | sign, code)
-    infinity = {"f16": 0x7C00, "bf16": 0x7F80, "f8e5m2": 0x7C}.get(dtype)
-    nan = {"f16": 0x7E00, "bf16": 0x7FC0, "f8e4m3fn": 0x7F, "f8e5m2": 0x7E, "f4e2m1fn": 0x8}.get(dtype, 0x80)
-    if not saturate and dtype != "f4e2m1fn":
+    infinity = {"f16": 0x7C00, "bf16": 0x7F80, "f8e5m2": 0x7C, "f8e4m3ieee": 0x78, "f8e3m4": 0x70}.get(dtype)
+    nan = {"f16": 0x7E00, "bf16": 0x7FC0, "f8e4m3fn": 0x7F, "f8e5m2": 0x7E, "f8e4m3ieee": 0x7C, "f8e3m4": 0x78}
+    nan = nan.get(dtype, sign)
+    if not saturate and dtype not in SHORT:
         leaves = infinite if rounding == "toward_zero" else beyond
         lost = nan if infinity is None else infinity
         result = np.where(leaves, lost if uz else np.where(negative, lost | sign, lost), result)
-    negative_nan = {"f4e2m1fn": 0}.get(dtype, nan if uz else nan | sign)
+    negative_nan = 0 if dtype in SHORT else nan if uz else nan | sign
     return np.where(np.isnan(values), np.where(negative, negative_nan, nan), result)
 
 
@@ -218,7 +229,7 @@ def test_integers_wrap_or_saturate(source, target):
     values = _core.convert_array(raw, source)
     exact = [int(value) for value in values]
     info = ml_dtypes.iinfo(NUMPY[target])
-    span = 1 << _core.dtype_bits(target)
+    span = int(info.max) - int(info.min) + 1
     wrapped = [(value - int(info.min)) % span + int(info.min) for value in exact]
     assert [int(value) for value in _core.convert_array(values, target)] == wrapped
     clamped = [min(max(value, int(info.min)), int(info.max)) for value in exact]
@@ -234,7 +245,7 @@ def test_floats_truncate_to_integers(source, target):
     edges = np.array([0.0, -0.0, 0.99, -0.99, int(info.max), int(info.min), float(info.max) + 1, float(info.min) - 1])
     values = np.concatenate([values, edges]).astype(NUMPY[source])
     exact = [int(value) for value in values.tolist()]
-    span = 1 << _core.dtype_bits(target)
+    span = int(info.max) - int(info.min) + 1
     wrapped = [(value - int(info.min)) % span + int(info.min) for value in exact]
     assert [int(value) for value in _core.convert_array(values, target)] == wrapped
     clamped = [min(max(value, int(info.min)), int(info.max)) for value in exact]
@@ -245,20 +256,25 @@ def test_floats_truncate_to_integers(source, target):
     assert [int(value) for value in saturated] == [0, int(info.max), int(info.min)]
 
 
+@pytest.mark.parametrize("complex_dtype", ["c64", "c128"])
 @pytest.mark.parametrize("source", REAL)
-def test_bool_and_complex(source):
+def test_bool_and_complex(source, complex_dtype):
     values = np.array([0, 1, 0, 1, 1], NUMPY[source])
     truth = values.astype(np.float64) != 0
     np.testing.assert_array_equal(_core.convert_array(values, "bool"), truth)
-    numbers = _core.convert_array(values, "c64")
-    assert numbers.dtype == np.complex64
+    numbers = _core.convert_array(values, complex_dtype)
+    assert numbers.dtype == NUMPY[complex_dtype]
     np.testing.assert_array_equal(numbers.real.astype(np.float64), values.astype(np.float64))
     np.testing.assert_array_equal(numbers.imag, 0)
-    assert_same(_core.convert_array(numbers + np.complex64(2j), source), values) if source != "bool" else None
+    assert_same(_core.convert_array((numbers + 2j).astype(numbers.dtype), source), values) if source != "bool" else None
 
 
-def test_complex_is_true_when_either_part_is():
-    assert _core.convert_array(np.array([0, 1, 1j, -0.0], np.complex64), "bool").tolist() == [False, True, True, False]
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_complex_is_true_when_either_part_is(dtype):
+    values = np.array([0, 1, 1j, -0.0, 3.25 - 7j], dtype)
+    assert _core.convert_array(values, "bool").tolist() == [False, True, True, False, True]
+    for other in ("c64", "c128"):
+        np.testing.assert_array_equal(_core.convert_array(values, other), values.astype(NUMPY[other]))
 
 
 @pytest.mark.parametrize("through", ["f16", "bf16", "f8e4m3fn", "f8e5m2", "f4e2m1fn"])
@@ -282,12 +298,13 @@ def test_names_bits_and_roundoff():
     assert _core.dtype_names() == list(NUMPY)
     for alias, name in {
         "float32": "f32", "fp16": "f16", "bfloat16": "bf16", "fp8": "f8e4m3fn", "f8e4m3": "f8e4m3fn", "int8": "i8",
-        "pred": "bool", "i1": "bool", "complex64": "c64", "float8_e8m0fnu": "f8e8m0fnu",
+        "pred": "bool", "i1": "bool", "complex64": "c64", "float8_e8m0fnu": "f8e8m0fnu", "complex128": "c128",
+        "float8_e4m3": "f8e4m3ieee", "s2": "i2",
     }.items():  # fmt: skip
         assert _core.parse_dtype(alias) == name
-    bits = {"f64": 64, "f8e5m2": 8, "f4e2m1fn": 4, "i4": 4, "bool": 8, "c64": 64}
+    bits = {"f64": 64, "f8e5m2": 8, "f4e2m1fn": 4, "i4": 4, "bool": 8, "c64": 64, "c128": 128, "f6e2m3fn": 8, "i2": 8}
     assert {name: _core.dtype_bits(name) for name in bits} == bits
-    for name in ("f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f4e2m1fn"):
+    for name in ("f64", "f32", *SIGNED):
         assert _core.unit_roundoff(name) == float(ml_dtypes.finfo(NUMPY[name]).eps) / 2
     assert _core.unit_roundoff("i8") == 0
     with pytest.raises(_core.UserError, match=r"Did you mean 'float32'\?") as caught:
@@ -307,8 +324,8 @@ def test_arrays_are_shared_where_possible():
     for odd in odd_ones:
         np.testing.assert_array_equal(_core.share_array(odd), odd)
     assert _core.share_array(np.float32(3)).shape == ()
-    with pytest.raises(_core.UserError, match="complex128"):
-        _core.share_array(np.zeros(2, np.complex128))
+    with pytest.raises(_core.UserError, match="complex256"):
+        _core.share_array(np.zeros(2, np.clongdouble))
 
 
 def test_shared_memory_outlives_its_owner():

@@ -26,26 +26,34 @@ struct Mode {
 
 // ---- decoding ------------------------------------------------------------------------------------------------------
 
-template <auto decode>
-const std::array<float, 256>& byte_table() {
-  static const std::array<float, 256> table = [] {
-    std::array<float, 256> values{};
-    for (std::uint32_t code = 0; code < 256; ++code) values[code] = decode(code);
-    return values;
+using ByteTable = std::array<float, 256>;
+
+float decoded(DType dtype, std::uint32_t code) {
+  const FloatFormat* format = narrow_format(dtype);
+  return format ? decode_float(*format, code & (2 * format->sign - 1)) : decode_e8m0(static_cast<std::uint8_t>(code));
+}
+
+/// Values of the codes of a float of up to a byte.
+const ByteTable& byte_table(DType dtype) {
+  static const std::array<ByteTable, dtype_count> tables = [] {
+    std::array<ByteTable, dtype_count> all{};
+    for (int i = 0; i < dtype_count; ++i)
+      for (std::uint32_t code = 0; code < 256 && is_float(static_cast<D>(i)) && bits(static_cast<D>(i)) <= 8; ++code)
+        all[static_cast<std::size_t>(i)][code] = decoded(static_cast<D>(i), code);
+    return all;
   }();
-  return table;
+  return tables[static_cast<std::size_t>(dtype)];
 }
 
-template <const FloatFormat& format>
-float decode_in(std::uint32_t code) {
-  return decode_float(format, code);
-}
-float decode_power(std::uint32_t code) { return decode_e8m0(static_cast<std::uint8_t>(code)); }
-float decode_f4(std::uint32_t code) { return decode_float(format_f4e2m1fn, code & 0xF); }
-
-void look_up(const std::array<float, 256>& table, const void* from, float* to, std::int64_t count) {
+void look_up(const ByteTable& table, const void* from, float* to, std::int64_t count) {
   const auto* codes = static_cast<const std::uint8_t*>(from);
   for (std::int64_t i = 0; i < count; ++i) to[i] = table[codes[i]];
+}
+
+template <class T>
+void real_parts(const void* from, T* to, std::int64_t count) {
+  const auto* parts = static_cast<const T*>(from);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = parts[2 * i];
 }
 
 void decode_to_float(const void* from, DType dtype, float* to, std::int64_t count) {
@@ -60,26 +68,10 @@ void decode_to_float(const void* from, DType dtype, float* to, std::int64_t coun
       for (std::int64_t i = 0; i < count; ++i) to[i] = bf16_to_f32(codes[i]);
       return;
     }
-    case D::f8e4m3fn:
-      return look_up(byte_table<decode_in<format_f8e4m3fn>>(), from, to, count);
-    case D::f8e5m2:
-      return look_up(byte_table<decode_in<format_f8e5m2>>(), from, to, count);
-    case D::f8e4m3fnuz:
-      return look_up(byte_table<decode_in<format_f8e4m3fnuz>>(), from, to, count);
-    case D::f8e5m2fnuz:
-      return look_up(byte_table<decode_in<format_f8e5m2fnuz>>(), from, to, count);
-    case D::f8e8m0fnu:
-      return look_up(byte_table<decode_power>(), from, to, count);
-    case D::f4e2m1fn:
-      return look_up(byte_table<decode_f4>(), from, to, count);
-    case D::c64: {
-      const auto* parts = static_cast<const float*>(from);
-      for (std::int64_t i = 0; i < count; ++i) to[i] = parts[2 * i];
-      return;
-    }
+    case D::c64:
+      return real_parts<float>(from, to, count);
     default:
-      std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(float));
-      return;
+      return look_up(byte_table(dtype), from, to, count);
   }
 }
 
@@ -90,7 +82,11 @@ void cast(const void* from, void* to, std::int64_t count) {
   for (std::int64_t i = 0; i < count; ++i) target[i] = static_cast<To>(source[i]);
 }
 
-std::int8_t sign_extended(std::uint8_t nibble) { return static_cast<std::int8_t>(((nibble & 0xF) ^ 8) - 8); }
+/// Of a code in the low bits of its byte.
+std::int8_t sign_extended(std::uint8_t code, int width) {
+  const int sign = 1 << (width - 1);
+  return static_cast<std::int8_t>(((code & (2 * sign - 1)) ^ sign) - sign);
+}
 
 template <class To>
 void decode_integers(const void* from, DType dtype, To* to, std::int64_t count) {
@@ -113,10 +109,12 @@ void decode_integers(const void* from, DType dtype, To* to, std::int64_t count) 
     case D::u8:
       return cast<std::uint8_t, To>(from, to, count);
     case D::i4:
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(sign_extended(bytes[i]));
+    case D::i2:
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(sign_extended(bytes[i], value_bits(dtype)));
       return;
     case D::u4:
-      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(bytes[i] & 0xF);
+    case D::u2:
+      for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(bytes[i] & ((1 << value_bits(dtype)) - 1));
       return;
     default:
       for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(bytes[i] != 0);
@@ -129,7 +127,7 @@ bool carried_as_integer(DType dtype) { return is_integer(dtype) || dtype == D::b
 /// A carrier that holds every value of `from`; for float targets a float one where that is possible, since it is
 /// faster.
 Carrier carrier_of(DType from, DType to) {
-  if (from == D::f64) return Carrier::f64;
+  if (from == D::f64 || from == D::c128) return Carrier::f64;
   if (!carried_as_integer(from)) return Carrier::f32;
   if (from == D::u64) return Carrier::u64;
   if (from == D::i64 || carried_as_integer(to)) return Carrier::i64;
@@ -172,11 +170,11 @@ void encode_f32(const From* from, float* to, std::int64_t count, Mode mode) {
     to[i] = std::bit_cast<float>(encode_float(format_f32, leading_bits(from[i], true), mode.rounding, mode.overflow));
 }
 
-template <const FloatFormat& format, class From, class Code>
-void encode_narrow(const From* from, Code* to, std::int64_t count, Mode mode) {
+template <class From, class Code>
+void encode_narrow(const FloatFormat& format, const From* from, Code* to, std::int64_t count, Mode mode) {
   if constexpr (std::is_same_v<From, float> && std::is_same_v<Code, std::uint16_t>) {
     if (mode.rounding == Rounding::nearest_even && mode.overflow == Overflow::ieee) {
-      constexpr bool half = format.mantissa_bits == format_f16.mantissa_bits;
+      const bool half = format.mantissa_bits == format_f16.mantissa_bits;
       for (std::int64_t i = 0; i < count; ++i) to[i] = half ? f32_to_f16(from[i]) : f32_to_bf16(from[i]);
       return;
     }
@@ -232,48 +230,42 @@ std::uint64_t to_integer(std::uint64_t value, const IntegerRange& range, Overflo
 
 template <class From, class To>
 void encode_integers(const From* from, To* to, std::int64_t count, DType dtype, Mode mode) {
-  if (std::is_integral_v<From> && mode.overflow == Overflow::ieee && bits(dtype) != 4)
+  if (std::is_integral_v<From> && mode.overflow == Overflow::ieee && value_bits(dtype) >= 8)
     return cast<From, To>(from, to, count);
-  const IntegerRange range{dtype_class(dtype) == DTypeClass::signed_integer, bits(dtype)};
+  const IntegerRange range{dtype_class(dtype) == DTypeClass::signed_integer, value_bits(dtype)};
   const std::uint64_t mask = ~std::uint64_t{0} >> (64 - range.width);
   for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<To>(to_integer(from[i], range, mode.overflow) & mask);
 }
 
+/// To f64, f32 and narrower.
 template <class From>
 void encode_floats(const From* from, void* to, DType dtype, std::int64_t count, Mode mode) {
-  auto* halves = static_cast<std::uint16_t*>(to);
-  auto* bytes = static_cast<std::uint8_t*>(to);
   switch (dtype) {
     case D::f64:
       return encode_f64(from, static_cast<double*>(to), count, mode);
     case D::f32:
       return encode_f32(from, static_cast<float*>(to), count, mode);
     case D::f16:
-      return encode_narrow<format_f16>(from, halves, count, mode);
+      return encode_narrow(format_f16, from, static_cast<std::uint16_t*>(to), count, mode);
     case D::bf16:
-      return encode_narrow<format_bf16>(from, halves, count, mode);
-    case D::f8e4m3fn:
-      return encode_narrow<format_f8e4m3fn>(from, bytes, count, mode);
-    case D::f8e5m2:
-      return encode_narrow<format_f8e5m2>(from, bytes, count, mode);
-    case D::f8e4m3fnuz:
-      return encode_narrow<format_f8e4m3fnuz>(from, bytes, count, mode);
-    case D::f8e5m2fnuz:
-      return encode_narrow<format_f8e5m2fnuz>(from, bytes, count, mode);
-    case D::f4e2m1fn:
-      return encode_narrow<format_f4e2m1fn>(from, bytes, count, mode);
-    case D::f8e8m0fnu:
-      return encode_powers(from, bytes, count, mode);
+      return encode_narrow(format_bf16, from, static_cast<std::uint16_t*>(to), count, mode);
     default:
       break;
   }
-  std::array<float, chunk> real;  // c64: interleaved with a zero imaginary part
-  encode_f32(from, real.data(), count, mode);
-  auto* parts = static_cast<float*>(to);
-  for (std::int64_t i = 0; i < count; ++i) {
-    parts[2 * i] = real[static_cast<std::size_t>(i)];
-    parts[2 * i + 1] = 0;
-  }
+  auto* bytes = static_cast<std::uint8_t*>(to);
+  if (const FloatFormat* format = narrow_format(dtype)) return encode_narrow(*format, from, bytes, count, mode);
+  encode_powers(from, bytes, count, mode);
+}
+
+/// Real parts, each before an imaginary zero.
+template <class From>
+void encode_complex(const From* from, void* to, DType dtype, std::int64_t count, Mode mode) {
+  alignas(64) std::array<std::byte, chunk * 8> real;
+  const auto size = static_cast<std::size_t>(host_bytes(part_of(dtype)));
+  encode_floats(from, real.data(), part_of(dtype), count, mode);
+  std::memset(to, 0, static_cast<std::size_t>(count) * 2 * size);
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i)
+    std::memcpy(static_cast<std::byte*>(to) + 2 * i * size, real.data() + i * size, size);
 }
 
 template <class From>
@@ -296,12 +288,15 @@ void encode(const From* from, void* to, DType dtype, std::int64_t count, Mode mo
     case D::u8:
     case D::i4:
     case D::u4:
+    case D::i2:
+    case D::u2:
       return encode_integers(from, static_cast<std::uint8_t*>(to), count, dtype, mode);
     case D::boolean:
       for (std::int64_t i = 0; i < count; ++i) static_cast<std::uint8_t*>(to)[i] = from[i] != From{0} ? 1 : 0;
       return;
     default:
-      return encode_floats(from, to, dtype, count, mode);
+      return is_complex(dtype) ? encode_complex(from, to, dtype, count, mode)
+                               : encode_floats(from, to, dtype, count, mode);
   }
 }
 
@@ -322,7 +317,10 @@ void convert_chunk(const void* from, DType from_dtype, void* to, DType to_dtype,
     case Carrier::f64: {
       auto* values = static_cast<double*>(carried);
       if (from_dtype == D::f64) return encode(static_cast<const double*>(from), to, to_dtype, count, mode);
-      decode_integers(from, from_dtype, values, count);
+      if (from_dtype == D::c128)
+        real_parts(from, values, count);
+      else
+        decode_integers(from, from_dtype, values, count);
       return encode(values, to, to_dtype, count, mode);
     }
     case Carrier::i64: {
@@ -337,8 +335,13 @@ void convert_chunk(const void* from, DType from_dtype, void* to, DType to_dtype,
 }
 
 /// A complex number is true when either part is not zero.
-void complex_to_bool(const float* parts, std::uint8_t* to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) to[i] = parts[2 * i] != 0 || parts[2 * i + 1] != 0 ? 1 : 0;
+void complex_to_bool(const void* from, DType part, std::uint8_t* to, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    std::array<std::uint8_t, 2> found{};
+    convert_chunk(static_cast<const std::byte*>(from) + 2 * i * host_bytes(part), part, found.data(), D::boolean, 2,
+                  {});
+    to[i] = found[0] | found[1];
+  }
 }
 
 }  // namespace
@@ -350,8 +353,10 @@ void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::
     std::memcpy(to, from, static_cast<std::size_t>(count * host_bytes(to_dtype)));
     return;
   }
-  if (from_dtype == D::c64 && to_dtype == D::boolean)
-    return complex_to_bool(static_cast<const float*>(from), static_cast<std::uint8_t*>(to), count);
+  if (is_complex(from_dtype) && is_complex(to_dtype))
+    return convert(from, part_of(from_dtype), to, part_of(to_dtype), 2 * count, rounding, overflow);
+  if (is_complex(from_dtype) && to_dtype == D::boolean)
+    return complex_to_bool(from, part_of(from_dtype), static_cast<std::uint8_t*>(to), count);
   const auto* source = static_cast<const std::byte*>(from);
   auto* target = static_cast<std::byte*>(to);
   for (std::int64_t done = 0; done < count; done += chunk)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/float_format.hpp"
 
 namespace tilesim {
 
@@ -15,20 +16,24 @@ struct Entry {
   std::string_view name;
   int bits;
   DTypeClass kind;
-  int mantissa;  ///< stored fraction bits of a float
+  int mantissa;        ///< stored fraction bits of a float
+  int value_bits = 0;  ///< where fewer than are stored
 };
 
 using C = DTypeClass;
 constexpr std::array<Entry, dtype_count + pattern_count> table{{
-    {"f64", 64, C::floating, 52},        {"f32", 32, C::floating, 23},        {"f16", 16, C::floating, 10},
-    {"bf16", 16, C::floating, 7},        {"f8e4m3fn", 8, C::floating, 3},     {"f8e5m2", 8, C::floating, 2},
-    {"f8e4m3fnuz", 8, C::floating, 3},   {"f8e5m2fnuz", 8, C::floating, 2},   {"f8e8m0fnu", 8, C::floating, 0},
-    {"f4e2m1fn", 4, C::floating, 1},     {"i64", 64, C::signed_integer, 0},   {"i32", 32, C::signed_integer, 0},
-    {"i16", 16, C::signed_integer, 0},   {"i8", 8, C::signed_integer, 0},     {"i4", 4, C::signed_integer, 0},
-    {"u64", 64, C::unsigned_integer, 0}, {"u32", 32, C::unsigned_integer, 0}, {"u16", 16, C::unsigned_integer, 0},
-    {"u8", 8, C::unsigned_integer, 0},   {"u4", 4, C::unsigned_integer, 0},   {"bool", 8, C::boolean, 0},
-    {"c64", 64, C::complex, 23},         {"f32_2of4", 136, C::pattern, 0},    {"f16_2of4", 72, C::pattern, 0},
-    {"bf16_2of4", 72, C::pattern, 0},    {"i8_2of4", 40, C::pattern, 0},
+    {"f64", 64, C::floating, 52},        {"f32", 32, C::floating, 23},         {"f16", 16, C::floating, 10},
+    {"bf16", 16, C::floating, 7},        {"f8e4m3fn", 8, C::floating, 3},      {"f8e5m2", 8, C::floating, 2},
+    {"f8e4m3fnuz", 8, C::floating, 3},   {"f8e5m2fnuz", 8, C::floating, 2},    {"f8e8m0fnu", 8, C::floating, 0},
+    {"f4e2m1fn", 4, C::floating, 1},     {"i64", 64, C::signed_integer, 0},    {"i32", 32, C::signed_integer, 0},
+    {"i16", 16, C::signed_integer, 0},   {"i8", 8, C::signed_integer, 0},      {"i4", 4, C::signed_integer, 0},
+    {"u64", 64, C::unsigned_integer, 0}, {"u32", 32, C::unsigned_integer, 0},  {"u16", 16, C::unsigned_integer, 0},
+    {"u8", 8, C::unsigned_integer, 0},   {"u4", 4, C::unsigned_integer, 0},    {"bool", 8, C::boolean, 0},
+    {"c64", 64, C::complex, 23},         {"c128", 128, C::complex, 52},        {"f8e4m3ieee", 8, C::floating, 3},
+    {"f8e3m4", 8, C::floating, 4},       {"f8e4m3b11fnuz", 8, C::floating, 3}, {"f6e2m3fn", 8, C::floating, 3, 6},
+    {"f6e3m2fn", 8, C::floating, 2, 6},  {"i2", 8, C::signed_integer, 0, 2},   {"u2", 8, C::unsigned_integer, 0, 2},
+    {"f32_2of4", 136, C::pattern, 0},    {"f16_2of4", 72, C::pattern, 0},      {"bf16_2of4", 72, C::pattern, 0},
+    {"i8_2of4", 40, C::pattern, 0},
 }};
 constexpr std::array<std::pair<DType, DType>, pattern_count> patterns{{{DType::f32, DType::f32_2of4},
                                                                        {DType::f16, DType::f16_2of4},
@@ -96,11 +101,22 @@ constexpr std::pair<std::string_view, DType> aliases[] = {{"bfloat", DType::bf16
                                                           {"i1", DType::boolean},
                                                           {"pred", DType::boolean},
                                                           {"boolean", DType::boolean},
-                                                          {"complex64", DType::c64}};
+                                                          {"complex64", DType::c64},
+                                                          {"complex128", DType::c128},
+                                                          {"float8_e4m3", DType::f8e4m3ieee},
+                                                          {"float8_e3m4", DType::f8e3m4},
+                                                          {"float8_e4m3b11fnuz", DType::f8e4m3b11fnuz},
+                                                          {"float6_e2m3fn", DType::f6e2m3fn},
+                                                          {"float6_e3m2fn", DType::f6e3m2fn},
+                                                          {"int2", DType::i2},
+                                                          {"s2", DType::i2},
+                                                          {"uint2", DType::u2},
+                                                          {"ui2", DType::u2}};
 
 }  // namespace
 
 int bits(DType dtype) { return entry(dtype).bits; }
+int value_bits(DType dtype) { return entry(dtype).value_bits != 0 ? entry(dtype).value_bits : entry(dtype).bits; }
 int host_bytes(DType dtype) { return (entry(dtype).bits + 7) / 8; }
 std::int64_t packed_bytes(DType dtype, std::int64_t count) {
   return bits(dtype) == 4 ? count / 2 + count % 2 : count * (bits(dtype) / 8);
@@ -117,6 +133,12 @@ DType plain_of(DType dtype) {
   return dtype;
 }
 DTypeClass dtype_class(DType dtype) { return entry(dtype).kind; }
+DType part_of(DType dtype) { return dtype == DType::c64 ? DType::f32 : dtype == DType::c128 ? DType::f64 : dtype; }
+bool nan_for_minus_zero(DType dtype) {
+  const FloatFormat* format = narrow_format(dtype);
+  return format && !format->negative_zero;
+}
+bool is_complex(DType dtype) { return entry(dtype).kind == C::complex; }
 bool is_float(DType dtype) { return entry(dtype).kind == C::floating; }
 bool is_integer(DType dtype) {
   return entry(dtype).kind == C::signed_integer || entry(dtype).kind == C::unsigned_integer;

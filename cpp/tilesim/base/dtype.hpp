@@ -32,19 +32,29 @@ enum class DType : std::uint8_t {
   u4,
   boolean,
   c64,
+  c128,
+  f8e4m3ieee,  ///< with infinities, as `f8e3m4`
+  f8e3m4,
+  f8e4m3b11fnuz,
+  f6e2m3fn,
+  f6e3m2fn,
+  i2,
+  u2,
   // Of operands that arrays take in the pattern 2:4: see `two_of_four`.
   f32_2of4,
   f16_2of4,
   bf16_2of4,
   i8_2of4,
 };
-inline constexpr int dtype_count = 22;  ///< of tensors; those of patterns come behind
+inline constexpr int dtype_count = 30;  ///< of tensors; those of patterns come behind
 inline constexpr int pattern_count = 4;
 
 enum class DTypeClass : std::uint8_t { floating, signed_integer, unsigned_integer, boolean, complex, pattern };
 
-/// Bits of one element as stored in a memory (4 for i4; 8 for bool; 64 for c64).
+/// Bits of one element as stored in a memory (4 for i4; 8 for bool, i2, u2 and floats of 6 bits; 64 for c64).
 int bits(DType dtype);
+/// Bits that its value has: 2 for i2, 6 for f6e2m3fn, else as stored.
+int value_bits(DType dtype);
 /// Bytes of one element in a host Array: sub-byte types take one byte each, as in ml_dtypes.
 int host_bytes(DType dtype);
 /// Bytes that `count` densely packed elements take in a memory: ceil(count * bits / 8).
@@ -58,8 +68,12 @@ DType two_of_four(DType plain);
 DType plain_of(DType dtype);
 
 DTypeClass dtype_class(DType dtype);
+/// Of a complex dtype that of its two parts, real before imaginary; any other itself.
+DType part_of(DType dtype);
+bool is_complex(DType dtype);
 bool is_float(DType dtype);
-bool is_integer(DType dtype);  ///< signed or unsigned, without bool
+bool nan_for_minus_zero(DType dtype);  ///< the `uz` formats, which have one NaN and no infinity
+bool is_integer(DType dtype);          ///< signed or unsigned, without bool
 /// Canonical short name: "f32", "bf16", "i8", "bool", ...
 std::string_view name(DType dtype);
 /// Canonical name or alias ("bfloat16", "fp32", "float32", "int8", ...). Throws UserError with a suggestion.
@@ -76,8 +90,8 @@ enum class Overflow : std::uint8_t { ieee, saturate };  ///< ieee: to inf/nan as
 
 /// Converts `count` elements; the two ranges do not overlap. Exact wherever the target can hold the value, otherwise
 /// rounded once (no double rounding). Float to integer truncates toward zero; out of range follows `overflow` (saturate
-/// clamps; ieee wraps, infinities to 0), and NaN gives 0. Sources and targets as in ml_dtypes: a 4-bit element is the
-/// low half of its byte, float to c64 has imaginary part 0, c64 to float is the real part.
+/// clamps; ieee wraps, infinities to 0), and NaN gives 0. Sources and targets as in ml_dtypes: an element of less
+/// than a byte is the low bits of one, real to complex has imaginary part 0, complex to real is the real part.
 void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t count,
              Rounding rounding = Rounding::nearest_even, Overflow overflow = Overflow::ieee);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -27,14 +28,35 @@ struct FloatFormat {
 inline constexpr FloatFormat format_f32{23, -126, 0x7F7F'FFFF, 0x7F80'0000, 0x7FC0'0000, 0x8000'0000, true};
 inline constexpr FloatFormat format_f16{10, -14, 0x7BFF, 0x7C00, 0x7E00, 0x8000, true};
 inline constexpr FloatFormat format_bf16{7, -126, 0x7F7F, 0x7F80, 0x7FC0, 0x8000, true};
-// OCP 8-bit floating point specification (OFP8), revision 1.0, table 1.
-inline constexpr FloatFormat format_f8e4m3fn{3, -6, 0x7E, 0, 0x7F, 0x80, true};
-inline constexpr FloatFormat format_f8e5m2{2, -14, 0x7B, 0x7C, 0x7E, 0x80, true};
-// Noune et al., "8-bit numerical formats for deep neural networks", arXiv 2206.02915.
-inline constexpr FloatFormat format_f8e4m3fnuz{3, -7, 0x7F, 0, 0x80, 0x80, false};
-inline constexpr FloatFormat format_f8e5m2fnuz{2, -15, 0x7F, 0, 0x80, 0x80, false};
-// OCP Microscaling formats (MX), version 1.0, section 5.3.3: neither infinity nor NaN.
-inline constexpr FloatFormat format_f4e2m1fn{1, 0, 0x7, 0, 0, 0x8, true};
+
+/// The formats of up to a byte. f8e8m0fnu, which has neither sign nor mantissa, is not among them.
+struct NarrowFormat {
+  DType dtype;
+  FloatFormat format;
+};
+inline constexpr std::array<NarrowFormat, 10> narrow_formats{{
+    // OCP 8-bit floating point specification (OFP8), revision 1.0, table 1.
+    {DType::f8e4m3fn, {3, -6, 0x7E, 0, 0x7F, 0x80, true}},
+    {DType::f8e5m2, {2, -14, 0x7B, 0x7C, 0x7E, 0x80, true}},
+    // Noune et al., "8-bit numerical formats for deep neural networks", arXiv 2206.02915.
+    {DType::f8e4m3fnuz, {3, -7, 0x7F, 0, 0x80, 0x80, false}},
+    {DType::f8e5m2fnuz, {2, -15, 0x7F, 0, 0x80, 0x80, false}},
+    // Sun et al., "Hybrid 8-bit floating point training and inference for deep neural networks", NeurIPS 2019: bias 11.
+    {DType::f8e4m3b11fnuz, {3, -10, 0x7F, 0, 0x80, 0x80, false}},
+    // As IEEE 754 would have them (StableHLO specification, Types).
+    {DType::f8e4m3ieee, {3, -6, 0x77, 0x78, 0x7C, 0x80, true}},
+    {DType::f8e3m4, {4, -2, 0x6F, 0x70, 0x78, 0x80, true}},
+    // OCP Microscaling formats (MX), version 1.0, sections 5.3.2 and 5.3.3: neither infinity nor NaN.
+    {DType::f6e2m3fn, {3, 0, 0x1F, 0, 0, 0x20, true}},
+    {DType::f6e3m2fn, {2, -2, 0x1F, 0, 0, 0x20, true}},
+    {DType::f4e2m1fn, {1, 0, 0x7, 0, 0, 0x8, true}},
+}};
+/// Null for any other dtype.
+constexpr const FloatFormat* narrow_format(DType dtype) {
+  for (const NarrowFormat& entry : narrow_formats)
+    if (entry.dtype == dtype) return &entry.format;
+  return nullptr;
+}
 
 namespace detail {
 

@@ -4,13 +4,13 @@ namespace tilesim {
 
 bool holds_narrow(DType wide, DType narrow) {
   constexpr int most = 8;  // bits
-  if (bits(narrow) > most || narrow == DType::boolean || narrow == DType::c64) return false;
+  if (bits(narrow) > most || narrow == DType::boolean || is_complex(narrow)) return false;
   if (wide == narrow) return true;
   if (is_float(narrow)) {
     if (wide == DType::bf16 || wide == DType::f32 || wide == DType::f64) return true;
     return wide == DType::f16 && narrow != DType::f8e8m0fnu;  // whose exponents are those of f32
   }
-  const bool is_signed = narrow == DType::i8 || narrow == DType::i4;
+  const bool is_signed = dtype_class(narrow) == DTypeClass::signed_integer;
   switch (wide) {
     case DType::i8:
     case DType::i16:

@@ -247,9 +247,11 @@ class Checker {
 
   static void check_names(const GraphFunction& function, const std::string& place) {
     std::unordered_set<std::string_view> values, ops;
-    for (const Value& value : function.values)
-      if (worked(16); !values.insert(value.name).second)
+    for (const Value& value : function.values) {
+      if (worked(16); value.name.empty()) throw UserError({"A value has no name.", place, {}, "a text", {}});
+      if (!values.insert(value.name).second)
         throw UserError({"two values have the same name", place, "'" + value.name + "'", {}, {}});
+    }
     for (const Op& op : function.ops)
       if (!ops.insert(op.name).second)
         throw UserError({"two operations have the same name", place, "'" + op.name + "'", {}, {}});

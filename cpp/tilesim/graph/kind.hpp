@@ -18,7 +18,7 @@
 //     bool). Result dtype: bool for predicates, else the operands'.
 // convert(x)     dtype, rounding "nearest_even" | "toward_zero", overflow "ieee" | "saturate": to the outermost number,
 //     of infinities too (f32 and f64 keep narrower floats'). NaN is 0 in integers and f4e2m1fn, true in bool (x != 0).
-// bitcast(x)     dtype of the same width
+// bitcast(x)     dtype of the same width; elements of a narrower one become a last axis, and back
 // reduce(x)
 //     dims, combiner "add" | "multiply" | "maximum" | "minimum" | "logical_and" | "logical_or" | "mean" | "argmax" |
 //     "argmin", keep_dims (false), dtype of the result (default x's, i64 for arg*). The first index wins ties.

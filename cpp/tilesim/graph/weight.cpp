@@ -161,13 +161,14 @@ class WeightFile {
       case DType::f16:
         return code == "f" + width;
       case DType::c64:
+      case DType::c128:
         return code == "c" + width;
       case DType::boolean:
         return code == "b1";
       default:
         break;
     }
-    if (is_integer(dtype) && bits(dtype) >= 8)
+    if (is_integer(dtype) && value_bits(dtype) >= 8)
       return code == (dtype_class(dtype) == DTypeClass::signed_integer ? "i" : "u") + width;
     return code == "V" + width;
   }

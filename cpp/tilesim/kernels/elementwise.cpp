@@ -1,6 +1,7 @@
 // elementwise: operands are read in chunks in the order of the result; within a chunk one loop per function.
 // Functions without a loop of their own go through the scalar table in base.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -240,8 +241,11 @@ Results select(const Call& call) {
     case 4:
       select<std::uint32_t>(condition, yes, no, result);
       break;
-    default:
+    case 8:
       select<std::uint64_t>(condition, yes, no, result);
+      break;
+    default:
+      select<std::array<std::uint64_t, 2>>(condition, yes, no, result);
       break;
   }
   return {result};

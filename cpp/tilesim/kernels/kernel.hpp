@@ -52,8 +52,8 @@ decltype(auto) with_float(Compute compute, F&& f) {
   return f(float{});
 }
 
-/// to[i] = from[i] over `extents` with strides in elements (any sign, 0 repeats); elements of `bytes` bytes (1, 2, 4 or
-/// 8).
+/// to[i] = from[i] over `extents` with strides in elements (any sign, 0 repeats); elements of `bytes` bytes (1, 2, 4,
+/// 8 or 16).
 void strided_copy(const Shape& extents, const std::byte* from, const Shape& from_strides, std::byte* to,
                   const Shape& to_strides, int bytes);
 /// Axis i of the result is axis permutation[i] of `x`; `x` itself where nothing moves.

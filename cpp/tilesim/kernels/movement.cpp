@@ -229,14 +229,15 @@ Results convert(const Call& call) {
 Results bitcast(const Call& call) {
   const Array& x = call.operand(0);
   const TensorType& type = call.result();
-  if (bits(x.dtype()) != bits(type.dtype)) call.unsupported("bitcast between dtypes of different width");
   Array result(type.dtype, type.shape);
   std::memcpy(result.bytes(), x.bytes(), at(x.nbytes()));
-  if (bits(type.dtype) == 4) {  // the host keeps i4 sign-extended in its byte, the other 4-bit types in the low bits
+  const int width = value_bits(type.dtype), ones = (1 << (width & 7)) - 1;
+  if (width < 8) {  // the host keeps i4 and i2 sign-extended in their byte, other types in the low bits
+    const bool extends = dtype_class(type.dtype) == DTypeClass::signed_integer;
     for (std::int64_t i = 0; i < x.size(); ++i) {
       std::uint8_t& byte = result.as<std::uint8_t>()[i];
-      byte &= 0x0f;
-      if (type.dtype == DType::i4 && byte >= 8) byte |= 0xf0;
+      const bool negative = extends && (byte >> (width - 1) & 1) != 0;
+      byte = static_cast<std::uint8_t>(negative ? byte | ~ones : byte & ones);
     }
   }
   return {result};

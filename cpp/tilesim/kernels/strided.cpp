@@ -1,5 +1,6 @@
 // Copies between strided views: what every kind that only moves data comes down to.
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <numeric>
 
@@ -89,6 +90,8 @@ void strided_copy(const Shape& extents, const std::byte* from, const Shape& from
       return typed_copy<std::uint32_t>(std::move(loops), from, to);
     case 8:
       return typed_copy<std::uint64_t>(std::move(loops), from, to);
+    case 16:
+      return typed_copy<std::array<std::uint64_t, 2>>(std::move(loops), from, to);
     default:
       throw InternalError("strided_copy: element size");
   }

@@ -16,7 +16,7 @@ namespace {
 enum class Kind : std::uint8_t { f32, f64, i64 };
 
 Kind kind_of(DType dtype, bool wide) {
-  if (is_float(dtype) || dtype == DType::c64) return wide ? Kind::f64 : Kind::f32;
+  if (is_float(dtype) || is_complex(dtype)) return wide ? Kind::f64 : Kind::f32;
   return Kind::i64;
 }
 

@@ -117,7 +117,7 @@ class Counter {
 
   /// Running sums, and types of which no kernel is written, keep closed forms that count no moves.
   bool counted() const {
-    const auto other = [](DType dtype) { return bits(dtype) > 64 || bits(dtype) < 8 || is_two_of_four(dtype); };
+    const auto other = [](DType dtype) { return bits(dtype) > 64 || value_bits(dtype) < 8 || is_two_of_four(dtype); };
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
       if (nodes_[i].op == Op::scan) return false;
       const bool reads = of_[i].needed && nodes_[i].op == Op::input;

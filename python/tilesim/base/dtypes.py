@@ -26,5 +26,13 @@ NUMPY: dict[str, Any] = {
     **{f"i{bits}": np.dtype(f"int{bits}") for bits in (8, 16, 32, 64)},
     **{f"u{bits}": np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64)},
     "c64": np.complex64,
+    "c128": np.complex128,
+    "f8e4m3ieee": ml_dtypes.float8_e4m3,
+    "f8e3m4": ml_dtypes.float8_e3m4,
+    "f8e4m3b11fnuz": ml_dtypes.float8_e4m3b11fnuz,
+    "f6e2m3fn": ml_dtypes.float6_e2m3fn,
+    "f6e3m2fn": ml_dtypes.float6_e3m2fn,
+    "i2": ml_dtypes.int2,
+    "u2": ml_dtypes.uint2,
 }
 FLOATS = {name for name in NUMPY if name[0] == "f" or name == "bf16"}

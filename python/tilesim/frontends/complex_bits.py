@@ -1,23 +1,29 @@
-"""Complex numbers at a graph's border: one c64 tensor outside, a pair of f32 tensors within."""
+"""Complex numbers at a graph's border: one c64 or c128 tensor outside, a pair of f32 or f64 tensors within."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .._core import Unsupported
 from ..graph.tensor import Tensor
+
+#: the complex dtype with such parts
+WHOLE = {"f32": "c64", "f64": "c128"}
 
 
 def parts(builder: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Real and imaginary half of the bits of c64 elements.
+    """Real and imaginary half of the bits of complex elements.
 
     Args:
         builder: of the function.
-        x: c64.
+        x: c64 or c128.
 
     Returns:
-        Two f32 tensors of its shape.
+        Two tensors of its shape, f32 or f64.
     """
+    if x.dtype == "c128":
+        both = builder.op("bitcast", x, dtype="f64")  # [.., 2]
+        re, im = (both[(..., i)] for i in (0, 1))
+        return re, im
     bits = builder.op("bitcast", x, dtype="i64")  # vector units shift signed 64-bit integers
     high = builder.apply("shift_right", bits, builder.scalar(32, "i64"))
     words = [builder.op("convert", half, dtype="u32") for half in (bits, high)]
@@ -29,17 +35,16 @@ def joined(builder: Any, re: Tensor, im: Tensor) -> Tensor:
 
     Args:
         builder: of the function.
-        re: f32.
-        im: f32 of the same shape.
+        re: f32 or f64.
+        im: of the same dtype and shape.
 
     Returns:
-        A c64 tensor.
-
-    Raises:
-        Unsupported: for parts that are no f32.
+        A c64 or c128 tensor.
     """
-    if re.dtype != "f32":
-        raise Unsupported(f"complex numbers with parts of {re.dtype} at the border of a graph: c64 alone is known")
+    if re.dtype == "f64":
+        rows = [builder.op("reshape", x, shape=[*x.shape, 1]) for x in (re, im)]
+        whole: Tensor = builder.op("bitcast", builder.op("concat", *rows, dim=re.ndim), dtype="c128")
+        return whole
     low, high = (builder.op("convert", builder.op("bitcast", x, dtype="u32"), dtype="u64") for x in (re, im))
     shifted = builder.apply("shift_left", high, builder.scalar(32, "u64"))
     result: Tensor = builder.op("bitcast", builder.apply("bitwise_or", low, shifted), dtype="c64")

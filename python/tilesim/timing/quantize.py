@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..base.checked import checked
+from ..base.dtypes import NUMPY
 from ..base.errors import nearest, shown, user_error
 from ..graph import Graph
 from ..graph.cast import CASTS, Cast, multiplied_floats
@@ -22,7 +23,7 @@ from .execution import inputs_of, reference
 __all__ = ["quantize"]
 
 PRODUCTS = "linear layers, matrix products, convolutions of floats"
-NARROW = ("i8", "u8", "i4", "u4", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz", "f4e2m1fn")
+NARROW = {name for name, dtype in NUMPY.items() if np.dtype(dtype).itemsize == 1} - {"bool", "f8e8m0fnu"}
 HALVES = {"bfloat16": "bf16", "float16": "f16", "fp16": "f16", "half": "f16"}
 ALIASES = HALVES | {"int8": "i8", "w8a8": "i8", "f8e4m3fn": "fp8", "float8_e4m3fn": "fp8", "e4m3": "fp8"}
 

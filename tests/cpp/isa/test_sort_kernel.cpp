@@ -15,10 +15,11 @@ using namespace tilesim::isa;
 
 namespace {
 
-constexpr std::array sorted_types{DType::f32, DType::bf16,    DType::f16,        DType::f8e4m3fn,   DType::f8e5m2,
-                                  DType::i32, DType::i16,     DType::i8,         DType::u32,        DType::u16,
-                                  DType::u8,  DType::boolean, DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::f8e8m0fnu,
-                                  DType::i64, DType::u64,     DType::f64};
+constexpr std::array sorted_types{
+    DType::f32,        DType::bf16,       DType::f16,          DType::f8e4m3fn, DType::f8e5m2, DType::i32,
+    DType::i16,        DType::i8,         DType::u32,          DType::u16,      DType::u8,     DType::boolean,
+    DType::f8e4m3fnuz, DType::f8e5m2fnuz, DType::f8e8m0fnu,    DType::i64,      DType::u64,    DType::f64,
+    DType::f8e4m3ieee, DType::f8e3m4,     DType::f8e4m3b11fnuz};
 
 struct SortTrial : KernelTrial {
   explicit SortTrial(std::uint32_t seed, std::int64_t longest) : KernelTrial(seed) {

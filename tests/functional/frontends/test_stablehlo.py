@@ -147,6 +147,32 @@ def test_bytecode(tmp_path):
     np.testing.assert_allclose(ts.reference(graph, [given])["result"], np.tanh(given @ given.T), rtol=1e-5)
 
 
+def test_portable_artifacts_and_quantized_bytecode():
+    """What jax.export writes, and bytecode with quantized types, whose dialect is loaded for them."""
+    import io
+
+    from jax import export
+    from jax.interpreters import mlir
+    from jaxlib.mlir import ir
+
+    from tilesim.frontends.stablehlo.passes import know_quantized
+
+    given = np.linspace(-1, 1, 8, dtype=np.float32)
+    artifact = export.export(jax.jit(lambda a: jax.numpy.sin(a) * 2))(given).mlir_module_serialized
+    (found,) = ts.reference(ts.from_stablehlo(artifact), [given]).values()
+    np.testing.assert_allclose(found, np.sin(given) * 2, rtol=1e-6)
+    t = "tensor<3x!quant.uniform<i8:f32, 0.1:-30>>"
+    text = f"func.func @main(%a: {t}) -> {t} {{ %0 = stablehlo.add %a, %a : {t}\n return %0 : {t} }}"
+    context = mlir.make_ir_context()
+    know_quantized(context)
+    buffer = io.BytesIO()
+    with context, ir.Location.unknown():
+        ir.Module.parse(text).operation.write_bytecode(buffer)
+    for source in (text, buffer.getvalue()):  # codes q stand for 0.1 (q + 30)
+        (found,) = ts.reference(ts.from_stablehlo(source), [np.array([1, 2, -50], np.int8)]).values()
+        assert found.tolist() == [32, 34, -70]
+
+
 def test_bytecode_is_read_with_the_dialects_of_jax():
     """Without importing jax, which takes three times as long as the rest."""
     import subprocess
@@ -237,11 +263,11 @@ def dialects():
 def test_every_operation_is_read_or_left_out_with_a_reason():
     import tilesim.frontends.stablehlo.module  # noqa: F401 (its handlers enter the table)
     from tilesim.frontends.stablehlo.scope import HANDLERS
-    from tilesim.frontends.stablehlo.table import EXCLUDED, STRUCTURE, documented
+    from tilesim.frontends.stablehlo.table import EXCLUDED, QUANTIZED, STRUCTURE, documented
 
     known = dialects()
     assert not set(EXCLUDED) & set(HANDLERS)
-    assert [name for name in known["stablehlo"] if name not in {*HANDLERS, *EXCLUDED, *STRUCTURE}] == []
+    assert [name for name in known["stablehlo"] if name not in {*HANDLERS, *EXCLUDED, *STRUCTURE, *QUANTIZED}] == []
     page = Path(__file__).resolve().parents[3] / "docs" / "stablehlo.md"
     text = page.read_text(encoding="utf-8") if page.is_file() else ""
     start = "<!-- generated -->\n"

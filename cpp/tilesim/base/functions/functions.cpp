@@ -145,7 +145,7 @@ double identity_element(Combiner combiner, DType dtype) {
   constexpr double infinity = std::numeric_limits<double>::infinity();
   if (is_float(dtype)) return lowest ? -infinity : infinity;
   if (dtype == DType::boolean) return lowest ? 0 : 1;
-  const int width = bits(dtype);
+  const int width = value_bits(dtype);
   if (dtype_class(dtype) == DTypeClass::unsigned_integer) return lowest ? 0 : std::ldexp(1.0, width) - 1;
   return lowest ? -std::ldexp(1.0, width - 1) : std::ldexp(1.0, width - 1) - 1;
 }

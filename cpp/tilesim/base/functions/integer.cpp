@@ -168,7 +168,7 @@ std::optional<std::int64_t> unsigned_meaning(Function f, const std::int64_t* x) 
 }
 
 std::int64_t count_bits(std::int64_t x, DType dtype) {
-  const int width = is_integer(dtype) ? bits(dtype) : dtype == DType::boolean ? 1 : 64;
+  const int width = is_integer(dtype) ? value_bits(dtype) : dtype == DType::boolean ? 1 : 64;
   return std::popcount(static_cast<std::uint64_t>(x) & (~std::uint64_t{0} >> (64 - width)));
 }
 

@@ -1,9 +1,12 @@
 // Operations: which division each uses, its operands in that division, its results.
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <set>
+#include <string_view>
 
 #include "tilesim/base/error.hpp"
+#include "tilesim/base/functions/functions.hpp"
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/interrupt.hpp"
 #include "tilesim/cluster/partition/body.hpp"
@@ -180,17 +183,8 @@ Division Body::choose(const Op& op, const Rule& rule) const {
 }
 
 double neutral_of(const std::string& combiner, DType dtype) {
-  if (combiner == "multiply" || combiner == "logical_and") return 1;
-  if (combiner != "maximum" && combiner != "minimum") return 0;
-  const double sign = combiner == "maximum" ? -1 : 1;
-  if (is_float(dtype)) return sign * std::numeric_limits<double>::infinity();
-  const auto width = static_cast<int>(bits(dtype));
-  const bool is_signed =
-      dtype == DType::i64 || dtype == DType::i32 || dtype == DType::i16 || dtype == DType::i8 || dtype == DType::i4;
-  if (dtype == DType::boolean) return sign < 0 ? 0 : 1;
-  if (!is_signed) return sign < 0 ? 0 : static_cast<double>((std::uint64_t{1} << width) - 1);
-  const auto reach = static_cast<double>(std::uint64_t{1} << (width - 1));
-  return sign < 0 ? -reach : reach - 1;
+  constexpr std::array<std::string_view, 4> known{"multiply", "logical_and", "maximum", "minimum"};
+  return std::ranges::count(known, combiner) > 0 ? identity_element(parse_combiner(combiner), dtype) : 0;
 }
 
 namespace {

@@ -265,11 +265,13 @@ void MovementLowering::reshape() {
 /// The bytes are copied as what they were.
 void MovementLowering::bitcast() {
   const ValueId x = op_.operands[0];
-  const std::vector<AxisAccess> plain = plain_axes(shape_.size());
-  if (const auto bytes = same_bytes(placement(y_), placement(x).dtype, shape_))
-    return copy(shape_, placement(x), plain, *bytes, plain);
-  const Placement between = temporary("bits", placement(x).dtype, shape_);
-  copy(shape_, placement(x), plain, between, plain);
+  const std::vector<AxisAccess> own = plain_axes(shape(x).size()), plain = plain_axes(shape_.size());
+  main_ = shape(x);
+  if (const auto bytes = same_bytes(placement(y_), placement(x).dtype, shape(x)))
+    return copy(shape(x), placement(x), own, *bytes, own);
+  const Placement between = temporary("bits", placement(x).dtype, shape(x));
+  copy(shape(x), placement(x), own, between, own);
+  main_ = shape_;
   copy(shape_, *same_bytes(between, placement(y_).dtype, shape_), plain, placement(y_), plain);
 }
 
@@ -288,7 +290,9 @@ std::optional<Placement> MovementLowering::same_bytes(const Placement& placement
   if (!placement.identity) return std::nullopt;
   if (placement.dtype == dtype && placement.tensor_shape == shape) return placement;
   program::Tensor* owner = find_tensor(context_, placement.tensor);
-  if (!owner || bits(owner->dtype) != bits(dtype)) return std::nullopt;
+  if (!owner ||
+      packed_bytes(owner->dtype, element_count(placement.tensor_shape)) != packed_bytes(dtype, element_count(shape)))
+    return std::nullopt;
   owner->tile.clear();  // one order of bytes for both shapes
   owner->minor_to_major.clear();
   const std::string name = owner->name;

@@ -155,7 +155,7 @@ class ViewFinder {
       case Kind::reshape:
         return reshape(i, renames);
       case Kind::bitcast:
-        views_.view[i] = renames && shape(op.operands[0]) == shape(op.results[0]);
+        views_.view[i] = renames;
         return;
       case Kind::transpose:
         return transpose(i);

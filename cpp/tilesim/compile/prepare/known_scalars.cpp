@@ -36,7 +36,7 @@ bool reads_tensor(const Op& op, std::size_t operand) {
 /// Numbers of a program are doubles, which not every integer of 64 bits is.
 bool is_number(const Array& one) {
   constexpr std::int64_t exact = std::int64_t{1} << 53;
-  if (one.dtype() == DType::c64) return false;
+  if (is_complex(one.dtype())) return false;
   if (!is_integer(one.dtype()) || bits(one.dtype()) < 64) return true;
   const std::int64_t value = one.int_at(0);
   return value >= -exact && value <= exact;

@@ -55,7 +55,7 @@ std::int64_t count(const TensorType& type);
 /// f64 stays; narrower floats are computed in f32.
 DType compute_dtype(DType dtype);
 
-/// Extent of a strided window sliding over a padded axis; UserError when the window does not fit.
+/// Extent of a strided window sliding over a padded axis; 0 where it does not fit (StableHLO, convolution).
 std::int64_t window_extent(std::int64_t extent, std::int64_t window, std::int64_t stride, std::int64_t low,
                            std::int64_t high, std::int64_t dilation, std::int64_t hole);
 

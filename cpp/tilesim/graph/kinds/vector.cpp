@@ -77,12 +77,30 @@ Flops convert_flops(const Op&, Types operands, Results results) {
 }
 
 std::vector<TensorType> infer_bitcast(const Op& op, Types operands, const Graph&) {
-  const DType dtype = op.attributes.dtype("dtype");
-  if (bits(dtype) != bits(operands[0]->dtype))
-    refuse("bitcast keeps the width of an element",
-           std::string(name(operands[0]->dtype)) + " to " + std::string(name(dtype)),
-           "a dtype of " + std::to_string(bits(operands[0]->dtype)) + " bits");
-  return {{dtype, operands[0]->shape}};
+  const DType from = operands[0]->dtype, to = op.attributes.dtype("dtype");
+  Shape shape = operands[0]->shape;
+  const auto [narrow, wide] = std::minmax({value_bits(from), value_bits(to)});
+  const bool parts = narrow >= 8 && wide % narrow == 0;
+  if (parts && bits(from) > narrow) {
+    shape.push_back(wide / narrow);
+  } else if (parts && bits(to) > narrow && !shape.empty() && shape.back() == wide / narrow) {
+    shape.pop_back();
+  } else if (narrow != wide) {
+    refuse("bitcast keeps the width of an element, or makes the last axis of its parts",
+           std::string(name(from)) + to_string(shape) + " to " + std::string(name(to)),
+           "a dtype of " + std::to_string(value_bits(from)) + " bits");
+  }
+  return {{to, shape}};
+}
+
+/// Of a wider element all parts are read together.
+Domain bitcast_domain(const Op&, Types operands, Results results) {
+  Domain domain = over(results[0].shape);
+  Access read = identity(std::min(rank(*operands[0]), rank(results[0])));
+  if (rank(*operands[0]) > rank(results[0])) read.axes.emplace_back().window = operands[0]->shape.back();
+  domain.operands.push_back(std::move(read));
+  domain.results.push_back(identity(rank(results[0])));
+  return domain;
 }
 
 // --- reduce, cumulative ---
@@ -180,6 +198,7 @@ void add_vector(std::vector<KindInfo>& table) {
   bitcast.attributes = {required("dtype", A::dtype)};
   bitcast.movement = true;
   bitcast.infer = infer_bitcast;
+  bitcast.domain = bitcast_domain;
   table.push_back(std::move(bitcast));
 
   KindInfo reduce = of_one(Kind::reduce, "reduce");

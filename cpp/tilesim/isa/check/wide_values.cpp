@@ -47,7 +47,7 @@ double WideValues::special_float(DType dtype) {
 }
 
 std::uint64_t WideValues::integer(DType dtype) {
-  const int width = bits(dtype);
+  const int width = value_bits(dtype);
   const std::uint64_t top = std::uint64_t{1} << (width - 1), all = top - 1 + top;
   const std::array<std::uint64_t, 10> fixed{0,
                                             1,

@@ -80,7 +80,7 @@ void TypedCompute::as_stored() {
 }
 
 TypedCompute::Kind TypedCompute::kind_of(DType dtype) const {
-  return is_float(dtype) || dtype == DType::c64 ? Kind::floating : Kind::integer;
+  return is_float(dtype) || is_complex(dtype) ? Kind::floating : Kind::integer;
 }
 
 int TypedCompute::converted(int node, DType dtype) {

@@ -24,7 +24,7 @@ void no_vector_kernel(const char* what, std::string_view value) {
 }
 
 int stored_bits(DType dtype) {
-  if (is_two_of_four(dtype) || dtype == DType::c64 || bits(dtype) < 8)
+  if (is_two_of_four(dtype) || is_complex(dtype) || value_bits(dtype) < 8)
     no_vector_kernel("no vector kernel loads this type", name(dtype));
   return bits(dtype);
 }
@@ -74,7 +74,8 @@ void NodeWriter::refuse_unknown() const {
       no_vector_kernel("no vector kernel orders numbers of this type across a result", name(output.view.dtype));
   }
   for (const VectorNode& node : compute_.nodes)
-    if (node.op != VectorNode::Op::input && (node.dtype == DType::c64 || node.dtype == DType::f4e2m1fn))
+    if (node.op != VectorNode::Op::input &&
+        (is_complex(node.dtype) || value_bits(node.dtype) != bits(node.dtype) || node.dtype == DType::f4e2m1fn))
       no_vector_kernel("no vector kernel computes with this type", name(node.dtype));
 }
 

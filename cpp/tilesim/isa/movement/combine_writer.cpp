@@ -54,7 +54,7 @@ const char* boolean_name(Combiner combiner) {
 }  // namespace
 
 CombineWriter::CombineWriter(DType dtype, Combiner combiner) : dtype_(dtype) {
-  if (is_two_of_four(dtype) || dtype == DType::c64 || bits(dtype) < 8 || (is_float(dtype) && bits(dtype) == 8))
+  if (is_two_of_four(dtype) || is_complex(dtype) || value_bits(dtype) < 8 || (is_float(dtype) && bits(dtype) == 8))
     never_combines(dtype, combiner);
   name_ = dtype == DType::boolean ? boolean_name(combiner)
           : is_float(dtype)       ? float_name(dtype, combiner)

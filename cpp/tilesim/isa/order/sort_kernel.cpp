@@ -330,7 +330,7 @@ Kernel SortWriter::write() {
 
 std::vector<SortPlan> plans_of(const CoreTiming& core, const tilesim::Sort& sort) {
   const DType key = sort.in.dtype, position = sort.positions.dtype;
-  if (is_two_of_four(key) || dtype_class(key) == DTypeClass::complex || bits(key) < 8)
+  if (is_two_of_four(key) || dtype_class(key) == DTypeClass::complex || value_bits(key) < 8)
     throw Unsupported(
         {"no kernel sorts this type", {}, std::string(name(key)), "real types of 8 to 64 bits", "convert the keys"});
   std::int64_t rows = 1;

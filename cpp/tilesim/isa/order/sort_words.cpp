@@ -13,7 +13,6 @@ namespace {
 
 int log2_of_power(std::int64_t n) { return std::bit_width(static_cast<std::uint64_t>(n)) - 1; }
 
-bool has_nan_for_minus_zero(DType dtype) { return dtype == DType::f8e4m3fnuz || dtype == DType::f8e5m2fnuz; }
 bool has_sign(DType dtype) {
   return (is_float(dtype) && dtype != DType::f8e8m0fnu) || dtype_class(dtype) == DTypeClass::signed_integer;
 }
@@ -31,6 +30,10 @@ std::int64_t largest_bits(DType dtype) {
       return 0x7F80;
     case DType::f8e5m2:
       return 0x7C;
+    case DType::f8e4m3ieee:
+      return 0x78;
+    case DType::f8e3m4:
+      return 0x70;
     default:
       return 0x7E;  // f8e4m3fn
   }
@@ -67,7 +70,7 @@ WordWriter::WordWriter(Code& code, const SortPlan& plan, DType key, DType positi
       descending_(descending),
       width_(bits(key)),
       shift_(plan.wide ? 64 : plan.word_bits / 2),
-      signed_zero_(is_float(key) && has_sign(key) && !has_nan_for_minus_zero(key)),
+      signed_zero_(is_float(key) && has_sign(key) && !nan_for_minus_zero(key)),
       registers_(plan.wide) {}
 
 WordWriter::Words WordWriter::take(std::int64_t count) {
@@ -141,7 +144,7 @@ void WordWriter::is_value(const Words& y, const Words& x, std::int64_t value) {
 /// Bits of keys as unsigned numbers of the same order, NaN above all, −0 as 0; y = 1 where there was −0.
 void WordWriter::encode_keys(const Words& x, const Words& y, const Words& z) {
   const auto sign = static_cast<std::int64_t>(~std::uint64_t{0} << (width_ - 1));
-  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = has_nan_for_minus_zero(key_);
+  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = nan_for_minus_zero(key_);
   narrow(width_);
   if (floating) {
     if (!fnuz) {
@@ -245,7 +248,7 @@ WordWriter::Words WordWriter::placeholders(std::int64_t count) {
 
 void WordWriter::decode_keys(const Words& x, const Words& y, const Words& places) {
   const auto sign = static_cast<std::int64_t>(~std::uint64_t{0} << (width_ - 1));
-  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = has_nan_for_minus_zero(key_);
+  const bool floating = is_float(key_) && key_ != DType::f8e8m0fnu, fnuz = nan_for_minus_zero(key_);
   narrow(width_);
   if (descending_) immediate("vxor.vi", x, x, -1);
   if (!floating) {

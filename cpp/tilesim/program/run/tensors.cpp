@@ -28,7 +28,7 @@ void poison(std::byte* data, DType dtype, std::int64_t count) {
   }
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const std::int64_t extreme = -0x5A5A5A5A5A5A5A5BLL;
-  if (is_float(dtype) || dtype == DType::c64) {
+  if (is_float(dtype) || is_complex(dtype)) {
     convert(&nan, DType::f64, data, dtype, 1);
   } else {
     convert(&extreme, DType::i64, data, dtype, 1);

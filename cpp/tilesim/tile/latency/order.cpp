@@ -64,7 +64,7 @@ class SortForm {
   /// Operations on keys alone, and on words.
   std::pair<int, int> encoding() const {
     const bool floating = is_float(dtype_) && dtype_ != DType::f8e8m0fnu;
-    const bool fnuz = dtype_ == DType::f8e4m3fnuz || dtype_ == DType::f8e5m2fnuz;
+    const bool fnuz = nan_for_minus_zero(dtype_);
     const bool integer = dtype_class(dtype_) == DTypeClass::signed_integer;
     if (plan_.wide)  // keys and places are registers of their own
       return {0, (floating ? 12 : integer ? 1 : 0) + 1 + (floating ? 1 : 0) + (plan_.padded() ? 6 : 0)};

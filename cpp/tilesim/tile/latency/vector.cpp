@@ -122,7 +122,7 @@ TileLatency ClosedForm::latency(const Descriptor& descriptor, const History& his
     case ComputeKind::indexed:
       return indexed_latency(machine_, d);
     case ComputeKind::sort:
-      if (bits(d.dtype) >= 8 && bits(d.dtype) <= 64 && !is_two_of_four(d.dtype)) return sort_latency(machine_, d);
+      if (value_bits(d.dtype) >= 8 && bits(d.dtype) <= 64 && !is_two_of_four(d.dtype)) return sort_latency(machine_, d);
       d.functions = {2 * static_cast<std::int32_t>(compare_exchanges(d.lane_extent, d.k)), 0, 0, 0};
       return vector_latency(machine_, d);
     case ComputeKind::opaque:

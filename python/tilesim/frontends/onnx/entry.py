@@ -9,7 +9,7 @@ from typing import Any
 from ..._core import Unsupported
 from ...base.arguments import whole
 from ...base.checked import checked
-from ...base.errors import path_text, user_error
+from ...base.errors import path_text, shown, user_error
 from ...base.extras import need
 from ...base.figures import short
 from ...base.files import read_bytes
@@ -40,7 +40,24 @@ def opened(source: Any) -> tuple[Any, str, str]:
     if not isinstance(model, onnx.ModelProto) or not model.HasField("graph"):
         found = f"{len(source)} bytes without a graph" if isinstance(source, bytes) else type(source).__name__
         raise user_error("this is no ONNX model", place=name, value=found)
+    check_texts(model, name)
     return model, directory, name
+
+
+def check_texts(message: Any, place: str) -> None:
+    """Refuses texts that are no UTF-8, which protobuf gives as bytes. Notes that nobody reads may hold anything."""
+    for field in message.DESCRIPTOR.fields:
+        if field.name in ("doc_string", "metadata_props") or field.type not in (field.TYPE_STRING, field.TYPE_MESSAGE):
+            continue
+        several = field.is_repeated if hasattr(field, "is_repeated") else field.label == field.LABEL_REPEATED
+        if not several and not message.HasField(field.name):
+            continue
+        found = getattr(message, field.name)
+        for item in found if several else [found]:
+            if field.type == field.TYPE_MESSAGE:
+                check_texts(item, place)
+            elif isinstance(item, bytes):
+                raise user_error("a text is no UTF-8", place=f"{place}: {field.name}", value=shown(item))
 
 
 def known_opsets(model: Any, name: str) -> None:

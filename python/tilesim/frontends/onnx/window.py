@@ -78,6 +78,14 @@ class Window:
                 if (outputs - 1) * self.strides[i] >= extent + self.low[i]:  # it would start in the padding
                     outputs -= 1
                 self.extra[i] = max(0, (outputs - 1) * self.strides[i] - span)
+            padded = extent + self.low[i] + self.high[i] + self.extra[i]
+            if padded < reach[i] and (padded, reach[i]) != (0, 1):
+                raise user_error(
+                    "the window is larger than the padded operand",
+                    place=node.place,
+                    value=str(reach[i]),
+                    allowed=f"at most {padded} on axis {i + 2}",
+                )
 
     @property
     def pads(self) -> list[int]:

@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
 from ... import _core
 from ...base.dtypes import FLOATS, NUMPY
 from ...graph.builder import GraphBuilder
-from .scope import Scope, named
+from .scope import Scope, Value, each, named
 from .types import Shaped, dense, text
 
 COMBINERS = {
@@ -84,6 +85,15 @@ def combiner_of(block: Any, index: int, count: int, replace: bool = False) -> st
     return combiner
 
 
+def promoted(scope: Scope, block: Any, values: Sequence[Value]) -> list[Value]:
+    """Operands in the element types of a body's first arguments, which may be wider (StableHLO, is_promotable)."""
+    types = [Shaped(argument.type, "a body").dtype for argument in block.arguments]
+    return [
+        each(lambda part, dtype=dtype: scope.convert(part, dtype), value)
+        for value, dtype in zip(values, itertools.cycle(types), strict=False)
+    ]
+
+
 def choosing(block: Any, constants: Sequence[float] = ()) -> bool:
     """Whether a body only compares and selects its arguments and `constants`."""
     for op in list(block.operations)[:-1]:
@@ -123,8 +133,8 @@ def special(dtype: str, nan: bool) -> list[Any]:
     if dtype == "bool":
         return [False, True]
     if dtype in FLOATS:
-        return [-np.inf, -1.5, -0.0, 0.0, 2.0, np.inf, *([np.nan] if nan else [])]
-    info = np.iinfo(NUMPY[dtype])
+        return [-np.inf, -1.5, -0.0, 0.0, 2.0, np.inf, *([np.nan, -np.nan] if nan else [])]
+    info = ml_dtypes.iinfo(NUMPY[dtype])
     return [int(info.min), 0, 1, 5, int(info.max)]
 
 
@@ -155,8 +165,9 @@ def arg_combiner(module: Any, block: Any) -> str | None:
     return None
 
 
-def sort_order(module: Any, block: Any) -> tuple[int, bool] | None:
-    """Number of leading keys and whether they descend, where a comparator is an order of keys; else None."""
+def sort_order(module: Any, block: Any) -> tuple[int, bool, bool] | None:
+    """Number of leading keys, whether they descend, and whether NaN and zeros have their signs (total order), where a
+    comparator is an order of keys; else None."""
     if not choosing(block, (0.0, np.nan)):
         return None
     count = len(block.arguments) // 2
@@ -178,16 +189,23 @@ def sort_order(module: Any, block: Any) -> tuple[int, bool] | None:
             ]
             columns.append(np.array(column).astype(NUMPY[dtype]))
         (before,) = evaluated(module, block, columns)
-        for descending in (False, True):
-            wanted = np.array([_before(a, b, descending) for a, b in pairs])
+        for descending, signed in itertools.product((False, True), (False, True) if total else (False,)):
+            wanted = np.zeros(len(pairs), bool)
+            for key in reversed(range(keys)):
+                a, b = _ranks(columns[2 * key], columns[2 * key + 1], signed)
+                wanted = np.where(a == b, wanted, a > b if descending else a < b)
             if np.array_equal(wanted, before):
-                return keys, descending
+                return keys, descending, signed
     return None
 
 
-def _before(a: Sequence[float], b: Sequence[float], descending: bool) -> bool:
-    for x, y in zip(a, b, strict=True):
-        ranks = [(1, 0) if value != value else (0, value) for value in (x, y)]
-        if ranks[0] != ranks[1]:
-            return (ranks[0] > ranks[1]) if descending else (ranks[0] < ranks[1])
-    return False
+def _ranks(a: NDArray[Any], b: NDArray[Any], signed: bool) -> NDArray[Any]:
+    """Places of the elements of both in their order: all NaN behind the numbers, or each with its sign."""
+    both = np.concatenate([a, b])
+    if both.dtype.kind not in "iub" and both.dtype not in (NUMPY["i4"], NUMPY["u4"], NUMPY["i2"], NUMPY["u2"]):
+        both = both.astype(np.float64)
+        if signed:
+            bits = both.view(np.int64)
+            both = bits ^ ((bits >> 63) & np.iinfo(np.int64).max)
+    places = np.unique(both if both.dtype.kind in "iubf" else both.astype(np.int64), return_inverse=True)[1]
+    return np.asarray(places).reshape(2, len(a))

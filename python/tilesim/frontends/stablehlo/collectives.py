@@ -11,9 +11,9 @@ import numpy as np
 from ... import _core
 from ..._core import Unsupported
 from ...base.errors import user_error
-from .bodies import combiner_of
+from .bodies import combiner_of, promoted
 from .manual import groups_along
-from .scope import Scope, Value, handles
+from .scope import Scope, Value, each, handles
 from .types import flag, integer, integers
 
 #: whose groups are of partitions where they have a channel; those of others are of replicas, or of both
@@ -142,31 +142,39 @@ def combiner(op: Any) -> str:
     return found
 
 
+def by_parts(scope: Scope, op: Any, kind: str, **attributes: Any) -> list[Value]:
+    """Each operand by itself; of complex ones each part."""
+    values = [scope.value(operand) for operand in op.operands]
+    if op.regions:
+        values = promoted(scope, op.regions[0].blocks[0], values)
+    return [each(lambda x: scope.op(kind, x, **attributes), value) for value in values]
+
+
 @handles("stablehlo.all_reduce")
 def all_reduce(scope: Scope, op: Any) -> Sequence[Value]:
     """Each operand by itself."""
-    return [scope.op("all_reduce", x, combiner=combiner(op), **groups_of(scope, op)) for x in scope.operands(op)]
+    return by_parts(scope, op, "all_reduce", combiner=combiner(op), **groups_of(scope, op))
 
 
 @handles("stablehlo.all_gather")
 def all_gather(scope: Scope, op: Any) -> Sequence[Value]:
     """Each operand by itself."""
     dim = integer(op, "all_gather_dim")
-    return [scope.op("all_gather", x, dim=dim, **groups_of(scope, op)) for x in scope.operands(op)]
+    return by_parts(scope, op, "all_gather", dim=dim, **groups_of(scope, op))
 
 
 @handles("stablehlo.reduce_scatter")
 def reduce_scatter(scope: Scope, op: Any) -> Sequence[Value]:
     """The combined tensor, divided along one axis."""
     dim, groups = integer(op, "scatter_dimension"), groups_of(scope, op)
-    return [scope.op("reduce_scatter", x, dim=dim, combiner=combiner(op), **groups) for x in scope.operands(op)]
+    return by_parts(scope, op, "reduce_scatter", dim=dim, combiner=combiner(op), **groups)
 
 
 @handles("stablehlo.all_to_all")
 def all_to_all(scope: Scope, op: Any) -> Sequence[Value]:
     """Parts of one axis change places."""
     dims = {"split_dim": integer(op, "split_dimension"), "concat_dim": integer(op, "concat_dimension")}
-    return [scope.op("all_to_all", x, **dims, **groups_of(scope, op)) for x in scope.operands(op)]
+    return by_parts(scope, op, "all_to_all", **dims, **groups_of(scope, op))
 
 
 @handles("stablehlo.collective_permute")
@@ -178,15 +186,13 @@ def collective_permute(scope: Scope, op: Any) -> Sequence[Value]:
     rows = [[source, target] for source, target in zip(pairs[::2], pairs[1::2], strict=True)]
     flat = [device for pair in flattened(scope, op, "collective_permute", rows) for device in pair] if rows else []
     made = {"channel": channel_of(op)} if channel_of(op) else {}
-    return [
-        scope.op("permute_devices", x, pairs=flat, partitions=channel_of(op) > 0, **made) for x in scope.operands(op)
-    ]
+    return by_parts(scope, op, "permute_devices", pairs=flat, partitions=channel_of(op) > 0, **made)
 
 
 @handles("stablehlo.collective_broadcast")
 def collective_broadcast(scope: Scope, op: Any) -> Sequence[Value]:
     """The first device of each group gives."""
-    return [scope.op("broadcast_devices", x, **groups_of(scope, op)) for x in scope.operands(op)]
+    return by_parts(scope, op, "broadcast_devices", **groups_of(scope, op))
 
 
 @handles("stablehlo.partition_id", "stablehlo.replica_id")

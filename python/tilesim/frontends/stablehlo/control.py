@@ -6,27 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..._core import Unsupported
+from ...base.dtypes import FLOATS
 from ...graph.tensor import Tensor
 from .. import factors
 from .bodies import producer, terminator
-from .scope import Complex, Scope, Value, handles, named
+from .elementwise import from_total_order, total_order
+from .scope import Scope, Value, flat, handles, named, rebuilt
 from .types import Shaped, dense, integer, text
-
-
-def flat(values: Sequence[Value]) -> list[Tensor]:
-    """Complex values as two tensors each."""
-    found: list[Tensor] = []
-    for value in values:
-        found.extend([value.re, value.im] if isinstance(value, Complex) else [value])
-    return found
-
-
-def rebuilt(types: Sequence[Any], tensors: Sequence[Tensor]) -> list[Value]:
-    """The opposite of `flat`, by the module's types."""
-    rest, found = iter(tensors), []
-    for mlir_type in types:
-        found.append(Complex(next(rest), next(rest)) if Shaped(mlir_type, "a value").complex else next(rest))
-    return found
 
 
 def run_functions(
@@ -83,7 +69,7 @@ def split_captured(scope: Scope, blocks: Sequence[Any]) -> tuple[list[Any], list
     remade: list[Any] = []
     for mlir in captured_by(blocks):
         value = scope.value(mlir)
-        known = not isinstance(value, Complex) and scope.array(value) is not None
+        known = isinstance(value, Tensor) and scope.array(value) is not None
         (remade if known else passed).append(mlir)
     return passed, remade
 
@@ -126,7 +112,7 @@ def known_integer(scope: Scope, mlir: Any) -> int | None:
         shaped = Shaped(mlir.type, "a constant")
         if shaped.size == 1 and not shaped.complex:
             return int(dense(op.operation, shaped, "a constant")[0].reshape(())[()])
-    if mlir in scope.values and not isinstance(scope.values[mlir], Complex):
+    if isinstance(scope.values.get(mlir), Tensor):
         array = scope.array(scope.values[mlir])
         return int(array) if array is not None and array.size == 1 and array.ndim == 0 else None
     return None
@@ -144,7 +130,7 @@ def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) 
         return 0
     index = arguments.index(counter)
     step_op = producer(terminator(body).operands[index])
-    if step_op is None or named(step_op) != "stablehlo.add" or isinstance(state[index], Complex):
+    if step_op is None or named(step_op) != "stablehlo.add" or not isinstance(state[index], Tensor):
         return 0
     first, second = list(step_op.operands)
     own = body.arguments[index]
@@ -154,6 +140,15 @@ def trip_count(scope: Scope, condition: Any, body: Any, state: Sequence[Value]) 
         return 0
     span = end - int(start) + (1 if direction == "LE" else 0)
     return max(0, -(-span // step))
+
+
+def ranked(scope: Scope, x: Tensor, k: int, dtype: str, largest: bool = True) -> list[Tensor]:
+    """The k largest or smallest along the last axis and their places; floats in total order, by their bits."""
+    keys = total_order(scope, x) if x.dtype in FLOATS else scope.convert(x, "u8") if x.dtype == "bool" else x
+    values, places = scope.op("top_k", keys, results=2, dim=x.ndim - 1, k=k, dtype=dtype, largest=largest)
+    if x.dtype in FLOATS:
+        return [from_total_order(scope, values, x.dtype), places]
+    return [scope.convert(values, x.dtype), places]
 
 
 IDENTITIES = {
@@ -171,8 +166,7 @@ def custom_call(scope: Scope, op: Any) -> Sequence[Value]:
     if target in IDENTITIES:
         return [scope.value(op.operands[0])]
     if target in ("mhlo.topk", "TopK", "stablehlo.dynamic_top_k", "topk"):
-        x = scope.real(op.operands[0])
-        return list(scope.op("top_k", x, results=2, dim=x.ndim - 1, k=results[0].shape[-1], dtype=results[1].dtype))
+        return ranked(scope, scope.real(op.operands[0]), results[0].shape[-1], results[1].dtype)
     if target in ("mhlo.erf", "mhlo.tan", "mhlo.asin", "mhlo.acos", "mhlo.sinh", "mhlo.cosh"):
         return [scope.apply(target[5:], scope.real(op.operands[0]))]
     if target.startswith(("lapack_s", "lapack_d")) and target[8:] in LAPACK:

@@ -6,12 +6,14 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from ..._core import Unsupported
 from ...base.dtypes import FLOATS, NUMPY
 from ...graph.tensor import Tensor
-from .scope import Complex, Scope, Value, handles, named
+from .complex import compared, complex_function
+from .movement import as_complex
+from .scope import Complex, Scope, Value, each, handles, named
 from .types import BITS, Shaped, integer, text
 
 PLAIN = {
@@ -62,34 +64,13 @@ def short(op: Any) -> str:
 def plain(scope: Scope, op: Any) -> Sequence[Value]:
     """Functions that the graph has under one name."""
     name = short(op)
-    if any(isinstance(scope.value(operand), Complex) for operand in op.operands):
-        return [complex_function(name, [scope.value(operand) for operand in op.operands])]
+    values = [scope.value(operand) for operand in op.operands]
+    if any(isinstance(value, Complex) for value in values):
+        return [complex_function(scope, name, values)]
     x = scope.operands(op)
     if name == "negate" and x[0].dtype == "bool":
         return [x[0]]
     return [scope.apply(PLAIN.get(name) or CHLO[name], *x)]
-
-
-def complex_function(name: str, x: list[Any]) -> Value:
-    """Functions of complex numbers that have a short closed form."""
-    a = x[0]
-    build = a.re.builder.apply
-    if name == "subtract":
-        return Complex(a.re - x[1].re, a.im - x[1].im)
-    if name == "negate":
-        return Complex(build("negate", a.re), build("negate", a.im))
-    if name == "abs":
-        return build("sqrt", a.re * a.re + a.im * a.im)
-    if name == "exponential":
-        size = build("exp", a.re)
-        return Complex(size * build("cos", a.im), size * build("sin", a.im))
-    if name == "cosine":
-        return Complex(
-            build("cos", a.re) * build("cosh", a.im), build("negate", build("sin", a.re) * build("sinh", a.im))
-        )
-    if name == "sine":
-        return Complex(build("sin", a.re) * build("cosh", a.im), build("cos", a.re) * build("sinh", a.im))
-    raise Unsupported(f"'{name}' of complex numbers")
 
 
 @handles("stablehlo.add", "stablehlo.multiply", "stablehlo.maximum", "stablehlo.minimum")
@@ -98,11 +79,7 @@ def semiring(scope: Scope, op: Any) -> Sequence[Value]:
     a, b = (scope.value(operand) for operand in op.operands)
     name = short(op)
     if isinstance(a, Complex):
-        if name == "add":
-            return [Complex(a.re + b.re, a.im + b.im)]
-        if name == "multiply":
-            return [Complex(a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re)]
-        raise Unsupported(f"'{name}' of complex numbers")
+        return [complex_function(scope, name, [a, b])]
     return [scope.apply(BOOLEAN[name] if a.dtype == "bool" else name, a, b)]
 
 
@@ -119,16 +96,13 @@ def divide(scope: Scope, op: Any) -> Sequence[Value]:
     a, b = (scope.value(operand) for operand in op.operands)
     name = short(op)
     if isinstance(a, Complex):
-        if name == "remainder":
-            raise Unsupported("'remainder' of complex numbers")
-        size = b.re * b.re + b.im * b.im
-        return [Complex((a.re * b.re + a.im * b.im) / size, (a.im * b.re - a.re * b.im) / size)]
+        return [complex_function(scope, name, [a, b])]
     known = scope.array(scope.spread.get(b.value, b))
     if a.dtype in FLOATS or (known is not None and np.all(known != 0)):
         return [scope.apply(name, a, b)]
     zero = scope.apply("equal", b, scope.scalar(0, b.dtype))
     safe = scope.apply(name, a, scope.apply("select", zero, scope.scalar(1, b.dtype), b))
-    ones = np.array(-1).astype(NUMPY[a.dtype]) if a.dtype[0] == "i" else np.iinfo(NUMPY[a.dtype]).max
+    ones = np.array(-1).astype(NUMPY[a.dtype]) if a.dtype[0] == "i" else ml_dtypes.iinfo(NUMPY[a.dtype]).max
     other = a if name == "remainder" else scope.scalar(ones, a.dtype)
     return [scope.apply("select", zero, other, safe)]
 
@@ -166,8 +140,19 @@ def leading_zeros(scope: Scope, op: Any) -> Sequence[Value]:
 
 def total_order(scope: Scope, x: Tensor) -> Tensor:
     """Integers in the order of IEEE 754-2008 section 5.10: -NaN, -inf, .., -0, 0, .., inf, NaN."""
-    bits = BITS[x.dtype]
-    signed = scope.bitcast(x, f"i{bits}")
+    if BITS[x.dtype] < 8:  # without NaN
+        x = scope.convert(x, "f32")
+    return _without_sign(scope, scope.bitcast(x, f"i{BITS[x.dtype]}"))
+
+
+def from_total_order(scope: Scope, order: Tensor, dtype: str) -> Tensor:
+    """The opposite."""
+    return scope.convert(scope.bitcast(_without_sign(scope, order), dtype if BITS[dtype] >= 8 else "f32"), dtype)
+
+
+def _without_sign(scope: Scope, signed: Tensor) -> Tensor:
+    """Magnitudes of negative numbers turned, which changes them back as well."""
+    bits = BITS[signed.dtype]
     sign = scope.apply("shift_right", signed, scope.scalar(bits - 1, signed.dtype))
     mask = scope.apply("bitwise_and", sign, scope.scalar(2 ** (bits - 1) - 1, signed.dtype))
     return scope.apply("bitwise_xor", signed, mask)
@@ -176,18 +161,20 @@ def total_order(scope: Scope, x: Tensor) -> Tensor:
 @handles("stablehlo.compare")
 def compare(scope: Scope, op: Any) -> Sequence[Value]:
     """Comparisons; floats in total order through their bits."""
+    total = text(op, "compare_type") == "TOTALORDER"
+
+    def compare_parts(direction: str, a: Tensor, b: Tensor) -> Tensor:
+        if total:
+            a, b = total_order(scope, a), total_order(scope, b)
+        elif a.dtype == "bool" and direction not in ("EQ", "NE"):
+            a, b = scope.convert(a, "i32"), scope.convert(b, "i32")
+        return scope.apply(COMPARE[direction], a, b)
+
     direction = text(op, "comparison_direction")
     a, b = (scope.value(operand) for operand in op.operands)
     if isinstance(a, Complex):
-        if direction not in ("EQ", "NE"):
-            raise Unsupported(f"comparison {direction} of complex numbers")
-        same = scope.apply("logical_and", scope.apply("equal", a.re, b.re), scope.apply("equal", a.im, b.im))
-        return [same if direction == "EQ" else scope.apply("logical_not", same)]
-    if text(op, "compare_type") == "TOTALORDER":
-        a, b = total_order(scope, a), total_order(scope, b)
-    elif a.dtype == "bool" and direction not in ("EQ", "NE"):
-        a, b = scope.convert(a, "i32"), scope.convert(b, "i32")
-    return [scope.apply(COMPARE[direction], a, b)]
+        return [compared(scope, direction, a, b, compare_parts)]
+    return [compare_parts(direction, a, b)]
 
 
 @handles("stablehlo.select")
@@ -195,9 +182,7 @@ def select(scope: Scope, op: Any) -> Sequence[Value]:
     """One of two tensors per element."""
     which = scope.real(op.operands[0])
     a, b = (scope.value(operand) for operand in list(op.operands)[1:])
-    if isinstance(a, Complex):
-        return [Complex(scope.apply("select", which, a.re, b.re), scope.apply("select", which, a.im, b.im))]
-    return [scope.apply("select", which, a, b)]
+    return [each(lambda yes, no: scope.apply("select", which, yes, no), a, b)]
 
 
 @handles("stablehlo.convert")
@@ -205,34 +190,68 @@ def convert(scope: Scope, op: Any) -> Sequence[Value]:
     """Floats to integers saturate, as XLA's do on every processor."""
     x = scope.value(op.operands[0])
     target = Shaped(op.results[0].type, named(op))
-    if isinstance(x, Complex):
-        return [x if target.complex else scope.convert(x.re, target.dtype)]
-    whole = x.dtype in FLOATS and target.dtype not in FLOATS and target.dtype != "bool"
-    real = scope.convert(x, target.dtype, **({"overflow": "saturate"} if whole else {}))
-    return [Complex(real, scope.apply("multiply", real, scope.scalar(0, real.dtype))) if target.complex else real]
+
+    def real(part: Tensor) -> Tensor:
+        whole = part.dtype in FLOATS and target.dtype not in FLOATS and target.dtype != "bool"
+        return scope.convert(part, target.dtype, **({"overflow": "saturate"} if whole else {}))
+
+    if not isinstance(x, Complex):
+        return [as_complex(scope, real(x)) if target.complex else real(x)]
+    if target.complex:
+        return [each(real, x)]
+    parts = [real(x.re), *([real(x.im)] if target.dtype == "bool" else [])]
+    return [scope.apply("logical_or", *parts) if len(parts) == 2 else parts[0]]
+
+
+#: bits of exponent and mantissa of the wider dtypes
+FORMATS = {(8, 7): "bf16", (5, 10): "f16", (8, 23): "f32", (11, 52): "f64"}
 
 
 @handles("stablehlo.reduce_precision")
 def reduce_precision(scope: Scope, op: Any) -> Sequence[Value]:
-    """Through a dtype of that precision."""
+    """By the bits (StableHLO, reduce_precision); f32 to 8 and 7 bits through bf16, which has them."""
     (x,) = scope.operands(op)
-    widths = (integer(op, "exponent_bits"), integer(op, "mantissa_bits"))
-    through = {(8, 7): "bf16", (5, 10): "f16", (8, 23): "f32", (11, 52): "f64"}.get(widths)
-    if through is None:
-        raise Unsupported(f"{widths[0]} exponent and {widths[1]} mantissa bits: only those of f16, bf16, f32, f64")
-    if BITS[through] > BITS[x.dtype]:
-        return [x]
-    return [scope.convert(scope.convert(x, through), x.dtype)]
+    exponent, mantissa = integer(op, "exponent_bits"), integer(op, "mantissa_bits")
+    if x.dtype == "f32" and (exponent, mantissa) == (8, 7):
+        return [scope.convert(scope.convert(x, "bf16"), x.dtype)]
+    wide = x if x.dtype in FORMATS.values() else scope.convert(x, "f32")  # formats of up to a byte
+    return [scope.convert(_rounded(scope, wide, exponent, mantissa), x.dtype)]
 
 
-@handles("stablehlo.real", "stablehlo.imag", "stablehlo.complex", "chlo.conj")
+def _rounded(scope: Scope, x: Tensor, exponent: int, mantissa: int) -> Tensor:
+    """x to the nearest of a format's normal numbers, ties to even; beyond them infinities, below them zeros."""
+    own_exponent, own = next(bits for bits, dtype in FORMATS.items() if dtype == x.dtype)
+    word = f"u{BITS[x.dtype]}"
+    dropped = max(0, own - mantissa)
+    if not dropped and exponent >= own_exponent:
+        return x
+    bits = scope.bitcast(x, word)
+
+    def constant(value: int) -> Tensor:
+        return scope.scalar(value, word)
+
+    sign = scope.apply("bitwise_and", bits, constant(1 << (BITS[x.dtype] - 1)))
+    size = scope.apply("bitwise_xor", bits, sign)
+    if dropped:
+        odd = scope.apply("bitwise_and", scope.apply("shift_right", size, constant(dropped)), constant(1))
+        size = scope.apply("add", size, scope.apply("add", odd, constant((1 << (dropped - 1)) - 1)))
+        size = scope.apply("bitwise_and", size, constant(((1 << (BITS[x.dtype] - 1)) - 1) >> dropped << dropped))
+    if exponent < own_exponent:
+        middle, half = (1 << (own_exponent - 1)) - 1, (1 << (exponent - 1)) - 1
+        most, least = (middle + half + 1) << own, (middle - half + 1) << own
+        endless = constant(((1 << own_exponent) - 1) << own)
+        size = scope.apply("select", scope.apply("greater_equal", size, constant(most)), endless, size)
+        size = scope.apply("select", scope.apply("less", size, constant(least)), constant(0), size)
+    found = scope.bitcast(scope.apply("bitwise_or", size, sign), x.dtype)
+    return scope.apply("select", scope.apply("is_nan", x), x, found)
+
+
+@handles("stablehlo.real", "stablehlo.imag", "stablehlo.complex")
 def parts(scope: Scope, op: Any) -> Sequence[Value]:
     """Complex numbers and their parts."""
     x = [scope.value(operand) for operand in op.operands]
     if short(op) == "complex":
         return [Complex(x[0], x[1])]
-    if short(op) == "conj":
-        return [Complex(x[0].re, scope.apply("negate", x[0].im))]
     if not isinstance(x[0], Complex):
         return [x[0] if short(op) == "real" else scope.apply("multiply", x[0], scope.scalar(0, x[0].dtype))]
     return [x[0].re if short(op) == "real" else x[0].im]

@@ -19,6 +19,7 @@ from ...base.extras import need
 from ...base.files import read_bytes
 from ...graph.graph import Graph
 from .module import ModuleReader
+from .passes import QUANTIZED, know_quantized, run
 
 __all__ = ["from_jax", "from_stablehlo"]
 
@@ -48,6 +49,7 @@ def nesting(text: str) -> int:
 TRANSLATE = """
 import resource, sys
 from jaxlib.mlir import ir
+from jaxlib.mlir.dialects import stablehlo
 def context():
     try:
         from jaxlib.mlir._mlir_libs import _jax_mlir_ext
@@ -75,8 +77,14 @@ try:
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
 except (OSError, ValueError):  # a system that does not say, or does not limit
     pass
+source = sys.stdin.buffer.read()
 with made, ir.Location.unknown():
-    module = ir.Module.parse(sys.stdin.buffer.read())
+    if b"quant" in source:  # a pass depends on the dialect of quantized types, and loads it
+        from jaxlib.mlir import passmanager
+        stablehlo.register_stablehlo_passes()
+        passmanager.PassManager.parse("builtin.module(vhlo-legalize-to-stablehlo)").run(ir.Module.create().operation)
+    artifact = b"StableHLO_v" in source[:64]  # of any version that is still read, as jax.export writes them
+    module = stablehlo.deserialize_portable_artifact(made, source) if artifact else ir.Module.parse(source)
     text = module.operation.get_asm(enable_debug_info=True, large_elements_limit=None)
 sys.stdout.buffer.write(text.encode("utf-8"))
 """
@@ -125,9 +133,15 @@ def parsed(source: str | bytes, place: str) -> Any:
             "brackets are nested too deep", place=place, value=str(deepest), allowed=f"at most {MAX_NESTING}"
         )
     context = mlir.make_ir_context()
+    quantized = "!quant." in source
     try:
+        if quantized:
+            know_quantized(context)
         with context, ir.Location.unknown():
-            return ir.Module.parse(source)
+            module = ir.Module.parse(source)
+        if quantized:
+            run(module, QUANTIZED)
+        return module
     except Exception as error:
         detail = " ".join(str(error).split())[:300]
         raise user_error(

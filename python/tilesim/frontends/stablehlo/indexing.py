@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..._core import Unsupported
+import numpy as np
+
 from ...graph.tensor import Tensor
-from .bodies import combiner_of
-from .movement import each
-from .scope import Scope, Value, handles
+from .bodies import combiner_of, promoted
+from .control import split_captured
+from .scope import Complex, Scope, Value, each, flat, handles, rebuilt
 from .types import integers
 
 
@@ -61,10 +62,7 @@ def gather(scope: Scope, op: Any) -> Sequence[Value]:
     }
     sizes = integers(op, "slice_sizes")
     if op.name.endswith("dynamic_gather"):
-        known = scope.array(scope.real(op.operands[2]))
-        if known is None:
-            raise Unsupported("a gather whose size depends on data: export with static shapes")
-        sizes = [int(value) for value in known]
+        sizes = scope.sizes(op.operands[2])
     batching = list(numbers.operand_batching_dims)
     if batching:
         indices, n["index_vector_dim"] = with_batching(
@@ -80,45 +78,129 @@ def gather(scope: Scope, op: Any) -> Sequence[Value]:
         moved: Tensor = scope.op("gather", x, indices, slice_sizes=sizes, mode="clip", **n)
         return moved
 
-    return [each(scope.value(op.operands[0]), move)]
+    return [each(move, scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.scatter")
 def scatter(scope: Scope, op: Any) -> Sequence[Value]:
-    """Updates meet in x by a combiner that is recognised in the body; one that leaves x is dropped."""
+    """Updates meet in x by a combiner that is recognised in the body, else one after the other by the body; one that
+    leaves x is dropped."""
     from jaxlib.mlir.dialects import stablehlo
 
     numbers = stablehlo.ScatterDimensionNumbers(op.attributes["scatter_dimension_numbers"])
-    operands = scope.operands(op)
-    count = len(operands) // 2
-    indices, vector_dim = operands[count], numbers.index_vector_dim
+    count, block = len(op.operands) // 2, op.regions[0].blocks[0]
+    indices = scope.real(op.operands[count])
+    xs, updates = (
+        promoted(scope, block, [scope.value(operand) for operand in part])
+        for part in (list(op.operands)[:count], list(op.operands)[count + 1 :])
+    )
+    vector_dim = numbers.index_vector_dim
     inserted, targets = list(numbers.inserted_window_dims), list(numbers.scattered_dims_to_operand_dims)
     batching = list(numbers.input_batching_dims)
     if batching:
         indices, vector_dim = with_batching(scope, indices, vector_dim, list(numbers.scatter_indices_batching_dims))
         targets, inserted = targets + batching, sorted(inserted + batching)
-    results = []
-    for i in range(count):
-        combiner = combiner_of(op.regions[0].blocks[0], i, count, replace=True)
-        if combiner is None:
-            raise Unsupported("a scatter whose body is no sum, product, extreme or replacement")
-        x, updates = operands[i], operands[count + 1 + i]
+    n: dict[str, Any] = {
+        "update_window_dims": list(numbers.update_window_dims),
+        "inserted_window_dims": inserted,
+        "scatter_dims_to_operand_dims": targets,
+        "index_vector_dim": vector_dim,
+    }
+    combiners = [combiner_of(block, i, count, replace=True) for i in range(count)]
+    parted = [
+        name in ("set", "add", "subtract") if isinstance(x, Complex) else name is not None
+        for x, name in zip(xs, combiners, strict=True)
+    ]
+    if not all(parted):
+        return one_by_one(scope, op, xs, indices, updates, n)
+
+    def combined(x: Tensor, new: Tensor, combiner: str) -> Tensor:
         if combiner == "subtract":
-            updates, combiner = scope.apply("negate", updates), "add"
+            new, combiner = scope.apply("negate", new), "add"
         if x.dtype == "bool":
             combiner = {"add": "maximum", "multiply": "minimum"}.get(combiner, combiner)
         combiner = {"logical_or": "maximum", "logical_and": "minimum"}.get(combiner, combiner)
-        results.append(
-            scope.op(
-                "scatter",
-                x,
-                indices,
-                updates,
-                update_window_dims=list(numbers.update_window_dims),
-                inserted_window_dims=inserted,
-                scatter_dims_to_operand_dims=targets,
-                index_vector_dim=vector_dim,
-                combiner=combiner,
+        found: Tensor = scope.op("scatter", x, indices, new, combiner=combiner, **n)
+        return found
+
+    return [
+        each(lambda old, new, name=name: combined(old, new, name), x, update)
+        for x, update, name in zip(xs, updates, combiners, strict=True)
+    ]
+
+
+def one_by_one(
+    scope: Scope, op: Any, xs: list[Value], indices: Tensor, updates: list[Value], n: dict[str, Any]
+) -> list[Value]:
+    """A counted loop over the windows of updates, in the order of their indices: each by the body where it fits."""
+    block, shape = op.regions[0].blocks[0], list(xs[0].shape)
+    window, targets = n["update_window_dims"], n["scatter_dims_to_operand_dims"]
+    batch = [axis for axis in range(updates[0].ndim) if axis not in window]
+    rest = iter(window)
+    sizes = [1 if axis in n["inserted_window_dims"] else updates[0].shape[next(rest)] for axis in range(len(shape))]
+    count = int(np.prod([updates[0].shape[axis] for axis in batch]))
+    if count == 0 or any(size > extent for size, extent in zip(sizes, shape, strict=True)):
+        return xs
+    if n["index_vector_dim"] < indices.ndim:
+        order = [axis for axis in range(indices.ndim) if axis != n["index_vector_dim"]] + [n["index_vector_dim"]]
+        indices = scope.transpose(indices, order)
+    rows = scope.reshape(indices, [count, len(targets)])
+    windows = [
+        each(lambda part: scope.reshape(scope.transpose(part, [*batch, *window]), [count, *sizes]), update)
+        for update in updates
+    ]
+    passed, remade = split_captured(scope, [block])
+    outer = [scope.value(mlir) for mlir in passed]
+    state = [scope.scalar(0, "i32"), *flat(xs), rows, *flat([*windows, *outer])]
+    types = [result.type for result in op.results]
+
+    def function(stem: str, build: Callable[[Scope, list[Tensor]], list[Tensor]]) -> str:
+        name: str = scope.module.fresh("function." + stem)
+        inner = Scope(scope.module, scope.module.root.function(name))
+        inputs = [inner.builder.input(f"in{i}", x.shape, x.dtype) for i, x in enumerate(state)]
+        for i, tensor in enumerate(build(inner, inputs)):
+            kept = tensor.value in {x.value for x in inputs} | set(inner.known)
+            inner.builder.output(inner.op("copy", tensor) if kept else tensor, f"out{i}")
+        return name
+
+    def step(inner: Scope, given: list[Tensor]) -> list[Tensor]:
+        number, mine = given[0], len(flat(xs))
+        olds, row = rebuilt(types, given[1 : 1 + mine]), given[1 + mine]
+        news = rebuilt(types, given[2 + mine : 2 + 2 * mine])
+        values = rebuilt([mlir.type for mlir in passed], given[2 + 2 * mine :])
+        inner.values.update(zip(passed, values, strict=True))
+        for mlir in remade:
+            inner.values[mlir] = inner.constant(scope.array(scope.real(mlir)))
+        zero, none = inner.scalar(0, "i32"), inner.scalar(0, rows.dtype)
+        vector = inner.op("dynamic_slice", row, number, zero, sizes=[1, len(targets)])
+        starts = [none] * len(shape)
+        inside = inner.scalar(True, "bool")
+        for i, axis in enumerate(targets):
+            start = starts[axis] = inner.reshape(inner.along(vector, 1, i, i + 1), [])
+            last = inner.scalar(shape[axis] - sizes[axis], rows.dtype)
+            fits = inner.apply(
+                "logical_and", inner.apply("greater_equal", start, none), inner.apply("less_equal", start, last)
             )
-        )
-    return results
+            inside = inner.apply("logical_and", inside, fits)
+        parts = [each(lambda x: inner.op("dynamic_slice", x, *starts, sizes=sizes), old) for old in olds]
+        zeros = [zero] * len(shape)
+        update = [
+            each(lambda x: inner.reshape(inner.op("dynamic_slice", x, number, *zeros, sizes=[1, *sizes]), sizes), new)
+            for new in news
+        ]
+        found = inner.inline(block, [*parts, *update])
+        kept = [
+            each(
+                lambda old, part, new: inner.op(
+                    "dynamic_update", old, inner.apply("select", inside, inner.broadcast(new, sizes), part), *starts
+                ),
+                *one,
+            )
+            for one in zip(olds, parts, found, strict=True)
+        ]
+        return [inner.apply("add", number, inner.scalar(1, "i32")), *flat(kept), *given[1 + mine :]]
+
+    test = function("condition", lambda inner, given: [inner.apply("less", given[0], inner.scalar(count, "i32"))])
+    names = [test, function("body", step)]
+    found = scope.builder.core.op("while", [x.value for x in state], {"trips": count}, "", 0, names)
+    return rebuilt(types, [Tensor(scope.builder, value) for value in found[1 : 1 + len(flat(xs))]])

@@ -13,8 +13,8 @@ from ... import _core
 from ..._core import Unsupported
 from ...graph.tensor import Tensor
 from .bodies import producer
-from .control import custom_call, flat
-from .scope import Complex, Scope, Value, handles, named
+from .control import custom_call
+from .scope import Scope, Value, handles, named
 from .shardings import GSPMD, names_in, over
 from .types import Shaped, text
 
@@ -129,10 +129,9 @@ def shard_to_full(scope: Scope, x: Tensor, sharding: str, manual: Sequence[str],
 
 def real_only(value: Value) -> Tensor:
     """A tensor; complex ones are not divided."""
-    if isinstance(value, Complex):
-        raise Unsupported("complex tensors in a region of a device's own tensors")
-    tensor: Tensor = value
-    return tensor
+    if not isinstance(value, Tensor):
+        raise Unsupported("complex tensors, tuples or tokens in a region of a device's own tensors")
+    return value
 
 
 @handles("sdy.manual_computation")
@@ -229,4 +228,4 @@ def call_by_name(scope: Scope, op: Any) -> Sequence[Value]:
     return [scope.annotated(shard_to_full(scope, x, sharding, manual, shape), sharding)]
 
 
-__all__ = ["flat", "full_to_shard", "shard_to_full"]
+__all__ = ["full_to_shard", "shard_to_full"]

@@ -14,16 +14,18 @@ from ...graph.builder import GraphBuilder
 from ...graph.building import namer
 from ...graph.graph import Graph
 from ...graph.tensor import Tensor
-from ..complex_bits import joined, parts
-from . import collectives, elementwise, indexing, manual, movement, products, random, reduce
-from .control import flat, rebuilt
-from .scope import Complex, Handler, Scope, Value, place_of
+from ..complex_bits import WHOLE, joined
+from ..complex_bits import parts as parts_at_border
+from . import collectives, elementwise, host, indexing, manual, movement, products, random, reduce
+from .passes import expanded
+from .scope import Complex, Handler, Scope, Value, flat
 from .shardings import Devices, devices_of
-from .types import Shaped
+from .types import Shaped, parts_of
 
 TABLES = (
     collectives,
     elementwise,
+    host,
     indexing,
     manual,
     movement,
@@ -68,6 +70,10 @@ class ModuleReader:
         self.aliases: list[tuple[int, int]] = []
         #: what the graph says it assumed
         self.assumptions: list[str] = []
+        #: what the host gives, and the names and tensors of what it gets
+        self.from_host: list[Value] = []
+        self.to_host: list[tuple[str, Tensor]] = []
+        self.keep: list[Any] = []  # modules of expansions, whose operations are still read
         self.seed: Tensor | None = None
         self.draws = 0
 
@@ -173,15 +179,6 @@ class ModuleReader:
         """
         return self._new_function(scope, block, stem, passed, remade, returned)
 
-    def function_of(self, scope: Scope, block: Any, stem: str) -> tuple[bool, str]:
-        """A function for a region that uses nothing from outside; whether it does."""
-        from .control import split_captured
-
-        passed, remade = split_captured(scope, [block])
-        if passed:
-            return True, ""
-        return False, self._new_function(scope, block, stem, [], remade, [])
-
     def _new_function(
         self, outer: Scope | None, block: Any, stem: str, passed: list[Any], remade: list[Any], returned: list[Any]
     ) -> str:
@@ -189,19 +186,29 @@ class ModuleReader:
         builder = self.root.function(name)
         scope = Scope(self, builder)
         arguments = [*block.arguments, *passed]
-        tensors = []
-        for i, argument in enumerate(arguments):
-            shaped = Shaped(argument.type, f"input {i} of '{name}'")
-            ends = (".re", ".im") if shaped.complex else ("",)
-            tensors += [builder.input(f"in{i}{end}", shaped.shape, shaped.dtype) for end in ends]
-        for argument, value in zip(arguments, rebuilt([a.type for a in arguments], tensors), strict=True):
-            scope.values[argument] = value
+        inputs = [self.formal(scope, argument.type, f"in{i}") for i, argument in enumerate(arguments)]
+        scope.values.update(zip(arguments, inputs, strict=True))
         for mlir in remade if outer is not None else []:
             array = outer.array(outer.real(mlir)) if outer is not None else None
             scope.values[mlir] = scope.constant(array)
         outputs = scope.run(block)
-        self._finish(scope, flat([*outputs, *(scope.values[mlir] for mlir in returned)]), {t.value for t in tensors})
+        self._finish(
+            scope, flat([*outputs, *(scope.values[mlir] for mlir in returned)]), {t.value for t in flat(inputs)}
+        )
         return name
+
+    def formal(self, scope: Scope, mlir_type: Any, name: str) -> Value:
+        """An input of a function. A complex one is one tensor of the graph, and two of any other function."""
+        parts = parts_of(mlir_type)
+        if parts is not None:
+            return [self.formal(scope, part, f"{name}.{i}") for i, part in enumerate(parts)]
+        shaped = Shaped(mlir_type, f"input '{name}'")
+        if not shaped.complex:
+            return scope.builder.input(name, shaped.shape, shaped.dtype)
+        if scope.builder is self.root:
+            whole = scope.builder.input(name, shaped.shape, WHOLE[shaped.dtype])
+            return Complex(*parts_at_border(scope.builder, whole))
+        return Complex(*(scope.builder.input(name + end, shaped.shape, shaped.dtype) for end in (".re", ".im")))
 
     def _finish(self, scope: Scope, outputs: list[Tensor], inputs: set[int], names: Sequence[str] = ()) -> None:
         """Outputs, each a value of its own."""
@@ -251,9 +258,7 @@ class ModuleReader:
 
     def foreign(self, name: str) -> Handler | None:
         """A handler for an operation of CHLO without one of its own: what the dialect's own expansion makes of it."""
-        if not name.startswith("chlo."):
-            return None
-        return expand_chlo
+        return expanded if name.startswith("chlo.") else None
 
     # --- the entry ---
 
@@ -283,10 +288,12 @@ class ModuleReader:
         scope = Scope(self, self.root)
         inputs = self._inputs(scope, function, block)
         self.open.append(name)
-        outputs = [self._joined(scope, value) for value in scope.run(block)]
+        outputs = [self._joined(scope, value) for value in leaves(scope.run(block))]
         if self.annotates:
             outputs = self._divided(scope, function, outputs)
-        self._finish(scope, outputs, inputs, output_names(function, len(outputs)))
+        names = [*output_names(function, len(outputs)), *(name for name, _ in self.to_host)]
+        inputs |= {tensor.value for tensor in flat(self.from_host)}
+        self._finish(scope, [*outputs, *(tensor for _, tensor in self.to_host)], inputs, names)
         for output, source in self.aliases:
             if output < len(outputs):
                 self.root.alias(output, source)
@@ -298,20 +305,17 @@ class ModuleReader:
 
     def _inputs(self, scope: Scope, function: Any, block: Any) -> set[int]:
         attributes = function.attributes.get("arg_attrs", [])
-        found, taken = set(), set()
+        taken: set[str] = set()
         for i, argument in enumerate(block.arguments):
-            shaped = Shaped(argument.type, f"input {i}")
             match = re.fullmatch(r'loc\("([^"]+)"\)', str(argument.location))
             name = match[1] if match and match[1] not in taken else f"arg{i}"
             taken.add(name)
-            tensor = scope.builder.input(name, shaped.shape, "c64" if shaped.complex else shaped.dtype)
-            found.add(tensor.value)
-            scope.values[argument] = Complex(*parts(scope.builder, tensor)) if shaped.complex else tensor
-            if i < len(attributes) and self.annotates:
-                scope.annotated(tensor, self.devices.said(attributes[i], [len(shaped.shape)])[0])
+            scope.values[argument] = value = self.formal(scope, argument.type, name)
+            if i < len(attributes) and self.annotates and isinstance(value, Tensor):
+                scope.annotated(value, self.devices.said(attributes[i], [value.ndim])[0])
             if i < len(attributes) and "tf.aliasing_output" in attributes[i]:
                 self.aliases.append((int(attributes[i]["tf.aliasing_output"].value), i))
-        return found
+        return {tensor.value for tensor in flat([scope.values[argument] for argument in block.arguments])}
 
     def _divided(self, scope: Scope, function: Any, outputs: list[Tensor]) -> list[Tensor]:
         """Outputs with what the function says of their shardings."""
@@ -322,10 +326,15 @@ class ModuleReader:
         ]
 
     def _joined(self, scope: Scope, value: Value) -> Tensor:
-        if not isinstance(value, Complex):
-            tensor: Tensor = value
-            return tensor
-        return joined(scope.builder, value.re, value.im)
+        if isinstance(value, Complex):
+            return joined(scope.builder, value.re, value.im)
+        tensor: Tensor = value
+        return tensor
+
+
+def leaves(values: Sequence[Value]) -> list[Value]:
+    """Tensors and complex ones of values, those in tuples included."""
+    return [leaf for value in values for leaf in (leaves(value) if isinstance(value, list) else [value])]
 
 
 def output_names(function: Any, count: int) -> list[str]:
@@ -338,34 +347,3 @@ def output_names(function: Any, count: int) -> list[str]:
         name = re.sub(r"^result(?=.)", "", text).strip("[]'.") or f"output{i}"
         names.append(name if name not in names else f"{name}.{i}")
     return names
-
-
-def expand_chlo(scope: Scope, op: Any) -> Sequence[Value]:
-    """Runs the dialect's own expansion on a module with this operation alone, and builds what it gives."""
-    from jaxlib.mlir import ir, passmanager
-    from jaxlib.mlir.dialects import stablehlo
-
-    stablehlo.register_stablehlo_passes()
-    types = [operand.type for operand in op.operands]
-    results = [result.type for result in op.results]
-    with op.context, ir.Location.unknown():
-        module = ir.Module.create()
-        with ir.InsertionPoint(module.body):
-            from jaxlib.mlir.dialects import func
-
-            function: Any = func.FuncOp("main", (types, results))
-            block = function.add_entry_block()
-        with ir.InsertionPoint(block):
-            clone = op.clone()
-            for i, argument in enumerate(block.arguments):
-                clone.operands[i] = argument
-            func.ReturnOp(list(clone.results))
-        try:
-            passmanager.PassManager.parse("builtin.module(func.func(chlo-legalize-to-stablehlo))").run(module.operation)
-        except Exception as error:
-            raise Unsupported(f"{place_of(op)}: no meaning for operation '{op.name}'") from error
-    body = next(iter(module.body.operations)).operation.regions[0].blocks[0]
-    if any(str(inner.operation.name) == str(op.name) for inner in body.operations):
-        raise Unsupported(f"{place_of(op)}: no meaning for operation '{op.name}'")
-    scope.module.keep = [*getattr(scope.module, "keep", []), module]
-    return scope.inline(body, [scope.value(operand) for operand in op.operands])

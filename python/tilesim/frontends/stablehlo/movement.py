@@ -7,21 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from ..._core import Unsupported
-from ...base.dtypes import FLOATS
+from ...base.dtypes import FLOATS, NUMPY
 from ...graph.tensor import Tensor
-from .scope import Complex, Scope, Value, handles
+from .scope import Complex, Scope, Value, each, handles
 from .types import BITS, Shaped, dense, integer, integers
-
-
-def each(value: Value, move: Any) -> Value:
-    """Applies a movement to a tensor, or to both parts of a complex one."""
-    return Complex(move(value.re), move(value.im)) if isinstance(value, Complex) else move(value)
 
 
 def result(op: Any) -> Shaped:
     """Type of the first result."""
     return Shaped(op.results[0].type, str(op.name))
+
+
+def as_complex(scope: Scope, re: Tensor) -> Complex:
+    """Real numbers with imaginary zeros."""
+    return Complex(re, scope.broadcast(scope.scalar(0, re.dtype), re.shape))
 
 
 @handles("stablehlo.constant")
@@ -37,22 +36,20 @@ def constant(scope: Scope, op: Any) -> Sequence[Value]:
     return [Complex(tensor(array[..., 0]), tensor(array[..., 1])) if shaped.complex else tensor(array)]
 
 
-@handles("stablehlo.iota")
+@handles("stablehlo.iota", "stablehlo.dynamic_iota")
 def iota(scope: Scope, op: Any) -> Sequence[Value]:
     """Indices along one axis."""
     shaped, dim = result(op), integer(op, "iota_dimension")
-    if shaped.complex:
-        raise Unsupported("iota of complex numbers")
     whole = shaped.dtype not in FLOATS or BITS[shaped.dtype] >= 32
     made = scope.op("iota", shape=shaped.shape, dtype=shaped.dtype if whole else "f32", dim=dim)
-    return [scope.convert(made, shaped.dtype)]
+    return [as_complex(scope, made) if shaped.complex else scope.convert(made, shaped.dtype)]
 
 
 @handles("stablehlo.reshape", "stablehlo.dynamic_reshape", "mhlo.bitcast")
 def reshape(scope: Scope, op: Any) -> Sequence[Value]:
     """The same elements in another shape."""
     shape = result(op).shape
-    return [each(scope.value(op.operands[0]), lambda x: scope.reshape(x, shape))]
+    return [each(lambda x: scope.reshape(x, shape), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.broadcast_in_dim", "stablehlo.dynamic_broadcast_in_dim")
@@ -64,76 +61,96 @@ def broadcast(scope: Scope, op: Any) -> Sequence[Value]:
         order = sorted(range(len(dims)), key=lambda i: dims[i])
         return scope.broadcast(scope.transpose(x, order), shape, [dims[i] for i in order])
 
-    return [each(scope.value(op.operands[0]), move)]
+    return [each(move, scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.broadcast")
 def leading(scope: Scope, op: Any) -> Sequence[Value]:
     """New axes in front."""
     shape = result(op).shape
-    return [each(scope.value(op.operands[0]), lambda x: scope.broadcast(x, shape))]
+    return [each(lambda x: scope.broadcast(x, shape), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.transpose")
 def transpose(scope: Scope, op: Any) -> Sequence[Value]:
     """Axes in another order."""
     permutation = integers(op, "permutation")
-    return [each(scope.value(op.operands[0]), lambda x: scope.transpose(x, permutation))]
+    return [each(lambda x: scope.transpose(x, permutation), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.reverse")
 def reverse(scope: Scope, op: Any) -> Sequence[Value]:
     """Axes backwards."""
     dims = integers(op, "dimensions")
-    return [each(scope.value(op.operands[0]), lambda x: scope.op("reverse", x, dims=dims) if dims else x)]
+    return [each(lambda x: scope.op("reverse", x, dims=dims) if dims else x, scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.slice")
 def static_slice(scope: Scope, op: Any) -> Sequence[Value]:
     """A part with static borders."""
     start, limit, stride = (integers(op, name) for name in ("start_indices", "limit_indices", "strides"))
-    return [each(scope.value(op.operands[0]), lambda x: scope.slice(x, start, limit, stride))]
+    return [each(lambda x: scope.slice(x, start, limit, stride), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.concatenate")
 def concatenate(scope: Scope, op: Any) -> Sequence[Value]:
     """Tensors one after the other."""
-    values, dim = [scope.value(operand) for operand in op.operands], integer(op, "dimension")
-    if isinstance(values[0], Complex):
-        return [Complex(scope.concat([v.re for v in values], dim), scope.concat([v.im for v in values], dim))]
-    return [scope.concat(values, dim)]
+    dim = integer(op, "dimension")
+    return [each(lambda *parts: scope.concat(parts, dim), *(scope.value(operand) for operand in op.operands))]
 
 
-@handles("stablehlo.pad")
+@handles("stablehlo.pad", "stablehlo.dynamic_pad")
 def pad(scope: Scope, op: Any) -> Sequence[Value]:
     """Low, high and interior; negative ones cut off."""
-    low, high, interior = (integers(op, name) for name in ("edge_padding_low", "edge_padding_high", "interior_padding"))
+    names = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    sizes = list(op.operands)[2:]
+    low, high, interior = (scope.sizes(size) for size in sizes) if sizes else (integers(op, name) for name in names)
     x, fill = scope.value(op.operands[0]), scope.value(op.operands[1])
 
     def move(part: Tensor, value: Tensor) -> Tensor:
         padded: Tensor = scope.op("pad", part, value, low=low, high=high, interior=interior)
         return padded
 
-    return [Complex(move(x.re, fill.re), move(x.im, fill.im)) if isinstance(x, Complex) else move(x, fill)]
+    return [each(move, x, fill)]
 
 
 @handles("stablehlo.bitcast_convert")
 def bitcast(scope: Scope, op: Any) -> Sequence[Value]:
     """Bits as another dtype; of another width through shifts, the low ones first (StableHLO, bitcast_convert)."""
-    (x,) = scope.operands(op)
-    shaped = result(op)
+    x, shaped = scope.value(op.operands[0]), result(op)
+    if isinstance(x, Complex):
+        return [_complex_bits(scope, x, shaped)]
     old, new = BITS[x.dtype], BITS[shaped.dtype]
     if old == new:
         return [scope.bitcast(x, shaped.dtype)]
-    bits = scope.bitcast(x, "i64" if old == 64 > new else f"u{old}")  # vector units shift signed 64-bit integers
+    single = scope.convert(x, "u8") if old == 1 else None  # a bool has one bit of a byte
+    bits = single or scope.bitcast(x, "i64" if old == 64 > new else f"u{old}")  # vector units shift signed 64-bit words
     if old > new:
-        amounts = scope.constant(np.arange(0, old, new).astype("int64" if old == 64 else f"uint{old}"))
+        amounts = scope.constant(np.arange(0, old, new).astype(NUMPY[bits.dtype]))
         wide = scope.broadcast(scope.reshape(bits, [*bits.shape, 1]), shaped.shape)
-        return [scope.bitcast(scope.convert(scope.apply("shift_right", wide, amounts), f"u{new}"), shaped.dtype)]
+        part = scope.apply("shift_right", wide, amounts)
+        if new == 1:
+            return [scope.convert(scope.apply("bitwise_and", part, scope.scalar(1, part.dtype)), "bool")]
+        return [scope.bitcast(scope.convert(part, f"u{new}"), shaped.dtype)]
     wide = scope.convert(bits, f"u{new}")
-    shifted = scope.apply("shift_left", wide, scope.constant(np.arange(0, new, old).astype(f"uint{new}")))
+    shifted = scope.apply("shift_left", wide, scope.constant(np.arange(0, new, old).astype(NUMPY[wide.dtype])))
     total = scope.op("reduce", shifted, dims=[wide.ndim - 1], combiner="add")
     return [scope.bitcast(total, shaped.dtype)]
+
+
+def _complex_bits(scope: Scope, x: Complex, shaped: Shaped) -> Complex:
+    """Two numbers of single precision are the parts of one of double precision: low bits, then high ones."""
+    if x.re.dtype == shaped.dtype:
+        return x
+    if shaped.dtype == "f32":
+        words = [scope.op("bitcast", part, dtype="f32") for part in (x.re, x.im)]
+        last = words[0].ndim - 1
+        low, high = ([scope.along(word, last, i, i + 1) for word in words] for i in (0, 1))
+        return Complex(scope.concat(low, last), scope.concat(high, last))
+    last = x.ndim - 1
+    halves = [[scope.along(part, last, i, i + 1) for part in (x.re, x.im)] for i in (0, 1)]
+    re, im = (scope.op("bitcast", scope.concat(half, last), dtype="f64") for half in halves)
+    return Complex(re, im)
 
 
 def starts(scope: Scope, operands: Sequence[Any]) -> list[Tensor]:
@@ -146,7 +163,7 @@ def dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
     """A part whose start is clamped; static where the start is known."""
     x, sizes = scope.value(op.operands[0]), integers(op, "slice_sizes")
     first = starts(scope, list(op.operands)[1:])
-    shape = x.re.shape if isinstance(x, Complex) else x.shape
+    shape = x.shape
     known = [scope.array(start) for start in first]
 
     def move(part: Tensor) -> Tensor:
@@ -160,7 +177,7 @@ def dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
         moved: Tensor = scope.op("dynamic_slice", part, *first, sizes=sizes)
         return moved
 
-    return [each(x, move)]
+    return [each(move, x)]
 
 
 @handles("stablehlo.dynamic_update_slice")
@@ -168,23 +185,20 @@ def dynamic_update(scope: Scope, op: Any) -> Sequence[Value]:
     """x with a part written at the clamped start."""
     x, update = scope.value(op.operands[0]), scope.value(op.operands[1])
     first = starts(scope, list(op.operands)[2:])
-    if isinstance(x, Complex):
-        return [
-            Complex(
-                scope.op("dynamic_update", x.re, update.re, *first), scope.op("dynamic_update", x.im, update.im, *first)
-            )
-        ]
-    return [scope.op("dynamic_update", x, update, *first)]
+    return [each(lambda old, new: scope.op("dynamic_update", old, new, *first), x, update)]
 
 
 @handles("stablehlo.real_dynamic_slice")
 def real_dynamic_slice(scope: Scope, op: Any) -> Sequence[Value]:
-    """Read where borders are constants."""
-    borders = [scope.array(scope.real(operand)) for operand in list(op.operands)[1:4]]
-    if any(border is None for border in borders):
-        raise Unsupported("a slice whose size depends on data: export with static shapes")
-    start, limit, stride = ([int(value) for value in border] for border in borders if border is not None)
-    return [each(scope.value(op.operands[0]), lambda x: scope.slice(x, start, limit, stride))]
+    """Of constant borders, or of a constant size: the result's type has it."""
+    stride, shape = scope.sizes(op.operands[3]), result(op).shape
+    first = scope.real(op.operands[1])
+    known = scope.array(scope.spread.get(first.value, first))
+    if known is None and set(stride) <= {1}:
+        starts = [scope.reshape(scope.along(first, 0, i, i + 1), []) for i in range(len(shape))]
+        return [each(lambda x: scope.op("dynamic_slice", x, *starts, sizes=shape), scope.value(op.operands[0]))]
+    start, limit = (scope.sizes(operand) for operand in list(op.operands)[1:3])
+    return [each(lambda x: scope.slice(x, start, limit, stride), scope.value(op.operands[0]))]
 
 
 @handles("stablehlo.get_dimension_size")
@@ -203,4 +217,4 @@ def unchanged(scope: Scope, op: Any) -> Sequence[Value]:
 @handles("mhlo.copy")
 def copy(scope: Scope, op: Any) -> Sequence[Value]:
     """A copy."""
-    return [each(scope.value(op.operands[0]), lambda x: scope.op("copy", x))]
+    return [each(lambda x: scope.op("copy", x), scope.value(op.operands[0]))]

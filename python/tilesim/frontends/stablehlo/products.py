@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core import Unsupported
 from ...base.dtypes import FLOATS
 from ...graph.tensor import Tensor
+from .blocks import adjoint, by_blocks, complex_solve, from_blocks, hermitian
 from .scope import Complex, Scope, Value, handles
 from .types import Shaped, flag, integer, integers, text
 
@@ -29,22 +30,19 @@ def contract(scope: Scope, a: Tensor, b: Tensor, dtype: str, axes: dict[str, lis
     return scope.convert(result, dtype)
 
 
+def bilinear(scope: Scope, op: Any, product: Callable[[Tensor, Tensor], Tensor]) -> Sequence[Value]:
+    """A product of tensors; of complex ones in four real ones."""
+    a, b = (scope.value(operand) for operand in list(op.operands)[:2])
+    if not isinstance(a, Complex):
+        return [product(a, b)]
+    crossed = scope.apply("negate", product(a.im, b.im))
+    return [Complex(product(a.re, b.re) + crossed, product(a.re, b.im) + product(a.im, b.re))]
+
+
 def dot(scope: Scope, op: Any, axes: dict[str, list[int]]) -> Sequence[Value]:
-    """A product; complex ones in four real ones."""
-    a, b = scope.value(op.operands[0]), scope.value(op.operands[1])
+    """A product over axes."""
     dtype = Shaped(op.results[0].type, "dot").dtype
-    if not isinstance(a, Complex) and not isinstance(b, Complex):
-        return [contract(scope, a, b, dtype, axes)]
-    left = (a.re, a.im) if isinstance(a, Complex) else (a, None)
-    right = (b.re, b.im) if isinstance(b, Complex) else (b, None)
-    terms: list[list[Tensor]] = [[], []]
-    for i, x in enumerate(left):
-        for j, y in enumerate(right):
-            if x is None or y is None:
-                continue
-            product = contract(scope, x, y, dtype, axes)
-            terms[(i + j) % 2].append(scope.apply("negate", product) if i + j == 2 else product)
-    return [Complex(*(sum(parts[1:], parts[0]) for parts in terms))]
+    return bilinear(scope, op, lambda a, b: contract(scope, a, b, dtype, axes))
 
 
 @handles("stablehlo.dot_general")
@@ -79,12 +77,11 @@ def labels(lead: dict[int, str], spatial: Sequence[int]) -> str:
     return "".join(names[axis] for axis in range(len(names)))
 
 
-@handles("stablehlo.convolution")
+@handles("stablehlo.convolution", "stablehlo.dynamic_conv")
 def convolution(scope: Scope, op: Any) -> Sequence[Value]:
     """Window settings follow the numbers of spatial axes; those of the kind follow the order in x."""
     from jaxlib.mlir.dialects import stablehlo
 
-    x, w = scope.operands(op)
     n = stablehlo.ConvDimensionNumbers(op.attributes["dimension_numbers"])
     count = len(n.input_spatial_dimensions)
     if count > len(LETTERS):
@@ -95,15 +92,11 @@ def convolution(scope: Scope, op: Any) -> Sequence[Value]:
         values = integers(op, name, [fallback] * count)
         return [values[i] for i in order]
 
-    pads = integers(op, "padding", [0] * (2 * count))
+    pads = scope.sizes(op.operands[2]) if len(op.operands) > 2 else integers(op, "padding", [0] * (2 * count))
     reversal = [bool(value) for value in op.attributes["window_reversal"]] if "window_reversal" in op.attributes else []
     flipped = [n.kernel_spatial_dimensions[i] for i, turned in enumerate(reversal) if turned]
     dtype = Shaped(op.results[0].type, "convolution").dtype
-    x, w = common(scope, x, w, dtype)
-    result = scope.op(
-        "convolution",
-        x,
-        scope.op("reverse", w, dims=flipped) if flipped else w,
+    attributes: dict[str, Any] = dict(
         x_labels=labels({n.input_batch_dimension: "N", n.input_feature_dimension: "C"}, n.input_spatial_dimensions),
         w_labels=labels(
             {n.kernel_output_feature_dimension: "O", n.kernel_input_feature_dimension: "I"}, n.kernel_spatial_dimensions
@@ -115,42 +108,47 @@ def convolution(scope: Scope, op: Any) -> Sequence[Value]:
         window_dilation=ordered("rhs_dilation", 1),
         groups=integer(op, "feature_group_count", 1),
         batch_groups=integer(op, "batch_group_count", 1),
-        dtype=dtype,
+        dtype="i32" if dtype == "bool" else dtype,
     )
-    return [result]
+
+    def product(x: Tensor, w: Tensor) -> Tensor:
+        x, w = common(scope, x, w, dtype)
+        window = scope.op("reverse", w, dims=flipped) if flipped else w
+        return scope.convert(scope.op("convolution", x, window, **attributes), dtype)
+
+    return bilinear(scope, op, product)
 
 
 @handles("stablehlo.cholesky")
 def cholesky(scope: Scope, op: Any) -> Sequence[Value]:
     """The factor; the other triangle is zero."""
-    (a,) = scope.operands(op)
-    return [scope.op("linear_solve", a, mode="cholesky", lower=flag(op, "lower"))]
+    a = scope.value(op.operands[0])
+    if not isinstance(a, Complex):
+        return [scope.op("linear_solve", a, mode="cholesky", lower=flag(op, "lower"))]
+    lower = a if flag(op, "lower") else adjoint(scope, a)
+    whole = by_blocks(scope, hermitian(scope, lower))
+    factor = from_blocks(scope, scope.op("linear_solve", whole, mode="cholesky", lower=True))
+    return [factor if flag(op, "lower") else adjoint(scope, factor)]
 
 
 @handles("stablehlo.triangular_solve")
 def triangular_solve(scope: Scope, op: Any) -> Sequence[Value]:
     """Solves with one triangle of a."""
-    a, b = scope.operands(op)
-    return [
-        scope.op(
-            "linear_solve",
-            a,
-            b,
-            mode="triangular",
-            lower=flag(op, "lower"),
-            left_side=flag(op, "left_side"),
-            unit_diagonal=flag(op, "unit_diagonal"),
-            transpose_a=text(op, "transpose_a") in ("TRANSPOSE", "ADJOINT"),
-        )
-    ]
+    a, b = (scope.value(operand) for operand in op.operands)
+    settings = {"lower": flag(op, "lower"), "left_side": flag(op, "left_side"), "mode": "triangular"}
+    settings |= {"unit_diagonal": flag(op, "unit_diagonal"), "transpose_a": text(op, "transpose_a") != "NO_TRANSPOSE"}
+    if not isinstance(a, Complex):
+        return [scope.op("linear_solve", a, b, **settings)]
+    if text(op, "transpose_a") == "ADJOINT":
+        a = Complex(a.re, scope.apply("negate", a.im))
+    return [complex_solve(scope, a, b, settings)]
 
 
 @handles("stablehlo.fft")
 def fft(scope: Scope, op: Any) -> Sequence[Value]:
     """Transforms over the last axes; real ones keep half of the last axis, or rebuild it."""
     x, kind, lengths = scope.value(op.operands[0]), text(op, "fft_type"), integers(op, "fft_length")
-    re: Tensor = x.re if isinstance(x, Complex) else x
-    im: Any = x.im if isinstance(x, Complex) else None
+    re, im = (x.re, x.im) if isinstance(x, Complex) else (x, None)  # type: Tensor, Any
     dims = list(range(re.ndim - len(lengths), re.ndim))
     if kind == "IRFFT":
         for dim in dims[:-1]:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ..._core import Unsupported
 from ...base.dtypes import FLOATS, NUMPY
 from ...graph.tensor import Tensor
-from .bodies import arg_combiner, combiner_of, producer, sort_order
-from .scope import Scope, Value, handles, named
-from .types import Shaped, integer, integers
+from .bodies import arg_combiner, combiner_of, producer, promoted, sort_order
+from .control import ranked, split_captured
+from .elementwise import from_total_order, total_order
+from .scope import Complex, Scope, Value, each, flat, handles, named, rebuilt
+from .types import Shaped, integer, integers, text
 
 WINDOW_LIMIT = 4096  # taps of a window whose body is built tap by tap
-Body = Callable[[list[Tensor], list[Tensor]], list[Tensor]]
+Body = Callable[[list[Value], list[Value]], list[Value]]
 
 
 def neutral(combiner: str, dtype: str) -> Any:
@@ -30,7 +33,7 @@ def neutral(combiner: str, dtype: str) -> Any:
         return -np.inf if low else np.inf
     if dtype == "bool":
         return not low
-    info = np.iinfo(NUMPY[dtype])
+    info = ml_dtypes.iinfo(NUMPY[dtype])
     return info.min if low else info.max
 
 
@@ -48,26 +51,36 @@ def joined(scope: Scope, combiner: str, x: Tensor, init: Tensor) -> Tensor:
 def body_of(scope: Scope, block: Any) -> Body:
     """A body as a function of tensors of any shape."""
 
-    def combine(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
-        found = scope.inline(block, [*left, *right])
-        return [scope.broadcast(value, np.broadcast_shapes(*(x.shape for x in (*left, *right)))) for value in found]
+    def combine(left: list[Value], right: list[Value]) -> list[Value]:
+        shape = np.broadcast_shapes(*(x.shape for x in (*left, *right)))
+        return [
+            each(lambda part: scope.broadcast(part, shape), value) for value in scope.inline(block, [*left, *right])
+        ]
 
     return combine
 
 
-def folded(scope: Scope, xs: list[Tensor], dim: int, body: Body) -> list[Tensor]:
+def folded(scope: Scope, xs: list[Value], dim: int, body: Body) -> list[Value]:
     """One axis reduced to extent 1 by halves; StableHLO leaves the order of a reduction open."""
+
+    def parts(start: int, limit: int) -> list[Value]:
+        return [each(lambda part: scope.along(part, dim, start, limit), x) for x in xs]
+
     while xs[0].shape[dim] > 1:
         extent = xs[0].shape[dim]
         half = extent // 2
-        left = [scope.along(x, dim, 0, half) for x in xs]
-        right = [scope.along(x, dim, half, 2 * half) for x in xs]
-        found = body(left, right)
+        found = body(parts(0, half), parts(half, 2 * half))
         if extent % 2:
-            rest = [scope.along(x, dim, extent - 1, extent) for x in xs]
-            found = [scope.concat([a, b], dim) for a, b in zip(found, rest, strict=True)]
+            rest = parts(extent - 1, extent)
+            found = [each(lambda *pair: scope.concat(pair, dim), a, b) for a, b in zip(found, rest, strict=True)]
         xs = found
     return xs
+
+
+def known_combiners(block: Any, xs: Sequence[Value]) -> list[str | None]:
+    """Of each result; of complex numbers only sums, which their parts have by themselves."""
+    found = [combiner_of(block, i, len(xs)) for i in range(len(xs))]
+    return [None if isinstance(x, Complex) and name != "add" else name for x, name in zip(xs, found, strict=True)]
 
 
 def without(shape: Sequence[int], dims: Sequence[int]) -> list[int]:
@@ -78,18 +91,22 @@ def without(shape: Sequence[int], dims: Sequence[int]) -> list[int]:
 @handles("stablehlo.reduce")
 def reduce(scope: Scope, op: Any) -> Sequence[Value]:
     """Known combiners and index searches are one operation; any other body is a tree of elementwise ones."""
-    operands = scope.operands(op)
+    block = op.regions[0].blocks[0]
+    operands = promoted(scope, block, [scope.value(operand) for operand in op.operands])
     count = len(operands) // 2
     xs, inits = operands[:count], operands[count:]
-    dims, block = integers(op, "dimensions"), op.regions[0].blocks[0]
-    combiners = [combiner_of(block, i, count) for i in range(count)]
+    dims = integers(op, "dimensions")
+    combiners = known_combiners(block, xs)
+
+    def reduced(x: Tensor, init: Tensor, combiner: str) -> Tensor:
+        return joined(scope, combiner, scope.op("reduce", x, dims=dims, combiner=combiner) if dims else x, init)
+
     if all(combiners):
-        results = []
-        for x, init, combiner in zip(xs, inits, combiners, strict=True):
-            reduced = scope.op("reduce", x, dims=dims, combiner=combiner) if dims else x
-            results.append(joined(scope, str(combiner), reduced, init))
-        return results
-    if count == 2 and len(dims) == 1:
+        return [
+            each(lambda x, init, name=name: reduced(x, init, name), x, init)
+            for x, init, name in zip(xs, inits, combiners, strict=True)
+        ]
+    if count == 2 and len(dims) == 1 and all(isinstance(x, Tensor) for x in xs):
         found = index_search(scope, op, xs, inits, dims[0])
         if found is not None:
             return found
@@ -111,15 +128,15 @@ def index_search(scope: Scope, op: Any, xs: list[Tensor], inits: list[Tensor], d
     return [value, scope.op("reduce", searched, dims=[dim], combiner=combiner, dtype=xs[1].dtype)]
 
 
-def general(scope: Scope, xs: list[Tensor], inits: list[Tensor], dims: Sequence[int], body: Body) -> list[Tensor]:
+def general(scope: Scope, xs: list[Value], inits: list[Value], dims: Sequence[int], body: Body) -> list[Value]:
     """Any body, axis by axis; the start value comes first, so that it is the left operand."""
     shape = without(xs[0].shape, dims)
-    start = [scope.broadcast(init, shape) for init in inits]
+    start = [each(lambda part: scope.broadcast(part, shape), init) for init in inits]
     if any(xs[0].shape[dim] == 0 for dim in dims):
         return start
     for dim in dims:
         xs = folded(scope, xs, dim, body)
-    return body(start, [scope.reshape(x, shape) for x in xs])
+    return body(start, [each(lambda part: scope.reshape(part, shape), x) for x in xs])
 
 
 def window_settings(op: Any, rank: int) -> dict[str, list[int]]:
@@ -136,18 +153,24 @@ def window_settings(op: Any, rank: int) -> dict[str, list[int]]:
 @handles("stablehlo.reduce_window")
 def reduce_window(scope: Scope, op: Any) -> Sequence[Value]:
     """Pooling, running sums, and any other body tap by tap."""
-    operands = scope.operands(op)
+    block = op.regions[0].blocks[0]
+    operands = promoted(scope, block, [scope.value(operand) for operand in op.operands])
     count = len(operands) // 2
-    xs, inits, block = operands[:count], operands[count:], op.regions[0].blocks[0]
+    xs, inits = operands[:count], operands[count:]
     s = window_settings(op, xs[0].ndim)
-    combiners = [combiner_of(block, i, count) for i in range(count)]
-    results: list[Tensor] = []
-    for x, init, combiner in zip(xs, inits, combiners, strict=True):
-        plain = combiner in ("add", "multiply", "maximum", "minimum") and is_neutral(scope, init, combiner)
-        if not plain or combiner is None:
+    combiners = known_combiners(block, xs)
+    for init, combiner in zip(inits, combiners, strict=True):
+        plain = combiner in ("add", "multiply", "maximum", "minimum")
+        if not plain or not all(is_neutral(scope, part, str(combiner)) for part in flat([init])):
             return tapped(scope, xs, inits, s, body_of(scope, block))
-        results.append(cumulative(scope, x, s, combiner) or pooled(scope, x, init, s, combiner))
-    return results
+
+    def windowed(x: Tensor, init: Tensor, combiner: str) -> Tensor:
+        return cumulative(scope, x, s, combiner) or pooled(scope, x, init, s, combiner)
+
+    return [
+        each(lambda x, init, name=name: windowed(x, init, name), x, init)
+        for x, init, name in zip(xs, inits, combiners, strict=True)
+    ]
 
 
 def cumulative(scope: Scope, x: Tensor, s: dict[str, list[int]], combiner: str) -> Tensor | None:
@@ -190,75 +213,170 @@ def pooled(scope: Scope, x: Tensor, init: Tensor, s: dict[str, list[int]], combi
     return result
 
 
-def tapped(scope: Scope, xs: list[Tensor], inits: list[Tensor], s: dict[str, list[int]], body: Body) -> list[Tensor]:
-    """Any body: one elementwise step per tap of the window."""
+def taps_of(s: dict[str, list[int]], shape: Sequence[int]) -> Iterator[tuple[list[int], list[int]]]:
+    """First element and limit of what each tap of a window meets along padded axes, in the order of the taps."""
     taps = int(np.prod(s["window"]))
     if taps > WINDOW_LIMIT:
         raise Unsupported(f"a window of {taps} taps with a body of its own: at most {WINDOW_LIMIT}")
-    xs = [padded(scope, x, init, s) for x, init in zip(xs, inits, strict=True)]
-    reach = [(size - 1) * step + 1 for size, step in zip(s["window"], s["window_dilation"], strict=True)]
-    counts = [
-        max(0, (extent - far) // stride + 1)
-        for extent, far, stride in zip(xs[0].shape, reach, s["strides"], strict=True)
-    ]
-    total = [scope.broadcast(init, counts) for init in inits]
+    counts = window_counts(s, shape)
     for tap in itertools.product(*(range(size) for size in s["window"])):
         start = [position * step for position, step in zip(tap, s["window_dilation"], strict=True)]
-        limit = [
-            first + (number - 1) * stride + 1 if number else first
-            for first, number, stride in zip(start, counts, s["strides"], strict=True)
-        ]
-        total = body(total, [scope.slice(x, start, limit, s["strides"]) for x in xs])
+        yield (
+            start,
+            [
+                first + (number - 1) * stride + 1 if number else first
+                for first, number, stride in zip(start, counts, s["strides"], strict=True)
+            ],
+        )
+
+
+def window_counts(s: dict[str, list[int]], shape: Sequence[int]) -> list[int]:
+    """Windows along each padded axis."""
+    reach = [(size - 1) * step + 1 for size, step in zip(s["window"], s["window_dilation"], strict=True)]
+    return [
+        max(0, (extent - far) // stride + 1) for extent, far, stride in zip(shape, reach, s["strides"], strict=True)
+    ]
+
+
+def tapped(scope: Scope, xs: list[Value], inits: list[Value], s: dict[str, list[int]], body: Body) -> list[Value]:
+    """Any body: one elementwise step per tap of the window."""
+    xs = [each(lambda x, init: padded(scope, x, init, s), x, init) for x, init in zip(xs, inits, strict=True)]
+    counts = window_counts(s, xs[0].shape)
+    total = [each(lambda part: scope.broadcast(part, counts), init) for init in inits]
+    if 0 in counts:
+        return total
+    for start, limit in taps_of(s, xs[0].shape):
+        total = body(
+            total,
+            [each(lambda x, a=start, b=limit: scope.slice(x, a, b, s["strides"]), x) for x in xs],
+        )
     return total
 
 
 @handles("stablehlo.select_and_scatter")
 def select_and_scatter(scope: Scope, op: Any) -> Sequence[Value]:
-    """The gradient of pooling: the extreme element of each window gets what arrives there."""
-    x, source, init = scope.operands(op)
-    chosen = {"GE": "maximum", "GT": "maximum", "LE": "minimum", "LT": "minimum"}
-    from .types import text
-
-    first = list(op.regions[0].blocks[0].operations)
-    select = chosen.get(text(first[0].operation, "comparison_direction")) if len(first) == 2 else None
+    """The gradient of pooling: the extreme element of each window gets what arrives there; other bodies tap by tap."""
+    x = scope.value(op.operands[0])
+    source, init = promoted(scope, op.regions[1].blocks[0], [scope.value(operand) for operand in list(op.operands)[1:]])
+    block = op.regions[0].blocks[0]
+    first, swapped = list(block.operations), {"GE": "LE", "LE": "GE"}
+    direction = text(first[0].operation, "comparison_direction") if len(first) == 2 else ""  # of equal ones the first
+    order = [list(block.arguments), list(block.arguments)[::-1]].index(list(first[0].operands)) if direction else 0
+    select = {"GE": "maximum", "LE": "minimum"}.get(swapped.get(direction, "") if order else direction)
     combiner = combiner_of(op.regions[1].blocks[0], 0, 1)
-    if select is None or combiner != "add" or not is_neutral(scope, init, "add"):
-        raise Unsupported("a select_and_scatter other than sums at the extreme of windows")
     s = window_settings(op, x.ndim)
+    if flat([x])[0].dtype != flat([source])[0].dtype:
+        select = None
+    if isinstance(x, Complex) or select is None or combiner != "add" or not is_neutral(scope, init, "add"):
+        bodies = [body_of(scope, region.blocks[0]) for region in op.regions]
+        return [selected_and_scattered(scope, x, source, init, s, bodies)]
     return [
         scope.op("window_scatter", x, source, window=s["window"], strides=s["strides"], pads=s["pads"], select=select)
     ]
 
 
+def selected_and_scattered(
+    scope: Scope, x: Value, source: Value, init: Value, s: dict[str, list[int]], bodies: Sequence[Body]
+) -> Value:
+    """Each window keeps one of its elements by the first body; by the second it combines with what arrives there."""
+    low, high = s["pads"][::2], s["pads"][1::2]
+
+    def pad(part: Tensor, fill: Tensor) -> Tensor:
+        return scope.op("pad", part, fill, low=low, high=high, interior=[0] * part.ndim)
+
+    inside = pad(scope.broadcast(scope.scalar(True, "bool"), x.shape), scope.scalar(False, "bool"))
+    whole = each(pad, x, each(lambda part: scope.scalar(0, part.dtype), x))
+    taps = list(taps_of(s, inside.shape))
+    best, at = None, scope.broadcast(scope.scalar(-1, "i32"), source.shape)
+    for number, (start, limit) in enumerate(taps):
+        value = each(lambda part, a=start, b=limit: scope.slice(part, a, b, s["strides"]), whole)
+        wins = scope.slice(inside, start, limit, s["strides"])
+        if best is not None:
+            kept = bodies[0]([best], [value])[0]
+            open_yet = scope.apply("less", at, scope.scalar(0, "i32"))
+            wins = scope.apply(
+                "logical_and", wins, scope.apply("logical_or", open_yet, scope.apply("logical_not", kept))
+            )
+        at = scope.apply("select", wins, scope.scalar(number, "i32"), at)
+        best = value if best is None else each(lambda a, b, w=wins: scope.apply("select", w, a, b), value, best)
+    result = each(lambda part: scope.broadcast(part, inside.shape), init)
+    for number, (start, limit) in enumerate(taps):
+        sides = {
+            "low": start,
+            "high": [extent - end for extent, end in zip(inside.shape, limit, strict=True)],
+            "interior": [stride - 1 for stride in s["strides"]],
+        }
+        here = scope.apply("equal", at, scope.scalar(number, "i32"))
+        where = scope.op("pad", here, scope.scalar(False, "bool"), **sides)
+        given = each(lambda part, to=sides: scope.op("pad", part, scope.scalar(0, part.dtype), **to), source)
+        combined = bodies[1]([result], [given])[0]
+        result = each(lambda new, old, w=where: scope.apply("select", w, new, old), combined, result)
+    limits = [first + extent for first, extent in zip(low, x.shape, strict=True)]
+    return each(lambda part: scope.slice(part, low, limits), result)
+
+
 @handles("stablehlo.sort")
 def sort(scope: Scope, op: Any) -> Sequence[Value]:
     """By keys where the comparator is an order of keys, else by the comparator."""
-    xs, dim, block = scope.operands(op), integer(op, "dimension", -1), op.regions[0].blocks[0]
+    xs = [scope.value(operand) for operand in op.operands]
+    dim, block = integer(op, "dimension", -1), op.regions[0].blocks[0]
     dim = dim + xs[0].ndim if dim < 0 else dim
-    order = sort_order(scope.module, block)
-    if order is not None:
-        found = scope.op("sort", *xs, results=len(xs), dim=dim, keys=order[0], descending=order[1], stable=True)
-        return list(found) if isinstance(found, tuple) else [found]
-    captured, name = scope.module.function_of(scope, block, "comparator")
-    if captured:
-        raise Unsupported("a comparator that uses values from outside")
-    values = scope.builder.core.op("sort", [x.value for x in xs], {"dim": dim, "stable": True}, "", len(xs), [name])
-    return [Tensor(scope.builder, value) for value in values]
+    order = None if any(isinstance(x, Complex) for x in xs) else sort_order(scope.module, block)
+    if order is None:
+        return by_comparator(scope, op, xs, dim)
+    keys, descending, signed = order
+    floats = [signed and i < keys and x.dtype in FLOATS for i, x in enumerate(xs)]
+    operands = [total_order(scope, x) if turned else x for x, turned in zip(xs, floats, strict=True)]
+    found = scope.op("sort", *operands, results=len(xs), dim=dim, keys=keys, descending=descending, stable=True)
+    found = list(found) if isinstance(found, tuple) else [found]
+    return [
+        from_total_order(scope, y, x.dtype) if turned else y for x, y, turned in zip(xs, found, floats, strict=True)
+    ]
+
+
+def by_comparator(scope: Scope, op: Any, xs: list[Value], dim: int) -> list[Value]:
+    """Sorted by the body as a function; scalars from outside that it uses go along as operands."""
+    block = op.regions[0].blocks[0]
+    passed, remade = split_captured(scope, [block])
+    outer = [each(lambda part: scope.broadcast(part, xs[0].shape), scope.value(mlir)) for mlir in passed]
+    name = scope.module.fresh("function.comparator")
+    inner = Scope(scope.module, scope.module.root.function(name))
+
+    def formal(x: Value, stem: str) -> tuple[Value, Value]:
+        """Two elements, part by part: as the kind has them."""
+        pairs = [
+            [inner.builder.input(f"{stem}{i}{end}", (), part.dtype) for end in "ab"] for i, part in enumerate(flat([x]))
+        ]
+        first, second = ([pair[side] for pair in pairs] for side in (0, 1))
+        return (Complex(*first), Complex(*second)) if isinstance(x, Complex) else (first[0], second[0])
+
+    arguments = [formal(x, f"x{i}") for i, x in enumerate(xs)]
+    for argument, value in zip(block.arguments, itertools.chain(*arguments), strict=True):
+        inner.values[argument] = value
+    for i, (mlir, value) in enumerate(zip(passed, outer, strict=True)):
+        inner.values[mlir] = formal(value, f"outer{i}")[0]
+    for mlir in remade:
+        inner.values[mlir] = inner.constant(scope.array(scope.real(mlir)))
+    (before,) = inner.run(block)
+    inner.builder.output(inner.op("copy", before), "before")
+    operands = flat([*xs, *outer])
+    ids = [x.value for x in operands]
+    values = scope.builder.core.op("sort", ids, {"dim": dim, "stable": True}, "", len(ids), [name])
+    types = [result.type for result in op.results]
+    return rebuilt(types, [Tensor(scope.builder, value) for value in values][: len(flat(xs))])
 
 
 @handles("chlo.top_k", "mhlo.topk")
 def top_k(scope: Scope, op: Any) -> Sequence[Value]:
     """The largest along the last axis."""
-    if "largest" in op.attributes and not bool(op.attributes["largest"].value):
-        raise Unsupported(f"{op.operation.name} of the smallest")
+    largest = "largest" not in op.attributes or bool(op.attributes["largest"].value)
     (x,) = scope.operands(op)
-    dtype = Shaped(op.results[1].type, "chlo.top_k").dtype
-    found: Sequence[Value] = scope.op("top_k", x, results=2, dim=x.ndim - 1, k=integer(op, "k"), dtype=dtype)
-    return found
+    return ranked(scope, x, integer(op, "k"), Shaped(op.results[1].type, "chlo.top_k").dtype, largest)
 
 
 @handles("stablehlo.map")
 def mapped(scope: Scope, op: Any) -> Sequence[Value]:
     """A body on every element."""
     shape = Shaped(op.results[0].type, "stablehlo.map").shape
-    return [scope.broadcast(value, shape) for value in scope.inline(op.regions[0].blocks[0], scope.operands(op))]
+    found = scope.inline(op.regions[0].blocks[0], [scope.value(operand) for operand in op.operands])
+    return [each(lambda part: scope.broadcast(part, shape), value) for value in found]

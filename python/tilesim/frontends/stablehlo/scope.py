@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..._core import Unsupported
 from ...base.errors import InternalError
@@ -12,7 +14,7 @@ from ...graph.builder import GraphBuilder
 from ...graph.building import Building
 from ...graph.tensor import Tensor
 from .table import EXCLUDED
-from .types import Shaped
+from .types import Shaped, parts_of
 
 
 class Complex:
@@ -27,8 +29,48 @@ class Complex:
         """
         self.re, self.im = re, im
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of both parts."""
+        return self.re.shape
 
-Value = Any  # Tensor | Complex
+    @property
+    def ndim(self) -> int:
+        """Number of axes."""
+        return self.re.ndim
+
+
+def each(build: Callable[..., Any], *values: Value) -> Value:
+    """Applies `build` to tensors, or to real parts and to imaginary ones."""
+    if not isinstance(values[0], Complex):
+        return build(*values)
+    return Complex(build(*(value.re for value in values)), build(*(value.im for value in values)))
+
+
+def flat(values: Sequence[Value]) -> list[Tensor]:
+    """Tensors of values: two of a complex one, those of a tuple's parts."""
+    found: list[Tensor] = []
+    for value in values:
+        found += (
+            [value.re, value.im] if isinstance(value, Complex) else flat(value) if isinstance(value, list) else [value]
+        )
+    return found
+
+
+def rebuilt(types: Sequence[Any], tensors: Iterable[Tensor]) -> list[Value]:
+    """The opposite of `flat`, by the module's types."""
+    rest = iter(tensors)
+    found: list[Value] = []
+    for mlir_type in types:
+        parts = parts_of(mlir_type)
+        if parts is not None:
+            found.append(rebuilt(parts, rest))
+        else:
+            found.append(Complex(next(rest), next(rest)) if Shaped(mlir_type, "a value").complex else next(rest))
+    return found
+
+
+Value = Any  # Tensor | Complex | list of values (a tuple; a token is an empty one)
 Handler = Callable[["Scope", Any], Sequence[Value]]
 HANDLERS: dict[str, Handler] = {}
 
@@ -131,10 +173,17 @@ class Scope(Building):
     def real(self, mlir: Any) -> Tensor:
         """The same, where complex numbers have no meaning."""
         value = self.value(mlir)
-        if isinstance(value, Complex):
-            raise Unsupported(f"{mlir}: complex numbers are not read here")
-        tensor: Tensor = value
-        return tensor
+        if not isinstance(value, Tensor):
+            raise Unsupported(f"{mlir}: {'a tuple or token' if isinstance(value, list) else 'complex numbers'} here")
+        return value
+
+    def sizes(self, mlir: Any) -> list[int]:
+        """Elements of a value that sets a shape: a constant."""
+        tensor = self.real(mlir)
+        known = self.array(self.spread.get(tensor.value, tensor))
+        if known is None:
+            raise Unsupported("a shape that depends on data: export with static shapes")
+        return [int(value) for value in np.broadcast_to(known, tensor.shape).reshape(-1)]
 
     def operands(self, op: Any) -> list[Tensor]:
         """All operands, real."""
@@ -158,7 +207,8 @@ class Scope(Building):
     def step(self, op: Any, name: str) -> None:
         """Builds one operation."""
         handler = HANDLERS.get(name) or HANDLERS.get(name.replace("mhlo.", "stablehlo."))
-        if handler is None:
+        compound = any(isinstance(self.values.get(operand), Complex) for operand in op.operands)
+        if handler is None or (compound and name.startswith("chlo.")):
             handler = self.module.foreign(name)
         if handler is None:
             reason = EXCLUDED.get(name.replace("mhlo.", "stablehlo."), "")
@@ -180,8 +230,10 @@ class Scope(Building):
 
     # --- shardings ---
 
-    def said(self, op: Any, results: Sequence[Value]) -> list[Value]:
+    def said(self, op: Any, results: Sequence[Value]) -> Sequence[Value]:
         """Results of an operation with what it says of their shardings."""
+        if any(parts_of(mlir.type) is not None for mlir in op.results):
+            return results
         ranks = [len(self.shaped(mlir).shape) for mlir in op.results]
         found = self.module.devices.said(op.attributes, ranks)
         return [self.annotated(result, sharding) for result, sharding in zip(results, found, strict=True)]
@@ -191,7 +243,7 @@ class Scope(Building):
         if not sharding or self.builder.graph is not self.module.root.graph:
             return value
         if isinstance(value, Complex):
-            return Complex(self.annotated(value.re, sharding), self.annotated(value.im, sharding))
+            return each(lambda part: self.annotated(part, sharding), value)
         if self.builder.core.annotate(value.value, sharding):
             return value
         copied = self.op("copy", value)

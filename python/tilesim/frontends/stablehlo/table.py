@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-_TOKENS = "orders side effects by tokens; a graph has none"
-_DYNAMIC = "shapes that are known only when it runs; export with static shapes"
-_QUANTIZED = "quantized element types; write scale and zero point as operations"
-_DEPRECATED = "left the specification; run stablehlo-legalize-deprecated-ops first"
-
 #: operations without a meaning here, and why
 EXCLUDED: dict[str, str] = {
-    "stablehlo.after_all": _TOKENS,
-    "stablehlo.create_token": _TOKENS,
-    "stablehlo.infeed": _TOKENS,
-    "stablehlo.outfeed": _TOKENS,
-    "stablehlo.send": _TOKENS,
-    "stablehlo.recv": _TOKENS,
-    "stablehlo.tuple": "tuples; export with flat results",
-    "stablehlo.get_tuple_element": "tuples; export with flat results",
-    "stablehlo.dynamic_conv": _DYNAMIC,
-    "stablehlo.dynamic_iota": _DYNAMIC,
-    "stablehlo.dynamic_pad": _DYNAMIC,
-    "stablehlo.set_dimension_size": _DYNAMIC,
-    "stablehlo.uniform_quantize": _QUANTIZED,
-    "stablehlo.uniform_dequantize": _QUANTIZED,
-    "stablehlo.cross-replica-sum": _DEPRECATED,
-    "stablehlo.einsum": _DEPRECATED,
-    "stablehlo.unary_einsum": _DEPRECATED,
-    "stablehlo.torch_index_select": _DEPRECATED,
+    **{
+        f"stablehlo.{name}": "left the specification; write dot_general, gather or all_reduce"
+        for name in ("cross-replica-sum", "einsum", "torch_index_select", "unary_einsum")
+    },
+    "stablehlo.set_dimension_size": "shapes that are known only when it runs; export with static shapes",
 }
+
+#: read through `stablehlo-legalize-quant-to-math`
+QUANTIZED = ("stablehlo.uniform_dequantize", "stablehlo.uniform_quantize")
 
 #: operations that end a region, or belong to the printed form
 STRUCTURE = ("stablehlo.return",)
@@ -49,9 +34,12 @@ def documented(handled: set[str], dialects: dict[str, list[str]]) -> str:
         expanded = [
             name.split(".", 1)[1]
             for name in names
-            if name not in handled and name not in EXCLUDED and name not in STRUCTURE
+            if name not in handled and name not in {*EXCLUDED, *STRUCTURE, *QUANTIZED}
         ]
         lines += [f"## {dialect}", "", "Read: " + ", ".join(f"`{name}`" for name in read) + ".", ""]
+        if dialect == "stablehlo":
+            names_of = ", ".join(f"`{name.partition('.')[2]}`" for name in QUANTIZED)
+            lines += [f"Read, with all of quantized types, through `stablehlo-legalize-quant-to-math`: {names_of}.", ""]
         if expanded:
             how = "Read through the dialect's own expansion (`chlo-legalize-to-stablehlo`), where it has one: "
             lines += [how + ", ".join(f"`{name}`" for name in expanded) + ".", ""]

@@ -22,13 +22,17 @@ DTYPES = {
     "f8E5M2FNUZ": "f8e5m2fnuz",
     "f8E8M0FNU": "f8e8m0fnu",
     "f4E2M1FN": "f4e2m1fn",
+    "f8E4M3": "f8e4m3ieee",
+    "f8E3M4": "f8e3m4",
+    "f8E4M3B11FNUZ": "f8e4m3b11fnuz",
+    "f6E2M3FN": "f6e2m3fn",
+    "f6E3M2FN": "f6e3m2fn",
     "i1": "bool",
-    **{f"{prefix}{bits}": f"i{bits}" for prefix in ("i", "si") for bits in (4, 8, 16, 32, 64)},
-    **{f"ui{bits}": f"u{bits}" for bits in (4, 8, 16, 32, 64)},
+    **{f"{prefix}{bits}": f"i{bits}" for prefix in ("i", "si") for bits in (2, 4, 8, 16, 32, 64)},
+    **{f"ui{bits}": f"u{bits}" for bits in (2, 4, 8, 16, 32, 64)},
 }
-BITS = {
-    name: 8 if name == "bool" else int(re.sub(r"e.*|fn.*", "", name.lstrip("bfiu"))) for name in NUMPY if name != "c64"
-}
+#: of an element's value, as StableHLO counts them
+BITS = {name: 1 if name == "bool" else int(re.findall(r"\d+", name)[0]) for name in NUMPY if name[0] != "c"}
 
 NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|inf|nan)|true|false")
 
@@ -54,7 +58,7 @@ class Shaped:
         self.shape = [int(extent) for extent in found[1].split("x")[:-1]]
         self.complex = found[3] is not None
         element = found[3] or found[2]
-        if element not in DTYPES or (self.complex and element != "f32"):
+        if element not in DTYPES or (self.complex and element not in ("f32", "f64")):
             raise Unsupported(f"{place}: element type {found[2]}")
         self.dtype = DTYPES[element]
 
@@ -62,6 +66,13 @@ class Shaped:
     def size(self) -> int:
         """Number of elements."""
         return int(np.prod(self.shape, dtype=object))
+
+
+def parts_of(mlir_type: Any) -> list[Any] | None:
+    """Types in a tuple; a token is an empty one, since a graph's order is that of its data. None for any other type."""
+    if str(mlir_type) == "!stablehlo.token":
+        return []
+    return [mlir_type.get_type(i) for i in range(mlir_type.num_types)] if hasattr(mlir_type, "num_types") else None
 
 
 def _parsed(text: str, dtype: str, count: int, width: int) -> NDArray[Any]:

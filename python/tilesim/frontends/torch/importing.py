@@ -19,7 +19,7 @@ from ...base.errors import unsupported, user_error
 from ...graph import Graph, GraphBuilder
 from ...graph.tensor import Tensor
 from ...graph.torch_arrays import dtype_name, elements_of, is_real
-from ..complex_bits import joined, parts
+from ..complex_bits import WHOLE, joined, parts
 from .nodes import (
     FOLD_LIMIT,
     FOLDED,
@@ -35,6 +35,9 @@ from .nodes import (
 )
 from .table import TABLE
 from .weights import WeightStore
+
+#: dtype of the parts of a complex one
+COMPLEX = {torch.complex64: "f32", torch.complex128: "f64"}
 
 
 class Importer:
@@ -81,8 +84,7 @@ class Importer:
     def dtype(self) -> str:
         """dtype of the current operation's (first) result; of the parts of a complex one."""
         meta = self.meta[0] if isinstance(self.meta, (tuple, list)) else self.meta
-        parts = {torch.complex64: "f32", torch.complex128: "f64"}
-        return parts.get(meta.dtype) or dtype_name(meta.dtype, self._place)
+        return COMPLEX.get(meta.dtype) or dtype_name(meta.dtype, self._place)
 
     @property
     def shape(self) -> list[int]:
@@ -194,10 +196,11 @@ class Importer:
             return meta
         if node.name in self.fixed:
             return self.fixed[node.name]
-        if meta.dtype == torch.complex64:
+        if meta.dtype in COMPLEX:
             from .complex import Complex
 
-            return Complex(*parts(self.builder, self.builder.input(node.name, self.extents(meta.shape), "c64")))
+            whole = self.builder.input(node.name, self.extents(meta.shape), WHOLE[COMPLEX[meta.dtype]])
+            return Complex(*parts(self.builder, whole))
         return self.builder.input(node.name, self.extents(meta.shape), dtype_name(meta.dtype, f"input {node.name}"))
 
     def _stored(self, node: Any, spec: Any, mutated: set[str]) -> None:

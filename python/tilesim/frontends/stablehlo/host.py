@@ -1,0 +1,82 @@
+"""Tuples, tokens, and what a program exchanges with its host: inputs and outputs of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..._core import Unsupported
+from ..complex_bits import joined
+from .collectives import channel_of
+from .scope import Complex, Scope, Value, handles, named
+from .types import flag, integer
+
+
+@handles("stablehlo.tuple")
+def made(scope: Scope, op: Any) -> Sequence[Value]:
+    """Values side by side."""
+    return [[scope.value(operand) for operand in op.operands]]
+
+
+@handles("stablehlo.get_tuple_element")
+def element(scope: Scope, op: Any) -> Sequence[Value]:
+    """One of them."""
+    return [scope.value(op.operands[0])[integer(op, "index")]]
+
+
+@handles("stablehlo.after_all", "stablehlo.create_token")
+def token(scope: Scope, op: Any) -> Sequence[Value]:
+    """An order of side effects, which is that of the data here."""
+    return [[]]
+
+
+def entry_only(scope: Scope, op: Any) -> None:
+    """The host meets a graph at its border: Unsupported inside of a function, loop or branch."""
+    if scope.builder is not scope.module.root:
+        raise Unsupported(f"'{named(op)}' inside of a loop, a branch or a function that is called")
+
+
+def received(scope: Scope, op: Any, stem: str) -> list[Value]:
+    """Further inputs of the graph, and the token."""
+    entry_only(scope, op)
+    values = [scope.module.formal(scope, mlir.type, scope.module.fresh(stem)) for mlir in list(op.results)[:-1]]
+    scope.module.from_host += values
+    return [*values, []]
+
+
+def given(scope: Scope, op: Any, stem: str) -> list[Value]:
+    """Further outputs of the graph; the token."""
+    entry_only(scope, op)
+    for operand in list(op.operands)[:-1]:
+        value = scope.value(operand)
+        tensor = joined(scope.builder, value.re, value.im) if isinstance(value, Complex) else value
+        scope.module.to_host.append((scope.module.fresh(stem), tensor))
+    return [[]]
+
+
+@handles("stablehlo.infeed")
+def infeed(scope: Scope, op: Any) -> Sequence[Value]:
+    """Inputs "infeed", "infeed.1", .."""
+    return received(scope, op, "infeed")
+
+
+@handles("stablehlo.outfeed")
+def outfeed(scope: Scope, op: Any) -> Sequence[Value]:
+    """Outputs "outfeed", "outfeed.1", .."""
+    return given(scope, op, "outfeed")
+
+
+@handles("stablehlo.send")
+def send(scope: Scope, op: Any) -> Sequence[Value]:
+    """To the host: an output "send<channel>"."""
+    if not flag(op, "is_host_transfer"):
+        raise Unsupported("a `send` to another device: use collective_permute, which names the pairs")
+    return given(scope, op, f"send{channel_of(op)}")
+
+
+@handles("stablehlo.recv")
+def recv(scope: Scope, op: Any) -> Sequence[Value]:
+    """From the host: an input "recv<channel>"."""
+    if not flag(op, "is_host_transfer"):
+        raise Unsupported("a `recv` from another device: use collective_permute, which names the pairs")
+    return received(scope, op, f"recv{channel_of(op)}")
