@@ -184,9 +184,8 @@ def _standard(device: Device, how: Scheme, called: Protocol) -> Entry:
     constants = standard(device, how, called.casts)
     if device.kind in ("tpu", "npu"):  # arrays are fed from their scratchpad at their own rate
         constants["feed"] = CONSTANTS["feed"]["high"]
-        constants["half_tile"] = 0.0
-        per_clock = device.rate(how.arithmetic).flops_per_second / device.units / device.clock_hz
-        constants["epilogue"] = 2 * edge * 2 * 128 * 128 / per_clock  # fill and drain
+        constants["half_tile"] = constants["epilogue"] = 0.0
+        constants["tile"], constants["energy"] = (CONSTANTS[name]["low"] for name in ("tile", "energy"))
     if called.launch != "graph" or device.kind != "gpu":  # a replayed graph pays the kernel's own ramp only
         constants["launch"] = constants["vector_launch"] = device.launch_seconds * device.clock_hz
     provenance = dict.fromkeys(constants, "default: no rows of this family and scheme")

@@ -152,12 +152,13 @@ class Placer {
     return only_products_read(value) ? *narrow : dtype;
   }
 
-  /// Whether the producer's transfers go straight from its operand's bytes, or a function stores it: there is no place
-  /// to convert.
+  /// Whether the producer's transfers go straight from its operand's bytes, as those of a change of order do, or a
+  /// function stores it: there is no place to convert.
   bool has_raw_moves(ValueId value) const {
     const int producer = uses_.producer[index(value)];
     if (producer < 0) return false;
     const Kind kind = function_.ops[index(producer)].kind;
+    if (kind == Kind::copy && function_.ops[index(producer)].attributes.find("layout")) return true;
     return kind == Kind::gather || kind == Kind::embedding || kind == Kind::dynamic_slice ||
            kind == Kind::dynamic_update || kind == Kind::bitcast || runs_functions(kind) || kind == Kind::sort ||
            kind == Kind::scatter || kind == Kind::top_k || kind == Kind::opaque;
@@ -173,7 +174,7 @@ class Placer {
         const Op& op = function_.ops[index(reader)];
         if (views_.view[index(reader)])
           pending.push_back(op.results[0]);
-        else if (op.kind != Kind::contract || is_exact(op) ||
+        else if ((op.kind != Kind::contract && op.kind != Kind::convolution) || is_exact(op) ||
                  std::find(op.operands.begin() + 2, op.operands.end(), next) != op.operands.end())
           return false;
       }

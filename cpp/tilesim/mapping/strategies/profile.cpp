@@ -139,6 +139,15 @@ bool lies_over_lanes(const Share& machine, const Problem& problem, int dim) {
   return !minor.terms.empty() && minor.terms[0].dim == dim;
 }
 
+/// Whether each result is a product of one place of the input, and all of them are read: a kernel of one element.
+bool is_pointwise(const Problem& problem) {
+  const auto above_one = [&](int dim) { return problem.domain.extents[static_cast<std::size_t>(dim)] > 1; };
+  for (const AxisAccess& axis : problem.domain.operands[0].axes)
+    for (const AxisAccess::Term& term : axis.terms)
+      if (term.coefficient != 1) return false;
+  return std::ranges::count_if(problem.k_dims, above_one) <= 1 && image_and_row(problem).second >= 0;
+}
+
 /// Planes whose weights do not fit as planned or come again for every window, or images that fill the lanes all at
 /// once: the fastest, by estimate, with fewer rows, more images or narrower weights.
 std::optional<Nest> fitting_planes(const Share& machine, const Problem& problem, const Nest& planned) {
@@ -154,6 +163,7 @@ std::optional<Nest> fitting_planes(const Share& machine, const Problem& problem,
   const auto extent = [&](int dim) { return dim < 0 ? 1 : problem.domain.extents[static_cast<std::size_t>(dim)]; };
   consider(planned);
   const auto [image, row] = image_and_row(problem);
+  const bool pointwise = is_pointwise(problem);
   const std::int64_t wide = machine.core.array.columns * machine.core.array.count;
   const std::int64_t images = image < 0 ? 1 : planned.tiles[static_cast<std::size_t>(image)];
   for (std::int64_t times = 1; times == 1 || images * times < 2 * extent(image); times *= 2)
@@ -165,8 +175,9 @@ std::optional<Nest> fitting_planes(const Share& machine, const Problem& problem,
         tile(nest, problem.n_dims.back()) = std::min(columns, extent(problem.n_dims.back()));
         nest.depths = {1, 2, 1};  // weights stream while the array computes
         consider(nest);
-        if (!lies_over_lanes(machine, problem, image)) continue;
+        if (!lies_over_lanes(machine, problem, image) && !pointwise) continue;
         nest.depths = {2, 1, 2};  // rows do
+        if (pointwise) tile(nest, problem.n_dims.back()) = extent(problem.n_dims.back());
         consider(nest);
       }
   return best;
@@ -236,8 +247,8 @@ std::optional<Nest> profile_nest(const Share& machine, const Problem& problem, b
   if (!convolution) return profile.product ? product_rule(machine, problem, *profile.product) : std::nullopt;
   if (!profile.convolution) return std::nullopt;
   std::optional<Nest> nest = plane_nest(machine, problem, profile.convolution->images);
-  const bool over_lanes = lies_over_lanes(machine, problem, image_and_row(problem).first);
-  if (!nest || (legal(problem, *nest, machine).legal && !streams_again(problem, *nest) && !over_lanes)) return nest;
+  const bool rows_stream = is_pointwise(problem) || lies_over_lanes(machine, problem, image_and_row(problem).first);
+  if (!nest || (legal(problem, *nest, machine).legal && !streams_again(problem, *nest) && !rows_stream)) return nest;
   return fitting_planes(machine, problem, *nest);  // none: the general heuristic decides
 }
 

@@ -118,12 +118,13 @@ class NetworkCosts(Costs):
         self.model.give_product(form, dtype, model, how.name, "", rate)
 
 
-def count(graph: Graph, compiler: str) -> Counted:
+def count(graph: Graph, compiler: str, tpu: bool = False) -> Counted:
     """Counts the kernels of a graph: what `price_kernels` prices on any device.
 
     Args:
         graph: the workload.
         compiler: "eager", "torch" or "xla".
+        tpu: as of `kernels`.
 
     Returns:
         The kernels.
@@ -134,7 +135,7 @@ def count(graph: Graph, compiler: str) -> Counted:
     check_compiler(compiler)
     core = inlined(graph)
     outputs = [value["name"] for value in core.outputs]
-    return Counted(core, kernels(list(core.operations()), outputs, compiler), compiler)
+    return Counted(core, kernels(list(core.operations()), outputs, compiler, tpu), compiler)
 
 
 def price_kernels(

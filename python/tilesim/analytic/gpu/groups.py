@@ -44,7 +44,7 @@ class Group:
         if node.writes is not None:
             self.made[node.writes.base] = node
         if node.kind == "reduction":
-            self.kind, self.rows = "reduction", node.rows
+            self.kind, self.rows = "library" if self.first.kind == "library" else "reduction", node.rows
 
     def now(self) -> Group:
         """The group that it has become a part of, or itself."""
@@ -63,12 +63,13 @@ class Group:
         return not self.readers
 
 
-def grouped(nodes: Sequence[Node], xla: bool) -> list[Group]:
+def grouped(nodes: Sequence[Node], xla: bool, around: bool = False) -> list[Group]:
     """Groups of nodes, as compilers join loops over the same elements.
 
     Args:
         nodes: in order.
         xla: as XLA does, else as inductor.
+        around: products and convolutions take in the loops over what they make, as XLA has it on TPUs.
 
     Returns:
         The groups in an order in which they can run.
@@ -82,7 +83,8 @@ def grouped(nodes: Sequence[Node], xla: bool) -> list[Group]:
             uses[view.base] = uses.get(view.base, 0) + 1
     for node in nodes:
         sources = list(dict.fromkeys(maker[view.base].now() for view in node.reads if view.base in maker))
-        group = _join(node, sources, readers, xla, uses)
+        group = _behind_product(node, sources) if around else None
+        group = group or _join(node, sources, readers, xla, uses)
         if group is None:
             group = Group(node, 1 + max((g.level for g in sources), default=-1), len(groups))
             groups.append(group)
@@ -120,6 +122,17 @@ def _merge(group: Group, other: Group) -> None:
     small.into = large
 
 
+def _behind_product(node: Node, sources: list[Group]) -> Group | None:
+    """The product whose elements the node runs over, which then waits for all that the node reads."""
+    for group in sources:
+        alike = node.elements == group.elements and (node.kind != "reduction" or group.rows in (0, node.rows))
+        takes = group.first.activates and node.kind != "library" and alike and group.unread()
+        if takes and not _behind_reduction(node, group):
+            group.level = max(group.level, *(other.level + 1 for other in sources if other is not group), 0)
+            return group
+    return None
+
+
 def _join(
     node: Node, sources: list[Group], readers: Mapping[str, list[Group]], xla: bool, uses: Mapping[str, int]
 ) -> Group | None:
@@ -146,7 +159,7 @@ def _join(
 
 def _behind_reduction(node: Node, group: Group) -> bool:
     """Whether a loop over all elements would read what a reduction of the same kernel made: XLA reduces last."""
-    if group.kind != "reduction" or (node.kind != "reduction" and node.elements == group.rows):
+    if not group.rows or (node.kind != "reduction" and node.elements == group.rows):
         return False
     sources = [group.made[view.base] for view in node.reads if view.base in group.made]
     return any(part.kind == "reduction" or part.elements != group.elements for part in sources)

@@ -17,7 +17,7 @@ from ...graph import user_error
 from .groups import Group, grouped
 from .nodes import Node, nodes_of
 
-__all__ = ["COMPILERS", "Kernel", "kernels"]
+__all__ = ["COMPILERS", "ON_TPU", "Kernel", "kernels"]
 
 #: what each compiler is taken to do, for the notes of a result
 COMPILERS = {
@@ -28,6 +28,11 @@ COMPILERS = {
     "xla": "XLA: elementwise chains are made again in each kernel that reads them, where that moves fewer bytes; a "
     "kernel ends with its reductions; ReLU or tanh GELU behind a product in its epilogue",
 }
+
+ON_TPU = (
+    "XLA on TPUs: products take in the loops that make their operands, and those over their results up to reductions; "
+    "elementwise chains are made again in each kernel that reads them, where that moves fewer bytes"
+)
 
 
 @dataclass
@@ -44,6 +49,7 @@ class Kernel:
     rows: float = 0.0
     call: int = -1  # which operation of the graph a library runs; -1: none
     epilogue: bool = False  # a bias is added by the library's call, whose weights lie outputs by inputs
+    panel: float = 0.0  # bytes of one product's smaller operand, as far as memory has it
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     #: bytes moved of each tensor that kernels make for each other, and of the whole tensor: a cache may hold it
@@ -69,13 +75,17 @@ def check_compiler(name: str) -> str:
     return name
 
 
-def kernels(operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], compiler: str) -> list[Kernel]:
+def kernels(
+    operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], compiler: str, tpu: bool = False
+) -> list[Kernel]:
     """The kernels of a graph without calls, in an order in which they can run.
 
     Args:
         operations: of the graph: name, kind, operands, results, attributes, flops, bytes.
         outputs: names of the values that the graph gives back.
         compiler: "eager", "torch" or "xla".
+        tpu: as XLA has it on TPUs: a product or convolution takes in the loops that make its operands, and those over
+            what it makes up to reductions of it.
 
     Returns:
         The kernels, with the bytes that each reads and writes.
@@ -84,10 +94,10 @@ def kernels(operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], com
         UserError: for an unknown compiler.
     """
     eager = check_compiler(compiler) == "eager"
-    nodes, kept = nodes_of(operations, outputs, eager)
-    groups = [Group(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla")
+    nodes, kept = nodes_of(operations, outputs, eager, tpu)
+    groups = [Group(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
     if compiler == "xla":
-        groups = _made_again(groups, kept)
+        groups = _made_again(groups, kept, tpu)
     read_by = _read_by(groups)
     between = {node.writes.base for node in nodes if node.writes is not None}
     return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]
@@ -107,13 +117,18 @@ def _read_by(groups: Sequence[Group]) -> dict[str, set[int]]:
 _AGAIN = 32  # operations that are made again for one value
 
 
-def _made_again(groups: list[Group], kept: set[str]) -> list[Group]:
-    """Elementwise results that a loop makes again, where that reads fewer bytes than the result has."""
+def _made_again(groups: list[Group], kept: set[str], tpu: bool) -> list[Group]:
+    """Elementwise results that a loop makes again, where that reads fewer bytes than the result has.
+
+    On TPUs products make their operands again too, and what no kernel has to write and read is saved: of n readers each
+    has its part of a kernel of its own, which would read as much and write the result.
+    """
     maker = {node.writes.base: node for group in groups for node in group.nodes if node.writes is not None}
     gone: set[str] = set()
+    readers = _read_by(groups)
     for group in groups:
         own = {node.writes.base for node in group.nodes if node.writes is not None}
-        if group.kind == "library":
+        if group.kind == "library" and not (tpu and group.first.activates):
             continue
         read = {one.base for node in group.nodes for one in node.reads}
         for view in [view for node in group.nodes for view in node.reads]:
@@ -124,7 +139,10 @@ def _made_again(groups: list[Group], kept: set[str]) -> list[Group]:
             leaves = {one.base: one.base_bytes for part in cone for one in part.reads if one.base not in own}
             inner = {part.writes.base for part in cone if part.writes is not None}
             more = sum(bytes_ for base, bytes_ in leaves.items() if base not in inner and base not in read)
-            if cone and more < view.base_bytes:
+            saved = view.base_bytes
+            if tpu and view.base not in kept:
+                saved += (saved + sum(leaves.values())) / len(readers[view.base])
+            if cone and more < saved:
                 group.again.update({part.writes.base: part for part in cone if part.writes is not None})
                 read.update(one.base for part in cone for one in part.reads)
                 gone.update(inner)
@@ -171,17 +189,19 @@ def _kernel(group: Group, index: int, read_by: Mapping[str, set[int]], kept: set
     passed = [(passes * amount, whole[base]) for base, amount in reads.items() if base in between]
     passed += [(passes * view.bytes, view.base_bytes) for base, view in written.items() if base not in kept]
     call = next((node for node in group.nodes if node.kind == "library"), None)
+    made_of = sum(reads.values())
     return Kernel(
         last.name,
         group.kind,
         tuple(dict.fromkeys(name for node in (*group.nodes, *group.again.values()) for name in node.operations)),
         max(node.launches for node in group.nodes) if len(group.nodes) == 1 else 1,
-        passes * (sum(reads.values()) + sum(view.bytes for view in written.values())),
+        passes * (made_of + sum(view.bytes for view in written.values())),
         passes * sum(view.bytes for view in written.values()),
         sum(node.flops for node in (*group.nodes, *group.again.values())),
         float(max(node.blocks for node in group.nodes)),
         call.call if call else -1,
         call.epilogue if call else False,
+        min(call.panel, made_of) if call else 0.0,
         tuple(views),
         tuple(written),
         tuple(passed),

@@ -24,6 +24,8 @@ _REDUCTIONS = ("softmax", "log_softmax", "normalize", "reduce")
 _PICKED = ("embedding", "gather")  # of the first operand only what is asked for is read
 # rotary in eager torch: x cos, -x[half], cat, · sin, +: 10 passes over x where one kernel takes two
 _SPELLED = {"rotary": (5, 5.0)}
+# XLA on TPUs: a kernel for each reduction of rows, exponentials and differences made again in each (docs/tpu_v3.md)
+_ON_TPU = {"softmax": (3, 2.0), "log_softmax": (3, 2.0), "normalize": (4, 3.0)}
 _BYTES = {"f64": 8, "i64": 8, "u64": 8, "f32": 4, "i32": 4, "u32": 4, "f16": 2, "bf16": 2, "i16": 2, "u16": 2}
 
 
@@ -46,12 +48,13 @@ class Node:
     call: int = -1
     epilogue: bool = False
     activates: bool = False  # the library's call takes an activation
+    panel: float = 0.0  # bytes of the smaller operand of one product
     function: str = ""
     cheap: bool = False  # elementwise: a compiler may make it again where it is read
 
 
 def nodes_of(
-    operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], eager: bool
+    operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], eager: bool, tpu: bool = False
 ) -> tuple[list[Node], set[str]]:
     """The steps of a graph in order.
 
@@ -59,11 +62,12 @@ def nodes_of(
         operations: of the graph, calls replaced by their bodies.
         outputs: names of the values that it gives back.
         eager: whether reductions ask for operands without gaps, and convolutions add their bias in a second kernel.
+        tpu: whether norms and softmax are spelled out as XLA does on TPUs, and counting is made again where it is read.
 
     Returns:
         The steps, and the storages that outlive them.
     """
-    found = _Reader(eager)
+    found = _Reader(eager, tpu)
     for index, op in enumerate(operations):
         found.step(index, op)
     return found.nodes, {found.values[name].base for name in outputs if name in found.values}
@@ -74,8 +78,8 @@ def _size(dtype: str) -> float:
 
 
 class _Reader:
-    def __init__(self, eager: bool) -> None:
-        self.eager = eager
+    def __init__(self, eager: bool, tpu: bool) -> None:
+        self.eager, self.tpu = eager, tpu
         self.nodes: list[Node] = []
         self.values: dict[str, View] = {}
 
@@ -171,7 +175,8 @@ class _Reader:
         if kind in _PICKED:
             amounts[0] = min(amounts[0], written.bytes)
         elements = reads[0].elements if reduces else written.elements
-        launches, passes = _SPELLED.get(kind, (1, 1.0)) if self.eager else (1, 1.0)
+        spelled = _SPELLED if self.eager else _ON_TPU if self.tpu else {}
+        launches, passes = spelled.get(kind, (1, 1.0))
         self.nodes.append(
             Node(
                 op["name"],
@@ -187,7 +192,7 @@ class _Reader:
                 launches,
                 passes,
                 function=str(op["attributes"].get("function", "")) if kind == "elementwise" else "",
-                cheap=kind in ("elementwise", "convert"),
+                cheap=kind in ("elementwise", "convert") or (self.tpu and kind == "iota"),
             )
         )
 
@@ -214,8 +219,10 @@ class _Reader:
                 if other is not None:
                     self.fresh(other)
         node = Node(
-            op["name"], "library", (op["name"],), reads, [view.bytes for view in reads], written, call=index,
+            op["name"], "library", (op["name"],), reads, [view.bytes for view in reads], written,
+            0 if written is None else written.elements, call=index,
             epilogue=tail and _outputs_by_inputs(reads[1], attributes), activates=product or kind == "convolution",
+            panel=min(view.bytes for view in reads[:2]) if product and not attributes.get("a_batch") else 0.0,
         )  # fmt: skip
         self.nodes.append(node)
         if kind == "convolution" and biased and self.eager and written is not None:

@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from ...analytic.estimate import device_of
+from ...analytic.gemm import CONSTANTS, estimator
 from ...analytic.gpu.compiled import DISPATCH, count, price_kernels
-from ...analytic.gpu.kernels import COMPILERS, Kernel
+from ...analytic.gpu.kernels import ON_TPU, Kernel
 from ...analytic.operations import Cost, Costs, rows_of
+from ...analytic.schemes import Scheme
 from ...analytic.vector import constants_of
 from ...base.collecting import uncollected
 from ...graph.graph import Graph
@@ -55,7 +57,8 @@ class Predictor(Protocol):
 class Closed:
     """The closed forms of `ts.estimate`, on GPUs and TPUs with kernels as XLA makes them.
 
-    On a TPU a loop takes the bytes that it moves at the memory's rate, or its arithmetic, whichever is longer.
+    On a TPU a kernel takes the bytes that it moves at the memory's rate, or its arithmetic, whichever is longer;
+    products take in the loops around them.
     """
 
     name = "closed"
@@ -114,24 +117,40 @@ class Closed:
         return kernels * DISPATCH["xla"] if device.kind == "gpu" else 0.0
 
 
+class _ArrayCosts(Costs):
+    """Products at the arrays' peak rate: what keeps them from it, loads that nothing hides, is counted apart."""
+
+    def _give_product(self, form: str, dtype: str, how: Scheme) -> None:
+        found = estimator(self.device, how)
+        rate = self.device.rate(how.arithmetic).flops_per_second
+        self.model.give_product(form, dtype, found.core({"efficiency": 1.0}), how.name, "", rate)
+
+
 def _on_tpu(segment: Graph, device: Device) -> tuple[list[Cost], list[str], list[Kernel]]:
-    """Products as `ts.estimate` has them, loops by bytes and arithmetic."""
-    counted = count(segment, "xla")
-    found, notes = Costs(device, None, "", None).price(counted.core)
+    """Products with the loops around them: steps of the arrays beside the bytes that the kernel moves."""
+    counted = count(segment, "xla", tpu=True)
+    found, notes = _ArrayCosts(device, None, "", None).price(counted.core)
     calls = rows_of(found)
     at = constants_of(device, "copy", "fp32").constants
     rate = device.memory.bytes_per_second * at["memory_share"]
     rows = []
     for kernel in counted.kernels:
-        if kernel.call >= 0:
-            rows.append(calls[kernel.call])
-            continue
         terms = {"memory": kernel.bytes / rate, "compute": kernel.flops / device.vector_rate("f32")}
-        rows.append(Cost(kernel.name, "fused", max(terms.values()), terms, kernel.bytes, kernel.flops, "f32",
-                         kernel.kind, None, None))  # fmt: skip
+        took = max(terms.values())
+        if kernel.call >= 0:
+            call = calls[kernel.call]
+            if call.kind not in ("contract", "convolution"):
+                rows.append(call)
+                continue
+            # the smaller operand lies on the chip before a product starts (docs/tpu_v3.md)
+            first, overlap = kernel.panel / rate, float(CONSTANTS["overlap"]["default"])
+            beside = [terms["memory"] - first, terms["compute"], call.terms["compute"]]
+            took = call.terms["launch"] + first + sum(term**overlap for term in beside) ** (1 / overlap)
+            terms = {"memory": terms["memory"], "vector": terms["compute"], "compute": call.terms["compute"]}
+        rows.append(Cost(kernel.name, "fused", took, terms, kernel.bytes, kernel.flops, "f32", kernel.kind, None, None))
     said = [note for note in notes if not note.startswith("elementwise operations behind")]
-    share = f"loops take bytes over {at['memory_share']:.2g} of the memory's rate, or their arithmetic"
-    return rows, [*said, COMPILERS["xla"], share], counted.kernels
+    share = f"kernels take bytes over {at['memory_share']:.2g} of the memory's rate, or their arithmetic"
+    return rows, [*said, ON_TPU, share], counted.kernels
 
 
 class Engine:
