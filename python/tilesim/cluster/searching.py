@@ -378,12 +378,12 @@ def _study(w: Layered, cluster: Any, framework: str | None, fabric: Fabric, walk
     front[: walk.keep] = True
     front[np.unique(walk.kinds[order], return_index=True)[1]] = True
     chosen = order[front]
-    plans = [plan_of(row) for row in rows[chosen].tolist()]
+    plans = [plan_of(row, w.phase) for row in rows[chosen].tolist()]
     axes = {name: rows[:, AXES.index(name)] for name in ("tensor", "pipeline")}
     table = cells(w, fabric.devices, axes, found.seconds, peak, walk.fits, all_)
     for row in table:
         number = row.pop("number")
-        row["plan"] = "" if number is None else plan_of(rows[number].tolist()).text()
+        row["plan"] = "" if number is None else plan_of(rows[number].tolist(), w.phase).text()
     return SearchStudy(
         w, cluster, framework, len(rows), int(walk.fits.sum()), plans,
         found.seconds[chosen].tolist(), [int(value) for value in peak[chosen]], table,

@@ -238,6 +238,7 @@ def step(
     if not isinstance(plan, Plan):
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
     plan.check(workload, fabric.devices or None)
+    plan = plan.filled(workload)
     fabric = of_size(fabric, plan.devices)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))

@@ -160,6 +160,7 @@ def canonical(plan: Plan, w: Layered) -> Plan:
         The plan.
     """
     changes: dict[str, Any] = {}
+    plan = plan.filled(w)
     batches = w.global_batch // (plan.data * plan.micro_batch)
     if plan.recompute == "selective" and w.attention == "flash":
         changes["recompute"] = "none"  # a fused attention keeps no scores anyway
@@ -178,11 +179,12 @@ def canonical(plan: Plan, w: Layered) -> Plan:
     return plan.replaced(**changes)
 
 
-def plan_of(row: Sequence[float]) -> Plan:
+def plan_of(row: Sequence[float], phase: str) -> Plan:
     """A row as a plan.
 
     Args:
         row: of `candidates`.
+        phase: of the workload; in training one sequence at a time is said by nothing.
 
     Returns:
         The plan.
@@ -191,6 +193,8 @@ def plan_of(row: Sequence[float]) -> Plan:
     values["sequence"] = bool(values["sequence"])
     for name, names in _CODES.items():
         values[name] = names[values[name]]
+    if phase == "train" and values["micro_batch"] == 1:
+        values.pop("micro_batch")
     return Plan(**values)
 
 
