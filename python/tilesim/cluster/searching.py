@@ -26,7 +26,7 @@ from .pipelines.stages import at_least, together
 from .plan import Plan
 from .programs.kept import opened
 from .result import PARTS, StepResult
-from .searches.candidates import AXES, candidates, in_order, plan_of, table_of
+from .searches.candidates import AXES, candidates, in_order, plan_of, replicas, table_of
 from .searches.frameworks import Constants, said
 from .searches.kept import priced
 from .searches.pruning import FIRST, Found, Peak, rises, rounds
@@ -254,9 +254,10 @@ def search(
                   exhaustive=exhaustive)  # fmt: skip
     if not found.evaluated:
         raise user_error(
-            "no plan divides the workload over these devices", place="cluster", value=f"{fabric.devices} devices",
-            allowed=f"batch {workload.global_batch}, {workload.heads} heads, {workload.layers} layers, "
-            f"sequence {workload.sequence}",
+            "no plan divides the workload over these devices", place="cluster", value=f"{fabric.devices:,} devices, "
+            f"batch {workload.global_batch:,}, {workload.heads} heads, {workload.layers} layers, "
+            f"sequence {workload.sequence:,}", allowed=f"batches that are multiples of {replicas(workload, fabric):,}",
+            suggestion="Take another batch (global_batch, --batch) or another number of devices",
         )  # fmt: skip
     again = []
     for plan, seconds in zip(found.plans[:confirm], found.seconds, strict=False):

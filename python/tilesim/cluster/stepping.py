@@ -237,6 +237,12 @@ def step(
     plan = plan or plan_for(workload, fabric)
     if not isinstance(plan, Plan):
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
+    if not given and workload.global_batch % plan.data:
+        raise user_error(
+            "no plan was given, and the batch does not divide into replicas over all devices", place="plan",
+            value=f"{workload.global_batch:,} sequences, {plan.data:,} devices", allowed=f"multiples of {plan.data:,}",
+            suggestion="Give a plan as tensor=8, or let `tilesim cluster search`, ts.cluster.search find one",
+        )  # fmt: skip
     plan.check(workload, fabric.devices or None)
     plan = plan.filled(workload)
     fabric = of_size(fabric, plan.devices)
@@ -260,6 +266,8 @@ def step(
     result = replace(result, again=again)
     if check_memory and not result.fits:
         advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
+        if workload.phase != "train":
+            advice = "Take more tensor, pipeline or context, a smaller batch, or a shorter context"
         if not given:
             advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
         raise too_large(result, f"plan {result.plan.text()}", advice)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..pipelines.calling import MOST_PASSES, MOST_STAGES
 from ..pipelines.stages import unlike
 from ..plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
-__all__ = ["AXES", "candidates", "canonical", "in_order", "plan_of", "table_of"]
+__all__ = ["AXES", "candidates", "canonical", "in_order", "plan_of", "replicas", "table_of"]
 
 Array = NDArray[np.float64]
 AXES = (
@@ -129,6 +130,20 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
         own = left[keep]
         rows.append(np.column_stack([own, np.tile(choice, (len(own), 1))]))
     return np.concatenate(rows)
+
+
+def replicas(w: Layered, fabric: Fabric) -> int:
+    """The fewest replicas of any layout over all devices, whatever the batch: what a batch has to be a multiple of.
+
+    Args:
+        w: to be divided.
+        fabric: of so many devices.
+
+    Returns:
+        Their number.
+    """
+    every = replace(w, global_batch=fabric.devices)
+    return min(data for _, _, data, *_ in _layouts(every, fabric.devices))
 
 
 def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:

@@ -22,8 +22,9 @@ def headline(result: Any) -> str:
     plan = f", plan {result.plan.text()}" if result.plan is not None else ""
     every = getattr(result, "cluster_devices", 0)  # a saved step of an older file does not say it
     where = f"{result.devices:,} of {every:,} devices of {result.cluster}" if every > result.devices else result.cluster
+    setting = f", {result.workload.setting}" if hasattr(result.workload, "setting") else ""
     return (
-        f"{result.workload.name} on {result.devices:,} × {result.device} ({where}){plan}: "
+        f"{result.workload.name}{setting} on {result.devices:,} × {result.device} ({where}){plan}: "
         f"{figures.duration(result.seconds)}, {figures.percent(result.mfu)} of peak"
     )
 
@@ -35,10 +36,12 @@ def heading(result: Any) -> list[str]:
         result: a StepResult.
 
     Returns:
-        Two lines.
+        Lines.
     """
+    source = getattr(result.workload, "source", "")
     return [
         headline(result),
+        *([f"batch and sequence length: {source}"] if source else []),
         f"predictor {result.predictor}, network {result.network}, framework {result.framework}",
     ]
 
