@@ -21,6 +21,7 @@ from .measured import Measured
 
 __all__ = ["Advice", "Result", "Table"]
 
+_COMPILED = {"serving": "framework serving (captured graphs, fused kernels)"}
 _KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
 
 
@@ -190,10 +191,15 @@ class Result(Measured):
         host = f", {percent(self.host_share)} of the time on the host and its link" if self.host_share > 0 else ""
         setting = f", {self.data['setting']}," if self.data.get("setting") else ""
         where = f"{self.data['program']}{setting} on {self.data['machine']}"
+        configured = self.data.get("configuration", {})
+        if isinstance(compiler := configured.get("compiler"), str):
+            where += f", {_COMPILED.get(compiler, f'compiler {compiler}')}"
+        held, room = configured.get("held_bytes", 0), configured.get("memory_bytes", 0)
+        beyond = f"; does not fit: {size(held)} of {size(room)}" if held > room > 0 else ""
         return (
             f"{where}: {'estimated ' if self.estimated else ''}{self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({percent(self.data['bottleneck_share'])} busy), "
-            f"{size(self.memory_bytes)} moved{host}"
+            f"{size(self.memory_bytes)} moved{host}{beyond}"
             + (f", {size(self.remote_bytes)} between regions" if self.local_bytes else "")
             + (f"; error {self.accuracy!r}" if self.accuracy else "")
         )
