@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .. import _core
+from ..base import figures
 from ..base.arguments import dtype_name, one_of, unused, whole
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, placed, shown, user_error
@@ -23,6 +24,8 @@ __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
 MODELS = ("closed", "chunks", "flows")
 MOST_BYTES = 1 << 46
+#: of closed forms where links are shared and messages are too many to be taken one by one: docs/cluster.md, Closed forms
+APPROXIMATE = "; approximate: up to 80 % below the time of messages taken one by one, 93 % where levels go in pieces"
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,26 @@ class CollectiveResult:
     dtype: str = "bf16"
     library: str | None = None
     pieces: int = 0
+
+    def headline(self, each: str = "") -> str:
+        """What was priced and how, whether a library's costs are in it, and how far off it may be.
+
+        Args:
+            each: how many devices, in words.
+
+        Returns:
+            A line.
+        """
+        how = f"costs of {self.library}" if self.library else f"{self.algorithm}, {self.model}"
+        how += "" if self.exact else ", message by message" if self.messages else ", an estimate"
+        off = APPROXIMATE if not (self.exact or self.messages or self.library) and self.model == "closed" else ""
+        alone = "" if self.library else ", network alone, no library costs"
+        devices = each or f"{self.devices:,} device{'s' if self.devices > 1 else ''}"
+        time = figures.duration(self.seconds)
+        return f"{self.op} of {self.bytes:,} bytes on {devices}{alone}: {time} ({how}){off}"
+
+    def __repr__(self) -> str:
+        return f"<CollectiveResult {self.headline()}>"
 
     @property
     def bus_bytes_per_second(self) -> float:
@@ -100,7 +123,8 @@ def collective(
             own, as `ts.cluster.algorithm` reads it.
         model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
         library: name of a communication library whose costs are taken ("nccl"), or one, which chooses the algorithm and
-            has a form of its own (algorithm "auto", model "closed"); none: the network alone.
+            has a form of its own (algorithm "auto", model "closed"); none: the network alone, which no library
+            undercuts.
         symmetry: one device per class is simulated, to the same picosecond.
         root: position of the device that broadcasts.
         pairs: (source, target) positions of permute_devices; none: to the next position.

@@ -20,7 +20,7 @@ from ..base.store import Store
 from ..base.table import Table
 from ..models.layered import Layered
 from ..models.layered_presets import layered
-from .fabric import Fabric, fabric_of
+from .fabric import Fabric, as_run, fabric_of
 from .memory import GIB
 from .pipelines.stages import at_least, together
 from .plan import Plan
@@ -234,8 +234,8 @@ def search(
         keep: plans that the study lists, the fastest, beside those of the Pareto front and the fastest of each
             framework.
         exhaustive: prices all that fit; the study is the same.
-        confirm: of the fastest that many are run again with network="flows"; `confirmed` and `explain()` say both
-            times.
+        confirm: of the fastest that many are run again with network="flows", where no library prices communication;
+            `confirmed` and `explain()` say both times.
 
     Returns:
         The study; plans that do not fit are counted, not listed.
@@ -260,6 +260,8 @@ def search(
             suggestion="Take another batch (global_batch, --batch) or another number of devices",
         )  # fmt: skip
     again = []
+    if as_run(fabric, Constants(fabric, workload.phase, framework).first).library is not None:
+        confirm = 0  # a library has a form of its own
     for plan, seconds in zip(found.plans[:confirm], found.seconds, strict=False):
         shared = step(workload, cluster, plan, network="flows", framework=framework)
         again.append({"plan": plan.text(), "seconds": seconds, "flows_seconds": shared.seconds})
@@ -295,7 +297,9 @@ def study(
     every = len(rows)
     if budget is not None and whole("budget", budget, 1) < len(rows):
         rows = rows[np.linspace(0, len(rows) - 1, budget).astype(np.int64)]
-    peak = _held(workload, rows, fabric, Constants(fabric, workload.phase, framework))
+    frameworks = Constants(fabric, workload.phase, framework)
+    fabric = as_run(fabric, frameworks.first)
+    peak = _held(workload, rows, fabric, frameworks)
     walk = _Walk(workload, fabric, framework, rows, peak, (keep, exhaustive, best_alone))
     with contextlib.nullcontext() if store is None else opened(store) as own:
         walk.run(executor, own)

@@ -22,7 +22,7 @@ from ..models.layered_presets import layered, layered_names
 from .closed import Ordered, Times, times
 from .cluster import Cluster
 from .columns import Columns, columns
-from .fabric import Fabric, fabric_of, of_size, with_library, with_prices
+from .fabric import Fabric, as_run, fabric_of, of_size, with_library, with_prices
 from .frameworks import Framework
 from .hosts.offload import check as check_host
 from .hosts.straggling import slower
@@ -191,8 +191,9 @@ def step(
             gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
             operands are there and its stream is free; "library": small collectives are combined too, and
             products run in parts beside the gather or scatter that they depend on where that is shorter.
-        library: a communication library or its name, which prices what passes between devices; none: shares of link
-            rates of the framework.
+        library: a communication library or its name, which prices what passes between devices ("plain": bytes over
+            rates); none: without gradients the cluster's own where its file names one, else shares of link rates of the
+            framework, which were fitted to measured steps; of programs the network alone. The heading says which.
         symmetry: equal devices once, to the same picosecond; the closed form always does so.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so. Programs have
             none.
@@ -248,6 +249,7 @@ def step(
     fabric = of_size(fabric, plan.devices)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
+    fabric = as_run(fabric, used, network)
     if network == "flows":
         if library is not None:
             raise user_error("a library has a form of its own", place="network", value="flows",

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
-from ..base.checked import checked_class
+from ..base.checked import checked_class, is_number
 from ..base.errors import path_text, user_error
 from ..base.figures import percent, size
 from ..base.files import check_writable, loads, read_json, read_text, writing
@@ -194,8 +194,9 @@ class Result(Measured):
         configured = self.data.get("configuration", {})
         if isinstance(compiler := configured.get("compiler"), str):
             where += f", {_COMPILED.get(compiler, f'compiler {compiler}')}"
-        held, room = configured.get("held_bytes", 0), configured.get("memory_bytes", 0)
-        beyond = f"; does not fit: {size(held)} of {size(room)}" if held > room > 0 else ""
+        held, room = (configured.get(name) for name in ("held_bytes", "memory_bytes"))
+        fits = not (is_number(held) and is_number(room) and held > room > 0)
+        beyond = "" if fits else f"; does not fit: {size(held)} of {size(room)}"
         return (
             f"{where}: {'estimated ' if self.estimated else ''}{self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({percent(self.data['bottleneck_share'])} busy), "

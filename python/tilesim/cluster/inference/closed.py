@@ -48,7 +48,8 @@ def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
     memory = price.device.memory.bytes_per_second * k["memory_share"]
     rate = k["product_share"]
     products, *_ = layer_products(c, price, backward=False)
-    routed = np.where(c.experts > 0, price.product(c.tokens, np.maximum(1.0, c.experts), c.hidden), 0.0)
+    tiled = 64 * np.ceil(np.maximum(1.0, c.experts) / 64)  # what chooses experts has a tile's columns at least
+    routed = np.where(c.experts > 0, price.product(c.tokens, tiled, c.hidden), 0.0)
     attended, _ = layer_attention(c, price, k)
     bytes_, *_ = layer_bytes(c, {**k, "dropout": 0.0})
     wide = c.tokens * c.hidden * c.element_bytes

@@ -43,6 +43,7 @@ def heading(result: Any) -> list[str]:
         headline(result),
         *([f"batch and sequence length: {source}"] if source else []),
         f"predictor {result.predictor}, network {result.network}, framework {result.framework}",
+        *([f"communication: {told}"] if (told := result.provenance.get("communication")) else []),
     ]
 
 
