@@ -150,6 +150,25 @@ def test_a_replica_takes_its_sequences_in_one_pass(phase: str, plan: str, batch:
     assert trained == ts.Plan.parse(f"{plan},micro_batch=1") and trained.text() == ts.Plan.parse(plan).text()
 
 
+@pytest.mark.parametrize("name", ["dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72:8", "l40s-8"])
+def test_steps_take_the_library_of_the_cluster(name: str) -> None:
+    """And neither bytes over rates nor the network alone takes longer than what was measured of the library."""
+    for phase, batch in (("decode", 1), ("decode", 64), ("prefill", 1)):
+        work = llama(phase, 1024, batch)
+        own, asked, plain = (
+            ts.cluster.step(work, name, ts.Plan(tensor=8), library=library) for library in (None, "nccl", "plain")
+        )
+        assert own.seconds == asked.seconds >= plain.seconds and "library nccl" in own.explain()
+    for op, size in itertools.product(("all_reduce", "all_gather", "all_to_all"), (1 << 13, 1 << 20, 1 << 28)):
+        alone = ts.cluster.collective(op, size, name)
+        assert alone.seconds <= ts.cluster.collective(op, size, name, library="nccl").seconds
+        assert "network alone, no library costs" in repr(alone)
+    trained = ts.cluster.step(llama("train", 1024, 8), name, ts.Plan(tensor=8), check_memory=False)
+    assert "fitted to measured steps" in trained.explain()
+    study = ts.cluster.search(llama("decode", 1024, 8), name)
+    assert study.best.seconds == pytest.approx(study.seconds[0]) and not study.confirmed
+
+
 def test_what_was_not_said_stays_so() -> None:
     """Copies, files and pickles of a plan without a micro-batch have none either; one of 1 is written."""
     plan, said = ts.Plan(tensor=8), ts.Plan(tensor=8, micro_batch=1)
