@@ -288,7 +288,11 @@ class Cluster:
         device = self.device if self.device is None or isinstance(self.device, str) else self.device.to_dict()
         data: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "name": self.name}
         data |= {"description": self.description, "device": device, "per_node": self.per_node}
-        data |= {"generation": self.generation, "library": self.library, "network": self.network if self.graph is None else self.graph}
+        data |= {
+            "generation": self.generation,
+            "library": self.library,
+            "network": self.network if self.graph is None else self.graph,
+        }
         data |= {"faults": self.faults, "sources": self.sources, "host_bytes_per_second": self.host_bytes_per_second}
         kept = {key: value for key, value in data.items() if value not in ("", [], {})}
         if self.host_bytes_per_second is None:

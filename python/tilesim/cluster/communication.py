@@ -24,7 +24,7 @@ __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
 MODELS = ("closed", "chunks", "flows")
 MOST_BYTES = 1 << 46
-#: of closed forms where links are shared and messages are too many to be taken one by one: docs/cluster.md, Closed forms
+#: of closed forms where links are shared and messages are too many to be taken one by one (docs/cluster.md)
 APPROXIMATE = "; approximate: up to 80 % below the time of messages taken one by one, 93 % where levels go in pieces"
 
 
@@ -72,7 +72,7 @@ class CollectiveResult:
         alone = "" if self.library else ", network alone, no library costs"
         devices = each or f"{self.devices:,} device{'s' if self.devices > 1 else ''}"
         time = figures.duration(self.seconds)
-        return f"{self.op} of {self.bytes:,} bytes on {devices}{alone}: {time} ({how}){off}"
+        return f"{self.op} of {self.bytes:,} bytes on {devices}: {time} ({how}){alone}{off}"
 
     def __repr__(self) -> str:
         return f"<CollectiveResult {self.headline()}>"

@@ -43,12 +43,12 @@ class Plan:
     `tensor`, `pipeline`, `data`, `context` multiply to the devices; `expert` divides the experts over the data axis.
     `sequence`: passes between products are divided over the tensor axis too. `virtual`: chunks of layers per stage
     (interleaved). `shard`: what the data axis divides: zero1 optimizer state, zero2 gradients too, zero3 parameters
-    too. `micro_batch`: sequences per device and pass; where none is given, 1 in training, and without gradients
-    all sequences of a replica, of a pipeline a part per stage (`filled`). `recompute`: selective the attention core, full every layer,
-    minimal all but products, offload as full with layers' inputs on the host. `offload`: what lies in the host's
-    memory, the optimizer's state or all activations. `context_kind`: how attention sees tokens of other devices of the
-    context axis; ring: keys and values go round, all_to_all: heads are divided while it runs, and tokens again after
-    it (DeepSpeed-Ulysses, 2309.14509).
+    too. `micro_batch`: sequences per device and pass; where none is given, 1 in training, and without gradients all
+    sequences of a replica, of a pipeline a part per stage (`filled`). `recompute`: selective the attention core, full
+    every layer, minimal all but products, offload as full with layers' inputs on the host. `offload`: what lies in the
+    host's memory, the optimizer's state or all activations. `context_kind`: how attention sees tokens of other devices
+    of the context axis; ring: keys and values go round, all_to_all: heads are divided while it runs, and tokens again
+    after it (DeepSpeed-Ulysses, 2309.14509).
     """
 
     tensor: int = 1

@@ -113,7 +113,8 @@ class StepResult(ComparableStep):
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
             workload.flops / (seconds * plan.devices * peak), bytes_, _classes(workload.phase, plan, table, framework),
             stage_seconds(table, found),
-            {**framework.provenance, "communication": communication_of(fabric, framework)}, communication(table, found, fabric),
+            {**framework.provenance, "communication": communication_of(fabric, framework)},
+            communication(table, found, fabric),
             float(fabric.device.memory.bytes), fabric, pipe=found.pipes.get(0),
             passes=partial(drawn, table, found.stages, summed, forward) if found.stages else None,
         )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from typing import Any
 
 from ..base.checked import checked
 from ..base.errors import nearest, path_text, user_error
@@ -69,7 +70,7 @@ def layered(
     """
     found = _loaded(source)
     forward = phase not in (None, found.phase, "train")
-    changes = {"global_batch": batch or (1 if forward else None), "phase": phase,
+    changes: dict[str, Any] = {"global_batch": batch or (1 if forward else None), "phase": phase,
                "sequence": context or (_CONTEXT if forward else None)}  # fmt: skip
     asked = {key: value for key, value in changes.items() if value is not None and value != getattr(found, key)}
     return replace(found, **asked, source="") if asked else found

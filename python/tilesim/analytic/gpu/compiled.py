@@ -172,8 +172,8 @@ def price_kernels(
     """
     compiler = counted.compiler
     if compiler == serving.FRAMEWORK and device.kind in ("gpu", "tpu"):
-        costs = Costs(device, scheme, engine, profile)
-        rows, notes = serving.priced(counted.groups, counted.kernels, counted.core, costs)
+        prices = Costs(device, scheme, engine, profile)
+        rows, notes = serving.priced(counted.groups, counted.kernels, counted.core, prices)
         return Priced(counted.kernels, rows, sorted([*notes, COMPILERS[compiler]]), lambda kernel: 0.0)
     if device.kind != "gpu":
         raise user_error(

@@ -202,9 +202,7 @@ def launch(device: Device, dtype: str) -> float:
     return float(constants_of(device, "rms", dtype).constants["launch"])
 
 
-def priced(
-    groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs: Costs
-) -> tuple[list[Cost], list[str]]:
+def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs: Costs) -> tuple[list[Cost], list[str]]:
     """Costs of kernels, and what was taken for granted.
 
     Args:
@@ -259,9 +257,9 @@ def _products(groups: Sequence[Group], operations: Sequence[Mapping[str, Any]], 
         b.output(b.op("ragged_contract", *operands, name=f"product{number}"))
     found = dict(zip(wholes, rows_of(costs.price(b.build().core)[0]), strict=True))
     out = {}
-    for (x, w, count, *rest), names in asked.items():
-        less, more = (found[(x, w, whole, *rest)] for whole in _around(count))
-        out.update(dict.fromkeys(names, _mixed(less, more, count % 1.0)))
+    for key, names in asked.items():
+        less, more = (found[key[:2] + (whole,) + key[3:]] for whole in _around(key[2]))  # noqa: RUF005
+        out.update(dict.fromkeys(names, _mixed(less, more, key[2] % 1.0)))
     return out
 
 

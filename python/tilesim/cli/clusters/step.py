@@ -39,17 +39,19 @@ FrameworkName = Annotated[
 ]
 Batch = Annotated[
     int | None,
-    typer.Option(min=1, help="Sequences over all devices; as trained if none, 1 in prefill, decode.",
-                 rich_help_panel=WORKLOAD),
+    typer.Option(
+        min=1, help="Sequences over all devices; as trained if none, 1 in prefill, decode.", rich_help_panel=WORKLOAD
+    ),
 ]
 Context = Annotated[
     int | None,
-    typer.Option(min=1, help="Tokens of a sequence, of decode in the cache; as trained if none, or 2048.",
-                 rich_help_panel=WORKLOAD),
+    typer.Option(
+        min=1,
+        help="Tokens of a sequence, of decode in the cache; as trained if none, or 2048.",
+        rich_help_panel=WORKLOAD,
+    ),
 ]
-Phase = Annotated[
-    str | None, typer.Option(help="train, prefill or decode; train if none.", rich_help_panel=WORKLOAD)
-]
+Phase = Annotated[str | None, typer.Option(help="train, prefill or decode; train if none.", rich_help_panel=WORKLOAD)]
 Json = Annotated[
     str | None, typer.Option("--json", help="Write the result; - for standard output.", rich_help_panel=OUTPUT)
 ]
@@ -207,7 +209,9 @@ def search(
     from ...cluster.searching import search as run
 
     with shown_step("pricing plans"):
-        study = run(sized(workload, batch, context, phase), cluster, budget, store=store, framework=framework, keep=best)
+        study = run(
+            sized(workload, batch, context, phase), cluster, budget, store=store, framework=framework, keep=best
+        )
     found = study.best
     if json_:
         write(study.json(), json_)
