@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from .. import _core
-from ..base import figures
 from ..base.arguments import dtype_name, one_of, unused, whole
 from ..base.checked import checked, is_iterable
 from ..base.errors import path_text, placed, shown, user_error
@@ -18,14 +17,13 @@ from .algorithms import check_name
 from .cluster import Cluster
 from .networks import forms, in_network
 from .networks.meeting import chosen, met
+from .views.text import of_collective
 
 __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
 
 OPERATIONS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices")
 MODELS = ("closed", "chunks", "flows")
 MOST_BYTES = 1 << 46
-#: of closed forms where links are shared and messages are too many to be taken one by one (docs/cluster.md)
-APPROXIMATE = "; approximate: up to 80 % below the time of messages taken one by one, 93 % where levels go in pieces"
 
 
 @dataclass(frozen=True)
@@ -66,13 +64,7 @@ class CollectiveResult:
         Returns:
             A line.
         """
-        how = f"costs of {self.library}" if self.library else f"{self.algorithm}, {self.model}"
-        how += "" if self.exact else ", message by message" if self.messages else ", an estimate"
-        off = APPROXIMATE if not (self.exact or self.messages or self.library) and self.model == "closed" else ""
-        alone = "" if self.library else ", network alone, no library costs"
-        devices = each or f"{self.devices:,} device{'s' if self.devices > 1 else ''}"
-        time = figures.duration(self.seconds)
-        return f"{self.op} of {self.bytes:,} bytes on {devices}: {time} ({how}){alone}{off}"
+        return of_collective(self, each)
 
     def __repr__(self) -> str:
         return f"<CollectiveResult {self.headline()}>"
