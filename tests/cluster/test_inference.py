@@ -164,7 +164,7 @@ def test_steps_take_the_library_of_the_cluster(name: str) -> None:
         assert alone.seconds <= ts.cluster.collective(op, size, name, library="nccl").seconds
         assert "network alone, no library costs" in repr(alone)
     trained = ts.cluster.step(llama("train", 1024, 8), name, ts.Plan(tensor=8), check_memory=False)
-    assert "fitted to measured steps" in trained.explain()
+    assert "framework megatron, compared with measured steps" in trained.explain()
     study = ts.cluster.search(llama("decode", 1024, 8), name)
     assert study.best.seconds == pytest.approx(study.seconds[0]) and not study.confirmed
 

@@ -33,9 +33,14 @@ def test_every_name_has_its_published_batch() -> None:
 def test_the_headline_says_them() -> None:
     plan = ts.Plan(tensor=8, pipeline=8, recompute="full")
     found = ts.cluster.step("gpt3-175b", "dgx-a100:64", plan)
-    assert "1,536 sequences of 2,048 tokens" in repr(found) and "arXiv 2104.04473" in found.explain()
+    assert "gpt3-175b, 1,536 × 2,048 tokens" in repr(found)
+    assert "training, 1,536 sequences of 2,048 tokens: Narayanan" in found.explain()
     other = run("step", "gpt3-175b", "--cluster", "dgx-a100:64", "--plan", plan.text(), "--batch", "64")
-    assert "training, 64 sequences of 2,048 tokens" in other and "arXiv" not in other
+    assert (
+        "training, 64 sequences of 2,048 tokens" in other
+        and "gpt3-175b, 64 × 2,048 tokens" in other
+        and "arXiv" not in other
+    )
     decode = run("step", "llama-3-8b", "--cluster", "dgx-h100:1", "--phase", "decode", "--context", "4096")
     assert "decode, 1 sequence at 4,096 tokens" in decode
 

@@ -175,8 +175,9 @@ def communication_of(fabric: Fabric, framework: Framework) -> str:
     """
     if fabric.library is not None:
         return f"library {getattr(fabric.library, 'name', fabric.library)}"
-    fitted = framework.provenance["link_share"].startswith("fitted")
-    return f"shares of link rates of framework {framework.name}, {'fitted to measured steps' if fitted else 'assumed'}"
+    fitted = any(text.startswith("fitted") for text in framework.provenance.values())
+    what = "compared with measured steps" if fitted else "assumed"
+    return f"shares of link rates and seconds per call of framework {framework.name}, {what}"
 
 
 def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, model: str = "closed") -> Fabric:

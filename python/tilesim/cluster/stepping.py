@@ -193,7 +193,7 @@ def step(
             products run in parts beside the gather or scatter that they depend on where that is shorter.
         library: a communication library or its name, which prices what passes between devices ("plain": bytes over
             rates); none: without gradients the cluster's own where its file names one, else shares of link rates of the
-            framework, which were fitted to measured steps; of programs the network alone. The heading says which.
+            framework, with which measured steps were compared; of programs the network alone. The heading says which.
         symmetry: equal devices once, to the same picosecond; the closed form always does so.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so. Programs have
             none.

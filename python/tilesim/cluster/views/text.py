@@ -25,7 +25,9 @@ def headline(result: Any) -> str:
     plan = f", plan {result.plan.text()}" if result.plan is not None else ""
     every = getattr(result, "cluster_devices", 0)  # a saved step of an older file does not say it
     where = f"{result.devices:,} of {every:,} devices of {result.cluster}" if every > result.devices else result.cluster
-    setting = f", {result.workload.setting}" if hasattr(result.workload, "setting") else ""
+    work = result.workload
+    phase = "" if getattr(work, "phase", "train") == "train" else f" {work.phase}"
+    setting = f"{phase}, {work.global_batch:,} × {work.sequence:,} tokens" if hasattr(work, "global_batch") else ""
     return (
         f"{result.workload.name}{setting} on {result.devices:,} × {result.device} ({where}){plan}: "
         f"{figures.duration(result.seconds)}, {figures.percent(result.mfu)} of peak"
@@ -41,10 +43,11 @@ def heading(result: Any) -> list[str]:
     Returns:
         Lines.
     """
-    source = getattr(result.workload, "source", "")
+    work = result.workload
+    setting = [": ".join(filter(None, (work.setting, work.source)))] if hasattr(work, "setting") else []
     return [
         headline(result),
-        *([f"batch and sequence length: {source}"] if source else []),
+        *setting,
         f"predictor {result.predictor}, network {result.network}, framework {result.framework}",
         *([f"communication: {told}"] if (told := result.provenance.get("communication")) else []),
     ]
