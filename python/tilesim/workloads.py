@@ -10,6 +10,7 @@ from .base.arguments import whole
 from .base.checked import checked
 from .graph import Graph, GraphBuilder, user_error
 from .models.layered import Layered
+from .models.layered_presets import layered
 
 __all__ = [
     "attention",
@@ -18,6 +19,7 @@ __all__ = [
     "embedding",
     "experts",
     "layer_norm",
+    "layered",
     "matmul",
     "rms_norm",
     "softmax",

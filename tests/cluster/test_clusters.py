@@ -377,6 +377,8 @@ def test_a_time_is_called_what_it_is(network, more, tmp_path):
     found = json.loads((tmp_path / "out.json").read_text())
     words = "" if found["exact"] else ", message by message" if found["messages"] else ", an estimate"
     assert f"{found['algorithm']}, {found['model']}{words})" in said or found["library"]
+    assert ("network alone, no library costs" in said) == (not found["library"])
+    assert ("approximate" in said) == (words == ", an estimate")
     assert "bound" not in said and ("estimate" in said) == (words == ", an estimate")
     if "--devices" in more:  # groups that meet
         assert words == ", message by message"

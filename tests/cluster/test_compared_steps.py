@@ -31,9 +31,10 @@ def check_sums(found: Any) -> None:
 
 def test_plans_clusters_and_overlap() -> None:
     plan = ts.Plan(tensor=8, pipeline=8, recompute="selective", sequence=True)
-    a = ts.cluster.step("gpt3-175b", "dgx-h100:64", plan)
-    b = ts.cluster.step("gpt3-175b", "dgx-h100:64", plan.replaced(virtual=2))
-    c = ts.cluster.step("gpt3-175b", "dgx-a100:64", plan, overlap="none")
+    work = ts.workloads.layered("gpt3-175b", batch=64)
+    a = ts.cluster.step(work, "dgx-h100:64", plan)
+    b = ts.cluster.step(work, "dgx-h100:64", plan.replaced(virtual=2))
+    c = ts.cluster.step(work, "dgx-a100:64", plan, overlap="none")
     two, three = ts.compare(a, b), ts.compare(a, b, c, names=["one", "two", "three"])
     check_sums(two)
     check_sums(three)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import csv
 import dataclasses
 import itertools
 import json
 import math
+import pickle
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -83,7 +85,7 @@ def test_tensor_sums_of_a_forward_pass() -> None:
     size = 8 * HIDDEN * 2
     sums = 2 * (7 / 8 * size / (450e9 * k["link_share"]) + 7 * (NODE.latency + k["link_step"])) + k["call"]
     assert one("decode", 1024, 8, "tensor=8,micro_batch=8").parts["tensor"] == pytest.approx(2 * LAYERS * sums)
-    whole = one("prefill", 1024, 8, "tensor=8").parts["tensor"]
+    whole = one("prefill", 1024, 8, "tensor=8,micro_batch=1").parts["tensor"]
     size = 1024 * HIDDEN * 2
     sums = 2 * (7 / 8 * size / (450e9 * k["link_share"]) + 7 * (NODE.latency + k["link_step"])) + k["call"]
     assert whole == pytest.approx(8 * 2 * LAYERS * sums)  # eight micro-batches
@@ -119,11 +121,63 @@ def test_a_divided_cache_is_read_faster_and_summed() -> None:
 def test_a_pipeline_without_a_way_back(batch: int) -> None:
     """(m + p − 1) times a stage where stages are equal."""
     work = dataclasses.replace(llama("decode", 1024, batch), vocab=1)
-    found = ts.cluster.step(work, NODE, ts.Plan(tensor=2, pipeline=4), check_memory=False)
+    found = ts.cluster.step(work, NODE, ts.Plan(tensor=2, pipeline=4, micro_batch=1), check_memory=False)
     stage = found.stage["forward"]
     assert found.seconds == pytest.approx((batch + 3) * stage, rel=0.02)
     assert found.stage["backward"] == 0
     assert 3 * 0.95 * stage <= found.bubble_seconds <= 3 * stage + batch * 40e-6  # the last stage has a head too
+
+
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize(
+    ("plan", "batch", "passes"),
+    [
+        ("tensor=8", 8, 1), ("tensor=4,data=2", 24, 1), ("tensor=1,data=8", 64, 1), ("tensor=8", 7, 1),
+        ("tensor=2,pipeline=4", 8, 4), ("tensor=2,pipeline=4", 2, 2), ("tensor=2,pipeline=4", 6, 6),
+        ("tensor=4,pipeline=2,virtual=2", 6, 2), ("tensor=4,pipeline=2,virtual=2", 8, 2),
+    ],
+)  # fmt: skip
+def test_a_replica_takes_its_sequences_in_one_pass(phase: str, plan: str, batch: int, passes: int) -> None:
+    """Of a pipeline as many passes as stages, or the next number that divides the sequences; the plan says them."""
+    found, replica = one(phase, 512, batch, plan), batch // ts.Plan.parse(plan).data
+    assert found.plan.micro_batch == replica // passes
+    asked = one(phase, 512, batch, f"{plan},micro_batch={replica // passes}")
+    assert found.seconds == asked.seconds and found.plan == asked.plan
+    assert f"micro_batch={replica // passes}" in repr(found)
+    if passes == 1 < replica:
+        assert found.seconds < one(phase, 512, batch, f"{plan},micro_batch=1").seconds
+    trained = ts.Plan.parse(plan).filled(llama("train", 512, batch))
+    assert trained == ts.Plan.parse(f"{plan},micro_batch=1") and trained.text() == ts.Plan.parse(plan).text()
+
+
+@pytest.mark.parametrize("name", ["dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200", "gb200-nvl72:8", "l40s-8"])
+def test_steps_take_the_library_of_the_cluster(name: str) -> None:
+    """And neither bytes over rates nor the network alone takes longer than what was measured of the library."""
+    for phase, batch in (("decode", 1), ("decode", 64), ("prefill", 1)):
+        work = llama(phase, 1024, batch)
+        own, asked, plain = (
+            ts.cluster.step(work, name, ts.Plan(tensor=8), library=library) for library in (None, "nccl", "plain")
+        )
+        assert own.seconds == asked.seconds >= plain.seconds and "library nccl" in own.explain()
+    for op, size in itertools.product(("all_reduce", "all_gather", "all_to_all"), (1 << 13, 1 << 20, 1 << 28)):
+        alone = ts.cluster.collective(op, size, name)
+        assert alone.seconds <= ts.cluster.collective(op, size, name, library="nccl").seconds
+        assert "network alone, no library costs" in repr(alone)
+    trained = ts.cluster.step(llama("train", 1024, 8), name, ts.Plan(tensor=8), check_memory=False)
+    assert "framework megatron, compared with measured steps" in trained.explain()
+    study = ts.cluster.search(llama("decode", 1024, 8), name)
+    assert study.best.seconds == pytest.approx(study.seconds[0]) and not study.confirmed
+
+
+def test_what_was_not_said_stays_so() -> None:
+    """Copies, files and pickles of a plan without a micro-batch have none either; one of 1 is written."""
+    plan, said = ts.Plan(tensor=8), ts.Plan(tensor=8, micro_batch=1)
+    work = llama("decode", 512, 8)
+    for copied in (copy.deepcopy(plan), pickle.loads(pickle.dumps(plan)), ts.Plan.from_json(plan.json()),
+                   plan.replaced(tensor=8), ts.Plan.parse(plan.text())):  # fmt: skip
+        assert copied.filled(work).micro_batch == 8
+    for copied in (pickle.loads(pickle.dumps(said)), ts.Plan.from_json(said.json()), ts.Plan.parse(said.text())):
+        assert copied.filled(work).micro_batch == 1
 
 
 def test_more_never_takes_less() -> None:
@@ -165,7 +219,7 @@ def test_a_cache_that_does_not_fit_says_so() -> None:
 
 
 def test_results_and_search(tmp_path: Path) -> None:
-    found = one("prefill", 1024, 16, "tensor=2,pipeline=4")
+    found = one("prefill", 1024, 16, "tensor=2,pipeline=4,micro_batch=1")
     assert "serving" in found.explain()
     found.save(tmp_path / "r.json")
     value = json.loads((tmp_path / "r.json").read_text())

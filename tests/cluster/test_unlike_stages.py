@@ -196,7 +196,7 @@ def test_prefill_and_decode_carry_out_the_order_of_slow_stages(seed: int, phase:
     stages, data = rng.choice((2, 3, 5)), rng.choice((1, 2))
     layers = stages * virtual if virtual > 1 else rng.randint(stages, 3 * stages)
     micros = stages * rng.choice((1, 3)) if virtual > 1 else rng.choice((1, 2, 7))
-    plan = ts.Plan(1, stages, data, virtual=virtual)
+    plan = ts.Plan(1, stages, data, virtual=virtual, micro_batch=1)
     work = ts.workloads.transformer_step(
         layers, WIDTH, 8, rng.choice((1, 64000)), LENGTH, micros * data, phase=phase
     )  # fmt: skip

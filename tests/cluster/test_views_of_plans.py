@@ -42,7 +42,7 @@ CASES = {
     "slow-stage": (WORK, SLOW, "pipeline=4,data=2"),
     "experts": (ROUTED, HOST, "data=8,expert=8"),
     "prefill": (CHAT["prefill"], HOST, "tensor=2,pipeline=4"),
-    "prefill-parts": (CHAT["prefill"], HOST, "tensor=2,context=4"),
+    "prefill-parts": (CHAT["prefill"], HOST, "tensor=2,context=4,micro_batch=1"),
     "prefill-gathered": (CHAT["prefill"], HOST, "data=8,shard=zero3"),
     "decode": (CHAT["decode"], HOST, "tensor=4,pipeline=2,micro_batch=8"),
     "decode-parts": (CHAT["decode"], HOST, "tensor=2,context=4,micro_batch=64"),

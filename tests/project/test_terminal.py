@@ -338,7 +338,7 @@ def test_a_shell_completes_names_and_settings() -> None:
     assert {"h100", "h200"} <= set(completions("tilesim", "run", "mlp", "--machine", "h"))
     assert completions("tilesim", "run", "resnet1") == ["resnet18"]
     assert "core.array.count=" in completions("tilesim", "run", "mlp", "--set", "core.array.c")
-    assert completions("tilesim", "device", "show", "h20") == ["h200"]
+    assert completions("tilesim", "device", "show", "h20") == ["h20", "h200"]
 
 
 def test_what_is_completed() -> None:

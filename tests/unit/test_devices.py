@@ -44,6 +44,31 @@ def test_every_device_of_the_tables_is_shipped() -> None:
         assert ts.Device.load(label).name == name
 
 
+@pytest.mark.parametrize(
+    ("names", "bf16", "f8", "memory", "rate"),
+    [  # TFLOP/s dense, GB, GB/s of the data sheets
+        (("a40", "A40"), 149.7, 0, 51.5, 696), (("a10", "A10"), 125, 0, 25.8, 600),
+        (("a6000", "RTX A6000", "rtx-a6000"), 154.8, 0, 51.5, 768), (("gh200", "GH200"), 989.4, 1978.9, 103.1, 4000),
+        (("h20", "H20"), 148, 296, 103.1, 4000), (("b300", "B300-SXM"), 2250, 4500, 288, 8000),
+        (("gb200", "GB200"), 2500, 5000, 186, 8000), (("mi250", "Instinct MI250"), 362.1, 0, 137.4, 3276.8),
+        (("mi325x", "MI325X"), 1307.4, 2614.9, 274.9, 6000), (("gaudi3", "Gaudi 3"), 1835, 1835, 128, 3700),
+        (("trainium2", "trn2"), 667, 1299, 103.1, 2900), (("tpu-v7", "Ironwood", "TPU7x"), 2307, 4614, 206.2, 7380),
+    ],
+)  # fmt: skip
+def test_devices_that_people_name_first(
+    names: tuple[str, ...], bf16: float, f8: float, memory: float, rate: float
+) -> None:
+    for name in names:
+        device = ts.Device.load(name)
+        assert device.rate("bf16").flops_per_second == pytest.approx(bf16 * 1e12)
+        assert device.rate("f8e4m3fn").flops_per_second == pytest.approx(f8 * 1e12)
+        assert device.memory.bytes == pytest.approx(memory * 1e9, rel=2e-3)
+        assert device.memory.bytes_per_second == pytest.approx(rate * 1e9)
+        assert "not calibrated" in device.description
+    found = ts.estimate(ts.workloads.matmul(4096, 4096, 4096, dtype="bf16"), names[0])
+    assert 2 * 4096**3 / (bf16 * 1e12) <= found.seconds <= 5 * 2 * 4096**3 / (bf16 * 1e12)
+
+
 def test_rates_that_a_device_lacks_are_answers() -> None:
     t4 = ts.Device.load("t4")
     assert t4.rate("f8e4m3fn").how == "absent"

@@ -22,6 +22,7 @@ from .cache import pressure
 from .counted_once import counted_once, products_per_second
 from .gpu.compiled import count, price_kernels
 from .gpu.kernels import Kernel
+from .gpu.serving import FRAMEWORK, is_served
 from .operations import Cost, Costs, needed, rows_of
 from .profile import Profile, engine_named
 
@@ -222,9 +223,11 @@ def estimate(
         scheme: runs products with weights in this scheme ("fp8", "int4_wo"); none: the graph's dtypes.
         engine: whose kernels ("vLLM", "TensorRT-LLM"); "": a library's.
         profile: constants that `calibrate` fitted; none: the family's.
-        compiler: what makes kernels of the operations on a GPU: "eager" (torch, one by one), "torch" (torch.compile) or
-            "xla"; `.kernels()` tells them. None: no framework; operations as the tables of kernels measure them,
-            elementwise ones behind a kernel within it.
+        compiler: what makes kernels of the operations on a GPU: "eager" (torch, one by one), "torch" (torch.compile),
+            "xla", or "serving" (an engine of language models, on TPUs too: captured graphs with fused kernels, as
+            `ts.cluster.step` has them); `.kernels()` tells them. None: "serving" for a model that reads tokens and
+            writes logits; else no framework: operations as the tables of kernels measure them, elementwise ones behind
+            a kernel within it.
 
     Returns:
         The result: the same type as of a simulation, with the terms of every operation.
@@ -239,6 +242,8 @@ def estimate(
     opened = Profile.open(profile)
     engine_named(engine, opened)
     graph = needed(as_graph(graph))
+    if compiler is None and is_served(graph, target):
+        compiler = FRAMEWORK
     launched: Sequence[Kernel] = ()
     if compiler is None:
         found, notes = Costs(target, scheme, engine, opened).price(graph.core)
@@ -267,6 +272,8 @@ def estimate(
     if graph.setting:
         data["setting"] = graph.setting
     data["configuration"] = {"device": target.to_dict(), "profile": name, "tilesim": version}
+    if scheme is None:
+        data["configuration"] |= {"held_bytes": held, "memory_bytes": room}
     if compiler is not None:
         data["configuration"]["compiler"] = compiler
         timed = [kernel for kernel, cost in zip(launched, rows, strict=True) if cost.seconds > 0]

@@ -14,7 +14,7 @@ from . import attention, conv, gemm, vector
 from .profile import Profile
 from .schemes import Scheme, scheme
 
-__all__ = ["Cost", "Costs", "flat_operations", "inlined", "narrower", "needed", "of_data", "rows_of"]
+__all__ = ["Cost", "Costs", "by_default", "flat_operations", "inlined", "narrower", "needed", "of_data", "rows_of"]
 
 SCHEME_OF_DTYPE = {"f64": "fp64", "f32": "fp32", "f16": "fp16", "bf16": "bf16", "i8": "int8", "u8": "int8"}
 SCHEME_OF_DTYPE |= {"f8e4m3fn": "fp8", "f8e5m2": "fp8_e5m2"}  # without a cast: operands are narrow already
@@ -161,10 +161,10 @@ class Costs:
         if wanted is None and how.cast_bytes > 0:
             notes.add(f"products of {dtype}: operands are stored so, nothing is cast; results are counted in 16 bits")
             return replace(how, cast_bytes=0.0)
-        if self.device.kind == "tpu" and how.name == "fp32":
+        multiplied = by_default(how, self.device)
+        if multiplied is not how:
             notes.add("f32 products round their operands to bf16 once, the default precision of this device")
-            return replace(how, arithmetic="bf16")
-        return how
+        return multiplied
 
     def _unquantized(self, dtype: str, notes: set[str]) -> Scheme:
         """Of products of activations and attention: what quantizes weights leaves them in 16 bits."""
@@ -175,6 +175,19 @@ class Costs:
             return self._scheme_of(dtype, wanted.name, notes)
         halves = max(("bf16", "fp16"), key=lambda name: self.device.rate(name).flops_per_second)
         return self._scheme_of(dtype, halves if dtype in ("f32", "bf16") else None, notes)
+
+
+def by_default(how: Scheme, device: Device) -> Scheme:
+    """A scheme as a device's compiler multiplies it where nobody asks for more: f32 in bf16 on TPUs.
+
+    Args:
+        how: the scheme.
+        device: that multiplies.
+
+    Returns:
+        The scheme, itself where nothing is rounded.
+    """
+    return replace(how, arithmetic="bf16") if device.kind == "tpu" and how.name == "fp32" else how
 
 
 def inlined(graph: Graph) -> Any:

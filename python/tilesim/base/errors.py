@@ -154,6 +154,9 @@ def unsupported(what: str, *, place: str = "", value: str = "", allowed: str = "
     return user_error(what, place=place, value=value, allowed=allowed, suggestion=suggestion, sort=Unsupported)
 
 
+_ALIKE = str.maketrans("oil", "011")  # letters that are taken for digits
+
+
 def nearest(word: str, candidates: Iterable[str]) -> str:
     """Of `candidates` the shortest that begins with `word`, else the closest; "" when none is close.
 
@@ -174,6 +177,9 @@ def nearest(word: str, candidates: Iterable[str]) -> str:
         begun = min((one for one in known if one.startswith(asked)), key=len, default="")
         if begun:
             return known[begun]
+    alike = next((one for one in known if one.translate(_ALIKE) == asked.translate(_ALIKE)), None)
+    if alike is not None:
+        return known[alike]
     return next((known[one] for one in difflib.get_close_matches(asked, known, n=1)), "")
 
 

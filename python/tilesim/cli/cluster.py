@@ -167,8 +167,6 @@ def cluster_collective(
         write(found.to_dict(), json)
     if quiet or json == "-":
         return
-    how = f"costs of {found.library}" if found.library else f"{found.algorithm}, {found.model}"
-    how += "" if found.exact else ", message by message" if found.messages else ", an estimate"
-    line = f"{op} of {found.bytes:,} bytes on {_each(given, found.devices)}: {figures.duration(found.seconds)} ({how})"
+    line = found.headline(_each(given, found.devices))
     wire = f"each device sends {found.wire_bytes:,.0f} bytes, {found.bus_bytes_per_second / 1e9:.1f} GB/s"
     say([*wrapped(line, hang="  "), *wrapped(wire, hang="  ")])

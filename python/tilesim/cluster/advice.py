@@ -21,23 +21,25 @@ NOT_AGAIN = "a result that was not just computed cannot be run again"
 _SHARDS = {"none": "zero1", "zero1": "zero3", "zero2": "zero3"}
 
 
-def neighbours(plan: Plan) -> list[tuple[str, Plan]]:
+def neighbours(plan: Plan, forward: bool = False) -> list[tuple[str, Plan]]:
     """Plans that differ in one thing, or trade one axis for another.
 
     Args:
-        plan: to start from.
+        plan: to start from, with its micro-batch.
+        forward: a step without gradients, where replicas make as many passes as before.
 
     Returns:
         What differs, and the plan.
     """
+    micro = plan.micro_batch
     found: list[dict[str, Any]] = [{"recompute": name} for name in ("none", "selective") if plan.recompute != name]
     if plan.recompute == "none":
         found.pop()
     if plan.tensor > 1 and not plan.sequence:
         found.append({"sequence": True})
-    found.append({"micro_batch": 2 * plan.micro_batch})
-    if plan.micro_batch > 1:
-        found.append({"micro_batch": plan.micro_batch // 2})
+    found.append({"micro_batch": 2 * micro})
+    if micro > 1:
+        found.append({"micro_batch": micro // 2})
     for axis in ("tensor", "pipeline", "context"):
         size = getattr(plan, axis)
         single = {"virtual": 1, "schedule": "1f1b"} if axis == "pipeline" and plan.virtual > 1 else {}
@@ -59,6 +61,10 @@ def neighbours(plan: Plan) -> list[tuple[str, Plan]]:
         found.append({"shard": _SHARDS[plan.shard]})
     if plan.shard in ("zero2", "zero3"):
         found.append({"shard": "zero1"})
+    if forward:
+        for changes in found:
+            if "data" in changes:
+                changes["micro_batch"] = max(1, micro * plan.data // changes["data"])
     return [(_text(changes), plan.replaced(**changes)) for changes in found]
 
 
@@ -121,7 +127,7 @@ def advice(result: Any) -> Table:
     if result.again is None:
         return Table([], empty=NOT_AGAIN)
     runs: list[tuple[str, str, Any]] = []
-    for text, plan in neighbours(result.plan):
+    for text, plan in neighbours(result.plan, result.workload.phase != "train"):
         if not plan.reasons(result.workload, result.devices):
             runs.append(("plan", text, result.again(plan)))
     for overlap in ("none", "ready", "library"):

@@ -33,6 +33,7 @@ KEYS = (
     "faults",
     "per_node",
     "generation",
+    "library",
     "slices",
     "host_bytes_per_second",
     "sources",
@@ -133,6 +134,7 @@ class Cluster:
         per_node: int | None = None,
         devices: int | None = None,
         generation: str = "",
+        library: str = "",
         sources: Mapping[str, str] | None = None,
         host_bytes_per_second: float | None = None,
         **others: Any,
@@ -155,6 +157,7 @@ class Cluster:
             per_node: devices of a node; none: those of the first dimension where there are several.
             devices: how many there are, as a check; none: as the sizes say.
             generation: of the links inside a node, as libraries name it.
+            library: communication library that steps without gradients take where they name none; "": none.
             sources: where numbers come from, by field.
             host_bytes_per_second: of a device's link to its host's memory, each direction; none: unknown.
             others: nothing else is known.
@@ -167,7 +170,7 @@ class Cluster:
             raise user_error("unknown key of a cluster", value=key, allowed=allowed, suggestion=nearest(key, KEYS))
         self.device: Any = None if device is None else _device(device)
         self.name, self.description = name, description
-        self.generation, self.sources = generation, dict(sources or {})
+        self.generation, self.library, self.sources = generation, library, dict(sources or {})
         self.host_bytes_per_second = host_bytes_per_second
         if host_bytes_per_second is not None and not (
             is_number(host_bytes_per_second) and 0 < host_bytes_per_second < math.inf
@@ -289,7 +292,11 @@ class Cluster:
         device = self.device if self.device is None or isinstance(self.device, str) else self.device.to_dict()
         data: dict[str, Any] = {"schema": SCHEMA, "version": VERSION, "name": self.name}
         data |= {"description": self.description, "device": device, "per_node": self.per_node}
-        data |= {"generation": self.generation, "network": self.network if self.graph is None else self.graph}
+        data |= {
+            "generation": self.generation,
+            "library": self.library,
+            "network": self.network if self.graph is None else self.graph,
+        }
         data |= {"faults": self.faults, "sources": self.sources, "host_bytes_per_second": self.host_bytes_per_second}
         kept = {key: value for key, value in data.items() if value not in ("", [], {})}
         if self.host_bytes_per_second is None:

@@ -17,6 +17,7 @@ from .algorithms import check_name
 from .cluster import Cluster
 from .networks import forms, in_network
 from .networks.meeting import chosen, met
+from .views.text import of_collective
 
 __all__ = ["OPERATIONS", "CollectiveResult", "collective", "collectives"]
 
@@ -53,6 +54,20 @@ class CollectiveResult:
     dtype: str = "bf16"
     library: str | None = None
     pieces: int = 0
+
+    def headline(self, each: str = "") -> str:
+        """What was priced and how, whether a library's costs are in it, and how far off it may be.
+
+        Args:
+            each: how many devices, in words.
+
+        Returns:
+            A line.
+        """
+        return of_collective(self, each)
+
+    def __repr__(self) -> str:
+        return f"<CollectiveResult {self.headline()}>"
 
     @property
     def bus_bytes_per_second(self) -> float:
@@ -100,7 +115,8 @@ def collective(
             own, as `ts.cluster.algorithm` reads it.
         model: closed (formulas), chunks (message by message), flows (links shared max-min fairly).
         library: name of a communication library whose costs are taken ("nccl"), or one, which chooses the algorithm and
-            has a form of its own (algorithm "auto", model "closed"); none: the network alone.
+            has a form of its own (algorithm "auto", model "closed"); none: the network alone, which no library
+            undercuts.
         symmetry: one device per class is simulated, to the same picosecond.
         root: position of the device that broadcasts.
         pairs: (source, target) positions of permute_devices; none: to the next position.

@@ -12,12 +12,15 @@ from typing import Any
 from ..base.errors import nearest, shown, user_error
 from ..machine.device import Device
 from .cluster import Cluster
+from .frameworks import Framework
 from .hosts.faults import computing, links
 from .libraries.on_cluster import port_rate
 from .networks.as_built import as_built, sized, text_of, two_levels, with_rates
 from .systems import system_of, systems
 
-__all__ = ["Fabric", "fabric_of", "faster", "of_size", "with_library", "with_prices"]
+__all__ = [
+    "Fabric", "as_run", "communication_of", "fabric_of", "faster", "of_size", "with_library", "with_prices",
+]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -29,7 +32,7 @@ class Fabric:
     second and direction of one device to its host's memory, 0 where nobody says. `slow`: devices that compute at a
     share of their rate. `ports`: adapters of a node, 0 for one of each device. `built`: the network itself, where it is
     more than devices on a switch and nodes on another. `prices` answers what passes call by call, in place of forms.
-    `most`: devices that there are, 0 for as many as a plan wants.
+    `most`: devices that there are, 0 for as many as a plan wants. `usual`: the cluster's own library, "" for none.
     """
 
     device: Device
@@ -49,6 +52,7 @@ class Fabric:
     built: Any = None
     prices: Any = None
     most: int = 0
+    usual: str = ""
 
 
 @cache
@@ -143,6 +147,39 @@ def with_library(fabric: Fabric, library: Any) -> Fabric:
     return replace(fabric, library=library, generation=found.generation if found else "unknown")
 
 
+def as_run(fabric: Fabric, framework: Framework, network: str = "closed") -> Fabric:
+    """A fabric as a framework communicates: with the cluster's own library where the framework takes that; else shares
+    of link rates, which are the framework's constants.
+
+    Args:
+        fabric: links.
+        framework: that runs steps.
+        network: the model; a library has a form of its own, and no flows.
+
+    Returns:
+        The fabric.
+    """
+    named = fabric.library is None and framework.takes_library and network == "closed"
+    return with_library(fabric, fabric.usual) if named and fabric.usual else fabric
+
+
+def communication_of(fabric: Fabric, framework: Framework) -> str:
+    """What prices communication, in words.
+
+    Args:
+        fabric: links.
+        framework: that runs steps.
+
+    Returns:
+        A phrase.
+    """
+    if fabric.library is not None:
+        return f"library {getattr(fabric.library, 'name', fabric.library)}"
+    fitted = any(text.startswith("fitted") for text in framework.provenance.values())
+    what = "compared with measured steps" if fitted else "assumed"
+    return f"shares of link rates and seconds per call of framework {framework.name}, {what}"
+
+
 def with_prices(fabric: Fabric, constants: Mapping[str, float], devices: int, model: str = "closed") -> Fabric:
     """A fabric whose communication is priced call by call, where its network is more than two levels of switches.
 
@@ -208,6 +245,7 @@ def _of_dimensions(cluster: Any, devices: int | None) -> Fabric:
         raise user_error("no cluster with devices", place="cluster", value=shown(cluster), allowed="a ts.Cluster, NAME")
     total = devices or cluster.devices
     fields: dict[str, Any] = {"devices": total, "name": cluster.name, "slow": computing(cluster.faults, total)}
+    fields["usual"] = cluster.library
     fields["host_link"] = float(cluster.host_bytes_per_second or 0.0)
     if not two_levels(cluster):
         fields["built"] = text_of(cluster)

@@ -43,12 +43,14 @@ CONSTANTS: dict[str, tuple[str, float, float]] = {
 
 @dataclass(frozen=True)
 class Framework:
-    """Constants of one framework, each with where it comes from."""
+    """Constants of one framework, each with where it comes from; whether it communicates by a cluster's own library,
+    or by the constants, where none is named."""
 
     name: str
     description: str
     constants: Mapping[str, float]
     provenance: Mapping[str, str]
+    takes_library: bool = False
 
     @staticmethod
     def load(name: str) -> Framework:
@@ -93,4 +95,4 @@ def _loaded(name: str) -> Framework:
                 allowed=f"{least:g} to {most:g}, {meaning}",
             )  # fmt: skip
         constants[key] = float(value)
-    return Framework(name, data["description"], constants, data["provenance"])
+    return Framework(name, data["description"], constants, data["provenance"], bool(data.get("takes_library")))

@@ -26,6 +26,16 @@ CONTEXTS = ("ring", "all_to_all")
 _SIZES = ("tensor", "pipeline", "data", "context", "expert", "virtual", "micro_batch")
 
 
+class _Unsaid(int):
+    """A number that nobody gave."""
+
+    def __reduce__(self) -> str:
+        return "_UNSAID"
+
+
+_UNSAID = _Unsaid(1)
+
+
 @dataclass(frozen=True)
 class Plan:
     """How a step is divided: tensor innermost, then context, data, pipeline.
@@ -33,11 +43,12 @@ class Plan:
     `tensor`, `pipeline`, `data`, `context` multiply to the devices; `expert` divides the experts over the data axis.
     `sequence`: passes between products are divided over the tensor axis too. `virtual`: chunks of layers per stage
     (interleaved). `shard`: what the data axis divides: zero1 optimizer state, zero2 gradients too, zero3 parameters
-    too. `micro_batch`: sequences per device and pass. `recompute`: selective the attention core, full every layer,
-    minimal all but products, offload as full with layers' inputs on the host. `offload`: what lies in the host's
-    memory, the optimizer's state or all activations. `context_kind`: how attention sees tokens of other devices of the
-    context axis; ring: keys and values go round, all_to_all: heads are divided while it runs, and tokens again after
-    it (DeepSpeed-Ulysses, 2309.14509).
+    too. `micro_batch`: sequences per device and pass; where none is given, 1 in training, and without gradients all
+    sequences of a replica, of a pipeline a part per stage (`filled`). `recompute`: selective the attention core, full
+    every layer, minimal all but products, offload as full with layers' inputs on the host. `offload`: what lies in the
+    host's memory, the optimizer's state or all activations. `context_kind`: how attention sees tokens of other devices
+    of the context axis; ring: keys and values go round, all_to_all: heads are divided while it runs, and tokens again
+    after it (DeepSpeed-Ulysses, 2309.14509).
     """
 
     tensor: int = 1
@@ -49,13 +60,13 @@ class Plan:
     virtual: int = 1
     schedule: str = "1f1b"
     shard: str = "none"
-    micro_batch: int = 1
+    micro_batch: int = _UNSAID
     recompute: str = "none"
     offload: str = "none"
     context_kind: str = "ring"
 
     def __post_init__(self) -> None:
-        for name in _SIZES:
+        for name in _SIZES if self.micro_batch is not _UNSAID else _SIZES[:-1]:
             object.__setattr__(self, name, whole(name, getattr(self, name), 1, 2**31))
         if not isinstance(self.sequence, bool):
             raise user_error("no truth value", place="sequence", value=shown(self.sequence), allowed="True, False")
@@ -83,6 +94,24 @@ class Plan:
         return self.context > 1 and self.context_kind == "all_to_all"
 
     @checked()
+    def filled(self, workload: Layered) -> Plan:
+        """The plan with its micro-batch, where none was given: 1 in training. Without gradients a replica takes its
+        sequences in one pass; through a pipeline in as many passes as stages, or more where these do not divide them.
+
+        Args:
+            workload: to be divided.
+
+        Returns:
+            The plan; itself where it says its micro-batch.
+        """
+        if self.micro_batch is not _UNSAID or workload.phase == "train" or workload.global_batch % self.data:
+            return self
+        sequences = workload.global_batch // self.data
+        groups = self.pipeline if self.virtual > 1 else 1  # interleaved stages take whole groups of micro-batches
+        passes = (n for n in range(self.pipeline, sequences + 1) if sequences % n == 0 and n % groups == 0)
+        return replace(self, micro_batch=sequences // next(passes, sequences))
+
+    @checked()
     def check(self, workload: Layered, devices: int | None = None) -> None:
         """Whether the plan divides a workload, and uses all devices.
 
@@ -107,6 +136,7 @@ class Plan:
         Returns:
             The reasons.
         """
+        self = self.filled(workload)
         found: list[tuple[str, str, str, str]] = []
         if devices is not None and self.devices != devices:
             made = f"tensor {self.tensor} × pipeline {self.pipeline} × data {self.data} × context {self.context}"
@@ -146,7 +176,8 @@ class Plan:
         Returns:
             The value.
         """
-        return {"schema": SCHEMA, "version": VERSION, **asdict(self)}
+        said = {key: value for key, value in asdict(self).items() if value is not _UNSAID}
+        return {"schema": SCHEMA, "version": VERSION, **said}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan.
@@ -246,6 +277,8 @@ class Plan:
         """
         standard = Plan()
         names = [field.name for field in fields(self) if getattr(self, field.name) != getattr(standard, field.name)]
+        if self.micro_batch == 1 and self.micro_batch is not _UNSAID:
+            names.append("micro_batch")
         return ",".join(f"{name}={str(getattr(self, name)).lower()}" for name in names) or "tensor=1"
 
 

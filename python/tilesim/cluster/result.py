@@ -19,7 +19,7 @@ from ..models.layered import Layered
 from .advice import advice, told
 from .closed import Times
 from .columns import Columns
-from .fabric import Fabric
+from .fabric import Fabric, communication_of
 from .frameworks import Framework
 from .inference.memory import of_stage as forward_stage
 from .memory import GIB, REASONS, Memory, of_stage
@@ -112,7 +112,9 @@ class StepResult(ComparableStep):
             workload, plan, fabric.name, fabric.device.name, plan.devices, framework.name, "closed", network, overlap,
             seconds, {name: float(getattr(found, name)[0]) for name in PARTS},
             workload.flops / (seconds * plan.devices * peak), bytes_, _classes(workload.phase, plan, table, framework),
-            stage_seconds(table, found), dict(framework.provenance), communication(table, found, fabric),
+            stage_seconds(table, found),
+            {**framework.provenance, "communication": communication_of(fabric, framework)},
+            communication(table, found, fabric),
             float(fabric.device.memory.bytes), fabric, pipe=found.pipes.get(0),
             passes=partial(drawn, table, found.stages, summed, forward) if found.stages else None,
         )  # fmt: skip

@@ -20,13 +20,13 @@ from ..base.store import Store
 from ..base.table import Table
 from ..models.layered import Layered
 from ..models.layered_presets import layered
-from .fabric import Fabric, fabric_of
+from .fabric import Fabric, as_run, fabric_of
 from .memory import GIB
 from .pipelines.stages import at_least, together
 from .plan import Plan
 from .programs.kept import opened
 from .result import PARTS, StepResult
-from .searches.candidates import AXES, candidates, in_order, plan_of, table_of
+from .searches.candidates import AXES, candidates, in_order, plan_of, replicas, table_of
 from .searches.frameworks import Constants, said
 from .searches.kept import priced
 from .searches.pruning import FIRST, Found, Peak, rises, rounds
@@ -234,8 +234,8 @@ def search(
         keep: plans that the study lists, the fastest, beside those of the Pareto front and the fastest of each
             framework.
         exhaustive: prices all that fit; the study is the same.
-        confirm: of the fastest that many are run again with network="flows"; `confirmed` and `explain()` say both
-            times.
+        confirm: of the fastest that many are run again with network="flows", where no library prices communication;
+            `confirmed` and `explain()` say both times.
 
     Returns:
         The study; plans that do not fit are counted, not listed.
@@ -254,11 +254,14 @@ def search(
                   exhaustive=exhaustive)  # fmt: skip
     if not found.evaluated:
         raise user_error(
-            "no plan divides the workload over these devices", place="cluster", value=f"{fabric.devices} devices",
-            allowed=f"batch {workload.global_batch}, {workload.heads} heads, {workload.layers} layers, "
-            f"sequence {workload.sequence}",
+            "no plan divides the workload over these devices", place="cluster", value=f"{fabric.devices:,} devices, "
+            f"batch {workload.global_batch:,}, {workload.heads} heads, {workload.layers} layers, "
+            f"sequence {workload.sequence:,}", allowed=f"batches that are multiples of {replicas(workload, fabric):,}",
+            suggestion="Take another batch (global_batch, --batch) or another number of devices",
         )  # fmt: skip
     again = []
+    if as_run(fabric, Constants(fabric, workload.phase, framework).first).library is not None:
+        confirm = 0  # a library has a form of its own
     for plan, seconds in zip(found.plans[:confirm], found.seconds, strict=False):
         shared = step(workload, cluster, plan, network="flows", framework=framework)
         again.append({"plan": plan.text(), "seconds": seconds, "flows_seconds": shared.seconds})
@@ -294,7 +297,9 @@ def study(
     every = len(rows)
     if budget is not None and whole("budget", budget, 1) < len(rows):
         rows = rows[np.linspace(0, len(rows) - 1, budget).astype(np.int64)]
-    peak = _held(workload, rows, fabric, Constants(fabric, workload.phase, framework))
+    frameworks = Constants(fabric, workload.phase, framework)
+    fabric = as_run(fabric, frameworks.first)
+    peak = _held(workload, rows, fabric, frameworks)
     walk = _Walk(workload, fabric, framework, rows, peak, (keep, exhaustive, best_alone))
     with contextlib.nullcontext() if store is None else opened(store) as own:
         walk.run(executor, own)
@@ -378,12 +383,12 @@ def _study(w: Layered, cluster: Any, framework: str | None, fabric: Fabric, walk
     front[: walk.keep] = True
     front[np.unique(walk.kinds[order], return_index=True)[1]] = True
     chosen = order[front]
-    plans = [plan_of(row) for row in rows[chosen].tolist()]
+    plans = [plan_of(row, w.phase) for row in rows[chosen].tolist()]
     axes = {name: rows[:, AXES.index(name)] for name in ("tensor", "pipeline")}
     table = cells(w, fabric.devices, axes, found.seconds, peak, walk.fits, all_)
     for row in table:
         number = row.pop("number")
-        row["plan"] = "" if number is None else plan_of(rows[number].tolist()).text()
+        row["plan"] = "" if number is None else plan_of(rows[number].tolist(), w.phase).text()
     return SearchStudy(
         w, cluster, framework, len(rows), int(walk.fits.sum()), plans,
         found.seconds[chosen].tolist(), [int(value) for value in peak[chosen]], table,

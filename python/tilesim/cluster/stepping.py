@@ -22,7 +22,7 @@ from ..models.layered_presets import layered, layered_names
 from .closed import Ordered, Times, times
 from .cluster import Cluster
 from .columns import Columns, columns
-from .fabric import Fabric, fabric_of, of_size, with_library, with_prices
+from .fabric import Fabric, as_run, fabric_of, of_size, with_library, with_prices
 from .frameworks import Framework
 from .hosts.offload import check as check_host
 from .hosts.straggling import slower
@@ -191,8 +191,9 @@ def step(
             gathered ahead, gradients summed behind, at the framework's price. Programs: "ready": all begins when its
             operands are there and its stream is free; "library": small collectives are combined too, and
             products run in parts beside the gather or scatter that they depend on where that is shorter.
-        library: a communication library or its name, which prices what passes between devices; none: shares of link
-            rates of the framework.
+        library: a communication library or its name, which prices what passes between devices ("plain": bytes over
+            rates); none: without gradients the cluster's own where its file names one, else shares of link rates of the
+            framework, with which measured steps were compared; of programs the network alone. The heading says which.
         symmetry: equal devices once, to the same picosecond; the closed form always does so.
         framework: "megatron", "fsdp", "xla", "serving", "unfitted"; none: what trains, or serves, so. Programs have
             none.
@@ -237,10 +238,18 @@ def step(
     plan = plan or plan_for(workload, fabric)
     if not isinstance(plan, Plan):
         raise user_error("no plan", place="plan", value=shown(plan), allowed="a ts.Plan")
+    if not given and workload.global_batch % plan.data:
+        raise user_error(
+            "no plan was given, and the batch does not divide into replicas over all devices", place="plan",
+            value=f"{workload.global_batch:,} sequences, {plan.data:,} devices", allowed=f"multiples of {plan.data:,}",
+            suggestion="Give a plan as tensor=8, or let `tilesim cluster search`, ts.cluster.search find one",
+        )  # fmt: skip
     plan.check(workload, fabric.devices or None)
+    plan = plan.filled(workload)
     fabric = of_size(fabric, plan.devices)
     check_host(plan, fabric)
     used = Framework.load(framework or framework_of(fabric.device, plan, workload.phase))
+    fabric = as_run(fabric, used, network)
     if network == "flows":
         if library is not None:
             raise user_error("a library has a form of its own", place="network", value="flows",
@@ -259,6 +268,8 @@ def step(
     result = replace(result, again=again)
     if check_memory and not result.fits:
         advice = "Take more tensor or pipeline, shard=zero1 to zero3, recompute=full, a smaller micro_batch"
+        if workload.phase != "train":
+            advice = "Take more tensor, pipeline or context, a smaller batch, or a shorter context"
         if not given:
             advice = "No plan was given: `tilesim cluster search` and ts.cluster.search find those that fit"
         raise too_large(result, f"plan {result.plan.text()}", advice)

@@ -6,12 +6,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..analytic import attention, gemm
+from ..analytic.gpu.serving import in_the_mean, reached
+from ..analytic.operations import by_default
+from ..analytic.schemes import scheme
 from ..machine.device import Device
 from .columns import Columns
 
@@ -66,7 +70,7 @@ class Pricer:
         self.dtype = {"f16": "fp16"}.get(dtype, dtype)
         if device.kind == "tpu" and self.dtype == "fp16":
             self.dtype = "bf16"
-        self._model = gemm.estimator(device, self.dtype).core()
+        self._model = gemm.estimator(device, by_default(scheme(self.dtype, device), device)).core()
         phases = (attention.constants_of(device, phase, self.dtype, self.dtype) for phase in ("prefill", "decode"))
         self._prefill, self._decode = (
             attention.core_of(device, self.dtype, self.dtype, entry.constants) for entry in phases
@@ -150,21 +154,12 @@ def layer_products(c: Columns, price: Pricer, backward: bool = True) -> tuple[Ar
     ):
         rows = c.tokens * chosen / reached if expert else c.tokens
         batch = reached if expert else np.ones(len(c))
-        forward = forward + _products(price, rows, n, k, batch)
+        forward = forward + in_the_mean(batch, partial(price.product, rows, n, k))
         if backward:
-            weight = _products(price, k, n, rows, batch)
-            back, weights = back + _products(price, rows, k, n, batch) + weight, weights + weight
+            weight = in_the_mean(batch, partial(price.product, k, n, rows))
+            back = back + in_the_mean(batch, partial(price.product, rows, k, n)) + weight
+            weights = weights + weight
     return forward, back, weights
-
-
-def _products(price: Pricer, m: Array, n: Array, k: Array, batch: Array) -> Array:
-    """Seconds of so many products in the mean: between those of the whole numbers below and above."""
-    batch = np.round(batch, 9)
-    less = np.floor(batch)
-    seconds = price.product(m, n, k, less)
-    if np.all(less == batch):
-        return seconds
-    return seconds + (batch - less) * (price.product(m, n, k, less + (batch > less)) - seconds)
 
 
 def reached_experts(c: Columns) -> Array:
@@ -180,8 +175,7 @@ def reached_experts(c: Columns) -> Array:
         Their number; 1 without experts, and at least 1: some device has one.
     """
     every = np.maximum(1.0, c.experts)
-    share = np.minimum(1.0, c.experts_chosen / every * c.imbalance)
-    found = every / c.expert * (1.0 - (1.0 - share) ** (c.tokens * c.expert))
+    found = reached(every, c.experts_chosen / every * c.imbalance, c.tokens * c.expert) / c.expert
     return np.where(c.experts > 0, np.maximum(1.0, found), 1.0)
 
 

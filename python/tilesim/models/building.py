@@ -134,7 +134,9 @@ def build(
         settings[key] = length
     if phase is not None:
         if not found.takes("phase"):
-            raise user_error("this model has no phases", place=place, value=f"phase {phase}")
+            writers = ", ".join(key for key, entry in _MODELS.items() if entry.takes("phase"))
+            raise user_error("this model writes no text and has no phases", place=place, value=f"phase {phase}",
+                             allowed=f"none; a phase of {writers}")  # fmt: skip
         settings["phase"] = phase
     try:
         return found.make(**settings)

@@ -47,7 +47,8 @@ class Layered:
     sequences per step over all devices. `gated`: three products in the feed-forward part instead of two. `experts`
     0: no mixture; else that many per layer, of which a token takes `experts_chosen`. `attention`: `flash` keeps no
     scores, `unfused` stores them. `tied`: embedding and head share one table. `routing`: how tokens spread over
-    experts: none evenly; tokens per expert, as a trace counts them; or the seed of random choices.
+    experts: none evenly; tokens per expert, as a trace counts them; or the seed of random choices. `source`: where the
+    batch and the sequence length come from.
     """
 
     layers: int
@@ -68,6 +69,7 @@ class Layered:
     tied: bool = True
     name: str = "transformer"
     routing: tuple[int, ...] | int | None = None
+    source: str = ""
 
     def __post_init__(self) -> None:
         for name in _EXTENTS:
@@ -94,6 +96,15 @@ class Layered:
         whole("experts", self.experts, 0, 65536)
         whole("experts_chosen", self.experts_chosen, 1 if self.experts else 0, self.experts)
         object.__setattr__(self, "routing", _routing(self.routing, self.experts))
+        if not isinstance(self.source, str):
+            raise user_error("a source is a text", place="source", value=shown(self.source))
+
+    @property
+    def setting(self) -> str:
+        """What a step reads: "training, 1,536 sequences of 2,048 tokens"."""
+        phase = "training" if self.phase == "train" else self.phase
+        sequences = f"{self.global_batch:,} sequence{'s' if self.global_batch > 1 else ''}"
+        return f"{phase}, {sequences} {'at' if self.phase == 'decode' else 'of'} {self.sequence:,} tokens"
 
     @property
     def layer_parameters(self) -> int:

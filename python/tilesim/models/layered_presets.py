@@ -3,22 +3,42 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from typing import Any
 
+from ..base.checked import checked
 from ..base.errors import nearest, path_text, user_error
 from .layered import Layered
 
 __all__ = ["layered", "layered_names"]
 
-#: arXiv 2205.05198 table 3 (22B, 175B, 530B, 1T); arXiv 2407.21783 table 3 (Llama 3)
+_KORTHIKANTI = "Korthikanti et al., Reducing Activation Recomputation, 2022 (arXiv 2205.05198), table 3"
+_NARAYANAN = "Narayanan et al., Efficient Large-Scale Language Model Training, SC 2021 (arXiv 2104.04473)"
+_SMITH = "Smith et al., Megatron-Turing NLG 530B, 2022 (arXiv 2201.11990): 1,920 once the ramp is over"
+_LLAMA3 = "Llama Team, The Llama 3 Herd of Models, 2024 (arXiv 2407.21783), table 4: 16M tokens"
+_LLAMA3_SMALL = f"assumption: {_LLAMA3}, of the 405B model; the paper states no batch of the smaller ones"
+
+
+def _megatron(layers: int, hidden: int, heads: int, batch: int, source: str) -> Layered:
+    """Extents: arXiv 2205.05198, table 3."""
+    return Layered(layers, hidden, heads, 51200, 2048, batch, dtype="f16", attention="unfused", source=source)
+
+
+def _llama(layers: int, hidden: int, heads: int, ffn: int, source: str) -> Layered:
+    """Extents: arXiv 2407.21783, table 3."""
+    return Layered(layers, hidden, heads, 128256, 8192, 2048, ffn, True, 8, tied=False, source=source)
+
+
 _PRESETS = {
-    "megatron-22b": Layered(48, 6144, 64, 51200, 2048, 4, dtype="f16", attention="unfused"),
-    "gpt3-175b": Layered(96, 12288, 96, 51200, 2048, 64, dtype="f16", attention="unfused"),
-    "turing-530b": Layered(105, 20480, 128, 51200, 2048, 280, dtype="f16", attention="unfused"),
-    "megatron-1t": Layered(128, 25600, 160, 51200, 2048, 512, dtype="f16", attention="unfused"),
-    "llama-3-8b": Layered(32, 4096, 32, 128256, 8192, 512, 14336, True, 8, tied=False),
-    "llama-3-70b": Layered(80, 8192, 64, 128256, 8192, 2048, 28672, True, 8, tied=False),
-    "llama-3-405b": Layered(126, 16384, 128, 128256, 8192, 2048, 53248, True, 8, tied=False),
+    "megatron-22b": _megatron(48, 6144, 64, 4, _KORTHIKANTI),
+    "gpt3-175b": _megatron(96, 12288, 96, 1536, f"{_NARAYANAN}, section 5.1: 1,024 GPUs"),
+    "turing-530b": _megatron(105, 20480, 128, 1920, _SMITH),
+    "megatron-1t": _megatron(128, 25600, 160, 3072, f"{_NARAYANAN}, table 1: 3,072 GPUs"),
+    "llama-3-8b": _llama(32, 4096, 32, 14336, _LLAMA3_SMALL),
+    "llama-3-70b": _llama(80, 8192, 64, 28672, _LLAMA3_SMALL),
+    "llama-3-405b": _llama(126, 16384, 128, 53248, _LLAMA3),
 }
+_CONTEXT = 2048  # tokens of a prompt or cache where none are given, as of the networks of `tilesim run`
 
 
 def layered_names() -> list[str]:
@@ -30,22 +50,36 @@ def layered_names() -> list[str]:
     return list(_PRESETS)
 
 
-def layered(source: str | os.PathLike[str]) -> Layered:
-    """A layered workload by name or from a file.
+@checked()
+def layered(
+    source: str | os.PathLike[str], batch: int | None = None, context: int | None = None, phase: str | None = None
+) -> Layered:
+    """A layered workload by name or from a file, for plans over many devices (`ts.cluster.step`).
 
     Args:
-        source: a name of `layered_names`, or the path of a JSON file.
+        source: "gpt3-175b", "llama-3-70b", ... (`layered_names`), or the path of a JSON file.
+        batch: sequences per step over all devices; none: as trained, with the source, or 1 in another phase.
+        context: tokens per sequence (decode: in the cache); none: as trained, or 2,048 in another phase.
+        phase: "train", "prefill", "decode"; none: as the file says, of a name "train".
 
     Returns:
-        The workload.
+        The workload; `source` says where batch and sequence length come from, and is empty where they were given.
 
     Raises:
-        UserError: for an unknown name, or a file that cannot be read or holds something else.
+        UserError: for an unknown name, a number out of range, or a file that cannot be read or holds something else.
     """
+    found = _loaded(source)
+    forward = phase not in (None, found.phase, "train")
+    changes: dict[str, Any] = {"global_batch": batch or (1 if forward else None), "phase": phase,
+               "sequence": context or (_CONTEXT if forward else None)}  # fmt: skip
+    asked = {key: value for key, value in changes.items() if value is not None and value != getattr(found, key)}
+    return replace(found, **asked, source="") if asked else found
+
+
+def _loaded(source: str | os.PathLike[str]) -> Layered:
     text = path_text(source)
     if text in _PRESETS:
-        found = _PRESETS[text].json()
-        return Layered.from_json({**found, "name": text})
+        return replace(_PRESETS[text], name=text)
     if not text.endswith(".json") and not os.path.exists(text):
         raise user_error(
             "unknown layered workload", place="workload", value=f"'{text}'",

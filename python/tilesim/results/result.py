@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from .. import _core
-from ..base.checked import checked_class
+from ..base.checked import checked_class, is_number
 from ..base.errors import path_text, user_error
 from ..base.figures import percent, size
 from ..base.files import check_writable, loads, read_json, read_text, writing
@@ -21,6 +21,7 @@ from .measured import Measured
 
 __all__ = ["Advice", "Result", "Table"]
 
+_COMPILED = {"serving": "framework serving (captured graphs, fused kernels)"}
 _KERNELS_ADVISED = 1000  # of results whose report simulates changes by itself
 
 
@@ -190,10 +191,16 @@ class Result(Measured):
         host = f", {percent(self.host_share)} of the time on the host and its link" if self.host_share > 0 else ""
         setting = f", {self.data['setting']}," if self.data.get("setting") else ""
         where = f"{self.data['program']}{setting} on {self.data['machine']}"
+        configured = self.data.get("configuration", {})
+        if isinstance(compiler := configured.get("compiler"), str):
+            where += f", {_COMPILED.get(compiler, f'compiler {compiler}')}"
+        held, room = (configured.get(name) for name in ("held_bytes", "memory_bytes"))
+        fits = not (is_number(held) and is_number(room) and held > room > 0)
+        beyond = "" if fits else f"; does not fit: {size(held)} of {size(room)}"
         return (
             f"{where}: {'estimated ' if self.estimated else ''}{self.cycles:,} cycles, {self.milliseconds:.4g} ms, "
             f"bound by {self.bottleneck} ({percent(self.data['bottleneck_share'])} busy), "
-            f"{size(self.memory_bytes)} moved{host}"
+            f"{size(self.memory_bytes)} moved{host}{beyond}"
             + (f", {size(self.remote_bytes)} between regions" if self.local_bytes else "")
             + (f"; error {self.accuracy!r}" if self.accuracy else "")
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ... import _core
 from ...base.errors import user_error
@@ -17,7 +17,9 @@ from ..operations import Cost, Costs, inlined, rows_of
 from ..profile import Profile
 from ..schemes import Scheme
 from ..vector import CONSTANTS as STREAM
-from .kernels import COMPILERS, Kernel, check_compiler, kernels
+from . import serving
+from .groups import Group
+from .kernels import COMPILERS, Kernel, check_compiler, kernels, kernels_of
 
 __all__ = ["CONSTANTS", "Counted", "Priced", "count", "network_constants", "price_kernels"]
 
@@ -58,6 +60,7 @@ class Counted:
     core: _core.Graph
     kernels: list[Kernel]
     compiler: str
+    groups: list[Group] = field(default_factory=list)  # of an engine, one per kernel
 
 
 @dataclass
@@ -123,7 +126,7 @@ def count(graph: Graph, compiler: str, tpu: bool = False) -> Counted:
 
     Args:
         graph: the workload.
-        compiler: "eager", "torch" or "xla".
+        compiler: "eager", "torch", "xla" or "serving".
         tpu: as of `kernels`.
 
     Returns:
@@ -134,6 +137,10 @@ def count(graph: Graph, compiler: str, tpu: bool = False) -> Counted:
     """
     check_compiler(compiler)
     core = inlined(graph)
+    if compiler == serving.FRAMEWORK:
+        nodes, kept = serving.engine_nodes(list(core.operations()), core)
+        groups = serving.grouped(nodes)
+        return Counted(core, kernels_of(groups, nodes, kept), compiler, groups)
     outputs = [value["name"] for value in core.outputs]
     return Counted(core, kernels(list(core.operations()), outputs, compiler, tpu), compiler)
 
@@ -165,6 +172,10 @@ def price_kernels(
         Unsupported: for an operation that the device lacks.
     """
     compiler = counted.compiler
+    if compiler == serving.FRAMEWORK and device.kind in ("gpu", "tpu"):
+        prices = Costs(device, scheme, engine, profile)
+        rows, notes = serving.priced(counted.groups, counted.kernels, counted.core, prices)
+        return Priced(counted.kernels, rows, sorted([*notes, COMPILERS[compiler]]), lambda kernel: 0.0)
     if device.kind != "gpu":
         raise user_error(
             "compilers are modelled for GPUs",

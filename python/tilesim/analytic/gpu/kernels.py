@@ -17,7 +17,7 @@ from ...graph import user_error
 from .groups import Group, grouped
 from .nodes import Node, nodes_of
 
-__all__ = ["COMPILERS", "ON_TPU", "Kernel", "kernels"]
+__all__ = ["COMPILERS", "ON_TPU", "Kernel", "kernels", "kernels_of"]
 
 #: what each compiler is taken to do, for the notes of a result
 COMPILERS = {
@@ -27,6 +27,8 @@ COMPILERS = {
     "products, convolutions and attention are library calls with their bias",
     "xla": "XLA: elementwise chains are made again in each kernel that reads them, where that moves fewer bytes; a "
     "kernel ends with its reductions; ReLU or tanh GELU behind a product in its epilogue",
+    "serving": "an engine that serves language models: captured graphs; products of the same rows are one, what stands "
+    "between two library calls is one kernel, caches are updated in place; of a prompt the last token alone has logits",
 }
 
 ON_TPU = (
@@ -98,6 +100,20 @@ def kernels(
     groups = [Group(node, i) for i, node in enumerate(nodes)] if eager else grouped(nodes, compiler == "xla", tpu)
     if compiler == "xla":
         groups = _made_again(groups, kept, tpu)
+    return kernels_of(groups, nodes, kept)
+
+
+def kernels_of(groups: list[Group], nodes: Sequence[Node], kept: set[str]) -> list[Kernel]:
+    """Groups as kernels, with the bytes that each reads and writes.
+
+    Args:
+        groups: in the order in which they run.
+        nodes: of the graph.
+        kept: storages that outlive them.
+
+    Returns:
+        The kernels.
+    """
     read_by = _read_by(groups)
     between = {node.writes.base for node in nodes if node.writes is not None}
     return [_kernel(group, index, read_by, kept, between) for index, group in enumerate(groups)]

@@ -21,6 +21,7 @@ _LOOPS = (
     "reverse",
 )
 _REDUCTIONS = ("softmax", "log_softmax", "normalize", "reduce")
+_CALLED = ("contract", "ragged_contract", "convolution", "attention", "while", "branch")  # of engines: libraries
 _PICKED = ("embedding", "gather")  # of the first operand only what is asked for is read
 # rotary in eager torch: x cos, -x[half], cat, · sin, +: 10 passes over x where one kernel takes two
 _SPELLED = {"rotary": (5, 5.0)}
@@ -50,11 +51,17 @@ class Node:
     activates: bool = False  # the library's call takes an activation
     panel: float = 0.0  # bytes of the smaller operand of one product
     function: str = ""
+    extents: tuple[float, int, int, int] | None = None  # of a product in an engine: how many, rows, columns, contracted
+    also: tuple[View, ...] = ()  # further results
     cheap: bool = False  # elementwise: a compiler may make it again where it is read
 
 
 def nodes_of(
-    operations: Sequence[Mapping[str, Any]], outputs: Iterable[str], eager: bool, tpu: bool = False
+    operations: Sequence[Mapping[str, Any]],
+    outputs: Iterable[str],
+    eager: bool,
+    tpu: bool = False,
+    engine: bool = False,
 ) -> tuple[list[Node], set[str]]:
     """The steps of a graph in order.
 
@@ -63,13 +70,16 @@ def nodes_of(
         outputs: names of the values that it gives back.
         eager: whether reductions ask for operands without gaps, and convolutions add their bias in a second kernel.
         tpu: whether norms and softmax are spelled out as XLA does on TPUs, and counting is made again where it is read.
+        engine: whether caches are updated in place, and all that no library computes is a loop.
 
     Returns:
         The steps, and the storages that outlive them.
     """
-    found = _Reader(eager, tpu)
+    found, outputs = _Reader(eager, tpu, engine), list(outputs)
     for index, op in enumerate(operations):
         found.step(index, op)
+    if engine:
+        found.keep(outputs)
     return found.nodes, {found.values[name].base for name in outputs if name in found.values}
 
 
@@ -78,8 +88,8 @@ def _size(dtype: str) -> float:
 
 
 class _Reader:
-    def __init__(self, eager: bool, tpu: bool) -> None:
-        self.eager, self.tpu = eager, tpu
+    def __init__(self, eager: bool, tpu: bool, engine: bool) -> None:
+        self.eager, self.tpu, self.engine = eager, tpu, engine
         self.nodes: list[Node] = []
         self.values: dict[str, View] = {}
 
@@ -92,10 +102,27 @@ class _Reader:
             self.values[op["name"]] = source.of(op["name"], source.shape, source.strides)
         elif kind in _VIEWS:
             self.view(op)
-        elif kind in _LOOPS or kind in _REDUCTIONS:
+        elif self.engine and kind == "dynamic_update":
+            self.update(op)
+        elif kind in _LOOPS or kind in _REDUCTIONS or (self.engine and kind not in _CALLED):
             self.loop(op)
         else:
             self.library(index, op)
+
+    def update(self, op: Mapping[str, Any]) -> None:
+        """A part of a cache, written where it lies."""
+        cache, new = self.value(op["operands"][0]), self.value(op["operands"][1])
+        name = op["results"][0]["name"]
+        written = cache.of(name, new.shape, contiguous(new.shape))
+        self.nodes.append(Node(op["name"], "pointwise", (op["name"],), [new], [new.bytes], written, new.elements))
+        self.values[name] = cache.of(name, cache.shape, cache.strides)
+
+    def keep(self, outputs: Iterable[str]) -> None:
+        """Copies of outputs that are parts of what a library wrote: caches outlive it."""
+        called = {node.writes.base for node in self.nodes if node.kind == "library" and node.writes is not None}
+        for name in outputs:
+            if name in self.values and (view := self.values[name]).base in called and view.name != view.base:
+                self.values[name] = self.copy(view, name, "the cache")
 
     def value(self, tensor: Mapping[str, Any]) -> View:
         """What is known of an operand; inputs and weights lie without gaps."""
@@ -168,9 +195,7 @@ class _Reader:
         like = next((view for view in reads if view.shape == shape), None)
         laid = compact(shape, like.strides) if like is not None and not reduces else contiguous(shape)
         written = self.fresh(result, laid)
-        for other in op["results"][1:]:
-            if other is not None:
-                self.fresh(other)
+        also = tuple(self.fresh(other) for other in op["results"][1:] if other is not None)
         amounts = [view.bytes for view in reads]
         if kind in _PICKED:
             amounts[0] = min(amounts[0], written.bytes)
@@ -192,6 +217,7 @@ class _Reader:
                 launches,
                 passes,
                 function=str(op["attributes"].get("function", "")) if kind == "elementwise" else "",
+                also=also,
                 cheap=kind in ("elementwise", "convert") or (self.tpu and kind == "iota"),
             )
         )

@@ -12,7 +12,7 @@ from ...base.files import check_writable
 from ..compare import shown
 from ..options import MACHINE, OUTPUT, WORKLOAD
 from ..show import step as shown_step
-from .step import AnyWorkload, Json
+from .step import AnyWorkload, Batch, Context, Json, Phase, sized
 
 
 def compare(
@@ -26,6 +26,9 @@ def compare(
         list[str] | None,
         typer.Option(help="tensor=8,pipeline=4,... or a JSON file; several are compared.", rich_help_panel=WORKLOAD),
     ] = None,
+    batch: Batch = None,
+    context: Context = None,
+    phase: Phase = None,
     predictor: Annotated[
         list[str] | None, typer.Option(help="As of step; several are compared.", rich_help_panel=MACHINE)
     ] = None,
@@ -52,8 +55,8 @@ def compare(
     if len(hows) < 2:
         raise user_error("one step has nothing to be compared with", value=workload,
                          suggestion="Give --plan, --cluster, --predictor, --network or --overlap twice")  # fmt: skip
-    results = []
+    results, work = [], sized(workload, batch, context, phase)
     for on, how, predicted, wires, hidden in hows:
         with shown_step(f"pricing {workload} on {on}"):
-            results.append(run(workload, on, how, predicted, wires, hidden))
+            results.append(run(work, on, how, predicted, wires, hidden))
     shown(beside(results[0], results[1], *results[2:]), html, json_)

@@ -37,10 +37,47 @@ FrameworkName = Annotated[
         rich_help_panel=MACHINE,
     ),
 ]
+Batch = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Sequences over all devices; as trained if none, 1 in prefill, decode.", rich_help_panel=WORKLOAD
+    ),
+]
+Context = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Tokens of a sequence, of decode in the cache; as trained if none, or 2048.",
+        rich_help_panel=WORKLOAD,
+    ),
+]
+Phase = Annotated[str | None, typer.Option(help="train, prefill or decode; train if none.", rich_help_panel=WORKLOAD)]
 Json = Annotated[
     str | None, typer.Option("--json", help="Write the result; - for standard output.", rich_help_panel=OUTPUT)
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.", rich_help_panel=OUTPUT)]
+
+
+def sized(workload: str, batch: int | None, context: int | None, phase: str | None) -> Any:
+    """A workload, of other sizes than its own where they are given.
+
+    Args:
+        workload: as the command line has it.
+        batch: sequences.
+        context: tokens of each.
+        phase: of the step.
+
+    Returns:
+        It, or a layered workload.
+
+    Raises:
+        UserError: for sizes of a program, which has its own.
+    """
+    if batch is context is phase is None:
+        return workload
+    from ...models.layered_presets import layered
+
+    return layered(workload, batch, context, phase)
 
 
 def step(
@@ -53,6 +90,9 @@ def step(
             rich_help_panel=WORKLOAD,
         ),
     ] = None,
+    batch: Batch = None,
+    context: Context = None,
+    phase: Phase = None,
     predictor: Annotated[
         str,
         typer.Option(
@@ -89,7 +129,7 @@ def step(
     from ...cluster.plan import Plan
     from ...cluster.stepping import step as run
 
-    parsed = Plan.parse(plan) if plan is not None else None
+    parsed, work = Plan.parse(plan) if plan is not None else None, sized(workload, batch, context, phase)
     if devices is not None:
         for name, value, standard in (("predictor", predictor, "closed"), ("timeline", timeline, None),
                                       ("store", store, None)):  # fmt: skip
@@ -98,9 +138,9 @@ def step(
                     "steps on several numbers of devices take no such option", place=f"--{name}", value=str(value),
                     allowed="--plan, --network, --overlap, --library, --framework, --json",
                 )  # fmt: skip
-        _scaled(workload, cluster, devices, parsed, (overlap, library, framework, network), json_, quiet)
+        _scaled(work, cluster, devices, parsed, (overlap, library, framework, network), json_, quiet)
         return
-    result = run(workload, cluster, parsed, predictor, network, overlap, library, framework=framework, store=store)
+    result = run(work, cluster, parsed, predictor, network, overlap, library, framework=framework, store=store)
     if timeline:
         result.timeline(timeline)
     if json_:
@@ -126,7 +166,7 @@ def _explained(result: Any) -> None:
 
 
 def _scaled(
-    workload: str, cluster: str, devices: str, plan: Any, how: tuple[str, str | None, str | None, str],
+    workload: Any, cluster: str, devices: str, plan: Any, how: tuple[str, str | None, str | None, str],
     json_: str | None, quiet: bool,
 ) -> None:  # fmt: skip
     from ...cluster.views.scaling import lines, scaling
@@ -149,6 +189,9 @@ def _scaled(
 def search(
     workload: WorkloadFile,
     cluster: ClusterName,
+    batch: Batch = None,
+    context: Context = None,
+    phase: Phase = None,
     budget: Annotated[int | None, typer.Option(min=1, help="Plans at most; all if none.")] = None,
     framework: FrameworkName = None,
     store: Annotated[
@@ -166,7 +209,9 @@ def search(
     from ...cluster.searching import search as run
 
     with shown_step("pricing plans"):
-        study = run(workload, cluster, budget, store=store, framework=framework, keep=best)
+        study = run(
+            sized(workload, batch, context, phase), cluster, budget, store=store, framework=framework, keep=best
+        )
     found = study.best
     if json_:
         write(study.json(), json_)

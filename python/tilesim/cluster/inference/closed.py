@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...analytic.vector import constants_of
+from ...analytic.gpu.serving import launch
 from ..closed import Detail, Times, of_stages
 from ..columns import Columns
 from ..exchange import all_reduce, group
@@ -27,7 +27,8 @@ from ..training.passes import Layer, Moved, gathered_layer, layer_passes
 __all__ = ["KERNELS", "times", "work"]
 
 Array = NDArray[np.float64]
-#: kernels of a layer between its products: two normalizations, rotation (with the write of keys and values), activation
+#: kernels of a layer between its products: two normalizations with the residual sums before them, rotation with the
+#: write of keys and values, activation; with experts their choice too. As `analytic.gpu.serving` has them of a graph.
 KERNELS = 4
 STATISTICS_BYTES = 8  # of a query and head: the largest score and the sum of exponentials, f32
 
@@ -47,17 +48,23 @@ def work(c: Columns, price: Pricer, k: Mapping[str, float]) -> Work:
     memory = price.device.memory.bytes_per_second * k["memory_share"]
     rate = k["product_share"]
     products, *_ = layer_products(c, price, backward=False)
+    tiled = 64 * np.ceil(np.maximum(1.0, c.experts) / 64)  # what chooses experts has a tile's columns at least
+    routed = np.where(c.experts > 0, price.product(c.tokens, tiled, c.hidden), 0.0)
     attended, _ = layer_attention(c, price, k)
     bytes_, *_ = layer_bytes(c, {**k, "dropout": 0.0})
-    launch = constants_of(price.device, "rms", price.dtype).constants["launch"]
+    wide = c.tokens * c.hidden * c.element_bytes
+    bytes_ = bytes_ - 2 * wide / np.where(c.sequence_parallel, c.tensor, 1.0) + 2 * c.key_bytes
+    bytes_ = bytes_ - np.where(c.gated, 0.0, 2 * c.query_bytes)  # positions are learned: nothing is rotated
+    bytes_ = bytes_ + np.where(c.experts > 0, 2 * c.experts_chosen * wide, 0.0)  # rows by expert, made and summed
+    started = launch(price.device, price.dtype)
     attention = attended / np.where(c.unfused, rate, 1.0)
-    forward = Pass(products / rate, attention, bytes_ / memory + KERNELS * launch)
+    between_ = bytes_ / memory + (KERNELS + (c.experts > 0)) * started
     nothing = Pass(zero, zero, zero)
-    vocabulary = c.vocab / c.tensor
-    head = price.product(c.micro_batch, vocabulary, c.hidden) / rate
-    logits = c.micro_batch * vocabulary * (c.element_bytes + 4) / memory  # cast to f32, the largest found
-    looked_up = c.tokens * c.hidden * c.element_bytes * 2 / memory
-    return Work(forward, nothing, nothing, head + logits + 2 * launch, zero, looked_up + launch, zero, zero, zero)
+    head = price.product(c.micro_batch, c.vocab / c.tensor, c.hidden) / rate
+    return Work(
+        Pass((products + routed) / rate, attention, between_), nothing, nothing, head, zero,
+        2 * wide / memory + started, zero, zero, zero,
+    )  # fmt: skip
 
 
 def _layer(c: Columns, w: Work, fabric: Fabric, k: Mapping[str, float]) -> Layer:

@@ -265,7 +265,7 @@ class _Step:
 
     def _library(self) -> str:
         if self.options.library is None:
-            return "links of the cluster alone"
+            return "the network alone, no costs of a library"
         return f"library {getattr(self.options.library, 'name', self.options.library)}"
 
     def _segments(self) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ..pipelines.calling import MOST_PASSES, MOST_STAGES
 from ..pipelines.stages import unlike
 from ..plan import CONTEXTS, OFFLOAD, RECOMPUTE, SCHEDULES, SHARDS, Plan
 
-__all__ = ["AXES", "candidates", "canonical", "in_order", "plan_of", "table_of"]
+__all__ = ["AXES", "candidates", "canonical", "in_order", "plan_of", "replicas", "table_of"]
 
 Array = NDArray[np.float64]
 AXES = (
@@ -131,6 +132,20 @@ def candidates(w: Layered, fabric: Fabric) -> Array:
     return np.concatenate(rows)
 
 
+def replicas(w: Layered, fabric: Fabric) -> int:
+    """The fewest replicas of any layout over all devices, whatever the batch: what a batch has to be a multiple of.
+
+    Args:
+        w: to be divided.
+        fabric: of so many devices.
+
+    Returns:
+        Their number.
+    """
+    every = replace(w, global_batch=fabric.devices)
+    return min(data for _, _, data, *_ in _layouts(every, fabric.devices))
+
+
 def in_order(w: Layered, rows: Array, fabric: Fabric) -> NDArray[np.bool_]:
     """Plans whose time is that of their passes in their order.
 
@@ -160,6 +175,7 @@ def canonical(plan: Plan, w: Layered) -> Plan:
         The plan.
     """
     changes: dict[str, Any] = {}
+    plan = plan.filled(w)
     batches = w.global_batch // (plan.data * plan.micro_batch)
     if plan.recompute == "selective" and w.attention == "flash":
         changes["recompute"] = "none"  # a fused attention keeps no scores anyway
@@ -178,11 +194,12 @@ def canonical(plan: Plan, w: Layered) -> Plan:
     return plan.replaced(**changes)
 
 
-def plan_of(row: Sequence[float]) -> Plan:
+def plan_of(row: Sequence[float], phase: str) -> Plan:
     """A row as a plan.
 
     Args:
         row: of `candidates`.
+        phase: of the workload; in training one sequence at a time is said by nothing.
 
     Returns:
         The plan.
@@ -191,6 +208,8 @@ def plan_of(row: Sequence[float]) -> Plan:
     values["sequence"] = bool(values["sequence"])
     for name, names in _CODES.items():
         values[name] = names[values[name]]
+    if phase == "train" and values["micro_batch"] == 1:
+        values.pop("micro_batch")
     return Plan(**values)
 
 

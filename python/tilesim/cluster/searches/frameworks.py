@@ -32,6 +32,7 @@ class Constants:
             framework: of all plans; none: what trains, or serves, so.
         """
         self.names = [framework or framework_of(fabric.device, example, phase) for example in _EXAMPLES]
+        self.first = Framework.load(self.names[0])
         self._each = [Framework.load(name).constants for name in self.names]
 
     def kinds(self, rows: Array) -> NDArray[np.int64]:

@@ -7,7 +7,10 @@ from typing import Any
 from ...base import figures
 from ..memory import GIB
 
-__all__ = ["filled", "heading", "headline"]
+__all__ = ["filled", "heading", "headline", "of_collective"]
+
+#: of closed forms where links are shared and messages are too many to be taken one by one (docs/cluster.md)
+APPROXIMATE = "; approximate: up to 80 % below the time of messages taken one by one, 93 % where levels go in pieces"
 
 
 def headline(result: Any) -> str:
@@ -22,8 +25,11 @@ def headline(result: Any) -> str:
     plan = f", plan {result.plan.text()}" if result.plan is not None else ""
     every = getattr(result, "cluster_devices", 0)  # a saved step of an older file does not say it
     where = f"{result.devices:,} of {every:,} devices of {result.cluster}" if every > result.devices else result.cluster
+    work = result.workload
+    phase = "" if getattr(work, "phase", "train") == "train" else f" {work.phase}"
+    setting = f"{phase}, {work.global_batch:,} × {work.sequence:,} tokens" if hasattr(work, "global_batch") else ""
     return (
-        f"{result.workload.name} on {result.devices:,} × {result.device} ({where}){plan}: "
+        f"{result.workload.name}{setting} on {result.devices:,} × {result.device} ({where}){plan}: "
         f"{figures.duration(result.seconds)}, {figures.percent(result.mfu)} of peak"
     )
 
@@ -35,11 +41,15 @@ def heading(result: Any) -> list[str]:
         result: a StepResult.
 
     Returns:
-        Two lines.
+        Lines.
     """
+    work = result.workload
+    setting = [": ".join(filter(None, (work.setting, work.source)))] if hasattr(work, "setting") else []
     return [
         headline(result),
+        *setting,
         f"predictor {result.predictor}, network {result.network}, framework {result.framework}",
+        *([f"communication: {told}"] if (told := result.provenance.get("communication")) else []),
     ]
 
 
@@ -55,3 +65,22 @@ def filled(result: Any) -> list[str]:
     kept = ", ".join(f"{name} {value / GIB:.1f}" for name, value in result.memory.items() if value)
     room = f" of {result.memory_bytes / GIB:.1f}" if result.memory_bytes else ""
     return [f"{result.peak_bytes / GIB:.1f}{room} GiB on the fullest device: {kept}"]
+
+
+def of_collective(result: Any, each: str = "") -> str:
+    """What a collective takes, how it was priced, and how far off that may be.
+
+    Args:
+        result: a CollectiveResult.
+        each: how many devices, in words.
+
+    Returns:
+        A line.
+    """
+    how = f"costs of {result.library}" if result.library else f"{result.algorithm}, {result.model}"
+    how += "" if result.exact else ", message by message" if result.messages else ", an estimate"
+    alone = "" if result.library else ", network alone, no library costs"
+    rough = not (result.exact or result.messages or result.library) and result.model == "closed"
+    devices = each or f"{result.devices:,} device{'s' if result.devices > 1 else ''}"
+    time = figures.duration(result.seconds)
+    return f"{result.op} of {result.bytes:,} bytes on {devices}: {time} ({how}){alone}{APPROXIMATE if rough else ''}"

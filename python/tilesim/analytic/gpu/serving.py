@@ -1,0 +1,278 @@
+"""Language models as serving engines run them: captured graphs, a fused kernel between two calls of libraries.
+
+Products that read the same activations are one (query, key and value; gate and up). What stands between them (residual
+sum and normalization; rotation and the write of keys and values; activation; choice of experts) is one kernel, which
+reads and writes each tensor once. Caches are updated in place. Of a prompt the last token alone has logits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from ...base.files import read_json
+from ...base.paths import configs_dir
+from ...graph import Graph, GraphBuilder
+from ...machine.device import Device
+from ..operations import SCHEME_OF_DTYPE, Cost, Costs, rows_of
+from ..vector import constants_of
+from .groups import Group
+from .kernels import Kernel
+from .nodes import Node, nodes_of
+from .strides import View
+
+__all__ = [
+    "FRAMEWORK", "constants", "engine_nodes", "grouped", "in_the_mean", "is_served", "launch", "priced", "reached",
+]  # fmt: skip
+
+FRAMEWORK = "serving"
+#: rows and weights of a product: how many, rows, columns, contracted
+Extents = tuple[float, int, int, int]
+
+
+def is_served(graph: Graph, device: Device) -> bool:
+    """Whether a graph on a device is what engines serve: a model that reads tokens and gives logits over the same
+    vocabulary, with a causal attention, or caches as further outputs; on a GPU or TPU.
+
+    Args:
+        graph: the workload.
+        device: that runs it.
+
+    Returns:
+        Whether.
+    """
+    core = graph.core
+    asked = _asked(core.operations(), core) if device.kind in ("gpu", "tpu") else None
+    if asked is None or not any(one["shape"][-1:] == (asked.vocabulary,) for one in core.outputs):
+        return False
+    rows = [row for name in core.functions for row in core.operations(name)]
+    causal = any(row["kind"] == "attention" and row["attributes"].get("causal") for row in rows)
+    trained = any(row["kind"].endswith("_gradient") for row in rows)
+    return not trained and (causal or len(core.outputs) > 1)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a model reads: sequences, and tokens of all of them; its vocabulary; whether it keeps caches."""
+
+    sequences: int
+    tokens: int
+    vocabulary: int
+    keeps: bool
+
+
+def _asked(operations: Iterable[Mapping[str, Any]], core: Any) -> _Asked | None:
+    inputs = {one["name"] for one in core.inputs}
+    for op in operations:
+        if op["kind"] == "embedding" and op["operands"][1]["name"] in inputs:
+            shape = op["operands"][1]["shape"]
+            vocabulary = int(op["operands"][0]["shape"][0])
+            return _Asked(int(shape[0]), math.prod(shape), vocabulary, len(core.outputs) > 1)
+    return None
+
+
+def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[list[Node], set[str]]:
+    """Steps of a graph: products with their extents, the rest of a kernel each.
+
+    Args:
+        operations: of the graph, calls replaced by their bodies.
+        core: the graph.
+
+    Returns:
+        The steps, and the storages that outlive them.
+    """
+    nodes, kept = nodes_of(operations, [value["name"] for value in core.outputs], False, True)
+    asked = _asked(operations, core)
+    for node in nodes:
+        if node.call < 0 or asked is None:
+            continue
+        node.extents = _extents(operations[node.call], asked)
+        if node.extents and asked.keeps and node.extents[1:3] == (asked.tokens, asked.vocabulary):
+            node.extents = (1.0, asked.sequences, *node.extents[2:])  # logits of each sequence's last token
+            if node.writes is not None and node.writes.base in kept:
+                view, share = node.writes, asked.sequences / asked.tokens
+                node.read_bytes[0] *= share
+                node.writes = View(view.name, view.base, view.base_bytes * share, node.extents[1:3],
+                                   (asked.vocabulary, 1), view.size, False)  # fmt: skip
+    return nodes, kept
+
+
+def _extents(op: Mapping[str, Any], asked: _Asked) -> Extents | None:
+    """Of a product of rows by weights; of one over experts, those that tokens reach in the mean."""
+    if op["kind"] not in ("contract", "ragged_contract"):
+        return None
+    a, b = (one["shape"] for one in op["operands"][:2])
+    if op["kind"] == "ragged_contract":
+        n = b[1] if op["attributes"].get("b_transposed") else b[2]
+        count = float(reached(b[0], a[0] / asked.tokens / b[0], asked.tokens))
+        return count, math.ceil(a[0] / count), int(n), int(a[1])
+    given = op["attributes"]
+    if given.get("a_batch"):
+        return None
+    over, by = given["a_contract"], given["b_contract"]
+    k = math.prod(a[axis] for axis in over)
+    return 1.0, math.prod(a) // k, math.prod(n for axis, n in enumerate(b) if axis not in by), k
+
+
+def reached(experts: Any, share: Any, tokens: Any) -> Any:
+    """Experts to which any token goes, in the mean, where all are as likely: E (1 - (1 - share)^tokens).
+
+    Args:
+        experts: how many there are; numbers or arrays of one shape.
+        share: of them that a token chooses, each once.
+        tokens: how many.
+
+    Returns:
+        Their number, at least 1.
+    """
+    return np.maximum(1.0, experts * (1.0 - (1.0 - np.minimum(1.0, share)) ** tokens))
+
+
+def in_the_mean(count: Any, price: Callable[[Any], Any]) -> Any:
+    """Seconds of so many products in the mean: between those of the whole numbers below and above.
+
+    Args:
+        count: how many, an array.
+        price: seconds of a whole number.
+
+    Returns:
+        Seconds.
+    """
+    count = np.round(count, 9)
+    less = np.floor(count)
+    seconds = price(less)
+    if np.all(less == count):
+        return seconds
+    return seconds + (count - less) * (price(less + (count > less)) - seconds)
+
+
+def grouped(nodes: Sequence[Node]) -> list[Group]:
+    """Kernels: library calls, products of the same rows as one, and between two of them all that stands there.
+
+    Args:
+        nodes: in order.
+
+    Returns:
+        The groups in an order in which they can run.
+    """
+    level: dict[str, int] = {}  # of what is stored: library calls before it, on the longest way
+    found: dict[tuple[int, bool, str], Group] = {}
+    for number, node in enumerate(nodes):
+        called = node.kind == "library"
+        own = max((level.get(view.base, 0) for view in node.reads), default=0) + called
+        rows = node.reads[0] if called and node.extents and node.extents[0] == 1.0 else None
+        name = node.name if called else ""
+        if rows is not None and node.extents is not None:
+            name = f"{rows.base} {node.extents[1]} {node.extents[3]} {rows.strides}"
+        key = (own, not called, name)
+        if key in found:
+            found[key].add(node)
+        else:
+            found[key] = Group(node, own, number)
+        for view in (*([node.writes] if node.writes is not None else []), *node.also):
+            level[view.base] = max(own, level.get(view.base, 0))
+    return sorted(found.values(), key=lambda one: (one.level, one.first.kind != "library", one.number))
+
+
+@cache
+def constants() -> dict[str, float]:
+    """What an engine costs beyond its kernels, `configs/frameworks/serving.json`.
+
+    Returns:
+        Constants by name.
+    """
+    return dict(read_json(configs_dir() / "frameworks" / f"{FRAMEWORK}.json")["constants"])
+
+
+def launch(device: Device, dtype: str) -> float:
+    """Seconds of a kernel between two library calls, beside those of its bytes.
+
+    Args:
+        device: that runs it.
+        dtype: of the model.
+
+    Returns:
+        Seconds.
+    """
+    return float(constants_of(device, "rms", dtype).constants["launch"])
+
+
+def priced(groups: Sequence[Group], kernels: Sequence[Kernel], core: Any, costs: Costs) -> tuple[list[Cost], list[str]]:
+    """Costs of kernels, and what was taken for granted.
+
+    Args:
+        groups: of `grouped`.
+        kernels: of these groups.
+        core: the graph, without calls.
+        costs: that prices library calls.
+
+    Returns:
+        Both.
+
+    Raises:
+        Unsupported: for an operation or dtype that the device lacks.
+    """
+    operations = list(core.operations())
+    found, notes = costs.price(core)
+    calls, multiplied = rows_of(found), _products(groups, operations, costs)
+    device, share = costs.device, constants()["memory_share"]
+    dtype = next((op["results"][0]["dtype"] for op in operations if op["kind"] == "embedding"), "bf16")
+    fixed, rate = launch(device, SCHEME_OF_DTYPE.get(dtype, "fp16")), device.memory.bytes_per_second * share
+    rows = []
+    for group, kernel in zip(groups, kernels, strict=True):
+        if kernel.call >= 0:
+            cost = multiplied.get(group.first.name) or calls[kernel.call]
+            rows.append(replace(cost, name=kernel.name, kind=calls[kernel.call].kind))
+            continue
+        terms = {"memory": kernel.bytes / rate, "launch": fixed}
+        rows.append(Cost(kernel.name, "fused", sum(terms.values()), terms, kernel.bytes, kernel.flops, dtype,
+                         kernel.kind, None, None))  # fmt: skip
+    notes = [one for one in notes if not one.startswith(("elementwise operations behind", "rows of experts"))]
+    if any(op["kind"] == "ragged_contract" for op in operations):
+        notes.append("experts: as many are read as tokens reach in the mean, all as likely, with equal rows")
+    return rows, notes
+
+
+def _products(groups: Sequence[Group], operations: Sequence[Mapping[str, Any]], costs: Costs) -> dict[str, Cost]:
+    """Costs of products with the extents that an engine gives them, by the name of a group's first step."""
+    asked: dict[tuple[Any, ...], list[str]] = {}
+    for group in groups:
+        every = [node.extents for node in group.nodes if node.extents is not None]
+        if every:
+            (count, m, _, k), n = every[0], sum(one[2] for one in every)
+            dtypes = tuple(one["dtype"] for one in operations[group.first.call]["operands"][:2])
+            asked.setdefault((*dtypes, count, m, n, k), []).append(group.first.name)
+    wholes = sorted({(*key[:2], count, *key[3:]) for key in asked for count in _around(key[2])})
+    if not wholes:
+        return {}
+    b = GraphBuilder("products")
+    for number, (x, w, count, m, n, k) in enumerate(wholes):
+        operands = (b.input(f"{name}{number}", shape, dtype) for name, shape, dtype in
+                    (("x", (count * m, k), x), ("w", (count, k, n), w), ("s", (count,), "i32")))  # fmt: skip
+        b.output(b.op("ragged_contract", *operands, name=f"product{number}"))
+    found = dict(zip(wholes, rows_of(costs.price(b.build().core)[0]), strict=True))
+    out = {}
+    for key, names in asked.items():
+        less, more = (found[key[:2] + (whole,) + key[3:]] for whole in _around(key[2]))  # noqa: RUF005
+        out.update(dict.fromkeys(names, _mixed(less, more, key[2] % 1.0)))
+    return out
+
+
+def _around(count: float) -> tuple[int, int]:
+    return math.floor(round(count, 9)), math.ceil(round(count, 9))
+
+
+def _mixed(less: Cost, more: Cost, part: float) -> Cost:
+    """A cost between two."""
+
+    def at(a: float, b: float) -> float:
+        return a + part * (b - a)
+
+    terms = {name: at(value, more.terms.get(name, 0.0)) for name, value in less.terms.items()}
+    return replace(less, seconds=at(less.seconds, more.seconds), terms=terms, bytes=at(less.bytes, more.bytes),
+                   flops=at(less.flops, more.flops))  # fmt: skip
