@@ -69,7 +69,8 @@ Extents contract_extents(const GraphFunction& function, const Op& op) {
 Extents ragged_extents(const GraphFunction& function, const Op& op) {
   const Shape &a = operand(function, op, 0).shape, &b = operand(function, op, 1).shape;
   const std::int64_t used = std::max<std::int64_t>(1, std::min(b[0], a[0]));
-  return {number(used), number(ceil_div(a[0], used)), number(b[2]), number(b[1])};
+  const bool transposed = op.attributes.flag("b_transposed");
+  return {number(used), number(ceil_div(a[0], used)), number(b[transposed ? 1 : 2]), number(a[1])};
 }
 
 Extents convolution_extents(const GraphFunction& function, const Op& op) {

@@ -86,7 +86,7 @@ def engine_nodes(operations: Sequence[Mapping[str, Any]], core: Any) -> tuple[li
     Returns:
         The steps, and the storages that outlive them.
     """
-    nodes, kept = nodes_of(operations, [value["name"] for value in core.outputs], False, True)
+    nodes, kept = nodes_of(operations, [value["name"] for value in core.outputs], False, engine=True)
     asked = _asked(operations, core)
     for node in nodes:
         if node.call < 0 or asked is None:
