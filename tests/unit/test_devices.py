@@ -266,3 +266,13 @@ def test_power_states() -> None:
             t4.at(state)
     with pytest.raises(ts.UserError, match="clocks"):
         ts.Device.load({**t4.to_dict(), "clocks": {"base": "slow"}})
+
+
+def test_estimates_are_above_their_bounds():
+    """On every device, for the dtypes that it has: f32 products round their operands where the units are narrower."""
+    for dtype in ("f32", "bf16"):
+        graph = ts.workloads.matmul(1024, 1024, 1024, dtype=dtype)
+        for name in ts.Device.names():
+            device = ts.Device.load(name)
+            if device.rate(dtype).how != "absent":
+                assert ts.estimate(graph, device).seconds >= ts.lower_bound(graph, device).seconds, (name, dtype)

@@ -74,8 +74,10 @@ def bound_knowing(found: Graph, machine: MachineLike | Device, tensors: Mapping[
         return Bound(_core.lower_bound(own.core, loaded.core, known))
     device = device_of(machine)
     matrix = {dtype: rate.flops_per_second for dtype, rate in device.matrix.items()}
-    if "tf32" in matrix:  # products of f32 may run so
-        matrix["f32"] = max(matrix.get("f32", 0.0), matrix.pop("tf32"))
+    narrow = [matrix.pop("tf32", 0.0)]  # products of f32 may round their operands to it
+    if device.rate("f32").how == "emulated":  # and to bf16 where the matrix units have nothing wider
+        narrow.append(matrix.get("bf16", 0.0))
+    matrix["f32"] = max(matrix.get("f32", 0.0), *narrow)
     vector = {dtype: device.vector_rate(dtype) for dtype in device.vector}
     return Bound(_core.lower_bound_of_rates(found.core, matrix, vector, device.memory.bytes_per_second, known))
 
