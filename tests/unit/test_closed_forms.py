@@ -89,7 +89,8 @@ def test_a_loop_is_its_body_so_many_times() -> None:
     once, often = (priced(looped(trips), "h100")["loop"] for trips in (1, 37))
     assert often.seconds == pytest.approx(37 * once.seconds, rel=1e-12)
     assert often.terms == pytest.approx({key: 37 * value for key, value in once.terms.items()}, rel=1e-12)
-    assert once.seconds > float(gemm_seconds("h100", 256, 256, 256, "fp32"))
+    # the host counts: no kernel for the counter and its test
+    assert once.seconds == pytest.approx(float(gemm_seconds("h100", 256, 256, 256, "fp32")), rel=1e-12)
     with pytest.raises(ts.Unsupported, match=r"operation loop \(while\): a loop whose length"):
         priced(looped(None), "h100")
 

@@ -292,13 +292,22 @@ class Pricer {
     return Pricer(model_, graph_, graph_.functions[at(callee)], false, to_).run();
   }
 
+  /// Whether an operation of a counted loop only counts, or hands on what no trip changes.
+  static bool steers(const GraphFunction& step, const Op& op) {
+    const TensorType& type = step.value(op.results.at(0)).type;
+    return op.kind == Kind::copy ? std::ranges::count(step.inputs, op.operands[0]) > 0
+                                 : op.kind == Kind::elementwise && is_integer(type.dtype) && type.shape.empty();
+  }
+
   Cost loop(const Op& op) {
     const Attribute* trips = op.attributes.find("trips");
     if (!trips) return refuse(op, "a loop whose length only the data know has no closed form");
-    to_.notes.insert("loops: every trip runs its operations one after the other");
-    std::vector<Cost> parts;
-    for (const std::int32_t callee : op.functions)
-      for (Cost& part : body(callee)) parts.push_back(std::move(part));
+    to_.notes.insert("loops: every trip runs its operations one after the other; the host counts the trips");
+    const std::int32_t callee = op.functions.at(1);  // of known trips: nobody asks the condition
+    const GraphFunction& step = graph_.functions[at(callee)];
+    std::vector<Cost> all = body(callee), parts;
+    for (std::size_t i = 0; i < step.ops.size(); ++i)
+      if (!steers(step, step.ops[i])) parts.push_back(std::move(all[i]));
     const auto count = std::get<std::int64_t>(*trips);
     return sum(op, parts, static_cast<double>(count), std::to_string(count) + " trips");
   }
