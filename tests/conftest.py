@@ -25,8 +25,8 @@ LONGEST = (
     "tests/docs/test_notebooks.py",
     "tests/docs/test_pages.py",
     "tests/docs/test_page_commands.py",
+    "tests/docs/test_exercises.py",
     "tests/badinput/test_fuzz.py",
-    "tests/project/test_style.py",
     "tests/functional/frontends/test_transformers.py",
     "tests/project/test_terminal.py",
     "tests/cluster/test_places.py",
@@ -35,7 +35,6 @@ LONGEST = (
     "tests/reference/test_samples.py",
     "tests/functional/frontends/test_torch_models.py",
     "tests/timing/test_fusion_price.py",
-    "tests/docs/test_exercises.py",
 )
 #: What the suite compares with: with TILESIM_ALL_TESTS set, as continuous integration does, none may be missing.
 FRAMEWORKS = ("torch", "jax", "onnx", "transformers", "safetensors", "optuna", "yaml", "mkdocs", "ipywidgets")

@@ -112,7 +112,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "an index beyond the table, in execution": (
         lambda: ts.execute(lookup(), {"table": TABLE, "ids": ids(10)}),
-        r"load of table.*got index 10 of axis 0; allowed: 0 to 9",
+        r"embedding, .*element 2 of ids: An index is out of range.*got 10; allowed: 0 to 9 on axis 0 of table",
     ),
     "an index beyond the table, in timing": (
         lambda: ts.simulate(lookup(), tensors={"ids": ids(-4)}),

@@ -120,6 +120,27 @@ def test_an_interrupt_in_a_callback_of_the_collector_is_heard(turn: int, monkeyp
     assert asked >= turn and signal.getsignal(signal.SIGINT) is handler
 
 
+def test_an_interrupt_in_a_finalizer_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python prints what is raised there and goes on: the call ends in it all the same."""
+    spmd, cluster = program(chain, 20), ts.Cluster(device="a100", network=RING)
+    join, printed = groups._join, []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+
+    class Finalized:
+        def __del__(self) -> None:
+            signal.raise_signal(signal.SIGINT)
+
+    def joined(*given: Any) -> Any:
+        if not printed:
+            Finalized()
+        return join(*given)
+
+    monkeypatch.setattr(groups, "_join", joined)
+    with pytest.raises(KeyboardInterrupt):
+        ts.cluster.step(spmd, cluster)
+    assert printed and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_what_an_interrupt_leaves_is_old_and_still_collected() -> None:
     """Nobody waits until all is walked through; cycles are found by the next full collection all the same."""
 

@@ -11,6 +11,8 @@ import pytest
 
 from support.notebooks import Kernel, kernel
 
+pytestmark = pytest.mark.docs
+
 __all__ = ["kernel"]
 nbformat = pytest.importorskip("nbformat")
 

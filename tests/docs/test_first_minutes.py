@@ -10,6 +10,8 @@ import pytest
 
 import tilesim as ts
 
+pytestmark = pytest.mark.docs
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "first_minutes.md"
 ROWS = re.findall(r"^\| ([^|]+) \| (.*`.*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 

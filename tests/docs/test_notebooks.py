@@ -10,6 +10,8 @@ import pytest
 
 from support.notebooks import Kernel, kernel
 
+pytestmark = pytest.mark.docs
+
 __all__ = ["kernel"]
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -46,18 +48,3 @@ def test_readme_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     for snippet in snippets:
         if "import torch" not in snippet or torch_is_there():
             exec(snippet, names)
-
-
-def test_kinds_by_rooms(capsys: pytest.CaptureFixture[str]) -> None:
-    """An empty cell is legal only through the expansion."""
-    from tilesim import _core
-
-    between = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices"}
-    between.add("device_index")
-    assert not any(_core.has_lowering(name) for name in between)
-    for kind in _core.kinds():
-        name = kind["name"] if isinstance(kind, dict) else kind
-        lowered = _core.has_lowering(name)
-        print(f"{name:<16} kernel {_core.has_kernel(name)!s:<6} lowering {lowered}")
-        assert _core.has_kernel(name)
-        assert lowered or name in between or name == "fused"

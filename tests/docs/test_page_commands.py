@@ -10,6 +10,8 @@ from typer.testing import CliRunner
 from support.doc_pages import PAGES, README, commands, prepared
 from tilesim.cli.main import app
 
+pytestmark = pytest.mark.docs
+
 
 @pytest.mark.parametrize("page", [page for page in (*PAGES, README) if commands(page)], ids=lambda page: page.stem)
 def test_commands_of_a_page(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

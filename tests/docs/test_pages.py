@@ -10,6 +10,8 @@ import pytest
 
 from support.doc_pages import LIBRARIES, PAGES, blocks, prepared
 
+pytestmark = pytest.mark.docs
+
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page)], ids=lambda page: page.stem)

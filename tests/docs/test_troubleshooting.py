@@ -13,6 +13,8 @@ import pytest
 import tilesim as ts
 from tilesim.cli.main import main
 
+pytestmark = pytest.mark.docs
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "troubleshooting.md"
 
 

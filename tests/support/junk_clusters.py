@@ -58,6 +58,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.Cluster.groups": {"axis": lambda: 0},
     "ts.Cluster.load": {"source": lambda: "cluster.json"},
     "ts.Plan.check": {"workload": a_layered},
+    "ts.Plan.filled": {"workload": a_layered},
     "ts.Plan.from_json": {"value": lambda: ts.Plan(tensor=2).json()},
     "ts.Plan.load": {"path": lambda: "plan.json"},
     "ts.Plan.parse": {"text": lambda: "tensor=2"},

@@ -55,18 +55,29 @@ LATER_SECONDS = 0.02
 
 def heard(function: F) -> F:
     """Marks a long call. Ctrl-C while the cycle collector walks is delivered in its callbacks (jax has one), where
-    Python prints an exception and goes on: it is sent once more, a moment later. A handler of the user's own stays."""
+    Python prints an exception and goes on: it is sent once more, a moment later. One that a finalizer or the callback
+    of a weak reference swallows is raised when the call returns. A handler of the user's own stays."""
 
     @functools.wraps(function)
     def call(*args: Any, **named: Any) -> Any:
         main = threading.current_thread() is threading.main_thread()
         if not main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
             return function(*args, **named)
-        signal.signal(signal.SIGINT, _interrupted)
+        asked = False
+
+        def interrupted(number: int, frame: FrameType | None) -> None:
+            nonlocal asked
+            asked = True
+            _interrupted(number, frame)
+
+        signal.signal(signal.SIGINT, interrupted)
         try:
-            return function(*args, **named)
+            result = function(*args, **named)
+            if asked:
+                raise KeyboardInterrupt
+            return result
         finally:
-            if signal.getsignal(signal.SIGINT) is _interrupted:
+            if signal.getsignal(signal.SIGINT) is interrupted:
                 signal.signal(signal.SIGINT, signal.default_int_handler)
 
     return cast(F, call)

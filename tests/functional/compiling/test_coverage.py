@@ -7,6 +7,7 @@ import pytest
 
 import tilesim as ts
 from support.unlowered import by_size
+from tilesim import _core
 from tilesim.study.coverage import Attribution
 
 
@@ -141,3 +142,15 @@ def test_timed_kernels_give_the_same_graph() -> None:
     assert [row["operation"] for row in rows] == [op["name"] for op in graph.operations()]
     assert all(row["calls"] == 1 and np.isfinite(row["seconds"]) for row in rows)
     json.dumps(rows)
+
+
+def test_kinds_by_rooms() -> None:
+    """An empty cell is legal only through the expansion."""
+    between = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "permute_devices", "broadcast_devices"}
+    between.add("device_index")
+    assert not any(_core.has_lowering(name) for name in between)
+    for kind in _core.kinds():
+        name = kind["name"] if isinstance(kind, dict) else kind
+        lowered = _core.has_lowering(name)
+        assert _core.has_kernel(name), name
+        assert lowered or name in between or name == "fused", name
