@@ -84,7 +84,7 @@ class Verifier {
       const auto found = inputs.find(tensor.name);
       if (tensor.role == program::Role::weight && found != inputs.end())
         weights_[tensor.weight] = plain.of(tensor.weight, found->second);
-      tensors_.insert(tensor.name);
+      tensors_[tensor.name] = tensor.dtype;
     }
     const GraphFunction& entry = prepared.entry();
     Instance main;
@@ -314,6 +314,15 @@ class Verifier {
     return false;
   }
 
+  /// What is stored in a narrower type than the value's is rounded for whoever reads it, also where the vector unit
+  /// does.
+  Array as_stored(const Array& value, const std::string& tensor) const {
+    const auto found = tensors_.find(tensor);
+    const bool narrower = found != tensors_.end() && is_float(found->second) && is_float(value.dtype()) &&
+                          bits(found->second) < bits(value.dtype());
+    return narrower ? value.to(found->second).to(value.dtype()) : value;
+  }
+
   void run_reference(Instance& instance) const {
     std::set<ValueId> wanted;
     for (const auto& [tensor, id] : instance.by_tensor) wanted.insert(id);
@@ -338,7 +347,8 @@ class Verifier {
           instance.reference[result] = exact_->kept.at({instance.ordinal, result});
           frame.set(result, {instance.reference[result], {}});
         } else {
-          instance.reference[result] = frame.value(result).value;
+          instance.reference[result] = as_stored(frame.value(result).value, instance.names.at(result));
+          frame.set(result, {instance.reference[result], {}});
           if (!frozen && pattern.draw == Draw::keep)
             exact_->kept[{instance.ordinal, result}] = instance.reference[result];
         }
@@ -353,7 +363,8 @@ class Verifier {
   Frame::Shared shared_;
   Storing storing_;
   std::map<std::pair<std::int64_t, std::string>, std::vector<std::vector<std::string>>> parts_;  ///< seen, by call
-  std::set<std::string> tensors_, checked_;
+  std::map<std::string, DType> tensors_;
+  std::set<std::string> checked_;
   std::map<std::int64_t, Instance> instances_;  ///< by ordinal of the call
   std::vector<Comparison> rows_;
 };

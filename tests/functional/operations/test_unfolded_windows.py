@@ -88,7 +88,9 @@ def test_values_and_bytes_of_random_nests(machine: str) -> None:
     while found < 25:
         try:
             graph = random_case(rng)
-        except ts.UserError:  # no output
+        except ts.UserError:
+            continue
+        if 0 in graph.outputs[0]["shape"]:  # a window that does not fit
             continue
         product = product_of(graph, target)
         space, count = product.problem.space("all"), len(product.info["k_dims"])
