@@ -42,6 +42,7 @@ def prepare() -> None:
     """Files of the working directory that calls read."""
     a_cluster().save("cluster.json")
     ts.Plan(tensor=2).save("plan.json")
+    a_layered().save("layered.json")
     a_partitioned().save("spmd.json")
     ts.cluster.to_chakra(a_trace(), a_cluster(), "chakra")
 
@@ -59,6 +60,7 @@ CALLS: dict[str, dict[str, Callable[[], Any]]] = {
     "ts.Cluster.load": {"source": lambda: "cluster.json"},
     "ts.Plan.check": {"workload": a_layered},
     "ts.Plan.filled": {"workload": a_layered},
+    "ts.workloads.layered": {"source": lambda: "layered.json"},
     "ts.Plan.from_json": {"value": lambda: ts.Plan(tensor=2).json()},
     "ts.Plan.load": {"path": lambda: "plan.json"},
     "ts.Plan.parse": {"text": lambda: "tensor=2"},
