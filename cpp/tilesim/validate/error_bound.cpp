@@ -260,10 +260,6 @@ bool turns(const Op& op) {
   return function == "sin" || function == "cos";
 }
 
-bool is_product(const Op& op) {
-  return op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
-}
-
 /// From errors of operands, and from how a kernel of several operations computes.
 std::vector<Array> passed_on(const Graph& graph, const GraphFunction& function, const Op& op,
                              const std::vector<Bounded>& operands, const std::vector<Array>& results,
@@ -347,6 +343,10 @@ void add_rounding(const Op& op, const std::vector<Bounded>& operands, const std:
 }
 
 }  // namespace
+
+bool is_product(const Op& op) {
+  return op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
+}
 
 std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
                                 const std::vector<Bounded>& operands, const std::vector<Array>& results,

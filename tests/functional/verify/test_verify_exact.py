@@ -275,3 +275,34 @@ def test_right_programs_pass(machine: str) -> None:
             for row in outcome.rows:
                 assert row["exact"] == (not row["rounds"]) and row["integer_ratio"] <= 1
     assert compiled >= 3
+
+
+@pytest.mark.parametrize("function", ["exp", "tanh", "sigmoid", "sqrt", "erf", "reciprocal"])
+@pytest.mark.parametrize("combiner", ["maximum", "add", "mean"])
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
+def test_an_output_by_the_name_of_an_operation(function: str, combiner: str, machine: str) -> None:
+    """It lies in another tensor, whose values the second run draws anew: nothing is computed for it again."""
+    b = ts.GraphBuilder("named")
+    x = b.input("x", [5, 7])
+    rows = b.op("reduce", b.apply(function, x), dims=[1], combiner=combiner)
+    column = b.op("slice", x, start=[0, 0], limit=[5, 1]).reshape(5)
+    b.output(b.op("elementwise", rows, column, function="add", name="add"), "add")
+    outcome = ts.verify(ts.compile(b.build(), machine))
+    assert outcome.ok, outcome
+
+
+@pytest.mark.parametrize("operand", ["pad", "transpose", "function"])
+@pytest.mark.parametrize("groups", [1, 2, 6])
+def test_products_off_the_array_read_what_memory_holds(operand: str, groups: int) -> None:
+    """What products alone read lies in memory as arrays take it, wherever they are computed."""
+    b = ts.GraphBuilder("stored")
+    x = b.input("x", [1, 6, 7, 6])
+    if operand == "pad":
+        x = b.op("pad", x, low=[0] * 4, high=[0] * 4, interior=[0, 0, 1, 0])
+    elif operand == "transpose":
+        x = b.op("transpose", x, permutation=[0, 1, 3, 2])
+    else:
+        x = b.apply("tanh", x)
+    b.output(b.conv2d(x, b.input("w", [6, 6 // groups, 3, 3]), groups=groups), "y")
+    outcome = ts.verify(ts.compile(b.build(), "tpu-v3"))
+    assert outcome.ok, outcome
