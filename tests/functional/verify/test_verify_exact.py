@@ -289,20 +289,3 @@ def test_an_output_by_the_name_of_an_operation(function: str, combiner: str, mac
     b.output(b.op("elementwise", rows, column, function="add", name="add"), "add")
     outcome = ts.verify(ts.compile(b.build(), machine))
     assert outcome.ok, outcome
-
-
-@pytest.mark.parametrize("operand", ["pad", "transpose", "function"])
-@pytest.mark.parametrize("groups", [1, 2, 6])
-def test_products_off_the_array_read_what_memory_holds(operand: str, groups: int) -> None:
-    """What products alone read lies in memory as arrays take it, wherever they are computed."""
-    b = ts.GraphBuilder("stored")
-    x = b.input("x", [1, 6, 7, 6])
-    if operand == "pad":
-        x = b.op("pad", x, low=[0] * 4, high=[0] * 4, interior=[0, 0, 1, 0])
-    elif operand == "transpose":
-        x = b.op("transpose", x, permutation=[0, 1, 3, 2])
-    else:
-        x = b.apply("tanh", x)
-    b.output(b.conv2d(x, b.input("w", [6, 6 // groups, 3, 3]), groups=groups), "y")
-    outcome = ts.verify(ts.compile(b.build(), "tpu-v3"))
-    assert outcome.ok, outcome
