@@ -104,7 +104,8 @@ class _Maker:
         name = str(self.one(sorted(UNARY[self.dtype])))
         return self.op("elementwise", x, function=name), UNARY[self.dtype][name](known)
 
-    def binary(self, x: Any, known: np.ndarray) -> Step | None:
+    def binary(self, x: Any, known: np.ndarray) -> Step:
+        """With something on the way, maybe itself."""
         other = [step for step in self.pool if _broadcasts(step[1].shape, known.shape)]
         y, theirs = self.one(other)
         name = str(self.one(sorted(BINARY)))
@@ -309,15 +310,16 @@ class _Maker:
 
     def with_row(self, x: Any, known: np.ndarray) -> Step:
         """With an operand that spans some axes only."""
-        y, theirs = self.weights([int(self.one([1, extent])) for extent in known.shape])
+        y, theirs = self.bounded(self.unary(*self.weights([int(self.one([1, extent])) for extent in known.shape])))
         name = str(self.one(sorted(BINARY)))
         operands, values = ((x, y), (known, theirs)) if self.random.integers(2) else ((y, x), (theirs, known))
         return self.op("elementwise", *operands, function=name), BINARY[name](*values)
 
     def iota(self, x: Any, known: np.ndarray) -> Step:
         axis = int(self.random.integers(known.ndim))
-        y = self.op("iota", shape=list(known.shape), dtype=self.dtype, dim=axis)
-        counted = np.indices(known.shape)[axis].astype(known.dtype)
+        shape = [int(self.one([1, extent, extent])) for extent in known.shape]
+        y = self.op("iota", shape=shape, dtype=self.dtype, dim=axis)
+        counted = np.indices(shape)[axis].astype(known.dtype)
         return self.op("elementwise", x, y, function="add"), known + counted
 
     def batch_norm(self, x: Any, known: np.ndarray) -> Step | None:
@@ -355,7 +357,8 @@ class _Maker:
             if made is None:
                 return None
             step = self.bounded(made)
-        return step
+            self.pool.append(step)
+        return step if self.random.integers(3) else self.bounded(self.binary(*step))
 
 
 def _with(method: Any, combiner: str) -> Callable[[_Maker, Any, np.ndarray], Step | None]:
@@ -435,7 +438,8 @@ def random_pair(
     for _ in range(20):
         maker = _Maker(random, list(extents))
         rank = max(int(random.integers(1, 5)), *(RANKS.get(kind, 1) for kind in (first, second)))
-        step = maker.pair(maker.input([int(maker.one(maker.extents)) for _ in range(min(rank, 4))]), (first, second))
+        maker.pool.append(maker.input([int(maker.one(maker.extents)) for _ in range(min(rank, 4))]))
+        step = maker.pair(maker.pool[0], (first, second))
         if step is not None:
             maker.builder.output(step[0], "y")
             return _chain(maker, {"y": step[1]})
