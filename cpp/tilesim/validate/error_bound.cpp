@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -58,14 +59,18 @@ class Probe {
 
 Array zeros(const Shape& shape) { return {DType::f64, shape}; }
 
-/// value + sign * error, in f64; elements that are not finite stay.
+/// value + sign * error, in f64. Elements that are not finite stay where they are certain: sums that overflow in one
+/// order may be any number in another.
 Array shifted(const Bounded& operand, double sign) {
   Array result = operand.value.to(DType::f64).clone();
   if (operand.error.empty()) return result;
   double* out = result.as<double>();
   const double* error = operand.error.as<double>();
   for (std::int64_t i = 0; i < result.size(); ++i)
-    if (std::isfinite(out[i])) out[i] += sign * error[i];
+    if (std::isfinite(out[i]))
+      out[i] += sign * error[i];
+    else if (error[i] > 0)
+      out[i] = sign * std::numeric_limits<double>::max();
   return result;
 }
 
