@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
+#include <set>
+#include <string>
 #include <tuple>
 
 #include "base/arrays.hpp"
@@ -279,11 +281,21 @@ void init_kernels(py::module_& module) {
   module.def("recognised_functions", &recognised_functions,
              "Elementwise functions that the pass 'activations' knows spellings of.");
   module.def(
-      "mark_zero_tiles", [](SharedGraph& shared) { return shared.change(mark_zero_tiles); }, py::arg("graph"),
-      "Adds to products with a weight that has tiles of zeros where these are, in place; a line for each of them.");
+      "mark_zero_tiles",
+      [](SharedGraph& shared, const std::set<std::string>& leave) {
+        return shared.change([&](Graph& graph) { return mark_zero_tiles(graph, leave); });
+      },
+      py::arg("graph"), py::arg("leave") = std::set<std::string>{},
+      "Adds to products with a weight that has tiles of zeros where these are, in place; a line for each of them. "
+      "leave: names of products that stay as they are.");
   module.def(
-      "find_zero_tiles", [](SharedGraph& shared) { return shared.change(find_zero_tiles); }, py::arg("graph"),
-      "Adds tests of tiles of activations to the products that read them, in place; a line for each of them.");
+      "find_zero_tiles",
+      [](SharedGraph& shared, const std::set<std::string>& leave) {
+        return shared.change([&](Graph& graph) { return find_zero_tiles(graph, leave); });
+      },
+      py::arg("graph"), py::arg("leave") = std::set<std::string>{},
+      "Adds tests of tiles of activations to the products that read them, in place; a line for each of them. leave: "
+      "names of products that stay as they are.");
   module.def("mark_sparse_products", &mark_sparse_products, py::arg("graph"), py::arg("operations"), py::arg("plan"),
              py::arg("weights"),
              "Gives contracts of the entry a plan for sparse cores, and the graph the weights that belong to it.");

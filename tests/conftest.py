@@ -4,6 +4,7 @@ import gc
 import importlib.util
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,27 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[CTEST_REPORT] = []
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as of whom a shell has put into the background
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def bounds_of_every_run() -> Iterator[None]:
+    """No run of any test takes less time, or moves fewer bytes, than the bound that its result carries."""
+    module = importlib.import_module("tilesim.timing.simulate")
+    simulate = module._simulate
+
+    def checked(program: Any, target: Any, options: Any) -> Any:
+        result = simulate(program, target, options)
+        bounds = result.bounds
+        if (
+            bounds is not None and result.data["tile_operations"] <= module.LIMIT
+        ):  # beyond it, steady loops are extended
+            assert result.memory_bytes >= bounds.bytes * (1 - 1e-9), (program, target, bounds)
+            assert result.seconds >= bounds.seconds * (1 - 1e-9), (program, target, bounds)
+        return result
+
+    module._simulate = checked
+    yield
+    module._simulate = simulate
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

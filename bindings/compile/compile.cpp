@@ -48,7 +48,8 @@ tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& gra
                                         const std::string& mapping, const std::string& only, std::int64_t cores,
                                         std::int64_t contexts, std::optional<py::list> groups,
                                         const std::string& residency, const std::map<std::string, std::string>& levels,
-                                        const std::string& layout, const py::object& counted) {
+                                        const std::string& layout, const py::object& counted,
+                                        std::optional<py::dict> unused, const std::vector<std::string>& notes) {
   tilesim::CompileOptions options;
   options.residency = residency;
   options.levels = levels;
@@ -58,6 +59,9 @@ tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& gra
   options.only = only;
   options.cores = cores;
   options.contexts = contexts;
+  options.notes = notes;
+  std::map<std::string, std::string> multiplied;
+  if (unused) options.unused = &multiplied;
   for (const auto& [operation, nest] : mappings) {
     if (nest.contains("lane"))
       options.vectors[operation] = tilesim::bindings::tiles_from_python(nest, operation);
@@ -73,6 +77,7 @@ tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& gra
       },
       py::none(), counted);
   for (const tilesim::FusionCandidate& row : candidates) groups->append(row_of(row));
+  for (const auto& [operation, note] : multiplied) (*unused)[py::str(operation)] = note;
   return program;
 }
 
@@ -142,7 +147,7 @@ void init_compile(py::module_& module) {
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
       py::arg("cores") = 0, py::arg("contexts") = 0, py::arg("groups") = py::none(), py::arg("residency") = "none",
       py::arg("levels") = std::map<std::string, std::string>{}, py::arg("layout") = "auto",
-      py::arg("counted") = py::none(),
+      py::arg("counted") = py::none(), py::arg("unused") = py::none(), py::arg("notes") = std::vector<std::string>{},
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
       "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "
@@ -154,7 +159,8 @@ void init_compile(py::module_& module) {
       "residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or "
       "scratchpad; layout: \"auto\", or \"given\" for tensors in their own order of axes; counted: called with kernels "
       "done "
-      "and all, at most 20 times a second.\n"
+      "and all, at most 20 times a second; unused: a dict that gets products whose tiles of zeros are multiplied all "
+      "the same, with a note each; notes: with which those of the program begin.\n"
       "Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no "
       "tile fits the scratchpad.");
   module.def("fusion_rules", &fusion_rules,

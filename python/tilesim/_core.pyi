@@ -1345,13 +1345,13 @@ def cluster_check_schedule(schedule: dict) -> None:
     """
     Runs an algorithm on sets of contributions; an error where it is wrong.
     """
-def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0, groups: list | None = None, residency: str = 'none', levels: collections.abc.Mapping[str, str] = {}, layout: str = 'auto', counted: typing.Any = None) -> Program:
+def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0, groups: list | None = None, residency: str = 'none', levels: collections.abc.Mapping[str, str] = {}, layout: str = 'auto', counted: typing.Any = None, unused: dict | None = None, notes: collections.abc.Sequence[str] = []) -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
     mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
     cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its own;
     fuse: "all", "none" or names of rules with commas between; groups: a list that gets a row for each group looked at.
-    residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or scratchpad; layout: "auto", or "given" for tensors in their own order of axes; counted: called with kernels done and all, at most 20 times a second.
+    residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or scratchpad; layout: "auto", or "given" for tensors in their own order of axes; counted: called with kernels done and all, at most 20 times a second; unused: a dict that gets products whose tiles of zeros are multiplied all the same, with a note each; notes: with which those of the program begin.
     Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:
@@ -1426,9 +1426,9 @@ def expected_sparse_time(dataflow: str, settings: collections.abc.Mapping[str, t
     """
     The same in expectation, from counts of nonzeros.
     """
-def find_zero_tiles(graph: Graph) -> list[str]:
+def find_zero_tiles(graph: Graph, leave: collections.abc.Set[str] = set()) -> list[str]:
     """
-    Adds tests of tiles of activations to the products that read them, in place; a line for each of them.
+    Adds tests of tiles of activations to the products that read them, in place; a line for each of them. leave: names of products that stay as they are.
     """
 def flit_network(topology: NetworkTopology, router: NetworkRouter, seed: typing.SupportsInt | typing.SupportsIndex = 1) -> Network:
     """
@@ -1586,9 +1586,9 @@ def mark_sparse_products(graph: Graph, operations: collections.abc.Mapping[str, 
     """
     Gives contracts of the entry a plan for sparse cores, and the graph the weights that belong to it.
     """
-def mark_zero_tiles(graph: Graph) -> list[str]:
+def mark_zero_tiles(graph: Graph, leave: collections.abc.Set[str] = set()) -> list[str]:
     """
-    Adds to products with a weight that has tiles of zeros where these are, in place; a line for each of them.
+    Adds to products with a weight that has tiles of zeros where these are, in place; a line for each of them. leave: names of products that stay as they are.
     """
 def measure_network(topology: NetworkTopology, router: NetworkRouter, traffic: str, load: typing.SupportsFloat | typing.SupportsIndex, packet_flits: typing.SupportsInt | typing.SupportsIndex, seed: typing.SupportsInt | typing.SupportsIndex, period_cycles: typing.SupportsInt | typing.SupportsIndex = 10000, warmup_periods: typing.SupportsInt | typing.SupportsIndex = 3, most_periods: typing.SupportsInt | typing.SupportsIndex = 15, reply_flits: typing.SupportsInt | typing.SupportsIndex = 0, simple: SimpleNetwork | None = None) -> NetworkMeasurement:
     """

@@ -55,7 +55,8 @@ class Compiler {
     const Graph& graph = prepared_.graph;
     program_.name = graph.name;
     program_.machine = machine_.name;
-    program_.notes = prepared_.notes;
+    program_.notes = options_.notes;
+    program_.notes.insert(program_.notes.end(), prepared_.notes.begin(), prepared_.notes.end());
     if (options_.record_fusion) *options_.record_fusion = prepared_.looked_at;
     for (std::string& note : lower::copied_states(prepared_.graph)) program_.notes.push_back(std::move(note));
     program_.cores = machine_.core.count;
@@ -298,6 +299,7 @@ class Compiler {
     Share machine = machine_;
     machine.core.scratchpad.bytes = bytes;
     const std::size_t notes = lowering.program.notes.size(), product = products_.size(), vector = vectors_.size();
+    const auto unused = options_.unused ? *options_.unused : std::map<std::string, std::string>{};
     Context context{prepared_.graph,
                     *body.function,
                     machine,
@@ -311,6 +313,7 @@ class Compiler {
     LoweredKernel lowered = lower_kernel(context, kernel, machine);
     body.placements = std::move(context.placements);
     forget_from(lowering.program.notes, notes);
+    if (options_.unused) *options_.unused = unused;
     std::optional<lower::Smaller> found;
     if (auto* statement = std::get_if<program::Statement>(&lowered))
       found = {std::get<program::Scope>(std::move(statement->action)),

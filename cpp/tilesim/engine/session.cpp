@@ -36,7 +36,9 @@ Result simulate_whole(const program::Program& program, const Machine& machine, c
   job.cores = cores;
   session.submit(std::move(job));
   session.run();
-  return session.result();
+  Result result = session.result();
+  result.jobs.clear();  // a program by itself is no job among others
+  return result;
 }
 
 /// Whether a program is so long that its steady loops are looked for. With banks, long runs of equal layers take much

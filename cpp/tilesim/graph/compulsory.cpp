@@ -9,6 +9,7 @@
 #include "tilesim/graph/attention.hpp"
 #include "tilesim/graph/edit.hpp"
 #include "tilesim/graph/kinds/rules.hpp"
+#include "tilesim/graph/passes.hpp"
 #include "tilesim/graph/passes/zero_tiles.hpp"
 
 namespace tilesim {
@@ -322,9 +323,19 @@ class Reads {
   std::map<std::pair<std::int32_t, ValueId>, std::int64_t> results_;
 };
 
+bool any_batch_norm(const Graph& graph) {
+  const auto is_one = [](const Op& op) { return op.kind == Kind::batch_norm; };
+  return std::ranges::any_of(graph.functions, [&](const auto& f) { return std::ranges::any_of(f.ops, is_one); });
+}
+
 }  // namespace
 
 std::int64_t compulsory_bytes(const Graph& graph) {
+  if (any_batch_norm(graph)) {  // of its parameters, some are one vector once they are folded
+    Graph plain = graph;
+    expand(plain, [](const Op& op) { return op.kind == Kind::batch_norm; });
+    return compulsory_bytes(plain);
+  }
   const GraphFunction& entry = graph.entry();
   Reads reads(graph);
   reads.weights(graph.main);

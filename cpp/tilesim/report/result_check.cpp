@@ -112,7 +112,7 @@ void check_sums(const Json& result) {
     if (operation.at("finish").as_int() < operation.at("start").as_int())
       operation.at("finish").fail("an operation ends before it starts", "at least " + operation.at("start").dump());
   }
-  // of several jobs each has its own share of the same cycles
+  // Of jobs each has its own share of the same cycles, from its arrival on.
   const bool alone = result.find("jobs") == nullptr && operations.size() > 0;
   if (alone && !near(exclusive, total, static_cast<double>(operations.size())))
     operations.items()[0].at("exclusive").fail("the shares of the kernels do not add up to the cycles", cycles.dump());

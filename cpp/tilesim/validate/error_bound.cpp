@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <set>
 #include <string>
 
@@ -58,14 +59,18 @@ class Probe {
 
 Array zeros(const Shape& shape) { return {DType::f64, shape}; }
 
-/// value + sign * error, in f64; elements that are not finite stay.
+/// value + sign * error, in f64. Elements that are not finite stay where they are certain: sums that overflow in one
+/// order may be any number in another.
 Array shifted(const Bounded& operand, double sign) {
   Array result = operand.value.to(DType::f64).clone();
   if (operand.error.empty()) return result;
   double* out = result.as<double>();
   const double* error = operand.error.as<double>();
   for (std::int64_t i = 0; i < result.size(); ++i)
-    if (std::isfinite(out[i])) out[i] += sign * error[i];
+    if (std::isfinite(out[i]))
+      out[i] += sign * error[i];
+    else if (error[i] > 0)
+      out[i] = sign * std::numeric_limits<double>::max();
   return result;
 }
 
@@ -260,10 +265,6 @@ bool turns(const Op& op) {
   return function == "sin" || function == "cos";
 }
 
-bool is_product(const Op& op) {
-  return op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
-}
-
 /// From errors of operands, and from how a kernel of several operations computes.
 std::vector<Array> passed_on(const Graph& graph, const GraphFunction& function, const Op& op,
                              const std::vector<Bounded>& operands, const std::vector<Array>& results,
@@ -347,6 +348,10 @@ void add_rounding(const Op& op, const std::vector<Bounded>& operands, const std:
 }
 
 }  // namespace
+
+bool is_product(const Op& op) {
+  return op.kind == Kind::contract || op.kind == Kind::convolution || op.kind == Kind::ragged_contract;
+}
 
 std::vector<Array> error_bounds(const Graph& graph, const GraphFunction& function, const Op& op,
                                 const std::vector<Bounded>& operands, const std::vector<Array>& results,

@@ -15,6 +15,8 @@ struct Bounded {
   Array error;  ///< f64, of the value's shape; empty: the same bits
 };
 
+bool is_product(const Op& op);
+
 /// Deviation of each result of `op`; `results` are the reference's, products in `numerics`.
 ///
 /// Products: gamma_n * sum |a||b| + u_out * |ref| with gamma_n = n*u / (1 - n*u) (Higham, Accuracy and Stability of

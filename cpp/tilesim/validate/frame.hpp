@@ -12,6 +12,7 @@
 #include "tilesim/base/index.hpp"
 #include "tilesim/kernels/kernels.hpp"
 #include "tilesim/validate/error_bound.hpp"
+#include "tilesim/validate/exact_values.hpp"
 
 namespace tilesim::validate {
 
@@ -22,7 +23,8 @@ class Frame {
     const Graph& graph;
     const std::map<std::string, Array>& weights;  ///< by reference
     Numerics numerics;
-    std::set<std::string> off_array;  ///< operations of kernels without a product on an array
+    std::set<std::string> off_array;      ///< operations of kernels without a product on an array
+    std::map<std::string, DType> stored;  ///< types of the program's tensors, by name
     CancelToken* cancel;
 
     /// The vector unit multiplies operands as they are.
@@ -78,10 +80,25 @@ class Frame {
     return evaluate_op(shared_.graph, function_, op, arrays, shared_.of(op));
   }
 
+  /// What nothing but products reads may lie in memory in the type that arrays multiply; a product on the vector unit
+  /// then reads it so too.
+  Array as_stored(ValueId id, const Bounded& operand) const {
+    while (producer_[at(id)] >= 0 && is_view(function_.ops[at(producer_[at(id)])]))
+      id = function_.ops[at(producer_[at(id)])].operands[0];
+    const std::string& name = function_.value(id).name;
+    const auto found = shared_.stored.find(&function_ == &shared_.graph.entry() ? name : function_.name + "." + name);
+    if (found == shared_.stored.end() || !operand.error.empty()) return operand.value;
+    const DType own = operand.value.dtype(), held = found->second;
+    if (!is_float(own) || !is_float(held) || is_two_of_four(held) || bits(held) >= bits(own)) return operand.value;
+    return operand.value.to(held).to(own);
+  }
+
   void compute(const Op& op) {
     if (shared_.cancel) shared_.cancel->poll();
     std::vector<Bounded> operands;
     for (const ValueId id : op.operands) operands.push_back(id == no_value ? Bounded{} : value(id));
+    if (is_product(op))
+      for (std::size_t i = 0; i < 2; ++i) operands[i].value = as_stored(op.operands[i], operands[i]);
     if (op.kind == Kind::constant) {
       const auto weight = shared_.weights.find(op.attributes.text("reference"));
       if (weight != shared_.weights.end()) return set(op.results[0], {weight->second, {}});

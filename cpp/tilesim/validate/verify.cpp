@@ -63,6 +63,12 @@ struct Exact {
   std::set<std::pair<std::int64_t, ValueId>> stored;       ///< what kernels store; everything else follows from it
 };
 
+std::map<std::string, DType> types_of(const program::Program& program) {
+  std::map<std::string, DType> types;
+  for (const program::Tensor& tensor : program.tensors) types[tensor.name] = tensor.dtype;
+  return types;
+}
+
 std::set<std::string> names_of(const program::Program& program) {
   std::set<std::string> names;
   for (const program::Tensor& tensor : program.tensors) names.insert(tensor.name);
@@ -78,7 +84,7 @@ class Verifier {
       : given_(inputs),
         exact_(exact),
         second_(second),
-        shared_{prepared, weights_, machine.core.array.numerics, off_array(program), cancel},
+        shared_{prepared, weights_, machine.core.array.numerics, off_array(program), types_of(program), cancel},
         storing_(storing_kernels(program)) {
     for (const program::Tensor& tensor : program.tensors) {
       const auto found = inputs.find(tensor.name);
@@ -134,6 +140,7 @@ class Verifier {
       const auto found = outputs.find(tensor);
       if (checked_.count(tensor) || found == outputs.end()) continue;
       program::Observed last{{tensor}, {}, 0, {}, {}, {{tensor, found->second.clone()}}, {}};
+      last.loaded = tensors_;  // it lies in one of them: an operation of the tensor's name computes nothing here
       observe(last);
     }
   }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from .. import _core
@@ -151,8 +151,8 @@ def compile(
         options["layout"] = layout
     if collectives == "untimed":
         graph = alone(graph)
-    given = graph
-    graph = _as_multiplied(graph, target, zero_tiles, integer_products, sparse=(contexts or 1) == 1)
+    given, sparse = graph, (contexts or 1) == 1
+    graph = _as_multiplied(given, target, zero_tiles, integer_products, sparse)
     if zero_tiles != "off":
         options["zero_tiles"] = zero_tiles
     if not integer_products:
@@ -173,7 +173,14 @@ def compile(
 
     try:
         if not place:
-            program = _compiled(graph, machine, target, options, stays)
+            said: dict[str, str] = {}
+            while True:  # what is not used leaves the plain program
+                unused: dict[str, str] = {}
+                program = _compiled(graph, machine, target, options, stays, unused, said.values())
+                if not unused:
+                    break
+                said |= unused
+                graph = _as_multiplied(given, target, zero_tiles, integer_products, sparse, said)
             program.sort, program.given = sort or "", given
             if capacity == "error":
                 check_capacity(program, target)
@@ -188,12 +195,14 @@ def compile(
     return _mixed(graph, target, options, stays)
 
 
-def _as_multiplied(graph: Graph, target: Machine, zero_tiles: str, integers: bool, sparse: bool) -> Graph:
-    """The graph with its products and weights as the machine's units take them."""
+def _as_multiplied(
+    graph: Graph, target: Machine, zero_tiles: str, integers: bool, sparse: bool, leave: Iterable[str] = ()
+) -> Graph:
+    """The graph with its products and weights as the machine's units take them; `leave`: without tiles of zeros."""
     check_formats(graph)
     graph = with_own_weights(graph, target)
     if zero_tiles != "off":
-        graph = with_zero_tiles(graph, zero_tiles == "test")
+        graph = with_zero_tiles(graph, zero_tiles == "test", leave)
     graph = with_half_attention(graph, target)
     if integers:
         graph = with_integer_products(graph, target)
@@ -206,15 +215,17 @@ def _compiled(
     target: Machine,
     options: dict[str, Any],
     residency: tuple[str, dict[str, str]],
+    unused: dict[str, str] | None = None,
+    said: Iterable[str] = (),
 ) -> Program:
-    """A program of the machine alone."""
+    """A program of the machine alone. `unused` gets products whose tiles of zeros it multiplies; `said`: its notes."""
     fuse = rules_text(options["fuse"])
     mappings, rest = _mappings(graph, target, options["mapping"], fuse)
     cores, contexts = options.get("cores") or 0, options.get("contexts") or 0
     groups: list[dict[str, Any]] = []
     stays, levels = residency
     more: dict[str, Any] = {"cores": cores, "contexts": contexts, "layout": options.get("layout", "auto")}
-    more |= {"residency": stays, "levels": levels}
+    more |= {"residency": stays, "levels": levels, "unused": unused, "notes": list(said)}
     if (heard := counter("kernels")) is not None:
         more["counted"] = heard
     core = _core.compile(graph.core, target.core, fuse, mappings, rest, groups=groups, **more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from .. import _core
@@ -62,24 +63,28 @@ def with_own_weights(graph: Graph, machine: Machine) -> Graph:
     return inlined
 
 
-def with_zero_tiles(graph: Graph, activations: bool = False) -> Graph:
+def with_zero_tiles(graph: Graph, activations: bool = False, leave: Iterable[str] = ()) -> Graph:
     """A graph whose products know which tiles of their weights are all zero.
 
     Args:
         graph: stays as it is.
         activations: also add tests of activations that may have such tiles.
+        leave: names of products that stay as they are.
 
     Returns:
-        A changed copy that says what was left alone, or the graph itself.
+        A changed copy that says what was left alone, or the graph itself; without such a product, no more is changed.
     """
+    leave = set(leave)
     changed = graph.copy()
     if any(op["kind"] == "call" for op in changed.operations()):
         changed.inline_calls()  # layers that share their operations have weights of their own
     with changed._changed() as core:
-        said = _core.mark_zero_tiles(core)
+        said = _core.mark_zero_tiles(core, leave)
         if activations:
-            said += _core.find_zero_tiles(core)
+            said += _core.find_zero_tiles(core, leave)
     if not said:
         return graph
+    if not any({"a_tiles", "b_tiles"} & set(op["attributes"]) for op in changed.operations()):
+        changed = graph.copy()
     changed.assumptions += [line for line in said if "all the same" in line and line not in changed.assumptions]
     return changed

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import _core
-from ..base.arguments import is_size
+from ..base.arguments import is_size, whole
 from ..base.checked import checked_class
 from ..graph import user_error
 from ..machine.machine import Machine
@@ -68,10 +68,10 @@ def arrival_of(job: Job, machine: Machine) -> int:
     """Cycles before which a job does not start.
 
     Raises:
-        UserError: for a text that is no time.
+        UserError: for a text that is no time, and cycles before the first.
     """
     if not isinstance(job.arrival, str):
-        return job.arrival
+        return whole("arrival", job.arrival, least=0)
     text = job.arrival.strip()
     if is_size(text):
         return int(text)

@@ -208,10 +208,10 @@ class Measured:
         return Table(rows)
 
     def jobs(self) -> Table:
-        """Several programs at once: when each of them ran.
+        """Jobs: when each of them ran.
 
         Returns:
-            Rows with program, cores, arrival, start, finish (cycles); none where one program ran alone.
+            Rows with program, cores, arrival, start, finish (cycles); none of a program that was simulated by itself.
         """
         return Table(self.data.get("jobs", []))
 

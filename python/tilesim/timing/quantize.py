@@ -98,6 +98,10 @@ def quantize(graph: GraphLike, dtype: str = "i8", calibrate: Any = None) -> Grap
     products multiply; what asks for exact products stays as it is with its operands, integers do, and floats that come
     from integers (positions, counts) until they meet a value of the network.
 
+    No narrow integer stands for NaN: calibration data that lead to one, and weights that have one, are errors; when the
+    quantized graph runs, an activation that is NaN becomes 0 where a product of i8 reads it, as in every conversion to
+    integers, and one beyond the calibrated range the outermost number.
+
     Args:
         graph: stays as it is; or what names one.
         dtype: "i8", "fp8", "w4a16", "bf16" or "f16".

@@ -105,6 +105,12 @@ def test_the_headline_names_all_jobs_and_arrivals_have_units():
     assert ts.simulate([ts.Job(small)]).summary().startswith("matmul on edge-8")
     for text, cycles in (("1 ns", 1), ("10 ns", 8), ("7", 7)):  # a part of a cycle counts as one
         assert ts.simulate([ts.Job(small), ts.Job(other, arrival=text)]).jobs()[1]["arrival"] == cycles
+    for early in (-5, -1):
+        with pytest.raises(ts.UserError, match=rf"arrival.*{early}.*from 0 on"):
+            ts.simulate([ts.Job(small, arrival=early)])
+    (alone,) = ts.simulate([ts.Job(small, arrival=100)]).jobs().rows
+    assert alone["arrival"] == 100 <= alone["start"] and alone["finish"] - 100 == ts.simulate(small).cycles
+    assert not ts.simulate(small).jobs().rows
     with pytest.raises(ts.UserError, match="ps, ns, us, ms, s"):
         ts.simulate([ts.Job(small, arrival="soon")])
 

@@ -187,3 +187,35 @@ def test_llama_decode_moves_little_more_than_its_bound() -> None:
     result = ts.simulate(ts.compile(own, "tpu-v3", lowering="best"))
     assert result.bounds is not None
     assert 1 <= result.memory_bytes / result.bounds.bytes < 1.25
+
+
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
+@pytest.mark.parametrize("behind", ["transpose", "reshape", "slice", "reverse", "concat", "twice transposed"])
+def test_what_moves_an_update_has_what_was_not_updated(behind: str, machine: str) -> None:
+    """An update of an update leaves most of its tensor where it lay: only a whole tensor may be stored elsewhere."""
+    b = ts.GraphBuilder("updates")
+    x = b.input("x", [3, 7, 4])
+    known = np.random.default_rng(0).standard_normal((3, 7, 4)).astype(np.float32)
+    inputs, value = [known], known.copy()
+    for number, size in enumerate(([2, 3, 1], [1, 2, 4])):
+        part = np.full(size, number + 5, np.float32)
+        x = b.op("dynamic_update", x, b.input(f"u{number}", size), *(b.scalar(1, "i32") for _ in range(3)))
+        start = [min(1, extent - s) for extent, s in zip((3, 7, 4), size, strict=True)]
+        value[tuple(slice(at, at + s) for at, s in zip(start, size, strict=True))] = part
+        inputs.append(part)
+    if behind.endswith("transposed") or behind == "transpose":
+        x, value = b.op("transpose", x, permutation=[1, 2, 0]), value.transpose(1, 2, 0)
+    if behind == "twice transposed":
+        x, value = b.op("transpose", b.apply("negate", x), permutation=[1, 0, 2]), -value.transpose(1, 0, 2)
+    elif behind == "reshape":
+        x, value = b.op("reshape", x, shape=[21, 4]), value.reshape(21, 4)
+    elif behind == "slice":
+        x, value = b.op("slice", x, start=[0, 1, 0], limit=[3, 7, 3], stride=[1, 2, 1]), value[:, 1::2, :3]
+    elif behind == "reverse":
+        x, value = b.op("reverse", x, dims=[1]), value[:, ::-1]
+    elif behind == "concat":
+        x, value = b.op("concat", x, x, dim=2), np.concatenate([value, value], 2)
+    b.output(x, "y")
+    program = ts.compile(b.build(), machine)
+    np.testing.assert_array_equal(ts.execute(program, inputs, poison=True)["y"], value)
+    assert ts.verify(program).ok

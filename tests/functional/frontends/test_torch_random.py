@@ -44,16 +44,17 @@ def check(module: Any, inputs: Any) -> None:
     except ts.Unsupported:  # f64 products
         return
     assert ts.verify(program).ok, [str(step) for step in module.steps]
+    ts.simulate(program)  # within its bound, as every run of the tests
 
 
-@settings(max_examples=15, derandomize=True, **QUIET)
+@settings(max_examples=30, derandomize=True, **QUIET)
 @given(modules())
 def test_random_modules(drawn: Any) -> None:
     check(*drawn)
 
 
 @pytest.mark.slow
-@settings(max_examples=500, **QUIET)
+@settings(max_examples=2000, **QUIET)
 @given(modules())
-def test_500_random_modules(drawn: Any) -> None:
+def test_2000_random_modules(drawn: Any) -> None:
     check(*drawn)

@@ -233,3 +233,24 @@ def test_mappings_of_the_kernel_that_was_cut() -> None:
     assert ts.verify(tuned).ok
     kernels = ts.mapping.kernels(graph, "edge-8")
     assert any(kernel.operation == "matmul" for kernel in kernels)
+
+
+def test_nan_is_zero_in_i8_and_refused_where_scales_come_from_it() -> None:
+    def graph(weight: Any) -> ts.Graph:
+        b = ts.GraphBuilder("nan")
+        b.output(b.matmul(b.input("x", [4, 16]), b.weight("w", data=weight), name="product"), "y")
+        return b.build()
+
+    random = np.random.default_rng(0)
+    weight, x = random.standard_normal((16, 8)).astype(np.float32), random.standard_normal((4, 16)).astype(np.float32)
+    holed, zeroed = x.copy(), x.copy()
+    holed[1, 2], zeroed[1, 2] = np.nan, 0
+    quantized = ts.quantize(graph(weight), "i8", calibrate=[x])
+    program = ts.compile(quantized, "gemmini-16")
+    for run in (lambda given: ts.reference(quantized, [given]), lambda given: ts.execute(program, [given])):
+        np.testing.assert_array_equal(run(holed)["y"], run(zeroed)["y"])
+    with pytest.raises(ts.UserError, match="not finite"):
+        ts.quantize(graph(weight), "i8", calibrate=[holed])
+    weight[3, 4] = np.nan
+    with pytest.raises(ts.UserError, match="no narrow number stands for NaN"):
+        ts.quantize(graph(weight), "i8")

@@ -275,3 +275,36 @@ def test_right_programs_pass(machine: str) -> None:
             for row in outcome.rows:
                 assert row["exact"] == (not row["rounds"]) and row["integer_ratio"] <= 1
     assert compiled >= 3
+
+
+@pytest.mark.parametrize("function", ["exp", "tanh", "sigmoid", "sqrt", "erf", "reciprocal"])
+@pytest.mark.parametrize("combiner", ["maximum", "add", "mean"])
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
+def test_an_output_by_the_name_of_an_operation(function: str, combiner: str, machine: str) -> None:
+    """It lies in another tensor, whose values the second run draws anew: nothing is computed for it again."""
+    b = ts.GraphBuilder("named")
+    x = b.input("x", [5, 7])
+    rows = b.op("reduce", b.apply(function, x), dims=[1], combiner=combiner)
+    column = b.op("slice", x, start=[0, 0], limit=[5, 1]).reshape(5)
+    b.output(b.op("elementwise", rows, column, function="add", name="add"), "add")
+    outcome = ts.verify(ts.compile(b.build(), machine))
+    assert outcome.ok, outcome
+
+
+@pytest.mark.parametrize("machine", ["edge-8", "mesh-16", "tpu-v3"])
+def test_sums_that_overflow_in_one_order_may_be_finite_in_another(machine: str) -> None:
+    """Solutions of random triangles grow twofold per row, and numbers next to the largest cancel or do not."""
+    b = ts.GraphBuilder("solve")
+    a, x = b.input("a", [300, 300]), b.input("x", [300, 4])
+    y = b.op("linear_solve", a, x, mode="triangular", lower=False, transpose_a=True)
+    b.output(b.op("reduce", y, dims=[1], combiner="add"), "y")
+    program = ts.compile(b.build(), machine)
+    assert all(ts.verify(program, seed=seed).ok for seed in range(3))
+    b = ts.GraphBuilder("cancelling")
+    product = b.op(
+        "contract", b.input("a", [4, 200]), b.input("b", [200, 3]), a_contract=[1], b_contract=[0], precision="exact"
+    )
+    b.output(b.apply("tanh", product - b.input("c", [4, 3])), "y")
+    signs = np.random.default_rng(0).choice([-3e38, 3e38], (4, 200)).astype(np.float32)
+    program = ts.compile(b.build(), machine)
+    assert ts.verify(program, [signs, np.ones((200, 3), np.float32), np.ones((4, 3), np.float32)]).ok

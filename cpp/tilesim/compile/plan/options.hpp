@@ -55,6 +55,8 @@ struct CompileOptions {
   std::int64_t each = 0;      ///< contexts that share a kernel without a given mapping; 0: all that the program has
   std::string residency = "none";             ///< auto | none: which values stay in scratchpads between kernels
   std::map<std::string, std::string> levels;  ///< of values by name: memory | scratchpad, whatever `residency` says
+  std::map<std::string, std::string>* unused = nullptr;  ///< gets products whose tiles of zeros are multiplied, and why
+  std::vector<std::string> notes;                        ///< with which those of the program begin
   CancelToken* cancel = nullptr;
 };
 

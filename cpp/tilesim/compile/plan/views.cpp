@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "tilesim/base/index.hpp"
+#include "tilesim/compile/plan/in_place.hpp"
 
 namespace tilesim::lower {
 
@@ -195,12 +196,12 @@ class ViewFinder {
            (!is_output(op.results[0]) || (is_main_ && owners_.own_bytes(function_, uses_, views_, x)));
   }
 
-  /// Whether a kernel computes the value.
+  /// Whether a kernel computes the value, all of it: an update leaves the rest where its old value lies.
   bool computed(ValueId value) const {
     const int producer = uses_.producer[at(value)];
     if (producer < 0 || views_.view[at(producer)]) return false;
-    const Kind kind = function_.ops[at(producer)].kind;
-    return kind != Kind::constant && !runs_functions(kind);
+    const Op& op = function_.ops[at(producer)];
+    return op.kind != Kind::constant && !runs_functions(op.kind) && old_value(op, value) == no_value;
   }
 
   void reshape(std::size_t i, bool renames) {

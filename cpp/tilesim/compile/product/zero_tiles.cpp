@@ -74,9 +74,14 @@ void ProductLowering::skip_zero_tiles() {
     zeros_.beside = context_.placements[at(anchor_.operands[4])].tensor;
   }
   const std::string why = plan_zero_tiles();
-  if (why.empty()) return;
+  if (why.empty()) {
+    if (context_.options.unused) context_.options.unused->erase(anchor_.name);
+    return;
+  }
   zeros_ = {};
-  context_.program.notes.push_back(anchor_.name + ": tiles of zeros are multiplied: " + why);
+  const std::string note = anchor_.name + ": tiles of zeros are multiplied: " + why;
+  if (context_.options.unused) (*context_.options.unused)[anchor_.name] = note;
+  context_.program.notes.push_back(note);
 }
 
 /// Why tiles of zeros are not skipped; empty: they are.

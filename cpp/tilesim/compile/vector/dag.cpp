@@ -133,8 +133,10 @@ int DagBuilder::node_of(ValueId value, const std::set<int>& ops) {
 int DagBuilder::node_of_op(const Op& op, const TensorType& type) {
   int node = -1;
   if (op.kind == Kind::iota) {
-    const std::size_t axis =
-        static_cast<std::size_t>(op.attributes.integer("dim")) + axis_dim.size() - type.shape.size();
+    const auto dim = static_cast<std::size_t>(op.attributes.integer("dim"));
+    if (type.shape[dim] == 1)  // 0 everywhere, however long the kernel's axis is
+      return append(nodes_, {.op = VectorNode::Op::constant, .number = 0, .dtype = type.dtype});
+    const std::size_t axis = dim + axis_dim.size() - type.shape.size();
     node = append(nodes_, {.op = VectorNode::Op::iota, .index = axis_dim[axis], .dtype = DType::i64});
     if (!(axis_start[axis] == Expr(0))) {
       const int start = append(nodes_, {.op = VectorNode::Op::scalar, .dtype = DType::i64}, axis_start[axis]);

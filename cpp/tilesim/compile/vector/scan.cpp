@@ -107,12 +107,31 @@ class ScanLowering {
     return program::work_of(op).functions;
   }
 
+  /// A slot with the operand whose layout it has.
+  struct Ring {
+    const char* slot;
+    std::size_t operand;
+  };
+  static constexpr Ring x_{"x", 0}, y_{"y", 1}, carry_{"carry", 2};
+
   /// Of the tile; before one is chosen, of no place.
-  View view(const std::string& slot, std::size_t operand) const {
-    View result{slot, 0, 0, {}};
-    for (std::size_t axis = 0; axis < t_.extent.size(); ++axis)
-      result.dims.push_back({t_.extent[axis], plan_.buffers[operand].strides[axis]});
+  View view(const Ring& ring, const std::vector<std::int64_t>& strides) const {
+    View result{ring.slot, 0, 0, {}};
+    for (std::size_t axis = 0; axis < t_.extent.size(); ++axis) result.dims.push_back({t_.extent[axis], strides[axis]});
     return result;
+  }
+  View view(const Ring& ring) const { return view(ring, plan_.buffers[ring.operand].strides); }
+
+  const Placement& placed(const Ring& ring) const { return ring.operand == 0 ? from_ : to_; }
+
+  /// Strides of the tile in its slot as it comes from memory or leaves for it.
+  std::vector<std::int64_t> moved(const Ring& ring) const {
+    const mapping::VectorPlan::Buffer& buffer = plan_.buffers[ring.operand];
+    return buffer.turned ? memory_strides(context_, placed(ring), t_.tiles) : buffer.strides;
+  }
+
+  program::Transfer transfer(const Ring& ring) const {
+    return region_transfer(placed(ring), t_.start, t_.extent, moved(ring), ring.slot);
   }
 
   /// y = scan(x), combined with the carry where there is one; the carry takes in the whole tile.
@@ -120,7 +139,7 @@ class ScanLowering {
     program::VectorOp op;
     op.extents = t_.extent;
     op.lane_dim = lane_;
-    op.inputs.push_back(view("x", 0));
+    op.inputs.push_back(view(x_));
     add_node(op.nodes, {.op = VectorNode::Op::input, .dtype = from_.dtype});
     int y = add_node(op.nodes, {.op = VectorNode::Op::scan,
                                 .index = static_cast<int>(dim_),
@@ -130,7 +149,7 @@ class ScanLowering {
                                 .reverse = op_.attributes.flag("reverse"),
                                 .exclusive = op_.attributes.flag("exclusive")});
     if (!first) {
-      op.inputs.push_back(view("carry", 2));
+      op.inputs.push_back(view(carry_));
       const DType wide = sum_dtype(from_.dtype);
       const int carry = add_node(op.nodes, {.op = VectorNode::Op::input, .index = 1, .dtype = wide});
       y = add_node(op.nodes, {.op = VectorNode::Op::function,
@@ -138,8 +157,8 @@ class ScanLowering {
                               .arguments = {carry, y, -1},
                               .dtype = wide});
     }
-    op.outputs.push_back({y, view("y", 1), {}, Combiner::add, 0});
-    if (carries) op.outputs.push_back({0, view("carry", 2), {static_cast<int>(dim_)}, combiner_, Expr(first ? 0 : 1)});
+    op.outputs.push_back({y, view(y_), {}, Combiner::add, 0});
+    if (carries) op.outputs.push_back({0, view(carry_), {static_cast<int>(dim_)}, combiner_, Expr(first ? 0 : 1)});
     return op;
   }
 
@@ -161,23 +180,14 @@ class ScanLowering {
     return Function::add;
   }
 
-  View whole(const std::string& slot, const std::vector<std::int64_t>& strides) const {
-    View result{slot, 0, 0, {}};
-    for (std::size_t axis = 0; axis < shape_.size(); ++axis) result.dims.push_back({t_.extent[axis], strides[axis]});
-    return result;
-  }
-
   Block body() const {
     const bool from_shuffled = plan_.buffers[0].turned, to_shuffled = plan_.buffers[1].turned;
-    const Shape& strides = plan_.buffers[0].strides;
-    const auto in = from_shuffled ? memory_strides(context_, from_, t_.tiles) : strides;
-    const auto out = to_shuffled ? memory_strides(context_, to_, t_.tiles) : strides;
     const Expr tile = Expr::symbol("i" + std::to_string(dim_));
     Block block;
     block.push_back(on("", program::Acquire{"x", {"load0"}}));
-    block.push_back(on("load0", program::Load{region_transfer(from_, t_.start, t_.extent, in, "x")}));
+    block.push_back(on("load0", program::Load{transfer(x_)}));
     block.push_back(on("load0", program::Commit{"x", 0, 1}));
-    if (from_shuffled) permute_in_place(whole("x", in), whole("x", strides), block);
+    if (from_shuffled) permute_in_place(view(x_, moved(x_)), view(x_), block);
     block.push_back(on("vector", program::Wait{"x", 0, {}, 0, from_shuffled ? 2 : 1}));
     block.push_back(on("", program::Acquire{"y", {"vector"}}));
     if (carries()) {
@@ -190,9 +200,9 @@ class ScanLowering {
     }
     block.push_back(on("vector", program::Commit{"y", 0, 1}));
     block.push_back(on("vector", program::Release{"x", 0}));
-    if (to_shuffled) permute_in_place(whole("y", strides), whole("y", out), block);
+    if (to_shuffled) permute_in_place(view(y_), view(y_, moved(y_)), block);
     block.push_back(on("store0", program::Wait{"y", 0, {}, 0, to_shuffled ? 2 : 1}));
-    block.push_back(on("store0", program::Store{region_transfer(to_, t_.start, t_.extent, out, "y"), {}, 0}));
+    block.push_back(on("store0", program::Store{transfer(y_), {}, 0}));
     block.push_back(on("store0", program::Release{"y", 0}));
     if (!carries()) return wrap_loops(plan_.rows, "i", std::move(block));
     const std::vector<mapping::VectorPlan::Loop> outer(plan_.rows.begin(), plan_.rows.end() - 1);

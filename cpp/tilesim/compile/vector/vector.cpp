@@ -180,7 +180,7 @@ program::Transfer VectorLowering::transfer(const Held& held) const {
     from.push_back(held.spans[axis] ? start(axis) : Expr(0));
     size.push_back(held.spans[axis] ? extent(axis) : Expr(1));
     strides.push_back(held.shuffled ? held.memory_strides[axis] : held.strides[axis]);
-    if (at_piece_) offset = offset + piece_start(axis) * Expr(held.strides[axis]);
+    if (at_piece_) offset = offset + piece_start(axis) * Expr(strides.back());
     ++i;
   }
   program::Transfer result =

@@ -55,12 +55,10 @@ Programs programs_of(const Jobs& jobs) {
 
 void add_jobs(const Parts& parts, const Programs& programs, Result& result, Busiest& busiest) {
   const Rows& rows = parts.jobs.rows();
-  if (rows.size() > 1)
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      const JobRow& row = rows[static_cast<int>(i)];
-      result.jobs.push_back(
-          {rows.programs()[at(row.program)].name, rows.cores(row), row.arrival, row.start, row.finish});
-    }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const JobRow& row = rows[static_cast<int>(i)];
+    result.jobs.push_back({rows.programs()[at(row.program)].name, rows.cores(row), row.arrival, row.start, row.finish});
+  }
   for (const ProgramRow& program : programs) {
     for (const KernelRow& kernel : program.kernels) {
       result.operations.push_back(operation(parts, kernel, program));

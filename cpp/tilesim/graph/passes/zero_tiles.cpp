@@ -146,12 +146,12 @@ ZeroTiles zero_tiles_of(const Graph& graph, const GraphFunction& function, const
   return found->second.type.shape == wanted ? tiles : ZeroTiles{};
 }
 
-std::vector<std::string> mark_zero_tiles(Graph& graph) {
+std::vector<std::string> mark_zero_tiles(Graph& graph, const std::set<std::string>& leave) {
   std::vector<std::string> said;
   const Constants constants(graph);
   std::map<std::string, Weight> made;
   for (Op& op : graph.entry().ops) {
-    if (op.kind != Kind::contract || zero_tiles_of(op).operand >= 0) continue;
+    if (op.kind != Kind::contract || zero_tiles_of(op).operand >= 0 || leave.contains(op.name)) continue;
     Found found = fewest_left(graph.entry(), constants, op);
     if (found.operand < 0) continue;
     const std::string tiles = std::to_string(std::ssize(found.mask.some) - found.mask.left) + " of " +
@@ -301,7 +301,7 @@ bool gives_zeros(const GraphFunction& function, ValueId value) {
 
 }  // namespace
 
-std::vector<std::string> find_zero_tiles(Graph& graph) {
+std::vector<std::string> find_zero_tiles(Graph& graph, const std::set<std::string>& leave) {
   std::vector<std::string> said;
   const Constants constants(graph);
   GraphFunction& function = graph.entry();
@@ -311,7 +311,7 @@ std::vector<std::string> find_zero_tiles(Graph& graph) {
   function.ops = before;
   std::set<DType> zeros;
   for (Op& op : before) {
-    const bool exact = op.attributes.text("precision", "default") == "exact";
+    const bool exact = op.attributes.text("precision", "default") == "exact" || leave.contains(op.name);
     for (int operand : {0, 1}) {
       if (op.kind != Kind::contract || zero_tiles_of(op).operand >= 0 || exact) break;
       const ValueId value = op.operands[at(operand)];
@@ -348,6 +348,7 @@ double share_left(const Graph& graph, const GraphFunction& function, const Op& o
     const auto dense = static_cast<double>(packed_bytes(type.dtype, element_count(type.shape)));
     return std::min(1.0, static_cast<double>(plan->bytes[operand]) / std::max(1.0, dense));
   }
+  if (finds_zero_tiles(op)) return 0;
   const ZeroTiles tiles = zero_tiles_of(graph, function, op);
   if (tiles.operand < 0) return 1;
   const Weight& beside = graph.weights.at(tiles.beside);
