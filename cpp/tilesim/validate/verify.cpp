@@ -90,7 +90,7 @@ class Verifier {
       const auto found = inputs.find(tensor.name);
       if (tensor.role == program::Role::weight && found != inputs.end())
         weights_[tensor.weight] = plain.of(tensor.weight, found->second);
-      tensors_[tensor.name] = tensor.dtype;
+      tensors_.insert(tensor.name);
     }
     const GraphFunction& entry = prepared.entry();
     Instance main;
@@ -321,15 +321,6 @@ class Verifier {
     return false;
   }
 
-  /// What is stored in a narrower type than the value's is rounded for whoever reads it, also where the vector unit
-  /// does.
-  Array as_stored(const Array& value, const std::string& tensor) const {
-    const auto found = tensors_.find(tensor);
-    const bool narrower = found != tensors_.end() && is_float(found->second) && is_float(value.dtype()) &&
-                          bits(found->second) < bits(value.dtype());
-    return narrower ? value.to(found->second).to(value.dtype()) : value;
-  }
-
   void run_reference(Instance& instance) const {
     std::set<ValueId> wanted;
     for (const auto& [tensor, id] : instance.by_tensor) wanted.insert(id);
@@ -354,8 +345,7 @@ class Verifier {
           instance.reference[result] = exact_->kept.at({instance.ordinal, result});
           frame.set(result, {instance.reference[result], {}});
         } else {
-          instance.reference[result] = as_stored(frame.value(result).value, instance.names.at(result));
-          frame.set(result, {instance.reference[result], {}});
+          instance.reference[result] = frame.value(result).value;
           if (!frozen && pattern.draw == Draw::keep)
             exact_->kept[{instance.ordinal, result}] = instance.reference[result];
         }
@@ -370,8 +360,7 @@ class Verifier {
   Frame::Shared shared_;
   Storing storing_;
   std::map<std::pair<std::int64_t, std::string>, std::vector<std::vector<std::string>>> parts_;  ///< seen, by call
-  std::map<std::string, DType> tensors_;
-  std::set<std::string> checked_;
+  std::set<std::string> tensors_, checked_;
   std::map<std::int64_t, Instance> instances_;  ///< by ordinal of the call
   std::vector<Comparison> rows_;
 };
