@@ -475,37 +475,31 @@ class Indices : public Emitter {
     return emit(Kind::constant, {}, std::move(attributes));
   }
 
-  static Shape padded(Shape shape, std::size_t rank) {
-    shape.insert(shape.begin(), rank - shape.size(), 1);
-    return shape;
-  }
-
   /// The indices become numbers of rows; a row that is not there is where an index leaves its axis.
   bool read_rows(const Op& op, const Access& access, ValueId table, const Order& rest, std::size_t indexed) {
     const Shape to = shape(op.results[0]);
     const Integers& offsets = op.attributes.integers("offset_dims");
-    Shape points;
-    std::vector<bool> spans;  // by batch axes
-    Order order;              // digits of the rows' axes, then those of a row
+    Shape points, batch;  // the axes along which rows differ; with extent 1 along the others
+    Order order;          // digits of the rows' axes, then those of a row
     for (std::size_t axis = 0; axis < to.size(); ++axis) {
       if (std::ranges::count(offsets, static_cast<std::int64_t>(axis))) continue;
-      spans.push_back(access.spanned.count(axis) > 0);
-      if (!spans.back()) continue;
+      const bool spans = access.spanned.count(axis) > 0;
+      batch.push_back(spans ? to[axis] : 1);
+      if (!spans) continue;
       points.push_back(to[axis]);
       for (std::size_t digit = 0; digit < access.digits.size(); ++digit)
         if (access.digits[digit].axis == axis) order.push_back(digit);
     }
+    while (!batch.empty() && batch.back() == 1) batch.pop_back();  // lanes lie along the last axis
     const std::string mode = op.attributes.text("mode", "clip");
     ValueId row = no_value, inside = no_value;
     std::int64_t count = 1;
     std::size_t axis = 0;
     for (const Component& component : access.components) {
       if (!access.data[component.axis]) continue;
-      Shape own;
-      for (std::size_t i = 0; i < spans.size(); ++i)
-        if (spans[i]) own.push_back(shape(component.value)[i]);
       const std::int64_t extent = shape(table)[axis++];
-      ValueId index = reshape(component.value, own);
+      const Shape& own = shape(component.value);
+      ValueId index = reshape(component.value, Shape(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(batch.size())));
       const bool known = component.affine && !leaves(*component.affine, extent, 1);
       if (!known && (mode == "clip" || indexed > 1)) {
         const DType dtype = function_.value(index).type.dtype;
@@ -522,7 +516,7 @@ class Indices : public Emitter {
       count *= extent;
     }
     if (inside != no_value) row = apply(Function::select, {inside, row, number(count, DType::i64)});
-    row = widened(reshape(row, padded(shape(row), points.size())), points);
+    row = widened(row, batch);
     const Shape own(shape(table).begin() + static_cast<std::ptrdiff_t>(indexed), shape(table).end());
     table = reshape(table, {count, element_count(own)});
     ValueId rows = emit(Kind::embedding, {table, reshape(row, {element_count(points)})}, {});
