@@ -15,6 +15,9 @@ namespace tilesim::recognition {
 
 namespace {
 
+/// Times what is gathered that a table may have to be copied for it.
+constexpr std::int64_t most_copied = 4;
+
 /// Elements of all that must be evaluated to know an index.
 constexpr std::int64_t largest_known = std::int64_t{1} << 22;
 
@@ -131,7 +134,7 @@ class Indices : public Emitter {
                  stride = op.attributes.integers("stride", Integers(to.size(), 1));
         for (std::size_t axis = 0; axis < to.size(); ++axis)
           if (shape(small(x))[axis] == 1) start[axis] = 0, limit[axis] = 1, stride[axis] = 1;
-        return narrow_to(op, slice(small(x), start, limit, stride));
+        return narrow_to(op, sliced(small(x), start, limit, stride));
       }
       case Kind::reshape:
         if (small_.count(x))
@@ -155,6 +158,28 @@ class Indices : public Emitter {
       default:
         return;
     }
+  }
+
+  /// A part of x, taken before axes of 1 are put in: what has them is another shape of a tensor, which then has no
+  /// layout of its own.
+  ValueId sliced(ValueId x, const Shape& start, const Shape& limit, const Shape& stride) {
+    const Op* made = maker(x);
+    if (made == nullptr || made->kind != Kind::reshape) return slice(x, start, limit, stride);
+    const ValueId source = made->operands[0];
+    const Shape &own = shape(source), &with_units = shape(x);
+    Shape first, last, step, result;
+    for (std::size_t axis = 0; axis < with_units.size(); ++axis) {
+      result.push_back(ceil_div(limit[axis] - start[axis], stride[axis]));
+      if (first.size() < own.size() && with_units[axis] == own[first.size()]) {
+        first.push_back(start[axis]);
+        last.push_back(limit[axis]);
+        step.push_back(stride[axis]);
+      } else if (with_units[axis] != 1) {
+        return slice(x, start, limit, stride);
+      }
+    }
+    if (first.size() < own.size()) return slice(x, start, limit, stride);
+    return reshape(slice(source, first, last, step), result);
   }
 
   ValueId widened(ValueId x, const Shape& to) {
@@ -419,7 +444,8 @@ class Indices : public Emitter {
       if (!std::ranges::count(op.attributes.integers("offset_dims"), static_cast<std::int64_t>(axis))) ++batch;
     const bool fewer = static_cast<std::size_t>(indexed) < access.components.size() ||
                        static_cast<std::int64_t>(access.spanned.size()) < batch;
-    if (!fewer || op.attributes.text("mode", "clip") == "fill") return false;
+    if (op.attributes.text("mode", "clip") == "fill") return false;
+    if (fewer ? element_count(from) > 4 * most_copied * element_count(to) : !scattered(access, from, to)) return false;
     Order order;
     ValueId table = viewed(*this, x, maps, order);
     if (table == no_value) return false;
@@ -439,6 +465,18 @@ class Indices : public Emitter {
     for (const std::size_t digit : wanted) permutation.push_back(std::ranges::find(order, digit) - order.begin());
     table = transpose(table, permutation);
     return read_rows(op, access, table, rest, at(indexed));
+  }
+
+  /// Whether what an index names lies apart in memory, so that a copy in which it lies together pays: a burst for each
+  /// element otherwise.
+  bool scattered(const Access& access, const Shape& from, const Shape& to) const {
+    constexpr std::int64_t burst = 64;  // bytes
+    std::int64_t together = host_bytes(function_.value(now_->operands[0]).type.dtype), apart = 1;
+    for (std::size_t axis = from.size(); axis-- > 0 && !access.data[axis];) together *= from[axis];
+    for (std::size_t axis = 0; axis < from.size(); ++axis)
+      if (!access.data[axis]) apart *= from[axis];
+    apart *= host_bytes(function_.value(now_->operands[0]).type.dtype);
+    return together < burst && apart >= 2 * together && element_count(from) <= most_copied * element_count(to);
   }
 
   ValueId apply(Function function, std::vector<ValueId> operands) {
