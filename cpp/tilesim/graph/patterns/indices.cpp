@@ -300,7 +300,7 @@ class Indices : public Emitter {
   /// How a gather reads its operand, or where a scatter puts its updates: `batch`, `boxes` are axes of the other side.
   struct Access {
     std::vector<Component> components;
-    std::vector<Digit> digits;       ///< of the other side's axes
+    std::vector<Digit> digits;       ///< of the other side's axes, in their order
     std::vector<AxisMap> maps;       ///< by axes of the operand; of those that data index: the box alone
     std::vector<bool> data;          ///< by axes of the operand
     std::set<std::size_t> spanned;   ///< batch axes (of the other side) along which indices by data differ
@@ -325,12 +325,26 @@ class Indices : public Emitter {
       if (!access.data[component.axis]) functions.push_back(&*component.affine);
     const auto cut = common_digits(extents, functions);
     if (!cut) return std::nullopt;
-    for (const Digit& digit : *cut) access.digits.push_back({batch[digit.axis], digit.extent, digit.step});
+    // Digits are numbered in the order of the other side's axes, outer ones first.
+    std::vector<std::size_t> number_of_cut, number_of_box;
+    for (std::size_t axis = 0, next = 0, part = 0, cuts = 0; axis < other.size(); ++axis) {
+      if (part < box.size() && box[part] == axis) {
+        number_of_box.push_back(access.digits.size());
+        access.digits.push_back({axis, other[axis], 1});
+        ++part;
+        continue;
+      }
+      for (; cuts < cut->size() && (*cut)[cuts].axis == next; ++cuts) {
+        number_of_cut.push_back(access.digits.size());
+        access.digits.push_back({axis, (*cut)[cuts].extent, (*cut)[cuts].step});
+      }
+      ++next;
+    }
     access.maps.resize(operand.size());
     for (std::size_t axis = 0, next = 0; axis < operand.size(); ++axis) {
       if (std::ranges::count(collapsed, static_cast<std::int64_t>(axis))) continue;
-      if (sizes[axis] > 1) access.maps[axis].terms.push_back({access.digits.size(), sizes[axis], 1});
-      access.digits.push_back({box[next++], sizes[axis], 1});
+      if (sizes[axis] > 1) access.maps[axis].terms.push_back({number_of_box[next], sizes[axis], 1});
+      ++next;
     }
     for (const Component& component : access.components) {
       if (access.data[component.axis]) {
@@ -341,8 +355,8 @@ class Indices : public Emitter {
       AxisMap& map = access.maps[component.axis];
       map.constant = component.affine->constant;
       const auto factors = coefficients(*component.affine, *cut);
-      for (std::size_t digit = 0; digit < factors.size(); ++digit)
-        if (factors[digit] != 0) map.terms.push_back({digit, access.digits[digit].extent, factors[digit]});
+      for (std::size_t i = 0; i < factors.size(); ++i)
+        if (factors[i] != 0) map.terms.push_back({number_of_cut[i], (*cut)[i].extent, factors[i]});
     }
     return access;
   }
@@ -387,14 +401,9 @@ class Indices : public Emitter {
 
   /// `x`, whose axes are the digits of `order`, with an axis for each digit, repeated along those that it lacks, as `to`.
   ValueId in_order(ValueId x, const Order& order, const std::vector<Digit>& digits, const Shape& to) {
-    Order sorted(digits.size());
-    std::iota(sorted.begin(), sorted.end(), std::size_t{0});
-    std::ranges::sort(sorted, [&](std::size_t a, std::size_t b) {
-      return std::pair(digits[a].axis, -digits[a].step) < std::pair(digits[b].axis, -digits[b].step);
-    });
     Integers permutation, dims;
     Shape wide;
-    for (const std::size_t digit : sorted) {
+    for (std::size_t digit = 0; digit < digits.size(); ++digit) {
       const auto found = std::ranges::find(order, digit);
       if (found != order.end()) {
         permutation.push_back(found - order.begin());
@@ -456,10 +465,7 @@ class Indices : public Emitter {
     Order rest;
     for (const std::size_t digit : order)
       if (digit < access.digits.size()) rest.push_back(digit);
-    std::ranges::sort(rest, [&](std::size_t a, std::size_t b) {
-      return std::pair(access.digits[a].axis, -access.digits[a].step) <
-             std::pair(access.digits[b].axis, -access.digits[b].step);
-    });
+    std::ranges::sort(rest);
     wanted.insert(wanted.end(), rest.begin(), rest.end());
     Integers permutation;
     for (const std::size_t digit : wanted) permutation.push_back(std::ranges::find(order, digit) - order.begin());
@@ -582,17 +588,11 @@ class Indices : public Emitter {
                              op.attributes.integers("scatter_dims_to_operand_dims")));
     if (!access || std::ranges::count(access->data, true)) return false;
     Shape axes;
-    Order order(access->digits.size());
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
-      return std::pair(access->digits[a].axis, -access->digits[a].step) <
-             std::pair(access->digits[b].axis, -access->digits[b].step);
-    });
     std::set<std::size_t> used;
     for (const AxisMap& map : access->maps)
       for (const AxisMap::Term& term : map.terms) used.insert(term.digit);
     Order kept;
-    for (const std::size_t digit : order) {
+    for (std::size_t digit = 0; digit < access->digits.size(); ++digit) {
       if (access->digits[digit].extent > 1 && !used.count(digit)) return false;  // many at one place
       if (!used.count(digit)) continue;
       kept.push_back(digit);
