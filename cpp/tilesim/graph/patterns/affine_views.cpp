@@ -256,6 +256,46 @@ std::vector<std::int64_t> axes_of(const Order& digits, const Order& order) {
   return axes;
 }
 
+/// Axes of windows that are strided: each tap reads every so many elements.
+std::vector<std::size_t> strided_axes(const std::vector<AxisMap>& maps,
+                                      const std::vector<std::pair<std::size_t, MapTerm>>& taken) {
+  std::vector<std::size_t> axes;
+  for (std::size_t axis = 0; axis < maps.size(); ++axis) {
+    const bool window = std::ranges::any_of(taken, [&](const auto& entry) { return entry.first == axis; });
+    if (window && maps[axis].terms.size() == 1 && maps[axis].terms[0].coefficient > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
+/// A copy of x in which the elements of a phase lie together; the phases are the first axis.
+ValueId every_nth_together(Emitter& out, ValueId x, std::size_t axis, const AxisMap& map) {
+  const std::int64_t step = map.terms[0].coefficient;
+  Shape shape = out.shape(x), high(shape.size(), 0);
+  high[axis] = round_up(shape[axis], step) - shape[axis];
+  x = out.pad(x, Shape(shape.size(), 0), high, Shape(shape.size(), 0));
+  shape[axis] = (shape[axis] + high[axis]) / step;
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, step);
+  std::vector<std::int64_t> permutation{static_cast<std::int64_t>(axis) + 1};
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (i != axis + 1) permutation.push_back(static_cast<std::int64_t>(i));
+  Attributes attributes;
+  attributes.set("layout", true);
+  return out.emit(Kind::copy, {out.transpose(out.reshape(x, shape), permutation)}, std::move(attributes));
+}
+
+/// The maps of what `every_nth_together` made of these axes, the last one first.
+std::vector<AxisMap> among_phases(std::vector<AxisMap> maps, const std::vector<std::size_t>& strided) {
+  std::vector<AxisMap> phases;
+  for (const std::size_t axis : strided) {
+    const std::int64_t step = maps[axis].terms[0].coefficient;
+    phases.insert(phases.begin(), {maps[axis].constant % step, {}});
+    maps[axis].constant /= step;
+    maps[axis].terms[0].coefficient = 1;
+  }
+  maps.insert(maps.begin(), phases.begin(), phases.end());
+  return maps;
+}
+
 }  // namespace
 
 ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order) {
@@ -271,8 +311,10 @@ ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order)
   for (const auto& entry : taken) first = std::min(first, entry.second.digit);
   std::vector<ValueId> beside;
   std::size_t place = 0;
+  const std::vector<std::size_t> strided = strided_axes(maps, taken);
+  for (std::size_t i = 0; i < strided.size(); ++i) x = every_nth_together(out, x, strided[i] + i, maps[strided[i]]);
   for (std::int64_t part = 0; part < parts; ++part) {
-    ValueId one = plain_view(out, x, part_of(maps, taken, part), order);
+    ValueId one = plain_view(out, x, among_phases(part_of(maps, taken, part), strided), order);
     for (place = 0; place < order.size() && order[place] < first;) ++place;
     Shape shape = out.shape(one);
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
@@ -347,27 +389,27 @@ ValueId placed(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const O
   const auto taken = take_overlapping(maps);
   const std::int64_t parts = parts_of(taken);
   if (parts > most_parts || (distinct && parts > 1)) return no_value;
-  // Digits taken out come first, in turn; the others as the maps have them.
-  Order wanted;
-  for (const auto& entry : taken) wanted.push_back(entry.second.digit);
-  for (const AxisMap& map : maps)
-    for (const MapTerm& term : map.terms) wanted.push_back(term.digit);
   updates = out.reverse(updates, axes_of(falling, order));
-  std::vector<std::int64_t> permutation;
-  for (const std::size_t digit : wanted)
-    permutation.push_back(std::ranges::find(order, digit) - order.begin());
-  updates = out.transpose(updates, permutation);
-  Shape rest(out.shape(updates).begin() + static_cast<std::ptrdiff_t>(taken.size()), out.shape(updates).end());
-  Shape flat = rest;
-  flat.insert(flat.begin(), parts);
-  updates = out.reshape(updates, flat);
+  Order rest;
+  for (const AxisMap& map : maps)
+    for (const MapTerm& term : map.terms) rest.push_back(term.digit);
   ValueId sum = no_value;
   for (std::int64_t part = 0; part < parts; ++part) {
-    Shape start(flat.size(), 0), limit = flat;
-    start[0] = part;
-    limit[0] = part + 1;
-    const ValueId one = out.reshape(out.slice(updates, start, limit, Shape(flat.size(), 1)), rest);
-    const ValueId term = plain_place(out, one, part_of(maps, taken, part), to);
+    Shape start(order.size(), 0), limit = out.shape(updates), kept;
+    std::int64_t left = part;
+    for (auto entry = taken.rbegin(); entry != taken.rend(); ++entry) {
+      const auto axis = at(std::ranges::find(order, entry->second.digit) - order.begin());
+      start[axis] = left % entry->second.extent;
+      limit[axis] = start[axis] + 1;
+      left /= entry->second.extent;
+    }
+    Order there;  // digits that the part has as axes
+    for (std::size_t axis = 0; axis < order.size(); ++axis)
+      if (std::ranges::count(rest, order[axis])) there.push_back(order[axis]), kept.push_back(limit[axis]);
+    std::vector<std::int64_t> permutation;
+    for (const std::size_t digit : rest) permutation.push_back(std::ranges::find(there, digit) - there.begin());
+    const ValueId one = out.reshape(out.slice(updates, start, limit, Shape(order.size(), 1)), kept);
+    const ValueId term = plain_place(out, out.transpose(one, permutation), part_of(maps, taken, part), to);
     Attributes attributes;
     attributes.set("function", std::string("add"));
     sum = sum == no_value ? term : out.emit(Kind::elementwise, {sum, term}, std::move(attributes));

@@ -34,7 +34,7 @@ class Indices : public Emitter {
     int narrowed = 0;
     for (const Op& op : before.ops) {
       now_ = &op;
-      if (op.kind == Kind::gather ? gather(op) : op.kind == Kind::scatter ? scatter(op) : false) continue;
+      if (op.kind == Kind::gather ? gather(op) : op.kind == Kind::scatter ? scatter(op) : cropped(op)) continue;
       if ((op.kind == Kind::elementwise || op.kind == Kind::convert) && compute_once(op)) {
         ++narrowed;
         continue;
@@ -601,7 +601,8 @@ class Indices : public Emitter {
     const bool sets = combiner == "set";
     if (sets && element_count(given) != element_count(to)) return false;  // some places keep what they have
     const std::optional<Array> old = sets ? std::nullopt : elements(small(x));
-    const ValueId sum = placed(*this, reshape(updates, axes), access->maps, kept, to, sets);
+    const ValueId parts = reshape(updates, axes);
+    const ValueId sum = placed(*this, parts, access->maps, kept, to, sets);
     if (sum == no_value) return false;
     bool zero = sets;
     if (old) {
@@ -610,9 +611,37 @@ class Indices : public Emitter {
     }
     Attributes add;
     add.set("function", std::string("add"));
+    if (zero) sums_[op.results[0]] = {parts, access->maps, kept};
     become(zero ? sum : emit(Kind::elementwise, {x, sum}, std::move(add)), "paddings");
     return true;
   }
+
+  /// What is cut off from a sum of paddings, or put around it, is so where these are made.
+  bool cropped(const Op& op) {
+    if (op.kind != Kind::pad || op.attributes.text("mode", "constant") != "constant") return false;
+    const auto found = sums_.find(op.operands[0]);
+    if (found == sums_.end()) return false;
+    if (op.operands.size() > 1 && op.operands[1] != no_value) {
+      const auto value = elements(op.operands[1]);
+      if (!value || value->at(0) != 0) return false;
+    }
+    for (const std::int64_t hole : op.attributes.integers("interior", {}))
+      if (hole != 0) return false;
+    Sum sum = found->second;
+    const Integers& low = op.attributes.integers("low");
+    for (std::size_t axis = 0; axis < low.size(); ++axis) sum.maps[axis].constant += low[axis];
+    const Shape to = shape(op.results[0]);
+    const ValueId result = placed(*this, sum.updates, sum.maps, sum.order, to, false);
+    become(result, "paddings");
+    return true;
+  }
+
+  /// Updates that are put into zeros.
+  struct Sum {
+    ValueId updates = no_value;
+    std::vector<AxisMap> maps;
+    Order order;
+  };
 
   Graph& graph_;
   GraphFunction& function_;
@@ -622,6 +651,7 @@ class Indices : public Emitter {
   const Op* now_ = nullptr;
   std::map<ValueId, std::size_t> producer_;
   std::map<ValueId, ValueId> small_;
+  std::map<ValueId, Sum> sums_;
   std::map<ValueId, std::optional<Array>> known_;
 };
 
