@@ -101,8 +101,8 @@ class Assignment {
       pages_.try_emplace(placement.tensor, std::move(order));
   }
 
-  /// A table that is made here and of which all who read it take rows that data name: no row lies over lanes or sublanes
-  /// with others, so the table is dense.
+  /// A table that is made here and of which all who read it take rows that data name: no row lies over lanes or
+  /// sublanes with others, so the table is dense.
   void rows_one_by_one() {
     std::set<std::string> others;
     for (const Op& op : context_.function.ops)
@@ -253,8 +253,8 @@ class Assignment {
   Context& context_;
   const Shape& tile_;
   Wishes wishes_;
-  std::set<std::string> placed_;  ///< of this function
-  std::set<std::string> reshaped_;  ///< dense
+  std::set<std::string> placed_;                           ///< of this function
+  std::set<std::string> reshaped_;                         ///< dense
   std::set<std::string> ordered_;                          ///< written by a copy that is there to change the order
   std::map<std::string, Order> wished_, weights_, pages_;  ///< by tensor
   std::map<std::string, Accesses> accesses_;

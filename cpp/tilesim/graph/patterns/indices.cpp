@@ -82,8 +82,8 @@ class Indices : public Emitter {
     copy.operands = {value};
     copy.results = now_->results;
     keep(copy);
-    changes_.push_back({"indices", function_.name, now_->name, std::string(info(now_->kind).name), std::move(after),
-                        now_->source});
+    changes_.push_back(
+        {"indices", function_.name, now_->name, std::string(info(now_->kind).name), std::move(after), now_->source});
   }
 
   const Op* maker(ValueId value) const {
@@ -300,17 +300,16 @@ class Indices : public Emitter {
   /// How a gather reads its operand, or where a scatter puts its updates: `batch`, `boxes` are axes of the other side.
   struct Access {
     std::vector<Component> components;
-    std::vector<Digit> digits;       ///< of the other side's axes, in their order
-    std::vector<AxisMap> maps;       ///< by axes of the operand; of those that data index: the box alone
-    std::vector<bool> data;          ///< by axes of the operand
-    std::set<std::size_t> spanned;   ///< batch axes (of the other side) along which indices by data differ
+    std::vector<Digit> digits;      ///< of the other side's axes, in their order
+    std::vector<AxisMap> maps;      ///< by axes of the operand; of those that data index: the box alone
+    std::vector<bool> data;         ///< by axes of the operand
+    std::set<std::size_t> spanned;  ///< batch axes (of the other side) along which indices by data differ
     bool inside = true;
   };
 
   /// `sizes`: of a box, by axes of the operand; `collapsed`: those that the boxes on the other side lack.
   std::optional<Access> access_of(const Shape& operand, const Shape& other, const Integers& boxes,
-                                  const Integers& sizes, const Integers& collapsed,
-                                  std::vector<Component> components) {
+                                  const Integers& sizes, const Integers& collapsed, std::vector<Component> components) {
     Access access;
     access.components = std::move(components);
     access.data.assign(operand.size(), false);
@@ -364,8 +363,8 @@ class Indices : public Emitter {
   /// Axes whose index is no affine function of positions of its own are indexed by data.
   void choose_data(Access& access, const Shape& operand, const Integers& sizes, const Shape& extents) const {
     for (const Component& component : access.components)
-      access.data[component.axis] = !component.affine || leaves(*component.affine, operand[component.axis],
-                                                                sizes[component.axis]);
+      access.data[component.axis] =
+          !component.affine || leaves(*component.affine, operand[component.axis], sizes[component.axis]);
     for (bool again = true; again;) {
       again = false;
       for (const Component& component : access.components) {
@@ -399,7 +398,8 @@ class Indices : public Emitter {
     return low < 0 || high + size > extent;
   }
 
-  /// `x`, whose axes are the digits of `order`, with an axis for each digit, repeated along those that it lacks, as `to`.
+  /// `x`, whose axes are the digits of `order`, with an axis for each digit, repeated along those that it lacks, as
+  /// `to`.
   ValueId in_order(ValueId x, const Order& order, const std::vector<Digit>& digits, const Shape& to) {
     Integers permutation, dims;
     Shape wide;
@@ -420,9 +420,9 @@ class Indices : public Emitter {
     if (element_count(to) == 0 || element_count(from) == 0) return false;
     const Integers& map = op.attributes.integers("start_index_map");
     const Integers& collapsed = op.attributes.integers("collapsed_slice_dims");
-    const auto access = access_of(from, to, op.attributes.integers("offset_dims"),
-                                  op.attributes.integers("slice_sizes"), collapsed,
-                                  components(op.operands[1], op.attributes.integer("index_vector_dim"), map));
+    const auto access =
+        access_of(from, to, op.attributes.integers("offset_dims"), op.attributes.integers("slice_sizes"), collapsed,
+                  components(op.operands[1], op.attributes.integer("index_vector_dim"), map));
     if (!access) return false;
     Order order;
     if (access->spanned.empty() && !std::ranges::count(access->data, true)) {
@@ -543,7 +543,8 @@ class Indices : public Emitter {
       if (!access.data[component.axis]) continue;
       const std::int64_t extent = shape(table)[axis++];
       const Shape& own = shape(component.value);
-      ValueId index = reshape(component.value, Shape(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(batch.size())));
+      ValueId index =
+          reshape(component.value, Shape(own.begin(), own.begin() + static_cast<std::ptrdiff_t>(batch.size())));
       const bool known = component.affine && !leaves(*component.affine, extent, 1);
       if (!known && (mode == "clip" || indexed > 1)) {
         const DType dtype = function_.value(index).type.dtype;
@@ -582,10 +583,9 @@ class Indices : public Emitter {
     Integers sizes(to.size(), 1);
     for (std::size_t axis = 0, next = 0; axis < to.size(); ++axis)
       if (!std::ranges::count(inserted, static_cast<std::int64_t>(axis))) sizes[axis] = given[at(window[next++])];
-    const auto access =
-        access_of(to, given, window, sizes, inserted,
-                  components(op.operands[1], op.attributes.integer("index_vector_dim"),
-                             op.attributes.integers("scatter_dims_to_operand_dims")));
+    const auto access = access_of(to, given, window, sizes, inserted,
+                                  components(op.operands[1], op.attributes.integer("index_vector_dim"),
+                                             op.attributes.integers("scatter_dims_to_operand_dims")));
     if (!access || std::ranges::count(access->data, true)) return false;
     Shape axes;
     std::set<std::size_t> used;

@@ -11,11 +11,17 @@
 namespace tilesim::recognition {
 
 /// A part of an axis: its positions are sum of digit * step. Axes are cut so where an index restarts.
-struct Digit { std::size_t axis; std::int64_t extent, step; };
+struct Digit {
+  std::size_t axis;
+  std::int64_t extent, step;
+};
 
 /// An index as a function of positions: constant + sum of coefficient * digit.
 struct Affine {
-  struct Term { Digit digit; std::int64_t coefficient; };
+  struct Term {
+    Digit digit;
+    std::int64_t coefficient;
+  };
   std::int64_t constant = 0;
   std::vector<Term> terms;  ///< by axis, outer digits first; coefficients may be 0
 };
@@ -46,7 +52,10 @@ class Emitter {
 
 /// Where one axis of a tensor is read: constant + sum of coefficient * digit.
 struct AxisMap {
-  struct Term { std::size_t digit; std::int64_t extent, coefficient; };
+  struct Term {
+    std::size_t digit;
+    std::int64_t extent, coefficient;
+  };
   std::int64_t constant = 0;
   std::vector<Term> terms;
 };
@@ -58,8 +67,8 @@ using Order = std::vector<std::size_t>;
 /// Digits that overlap (windows) are slices beside each other. no_value where too many would be.
 ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order);
 
-/// The sum of what `updates`, whose axes are the digits of `order`, put where `maps` point in a tensor of zeros of shape
-/// `to`. no_value where too many terms would be. `distinct`: whether no two may meet (then nothing is added).
+/// The sum of what `updates`, whose axes are the digits of `order`, put where `maps` point in a tensor of zeros of
+/// shape `to`. no_value where too many terms would be. `distinct`: whether no two may meet (then nothing is added).
 ValueId placed(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order, const Shape& to,
                bool distinct);
 
