@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -25,7 +26,7 @@ class Applied(torch.nn.Module):
 
 
 def kinds(graph: ts.Graph) -> set[str]:
-    return {op["kind"] for function in graph.to_dict()["functions"] for op in function["operations"]}
+    return {op["kind"] for function in json.loads(graph.to_json())["functions"] for op in function["ops"]}
 
 
 def compiled(function: Callable[..., Any], args: tuple[Any, ...], machine: str = "edge-8") -> ts.Graph:
@@ -83,11 +84,20 @@ def test_known_places_are_paddings(name: str) -> None:
     assert "scatter" not in kinds(graph)
 
 
-def test_places_written_over_keep_what_lies_between() -> None:
-    x, part = torch.randn(6, 8), torch.randn(6, 4)
-    compiled(lambda a, b: a.index_put((None, torch.arange(0, 8, 2)), b), (x, part))
-    compiled(lambda a, b: a.index_put((None, torch.arange(0, 8, 2)), b, accumulate=True), (x, part))
-    compiled(lambda a, b: a.index_put((None, torch.arange(7, -1, -1)), b), (x, torch.randn(6, 8)))
+@pytest.mark.parametrize("places", [torch.arange(0, 8, 2), torch.arange(7, -1, -1), torch.arange(8) // 2 * 2])
+@pytest.mark.parametrize("adds", [False, True])
+def test_places_written_keep_what_lies_between(places: torch.Tensor, adds: bool) -> None:
+    def written(x: Any, part: Any) -> Any:
+        x = x.clone()
+        x[:, places] = x[:, places] + part if adds else part
+        return x
+
+    def added(x: Any, part: Any) -> Any:
+        return torch.index_add(x, 1, places, part)
+
+    x, part = torch.randn(6, 8), torch.randn(6, 1).expand(6, len(places)).clone()
+    compiled(written, (x, part))
+    compiled(added, (x, torch.randn(6, len(places))))
 
 
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
@@ -152,7 +162,7 @@ def test_what_repeats_is_computed_once() -> None:
         return x + torch.cat([turned.sin(), turned.cos()])
 
     graph = compiled(function, (torch.randn(6), torch.randn(8, 20)))
-    rows = [op for f in graph.to_dict()["functions"] for op in f["operations"] if op["kind"] == "elementwise"]
+    rows = [op for f in json.loads(graph.to_json())["functions"] for op in f["ops"] if op["kind"] == "elementwise"]
     sizes = [int(np.prod(op["results"][0]["shape"])) for op in rows]
     assert sorted(sizes)[-1] == 160 and all(size <= 8 for size in sorted(sizes)[:-1])
 
