@@ -1,4 +1,4 @@
-"""Index arithmetic: what torch computes by indices is read as views, windows, paddings and rows; torch is the oracle."""
+"""Index arithmetic of torch is read as views, windows, paddings and rows; torch is the oracle."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ FIGURES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
 @pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])
 @pytest.mark.parametrize("name", FIGURES)
 def test_time_over_the_bound(name: str, machine: str) -> None:
-    """The profile of tpu-v3 keeps nothing on chip between kernels: an unfold reads its padded operand tap by tap there."""
+    """The profile of tpu-v3 keeps nothing on chip between kernels: there an unfold reads its padded operand again."""
     function, args, most = FIGURES[name]
     options = {"residency": "auto"} if name == "unfold" else {}
     assert ratio(equal(Applied(function), args, bound=1e-4), machine, **options) <= most

@@ -383,37 +383,118 @@ ValueId plain_place(Emitter& out, ValueId u, std::vector<AxisMap> maps, const Sh
 
 }  // namespace
 
-ValueId placed(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order, const Shape& to,
-               bool distinct) {
-  const Order falling = turn_falling(maps);
-  const auto taken = take_overlapping(maps);
-  const std::int64_t parts = parts_of(taken);
-  if (parts > most_parts || (distinct && parts > 1)) return no_value;
-  updates = out.reverse(updates, axes_of(falling, order));
-  Order rest;
-  for (const AxisMap& map : maps)
-    for (const MapTerm& term : map.terms) rest.push_back(term.digit);
-  ValueId sum = no_value;
-  for (std::int64_t part = 0; part < parts; ++part) {
-    Shape start(order.size(), 0), limit = out.shape(updates), kept;
-    std::int64_t left = part;
-    for (auto entry = taken.rbegin(); entry != taken.rend(); ++entry) {
-      const auto axis = at(std::ranges::find(order, entry->second.digit) - order.begin());
-      start[axis] = left % entry->second.extent;
-      limit[axis] = start[axis] + 1;
-      left /= entry->second.extent;
-    }
-    Order there;  // digits that the part has as axes
-    for (std::size_t axis = 0; axis < order.size(); ++axis)
-      if (std::ranges::count(rest, order[axis])) there.push_back(order[axis]), kept.push_back(limit[axis]);
-    std::vector<std::int64_t> permutation;
-    for (const std::size_t digit : rest) permutation.push_back(std::ranges::find(there, digit) - there.begin());
-    const ValueId one = out.reshape(out.slice(updates, start, limit, Shape(order.size(), 1)), kept);
-    const ValueId term = plain_place(out, out.transpose(one, permutation), part_of(maps, taken, part), to);
+namespace {
+
+/// Updates whose overlapping digits are taken out: one part for each place of a window.
+class Parts {
+ public:
+  Parts(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order)
+      : out_(out), maps_(std::move(maps)), order_(order) {
+    const Order falling = turn_falling(maps_);
+    taken_ = take_overlapping(maps_);
+    updates_ = out.reverse(updates, axes_of(falling, order));
+    for (const AxisMap& map : maps_)
+      for (const MapTerm& term : map.terms) rest_.push_back(term.digit);
+  }
+  std::int64_t count() const { return parts_of(taken_); }
+  std::vector<std::size_t> strided() const { return strided_axes(maps_, taken_); }
+  std::vector<AxisMap> maps_at(std::int64_t part) const { return part_of(maps_, taken_, part); }
+
+  /// A part put into zeros of shape `to`, and what was there before added.
+  ValueId add(ValueId sum, std::int64_t part, const std::vector<AxisMap>& maps, const Shape& to) {
+    const ValueId term = plain_place(out_, at_place(part), maps, to);
+    if (sum == no_value) return term;
     Attributes attributes;
     attributes.set("function", std::string("add"));
-    sum = sum == no_value ? term : out.emit(Kind::elementwise, {sum, term}, std::move(attributes));
+    return out_.emit(Kind::elementwise, {sum, term}, std::move(attributes));
   }
+
+ private:
+  /// The part alone, its axes in the order of the maps.
+  ValueId at_place(std::int64_t part) {
+    Shape start(order_.size(), 0), limit = out_.shape(updates_), kept;
+    for (auto entry = taken_.rbegin(); entry != taken_.rend(); ++entry) {
+      const auto axis = at(std::ranges::find(order_, entry->second.digit) - order_.begin());
+      start[axis] = part % entry->second.extent;
+      limit[axis] = start[axis] + 1;
+      part /= entry->second.extent;
+    }
+    Order there;  // digits that the part has as axes
+    for (std::size_t axis = 0; axis < order_.size(); ++axis)
+      if (std::ranges::count(rest_, order_[axis])) there.push_back(order_[axis]), kept.push_back(limit[axis]);
+    std::vector<std::int64_t> permutation;
+    for (const std::size_t digit : rest_) permutation.push_back(std::ranges::find(there, digit) - there.begin());
+    const ValueId one = out_.slice(updates_, start, limit, Shape(order_.size(), 1));
+    return out_.transpose(out_.reshape(one, kept), permutation);
+  }
+
+  Emitter& out_;
+  ValueId updates_ = no_value;
+  std::vector<AxisMap> maps_;
+  Order order_, rest_;
+  std::vector<std::pair<std::size_t, MapTerm>> taken_;
+};
+
+/// Windows that are strided: the places of a phase are summed up next to each other, and the phases put in turn at last.
+/// no_value where a phase has no place.
+ValueId placed_by_phase(Emitter& out, Parts& parts, const std::vector<std::size_t>& strided, const Shape& to) {
+  std::int64_t phases = 1;
+  Shape steps, part_shape = to;
+  for (const std::size_t axis : strided) {
+    steps.push_back(parts.maps_at(0)[axis].terms[0].coefficient);
+    phases *= steps.back();
+    part_shape[axis] = ceil_div(to[axis], steps.back());
+  }
+  if (phases > parts.count()) return no_value;
+  std::vector<std::vector<std::pair<std::int64_t, std::vector<AxisMap>>>> members(at(phases));
+  for (std::int64_t part = 0; part < parts.count(); ++part) {
+    std::vector<AxisMap> maps = parts.maps_at(part);
+    std::int64_t phase = 0;
+    for (std::size_t i = 0; i < strided.size(); ++i) {
+      AxisMap& map = maps[strided[i]];
+      const std::int64_t first = floor_div(map.constant, steps[i]);
+      phase = phase * steps[i] + map.constant - first * steps[i];
+      map.constant = first;
+      map.terms[0].coefficient = 1;
+    }
+    members[at(phase)].emplace_back(part, std::move(maps));
+  }
+  if (std::ranges::any_of(members, [](const auto& phase) { return phase.empty(); })) return no_value;
+  std::vector<ValueId> sums;
+  Shape unit = part_shape;
+  unit.insert(unit.begin(), 1);
+  for (const auto& phase : members) {
+    ValueId sum = no_value;
+    for (const auto& [part, maps] : phase) sum = parts.add(sum, part, maps, part_shape);
+    sums.push_back(out.reshape(sum, unit));
+  }
+  Attributes attributes;
+  attributes.set("dim", std::int64_t{0});
+  Shape shape = steps, merged = part_shape;
+  shape.insert(shape.end(), part_shape.begin(), part_shape.end());
+  ValueId all = out.reshape(sums.size() == 1 ? sums[0] : out.emit(Kind::concat, sums, std::move(attributes)), shape);
+  std::vector<std::int64_t> permutation;
+  for (std::size_t axis = 0; axis < to.size(); ++axis) {
+    permutation.push_back(static_cast<std::int64_t>(steps.size() + axis));
+    const auto place = std::ranges::find(strided, axis);
+    if (place == strided.end()) continue;
+    permutation.push_back(place - strided.begin());
+    merged[axis] *= steps[at(place - strided.begin())];
+  }
+  all = out.reshape(out.transpose(all, permutation), merged);
+  return out.slice(all, Shape(to.size(), 0), to, Shape(to.size(), 1));
+}
+
+}  // namespace
+
+ValueId placed(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order, const Shape& to,
+               bool distinct) {
+  Parts parts(out, updates, std::move(maps), order);
+  if (parts.count() > most_parts || (distinct && parts.count() > 1)) return no_value;
+  if (const std::vector<std::size_t> strided = parts.strided(); !strided.empty())
+    if (const ValueId sum = placed_by_phase(out, parts, strided, to); sum != no_value) return sum;
+  ValueId sum = no_value;
+  for (std::int64_t part = 0; part < parts.count(); ++part) sum = parts.add(sum, part, parts.maps_at(part), to);
   return sum;
 }
 
