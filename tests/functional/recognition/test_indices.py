@@ -153,6 +153,48 @@ def test_indices_of_all_sorts_equal_torch() -> None:
         compiled(take, (x, *data))
 
 
+def test_boxes_of_all_forms_stay_what_they_were() -> None:
+    """Random gathers with boxes, index vectors along any axis, known, repeated or of data: the kernel's own values."""
+    rng, random_data = random.Random(5), np.random.default_rng(5)
+    for _ in range(60):
+        shape = [rng.randint(1, 5) for _ in range(rng.randint(1, 3))]
+        batch = [rng.randint(1, 4) for _ in range(rng.randint(0, 2))]
+        axes = rng.sample(range(len(shape)), rng.randint(1, len(shape)))
+        sizes = [rng.randint(1, extent) for extent in shape]
+        collapsed = sorted(axis for axis in axes if sizes[axis] == 1 and rng.random() < 0.7)
+        at = rng.randint(0, len(batch))
+        b = ts.GraphBuilder("boxes")
+        x = b.input("x", shape)
+        full = [*batch[:at], len(axes), *batch[at:]]
+        own = [extent if rng.random() < 0.6 else 1 for extent in full]
+        table = random_data.integers(-1, 6, own).astype(np.int64)
+        if rng.random() < 0.3:
+            table = np.arange(table.size, dtype=np.int64).reshape(own) % 4
+        known = rng.random() < 0.6
+        indices = b.weight("table", data=table, trainable=False) if known else b.input("i", own, "i64")
+        indices = b.op("broadcast", indices, shape=full, dims=list(range(len(full))))
+        kept = [axis for axis in range(len(shape)) if axis not in collapsed]
+        offsets = sorted(rng.sample(range(len(batch) + len(kept)), len(kept)))
+        y = b.op(
+            "gather",
+            x,
+            indices,
+            offset_dims=offsets,
+            collapsed_slice_dims=collapsed,
+            start_index_map=axes,
+            index_vector_dim=at,
+            slice_sizes=sizes,
+            mode=rng.choice(["clip", "fill"]),
+        )
+        b.output(b.apply("negate", y), "y")
+        graph = b.build()
+        data = [random_data.standard_normal(shape).astype(np.float32), *([] if known else [table])]
+        (wanted,) = ts.reference(graph, data).values()
+        graph.optimize()
+        (found,) = ts.reference(graph, data).values()
+        assert np.array_equal(np.asarray(found), np.asarray(wanted), equal_nan=True)
+
+
 def test_what_repeats_is_computed_once() -> None:
     """Functions of a repeated vector are of its extent, however it is turned, cut and put together afterwards."""
 

@@ -222,11 +222,15 @@ class Indices : public Emitter {
         once[rank - own.size() + axis] = std::max(once[rank - own.size() + axis], own[axis]);
     }
     if (once == to) return false;
-    ValueId value = emit(op.kind, operands, op.attributes);
-    value = reshape(value, once);
+    Op narrow = op;  // keeps its name: it is what computes
+    narrow.operands = operands;
+    narrow.results = {static_cast<ValueId>(function_.values.size())};
+    function_.values.push_back({names_.taken(op.name + ".once"), infer_results(graph_, function_, narrow)[0]});
+    keep(narrow);
+    const ValueId value = reshape(narrow.results[0], once);
     Op wide;
     wide.kind = Kind::broadcast;
-    wide.name = op.name;
+    wide.name = names_.taken(op.name + ".broadcast");
     wide.source = op.source;
     wide.operands = {value};
     Integers dims(rank);
@@ -275,13 +279,14 @@ class Indices : public Emitter {
     std::vector<Component> result(map.size());
     const Op* joined = maker(indices);
     const bool parts = joined != nullptr && joined->kind == Kind::concat && vector_dim < rank &&
-                       joined->attributes.integer("dim") == vector_dim && joined->operands.size() == map.size();
+                       joined->attributes.integer("dim") == vector_dim && joined->operands.size() == map.size() &&
+                       std::ranges::all_of(joined->operands, [&](ValueId id) { return shape(id)[at(vector_dim)] == 1; });
     const std::vector<ValueId> columns = parts ? joined->operands : std::vector<ValueId>{};
     for (std::size_t i = 0; i < map.size(); ++i) {
       ValueId value = small(parts ? columns[i] : indices);
       if (vector_dim < rank) {
         Shape own = shape(value);
-        if (!parts && map.size() > 1) {
+        if (own[at(vector_dim)] > 1) {
           Shape start(own.size(), 0), limit = own;
           start[at(vector_dim)] = static_cast<std::int64_t>(i);
           limit[at(vector_dim)] = start[at(vector_dim)] + 1;
@@ -297,14 +302,13 @@ class Indices : public Emitter {
     return result;
   }
 
-  /// How a gather reads its operand, or where a scatter puts its updates: `batch`, `boxes` are axes of the other side.
+  /// How a gather reads its operand, or where a scatter puts its updates; the result or the updates are the other side.
   struct Access {
     std::vector<Component> components;
     std::vector<Digit> digits;      ///< of the other side's axes, in their order
     std::vector<AxisMap> maps;      ///< by axes of the operand; of those that data index: the box alone
     std::vector<bool> data;         ///< by axes of the operand
     std::set<std::size_t> spanned;  ///< batch axes (of the other side) along which indices by data differ
-    bool inside = true;
   };
 
   /// `sizes`: of a box, by axes of the operand; `collapsed`: those that the boxes on the other side lack.
