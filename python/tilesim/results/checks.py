@@ -8,12 +8,14 @@ from typing import Any
 from .. import _core
 from .rates import Rates
 
-__all__ = ["FAR", "LINE", "SHARE", "checks_of", "closed_form", "least", "told"]
+__all__ = ["FAR", "FROM_BOUND", "LINE", "SHARE", "checks_of", "closed_form", "least", "told"]
 
 FAR = 3.0
 """Times of the closed form beyond which an operation is noted."""
+FROM_BOUND = 20.0
+"""Times of its bound beyond which an operation is noted, round trips to memory left out."""
 SHARE = 0.02
-"""Of the run's time: shorter operations are not compared with the closed form."""
+"""Of the run's time: shorter operations are not compared with the closed form, nor from above with their bound."""
 TRIPS = 8
 """Round trips to memory that a run of a kernel may wait for, one after the other."""
 LINE = "checks: "
@@ -24,19 +26,20 @@ LONG, LONG_SLACK = 4_000_000, 0.1
 """Tile operations beyond which steady loops may be extended linearly; what that may take from the bound."""
 
 
-def least(row: Mapping[str, Any], rates: Rates, cached: bool) -> float:
+def least(row: Mapping[str, Any], rates: Rates, cached: bool, padded: float = 0.0) -> float:
     """Cycles that no schedule goes below for what an operation has counted.
 
     Args:
         row: of a result's operations.
         rates: of the machine.
         cached: whether a cache may have answered loads.
+        padded: bytes among those moved that are no elements, and need not be moved.
 
     Returns:
         The longest of multiply-adds, vector operations and bytes, each at the machine's peak.
     """
     peak = rates.multiply_adds()
-    moved = 0 if cached else row["load_bytes"] + row["store_bytes"]
+    moved = 0 if cached else max(0.0, row["load_bytes"] + row["store_bytes"] - padded)
     return max(
         row["multiply_adds"] / peak if peak else 0.0,
         row["vector_operations"] / rates.vector if rates.vector else 0.0,
@@ -84,8 +87,8 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
         data: JSON form of a simulation's result.
 
     Returns:
-        Rows with operation, what ("below its bound" or "far above its closed form"), cycles, against (the bound or
-        closed form, in cycles) and ratio; none of a closed form.
+        Rows with operation, what ("below its bound", "far above its closed form" or "far above its bound"), cycles,
+        against (the bound or closed form, in cycles) and ratio; none of a closed form.
     """
     settings = data["configuration"]
     if data["source"] != "engine" or "core" not in settings:
@@ -95,6 +98,7 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     many = max(1, data["cycles"]) * SHARE
     slack = LONG_SLACK if data["tile_operations"] > LONG else SLACK
     moved: dict[str, float] = {}
+    padded = _of_each(data, "padded memory bytes")
     found = []
     for row in data["operations"]:
         if row["bound"] in ("host", "link"):  # their time is a closed form, of another machine
@@ -102,11 +106,17 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
         bound = least(row, rates, cached)
         if row["cycles"] < bound * (1 - slack) - row["count"]:
             found.append(_row(row["name"], "below its bound", row["cycles"], bound))
-        elif row["exclusive"] > many and row["exclusive"] > FAR * closed_form(row, rates, settings):
-            moved = moved or _on_chip(data)
-            form = closed_form(row, rates, settings, moved.get(row["name"], 0.0))
+        elif row["exclusive"] > many:
+            form = closed_form(row, rates, settings)
+            if row["exclusive"] > FAR * form:
+                moved = moved or _on_chip(data)
+                form = closed_form(row, rates, settings, moved.get(row["name"], 0.0))
+            needed = least(row, rates, cached, padded.get(row["name"], 0.0))
+            waited = row["launch"] + row["count"] * TRIPS * _trip(settings, rates)
             if row["exclusive"] > FAR * form:
                 found.append(_row(row["name"], "far above its closed form", row["exclusive"], form))
+            elif not cached and row["exclusive"] > FROM_BOUND * needed + waited and needed > 0:
+                found.append(_row(row["name"], "far above its bound", row["exclusive"], needed))
     return found
 
 
@@ -117,10 +127,13 @@ def _row(name: str, what: str, cycles: int, against: float) -> dict[str, Any]:
 def _on_chip(data: Mapping[str, Any]) -> dict[str, float]:
     """Bytes between tiles and values that stay in scratchpads, by operation."""
     asked = {row["name"]: row["load_bytes"] + row["store_bytes"] for row in data["operations"]}
-    for row in data["counts"]:
-        if row["item"] == "scratchpad bytes (DMA side)":
-            return {name: max(0.0, (number - asked.get(name, 0)) / 2) for name, number in row["operations"]} | {"": 0.0}
-    return {"": 0.0}
+    held = _of_each(data, "scratchpad bytes (DMA side)")
+    return {name: max(0.0, (number - asked.get(name, 0)) / 2) for name, number in held.items()} | {"": 0.0}
+
+
+def _of_each(data: Mapping[str, Any], item: str) -> dict[str, float]:
+    """What was counted of an item, by operation."""
+    return {name: number for row in data["counts"] if row["item"] == item for name, number in row["operations"]}
 
 
 def told(data: Mapping[str, Any]) -> list[str]:

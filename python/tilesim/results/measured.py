@@ -62,10 +62,11 @@ class Measured:
 
     @property
     def checks(self) -> list[dict[str, Any]]:
-        """Operations whose time lies below their bound, or far above the closed form of their mapping.
+        """Operations whose time lies below their bound or far above it, or far above the closed form of their mapping.
 
-        Rows with operation, what ("below its bound", "far above its closed form"), cycles, against (cycles of the bound
-        or closed form), ratio; most results have none. A line of `approximations` names the first.
+        Rows with operation, what ("below its bound", "far above its closed form", "far above its bound"), cycles,
+        against (cycles of the bound or closed form), ratio; most results have none. A line of `approximations` names
+        the first.
         """
         return checks_of(self.data)
 

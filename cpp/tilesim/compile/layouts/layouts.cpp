@@ -69,6 +69,7 @@ class Assignment {
     // A tensor that is also seen under another shape has one order of bytes for both: it is taken as dense.
     for (const program::Tensor& tensor : context_.program.tensors)
       if (!tensor.alias_of.empty()) reshaped_.insert({tensor.name, tensor.alias_of});
+    rows_one_by_one();
     if (!native && context.options.layout == "auto") densest_by_price();
   }
 
@@ -98,6 +99,22 @@ class Assignment {
     const bool as_usual = padded_elements(shape, rows_second, tile_) <= padded_elements(shape, rows_minor, tile_);
     if (Order order = of_tensor(placement, as_usual ? rows_second : rows_minor); !order.empty())
       pages_.try_emplace(placement.tensor, std::move(order));
+  }
+
+  /// A table that is made here and of which all who read it take rows that data name: no row lies over lanes or
+  /// sublanes with others, so the table is dense.
+  void rows_one_by_one() {
+    std::set<std::string> others;
+    for (const Op& op : context_.function.ops)
+      for (std::size_t i = 0; i < op.operands.size(); ++i)
+        if (op.operands[i] != no_value && (op.kind != Kind::embedding || i > 0))
+          others.insert(context_.placements[at(op.operands[i])].tensor);
+    for (const Op& op : context_.function.ops) {
+      if (op.kind != Kind::embedding) continue;
+      const Placement& table = context_.placements[at(op.operands[0])];
+      const program::Tensor* tensor = find_tensor(context_, table.tensor);
+      if (tensor && table.identity && !outside(*tensor) && !others.count(table.tensor)) reshaped_.insert(table.tensor);
+    }
   }
 
   void take_wish(ValueId id) {
@@ -236,8 +253,8 @@ class Assignment {
   Context& context_;
   const Shape& tile_;
   Wishes wishes_;
-  std::set<std::string> placed_;  ///< of this function
-  std::set<std::string> reshaped_;
+  std::set<std::string> placed_;                           ///< of this function
+  std::set<std::string> reshaped_;                         ///< dense
   std::set<std::string> ordered_;                          ///< written by a copy that is there to change the order
   std::map<std::string, Order> wished_, weights_, pages_;  ///< by tensor
   std::map<std::string, Accesses> accesses_;

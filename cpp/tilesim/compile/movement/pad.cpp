@@ -33,7 +33,27 @@ void MovementLowering::pad() {
   pad_mirrored(mode == "reflect");
 }
 
-/// With neither holes nor an operand that is part of a larger tensor, reading outside of it gives the value. Otherwise
+namespace {
+
+/// Whether the tensor ends with the operand along each axis that the padding makes longer: what lies outside of the one
+/// lies outside of the other. Along others the operand may be part of it.
+bool ends_where_padded(const Placement& placement, const Shape& shape, const Op& pad) {
+  if (!placement.moved.empty()) return false;
+  const std::vector<std::int64_t>&low = pad.attributes.integers("low"), &high = pad.attributes.integers("high");
+  std::vector<bool> open(shape.size(), false);
+  for (std::size_t dim = 0; dim < shape.size(); ++dim) open[dim] = low[dim] > 0 || high[dim] > 0;
+  for (std::size_t axis = 0; axis < placement.axes.size(); ++axis) {
+    const AxisAccess& access = placement.axes[axis];
+    if (access.terms.size() != 1 || access.terms[0].coefficient != 1 || access.constant != 0) continue;
+    const std::size_t dim = at(access.terms[0].dim);
+    if (shape[dim] == placement.tensor_shape[axis]) open[dim] = false;
+  }
+  return std::ranges::none_of(open, [](bool one) { return one; });
+}
+
+}  // namespace
+
+/// With neither holes nor an operand that goes on beyond where it is padded, reading outside of it gives the value. Otherwise
 /// the value is written everywhere first, and the operand's elements that stay over it.
 void MovementLowering::pad_constant() {
   const ValueId x = op_.operands[0];
@@ -43,7 +63,7 @@ void MovementLowering::pad_constant() {
   const std::vector<AxisAccess> plain = plain_axes(shape_.size());
   const bool dilated = std::any_of(interior.begin(), interior.end(), [](std::int64_t v) { return v > 0; });
   const std::optional<double> value = pad_value();
-  if (!dilated && value && ends_with_tensor(context_, x)) {
+  if (!dilated && value && ends_where_padded(placement(x), shape(x), op_)) {
     std::vector<AxisAccess> from;
     for (std::size_t axis = 0; axis < low.size(); ++axis) from.push_back(affine_axis(axis, 1, -low[axis]));
     return copy(shape_, placement(x), from, placement(y_), plain, value);

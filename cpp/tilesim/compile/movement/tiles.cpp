@@ -1,5 +1,6 @@
 // Tiles of movement kernels: the usual ones, or what a mapping says.
 #include <algorithm>
+#include <array>
 
 #include "tilesim/base/index.hpp"
 #include "tilesim/base/shape.hpp"
@@ -88,6 +89,10 @@ void MovementLowering::lay(mapping::VectorProblem& problem, const Placement& sou
   problem.lanes = {static_cast<int>(std::max<std::size_t>(rank, 1)) - 1};
   problem.operands = {placed_operand(context_, source, rank, Use::load),
                       placed_operand(context_, target, rank, Use::store)};
+  const std::array<const Placement*, 2> placements{&source, &target};
+  for (std::size_t i = 0; i < 2; ++i)
+    if (std::ranges::any_of(placements[i]->axes, [](const AxisAccess& axis) { return axis.terms.size() > 1; }))
+      give_access(context_, *placements[i], problem.operands[i]);  // several axes of the space along one of the tensor
   lay_over_lanes(problem, source);
   if (!starts || rank == 0 || problem.operands[0].row == 1) return;
   const Start& along = (*starts)[at(problem.lanes[0])];  // not known to be whole rows of lanes

@@ -1,6 +1,7 @@
 // window_scatter: a tile of the result at a time, with all windows that reach into it. Where each window's extreme lies
 // is found first, tap by tap; then each tap adds what its windows give to the elements below it.
 #include <algorithm>
+#include <optional>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/shape.hpp"
@@ -48,6 +49,7 @@ class WindowScatterLowering {
     const auto strides = op_.attributes.integers("strides", Shape(shape.size(), 1));
     const auto pads = op_.attributes.integers("pads", Shape(2 * shape.size(), 0));
     for (std::size_t i = 0; i < shape.size(); ++i) axes_.push_back({shape[i], window[i], strides[i], pads[2 * i]});
+    order_ = by_memory();
     padded_ = std::ranges::any_of(pads, [](std::int64_t pad) { return pad != 0; });
   }
 
@@ -100,26 +102,66 @@ class WindowScatterLowering {
            product(tiles()) * 2 * host_bytes(y_.dtype) + 9 * 64;
   }
 
-  /// Outer axes are cut first; several tiles overlap their transfers, and each core gets one.
+  /// Axes as the result lies in memory, the outer ones first: so tiles lie on chip, the last one over the lanes.
+  std::vector<std::size_t> by_memory() const {
+    const program::Tensor* tensor = find_tensor(context_, y_.tensor);
+    const bool ordered = y_.identity && tensor && tensor->minor_to_major.size() == axes_.size();
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < axes_.size(); ++i)
+      order.push_back(ordered ? static_cast<std::size_t>(tensor->minor_to_major[axes_.size() - 1 - i]) : i);
+    return order;
+  }
+
+  /// The least extents of tiles that have whole bursts, or tiles of the layouts.
+  Shape granules() const {
+    TileChoice choice;
+    choice.space = each([](const Axis& axis) { return axis.extent; });
+    choice.granules.assign(axes_.size(), 1);
+    for (const Placement* placement : {&x_, &y_}) add_granules(choice, context_, *placement);
+    return choice.granules;
+  }
+
+  /// Elements that all tiles compute on, those that neighbours have too among them.
+  double computed() const {
+    double elements = 1;
+    for (const Axis& axis : axes_) elements *= static_cast<double>(axis.windows() * axis.trips());
+    return elements;
+  }
+
+  /// Halves the axis along which tiles then share least, the outer one of equals; false where all are cut as far as
+  /// `least` lets them.
+  bool cut(const Shape& least, std::size_t axes) {
+    std::optional<std::size_t> best;
+    std::int64_t best_tile = 0;
+    double fewest = 0;
+    for (std::size_t i = 0; i < axes; ++i) {
+      Axis& axis = axes_[order_[i]];
+      const std::int64_t whole = axis.tile, granule = std::max(axis.stride, least[order_[i]]);
+      if (whole <= granule) continue;
+      axis.tile = round_up(std::max(granule, ceil_div(whole, 2)), axis.stride);
+      if (axis.tile < whole && (!best || computed() < fewest)) best = order_[i], best_tile = axis.tile, fewest = computed();
+      axis.tile = whole;
+    }
+    if (best) axes_[*best].tile = best_tile;
+    return best.has_value();
+  }
+
+  /// No axis is cut below what memory moves at once while others can be; several tiles overlap their transfers, and
+  /// each core gets one.
   void choose() {
     for (Axis& axis : axes_) axis.tile = round_up(axis.extent, axis.stride);
     const std::int64_t capacity = context_.machine.core.scratchpad.bytes;
     const double budget = static_cast<double>(std::min<std::int64_t>(capacity, 4 << 20));
-    const auto halve = [](Axis& axis) {
-      if (axis.tile <= axis.stride) return false;
-      axis.tile = round_up(ceil_div(axis.tile, 2), axis.stride);
-      return true;
-    };
-    for (std::size_t i = 0; i < axes_.size() && bytes() > budget;)
-      if (!halve(axes_[i])) ++i;
+    const Shape least = granules(), any(axes_.size(), 1);
+    while (bytes() > budget && cut(least, axes_.size())) continue;
+    while (bytes() > static_cast<double>(capacity) && cut(any, axes_.size())) continue;
     if (bytes() > static_cast<double>(capacity))
       throw CannotRun(op_, Lack::scratchpad,
                       {"window_scatter: not even one window fits the scratchpad", op_.name,
                        std::to_string(static_cast<std::int64_t>(bytes())) + " bytes",
                        "at most " + std::to_string(capacity) + " bytes", "a smaller window, or fallback='host'"});
     const auto trips = [&] { return element_count(each([](const Axis& axis) { return axis.trips(); })); };
-    for (std::size_t i = 0; i + 1 < axes_.size() && trips() < context_.machine.core.count;)
-      if (!halve(axes_[i])) ++i;
+    while (trips() < context_.machine.core.count && cut(least, axes_.empty() ? 0 : axes_.size() - 1)) continue;
   }
 
   Expr tile_index(std::size_t axis) const {
@@ -137,9 +179,19 @@ class WindowScatterLowering {
     return flat;
   }
 
-  static View dense(const std::string& slot, const Shape& extents) {
+  Shape strides_of(const Shape& extents) const {
+    Shape strides(extents.size());
+    std::int64_t stride = 1;
+    for (auto axis = order_.rbegin(); axis != order_.rend(); ++axis) {
+      strides[*axis] = stride;
+      stride *= extents[*axis];
+    }
+    return strides;
+  }
+
+  View dense(const std::string& slot, const Shape& extents) const {
     View view{slot, 0, 0, {}};
-    const Shape strides = row_major_strides(extents);
+    const Shape strides = strides_of(extents);
     for (std::size_t axis = 0; axis < extents.size(); ++axis) view.dims.push_back({extents[axis], strides[axis]});
     return view;
   }
@@ -147,7 +199,7 @@ class WindowScatterLowering {
   /// The elements of a region that the windows have below the tap at hand.
   View tapped(const std::string& slot) const {
     View view{slot, 0, 0, {}};
-    const Shape strides = row_major_strides(regions()), count = windows();
+    const Shape strides = strides_of(regions()), count = windows();
     for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
       view.dims.push_back({count[axis], strides[axis] * axes_[axis].stride});
       view.offset = view.offset + tap(axis) * Expr(strides[axis]);
@@ -158,7 +210,7 @@ class WindowScatterLowering {
   program::VectorOp over(const Shape& extents) const {
     program::VectorOp op;
     for (const std::int64_t extent : extents) op.extents.push_back(extent);
-    op.lane_dim = static_cast<int>(extents.size()) - 1;
+    op.lane_dim = order_.empty() ? -1 : static_cast<int>(order_.back());
     return op;
   }
 
@@ -244,7 +296,7 @@ class WindowScatterLowering {
   program::VectorOp rounded() const {
     program::VectorOp op = over(tiles());
     View from{"sum", 0, 0, {}};
-    const Shape strides = row_major_strides(regions());
+    const Shape strides = strides_of(regions());
     std::int64_t offset = 0;
     for (std::size_t axis = 0; axis < axes_.size(); ++axis) {
       from.dims.push_back({axes_[axis].tile, strides[axis]});
@@ -279,7 +331,7 @@ class WindowScatterLowering {
       start.push_back(by_window ? first_window(axis) : first_window(axis) * Expr(a.stride) - Expr(a.pad));
       extent.push_back(all[axis]);
     }
-    program::Transfer transfer = region_transfer(placement, start, extent, row_major_strides(all), slot);
+    program::Transfer transfer = region_transfer(placement, start, extent, strides_of(all), slot);
     transfer.fill = 0.0;
     return transfer;
   }
@@ -329,7 +381,7 @@ class WindowScatterLowering {
     }
     block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
     block.push_back(
-        on("store0", program::Store{region_transfer(y_, start, extent, row_major_strides(tiles()), "y"), {}, 0}));
+        on("store0", program::Store{region_transfer(y_, start, extent, strides_of(tiles()), "y"), {}, 0}));
     block.push_back(on("store0", program::Release{"y", 0}));
   }
 
@@ -339,6 +391,7 @@ class WindowScatterLowering {
   const Placement &x_, &source_, &y_;
   DType dtype_, wide_;
   std::vector<Axis> axes_;
+  std::vector<std::size_t> order_;
   bool padded_ = false;
 };
 

@@ -99,7 +99,7 @@ void apply(Graph& graph, std::size_t number, const Pass& pass, Checker& checker,
 std::vector<std::string> recognition_passes() {
   std::vector<std::string> names{"constants", "no_ops", "common_subexpressions"};
   for (const recognition::Pass& pass : recognition::patterns) names.emplace_back(pass.name);
-  names.insert(names.end(), {"length_masks", "known_masks", "layers"});
+  names.insert(names.end(), {"length_masks", "known_masks", "indices", "layers"});
   return names;
 }
 
@@ -135,6 +135,7 @@ std::vector<Change> recognise(Graph& graph, const Evaluator& evaluate, const std
   }
   if (wanted("length_masks")) recognition::length_masks(graph, changes);
   if (wanted("known_masks")) recognition::known_masks(graph, evaluate, changes);
+  if (wanted("indices")) recognition::affine_indices(graph, evaluate, changes);
   if (wanted("layers")) recognition::repeated_layers(graph, changes);
   if (changes.size() > simplified) {
     if (wanted("no_ops")) remove_no_ops(graph);

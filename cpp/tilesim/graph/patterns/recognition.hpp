@@ -161,6 +161,9 @@ class Edits {
 void length_masks(Graph& graph, std::vector<Change>& changes);
 /// Those that depend on no input become attributes.
 void known_masks(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);
+/// Index arithmetic is computed once for what repeats; gathers and scatters by known indices become views and paddings,
+/// and what others gather lies together.
+void affine_indices(Graph& graph, const Evaluator& evaluate, std::vector<Change>& changes);
 /// Runs of operations of the entry function that repeat become calls of one function.
 void repeated_layers(Graph& graph, std::vector<Change>& changes);
 

@@ -1,0 +1,501 @@
+// What a known index means: digits, views, windows, paddings.
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+#include <span>
+
+#include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/graph/patterns/indices.hpp"
+
+namespace tilesim::recognition {
+
+namespace {
+
+/// An axis alone: runs of equal steps, and runs of their first elements.
+std::optional<std::vector<std::pair<std::int64_t, std::int64_t>>> runs_of(const std::vector<std::int64_t>& line) {
+  const auto count = line.size();
+  if (count < 2) return std::vector<std::pair<std::int64_t, std::int64_t>>{};
+  const std::int64_t step = line[1] - line[0];
+  std::size_t run = 2;
+  while (run < count && line[run] - line[run - 1] == step) ++run;
+  if (count % run != 0) return std::nullopt;
+  std::vector<std::int64_t> firsts;
+  for (std::size_t i = 0; i < count; ++i) {
+    if (i % run == 0) firsts.push_back(line[i]);
+    if (line[i] != firsts.back() + static_cast<std::int64_t>(i % run) * step) return std::nullopt;
+  }
+  auto outer = runs_of(firsts);
+  if (outer) outer->emplace_back(static_cast<std::int64_t>(run), step);
+  return outer;
+}
+
+constexpr std::size_t most_digits = 4;  ///< of an axis: more is chance
+
+}  // namespace
+
+std::optional<Affine> affine_of(const Array& values) {
+  const Shape& shape = values.shape();
+  if (values.size() == 0) return std::nullopt;
+  const Shape strides = row_major_strides(shape);
+  Affine found;
+  found.constant = values.int_at(0);
+  std::vector<std::vector<std::int64_t>> lines;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    std::vector<std::int64_t> line;
+    for (std::int64_t i = 0; i < shape[axis]; ++i) line.push_back(values.int_at(i * strides[axis]));
+    const auto runs = runs_of(line);
+    if (!runs || runs->size() > most_digits) return std::nullopt;
+    std::int64_t step = shape[axis];
+    for (const auto& [extent, coefficient] : *runs) {
+      step /= extent;
+      found.terms.push_back({{axis, extent, step}, coefficient});
+    }
+    for (std::int64_t& value : line) value -= found.constant;
+    lines.push_back(std::move(line));
+  }
+  Shape index(shape.size(), 0);
+  for (std::int64_t element = 0; element < values.size(); ++element) {
+    std::int64_t expected = found.constant;
+    for (std::size_t axis = 0; axis < index.size(); ++axis) expected += lines[axis][at(index[axis])];
+    if (values.int_at(element) != expected) return std::nullopt;
+    for (std::size_t axis = index.size(); axis-- > 0;) {
+      if (++index[axis] < shape[axis]) break;
+      index[axis] = 0;
+    }
+  }
+  return found;
+}
+
+std::optional<std::vector<Digit>> common_digits(const Shape& extents, const std::vector<const Affine*>& functions) {
+  std::vector<Digit> digits;
+  for (std::size_t axis = 0; axis < extents.size(); ++axis) {
+    std::set<std::int64_t> steps{1};
+    for (const Affine* function : functions)
+      for (const Affine::Term& term : function->terms)
+        if (term.digit.axis == axis) steps.insert(term.digit.step);
+    std::int64_t above = extents[axis];
+    for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+      if (above % *step != 0) return std::nullopt;
+      digits.push_back({axis, above / *step, *step});
+      above = *step;
+    }
+  }
+  return digits;
+}
+
+std::vector<std::int64_t> coefficients(const Affine& function, const std::vector<Digit>& digits) {
+  std::vector<std::int64_t> result;
+  for (const Digit& digit : digits) {
+    std::int64_t coefficient = 0;
+    for (const Affine::Term& term : function.terms)
+      if (term.digit.axis == digit.axis && term.digit.step <= digit.step &&
+          digit.step < term.digit.step * term.digit.extent)
+        coefficient = term.coefficient * (digit.step / term.digit.step);
+    result.push_back(digit.extent > 1 ? coefficient : 0);
+  }
+  return result;
+}
+
+namespace {
+
+Attributes with(const std::string& name, const std::vector<std::int64_t>& value) {
+  Attributes attributes;
+  attributes.set(name, value);
+  return attributes;
+}
+
+bool all_are(const Shape& values, std::int64_t wanted) {
+  return std::ranges::all_of(values, [&](std::int64_t value) { return value == wanted; });
+}
+
+}  // namespace
+
+ValueId Emitter::reshape(ValueId x, Shape to) {
+  return shape(x) == to ? x : emit(Kind::reshape, {x}, with("shape", to));
+}
+
+ValueId Emitter::transpose(ValueId x, const std::vector<std::int64_t>& permutation) {
+  return std::ranges::is_sorted(permutation) ? x : emit(Kind::transpose, {x}, with("permutation", permutation));
+}
+
+ValueId Emitter::broadcast(ValueId x, Shape to, const std::vector<std::int64_t>& dims) {
+  if (std::ranges::is_sorted(dims) && element_count(shape(x)) == element_count(to)) return reshape(x, to);
+  Attributes attributes = with("shape", to);
+  attributes.set("dims", dims);
+  return emit(Kind::broadcast, {x}, std::move(attributes));
+}
+
+ValueId Emitter::slice(ValueId x, const Shape& start, const Shape& limit, const Shape& stride) {
+  if (all_are(start, 0) && all_are(stride, 1) && limit == shape(x)) return x;
+  Attributes attributes = with("start", start);
+  attributes.set("limit", limit);
+  attributes.set("stride", stride);
+  return emit(Kind::slice, {x}, std::move(attributes));
+}
+
+ValueId Emitter::pad(ValueId x, const Shape& low, const Shape& high, const Shape& interior) {
+  if (all_are(low, 0) && all_are(high, 0) && all_are(interior, 0)) return x;
+  Attributes attributes = with("low", low);
+  attributes.set("high", high);
+  attributes.set("interior", interior);
+  return emit(Kind::pad, {x}, std::move(attributes));
+}
+
+ValueId Emitter::reverse(ValueId x, const std::vector<std::int64_t>& dims) {
+  return dims.empty() ? x : emit(Kind::reverse, {x}, with("dims", dims));
+}
+
+namespace {
+
+using MapTerm = AxisMap::Term;
+
+constexpr std::int64_t most_parts = 64;  ///< of a window, each a slice of its own
+
+std::int64_t reach(std::span<const MapTerm> terms) {
+  std::int64_t sum = 0;
+  for (const MapTerm& term : terms) sum += term.coefficient * (term.extent - 1);
+  return sum;
+}
+
+/// Digits from the last to the first position count from there.
+Order turn_falling(std::vector<AxisMap>& maps) {
+  Order falling;
+  for (AxisMap& map : maps)
+    for (MapTerm& term : map.terms)
+      if (term.coefficient < 0) {
+        map.constant += term.coefficient * (term.extent - 1);
+        term.coefficient = -term.coefficient;
+        falling.push_back(term.digit);
+      }
+  return falling;
+}
+
+/// Terms in falling order; those because of which positions meet are taken out, the shortest first.
+std::vector<std::pair<std::size_t, MapTerm>> take_overlapping(std::vector<AxisMap>& maps) {
+  std::vector<std::pair<std::size_t, MapTerm>> taken;
+  for (std::size_t axis = 0; axis < maps.size(); ++axis) {
+    std::vector<MapTerm>& terms = maps[axis].terms;
+    std::ranges::stable_sort(terms, std::ranges::greater{}, &MapTerm::coefficient);
+    for (std::size_t i = 0; i + 1 < terms.size(); ++i) {
+      if (reach(std::span(terms).subspan(i + 1)) < terms[i].coefficient) continue;
+      const auto shortest = std::ranges::min_element(terms, {}, &MapTerm::extent);
+      taken.emplace_back(axis, *shortest);
+      terms.erase(shortest);
+      i = static_cast<std::size_t>(-1);  // from the front again
+    }
+  }
+  return taken;
+}
+
+std::int64_t parts_of(const std::vector<std::pair<std::size_t, MapTerm>>& taken) {
+  std::int64_t parts = 1;
+  for (const auto& entry : taken) parts = std::min(parts * entry.second.extent, most_parts + 1);
+  return parts;
+}
+
+/// The maps where the digits taken out are those of part number `part`, the last one fastest.
+std::vector<AxisMap> part_of(std::vector<AxisMap> maps, const std::vector<std::pair<std::size_t, MapTerm>>& taken,
+                             std::int64_t part) {
+  for (auto entry = taken.rbegin(); entry != taken.rend(); ++entry) {
+    maps[entry->first].constant += part % entry->second.extent * entry->second.coefficient;
+    part /= entry->second.extent;
+  }
+  return maps;
+}
+
+/// The axis is cut into the first digit and what lies between its neighbours, until each digit is an axis. Where
+/// nothing overlaps.
+ValueId plain_view(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order) {
+  while (true) {
+    Shape start, limit, stride, low, high, cut;
+    std::vector<AxisMap> next;
+    bool again = false;
+    for (std::size_t axis = 0; axis < maps.size(); ++axis) {
+      AxisMap& map = maps[axis];
+      const std::int64_t extent = out.shape(x)[axis];
+      const bool several = map.terms.size() > 1;
+      const std::int64_t step = map.terms.empty() ? 1 : map.terms[0].coefficient;
+      const std::int64_t count = map.terms.empty() ? 1 : map.terms[0].extent;
+      std::int64_t first = map.constant, end = first + (several ? count * step : step * (count - 1) + 1);
+      if (several) first = std::max<std::int64_t>(0, first - std::max<std::int64_t>(0, end - extent));
+      if (several && map.constant - first + reach(std::span(map.terms).subspan(1)) >= step) first = map.constant;
+      end = several ? first + count * step : end;
+      low.push_back(0);
+      high.push_back(std::max<std::int64_t>(0, end - extent));
+      start.push_back(first);
+      limit.push_back(end);
+      stride.push_back(several ? 1 : step);
+      cut.push_back(count);
+      if (!several) {
+        next.push_back({0, map.terms});
+        if (!map.terms.empty()) next.back().terms[0].coefficient = 1;
+        continue;
+      }
+      again = true;
+      cut.push_back(step);
+      next.push_back({0, {{map.terms[0].digit, count, 1}}});
+      next.push_back({map.constant - first, {map.terms.begin() + 1, map.terms.end()}});
+    }
+    x = out.pad(x, low, high, Shape(low.size(), 0));
+    x = out.reshape(out.slice(x, start, limit, stride), cut);
+    maps = std::move(next);
+    if (!again) break;
+  }
+  Shape kept;
+  order.clear();
+  for (std::size_t axis = 0; axis < maps.size(); ++axis)
+    if (!maps[axis].terms.empty()) kept.push_back(out.shape(x)[axis]), order.push_back(maps[axis].terms[0].digit);
+  return out.reshape(x, kept);
+}
+
+std::vector<std::int64_t> axes_of(const Order& digits, const Order& order) {
+  std::vector<std::int64_t> axes;
+  for (std::size_t axis = 0; axis < order.size(); ++axis)
+    if (std::ranges::count(digits, order[axis])) axes.push_back(static_cast<std::int64_t>(axis));
+  return axes;
+}
+
+/// Axes of windows that are strided: each tap reads every so many elements.
+std::vector<std::size_t> strided_axes(const std::vector<AxisMap>& maps,
+                                      const std::vector<std::pair<std::size_t, MapTerm>>& taken) {
+  std::vector<std::size_t> axes;
+  for (std::size_t axis = 0; axis < maps.size(); ++axis) {
+    const bool window = std::ranges::any_of(taken, [&](const auto& entry) { return entry.first == axis; });
+    if (window && maps[axis].terms.size() == 1 && maps[axis].terms[0].coefficient > 1) axes.push_back(axis);
+  }
+  return axes;
+}
+
+/// A copy of x in which the elements of a phase lie together; the phases are the first axis.
+ValueId every_nth_together(Emitter& out, ValueId x, std::size_t axis, const AxisMap& map) {
+  const std::int64_t step = map.terms[0].coefficient;
+  Shape shape = out.shape(x), high(shape.size(), 0);
+  high[axis] = round_up(shape[axis], step) - shape[axis];
+  x = out.pad(x, Shape(shape.size(), 0), high, Shape(shape.size(), 0));
+  shape[axis] = (shape[axis] + high[axis]) / step;
+  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, step);
+  std::vector<std::int64_t> permutation{static_cast<std::int64_t>(axis) + 1};
+  for (std::size_t i = 0; i < shape.size(); ++i)
+    if (i != axis + 1) permutation.push_back(static_cast<std::int64_t>(i));
+  Attributes attributes;
+  attributes.set("layout", true);
+  return out.emit(Kind::copy, {out.transpose(out.reshape(x, shape), permutation)}, std::move(attributes));
+}
+
+/// The maps of what `every_nth_together` made of these axes, the last one first.
+std::vector<AxisMap> among_phases(std::vector<AxisMap> maps, const std::vector<std::size_t>& strided) {
+  std::vector<AxisMap> phases;
+  for (const std::size_t axis : strided) {
+    const std::int64_t step = maps[axis].terms[0].coefficient;
+    phases.insert(phases.begin(), {maps[axis].constant % step, {}});
+    maps[axis].constant /= step;
+    maps[axis].terms[0].coefficient = 1;
+  }
+  maps.insert(maps.begin(), phases.begin(), phases.end());
+  return maps;
+}
+
+}  // namespace
+
+ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order) {
+  const Order falling = turn_falling(maps);
+  const auto taken = take_overlapping(maps);
+  const std::int64_t parts = parts_of(taken);
+  if (parts > most_parts) return no_value;
+  if (taken.empty()) {
+    x = plain_view(out, x, std::move(maps), order);
+    return out.reverse(x, axes_of(falling, order));
+  }
+  std::size_t first = taken[0].second.digit;
+  for (const auto& entry : taken) first = std::min(first, entry.second.digit);
+  std::vector<ValueId> beside;
+  std::size_t place = 0;
+  const std::vector<std::size_t> strided = strided_axes(maps, taken);
+  for (std::size_t i = 0; i < strided.size(); ++i) x = every_nth_together(out, x, strided[i] + i, maps[strided[i]]);
+  for (std::int64_t part = 0; part < parts; ++part) {
+    ValueId one = plain_view(out, x, among_phases(part_of(maps, taken, part), strided), order);
+    for (place = 0; place < order.size() && order[place] < first;) ++place;
+    Shape shape = out.shape(one);
+    shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
+    beside.push_back(out.reshape(one, shape));
+  }
+  Attributes attributes;
+  attributes.set("dim", static_cast<std::int64_t>(place));
+  x = parts == 1 ? beside[0] : out.emit(Kind::concat, beside, std::move(attributes));
+  Shape shape = out.shape(x);
+  shape.erase(shape.begin() + static_cast<std::ptrdiff_t>(place));
+  for (std::size_t i = 0; i < taken.size(); ++i) {
+    const auto where = static_cast<std::ptrdiff_t>(place + i);
+    shape.insert(shape.begin() + where, taken[i].second.extent);
+    order.insert(order.begin() + where, taken[i].second.digit);
+  }
+  x = out.reshape(x, shape);
+  return out.reverse(x, axes_of(falling, order));
+}
+
+namespace {
+
+/// Axes of `u` are the maps' digits, in the order of maps and terms. From the innermost digit on, each is padded to the
+/// distance of the next and merged with it.
+ValueId plain_place(Emitter& out, ValueId u, std::vector<AxisMap> maps, const Shape& to) {
+  Shape axes;
+  for (AxisMap& map : maps) {
+    if (map.terms.empty()) map.terms = {{0, 1, 1}};
+    for (const MapTerm& term : map.terms) axes.push_back(term.extent);
+  }
+  u = out.reshape(u, axes);
+  while (true) {
+    Shape low, high, interior, merged;
+    std::vector<AxisMap> next;
+    bool again = false;
+    for (std::size_t axis = 0; axis < maps.size(); ++axis) {
+      AxisMap map = maps[axis];
+      for (std::size_t i = 0; i + 2 < map.terms.size(); ++i)
+        low.push_back(0), high.push_back(0), interior.push_back(0), merged.push_back(map.terms[i].extent);
+      if (map.terms.size() > 1) {
+        const MapTerm inner = map.terms.back(), outer = map.terms[map.terms.size() - 2];
+        low.insert(low.end(), {0, 0});
+        interior.insert(interior.end(), {0, inner.coefficient - 1});
+        high.insert(high.end(), {0, outer.coefficient - 1 - inner.coefficient * (inner.extent - 1)});
+        merged.push_back(outer.extent * outer.coefficient);
+        map.terms.pop_back();
+        map.terms.back() = {outer.digit, merged.back(), 1};
+        again = true;
+      } else {
+        low.push_back(0), high.push_back(0), interior.push_back(0), merged.push_back(map.terms[0].extent);
+      }
+      next.push_back(std::move(map));
+    }
+    if (!again) break;
+    u = out.reshape(out.pad(u, low, high, interior), merged);
+    maps = std::move(next);
+  }
+  Shape low, high, interior;
+  for (std::size_t axis = 0; axis < maps.size(); ++axis) {
+    const MapTerm only = maps[axis].terms[0];
+    low.push_back(maps[axis].constant);
+    interior.push_back(only.coefficient - 1);
+    high.push_back(to[axis] - maps[axis].constant - only.coefficient * (only.extent - 1) - 1);
+  }
+  return out.pad(u, low, high, interior);
+}
+
+}  // namespace
+
+namespace {
+
+/// Updates whose overlapping digits are taken out: one part for each place of a window.
+class Parts {
+ public:
+  Parts(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order)
+      : out_(out), maps_(std::move(maps)), order_(order) {
+    const Order falling = turn_falling(maps_);
+    taken_ = take_overlapping(maps_);
+    updates_ = out.reverse(updates, axes_of(falling, order));
+    for (const AxisMap& map : maps_)
+      for (const MapTerm& term : map.terms) rest_.push_back(term.digit);
+  }
+  std::int64_t count() const { return parts_of(taken_); }
+  std::vector<std::size_t> strided() const { return strided_axes(maps_, taken_); }
+  std::vector<AxisMap> maps_at(std::int64_t part) const { return part_of(maps_, taken_, part); }
+
+  /// A part put into zeros of shape `to`, and what was there before added.
+  ValueId add(ValueId sum, std::int64_t part, const std::vector<AxisMap>& maps, const Shape& to) {
+    const ValueId term = plain_place(out_, at_place(part), maps, to);
+    if (sum == no_value) return term;
+    Attributes attributes;
+    attributes.set("function", std::string("add"));
+    return out_.emit(Kind::elementwise, {sum, term}, std::move(attributes));
+  }
+
+ private:
+  /// The part alone, its axes in the order of the maps.
+  ValueId at_place(std::int64_t part) {
+    Shape start(order_.size(), 0), limit = out_.shape(updates_), kept;
+    for (auto entry = taken_.rbegin(); entry != taken_.rend(); ++entry) {
+      const auto axis = at(std::ranges::find(order_, entry->second.digit) - order_.begin());
+      start[axis] = part % entry->second.extent;
+      limit[axis] = start[axis] + 1;
+      part /= entry->second.extent;
+    }
+    Order there;  // digits that the part has as axes
+    for (std::size_t axis = 0; axis < order_.size(); ++axis)
+      if (std::ranges::count(rest_, order_[axis])) there.push_back(order_[axis]), kept.push_back(limit[axis]);
+    std::vector<std::int64_t> permutation;
+    for (const std::size_t digit : rest_) permutation.push_back(std::ranges::find(there, digit) - there.begin());
+    const ValueId one = out_.slice(updates_, start, limit, Shape(order_.size(), 1));
+    return out_.transpose(out_.reshape(one, kept), permutation);
+  }
+
+  Emitter& out_;
+  ValueId updates_ = no_value;
+  std::vector<AxisMap> maps_;
+  Order order_, rest_;
+  std::vector<std::pair<std::size_t, MapTerm>> taken_;
+};
+
+/// Windows that are strided: the places of a phase are summed up next to each other, and the phases put in turn at last.
+/// no_value where a phase has no place.
+ValueId placed_by_phase(Emitter& out, Parts& parts, const std::vector<std::size_t>& strided, const Shape& to) {
+  std::int64_t phases = 1;
+  Shape steps, part_shape = to;
+  for (const std::size_t axis : strided) {
+    steps.push_back(parts.maps_at(0)[axis].terms[0].coefficient);
+    phases *= steps.back();
+    part_shape[axis] = ceil_div(to[axis], steps.back());
+  }
+  if (phases > parts.count()) return no_value;
+  std::vector<std::vector<std::pair<std::int64_t, std::vector<AxisMap>>>> members(at(phases));
+  for (std::int64_t part = 0; part < parts.count(); ++part) {
+    std::vector<AxisMap> maps = parts.maps_at(part);
+    std::int64_t phase = 0;
+    for (std::size_t i = 0; i < strided.size(); ++i) {
+      AxisMap& map = maps[strided[i]];
+      const std::int64_t first = floor_div(map.constant, steps[i]);
+      phase = phase * steps[i] + map.constant - first * steps[i];
+      map.constant = first;
+      map.terms[0].coefficient = 1;
+    }
+    members[at(phase)].emplace_back(part, std::move(maps));
+  }
+  if (std::ranges::any_of(members, [](const auto& phase) { return phase.empty(); })) return no_value;
+  std::vector<ValueId> sums;
+  Shape unit = part_shape;
+  unit.insert(unit.begin(), 1);
+  for (const auto& phase : members) {
+    ValueId sum = no_value;
+    for (const auto& [part, maps] : phase) sum = parts.add(sum, part, maps, part_shape);
+    sums.push_back(out.reshape(sum, unit));
+  }
+  Attributes attributes;
+  attributes.set("dim", std::int64_t{0});
+  Shape shape = steps, merged = part_shape;
+  shape.insert(shape.end(), part_shape.begin(), part_shape.end());
+  ValueId all = out.reshape(sums.size() == 1 ? sums[0] : out.emit(Kind::concat, sums, std::move(attributes)), shape);
+  std::vector<std::int64_t> permutation;
+  for (std::size_t axis = 0; axis < to.size(); ++axis) {
+    permutation.push_back(static_cast<std::int64_t>(steps.size() + axis));
+    const auto place = std::ranges::find(strided, axis);
+    if (place == strided.end()) continue;
+    permutation.push_back(place - strided.begin());
+    merged[axis] *= steps[at(place - strided.begin())];
+  }
+  all = out.reshape(out.transpose(all, permutation), merged);
+  return out.slice(all, Shape(to.size(), 0), to, Shape(to.size(), 1));
+}
+
+}  // namespace
+
+ValueId placed(Emitter& out, ValueId updates, std::vector<AxisMap> maps, const Order& order, const Shape& to,
+               bool distinct) {
+  Parts parts(out, updates, std::move(maps), order);
+  if (parts.count() > most_parts || (distinct && parts.count() > 1)) return no_value;
+  if (const std::vector<std::size_t> strided = parts.strided(); !strided.empty())
+    if (const ValueId sum = placed_by_phase(out, parts, strided, to); sum != no_value) return sum;
+  ValueId sum = no_value;
+  for (std::int64_t part = 0; part < parts.count(); ++part) sum = parts.add(sum, part, parts.maps_at(part), to);
+  return sum;
+}
+
+}  // namespace tilesim::recognition

@@ -1,0 +1,236 @@
+"""Index arithmetic of torch is read as views, windows, paddings and rows; torch is the oracle."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+import tilesim as ts
+from support.torch_equal import equal
+
+
+class Applied(torch.nn.Module):
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def kinds(graph: ts.Graph) -> set[str]:
+    return {op["kind"] for function in json.loads(graph.to_json())["functions"] for op in function["ops"]}
+
+
+def compiled(function: Callable[..., Any], args: tuple[Any, ...], machine: str = "edge-8") -> ts.Graph:
+    """The graph, whose reference kernels and whose program give what torch gives."""
+    graph = equal(Applied(function), args)
+    (found,) = ts.execute(ts.compile(graph, machine), args).values()
+    assert np.allclose(np.asarray(found), function(*args).numpy(), rtol=1e-4, atol=1e-4)
+    return graph
+
+
+def ratio(graph: ts.Graph, machine: str, **options: Any) -> float:
+    return ts.simulate(ts.compile(graph, machine, **options)).seconds / ts.lower_bound(graph, machine).seconds
+
+
+ROWS = torch.arange(12)
+VIEWS: dict[str, tuple[Callable[..., Any], tuple[int, ...]]] = {
+    "unfold": (lambda x: F.unfold(x, 3, padding=1), (2, 3, 7, 9)),
+    "unfold, strides": (lambda x: F.unfold(x, (2, 3), stride=(3, 2), padding=(1, 0)), (1, 2, 8, 9)),
+    "unfold, dilation": (lambda x: F.unfold(x, 2, dilation=(2, 3)), (2, 2, 6, 8)),
+    "patches": (lambda x: F.unfold(x, 2, stride=2), (2, 3, 6, 8)),
+    "sliding": (lambda x: x.unfold(1, 4, 3), (3, 14)),
+    "strided": (lambda x: torch.as_strided(x, (3, 4, 4, 2, 2), (30, 6, 1, 6, 1)), (3, 30)),
+    "diagonal": (lambda x: torch.diagonal(x, 1, 1, 2), (3, 5, 6)),
+    "repeated": (lambda x: F.interpolate(x, scale_factor=(2, 3), mode="nearest"), (2, 3, 4, 5)),
+    "shuffled": (lambda x: F.pixel_shuffle(x, 2), (2, 8, 3, 5)),
+    "rolled": (lambda x: torch.roll(x, (2, -1), (1, 2)), (2, 5, 6, 3)),
+    "reversed": (lambda x: x[:, torch.arange(5, -1, -2)], (2, 6, 3)),
+    "mixed radix": (lambda x: x[ROWS // 4 + 3 * (ROWS % 4)], (12, 5)),
+    "two axes": (lambda x: x[:, (ROWS // 6)[:, None], ROWS[None, :5]], (2, 3, 12)),
+    "one element": (lambda x: x[:, torch.tensor([3])], (2, 6)),
+    "negative": (lambda x: x[:, torch.arange(-4, 0)], (2, 6)),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_known_indices_are_views(name: str) -> None:
+    function, shape = VIEWS[name]
+    graph = compiled(function, (torch.randn(shape, generator=torch.manual_seed(0)),))
+    assert not kinds(graph) & {"gather", "embedding"}
+
+
+FOLDS: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {
+    "plain": ((2, 9 * 2, 35), {"output_size": (7, 9), "kernel_size": 3}),
+    "padded": ((2, 9 * 2, 63), {"output_size": (7, 9), "kernel_size": 3, "padding": 1}),
+    "strided": ((1, 6 * 3, 12), {"output_size": (8, 9), "kernel_size": (2, 3), "stride": (3, 2), "padding": (1, 0)}),
+    "dilated": ((2, 4 * 2, 20), {"output_size": (6, 8), "kernel_size": 2, "dilation": (2, 3)}),
+    "patches": ((2, 4 * 3, 12), {"output_size": (6, 8), "kernel_size": 2, "stride": 2}),
+}
+
+
+@pytest.mark.parametrize("name", FOLDS)
+def test_known_places_are_paddings(name: str) -> None:
+    shape, how = FOLDS[name]
+    graph = compiled(lambda x: F.fold(x, **how), (torch.randn(shape, generator=torch.manual_seed(0)),))
+    assert "scatter" not in kinds(graph)
+
+
+@pytest.mark.parametrize("places", [torch.arange(0, 8, 2), torch.arange(7, -1, -1), torch.arange(8) // 2 * 2])
+@pytest.mark.parametrize("adds", [False, True])
+def test_places_written_keep_what_lies_between(places: torch.Tensor, adds: bool) -> None:
+    def written(x: Any, part: Any) -> Any:
+        x = x.clone()
+        x[:, places] = x[:, places] + part if adds else part
+        return x
+
+    def added(x: Any, part: Any) -> Any:
+        return torch.index_add(x, 1, places, part)
+
+    x, part = torch.randn(6, 8), torch.randn(6, 1).expand(6, len(places)).clone()
+    compiled(written, (x, part))
+    compiled(added, (x, torch.randn(6, len(places))))
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+def test_sampling_by_indices_reads_rows(mode: str, padding: str) -> None:
+    generator = torch.manual_seed(1)
+    args = (torch.randn(2, 5, 6, 7, generator=generator), torch.rand(2, 3, 4, 2, generator=generator) * 2.4 - 1.2)
+    function = lambda x, grid: F.grid_sample(x, grid, mode=mode, padding_mode=padding, align_corners=False)  # noqa: E731
+    graph = compiled(function, args)
+    assert "gather" not in kinds(graph)
+
+
+def test_an_index_outside_is_an_error_where_torch_raises() -> None:
+    """Rows are numbered over several axes: an index that leaves one must not be one of the next row."""
+    x, index = torch.randn(3, 4, 5), torch.tensor([0, 1, 2])
+    graph = equal(Applied(lambda a, i: a[i, torch.arange(3), :]), (x, index))
+    for wrong in ([0, 3, 1], [0, -4, 1]):
+        with pytest.raises(ts.UserError):
+            ts.reference(graph, [x, torch.tensor(wrong)])
+    graph = equal(Applied(lambda a, i, j: a[i, :, j]), (x, index, index))
+    with pytest.raises(ts.UserError):
+        ts.reference(graph, [x, index, torch.tensor([0, 5, 1])])
+
+
+def test_indices_of_all_sorts_equal_torch() -> None:
+    """Random indices: of data and known, affine or not, repeated along axes, over any axes, with windows beside."""
+    rng = random.Random(7)
+    for _ in range(40):
+        shape = [rng.randint(1, 6) for _ in range(rng.randint(1, 4))]
+        x = torch.randn(shape)
+        rank, batch = len(shape), [rng.randint(1, 4) for _ in range(rng.randint(1, 3))]
+        fixed: list[Any] = []
+        data: list[torch.Tensor] = []
+        for axis in range(rank):
+            sort = rng.choice(["all", "data", "affine", "table", "all"])
+            own = [extent if rng.random() < 0.6 else 1 for extent in batch]
+            count = int(np.prod(own))
+            if sort == "all":
+                fixed.append(slice(None))
+            elif sort == "data":
+                fixed.append(len(data))
+                data.append(torch.randint(0, shape[axis], own))
+            elif sort == "affine":
+                fixed.append((torch.arange(count) * rng.randint(1, 3) % shape[axis]).reshape(own))
+            else:
+                fixed.append(torch.tensor([rng.randrange(shape[axis]) for _ in range(count)]).reshape(own))
+        if all(isinstance(index, slice) for index in fixed):
+            continue
+
+        def take(a: Any, *given: Any, fixed: list[Any] = fixed) -> Any:
+            return a[tuple(given[index] if isinstance(index, int) else index for index in fixed)] * 2
+
+        compiled(take, (x, *data))
+
+
+def test_boxes_of_all_forms_stay_what_they_were() -> None:
+    """Random gathers with boxes, index vectors along any axis, known, repeated or of data: the kernel's own values."""
+    rng, random_data = random.Random(5), np.random.default_rng(5)
+    for _ in range(60):
+        shape = [rng.randint(1, 5) for _ in range(rng.randint(1, 3))]
+        batch = [rng.randint(1, 4) for _ in range(rng.randint(0, 2))]
+        axes = rng.sample(range(len(shape)), rng.randint(1, len(shape)))
+        sizes = [rng.randint(1, extent) for extent in shape]
+        collapsed = sorted(axis for axis in axes if sizes[axis] == 1 and rng.random() < 0.7)
+        at = rng.randint(0, len(batch))
+        b = ts.GraphBuilder("boxes")
+        x = b.input("x", shape)
+        full = [*batch[:at], len(axes), *batch[at:]]
+        own = [extent if rng.random() < 0.6 else 1 for extent in full]
+        table = random_data.integers(-1, 6, own).astype(np.int64)
+        if rng.random() < 0.3:
+            table = np.arange(table.size, dtype=np.int64).reshape(own) % 4
+        known = rng.random() < 0.6
+        indices = b.weight("table", data=table, trainable=False) if known else b.input("i", own, "i64")
+        indices = b.op("broadcast", indices, shape=full, dims=list(range(len(full))))
+        kept = [axis for axis in range(len(shape)) if axis not in collapsed]
+        offsets = sorted(rng.sample(range(len(batch) + len(kept)), len(kept)))
+        y = b.op(
+            "gather",
+            x,
+            indices,
+            offset_dims=offsets,
+            collapsed_slice_dims=collapsed,
+            start_index_map=axes,
+            index_vector_dim=at,
+            slice_sizes=sizes,
+            mode=rng.choice(["clip", "fill"]),
+        )
+        b.output(b.apply("negate", y), "y")
+        graph = b.build()
+        data = [random_data.standard_normal(shape).astype(np.float32), *([] if known else [table])]
+        (wanted,) = ts.reference(graph, data).values()
+        graph.optimize()
+        (found,) = ts.reference(graph, data).values()
+        assert np.array_equal(np.asarray(found), np.asarray(wanted), equal_nan=True)
+
+
+def test_what_repeats_is_computed_once() -> None:
+    """Functions of a repeated vector are of its extent, however it is turned, cut and put together afterwards."""
+
+    def function(v: Any, x: Any) -> Any:
+        wide = (v.view(1, 1, 6).expand(4, 5, 6) * 2 + 1).exp()
+        turned = wide.permute(2, 0, 1)[1:5].reshape(4, 20)
+        return x + torch.cat([turned.sin(), turned.cos()])
+
+    graph = compiled(function, (torch.randn(6), torch.randn(8, 20)))
+    rows = [op for f in json.loads(graph.to_json())["functions"] for op in f["ops"] if op["kind"] == "elementwise"]
+    sizes = [int(np.prod(op["results"][0]["shape"])) for op in rows]
+    assert sorted(sizes)[-1] == 160 and all(size <= 8 for size in sorted(sizes)[:-1])
+
+
+FIGURES: dict[str, tuple[Callable[..., Any], tuple[Any, ...], float]] = {
+    "grid_sample": (
+        lambda x, g: F.grid_sample(x, g, align_corners=False),
+        (torch.randn(8, 32, 40, 40), torch.rand(8, 1, 1200, 2) * 2.2 - 1.1),
+        10,
+    ),
+    "take along an axis": (
+        lambda x, i: torch.gather(x, 1, i[:, :, None].expand(-1, -1, 64)),
+        (torch.randn(8, 512, 64), torch.randint(0, 512, (8, 300))),
+        2,
+    ),
+    "patches": (lambda x: F.unfold(x, 4, stride=4), (torch.randn(2, 64, 56, 56),), 2),
+    "patches back": (lambda x: F.fold(x, (56, 56), 4, stride=4), (torch.randn(2, 64 * 16, 196),), 2),
+    "unfold": (lambda x: F.unfold(x, 3, padding=1), (torch.randn(2, 32, 28, 28),), 2),
+    "pixel shuffle": (lambda x: F.pixel_shuffle(x, 2), (torch.randn(2, 64, 28, 28),), 2),
+}
+
+
+@pytest.mark.parametrize("machine", ["edge-8", "tpu-v3"])
+@pytest.mark.parametrize("name", FIGURES)
+def test_time_over_the_bound(name: str, machine: str) -> None:
+    """The profile of tpu-v3 keeps nothing on chip between kernels: there an unfold reads its padded operand again."""
+    function, args, most = FIGURES[name]
+    options = {"residency": "auto"} if name == "unfold" else {}
+    assert ratio(equal(Applied(function), args, bound=1e-4), machine, **options) <= most
