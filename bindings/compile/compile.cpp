@@ -1,6 +1,7 @@
 // compile: a Graph and a Machine to a Program.
 #include "tilesim/compile/compile.hpp"
 #include "tilesim/compile/groups/rules.hpp"
+#include "tilesim/engine/engine.hpp"
 
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
@@ -43,12 +44,32 @@ py::list fusion_rules() {
   return rules;
 }
 
+/// Simulated as the machine is by default; without banks and routers, whose parts the caller has.
+tilesim::Timed timed(const tilesim::program::Program& program, const tilesim::Machine& machine,
+                     tilesim::CancelToken& cancel) {
+  tilesim::CancelToken quiet;
+  quiet.check = [&cancel] {
+    cancel.poll();
+    return false;
+  };
+  tilesim::SimulateOptions options;
+  options.network = "simple";
+  if (machine.memory.kind == "bank") options.memory = "simple";
+  options.cancel = &quiet;
+  const tilesim::Result result = tilesim::simulate(program, machine, options);
+  std::map<std::string, std::int64_t> busy;
+  for (const tilesim::UnitUse& unit : result.units)
+    if (unit.kind == "array" || unit.kind == "vector")
+      busy[unit.kind] += unit.cycles[static_cast<int>(tilesim::UnitState::busy)];
+  return {result.cycles, std::max(busy["vector"], busy["array"] / std::max<std::int64_t>(1, machine.core.array.count))};
+}
+
 tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& graph, const tilesim::Machine& machine,
                                         const std::string& fuse, const std::map<std::string, py::dict>& mappings,
                                         const std::string& mapping, const std::string& only, std::int64_t cores,
                                         std::int64_t contexts, std::optional<py::list> groups,
                                         const std::string& residency, const std::map<std::string, std::string>& levels,
-                                        const std::string& layout, const py::object& counted,
+                                        const std::string& layout, const py::object& counted, bool is_timed,
                                         std::optional<py::dict> unused, const std::vector<std::string>& notes) {
   tilesim::CompileOptions options;
   options.residency = residency;
@@ -73,6 +94,7 @@ tilesim::program::Program compile_graph(const tilesim::bindings::GraphValue& gra
   tilesim::program::Program program = tilesim::bindings::cancellable(
       [&](tilesim::CancelToken& token) {
         options.cancel = &token;
+        if (is_timed) options.timed = [&](const tilesim::program::Program& one) { return timed(one, machine, token); };
         return tilesim::compile(*graph, machine, options);
       },
       py::none(), counted);
@@ -147,7 +169,8 @@ void init_compile(py::module_& module) {
       py::arg("mappings") = std::map<std::string, py::dict>{}, py::arg("mapping") = "profile", py::arg("only") = "",
       py::arg("cores") = 0, py::arg("contexts") = 0, py::arg("groups") = py::none(), py::arg("residency") = "none",
       py::arg("levels") = std::map<std::string, std::string>{}, py::arg("layout") = "auto",
-      py::arg("counted") = py::none(), py::arg("unused") = py::none(), py::arg("notes") = std::vector<std::string>{},
+      py::arg("counted") = py::none(), py::arg("timed") = false, py::arg("unused") = py::none(),
+      py::arg("notes") = std::vector<std::string>{},
       "Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in "
       "elements;\n"
       "mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it "
@@ -159,8 +182,9 @@ void init_compile(py::module_& module) {
       "residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or "
       "scratchpad; layout: \"auto\", or \"given\" for tensors in their own order of axes; counted: called with kernels "
       "done "
-      "and all, at most 20 times a second; unused: a dict that gets products whose tiles of zeros are multiplied all "
-      "the same, with a note each; notes: with which those of the program begin.\n"
+      "and all, at most 20 times a second; timed: of a small program the fastest of several, by simulation; unused: a "
+      "dict that gets products whose tiles of zeros are multiplied all the same, with a note each; notes: with which "
+      "those of the program begin.\n"
       "Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no "
       "tile fits the scratchpad.");
   module.def("fusion_rules", &fusion_rules,

@@ -58,7 +58,7 @@ Result simulate_program(const program::Program& program, const Machine& machine,
                         const std::vector<std::int64_t>& cores, const std::vector<std::string>& resident,
                         const std::map<std::string, std::shared_ptr<LatencyBook>>& sort_latencies,
                         const std::optional<std::int64_t>& replay_beyond, const py::object& counted, bool kernels,
-                        bool live) {
+                        bool live, const py::object& expected) {
   SimulateOptions options;
   Books books;  // the engine's own copies: others may read and fill the given ones meanwhile
   if (latencies && *latencies) options.latencies = books.opened(*latencies);
@@ -76,6 +76,11 @@ Result simulate_program(const program::Program& program, const Machine& machine,
   options.live = live;
   if (kernels) options.kernels = [](const Machine& of) { return std::make_unique<isa::InstructionLatency>(of); };
   options.tensors = arrays_of(tensors);
+  if (!expected.is_none())
+    options.expected = [&expected](std::int64_t simulated, std::int64_t all) {
+      const py::gil_scoped_acquire gil;
+      expected(simulated, all);
+    };
   Result result = bindings::cancellable(
       [&](CancelToken& token) {
         options.cancel = &token;
@@ -156,10 +161,10 @@ void init_engine(py::module_& module) {
              py::arg("resident") = std::vector<std::string>{},
              py::arg("sort_latencies") = std::map<std::string, std::shared_ptr<LatencyBook>>{},
              py::arg("replay_beyond") = py::none(), py::arg("counted") = py::none(), py::arg("kernels") = false,
-             py::arg("live") = false,
+             py::arg("live") = false, py::arg("expected") = py::none(),
              "Runs a program in simulated time, on the first cores or those given; with more tile operations than "
              "`replay_beyond`, from its steady loops. `counted` is called with the tile operations done and all, at "
-             "most 20 times a second.");
+             "most 20 times a second; `expected` before each run with those that it simulates, and all.");
   using Own = InterruptibleSession;
   py::class_<Own>(module, "Session", "A simulation in progress with several jobs.")
       .def(py::init([](const Machine& machine, const std::optional<std::string>& memory,

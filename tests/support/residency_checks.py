@@ -114,6 +114,7 @@ def same(found: dict[str, Any], wanted: dict[str, Any], note: str, exact: bool =
 
 def check(graph: ts.Graph, machine: ts.Machine, seed: int, races: bool = True, **options: Any) -> int:
     """The number of values that stay; what they save, and that nothing else changes."""
+    options = {"cores": machine.get("core.count"), **options}
     usual = ts.compile(graph, machine, residency="none", **options)
     program = ts.compile(graph, machine, residency="auto", **options)
     stays = staying(program)

@@ -43,7 +43,7 @@ def test_presets_load_and_compute(name: str) -> None:
     assert machine.get("core.count") == CHIPS[name]
     described = {path for path in machine.sources if path.startswith(("core", "network", "memory"))}
     assert {"core.count", "memory.channels", "memory.bandwidth"} <= described
-    program = ts.compile(product(64, 256, 128), machine)
+    program = ts.compile(product(64, 256, 128), machine, cores=CHIPS[name])
     assert program.cores == CHIPS[name]
     assert ts.verify(program).ok
     result = ts.simulate(program)

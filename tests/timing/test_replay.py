@@ -65,7 +65,7 @@ def assert_within_what_is_said(short: ts.Result, whole: ts.Result) -> None:
     assert short.cycles == pytest.approx(whole.cycles, rel=cycles)
     for a, b in zip(short.data["units"], whole.data["units"], strict=True):
         assert a["unit"] == b["unit"]
-        far = queues * whole.cycles if a["kind"] in ("load", "store") else others * whole.cycles / 100
+        far = queues * whole.cycles if a["kind"] in ("load", "store", "send") else others * whole.cycles / 100
         assert a["cycles"]["busy"] == pytest.approx(b["cycles"]["busy"], rel=others, abs=far)
         for key in ("bytes", "work", "operations"):
             assert a[key] == pytest.approx(b[key], rel=others), (a["unit"], key)
@@ -147,6 +147,40 @@ def test_the_bound_that_is_said_holds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.slow
 def test_the_bound_that_is_said_holds_for_ten_thousand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sum(compare_any(seed, 60_000, monkeypatch) for seed in range(1000, 61_000)) >= 2000
+
+
+MESH = [(4096, 4096, 16384), (8000, 300, 30000), (2000, 3000, 80000)]
+
+
+@pytest.mark.parametrize("sizes", MESH, ids=str)
+def test_cores_that_send_to_each_other(sizes: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operands go from core to core: queues that send wait for who receives, as queues that load do for memory."""
+    program = ts.compile(ts.workloads.matmul(*sizes, dtype="bf16"), "mesh-16", mapping="heuristic")
+    assert program.cores == 16 and '"send"' in program.core.to_json()
+    whole = ts.simulate(program, replay=False)
+    monkeypatch.setattr(api, "LIMIT", program.operations * program.cores // 4)
+    short = ts.simulate(program)
+    assert any(text.startswith("replay: ") for text in short.approximations)
+    assert_within_what_is_said(short, whole)
+    for key in ("memory_read_bytes", "memory_written_bytes", "network_bytes", "multiply_adds", "tile_operations"):
+        assert short.data[key] == pytest.approx(whole.data[key], rel=said(short)[1])
+
+
+@pytest.mark.parametrize("replay", [False, True])
+def test_a_long_run_says_first_what_it_costs(
+    replay: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = ts.compile(ts.workloads.matmul(4096, 4096, 16384, dtype="bf16"), "mesh-16", mapping="heuristic")
+    operations = program.operations * program.cores
+    ts.simulate(program, replay=replay)
+    assert not caplog.records
+    monkeypatch.setattr(api, "LIMIT", operations // 4)
+    monkeypatch.setattr(api, "SAID", operations // 100)
+    ts.simulate(program, replay=replay)
+    (said,) = [record.getMessage() for record in caplog.records]
+    counts = [int(text.replace(",", "")) for text in re.findall(r"[\d,]{5,}", said)]
+    assert counts[-1] == operations and ("replayed from them" in said) == (counts[0] < operations) == replay
+    assert "seconds" in said
 
 
 HUGE: dict[str, Callable[[], ts.Graph]] = {

@@ -13,6 +13,7 @@
 #include "tilesim/compile/kernels.hpp"
 #include "tilesim/compile/layouts/lanes.hpp"
 #include "tilesim/compile/layouts/layouts.hpp"
+#include "tilesim/compile/making.hpp"
 #include "tilesim/compile/passes/addresses.hpp"
 #include "tilesim/compile/passes/passes.hpp"
 #include "tilesim/compile/plan/contexts.hpp"
@@ -35,7 +36,8 @@ using lower::Kernel;
 class Compiler {
  public:
   /// `machine`: with a context's share of each core's memories.
-  Compiler(const Graph& graph, const Share& machine, const CompileOptions& options, std::int64_t contexts)
+  Compiler(const Graph& graph, const Share& machine, const CompileOptions& options, std::int64_t contexts,
+           const Compiler* known = nullptr)
       : machine_(machine),
         options_(options),
         contexts_(contexts),
@@ -43,6 +45,7 @@ class Compiler {
         user_vectors_(options.record_vectors),
         rules_(lower::FusionRules::of(machine, options)),
         prepared_(lower::prepare(graph, machine, options, apart_prices(machine, options, contexts))) {
+    if (known) choices_.take_mappings(known->choices_);
     choices_.attentions = std::move(prepared_.attentions);
     lower::separate_formals(prepared_.graph);
     lower::mark_in_place(prepared_.graph);
@@ -73,20 +76,26 @@ class Compiler {
     check_vectors();
     lower::note_lane_changes(program_);
     program_.tensors = lower::owners_first(std::move(program_.tensors));
-    choices_.tensors.forget();
     lower::Lowering lowering{std::move(program_), whole, machine_, std::move(facts_)};
     for (const Alias& alias : graph.entry().aliases)
       lowering.states.emplace_back(
           graph.entry().value(graph.entry().outputs[static_cast<std::size_t>(alias.output)]).name,
           graph.entry().value(graph.entry().inputs[static_cast<std::size_t>(alias.input)]).name);
-    lowering.wish = {options_.residency == "auto" && options_.only.empty(), options_.levels};
+    lowering.wish = wish(options_.residency);
     if (machine_.sorts.empty())
       lowering.again = [this](lower::Lowering& of, const std::string& function, std::size_t kernel,
                               std::int64_t bytes) { return again(of, function, kernel, bytes); };
     return lowering;
   }
 
-  bool lowering_may_ask() const { return options_.residency == "auto" || !options_.levels.empty(); }
+  lower::ResidencyWish wish(const std::string& residency) const {
+    return {residency != "none" && options_.only.empty(), residency == "fitting", options_.levels};
+  }
+
+  /// The tensors of another program than the last one may be asked for.
+  void forget_tensors() { choices_.tensors.forget(); }
+
+  bool lowering_may_ask() const { return options_.residency != "none" || !options_.levels.empty(); }
 
   /// What was chosen, to those who asked for it.
   void tell_choices() {
@@ -386,14 +395,56 @@ lower::Lowering lowered_on(const Graph& graph, const Share& machine, const Compi
   return lowering;
 }
 
-program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
-  const Share share = lower::shared_by(machine, options.cores);
-  const std::int64_t contexts = lower::contexts_of(share, options);
-  const Share part = lower::with_part_of_memories(share, contexts);
-  Compiler compiler(graph, part, options, contexts);
-  program::Program program = lower::finished(compiler.run(share));
-  compiler.tell_choices();
-  return program;
+namespace {
+
+class MakingOf : public Making {
+ public:
+  MakingOf(const Graph& graph, const Machine& machine, const CompileOptions& options, const MakingOf* known)
+      : share_(shared(machine, options)),
+        contexts_(lower::contexts_of(share_, options)),
+        part_(lower::with_part_of_memories(share_, contexts_)),
+        groups_to_(options.record_fusion),
+        compiler_(graph, part_, with(options, groups_), contexts_, known ? &known->compiler_ : nullptr),
+        lowering_(compiler_.run(share_)) {}
+
+  program::Program finished(const std::string& residency) override {
+    compiler_.forget_tensors();
+    lower::Lowering own = lowering_;
+    own.wish = compiler_.wish(residency);
+    return lower::finished(std::move(own));
+  }
+
+  void tell() override {
+    compiler_.tell_choices();
+    if (groups_to_) *groups_to_ = groups_;
+  }
+
+ private:
+  static Share shared(const Machine& machine, const CompileOptions& options) {
+    Share share = lower::shared_by(machine, options.cores);
+    share.memory.bytes_per_second = std::max<std::int64_t>(1, share.memory.bytes_per_second / options.slower_memory);
+    return share;
+  }
+
+  static CompileOptions with(CompileOptions options, std::vector<FusionCandidate>& groups) {
+    if (options.record_fusion) options.record_fusion = &groups;
+    return options;
+  }
+
+  Share share_;
+  std::int64_t contexts_;
+  Share part_;
+  std::vector<FusionCandidate>* groups_to_;
+  std::vector<FusionCandidate> groups_;
+  Compiler compiler_;
+  lower::Lowering lowering_;
+};
+
+}  // namespace
+
+std::unique_ptr<Making> making(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                               const Making* known) {
+  return std::make_unique<MakingOf>(graph, machine, options, static_cast<const MakingOf*>(known));
 }
 
 Graph prepared_graph(const Graph& graph, const Machine& machine, const CompileOptions& options) {

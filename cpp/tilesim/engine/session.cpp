@@ -53,7 +53,7 @@ bool is_long(const program::Program& program, const Machine& machine, const Simu
     if (bytes > engine::replay::most_bank_bytes) return true;
   }
   const program::Contents contents = program::contents(program);
-  return contents.operations > *options.replay_beyond &&
+  return contents.operations > *options.replay_beyond / (program.cores * program.contexts) &&
          (contents.statements < few_statements || contents.operations / executions > contents.statements);
 }
 
@@ -61,7 +61,19 @@ bool is_long(const program::Program& program, const Machine& machine, const Simu
 
 Result simulate(const program::Program& program, const Machine& machine, const SimulateOptions& options,
                 std::vector<std::int64_t> cores) {
-  const auto whole = [&](const program::Program& one) { return simulate_whole(one, machine, options, cores); };
+  const auto run = [&](const program::Program& one) { return simulate_whole(one, machine, options, cores); };
+  const double streams = static_cast<double>(program.cores * program.contexts);
+  const double all = options.expected ? streams * static_cast<double>(program::Executions(program).all()) : 0;
+  const auto expected = [&](double operations) {
+    constexpr double most = 9e18;
+    if (options.expected)
+      options.expected(static_cast<std::int64_t>(std::min(most, operations)),
+                       static_cast<std::int64_t>(std::min(most, all)));
+  };
+  const auto whole = [&](const program::Program& one) {
+    expected(all);
+    return run(one);
+  };
   if (!is_long(program, machine, options)) return whole(program);
   const CacheSpec& cache = machine.memory.cache;
   if ((cache.bytes() > 0 && !cache.software) || !options.resident.empty()) {
@@ -73,7 +85,9 @@ Result simulate(const program::Program& program, const Machine& machine, const S
   const std::int64_t around = machine.memory.interleave_bytes * machine.memory.channels;
   const engine::replay::Places places{std::max<std::int64_t>(1, machine.memory.burst_bytes),
                                       std::max<std::int64_t>(1, around)};
-  if (auto result = engine::replay::replayed(program, *options.replay_beyond, places, whole)) return std::move(*result);
+  const std::int64_t limit = std::max<std::int64_t>(1, *options.replay_beyond / (program.cores * program.contexts));
+  const auto told = [&](double operations) { expected(streams * operations); };
+  if (auto result = engine::replay::replayed(program, limit, places, run, told)) return std::move(*result);
   return whole(program);
 }
 

@@ -85,9 +85,10 @@ def compile(
         fuse: which rules may make one kernel of several operations: "all", "none", or names of `ts.fusion_rules()` (a
             list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
         residency: which values between kernels stay in the scratchpads of the cores: "auto" (those that save bytes of
-            memory and take no longer by the estimate), "none", or a dict of a tensor's name to "scratchpad" or
-            "memory"; the others are then as by default, which is "auto" where the lowering is "best" and else "none".
-            `Program.memory_plan` lists those that stay.
+            memory and take no longer by the estimate; of programs of at most 50,000 tile operations on all cores
+            together, these, as many as fit, or none, whichever is simulated as fastest), "none", or a dict of a
+            tensor's name to "scratchpad" or "memory"; the others are then as by default, which is "auto" where the
+            lowering is "best" and else "none". `Program.memory_plan` lists those that stay.
         layout: orders of axes in memory, on machines that pad the two minor ones to tiles (`layout.tile`): "auto" gives
             every tensor the order in which its padding, and lanes that its readers and writers would change, cost
             least; "given" leaves the last axis minor. `Result.padded_bytes` counts what padding moves.
@@ -95,7 +96,8 @@ def compile(
             closed form gives the time, behind a link that transfers take time to cross.
         place: operations by name that run on "host" or "machine" in any case.
         cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
-            none: all of them.
+            none: all of them, or half as many, a quarter, an eighth ... where the lowering is "best" and a program of
+            at most 50,000 tile operations on all cores together is simulated as faster so.
         contexts: of a core, that share every kernel which the mapping does not give another number ("contexts" of a
             nest): one loads while another computes, each with its share of the core's memories. At most
             `core.contexts`; none: as many as the mapping asks for.
@@ -225,7 +227,7 @@ def _compiled(
     groups: list[dict[str, Any]] = []
     stays, levels = residency
     more: dict[str, Any] = {"cores": cores, "contexts": contexts, "layout": options.get("layout", "auto")}
-    more |= {"residency": stays, "levels": levels, "unused": unused, "notes": list(said)}
+    more |= {"residency": stays, "levels": levels, "timed": True, "unused": unused, "notes": list(said)}
     if (heard := counter("kernels")) is not None:
         more["counted"] = heard
     core = _core.compile(graph.core, target.core, fuse, mappings, rest, groups=groups, **more)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -51,7 +52,11 @@ from .scale_sim import told as scale_sim_told
 __all__ = ["compile", "run", "simulate"]
 
 FIDELITIES = ("ideal", "simple", "bank")
-LIMIT = 4_000_000  # tile operations beyond which steady loops are replayed
+logger = logging.getLogger("tilesim")
+
+LIMIT = 4_000_000  # tile operations, on all cores together, beyond which steady loops are replayed
+SAID = 40_000_000  # tile operations of a run that is said before it starts
+RATE = 5_000_000  # tile operations per second of one processor, at least about
 
 
 def with_network(machine: MachineLike, network: str | None) -> Machine:
@@ -119,9 +124,9 @@ def simulate(
             experts: spread evenly, gathered rows: one behind the other). `Result.data_sources` tells for every tensor
             that was read which of these it was.
         seed: of the distributions.
-        replay: simulate steady loops of programs beyond 4,000,000 tile operations for a few trips, and with banks equal
-            layers of programs beyond 1 GiB of tensors twice, and extend them linearly; the result says so. Never with a
-            timeline.
+        replay: simulate steady loops of programs beyond 4,000,000 tile operations (all cores together) for a few
+            trips, and with banks equal layers of programs beyond 1 GiB of tensors twice, and extend them linearly; the
+            result says so. Never with a timeline. The logger "tilesim" warns before a run of more than 40,000,000.
         placement: machines with several memory regions: where tensors lie, by name: "interleaved", "local" (each page
             in the region of the core that touches it first) or a region's number; others as memory.placement says.
         latencies: of tile computes, asked before the closed forms; `result.data["tile_latencies"]` counts its hits. A
@@ -172,6 +177,16 @@ def simulate(
     return _simulate(program, target, options)
 
 
+def _expected(simulated: int, whole: int) -> None:
+    """Says before a long run what it will cost."""
+    if simulated < SAID:
+        return
+    of = f" of {whole:,}, the others replayed from them" if simulated < whole else ", none of them replayed"
+    seconds = simulated / RATE
+    took = f"{seconds:.0f} seconds" if seconds < 600 else f"{seconds / 60:,.0f} minutes"
+    logger.warning("%s tile operations are simulated%s: up to %s", f"{simulated:,}", of, took)
+
+
 def _checked_memory(memory: str | None) -> None:
     if memory is not None and not (isinstance(memory, str) and memory in FIDELITIES):
         named = nearest(memory, FIDELITIES) if isinstance(memory, str) else ""
@@ -217,6 +232,7 @@ def _simulate(program: Program, target: Machine, options: SimulateOptions) -> Re
     parts["kernels"], parts["live"] = latencies is not None and latencies.source == INSTRUCTION, options.level == "live"
     parts["sort_latencies"] = {sort: book for sort, book in books.items() if sort}
     parts["replay_beyond"] = LIMIT if options.replay else None
+    parts["expected"] = _expected
     if (heard := counter("tile operations, at most")) is not None:
         parts["counted"] = heard
     try:

@@ -62,7 +62,7 @@ def random_program(seed: int) -> ts.Program | None:
     machine = fenced(machine) if seed % 2 else machine
     try:
         fuse = ["all", "none"][int(random.integers(2))]
-        return ts.compile(case.graph, machine, fuse=fuse, residency=["auto", "none"][seed // 2 % 2])
+        return ts.compile(case.graph, machine, fuse=fuse, residency=["auto", "none"][seed // 2 % 2], cores=cores)
     except ts.UserError as error:
         assert "fit" in str(error), error  # not one element fits the smallest scratchpads
         return None
@@ -217,7 +217,7 @@ def test_neighbours_that_overlap_are_both_live(cores: int, barrier: bool) -> Non
         inner = b.matmul(b.input(f"x{i}", (30, 24)), b.input(f"v{i}", (24, 30)), name=f"first{i}")
         b.output(b.matmul(inner, inner, name=f"second{i}"), f"y{i}")
     machine = fenced(ts.Machine.load("edge-8").replace({"core.count": cores}), barrier)
-    program = ts.compile(b.build(), machine, fuse="none", residency="none")
+    program = ts.compile(b.build(), machine, fuse="none", residency="none", cores=cores)
     check(program)
     same_bits(program, 2)
     spans = {row["tensor"]: (row["first"], row["last"]) for row in own_rows(program)}

@@ -60,7 +60,7 @@ def arrays_of(program: ts.Program) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("name", CASES)
 def test_groups(name: str, cores: int) -> None:
-    program = ts.compile(graph_of(name), SMALL.replace({"core.count": cores}), residency="none")
+    program = ts.compile(graph_of(name), SMALL.replace({"core.count": cores}), residency="none", cores=cores)
     assert unnoticed_mutants(program, arrays_of(program)) == []
 
 
@@ -79,7 +79,7 @@ def test_a_recurrence(cores: int) -> None:
     x, s = b.input("x", (9, 40)), b.input("s", (9, 40))
     found = b.core.op("while", [b.scalar(0, "i32").value, x.value, s.value], {}, "loop", 3, ["more", "step"])
     b.output(ts.graph.Tensor(b, found[2]), "y")
-    program = ts.compile(b.build(), SMALL.replace({"core.count": cores}))
+    program = ts.compile(b.build(), SMALL.replace({"core.count": cores}), cores=cores)
     assert any(row["rule"] == "recurrence" and row["decision"] == "taken" for row in program.fusion.table().rows)
     assert set(unnoticed_mutants(program)) <= {"wait of vector for s1"}
 
@@ -92,7 +92,7 @@ def test_values_that_stay(cores: int) -> None:
     for i in range(3):
         x = b.linear(x, 32, name=f"product{i}").softmax(-1)
     b.output(x, "y")
-    program = ts.compile(b.build(), ts.Machine.load("edge-8").replace({"core.count": cores}), fuse="none")
+    program = ts.compile(b.build(), ts.Machine.load("edge-8").replace({"core.count": cores}), fuse="none", cores=cores)
     assert any(row["level"] == "scratchpad" for row in program.memory_plan().table().rows)
     unnoticed = unnoticed_mutants(program)
     assert len(unnoticed) < 0.15 * len(_core.mutants(program.core))

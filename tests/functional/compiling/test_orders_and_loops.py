@@ -232,7 +232,7 @@ def counted(trips: int, limit_is_state: bool = False) -> ts.Graph:
 def test_a_counted_loop_equals_the_reference(name: str, trips: int, cores: int) -> None:
     """Even and odd numbers of trips end in the same tensor; none leaves the state as it was."""
     graph = counted(trips)
-    program = ts.compile(graph, ts.Machine.load(MACHINES[name]).replace({"core.count": cores}))
+    program = ts.compile(graph, ts.Machine.load(MACHINES[name]).replace({"core.count": cores}), cores=cores)
     assert ts.verify(program).ok
     got, wanted = ts.execute(program, find_races=True), ts.reference(graph)
     for output, value in wanted.items():

@@ -70,10 +70,11 @@ def check_groups(seed: int, all_alone: bool = False) -> None:
     wanted = by_numpy(graph, inputs)
     machine = machine_of(random)
     native = machine.name == "tpu-v3" and random.integers(3) == 0
+    own = {"cores": machine.get("core.count")}
     for fuse in choices(random, all_alone):
         note = f"{seed}, {machine.name}, {fuse}"
         try:
-            program = ts.compile(graph, machine, fuse=fuse, lowering="native" if native else None)
+            program = ts.compile(graph, machine, fuse=fuse, lowering="native" if native else None, **own)
         except ts.UserError as error:
             assert "fit" in str(error), note
             continue
@@ -106,7 +107,7 @@ def test_cores_without_a_part_run_ahead() -> None:
     graph = random_groups(10199, int(random.integers(3, 12)))
     inputs = small_integers(graph, 10199)
     machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "8 KiB", "core.count": 4})
-    program = ts.compile(graph, machine, fuse=["epilogue", "branches", "rows"], residency="none")
+    program = ts.compile(graph, machine, fuse=["epilogue", "branches", "rows"], residency="none", cores=4)
     for order in ("text", "early_loads", "random"):
         found = ts.execute(program, inputs, poison=True, order=order, seed=10199)
         for name, value in by_numpy(graph, inputs).items():

@@ -26,7 +26,7 @@ def check_random_graphs(cores: int, first: int, rounds: int) -> None:
             machine = fenced(machine)
         mapping = choose_mapping(random, case)
         try:
-            program = ts.compile(case.graph, machine, mapping=mapping)
+            program = ts.compile(case.graph, machine, mapping=mapping, cores=cores)
         except ts.UserError as error:
             assert "fit" in str(error) or "not legal" in str(error), (seed, error)
             seen["no tile fits"] += 1
@@ -59,7 +59,7 @@ def test_every_lowering_equals_the_reference_on_four_cores(base: str) -> None:
     divided = 0
     for name, build in CASES.items():
         try:
-            program = ts.compile(build(), machine)
+            program = ts.compile(build(), machine, cores=4)
         except ts.UserError as error:
             assert "fit" in str(error), (name, error)
             continue
@@ -79,7 +79,7 @@ def test_no_synchronization_between_cores_can_be_left_out() -> None:
     hidden = b.apply("relu", b.linear(x, 40, name="up"))
     b.output(b.linear(hidden.softmax(-1), 24, name="down") + b.linear(x, 24, name="skip"), "y")
     machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "16 KiB", "core.count": 2})
-    program = ts.compile(b.build(), machine, residency="none")
+    program = ts.compile(b.build(), machine, residency="none", cores=2)
     arrays = execution._arrays(program, None, 0)
     assert len(_core.mutants(program.core)) > 20 and unnoticed_mutants(program, arrays) == []
 
@@ -102,7 +102,7 @@ def test_loops_of_the_graph_run_on_all_cores(cores: int, trips: int) -> None:
     b.output(Tensor(b, found[0]), "count")
     b.output(b.apply("exp", Tensor(b, found[1])), "y")
     machine = ts.Machine.load("edge-8").replace({"core.scratchpad.bytes": "16 KiB", "core.count": cores})
-    program = ts.compile(b.build(), machine)
+    program = ts.compile(b.build(), machine, cores=cores)
     assert ts.verify(program).ok
     wanted = ts.reference(program.graph, machine=machine)
     arrays = execution._arrays(program, None, 0)

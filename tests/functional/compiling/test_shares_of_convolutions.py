@@ -48,7 +48,7 @@ def test_values_of_groups_on_several_cores() -> None:
         graph = convolution(groups * each, rng.randint(4, 9), groups * out, groups=groups, images=rng.randint(1, 2))
         for cores in (2, 3, 4):
             machine = ts.Machine.load("mesh-16").replace({"core.count": cores})
-            assert ts.verify(ts.compile(graph, machine)).ok, (groups, each, out, cores)
+            assert ts.verify(ts.compile(graph, machine, cores=cores)).ok, (groups, each, out, cores)
 
 
 def stationary(program: ts.Program) -> list[bool]:

@@ -41,6 +41,7 @@ struct Resident {
 /// What was asked for of values between kernels.
 struct ResidencyWish {
   bool automatic = false;
+  bool fitting = false;  ///< as many as fit, whatever the estimate says of them
   std::map<std::string, std::string> levels;
 };
 

@@ -156,7 +156,7 @@ class ResidentChoice {
       resident.high = high;
       if (resident.low < 0 || crowded(one, resident)) continue;
       if (fits(one, resident) && still_own(one, resident, {})) {
-        if (one.wanted || saved(one) >= 0) take(one, resident, {});
+        if (one.wanted || lowering_.wish.fitting || saved(one) >= 0) take(one, resident, {});
         return;
       }
       if (!tight) tight = resident;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -40,6 +41,14 @@ struct FusionCandidate {
   std::string reason;
 };
 
+namespace program {
+struct Program;
+}
+
+/// How long a program takes, in cycles, and how long one core alone could compute: the busiest sort of unit of all
+/// cores together.
+struct Timed { std::int64_t cycles = 0, work = 0; };
+
 struct CompileOptions {
   std::string fuse = "all";                             ///< all | none | names of rules with commas between
   std::string layout = "auto";                          ///< auto | given: orders of bytes in memory, see assign_layouts
@@ -50,13 +59,17 @@ struct CompileOptions {
   std::vector<ProductChoice>* record = nullptr;  ///< gets every product
   std::vector<VectorChoice>* record_vectors = nullptr;    ///< gets every vector kernel
   std::vector<FusionCandidate>* record_fusion = nullptr;  ///< gets every group that a rule looked at
-  std::int64_t cores = 0;                                 ///< that share the work; 0: all of the machine
-  std::int64_t contexts = 0;  ///< of a core, that the program has; 0: as many as a given mapping asks for
-  std::int64_t each = 0;      ///< contexts that share a kernel without a given mapping; 0: all that the program has
-  std::string residency = "none";             ///< auto | none: which values stay in scratchpads between kernels
+  std::int64_t cores = 0;  ///< that share the work; 0: all of the machine, or fewer where that is timed as faster
+  std::int64_t slower_memory = 1;  ///< times that kernels are lowered for, so that more stays where it is computed
+  std::int64_t contexts = 0;       ///< of a core, that the program has; 0: as many as a given mapping asks for
+  std::int64_t each = 0;  ///< contexts that share a kernel without a given mapping; 0: all that the program has
+  /// auto | none | fitting (as many as fit): which values stay in scratchpads between kernels
+  std::string residency = "none";
   std::map<std::string, std::string> levels;  ///< of values by name: memory | scratchpad, whatever `residency` says
   std::map<std::string, std::string>* unused = nullptr;  ///< gets products whose tiles of zeros are multiplied, and why
   std::vector<std::string> notes;                        ///< with which those of the program begin
+  /// Runs a program in simulated time: of small ones the fastest of several is taken. Empty: estimates decide.
+  std::function<Timed(const program::Program&)> timed = {};
   CancelToken* cancel = nullptr;
 };
 

@@ -93,6 +93,12 @@ struct Choices {
   std::unordered_map<std::string, mapping::Nest> nests;
   std::unordered_map<std::string, mapping::VectorTiles> tiles;
   std::shared_ptr<const AttentionPlans> attentions;  ///< null: none are known
+
+  /// Not divisions: whether something stays with a product depends on more than its key.
+  void take_mappings(const Choices& other) {
+    nests = other.nests;
+    tiles = other.tiles;
+  }
 };
 
 /// A contract whose float operands are not rounded to what an array multiplies.

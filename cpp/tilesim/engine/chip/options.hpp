@@ -41,8 +41,11 @@ struct SimulateOptions {
   std::function<std::unique_ptr<LatencyModel>(const Machine&)> kernels;
   bool live = false;  ///< cores run kernels beside each other, in place of `latencies` and `computes`
   std::shared_ptr<engine::ComputePort> computes;  ///< times computes of the units that it takes; null: none
-  /// Tile operations beyond which a program is replayed; none: every operation is simulated. Never with a timeline.
+  /// Tile operations of all cores beyond which a program is replayed; none: every operation is simulated. Never with a
+  /// timeline.
   std::optional<std::int64_t> replay_beyond;
+  /// Told before a run: tile operations of all cores that are simulated, and those that there are.
+  std::function<void(std::int64_t simulated, std::int64_t all)> expected;
   CancelToken* cancel = nullptr;
 };
 

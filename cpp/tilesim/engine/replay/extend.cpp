@@ -29,7 +29,8 @@ void numbers(R& result, const Visit& visit) {
   visit(Sort::count, result.multiply_adds);
   visit(Sort::count, result.vector_operations);
   for (auto& unit : result.units) {
-    const Sort busy = unit.kind == "load" || unit.kind == "store" ? Sort::queue_time : Sort::time;
+    const bool queue = unit.kind == "load" || unit.kind == "store" || unit.kind == "send";
+    const Sort busy = queue ? Sort::queue_time : Sort::time;
     for (int state = 0; state < unit_state_count; ++state)
       visit(state == static_cast<int>(UnitState::busy) ? busy : Sort::waiting, unit.cycles[state]);
     visit(Sort::count, unit.operations);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -20,6 +21,7 @@ constexpr double wanted = 0.01;      ///< of the bound: with a larger one, more 
 constexpr double worst = 0.1;        ///< of the bound: with a larger one, nothing is replayed
 constexpr double worst_call = 0.01;  ///< the same of calls
 constexpr int longest = 4;           ///< times that the number of simulated trips is doubled
+constexpr double further = 5;        ///< times the limit: what that may cost where the bound is no larger than `worst`
 
 /// 1,234,567
 std::string counted(std::int64_t number) {
@@ -164,20 +166,24 @@ bool beyond_counting(const std::vector<SteadyKernel>& kernels) {
   });
 }
 
+/// `most`: tile operations of all its runs.
 std::optional<Prediction> prediction(const program::Program& program, std::int64_t limit, const Places& places,
-                                     const Run& run, std::int64_t grown) {
+                                     const Run& run, const Expected& expected, std::int64_t grown, double most) {
   auto kernels = steady_loops(program, limit / 20, places, grown);
   if (kernels.empty() || runs(kernels) > most_runs || beyond_counting(kernels)) return std::nullopt;
   const Loops loops(program, std::move(kernels), grown);
-  if (loops.cost() > static_cast<double>(program::Executions(program).all())) return std::nullopt;
+  if (loops.cost() > std::min(most, static_cast<double>(program::Executions(program).all()))) return std::nullopt;
+  expected(loops.cost());
   return loops.predicted(run);
 }
 
 std::optional<Result> loops_extended(const program::Program& program, std::int64_t limit, const Places& places,
-                                     const Run& run) {
+                                     const Run& run, const Expected& expected) {
   std::optional<Prediction> best;
   for (int doubled = 0; doubled <= longest; ++doubled) {
-    auto found = prediction(program, limit, places, run, std::int64_t{1} << doubled);
+    const bool enough = best && best->bounds.others <= worst;
+    const double most = enough ? further * static_cast<double>(limit) : std::numeric_limits<double>::infinity();
+    auto found = prediction(program, limit, places, run, expected, std::int64_t{1} << doubled, most);
     if (!found) break;
     if (!best || found->bounds.others < best->bounds.others) best = std::move(found);
     if (best->bounds.others <= wanted) break;
@@ -188,7 +194,7 @@ std::optional<Result> loops_extended(const program::Program& program, std::int64
 
 /// From runs with a few of the calls that are alike; none where there are few, or time is not linear in them.
 std::optional<Result> calls_extended(const program::Program& program, std::int64_t limit, const Places& places,
-                                     const Run& run) {
+                                     const Run& run, const Expected& expected) {
   const auto [first, last] = alike_calls(program);
   if (first == last) return std::nullopt;
   const auto total = static_cast<std::int64_t>(last - first);
@@ -196,7 +202,8 @@ std::optional<Result> calls_extended(const program::Program& program, std::int64
   for (const std::int64_t count : {1, 2, 4}) {
     const program::Program few = with_calls(program, first, last, at(count));
     std::optional<Result> found;
-    if (program::Executions(few).all() > limit) found = loops_extended(few, limit, places, run);
+    if (program::Executions(few).all() > limit) found = loops_extended(few, limit, places, run, expected);
+    if (!found) expected(static_cast<double>(program::Executions(few).all()));
     results[count] = found ? std::move(*found) : run(few);
   }
   const auto predicted = [&](std::int64_t low, std::int64_t high) {
@@ -217,9 +224,9 @@ std::optional<Result> calls_extended(const program::Program& program, std::int64
 }  // namespace
 
 std::optional<Result> replayed(const program::Program& program, std::int64_t limit, const Places& places,
-                               const Run& run) {
-  if (auto found = calls_extended(program, limit, places, run)) return found;
-  return loops_extended(program, limit, places, run);
+                               const Run& run, const Expected& expected) {
+  if (auto found = calls_extended(program, limit, places, run, expected)) return found;
+  return loops_extended(program, limit, places, run, expected);
 }
 
 }  // namespace tilesim::engine::replay

@@ -13,6 +13,7 @@ namespace tilesim::engine::replay {
 inline constexpr std::int64_t most_bank_bytes = std::int64_t{1} << 30;
 
 using Run = std::function<Result(const program::Program&)>;
+using Expected = std::function<void(double operations)>;
 
 /// The result of a long program from short runs of it.
 ///
@@ -25,10 +26,11 @@ using Run = std::function<Result(const program::Program&)>;
 /// two predictions of the whole that this gives say how far off it may be, and more trips are simulated where that is
 /// much.
 ///
-/// `limit`: tile operations of a program that is simulated whole. The result has the replay and its bound among its
+/// `limit`: tile operations of a program, on one of its cores, that is simulated whole. `expected` is told the tile
+/// operations of the runs before they start. The result has the replay and its bound among its
 /// approximations; none where no loop can be shortened, the runs would take longer than the program, or the bound is
 /// above 10 %.
 std::optional<Result> replayed(const program::Program& program, std::int64_t limit, const Places& places,
-                               const Run& run);
+                               const Run& run, const Expected& expected);
 
 }  // namespace tilesim::engine::replay

@@ -1,0 +1,26 @@
+// A graph that is lowered on so many cores, and what becomes of it.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "tilesim/compile/plan/options.hpp"
+#include "tilesim/graph/graph.hpp"
+#include "tilesim/program/program.hpp"
+
+namespace tilesim {
+
+class Making {
+ public:
+  virtual ~Making() = default;
+  /// The program after all passes, with values between kernels as `residency` says.
+  virtual program::Program finished(const std::string& residency) = 0;
+  /// What was chosen, to those who asked for it.
+  virtual void tell() = 0;
+};
+
+/// Refers to what it is made of. `known`: for the same machine, with other options; equal kernels are mapped as there.
+std::unique_ptr<Making> making(const Graph& graph, const Machine& machine, const CompileOptions& options,
+                               const Making* known = nullptr);
+
+}  // namespace tilesim

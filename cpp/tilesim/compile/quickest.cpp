@@ -1,0 +1,124 @@
+// Of the programs that a small graph may become, the fastest one: estimates of kernels alone do not see what cores, and
+// values that stay with them, cost the kernels behind.
+#include <algorithm>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tilesim/compile/compile.hpp"
+#include "tilesim/compile/groups/rules.hpp"
+#include "tilesim/compile/making.hpp"
+#include "tilesim/compile/plan/contexts.hpp"
+#include "tilesim/program/count.hpp"
+
+namespace tilesim {
+
+namespace {
+
+constexpr std::int64_t most_operations = 50000;  ///< tile operations, on all cores together, of what is timed
+
+class Quickest {
+ public:
+  Quickest(const Graph& graph, const Machine& machine, const CompileOptions& options)
+      : graph_(graph), machine_(machine), options_(options) {
+    quiet_.check = [this] {
+      if (options_.cancel) options_.cancel->poll();
+      return false;
+    };
+  }
+
+  program::Program run() {
+    making_ = making(graph_, machine_, options_);
+    program_ = making_->finished(options_.residency);
+    several_ = program::contents(program_).kernels.size() > 1;
+    if (options_.timed && !native() && (varies_cores() || varies_residency()) && is_short(program_)) choose();
+    making_->tell();
+    return std::move(program_);
+  }
+
+ private:
+  /// What the chip's own compiler does is not ours to choose.
+  bool native() const { return lower::FusionRules::of(machine_, options_).native; }
+  bool varies_residency() const { return options_.residency == "auto" && options_.only.empty() && several_; }
+  bool varies_cores() const {
+    return options_.cores == 0 && machine_.core.count > 1 && machine_.sorts.empty() && options_.contexts <= 1 &&
+           options_.mappings.empty() && options_.vectors.empty() && options_.levels.empty() && options_.only.empty();
+  }
+
+  static bool is_short(const program::Program& program) {
+    return program::Executions(program).all() <= most_operations / (program.cores * program.contexts);
+  }
+
+  void choose() {
+    time_ = options_.timed(program_);
+    const std::shared_ptr<Making> all = making_;
+    consider_residency(all, options_);
+    consider_slower_memory(options_);
+    constexpr double close = 1.2, near = 1.5, far = 2;
+    for (std::int64_t cores = machine_.core.count / 2; cores >= 1 && varies_cores(); cores /= 2) {
+      if (time_.work >= cores * time_.cycles) return;  // so few could not even compute as fast
+      CompileOptions fewer = options_;
+      fewer.cores = cores;
+      const std::shared_ptr<Making> made = make(fewer, all.get());
+      const double behind = consider(made, {options_.residency});
+      if (behind < near) consider_residency(made, fewer);
+      if (behind < close) consider_slower_memory(fewer);
+      if (behind > far) return;
+    }
+  }
+
+  /// The other ways for values between kernels.
+  void consider_residency(const std::shared_ptr<Making>& made, CompileOptions options) {
+    if (!varies_residency()) return;
+    consider(made, {"fitting"});
+    options.residency = "none";
+    consider(make(options, made.get()), {"none"});
+  }
+
+  /// More stays where kernels are divided and cut to move little.
+  void consider_slower_memory(CompileOptions options) {
+    options.slower_memory = 2;
+    if (varies_residency()) consider(make(options), {"auto", "fitting"});
+  }
+
+  std::shared_ptr<Making> make(CompileOptions options, const Making* known = nullptr) {
+    options.cancel = &quiet_;
+    return making(graph_, machine_, options, known);
+  }
+
+  /// Takes what is faster; the least time over that of what was taken before.
+  double consider(const std::shared_ptr<Making>& made, const std::vector<std::string>& residencies) {
+    const auto before = static_cast<double>(std::max<std::int64_t>(1, time_.cycles));
+    double least = std::numeric_limits<double>::infinity();
+    for (const std::string& residency : residencies) {
+      program::Program other = made->finished(residency);
+      if (!is_short(other)) continue;
+      const Timed time = options_.timed(other);
+      least = std::min(least, static_cast<double>(time.cycles) / before);
+      if (time.cycles >= time_.cycles) continue;
+      making_ = made;
+      program_ = std::move(other);
+      time_ = time;
+    }
+    return least;
+  }
+
+  const Graph& graph_;
+  const Machine& machine_;
+  const CompileOptions& options_;
+  CancelToken quiet_;  ///< says nothing of how far it is
+  std::shared_ptr<Making> making_;
+  program::Program program_;
+  Timed time_;
+  bool several_ = false;  ///< kernels
+};
+
+}  // namespace
+
+program::Program compile(const Graph& graph, const Machine& machine, const CompileOptions& options) {
+  return Quickest(graph, machine, options).run();
+}
+
+}  // namespace tilesim
