@@ -67,9 +67,8 @@ def bounds_of_every_run() -> Iterator[None]:
     def checked(program: Any, target: Any, options: Any) -> Any:
         result = simulate(program, target, options)
         bounds = result.bounds
-        if (
-            bounds is not None and result.data["tile_operations"] <= module.LIMIT
-        ):  # beyond it, steady loops are extended
+        # Beyond the limit steady loops are extended; a table may give tiles any time, as some tests do.
+        if bounds is not None and result.data["tile_operations"] <= module.LIMIT and options.latencies is None:
             assert result.memory_bytes >= bounds.bytes * (1 - 1e-9), (program, target, bounds)
             assert result.seconds >= bounds.seconds * (1 - 1e-9), (program, target, bounds)
         return result

@@ -39,6 +39,9 @@ LeastProduct convolution(const GraphFunction& function, const Op& op) {
   return least;
 }
 
+/// Of what is combined along rows, the cross-lane unit may take every second register.
+constexpr double combined = 0.5;
+
 /// Online or not: a maximum, a subtraction, an exponential and a sum for every visible score.
 LeastWork attention(const Graph& graph, const GraphFunction& function, const Op& op) {
   LeastWork work;
@@ -57,7 +60,7 @@ LeastWork attention(const Graph& graph, const GraphFunction& function, const Op&
   LeastProduct sums = scores;
   sums.n = number(shape.width), sums.k = keys;
   work.products = {scores, sums};
-  work.functions[simple] = 3 * heads * pairs;
+  work.functions[simple] = (1 + 2 * combined) * heads * pairs;
   work.functions[transcendental] = heads * pairs;
   work.dtype = dtype;
   return work;
@@ -65,11 +68,12 @@ LeastWork attention(const Graph& graph, const GraphFunction& function, const Op&
 
 /// Functions for every element of a composite that works along rows, however its passes are arranged.
 LeastFunctions rows_of_kind(const Op& op) {
-  if (op.kind == Kind::softmax) return {3, 1, 0, 1};      // maximum, subtraction, sum; scale by the sum; exponential
-  if (op.kind == Kind::log_softmax) return {4, 0, 0, 1};  // maximum, two subtractions, sum; exponential
+  if (op.kind == Kind::softmax)
+    return {1 + 2 * combined, 1, 0, 1};  // subtraction; maximum, sum; scale by the sum; exponential
+  if (op.kind == Kind::log_softmax) return {2 + 2 * combined, 0, 0, 1};  // two subtractions; maximum, sum; exponential
   const std::string& mode = op.attributes.text("mode");
-  if (mode == "rms") return {1, 2, 0, 0};  // squares and their sum, scale
-  return {2, 1, 0, 0};                     // sum, a square or product, centre
+  if (mode == "rms") return {combined, 2, 0, 0};  // sum; squares, scale
+  return {1 + combined, 1, 0, 0};                 // centre; sum; a square or product
 }
 
 void add_elementwise(const GraphFunction& function, const Op& op, const std::vector<bool>& known, LeastWork& work) {
@@ -118,7 +122,7 @@ LeastWork least_work(const Graph& graph, const GraphFunction& function, const Op
       break;
     case Kind::reduce:
       work.functions[op.attributes.text("combiner") == "multiply" ? multiply : simple] +=
-          std::max(0.0, count(function, op.operands[0]) - count(function, op.results[0]));
+          combined * std::max(0.0, count(function, op.operands[0]) - count(function, op.results[0]));
       work.dtype = function.value(op.operands[0]).type.dtype;
       break;
     default:

@@ -198,6 +198,7 @@ class Sum {
   void add(const GraphFunction& function, double times, bool entry) {
     std::vector<bool> known(function.values.size(), false);
     const std::vector<bool> from = stored_values(function, entry), to = leaving_values(function, entry);
+    const std::vector<double> read = read_shares(graph_, function);
     for (const Op& op : function.ops) {
       worked(512);
       if (op.kind == Kind::while_loop) {
@@ -207,7 +208,7 @@ class Sum {
       } else if (op.kind == Kind::call || op.kind == Kind::fused) {
         for (const std::int32_t callee : op.functions) add(graph_.functions[at(callee)], times, false);
       } else if (op.kind != Kind::branch) {  // one side may do nothing
-        work(function, op, known, times, from, to);
+        work(function, op, known, times, from, to, read[static_cast<std::size_t>(&op - function.ops.data())]);
       }
       if (!op.operands.empty() || op.kind == Kind::constant || op.kind == Kind::iota) follow(op, known);
     }
@@ -251,9 +252,10 @@ class Sum {
   }
 
   void work(const GraphFunction& function, const Op& op, const std::vector<bool>& known, double times,
-            const std::vector<bool>& stored, const std::vector<bool>& leaving) {
+            const std::vector<bool>& stored, const std::vector<bool>& leaving, double read) {
     if (!(times > 0)) return;
     LeastWork least = least_work(graph_, function, op, known);
+    for (double& count : least.functions) count *= read;  // what nobody reads need not be computed
     if (const int zeros = zero_tiles_of(op).operand; zeros >= 0)
       for (LeastProduct& product : least.products) product.batch *= share_left(graph_, function, op, zeros);
     // Of zeros that only data tell there may be any number.
@@ -289,6 +291,16 @@ class Sum {
   double traffic_ = 0;
 };
 
+/// Bytes of rows that indices choose: all may be one, which a cache keeps.
+double rows_by_index(const Graph& graph) {
+  double bytes = 0;
+  for (const GraphFunction& function : graph.functions)
+    for (const Op& op : function.ops)
+      if (op.kind == Kind::gather || op.kind == Kind::embedding)
+        bytes += std::min(size(function.value(op.operands[0]).type), size(function.value(op.results[0]).type));
+  return bytes;
+}
+
 LowerBound bound(const Graph& graph, const Parts& parts, const AttentionData& known) {
   Graph plain = graph;
   inline_calls(plain);
@@ -306,6 +318,8 @@ LowerBound bound(const Graph& graph, const Parts& parts, const AttentionData& kn
   double results = 0;
   for (const ValueId id : plain.entry().outputs) results += size(plain.entry().value(id).type);
   least.compulsory_bytes = static_cast<double>(compulsory_bytes(plain)) - std::min(results, parts.cache_bytes());
+  if (parts.cache_bytes() > 0) least.compulsory_bytes -= rows_by_index(plain);
+  least.compulsory_bytes = std::max(0.0, least.compulsory_bytes);
   least.capacity_bytes = std::max(0.0, sum.traffic_bytes() - 2 * parts.chip_bytes());
   least.bytes = std::max(least.compulsory_bytes, least.capacity_bytes);
   if (parts.bytes_per_second() > 0) least.memory_seconds = least.bytes / parts.bytes_per_second();

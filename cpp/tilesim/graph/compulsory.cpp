@@ -104,7 +104,8 @@ std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, co
     case Kind::gather:
     case Kind::embedding:
     case Kind::dynamic_slice:
-      if (index > 0 && op.kind == Kind::dynamic_slice) return 0;  // positions steer transfers
+      if (index == 0 && op.attributes.text("mode", "clip") == "fill") return 0;  // all indices may lie outside
+      if (index > 0 && op.kind == Kind::dynamic_slice) return 0;                 // positions steer transfers
       return index == 0 ? std::min(packed(type), packed_bytes(type.dtype, result())) : packed(type);
     case Kind::ragged_contract:  // all rows may belong to one group
       if (index != 1 || type.shape[0] == 0) return packed(type);
@@ -203,8 +204,9 @@ class Reads {
     const std::int64_t all = packed(function.value(value).type);
     std::int64_t sum = 0;
     const std::vector<bool>& counts = leads_to_elements(number);
-    for (const Op& op : function.ops) {
-      if (!counts[static_cast<std::size_t>(&op - function.ops.data())]) continue;
+    for (const std::size_t reader : readers(number)[at(value)]) {
+      const Op& op = function.ops[reader];
+      if (!counts[reader]) continue;
       std::int64_t most = 0;  // what an operation names twice it may read once
       for (std::size_t i = 0; i < op.operands.size() && sum < all; ++i) {
         if (op.operands[i] != value || &op == except) continue;
@@ -227,6 +229,12 @@ class Reads {
       for (std::size_t i = 0; i < index; ++i) read -= sources(number, op.operands[i]);
       return std::clamp<std::int64_t>(read, 0, touched);
     }
+    if (touched > 0 && is_pointwise(function, op, index)) {  // no more elements than others touch of its result
+      const int wide = std::max(1, bits(function.value(op.results[0]).type.dtype));
+      const TensorType& type = function.value(op.operands[index]).type;
+      const std::int64_t read = ceil_div(8 * of_result(number, op.results[0]), wide);
+      return std::min(touched, packed_bytes(type.dtype, std::min(read, element_count(type.shape))));
+    }
     const bool moves = info(op.kind).movement && op.functions.empty() && op.results.size() == 1 && index == 0 &&
                        op.kind != Kind::dynamic_update;
     if (!moves || touched == 0) return touched;
@@ -236,6 +244,25 @@ class Reads {
     const std::int64_t copies = std::max<std::int64_t>(1, ceil_div(whole, touched));
     if (op.kind == Kind::broadcast) return std::min(touched, ceil_div(read, copies));
     return std::clamp<std::int64_t>(read - std::max<std::int64_t>(0, whole - touched), 0, touched);
+  }
+
+  /// Operations that read each value of a function, each once, in order.
+  const std::vector<std::vector<std::size_t>>& readers(std::int32_t number) {
+    const auto [found, fresh] = readers_.try_emplace(number);
+    if (!fresh) return found->second;
+    const GraphFunction& function = graph_.functions[at(number)];
+    found->second.resize(function.values.size());
+    for (std::size_t i = 0; i < function.ops.size(); ++i)
+      for (const ValueId id : function.ops[i].operands)
+        if (id != no_value && (found->second[at(id)].empty() || found->second[at(id)].back() != i))
+          found->second[at(id)].push_back(i);
+    return found->second;
+  }
+
+  /// Whether each element of the result is made of one of the operand.
+  static bool is_pointwise(const GraphFunction& function, const Op& op, std::size_t index) {
+    if (op.kind != Kind::elementwise && op.kind != Kind::convert) return false;
+    return function.value(op.operands[index]).type.shape == function.value(op.results[0]).type.shape;
   }
 
   /// The operation that makes a value; null: an input.
@@ -318,6 +345,7 @@ class Reads {
   std::map<std::string, std::int64_t> weight_bytes_;
   std::map<std::pair<std::int32_t, std::size_t>, std::int64_t> inputs_;
   std::map<std::int32_t, std::vector<bool>> counting_;
+  std::map<std::int32_t, std::vector<std::vector<std::size_t>>> readers_;
   std::map<std::int32_t, std::map<ValueId, const Op*>> makers_;
   std::map<std::pair<std::int32_t, ValueId>, bool> known_;
   std::map<std::pair<std::int32_t, ValueId>, std::int64_t> results_;
@@ -361,6 +389,19 @@ std::int64_t compulsory_bytes(const Graph& graph) {
   for (const ValueId input : entry.inputs)
     if (!counted.count(input)) total += reads.of_value(graph.main, input);
   return total;
+}
+
+std::vector<double> read_shares(const Graph& graph, const GraphFunction& function) {
+  Reads reads(graph);
+  const auto number = static_cast<std::int32_t>(&function - graph.functions.data());
+  std::vector<double> shares(function.ops.size(), 1);
+  for (std::size_t i = 0; i < shares.size(); ++i) {
+    const Op& op = function.ops[i];
+    if (op.kind != Kind::elementwise) continue;
+    const std::int64_t all = packed(function.value(op.results[0]).type);
+    if (all > 0) shares[i] = static_cast<double>(reads.of_value(number, op.results[0])) / static_cast<double>(all);
+  }
+  return shares;
 }
 
 std::int64_t compulsory_bytes(const Graph& graph, const GraphFunction& function, const Op& op) {

@@ -187,5 +187,7 @@ std::int64_t compulsory_bytes(const Graph& graph);
 /// Compulsory bytes of one operation (or fused node): operands and results once; only the touched part of slices,
 /// gathers, updates.
 std::int64_t compulsory_bytes(const Graph& graph, const GraphFunction& function, const Op& op);
+/// By operation: of the elements of an elementwise one, the share that others, or the outside, read; 1 of all others.
+std::vector<double> read_shares(const Graph& graph, const GraphFunction& function);
 
 }  // namespace tilesim

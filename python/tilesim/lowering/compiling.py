@@ -175,14 +175,14 @@ def compile(
 
     try:
         if not place:
-            said: dict[str, str] = {}
+            said, marked = dict[str, str](), graph
             while True:  # what is not used leaves the plain program
                 unused: dict[str, str] = {}
-                program = _compiled(graph, machine, target, options, stays, unused, said.values())
+                program = _compiled(marked, machine, target, options, stays, unused, said.values())
                 if not unused:
                     break
                 said |= unused
-                graph = _as_multiplied(given, target, zero_tiles, integer_products, sparse, said)
+                marked = _as_multiplied(given, target, zero_tiles, integer_products, sparse, said)
             program.sort, program.given = sort or "", given
             if capacity == "error":
                 check_capacity(program, target)

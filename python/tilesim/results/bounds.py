@@ -15,13 +15,15 @@ _PARTS = {"array": "arrays", "vector": "vector units", "memory": "memory"}
 class Bound:
     """Bytes and seconds that no schedule undercuts, from the graph and the machine's figures alone.
 
-    `bytes` (off-chip) is the larger of `compulsory_bytes` (inputs, weights and outputs once) and `capacity_bytes`
+    `bytes` (off-chip) is the larger of `compulsory_bytes` (inputs, weights and outputs once, parameters that fold into
+    one another as one, rows that indices choose as far as they must differ) and `capacity_bytes`
     (products of which so little fits on the chip: 2 multiply-adds / sqrt(S) - 2 S words for S words of scratchpads and
     caches, Hong and Kung 1981; convolutions divided by the square root of kernel area over stride area; less where an
     operand or result need not pass through memory, nothing for attention).
     `seconds` is the longest of `array_seconds` (whole tiles of the arrays in the better orientation, at least the load
     of their weights; a product that the vector unit alone does sooner counts there), `vector_seconds` (functions by
-    class) and `memory_seconds` (`bytes` over the bandwidth that the memory reaches: the peak times
+    class; of what is combined along rows a half, since the cross-lane unit may take the rest) and
+    `memory_seconds` (`bytes` over the bandwidth that the memory reaches: the peak times
     `memory.efficiency`, the peak alone where banks are simulated).
     """
 
