@@ -7,9 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import tilesim as ts
+from support.random_graphs import random_case
 from tilesim import _core
 
 JOBS = 3_000
@@ -68,3 +70,16 @@ def test_tensors_of_ended_jobs_are_one_row_of_the_cache() -> None:
         assert all_of_them["read_bytes"] == 20 * few["read_bytes"]
         assert all_of_them["written_bytes"] == 20 * few["written_bytes"]
         assert all_of_them["bytes"] == few["bytes"]
+
+
+def test_a_job_behind_another_takes_what_it_takes_alone() -> None:
+    """Bytes of the job before move those of the next one, but not to other channels against each other."""
+    for seed in range(200, 240):
+        random = np.random.default_rng(seed)
+        graph = random_case(random).graph
+        before = ts.workloads.softmax(int(random.integers(3, 200)), int(random.integers(9, 200)))
+        machine = ts.Machine.load(("mesh-16", "tpu-v3", "edge-8")[seed % 3]).replace({"core.count": 2})
+        first, second = (ts.compile(one, machine, cores=1) for one in (before, graph))
+        late = ts.Job(second, cores=[1], arrival=1_000_000)
+        row = ts.simulate([ts.Job(first, cores=[0]), late]).jobs().rows[1]
+        assert row["finish"] == ts.simulate([late]).cycles, (seed, machine.name)

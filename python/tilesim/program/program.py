@@ -257,11 +257,11 @@ class Program:
         """Where the program's tensors lie in memory; those that do not live at one time share bytes.
 
         Returns:
-            The plan: `peak_bytes` by level, `table()`. Addresses are multiples of what the machine puts on one channel
-            before it goes to the next.
+            The plan: `peak_bytes` by level, `table()`. Addresses are multiples of the machine's bursts, so that no two
+            tensors share one.
         """
         if self._memory_plan is None:
-            granule = self.target.get("memory.interleave_bytes") if self.target is not None else None
+            granule = self.target.get("memory.burst_bytes") if self.target is not None else None
             self._memory_plan = MemoryPlan(self.core.memory_plan(int(_core.parse_bytes(str(granule or "64 B")))))
         return self._memory_plan
 

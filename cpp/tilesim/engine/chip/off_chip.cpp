@@ -1,9 +1,13 @@
 #include "tilesim/engine/chip/off_chip.hpp"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 #include "tilesim/base/error.hpp"
 #include "tilesim/base/index.hpp"
+#include "tilesim/base/shape.hpp"
+#include "tilesim/engine/memory/region_map.hpp"
 
 namespace tilesim::engine {
 
@@ -112,10 +116,15 @@ OffChip::OffChip(const Chip& chip) : chip_(chip), send_ports_(chip.machine) {
   memory_ = std::move(routed);
 }
 
-/// Tensors that share their bytes lie where the one that owns them does.
+/// Tensors that share their bytes lie where the one that owns them does. Every job begins on the first channel and
+/// behind no address bit of its own, so that its bytes fall on the channels as they do alone, but for their names.
 OffChip::Place OffChip::place(TensorPlan& plan) {
-  Place place{next_base_, 0};
-  next_base_ += plan.map.end;
+  const MemorySpec& memory = chip_.machine.memory;
+  const std::int64_t turn = std::max(memory.interleave_bytes, memory.burst_bytes) * memory.channels;
+  const std::int64_t whole = std::lcm(RegionMap::page, std::max<std::int64_t>(1, turn));
+  const auto own = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(plan.map.end)));
+  Place place{round_up(next_base_, std::lcm(whole, own)), 0};
+  next_base_ = place.base + plan.map.end;
   for (const std::size_t i : plan.owners) {
     if (plan.placements.empty()) break;
     const MemoryMap::Entry& entry = plan.map.entries[i];
