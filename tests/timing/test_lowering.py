@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -99,3 +101,29 @@ def test_the_command_shows_both_and_explains_bounds(tmp_path: Path) -> None:
     assert list(found) == ["native", "best"] and found["best"]["lowering"] == "best"
     done = CliRunner().invoke(app, ["run", "matmul:8,8,8", "--explain", "bound"])
     assert done.exit_code != 0 and "bounds" in str(done.exception)
+
+
+@pytest.mark.parametrize("shape", [(128, 28, 28, 16), (8, 24, 24, 64), (64, 32, 15, 15)])
+@pytest.mark.parametrize(("window", "stride"), [(3, 2), (2, 2), (3, 1)])
+def test_gradient_of_pooling_is_no_slower_than_native(shape: tuple[int, ...], window: int, stride: int) -> None:
+    """Images or channels lie over the lanes as layouts have them: tiles are cut along the others, and values stay."""
+    last = shape[1] == shape[2]
+    sizes = [1, window, window, 1] if last else [1, 1, window, window]
+    strides = [1, stride, stride, 1] if last else [1, 1, stride, stride]
+    pooled = [(extent - size) // step + 1 for extent, size, step in zip(shape, sizes, strides, strict=True)]
+    b = ts.GraphBuilder("pooling")
+    x, given = b.input("x", list(shape)), b.input("given", pooled)
+    x = b.apply("maximum", x, b.scalar(0.0, "f32"))
+    y = b.op("window_scatter", x, b.apply("negate", given), window=sizes, strides=strides, select="maximum")
+    b.output(b.apply("multiply", y, x), "y")
+    graph = b.build()
+    programs = {lowering: ts.compile(graph, "tpu-v3", lowering=lowering) for lowering in ("native", "best")}
+    times = {lowering: ts.simulate(program).seconds for lowering, program in programs.items()}
+    assert times["best"] <= 1.35 * times["native"]
+    if math.prod(shape) < 1 << 19:
+        data = np.random.default_rng(0)
+        inputs = [data.integers(-9, 9, extents).astype(np.float32) for extents in (shape, pooled)]
+        (wanted,) = ts.reference(graph, inputs).values()
+        for program in programs.values():
+            (found,) = ts.execute(program, inputs).values()
+            assert np.array_equal(np.asarray(found), np.asarray(wanted))

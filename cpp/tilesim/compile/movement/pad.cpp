@@ -53,8 +53,8 @@ bool ends_where_padded(const Placement& placement, const Shape& shape, const Op&
 
 }  // namespace
 
-/// With neither holes nor an operand that goes on beyond where it is padded, reading outside of it gives the value. Otherwise
-/// the value is written everywhere first, and the operand's elements that stay over it.
+/// With neither holes nor an operand that goes on beyond where it is padded, reading outside of it gives the value.
+/// Otherwise the value is written everywhere first, and the operand's elements that stay over it.
 void MovementLowering::pad_constant() {
   const ValueId x = op_.operands[0];
   const std::vector<std::int64_t>& low = op_.attributes.integers("low");

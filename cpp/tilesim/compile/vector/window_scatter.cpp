@@ -139,7 +139,8 @@ class WindowScatterLowering {
       const std::int64_t whole = axis.tile, granule = std::max(axis.stride, least[order_[i]]);
       if (whole <= granule) continue;
       axis.tile = round_up(std::max(granule, ceil_div(whole, 2)), axis.stride);
-      if (axis.tile < whole && (!best || computed() < fewest)) best = order_[i], best_tile = axis.tile, fewest = computed();
+      if (axis.tile < whole && (!best || computed() < fewest))
+        best = order_[i], best_tile = axis.tile, fewest = computed();
       axis.tile = whole;
     }
     if (best) axes_[*best].tile = best_tile;
@@ -380,8 +381,7 @@ class WindowScatterLowering {
       extent.push_back(min(Expr(axes_[axis].tile), Expr(axes_[axis].extent) - start.back()));
     }
     block.push_back(on("store0", program::Wait{"y", 0, {}, 0, 1}));
-    block.push_back(
-        on("store0", program::Store{region_transfer(y_, start, extent, strides_of(tiles()), "y"), {}, 0}));
+    block.push_back(on("store0", program::Store{region_transfer(y_, start, extent, strides_of(tiles()), "y"), {}, 0}));
     block.push_back(on("store0", program::Release{"y", 0}));
   }
 

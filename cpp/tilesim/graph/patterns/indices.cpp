@@ -10,6 +10,7 @@
 #include "tilesim/base/shape.hpp"
 #include "tilesim/graph/kind.hpp"
 #include "tilesim/graph/patterns/recognition.hpp"
+#include "tilesim/graph/patterns/rewriting.hpp"
 
 namespace tilesim::recognition {
 
@@ -22,10 +23,10 @@ constexpr std::int64_t most_copied = 4;
 constexpr std::int64_t largest_known = std::int64_t{1} << 22;
 
 /// One function, gone through in order: operations are written again, some of them otherwise.
-class Indices : public Emitter {
+class Indices : public Rewriting {
  public:
   Indices(Graph& graph, GraphFunction& function, const Evaluator& evaluate, std::vector<Change>& changes)
-      : graph_(graph), function_(function), evaluate_(evaluate), changes_(changes), names_(function) {}
+      : Rewriting(graph, function, changes), evaluate_(evaluate) {}
 
   void run() {
     const GraphFunction before = function_;
@@ -53,198 +54,7 @@ class Indices : public Emitter {
     edit::drop_unused_values(function_);
   }
 
-  ValueId emit(Kind kind, std::vector<ValueId> operands, Attributes attributes) override {
-    Op op;
-    op.kind = kind;
-    op.name = names_.taken(now_->name + "." + std::string(info(kind).name));
-    op.source = now_->source;
-    op.operands = std::move(operands);
-    op.attributes = std::move(attributes);
-    op.results = {static_cast<ValueId>(function_.values.size())};
-    function_.values.push_back({op.name, infer_results(graph_, function_, op)[0]});
-    keep(op);
-    return op.results[0];
-  }
-  const Shape& shape(ValueId value) const override { return function_.value(value).type.shape; }
-
  private:
-  void keep(const Op& op) {
-    for (const ValueId id : op.results) producer_[id] = function_.ops.size();
-    function_.ops.push_back(op);
-  }
-
-  /// The operation at hand gives `value` instead: what made it makes the result.
-  void become(ValueId value, std::string after) {
-    Op copy;
-    copy.kind = Kind::copy;
-    copy.name = now_->name;
-    copy.source = now_->source;
-    copy.operands = {value};
-    copy.results = now_->results;
-    keep(copy);
-    changes_.push_back(
-        {"indices", function_.name, now_->name, std::string(info(now_->kind).name), std::move(after), now_->source});
-  }
-
-  const Op* maker(ValueId value) const {
-    const auto found = producer_.find(value);
-    return found == producer_.end() ? nullptr : &function_.ops[found->second];
-  }
-
-  // --- what repeats ---
-
-  /// The value with extent 1 along axes over which it repeats, if any are known; else itself.
-  ValueId small(ValueId value) const {
-    const auto found = small_.find(value);
-    return found == small_.end() ? value : found->second;
-  }
-
-  void narrow_to(const Op& op, ValueId value) {
-    if (shape(value) != shape(op.results[0])) small_[op.results[0]] = value;
-  }
-
-  void narrow(const Op& op) {
-    if (op.results.size() != 1 || element_count(shape(op.results[0])) == 0) return;
-    const ValueId x = op.operands.empty() ? no_value : op.operands[0];
-    const Shape to = shape(op.results[0]);
-    switch (op.kind) {
-      case Kind::broadcast: {
-        const Integers& dims = op.attributes.integers("dims");
-        const ValueId source = small(x);
-        Shape shape(to.size(), 1);
-        for (std::size_t i = 0; i < dims.size(); ++i) shape[at(dims[i])] = this->shape(source)[i];
-        if (shape == to) return;
-        return narrow_to(op, std::ranges::is_sorted(dims) ? reshape(source, shape) : broadcast(source, shape, dims));
-      }
-      case Kind::iota: {
-        const std::int64_t dim = op.attributes.integer("dim");
-        Attributes attributes = op.attributes;
-        Shape shape(to.size(), 1);
-        shape[at(dim)] = to[at(dim)];
-        attributes.set("shape", shape);
-        if (shape != to) narrow_to(op, emit(Kind::iota, {}, std::move(attributes)));
-        return;
-      }
-      case Kind::transpose:
-        if (small_.count(x)) narrow_to(op, emit(Kind::transpose, {small(x)}, op.attributes));
-        return;
-      case Kind::slice: {
-        if (!small_.count(x)) return;
-        Integers start = op.attributes.integers("start"), limit = op.attributes.integers("limit"),
-                 stride = op.attributes.integers("stride", Integers(to.size(), 1));
-        for (std::size_t axis = 0; axis < to.size(); ++axis)
-          if (shape(small(x))[axis] == 1) start[axis] = 0, limit[axis] = 1, stride[axis] = 1;
-        return narrow_to(op, sliced(small(x), start, limit, stride));
-      }
-      case Kind::reshape:
-        if (small_.count(x))
-          if (const auto shape = reshaped(this->shape(x), this->shape(small(x)), to))
-            narrow_to(op, reshape(small(x), *shape));
-        return;
-      case Kind::concat: {
-        const std::size_t dim = at(op.attributes.integer("dim"));
-        Shape shape(to.size(), 1);
-        for (const ValueId part : op.operands)
-          for (std::size_t axis = 0; axis < to.size(); ++axis)
-            if (this->shape(small(part))[axis] != 1 || axis == dim) shape[axis] = to[axis];
-        if (shape == to) return;
-        std::vector<ValueId> parts;
-        for (const ValueId part : op.operands) {
-          shape[dim] = this->shape(part)[dim];
-          parts.push_back(widened(small(part), shape));
-        }
-        return narrow_to(op, emit(Kind::concat, parts, op.attributes));
-      }
-      default:
-        return;
-    }
-  }
-
-  /// A part of x, taken before axes of 1 are put in: what has them is another shape of a tensor, which then has no
-  /// layout of its own.
-  ValueId sliced(ValueId x, const Shape& start, const Shape& limit, const Shape& stride) {
-    const Op* made = maker(x);
-    if (made == nullptr || made->kind != Kind::reshape) return slice(x, start, limit, stride);
-    const ValueId source = made->operands[0];
-    const Shape &own = shape(source), &with_units = shape(x);
-    Shape first, last, step, result;
-    for (std::size_t axis = 0; axis < with_units.size(); ++axis) {
-      result.push_back(ceil_div(limit[axis] - start[axis], stride[axis]));
-      if (first.size() < own.size() && with_units[axis] == own[first.size()]) {
-        first.push_back(start[axis]);
-        last.push_back(limit[axis]);
-        step.push_back(stride[axis]);
-      } else if (with_units[axis] != 1) {
-        return slice(x, start, limit, stride);
-      }
-    }
-    if (first.size() < own.size()) return slice(x, start, limit, stride);
-    return reshape(slice(source, first, last, step), result);
-  }
-
-  ValueId widened(ValueId x, const Shape& to) {
-    Integers dims(to.size());
-    std::iota(dims.begin(), dims.end(), 0);
-    return broadcast(x, to, dims);
-  }
-
-  /// `narrow`, which is `from` with some extents 1, by the axes of `to`, which has the elements of `from` in their
-  /// order; nothing where an axis of `to` repeats in part.
-  static std::optional<Shape> reshaped(const Shape& from, const Shape& narrow, const Shape& to) {
-    Shape result;
-    std::size_t i = 0, j = 0;
-    while (i < from.size() || j < to.size()) {  // runs of axes that hold the same elements
-      const std::size_t first = i, begin = j;
-      std::int64_t a = i < from.size() ? from[i++] : 1, b = j < to.size() ? to[j++] : 1;
-      while (a != b) {
-        if (a < b ? i == from.size() : j == to.size()) return std::nullopt;
-        (a < b ? a : b) *= a < b ? from[i++] : to[j++];
-      }
-      std::int64_t held = 1;
-      for (std::size_t axis = first; axis < i; ++axis) held *= narrow[axis];
-      if (held != a && held != 1) return std::nullopt;
-      for (std::size_t axis = begin; axis < j; ++axis) result.push_back(held == a ? to[axis] : 1);
-    }
-    return result;
-  }
-
-  /// A function of what repeats is computed on what is repeated.
-  bool compute_once(const Op& op) {
-    const Shape to = shape(op.results[0]);
-    const std::size_t rank = to.size();
-    if (element_count(to) == 0) return false;
-    std::vector<ValueId> operands;
-    Shape once(rank, 1);
-    for (const ValueId id : op.operands) {
-      operands.push_back(small(id));
-      const Shape& own = shape(operands.back());
-      for (std::size_t axis = 0; axis < own.size(); ++axis)
-        once[rank - own.size() + axis] = std::max(once[rank - own.size() + axis], own[axis]);
-    }
-    if (once == to) return false;
-    Op narrow = op;  // keeps its name: it is what computes
-    narrow.operands = operands;
-    narrow.results = {static_cast<ValueId>(function_.values.size())};
-    function_.values.push_back({names_.taken(op.name + ".once"), infer_results(graph_, function_, narrow)[0]});
-    keep(narrow);
-    const ValueId value = reshape(narrow.results[0], once);
-    Op wide;
-    wide.kind = Kind::broadcast;
-    wide.name = names_.taken(op.name + ".broadcast");
-    wide.source = op.source;
-    wide.operands = {value};
-    Integers dims(rank);
-    std::iota(dims.begin(), dims.end(), 0);
-    wide.attributes.set("shape", to);
-    wide.attributes.set("dims", dims);
-    wide.results = op.results;
-    keep(wide);
-    small_[op.results[0]] = value;
-    return true;
-  }
-
-  // --- what is known ---
-
   std::optional<Array> elements(ValueId value) {
     if (const auto found = known_.find(value); found != known_.end()) return found->second;
     std::optional<Array> result;
@@ -278,9 +88,10 @@ class Indices : public Emitter {
     const auto rank = static_cast<std::int64_t>(shape(indices).size());
     std::vector<Component> result(map.size());
     const Op* joined = maker(indices);
-    const bool parts = joined != nullptr && joined->kind == Kind::concat && vector_dim < rank &&
-                       joined->attributes.integer("dim") == vector_dim && joined->operands.size() == map.size() &&
-                       std::ranges::all_of(joined->operands, [&](ValueId id) { return shape(id)[at(vector_dim)] == 1; });
+    const bool parts =
+        joined != nullptr && joined->kind == Kind::concat && vector_dim < rank &&
+        joined->attributes.integer("dim") == vector_dim && joined->operands.size() == map.size() &&
+        std::ranges::all_of(joined->operands, [&](ValueId id) { return shape(id)[at(vector_dim)] == 1; });
     const std::vector<ValueId> columns = parts ? joined->operands : std::vector<ValueId>{};
     for (std::size_t i = 0; i < map.size(); ++i) {
       ValueId value = small(parts ? columns[i] : indices);
@@ -647,14 +458,7 @@ class Indices : public Emitter {
     Order order;
   };
 
-  Graph& graph_;
-  GraphFunction& function_;
   const Evaluator& evaluate_;
-  std::vector<Change>& changes_;
-  edit::Names names_;
-  const Op* now_ = nullptr;
-  std::map<ValueId, std::size_t> producer_;
-  std::map<ValueId, ValueId> small_;
   std::map<ValueId, Sum> sums_;
   std::map<ValueId, std::optional<Array>> known_;
 };

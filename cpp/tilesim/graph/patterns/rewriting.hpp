@@ -1,0 +1,52 @@
+// A function written again, operation by operation; what repeats along an axis is known and computed once. Internal to
+// this room.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tilesim/graph/edit.hpp"
+#include "tilesim/graph/passes.hpp"
+#include "tilesim/graph/patterns/indices.hpp"
+
+namespace tilesim::recognition {
+
+class Rewriting : public Emitter {
+ public:
+  Rewriting(Graph& graph, GraphFunction& function, std::vector<Change>& changes)
+      : graph_(graph), function_(function), changes_(changes), names_(function) {}
+  ValueId emit(Kind kind, std::vector<ValueId> operands, Attributes attributes) override;
+  const Shape& shape(ValueId value) const override { return function_.value(value).type.shape; }
+
+ protected:
+  void keep(const Op& op);
+  /// The operation at hand gives `value` instead: what made it makes the result.
+  void become(ValueId value, std::string after);
+  const Op* maker(ValueId value) const;  ///< null for inputs
+
+  /// The value with extent 1 along axes over which it repeats, if any are known; else itself.
+  ValueId small(ValueId value) const;
+  /// Finds along which axes the result of an operation repeats that is kept.
+  void narrow(const Op& op);
+  /// A function of what repeats is computed on what is repeated; false where nothing does.
+  bool compute_once(const Op& op);
+  ValueId widened(ValueId x, const Shape& to);
+
+  Graph& graph_;
+  GraphFunction& function_;
+  std::vector<Change>& changes_;
+  edit::Names names_;
+  const Op* now_ = nullptr;  ///< the operation at hand
+
+ private:
+  void narrow_to(const Op& op, ValueId value);
+  void narrow_concat(const Op& op);
+  ValueId sliced(ValueId x, const Shape& start, const Shape& limit, const Shape& stride);
+
+  std::map<ValueId, std::size_t> producer_;
+  std::map<ValueId, ValueId> small_;
+};
+
+}  // namespace tilesim::recognition
