@@ -1345,13 +1345,13 @@ def cluster_check_schedule(schedule: dict) -> None:
     """
     Runs an algorithm on sets of contributions; an error where it is wrong.
     """
-def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0, groups: list | None = None, residency: str = 'none', levels: collections.abc.Mapping[str, str] = {}, layout: str = 'auto', counted: typing.Any = None, unused: dict | None = None, notes: collections.abc.Sequence[str] = []) -> Program:
+def compile(graph: Graph, machine: Machine, fuse: str = 'all', mappings: collections.abc.Mapping[str, dict] = {}, mapping: str = 'profile', only: str = '', cores: typing.SupportsInt | typing.SupportsIndex = 0, contexts: typing.SupportsInt | typing.SupportsIndex = 0, groups: list | None = None, residency: str = 'none', levels: collections.abc.Mapping[str, str] = {}, layout: str = 'auto', counted: typing.Any = None, timed: bool = False, unused: dict | None = None, notes: collections.abc.Sequence[str] = []) -> Program:
     """
     Lowers a graph for a machine. mappings: operation name -> {tiles, order, depths, unit}, tile sizes in elements;
     mapping: how other products are mapped, one of mapping_strategies(); only: lower just this kernel, to time it alone;
     cores: that share the work, 0 for all; contexts: of a core, that share every kernel without a mapping of its own;
     fuse: "all", "none" or names of rules with commas between; groups: a list that gets a row for each group looked at.
-    residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or scratchpad; layout: "auto", or "given" for tensors in their own order of axes; counted: called with kernels done and all, at most 20 times a second; unused: a dict that gets products whose tiles of zeros are multiplied all the same, with a note each; notes: with which those of the program begin.
+    residency: auto or none, which values between kernels stay in scratchpads; levels: name of a value -> memory or scratchpad; layout: "auto", or "given" for tensors in their own order of axes; counted: called with kernels done and all, at most 20 times a second; timed: of a small program the fastest of several, by simulation; unused: a dict that gets products whose tiles of zeros are multiplied all the same, with a note each; notes: with which those of the program begin.
     Raises Unsupported, with operation, function and lack, for what the machine cannot run, and UserError when no tile fits the scratchpad.
     """
 def convert_array(array: typing.Any, dtype: str, rounding: str = 'nearest_even', saturate: bool = False) -> numpy.ndarray:

@@ -1,6 +1,7 @@
 #include "tilesim/compile/compile.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -403,8 +404,8 @@ class MakingOf : public Making {
       : share_(shared(machine, options)),
         contexts_(lower::contexts_of(share_, options)),
         part_(lower::with_part_of_memories(share_, contexts_)),
-        groups_to_(options.record_fusion),
-        compiler_(graph, part_, with(options, groups_), contexts_, known ? &known->compiler_ : nullptr),
+        given_(options),
+        compiler_(graph, part_, told_here(options), contexts_, known ? &known->compiler_ : nullptr),
         lowering_(compiler_.run(share_)) {}
 
   program::Program finished(const std::string& residency) override {
@@ -416,7 +417,8 @@ class MakingOf : public Making {
 
   void tell() override {
     compiler_.tell_choices();
-    if (groups_to_) *groups_to_ = groups_;
+    if (given_.record_fusion) *given_.record_fusion = groups_;
+    if (given_.unused) *given_.unused = unused_;
   }
 
  private:
@@ -426,16 +428,19 @@ class MakingOf : public Making {
     return share;
   }
 
-  static CompileOptions with(CompileOptions options, std::vector<FusionCandidate>& groups) {
-    if (options.record_fusion) options.record_fusion = &groups;
+  /// What is said of this program; it may be another one that is taken.
+  CompileOptions told_here(CompileOptions options) {
+    if (options.record_fusion) options.record_fusion = &groups_;
+    if (options.unused) options.unused = &unused_;
     return options;
   }
 
   Share share_;
   std::int64_t contexts_;
   Share part_;
-  std::vector<FusionCandidate>* groups_to_;
+  CompileOptions given_;
   std::vector<FusionCandidate> groups_;
+  std::map<std::string, std::string> unused_;
   Compiler compiler_;
   lower::Lowering lowering_;
 };
