@@ -226,7 +226,7 @@ ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order)
   for (std::size_t i = 0; i < strided.size(); ++i) x = every_nth_together(out, x, strided[i] + i, maps[strided[i]]);
   for (std::int64_t part = 0; part < parts; ++part) {
     ValueId one = plain_view(out, x, among_phases(part_of(maps, taken, part), strided), order);
-    for (place = 0; place < order.size() && order[place] < first;) ++place;
+    for (place = 0; place + 1 < order.size() && order[place] < first;) ++place;  // slices are stored in runs
     Shape shape = out.shape(one);
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
     beside.push_back(out.reshape(one, shape));
