@@ -173,38 +173,49 @@ std::vector<std::size_t> strided_axes(const std::vector<AxisMap>& maps,
   std::vector<std::size_t> axes;
   for (std::size_t axis = 0; axis < maps.size(); ++axis) {
     const bool window = std::ranges::any_of(taken, [&](const auto& entry) { return entry.first == axis; });
-    if (window && maps[axis].terms.size() == 1 && maps[axis].terms[0].coefficient > 1) axes.push_back(axis);
+    const std::vector<MapTerm>& terms = maps[axis].terms;
+    const auto whole = [&](const MapTerm& term) { return term.coefficient % terms.back().coefficient == 0; };
+    if (window && !terms.empty() && terms.back().coefficient > 1 && std::ranges::all_of(terms, whole))
+      axes.push_back(axis);
   }
   return axes;
 }
 
-/// A copy of x in which the elements of a phase lie together; the phases are the first axis.
-ValueId every_nth_together(Emitter& out, ValueId x, std::size_t axis, const AxisMap& map) {
-  const std::int64_t step = map.terms[0].coefficient;
-  Shape shape = out.shape(x), high(shape.size(), 0);
-  high[axis] = round_up(shape[axis], step) - shape[axis];
-  x = out.pad(x, Shape(shape.size(), 0), high, Shape(shape.size(), 0));
-  shape[axis] = (shape[axis] + high[axis]) / step;
-  shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(axis) + 1, step);
-  std::vector<std::int64_t> permutation{static_cast<std::int64_t>(axis) + 1};
-  for (std::size_t i = 0; i < shape.size(); ++i)
-    if (i != axis + 1) permutation.push_back(static_cast<std::int64_t>(i));
-  Attributes attributes;
-  attributes.set("layout", true);
-  return out.emit(Kind::copy, {out.transpose(out.reshape(x, shape), permutation)}, std::move(attributes));
+/// The map by the elements of one phase, which lie next to each other; which phase it is.
+std::int64_t to_phase(AxisMap& map) {
+  const std::int64_t step = map.terms.back().coefficient, first = floor_div(map.constant, step);
+  const std::int64_t phase = map.constant - first * step;
+  map.constant = first;
+  for (MapTerm& term : map.terms) term.coefficient /= step;
+  return phase;
 }
 
-/// The maps of what `every_nth_together` made of these axes, the last one first.
-std::vector<AxisMap> among_phases(std::vector<AxisMap> maps, const std::vector<std::size_t>& strided) {
-  std::vector<AxisMap> phases;
-  for (const std::size_t axis : strided) {
-    const std::int64_t step = maps[axis].terms[0].coefficient;
-    phases.insert(phases.begin(), {maps[axis].constant % step, {}});
-    maps[axis].constant /= step;
-    maps[axis].terms[0].coefficient = 1;
+/// A copy of x in which the elements of a phase lie together; the phases are the first axes.
+ValueId phases_together(Emitter& out, ValueId x, const std::vector<AxisMap>& maps,
+                        const std::vector<std::size_t>& strided) {
+  Shape high(maps.size(), 0), shape;
+  std::vector<std::int64_t> phases, others;
+  for (std::size_t axis = 0; axis < maps.size(); ++axis) {
+    const bool split = std::ranges::count(strided, axis) > 0;
+    const std::int64_t step = split ? maps[axis].terms.back().coefficient : 1, extent = out.shape(x)[axis];
+    high[axis] = round_up(extent, step) - extent;
+    others.push_back(static_cast<std::int64_t>(shape.size()));
+    shape.push_back((extent + high[axis]) / step);
+    if (split) phases.push_back(static_cast<std::int64_t>(shape.size())), shape.push_back(step);
   }
-  maps.insert(maps.begin(), phases.begin(), phases.end());
-  return maps;
+  x = out.reshape(out.pad(x, Shape(maps.size(), 0), high, Shape(maps.size(), 0)), shape);
+  phases.insert(phases.end(), others.begin(), others.end());
+  Attributes attributes;
+  attributes.set("layout", true);
+  return out.emit(Kind::copy, {out.transpose(x, phases)}, std::move(attributes));
+}
+
+/// The maps of what `phases_together` made of these axes.
+std::vector<AxisMap> among_phases(std::vector<AxisMap> maps, const std::vector<std::size_t>& strided) {
+  std::vector<AxisMap> result;
+  for (const std::size_t axis : strided) result.push_back({to_phase(maps[axis]), {}});
+  result.insert(result.end(), maps.begin(), maps.end());
+  return result;
 }
 
 }  // namespace
@@ -223,10 +234,10 @@ ValueId viewed(Emitter& out, ValueId x, std::vector<AxisMap> maps, Order& order)
   std::vector<ValueId> beside;
   std::size_t place = 0;
   const std::vector<std::size_t> strided = strided_axes(maps, taken);
-  for (std::size_t i = 0; i < strided.size(); ++i) x = every_nth_together(out, x, strided[i] + i, maps[strided[i]]);
+  if (!strided.empty()) x = phases_together(out, x, maps, strided);
   for (std::int64_t part = 0; part < parts; ++part) {
     ValueId one = plain_view(out, x, among_phases(part_of(maps, taken, part), strided), order);
-    for (place = 0; place < order.size() && order[place] < first;) ++place;
+    for (place = 0; place + 1 < order.size() && order[place] < first;) ++place;  // slices are stored in runs
     Shape shape = out.shape(one);
     shape.insert(shape.begin() + static_cast<std::ptrdiff_t>(place), 1);
     beside.push_back(out.reshape(one, shape));
@@ -352,7 +363,7 @@ ValueId placed_by_phase(Emitter& out, Parts& parts, const std::vector<std::size_
   std::int64_t phases = 1;
   Shape steps, part_shape = to;
   for (const std::size_t axis : strided) {
-    steps.push_back(parts.maps_at(0)[axis].terms[0].coefficient);
+    steps.push_back(parts.maps_at(0)[axis].terms.back().coefficient);
     phases *= steps.back();
     part_shape[axis] = ceil_div(to[axis], steps.back());
   }
@@ -361,13 +372,7 @@ ValueId placed_by_phase(Emitter& out, Parts& parts, const std::vector<std::size_
   for (std::int64_t part = 0; part < parts.count(); ++part) {
     std::vector<AxisMap> maps = parts.maps_at(part);
     std::int64_t phase = 0;
-    for (std::size_t i = 0; i < strided.size(); ++i) {
-      AxisMap& map = maps[strided[i]];
-      const std::int64_t first = floor_div(map.constant, steps[i]);
-      phase = phase * steps[i] + map.constant - first * steps[i];
-      map.constant = first;
-      map.terms[0].coefficient = 1;
-    }
+    for (std::size_t i = 0; i < strided.size(); ++i) phase = phase * steps[i] + to_phase(maps[strided[i]]);
     members[at(phase)].emplace_back(part, std::move(maps));
   }
   if (std::ranges::any_of(members, [](const auto& phase) { return phase.empty(); })) return no_value;
