@@ -111,7 +111,7 @@ def checks_of(data: Mapping[str, Any]) -> list[dict[str, Any]]:
                 found.append(_row(row["name"], "far above its closed form", row["exclusive"], form))
     bound = float((data.get("bounds") or {}).get("seconds", 0.0))
     if data["seconds"] < bound * (1 - slack) and not any(row["what"] == BELOW for row in found):
-        found.append(_row(data["program"], BELOW, data["cycles"], data["cycles"] * bound / data["seconds"]))
+        found.append(_row(data["program"], BELOW, data["cycles"], bound * rates.hertz))
     return found
 
 
