@@ -94,6 +94,14 @@ def test_an_array_that_is_too_fast_is_noted() -> None:
     assert "matmul" in line and "below its bound" in line
 
 
+def test_a_run_shorter_than_the_bound_of_its_graph_is_noted() -> None:
+    result = ts.run("matmul:256,256,256", machine="edge-8")
+    assert result.bounds is not None and result.checks == []
+    short = ts.Result({**result.data, "bounds": {**result.bounds.data, "seconds": 2 * result.seconds}})
+    assert [(row["operation"], row["what"]) for row in short.checks] == [("matmul", "below its bound")]
+    assert short.checks[0]["ratio"] == pytest.approx(0.5)
+
+
 def test_time_far_above_the_closed_form_is_noted() -> None:
     result = ts.run("resnet18", machine="edge-8")
     rows = {row["name"]: row["exclusive"] / result.cycles for row in result.data["operations"]}

@@ -95,7 +95,9 @@ LeastWork least_work(const Graph& graph, const GraphFunction& function, const Op
   work.dtype = function.value(op.results[0]).type.dtype;
   const bool made_beforehand =
       std::ranges::all_of(op.operands, [&](ValueId id) { return id == no_value || known[at(id)]; });
-  if (made_beforehand) return work;
+  const bool empty =
+      std::ranges::all_of(op.results, [&](ValueId id) { return id == no_value || count(function, id) == 0; });
+  if (made_beforehand || empty) return work;
   switch (op.kind) {
     case Kind::contract:
       work.products = {product(function, op, contract_extents(function, op))};

@@ -80,7 +80,9 @@ double array_cycles(const LeastProduct& p, const ArraySpec& array) {
 }
 
 double vector_cycles(const LeastFunctions& functions, DType dtype, const VectorSpec& vector) {
-  const double costs[] = {vector.simple, vector.multiply, vector.divide, vector.transcendental};
+  // a + b is a * 1 + b too, and a product counts where a division may be one.
+  const double product = std::min(vector.multiply, vector.divide), sum = std::min(vector.simple, vector.multiply);
+  const double costs[] = {sum, product, vector.divide, vector.transcendental};
   double cycles = 0;
   for (std::size_t i = 0; i < functions.size(); ++i) cycles += functions[i] * costs[i];
   const double packed = vector.packs_narrow && bits(dtype) < 32 ? 32.0 / std::max(8, bits(dtype)) : 1;

@@ -166,6 +166,13 @@ class Reads {
         const ValueId inner = callee.outputs[static_cast<std::size_t>(made - op.results.begin())];
         for (std::size_t i = 0; i < op.operands.size() && !change; ++i)
           if (op.operands[i] == input) change = in_place(op.functions[0], callee.inputs[i], inner);
+      } else if (op.kind == Kind::while_loop &&
+                 op.operands[static_cast<std::size_t>(made - op.results.begin())] == input) {
+        const GraphFunction& body = graph_.functions[at(op.functions[1])];
+        const auto state = static_cast<std::size_t>(made - op.results.begin());
+        change = in_place(op.functions[1], body.inputs[state], body.outputs[state]);
+        // Each trip may change the same part; of unknown trips there may be none.
+        if (change && op.attributes.integer("trips", 0) == 0) change = Change{0, 0};
       }
       if (!change) return std::nullopt;
       const std::int64_t after = by_operations(number, output, nullptr);
@@ -229,6 +236,8 @@ class Reads {
       for (std::size_t i = 0; i < index; ++i) read -= sources(number, op.operands[i]);
       return std::clamp<std::int64_t>(read, 0, touched);
     }
+    if (op.kind == Kind::while_loop && op.attributes.integer("trips", 0) == 0)  // there may be no trip
+      return op.results[index] == no_value ? 0 : std::min(touched, of_result(number, op.results[index]));
     if (touched > 0 && is_pointwise(function, op, index)) {  // no more elements than others touch of its result
       const int wide = std::max(1, bits(function.value(op.results[0]).type.dtype));
       const TensorType& type = function.value(op.operands[index]).type;
