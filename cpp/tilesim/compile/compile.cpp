@@ -397,8 +397,7 @@ namespace {
 class MakingOf : public Making {
  public:
   MakingOf(const Graph& graph, const Machine& machine, const CompileOptions& options, const MakingOf* known)
-      : Making(options),
-        share_(shared(machine, options)),
+      : share_(shared(machine, options)),
         contexts_(lower::contexts_of(share_, options)),
         part_(lower::with_part_of_memories(share_, contexts_)),
         groups_to_(options.record_fusion),
@@ -417,8 +416,6 @@ class MakingOf : public Making {
     if (groups_to_) *groups_to_ = groups_;
   }
 
-  const std::vector<FusionCandidate>& groups() const override { return groups_; }
-
  private:
   static Share shared(const Machine& machine, const CompileOptions& options) {
     Share share = lower::shared_by(machine, options.cores);
@@ -427,7 +424,7 @@ class MakingOf : public Making {
   }
 
   static CompileOptions with(CompileOptions options, std::vector<FusionCandidate>& groups) {
-    if (options.record_fusion || options.timed) options.record_fusion = &groups;
+    if (options.record_fusion) options.record_fusion = &groups;
     return options;
   }
 
