@@ -9,7 +9,6 @@ import pytest
 
 import tilesim as ts
 from support.random_graphs import random_case
-from support.random_groups import random_groups
 
 NAMES = ("mesh-16", "chiplet-2", "edge-8", "tpu-v3", "tpu-v4")
 
@@ -84,33 +83,3 @@ def test_more_bandwidth_lets_no_value_leave() -> None:
         for factor in (1.5, 2):
             more = machine.replace({"memory.bandwidth": f"{factor * float(number):.15g} {unit}"})
             assert cycles(graph, more) <= 1.02 * before, (seed, machine.name, factor)
-
-
-PREPARED = {"attention", "views", "prologue", "recurrence"}
-"""Rules that change the graph before kernels are made: what they take stays."""
-
-
-def check_rules(seeds: range) -> None:
-    """No small program of one core is over 3 % faster without a rule that had a part; a rule that was left out says
-    why."""
-    left_out = 0
-    for seed in seeds:
-        machine = ("edge-8", "tpu-v3")[seed % 2]
-        graph = random_groups(seed, 3 + seed % 9) if seed % 2 else random_case(np.random.default_rng(seed)).graph
-        program = ts.compile(graph, machine, lowering="best")
-        cycles_of_all = ts.simulate(program).cycles
-        rows = program.fusion.table().rows
-        left_out += any("without the rule" in row["reason"] for row in rows)
-        for rule in {row["rule"] for row in rows if row["decision"] == "taken"} - PREPARED:
-            others = [one for one in ts.fusion_rules() if one != rule]
-            assert cycles_of_all <= 1.03 * cycles(graph, ts.Machine.load(machine), fuse=others), (seed, machine, rule)
-    assert left_out > 0
-
-
-def test_no_rule_makes_a_small_program_slower() -> None:
-    check_rules(range(20, 60))
-
-
-@pytest.mark.slow
-def test_no_rule_makes_many_small_programs_slower() -> None:
-    check_rules(range(60, 700))

@@ -401,8 +401,7 @@ namespace {
 class MakingOf : public Making {
  public:
   MakingOf(const Graph& graph, const Machine& machine, const CompileOptions& options, const MakingOf* known)
-      : Making(options),
-        share_(shared(machine, options)),
+      : share_(shared(machine, options)),
         contexts_(lower::contexts_of(share_, options)),
         part_(lower::with_part_of_memories(share_, contexts_)),
         given_(options),
@@ -422,8 +421,6 @@ class MakingOf : public Making {
     if (given_.unused) *given_.unused = unused_;
   }
 
-  const std::vector<FusionCandidate>& groups() const override { return groups_; }
-
  private:
   static Share shared(const Machine& machine, const CompileOptions& options) {
     Share share = lower::shared_by(machine, options.cores);
@@ -433,7 +430,7 @@ class MakingOf : public Making {
 
   /// What is said of this program; it may be another one that is taken.
   CompileOptions told_here(CompileOptions options) {
-    if (options.record_fusion || options.timed) options.record_fusion = &groups_;
+    if (options.record_fusion) options.record_fusion = &groups_;
     if (options.unused) options.unused = &unused_;
     return options;
   }

@@ -3,8 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "tilesim/compile/plan/options.hpp"
 #include "tilesim/graph/graph.hpp"
@@ -19,12 +17,6 @@ class Making {
   virtual program::Program finished(const std::string& residency) = 0;
   /// What was chosen, to those who asked for it.
   virtual void tell() = 0;
-  /// Every group that a rule looked at.
-  virtual const std::vector<FusionCandidate>& groups() const = 0;
-  const CompileOptions options;
-
- protected:
-  explicit Making(CompileOptions own) : options(std::move(own)) {}
 };
 
 /// Refers to what it is made of. `known`: for the same machine, with other options; equal kernels are mapped as there.

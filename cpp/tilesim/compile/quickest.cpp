@@ -1,13 +1,9 @@
 // Of the programs that a small graph may become, the fastest one: estimates of kernels alone do not see what cores, and
 // values that stay with them, cost the kernels behind.
 #include <algorithm>
-#include <array>
-#include <iterator>
 #include <limits>
 #include <memory>
-#include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -35,13 +31,10 @@ class Quickest {
 
   program::Program run() {
     making_ = making(graph_, machine_, options_);
-    residency_ = options_.residency;
-    program_ = making_->finished(residency_);
+    program_ = making_->finished(options_.residency);
     several_ = program::contents(program_).kernels.size() > 1;
-    if (options_.timed && !native() && options_.only.empty() && is_short(program_)) choose();
+    if (options_.timed && !native() && (varies_cores() || varies_residency()) && is_short(program_)) choose();
     making_->tell();
-    if (options_.record_fusion)
-      options_.record_fusion->insert(options_.record_fusion->end(), left_out_.begin(), left_out_.end());
     return std::move(program_);
   }
 
@@ -60,11 +53,6 @@ class Quickest {
 
   void choose() {
     time_ = options_.timed(program_);
-    choose_cores();
-    if (options_.fuse == "all" && options_.mappings.empty() && options_.vectors.empty()) leave_out_rules();
-  }
-
-  void choose_cores() {
     const std::shared_ptr<Making> all = making_;
     consider_residency(all, options_);
     consider_slower_memory(options_);
@@ -95,45 +83,13 @@ class Quickest {
     if (varies_residency()) consider(make(options), {"auto", "fitting"});
   }
 
-  /// Rules that the program is faster without. Not those that the graph is prepared by: it stands with the program.
-  void leave_out_rules() {
-    constexpr std::array prepared{lower::Rule::attention, lower::Rule::views, lower::Rule::prologue,
-                                  lower::Rule::recurrence};
-    const std::vector<FusionCandidate> groups = making_->groups();
-    const auto is_of = [](const FusionCandidate& group, const lower::RuleInfo& rule) {
-      return group.decision == "taken" && group.rule == rule.name;
-    };
-    std::set<std::string_view> without;
-    for (const lower::RuleInfo& rule : lower::fusion_rules()) {
-      const auto taken = [&](const FusionCandidate& group) { return is_of(group, rule); };
-      if (std::ranges::count(prepared, rule.rule) || std::ranges::none_of(groups, taken)) continue;
-      without.insert(rule.name);
-      CompileOptions fewer = making_->options;
-      fewer.fuse.clear();
-      for (const lower::RuleInfo& other : lower::fusion_rules())
-        if (!without.count(other.name)) fewer.fuse += (fewer.fuse.empty() ? "" : ",") + std::string(other.name);
-      const std::int64_t before = time_.cycles;
-      constexpr double worth = 0.98;
-      consider(make(fewer, making_.get()), {residency_}, worth);
-      if (time_.cycles == before) {
-        without.erase(rule.name);
-        continue;
-      }
-      std::ranges::copy_if(groups, std::back_inserter(left_out_), taken);
-    }
-    for (FusionCandidate& group : left_out_) {
-      group.decision = "not worth it";
-      group.reason = "the program is simulated as faster without the rule";
-    }
-  }
-
   std::shared_ptr<Making> make(CompileOptions options, const Making* known = nullptr) {
     options.cancel = &quiet_;
     return making(graph_, machine_, options, known);
   }
 
   /// Takes what is faster; the least time over that of what was taken before.
-  double consider(const std::shared_ptr<Making>& made, const std::vector<std::string>& residencies, double worth = 1) {
+  double consider(const std::shared_ptr<Making>& made, const std::vector<std::string>& residencies) {
     const auto before = static_cast<double>(std::max<std::int64_t>(1, time_.cycles));
     double least = std::numeric_limits<double>::infinity();
     for (const std::string& residency : residencies) {
@@ -141,9 +97,8 @@ class Quickest {
       if (!is_short(other)) continue;
       const Timed time = options_.timed(other);
       least = std::min(least, static_cast<double>(time.cycles) / before);
-      if (static_cast<double>(time.cycles) >= worth * static_cast<double>(time_.cycles)) continue;
+      if (time.cycles >= time_.cycles) continue;
       making_ = made;
-      residency_ = residency;
       program_ = std::move(other);
       time_ = time;
     }
@@ -155,8 +110,6 @@ class Quickest {
   const CompileOptions& options_;
   CancelToken quiet_;  ///< says nothing of how far it is
   std::shared_ptr<Making> making_;
-  std::string residency_;  ///< that the program was finished with
-  std::vector<FusionCandidate> left_out_;
   program::Program program_;
   Timed time_;
   bool several_ = false;  ///< kernels

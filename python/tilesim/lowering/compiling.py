@@ -82,10 +82,8 @@ def compile(
         lowering: "native" does what the chip's own compiler does, as the lowering profile of the machine's file says;
             "best" reads no profile and puts no barrier between kernels; none: "native" where there is a profile,
             "best" elsewhere.
-        fuse: which rules may make one kernel of several operations: "all" (of programs of at most 50,000 tile
-            operations, where the lowering is "best", without those that the program is simulated as faster without;
-            not attention, views, prologue and recurrence), "none", or names of `ts.fusion_rules()` (a list, or a text
-            with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
+        fuse: which rules may make one kernel of several operations: "all", "none", or names of `ts.fusion_rules()` (a
+            list, or a text with commas). `Program.fusion.table()` tells which groups were taken, and why others not.
         residency: which values between kernels stay in the scratchpads of the cores: "auto" (those that save bytes of
             memory and take no longer by the estimate; of programs of at most 50,000 tile operations on all cores
             together, these, as many as fit, or none, whichever is simulated as fastest), "none", or a dict of a
