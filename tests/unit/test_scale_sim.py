@@ -152,7 +152,8 @@ CHANGES = {
     ("ArrayWidth:     8", "ArrayWidth: 0"): "ArrayWidth: this is no whole number",
     ("USER", "user"): "Did you mean 'USER'",
     ("[general]\nrun_name", "run_name"): "this is no configuration",
-    ("[architecture_presets]", "[architecture]"): "lacks a key|unknown key",
+    ("[architecture_presets]", "[architecture]"): "lacks a key|unknown",
+    ("[architecture_presets]", "[architecture_preset]"): r"unknown section.*Did you mean '?\[architecture_presets\]",
     ("[run_presets]\nInterfaceBandwidth: USER\n", ""): "lacks a key.*InterfaceBandwidth",
 }
 

@@ -104,6 +104,8 @@ class _Keys:
         self.sections = {name.lower(): dict(parser[name]) for name in parser.sections()}
         absent = [key for name, keys in _READ.items() for key in keys if key.lower() not in self.sections.get(name, {})]
         for name, section in self.sections.items():
+            if name not in _READ and (meant := nearest(name, [one for one in _READ if one not in self.sections])):
+                raise user_error("unknown section", place=path, value=f"'[{name}]'", suggestion=f"[{meant}]")
             for key in section.keys() - {one.lower() for one in _READ.get(name, ())}:
                 meant = nearest(key, (*_UNREAD, *absent))
                 if meant in absent:

@@ -94,6 +94,24 @@ def test_indices_are_taken_or_refused_as_torch_does(name: str) -> None:
     assert refused == (2 if name in WRAPPED else 3)
 
 
+EMPTY: dict[str, tuple[Callable[..., Any], tuple[int, ...], tuple[int, ...]]] = {
+    "gather beside an empty axis": (lambda x, i: x.gather(3, i), (16, 8, 0, 17), (16, 8, 0, 3)),
+    "gather along an empty axis": (lambda x, i: x.gather(0, i), (0, 3), (0, 3)),
+    "gather of nothing": (lambda x, i: x.gather(0, i), (4, 3), (0, 3)),
+    "index": (lambda x, i: x[i], (0, 3), (0,)),
+    "index_select": (lambda x, i: x.index_select(1, i), (4, 0), (0,)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_nothing_is_taken(name: str) -> None:
+    function, extents, places = EMPTY[name]
+    args = (torch.randn(extents), torch.zeros(places, dtype=torch.int64))
+    graph = equal(One(function), args)
+    (tiled,) = ts.execute(ts.compile(graph, "edge-8"), [arg.numpy() for arg in args]).values()
+    assert tiled.shape == tuple(function(*args).shape) and tiled.size == 0
+
+
 def test_a_module_with_packed_weights_is_named() -> None:
     class Quantized(torch.nn.Module):
         def __init__(self) -> None:

@@ -42,6 +42,9 @@ def _index_select(importer: Importer, x: Any, dim: int, index: Any) -> Tensor:
 def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], front: int) -> Tensor:
     """Index tensors of one shape address `axes` of x; their axes stand from `front` on in the result."""
     shape = list(parts[0].shape)
+    if 0 in shape and any(x.shape[i] == 0 for i in axes):  # nothing is taken, of a table without a row
+        rest = [extent for i, extent in enumerate(x.shape) if i not in axes]
+        return importer.broadcast(importer.builder.scalar(0, x.dtype), [*rest[:front], *shape, *rest[front:]])
     if len(parts) == 1:
         vectors, vector_dim = parts[0], len(shape)
     else:
