@@ -11,9 +11,8 @@ namespace tilesim::lower {
 
 /// The tiles to use, with those of make_tiles as the usual ones.
 void VectorLowering::choose() {
-  const int last = static_cast<int>(space_.size()) - 1;
   make_problem();
-  const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem_, {tiles_, std::max(last, 0), 2});
+  const mapping::VectorTiles chosen = vector_tiles(context_, kernel_, problem_, {tiles_, last_long_axis(space_), 2});
   plan_ = mapping::plan(problem_, chosen, context_.machine);
   tiles_ = chosen.tiles;
   streamed_ = plan_.streamed;

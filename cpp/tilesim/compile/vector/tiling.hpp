@@ -34,6 +34,9 @@ void add_granules(TileChoice& choice, const Context& context, const Placement& p
 /// axes that may be cut do not fit.
 bool choose_tiles(TileChoice& choice, const Share& machine);
 
+/// The axis that lies over the lanes as a rule: the last one of several elements.
+int last_long_axis(const Shape& space);
+
 /// Tiles of a vector kernel: those given from outside (UserError where they are not legal), or with mapping "cost" the
 /// best by estimate, or `usual`. The choice is recorded.
 mapping::VectorTiles vector_tiles(const Context& context, const Kernel& kernel, mapping::VectorProblem problem,

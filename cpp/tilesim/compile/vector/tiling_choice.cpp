@@ -38,7 +38,7 @@ std::vector<int> lanes_of(const Share& machine, const mapping::VectorProblem& pr
            has_all(problem, operand);
   };
   if (machine.layout.tile.size() != 2 || std::ranges::none_of(problem.operands, tiled)) return lanes;
-  lanes.resize(1);
+  lanes = {last_long_axis(problem.space)};
   for (const mapping::VectorOperand& operand : problem.operands) {
     if (operand.use == mapping::VectorOperand::Use::scratch || !has_all(problem, operand)) continue;
     const int minor = operand.axes.empty() ? -1 : operand.axes[0];
@@ -89,6 +89,12 @@ mapping::VectorTiles searched_tiles(const Context& context, const mapping::Vecto
 }
 
 }  // namespace
+
+int last_long_axis(const Shape& space) {
+  for (int axis = static_cast<int>(space.size()); axis-- > 0;)
+    if (space[static_cast<std::size_t>(axis)] > 1) return axis;
+  return std::max(0, static_cast<int>(space.size()) - 1);
+}
 
 mapping::VectorOperand placed_operand(const Context& context, const Placement& placement, std::size_t rank,
                                       mapping::VectorOperand::Use use) {
