@@ -17,7 +17,9 @@ namespace tilesim {
 
 namespace {
 
-constexpr std::int64_t most_operations = 50000;  ///< tile operations, on all cores together, of what is timed
+/// Tile operations, on all cores together, of what is timed: as many take some 0.2 s. Of programs beyond the second
+/// limit fewer cores alone are tried, not other ways for values, each of which is lowered and timed once more.
+constexpr std::int64_t most_operations = 500000, most_with_residency = 50000;
 
 class Quickest {
  public:
@@ -33,7 +35,8 @@ class Quickest {
     making_ = making(graph_, machine_, options_);
     program_ = making_->finished(options_.residency);
     several_ = program::contents(program_).kernels.size() > 1;
-    if (options_.timed && !native() && (varies_cores() || varies_residency()) && is_short(program_)) choose();
+    const bool short_enough = varies_residency() || (varies_cores() && has_at_most(program_, most_operations));
+    if (options_.timed && !native() && short_enough) choose();
     making_->tell();
     return std::move(program_);
   }
@@ -41,14 +44,17 @@ class Quickest {
  private:
   /// What the chip's own compiler does is not ours to choose.
   bool native() const { return lower::FusionRules::of(machine_, options_).native; }
-  bool varies_residency() const { return options_.residency == "auto" && options_.only.empty() && several_; }
+  bool varies_residency() const {
+    return options_.residency == "auto" && options_.only.empty() && several_ &&
+           has_at_most(program_, most_with_residency);
+  }
   bool varies_cores() const {
     return options_.cores == 0 && machine_.core.count > 1 && machine_.sorts.empty() && options_.contexts <= 1 &&
            options_.mappings.empty() && options_.vectors.empty() && options_.levels.empty() && options_.only.empty();
   }
 
-  static bool is_short(const program::Program& program) {
-    return program::Executions(program).all() <= most_operations / (program.cores * program.contexts);
+  static bool has_at_most(const program::Program& program, std::int64_t operations) {
+    return program::Executions(program).all() <= operations / (program.cores * program.contexts);
   }
 
   void choose() {
@@ -94,7 +100,7 @@ class Quickest {
     double least = std::numeric_limits<double>::infinity();
     for (const std::string& residency : residencies) {
       program::Program other = made->finished(residency);
-      if (!is_short(other)) continue;
+      if (!has_at_most(other, most_operations)) continue;
       const Timed time = options_.timed(other);
       least = std::min(least, static_cast<double>(time.cycles) / before);
       if (time.cycles >= time_.cycles) continue;

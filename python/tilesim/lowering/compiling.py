@@ -97,7 +97,7 @@ def compile(
         place: operations by name that run on "host" or "machine" in any case.
         cores: how many cores of the machine share the work of each kernel, by rows, columns, batches or other loops;
             none: all of them, or half as many, a quarter, an eighth ... where the lowering is "best" and a program of
-            at most 50,000 tile operations on all cores together is simulated as faster so.
+            at most 500,000 tile operations on all cores together is simulated as faster so.
         contexts: of a core, that share every kernel which the mapping does not give another number ("contexts" of a
             nest): one loads while another computes, each with its share of the core's memories. At most
             `core.contexts`; none: as many as the mapping asks for.
