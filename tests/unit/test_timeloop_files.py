@@ -113,6 +113,8 @@ def test_damaged_problems(change: tuple[str, str], tmp_path: Path) -> None:
 
 
 BAD_ARCHITECTURES = {
+    ("shared_bandwidth", "shared_bandwidt"): "unknown attribute.*shared_bandwidt'.*Did you mean 'shared_bandwidth'",
+    ("global_cycle_seconds", "global_cycle_secnds"): "unknown attribute.*Did you mean 'global_cycle_seconds'",
     ("spatial: {meshX: 2}", "spatial: {meshx: 2}"): "unknown key of a mesh.*Did you mean 'meshX'",
     ("spatial: {meshX: 2}", "spatial: {meshX: two}"): "spatial: meshX: this is no number above 0.*two",
     ("spatial: {meshX: 2}", "spatal: {meshX: 2}"): "unknown key of a node.*Did you mean 'spatial'",

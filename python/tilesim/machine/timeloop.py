@@ -24,7 +24,23 @@ __all__ = ["timeloop"]
 _KEYS = ("!", "name", "class", "subclass", "attributes", "spatial", "constraints", "nodes", "local", "subtree",
          "required_actions", "enabled", "version", "sparse_optimizations")  # fmt: skip
 _MESH = ("meshX", "meshY")
+#: attributes of Timeloop that say nothing of time or size: no other key is meant by one of these
+_OTHER = ("technology", "n_banks", "n_ports", "n_rdports", "n_wrports", "n_rdwr_ports", "num_ports", "num-ports", "energy",
+          "cluster_size", "cluster-size", "network_word_bits", "network-word-bits", "leak", "area", "multicast", "latency",
+          "adder_width", "multiple_buffering", "multiple-buffering", "min_utilization", "min-utilization", "reads",
+          "writes", "instances", "vector_access_energy", "buffer_energy", "fill_latency", "drain_latency",
+          "mesh-x", "mesh-y", "tech")  # fmt: skip
 _TAGS = ("Container", "Component", "Parallel", "Pipelined", "Hierarchical")
+_WIDTHS = (
+    "datawidth",
+    "word-bits",
+    "word_bits",
+    "width",
+    "memory_width",
+    "multiplier_width",
+    "block-size",
+    "block_size",
+)
 _OFF_CHIP = re.compile("dram|hbm|off.?chip|main.?memory", re.IGNORECASE)
 _MULTIPLIERS = re.compile("mac|multiplier|compute", re.IGNORECASE)
 _DEEPEST, _MOST_NODES = 32, 4096
@@ -43,9 +59,20 @@ class _Level:
     along_x: int = 1
     parallel: int = 0  # which components stand beside each other; 0: it stands alone
     used: set[str] = field(default_factory=lambda: {"meshX", "meshY"})
+    asked: set[str] = field(default_factory=set)
+
+    def unread(self) -> list[str]:
+        """Attributes that nothing reads. UserError for one that is spelt nearly as one that was looked for."""
+        rest = [key for key in self.attributes if key not in self.used]
+        absent = sorted(self.asked - self.attributes.keys())
+        for key in rest:
+            if key not in (*_OTHER, *_WIDTHS) and (meant := nearest(str(key), (*_OTHER, *absent))) in absent:
+                raise user_error("unknown attribute", place=self.place, value=shown(key), suggestion=meant)
+        return [f"{self.name}.{key}" for key in rest]
 
     def number(self, *keys: str) -> float | None:
         """The first of these attributes that there is."""
+        self.asked.update(keys)
         for key in keys:
             if self.attributes.get(key) is not None:
                 self.used.add(key)
@@ -190,7 +217,7 @@ def timeloop(path: str) -> dict[str, Any]:
         if one.sort and one not in (off_chip, cell, *pads):
             found.unread.append(one.name)
         else:
-            found.unread += [f"{one.name}.{key}" for key in one.attributes if key not in one.used]
+            found.unread += one.unread()
     return found.entries(
         next((one.name for one in levels if not one.sort and one.name), os.path.splitext(found.file)[0])
     )
@@ -207,8 +234,9 @@ def _clock(found: Description, levels: list[_Level]) -> float:
 
 
 def _memory(found: Description, off_chip: _Level, hertz: float) -> None:
-    rates = [off_chip.number("shared_bandwidth")] if "shared_bandwidth" in off_chip.attributes else [
-        off_chip.number("read_bandwidth"), off_chip.number("write_bandwidth")]  # fmt: skip
+    rates = [off_chip.number("shared_bandwidth")]
+    if "shared_bandwidth" not in off_chip.attributes:
+        rates = [off_chip.number("read_bandwidth"), off_chip.number("write_bandwidth")]
     words, key = sum(rate or 0 for rate in rates), f"{off_chip.name}, "
     if words:
         rate = round(words * off_chip.word_bytes * hertz)

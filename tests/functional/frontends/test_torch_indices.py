@@ -112,6 +112,15 @@ def test_nothing_is_taken(name: str) -> None:
     assert tiled.shape == tuple(function(*args).shape) and tiled.size == 0
 
 
+@pytest.mark.parametrize("places", [torch.tensor(0), torch.tensor([0])])
+@pytest.mark.parametrize("kind", ["gather", "index_select"])
+def test_a_number_is_indexed_as_a_vector_of_one(kind: str, places: Any) -> None:
+    args = (torch.tensor(2.5), places)
+    graph = equal(One(lambda x, i: getattr(x, kind)(0, i)), args)
+    (tiled,) = ts.execute(ts.compile(graph, "edge-8"), [arg.numpy() for arg in args]).values()
+    np.testing.assert_array_equal(tiled, getattr(args[0], kind)(0, places).numpy())
+
+
 def test_a_module_with_packed_weights_is_named() -> None:
     class Quantized(torch.nn.Module):
         def __init__(self) -> None:

@@ -35,8 +35,16 @@ _MASK = "use torch.where, which keeps the shape"
 @handles("aten.index_select.default")
 def _index_select(importer: Importer, x: Any, dim: int, index: Any) -> Tensor:
     tensor = importer.tensor(x)
+    if tensor.ndim == 0:
+        return _of_number(importer, tensor, index)
     at = axis(dim, tensor.ndim)
     return _take(importer, tensor, [at], [indices_of(importer, index, tensor.shape[at]).reshape(-1)], at)
+
+
+def _of_number(importer: Importer, x: Tensor, index: Any) -> Tensor:
+    """Of a tensor without axes torch takes element 0, as of a vector of one."""
+    places = indices_of(importer, index, 1).reshape(-1)
+    return _take(importer, x.reshape(1), [0], [places], 0).reshape(*importer.shape)
 
 
 def _take(importer: Importer, x: Tensor, axes: list[int], parts: list[Tensor], front: int) -> Tensor:
@@ -82,6 +90,8 @@ def _index(importer: Importer, x: Any, indices: Sequence[Any]) -> Tensor:
 def gather(importer: Importer, x: Any, dim: int, index: Any, **_: Any) -> Tensor:
     """result[i, j, ...] = x[i, index[i, j, ...], ...]: one index vector per element."""
     tensor = importer.tensor(x)
+    if tensor.ndim == 0:
+        return _of_number(importer, tensor, index)
     at = axis(dim, tensor.ndim)
     chosen = indices_of(importer, index, tensor.shape[at]).convert("i64")
     shape = list(chosen.shape)
