@@ -25,11 +25,11 @@ _KEYS = ("!", "name", "class", "subclass", "attributes", "spatial", "constraints
          "required_actions", "enabled", "version", "sparse_optimizations")  # fmt: skip
 _MESH = ("meshX", "meshY")
 #: attributes of Timeloop that say nothing of time or size: no other key is meant by one of these
-_OTHER = ("technology", "n_banks", "n_ports", "n_rdports", "n_wrports", "n_rdwr_ports", "num_ports", "num-ports", "energy",
-          "cluster_size", "cluster-size", "network_word_bits", "network-word-bits", "leak", "area", "multicast", "latency",
-          "adder_width", "multiple_buffering", "multiple-buffering", "min_utilization", "min-utilization", "reads",
-          "writes", "instances", "vector_access_energy", "buffer_energy", "fill_latency", "drain_latency",
-          "mesh-x", "mesh-y", "tech")  # fmt: skip
+_OTHER = ("technology", "n_banks", "n_ports", "n_rdports", "n_wrports", "n_rdwr_ports", "num_ports", "num-ports",
+          "energy", "cluster_size", "cluster-size", "network_word_bits", "network-word-bits", "leak", "area",
+          "multicast", "latency", "adder_width", "multiple_buffering", "multiple-buffering", "min_utilization",
+          "min-utilization", "reads", "writes", "instances", "vector_access_energy", "buffer_energy",
+          "fill_latency", "drain_latency", "mesh-x", "mesh-y", "tech")  # fmt: skip
 _TAGS = ("Container", "Component", "Parallel", "Pipelined", "Hierarchical")
 _WIDTHS = (
     "datawidth",
