@@ -7,6 +7,7 @@ that Ctrl-C has.
 from __future__ import annotations
 
 import functools
+import gc
 import json
 import random
 import signal
@@ -150,6 +151,8 @@ def interrupted(name: str, after: float = AFTER) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         case = MORE[name](Path(folder)) if name in MORE else Case(CASES[name]())
         signal.signal(signal.SIGPROF, signal.default_int_handler)
+        gc.collect()
+        gc.disable()  # an exception that reaches Python in a callback of the collector is printed and lost
         raised = "nothing"
         after *= case.scale
         start = case.clock()
@@ -160,6 +163,7 @@ def interrupted(name: str, after: float = AFTER) -> dict[str, Any]:
             raised = f"{type(error).__name__} {error}".strip()
         seconds = case.clock() - start
         signal.setitimer(signal.ITIMER_PROF, 0)
+        gc.enable()
         intact = bool(case.intact()) if raised == "KeyboardInterrupt" else None
     return {"name": name, "raised": raised, "late": seconds - after, "intact": intact}
 
