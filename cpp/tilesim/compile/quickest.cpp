@@ -54,7 +54,7 @@ class Quickest {
   }
 
   static bool has_at_most(const program::Program& program, std::int64_t operations) {
-    return program::Executions(program).all() <= operations / (program.cores * program.contexts);
+    return program::Executions(program, nullptr, true).all() <= operations / (program.cores * program.contexts);
   }
 
   void choose() {

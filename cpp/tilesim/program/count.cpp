@@ -28,7 +28,8 @@ const std::string* first_read(const Expr& expr) {
 
 }  // namespace
 
-Executions::Executions(const Program& program, const Extents* instead) : program_(program), instead_(instead) {
+Executions::Executions(const Program& program, const Extents* instead, bool longest)
+    : program_(program), instead_(instead), longest_(longest) {
   for (const Function& function : program.functions) bodies_[function.name] = &function.body;
   for (const Tensor& tensor : program.tensors) {
     const auto& values = tensor.typical.values;
@@ -56,6 +57,8 @@ std::int64_t Executions::count(const Statement& statement) {
       inside = product(inside, other->second);
     else if (loop->extent.is_constant())
       inside = product(inside, std::max<std::int64_t>(0, loop->extent.value()));
+    else if (longest_)
+      inside = product(inside, std::max<std::int64_t>(0, loop->extent.range({{"core", {0, program_.cores - 1}}}).high));
   } else if (const auto* call = std::get_if<Call>(&statement.action)) {
     inside = called(call->function);
   } else if (const auto* branch = std::get_if<If>(&statement.action)) {

@@ -18,7 +18,8 @@ class Executions {
   using Extents = std::map<const For*, std::int64_t>;
 
   /// `instead`: loops that have other extents than they say; must outlive this.
-  explicit Executions(const Program& program, const Extents* instead = nullptr);
+  /// `longest`: loops that have another extent on each core count as on the core that has most.
+  explicit Executions(const Program& program, const Extents* instead = nullptr, bool longest = false);
   std::int64_t all() { return count(program_.body); }
   std::int64_t count(const Block& block);  ///< at most INT64_MAX
   std::int64_t count(const Statement& statement);
@@ -29,6 +30,7 @@ class Executions {
 
   const Program& program_;
   const Extents* instead_;
+  const bool longest_;
   std::unordered_map<std::string, const Block*> bodies_;
   std::unordered_map<const Block*, std::int64_t> known_;
   std::map<std::string, double> shares_;  ///< of elements that are not zero, of tensors that branches read
