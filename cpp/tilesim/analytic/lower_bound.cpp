@@ -117,10 +117,12 @@ class MachineParts final : public Parts {
   double cache_bytes() const override {
     return static_cast<double>(machine_.memory.cache.bytes()) * static_cast<double>(machine_.memory.channels);
   }
-  /// What the memory reaches: where banks are simulated, rows and refresh say that, and only the peak is certain.
+  /// What the memory reaches: where banks are simulated, rows and refresh say that, and only the peak is certain. A
+  /// channel passes at least a byte a second.
   double bytes_per_second() const override {
     const MemorySpec& memory = machine_.memory;
-    return static_cast<double>(memory.bytes_per_second) * (memory.kind == "bank" ? 1 : memory.efficiency);
+    const double share = memory.kind == "bank" ? 1 : memory.efficiency;
+    return std::max(static_cast<double>(memory.bytes_per_second) * share, static_cast<double>(memory.channels));
   }
 
   bool takes_pattern(DType dtype) const override {
