@@ -249,7 +249,7 @@ def _narrower(entry: Entry, device: Device, rate: Rate) -> Entry:
                    provenance={**entry.provenance, "efficiency": told})  # fmt: skip
 
 
-@checked(inside=True)
+@checked()
 def estimator(
     device: Device | str,
     dtype: str | Scheme = "bf16",

@@ -14,7 +14,7 @@ from .function_builder import FunctionBuilder
 from .tensor import Tensor
 
 
-@checked_class("stride", "padding", "dilation", "window", "shape")
+@checked_class("stride", "padding", "dilation", "window", "shape", inside=False)
 class GraphBuilder(FunctionBuilder):
     """Builds one function of a graph.
 

@@ -20,7 +20,7 @@ MOST_NUMBER = 2**31 - 1  # of an input or output
 Self = TypeVar("Self", bound="FunctionBuilder")
 
 
-@checked_class("shape", "value")
+@checked_class("shape", "value", inside=False)
 class FunctionBuilder:
     """Inputs, weights, operations and calls of one function; `GraphBuilder` adds what layers consist of."""
 

@@ -11,7 +11,7 @@ from ..base.checked import checked_class
 from ..base.errors import shown, user_error
 
 
-@checked_class("other")
+@checked_class("other", inside=False)
 class Tensor:
     """A value of a graph under construction: made by a `GraphBuilder`, combined by operators and methods as in numpy.
 
