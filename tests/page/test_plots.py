@@ -162,7 +162,8 @@ def test_data_frames(result: ts.Result, monkeypatch: pytest.MonkeyPatch) -> None
     assert frame["cycles"].sum() == result.cycles and frame["share"].sum() == pytest.approx(1)
     assert frame["seconds"].sum() == pytest.approx(result.seconds)
     assert (frame["bytes"] == frame["load_bytes"] + frame["store_bytes"]).all()
-    assert np.allclose(frame["intensity"] * frame["bytes"], frame["flops"])
+    moved = frame[frame["bytes"] > 0]  # the others read and leave what stays on the chip
+    assert np.allclose(moved["intensity"] * moved["bytes"], moved["flops"])
     assert len(ts.estimate("mlp", "t4").to_pandas()) == len(ts.estimate("mlp", "t4").table())
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ts.UserError, match="notebook"):

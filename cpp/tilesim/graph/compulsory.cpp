@@ -117,6 +117,11 @@ std::int64_t touched_bytes(const Graph& graph, const GraphFunction& function, co
                           element_count(type.shape) - element_count(function.value(op.operands[1]).type.shape));
     case Kind::attention:
       return attention_bytes(graph, function, op, index);
+    case Kind::linear_solve: {
+      if (index != 0 || element_count(type.shape) == 0) return packed(type);
+      const std::int64_t n = type.shape.back();  // one side of the diagonal, which may be known
+      return packed_bytes(type.dtype, element_count(type.shape) / n * (n - 1) / 2);
+    }
     case Kind::slice:
     case Kind::convolution:
     case Kind::window_reduce:
