@@ -55,4 +55,22 @@ std::string to_string(const Shape& shape) {
   return text + "]";
 }
 
+std::optional<Shape> narrow_reshaped(const Shape& from, const Shape& narrow, const Shape& to) {
+  Shape result;
+  std::size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {  // runs of axes that hold the same elements
+    const std::size_t first = i, begin = j;
+    std::int64_t a = i < from.size() ? from[i++] : 1, b = j < to.size() ? to[j++] : 1;
+    while (a != b) {
+      if (a < b ? i == from.size() : j == to.size()) return std::nullopt;
+      (a < b ? a : b) *= a < b ? from[i++] : to[j++];
+    }
+    std::int64_t held = 1;
+    for (std::size_t axis = first; axis < i; ++axis) held *= narrow[axis];
+    if (held != a && held != 1) return std::nullopt;
+    for (std::size_t axis = begin; axis < j; ++axis) result.push_back(held == a ? to[axis] : 1);
+  }
+  return result;
+}
+
 }  // namespace tilesim

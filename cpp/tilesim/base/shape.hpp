@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,9 @@ constexpr std::int64_t floor_div(std::int64_t a, std::int64_t b) {
   return a / b - ((a % b != 0 && (a < 0) != (b < 0)) ? 1 : 0);
 }
 constexpr std::int64_t floor_mod(std::int64_t a, std::int64_t b) { return a - floor_div(a, b) * b; }
+
+/// A shape that is `from` with extent 1 along some axes, after a reshape of `from` to `to` (the same elements in the
+/// same order). Empty if an axis of `to` combines an axis of extent 1 with others.
+std::optional<Shape> narrow_reshaped(const Shape& from, const Shape& narrow, const Shape& to);
 
 }  // namespace tilesim

@@ -27,7 +27,7 @@ namespace {
 Result simulate_whole(const program::Program& program, const Machine& machine, const SimulateOptions& options,
                       const std::vector<std::int64_t>& cores) {
   if (options.cancel && options.cancel->counted)  // somebody looks
-    options.cancel->begin(static_cast<double>(program::Executions(program).all()) *
+    options.cancel->begin(static_cast<double>(program::Executions(program, nullptr, true).all()) *
                           static_cast<double>(program.cores * program.contexts));
   Session session(machine, options);
   Job job;
@@ -37,7 +37,7 @@ Result simulate_whole(const program::Program& program, const Machine& machine, c
   session.submit(std::move(job));
   session.run();
   Result result = session.result();
-  result.jobs.clear();  // a program by itself is no job among others
+  result.jobs.clear();  // a single program has no jobs
   return result;
 }
 
@@ -63,7 +63,8 @@ Result simulate(const program::Program& program, const Machine& machine, const S
                 std::vector<std::int64_t> cores) {
   const auto run = [&](const program::Program& one) { return simulate_whole(one, machine, options, cores); };
   const double streams = static_cast<double>(program.cores * program.contexts);
-  const double all = options.expected ? streams * static_cast<double>(program::Executions(program).all()) : 0;
+  const double all =
+      options.expected ? streams * static_cast<double>(program::Executions(program, nullptr, true).all()) : 0;
   const auto expected = [&](double operations) {
     constexpr double most = 9e18;
     if (options.expected)

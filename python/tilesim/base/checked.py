@@ -365,7 +365,7 @@ class _Plan:
 
 
 def checked(*own: str, inside: bool = True) -> Callable[[F], F]:
-    """Marks a public function or method whose arguments are held to its annotations.
+    """Marks a public function or method whose arguments must match its annotations.
 
     `own`: those that it checks itself, since it says more about them. `inside`: also where this package calls it, with
     what a file holds or a user handed on; without, a graph of a model is built in two thirds of the time."""

@@ -69,6 +69,7 @@ def heard(function: F) -> F:
             nonlocal asked
             asked = True
             _interrupted(number, frame)
+            asked = False  # it returns if the signal is sent once more
 
         signal.signal(signal.SIGINT, interrupted)
         try:

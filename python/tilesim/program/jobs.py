@@ -68,7 +68,7 @@ def arrival_of(job: Job, machine: Machine) -> int:
     """Cycles before which a job does not start.
 
     Raises:
-        UserError: for a text that is no time, and cycles before the first.
+        UserError: for a text that is not a time, and for a negative number of cycles.
     """
     if not isinstance(job.arrival, str):
         return whole("arrival", job.arrival, least=0)

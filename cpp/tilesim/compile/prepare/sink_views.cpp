@@ -20,27 +20,9 @@ std::size_t place(std::int64_t i) { return static_cast<std::size_t>(i); }
 /// The shape of a value that broadcasts to `from`, by the axes of `to`, which has the same elements in the same order;
 /// none where its axes of one element lie inside an axis of `to`.
 std::optional<Shape> sunk_shape(const Shape& own, const Shape& from, const Shape& to) {
-  Shape spread(from.size() - own.size(), 1), result;
+  Shape spread(from.size() - own.size(), 1);
   spread.insert(spread.end(), own.begin(), own.end());
-  std::size_t i = 0, j = 0;
-  while (i < from.size() || j < to.size()) {  // runs of axes that hold the same elements
-    const std::size_t first = i, begin = j;
-    std::int64_t a = i < from.size() ? from[i++] : 1, b = j < to.size() ? to[j++] : 1;
-    while (a != b) {
-      if (a < b ? i == from.size() : j == to.size()) return std::nullopt;
-      (a < b ? a : b) *= a < b ? from[i++] : to[j++];
-    }
-    std::int64_t held = 1;
-    for (std::size_t axis = first; axis < i; ++axis) held *= spread[axis];
-    if (held == a)
-      result.insert(result.end(), to.begin() + static_cast<std::ptrdiff_t>(begin),
-                    to.begin() + static_cast<std::ptrdiff_t>(j));
-    else if (held == 1)
-      result.insert(result.end(), j - begin, 1);
-    else
-      return std::nullopt;
-  }
-  return result;
+  return narrow_reshaped(from, spread, to);
 }
 
 /// Of values alone: operations have names of their own.

@@ -21,7 +21,7 @@ constexpr double wanted = 0.01;      ///< of the bound: with a larger one, more 
 constexpr double worst = 0.1;        ///< of the bound: with a larger one, nothing is replayed
 constexpr double worst_call = 0.01;  ///< the same of calls
 constexpr int longest = 4;           ///< times that the number of simulated trips is doubled
-constexpr double further = 5;        ///< times the limit: what that may cost where the bound is no larger than `worst`
+constexpr double further = 5;  ///< times the limit that a further doubling may cost once the bound is within `worst`
 
 /// 1,234,567
 std::string counted(std::int64_t number) {

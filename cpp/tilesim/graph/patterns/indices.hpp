@@ -26,7 +26,7 @@ struct Affine {
   std::vector<Term> terms;  ///< by axis, outer digits first; coefficients may be 0
 };
 
-/// The function that `values` are of their positions; nothing where they are none.
+/// The affine function that maps each position to its value; empty if `values` are not affine.
 std::optional<Affine> affine_of(const Array& values);
 
 /// Digits into which each axis of `extents` is cut so that every function has one coefficient on each, outer ones

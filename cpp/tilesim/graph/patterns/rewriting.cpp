@@ -9,30 +9,6 @@
 
 namespace tilesim::recognition {
 
-namespace {
-
-/// `narrow`, which is `from` with some extents 1, by the axes of `to`, which has the elements of `from` in their
-/// order; nothing where an axis of `to` repeats in part.
-std::optional<Shape> reshaped(const Shape& from, const Shape& narrow, const Shape& to) {
-  Shape result;
-  std::size_t i = 0, j = 0;
-  while (i < from.size() || j < to.size()) {  // runs of axes that hold the same elements
-    const std::size_t first = i, begin = j;
-    std::int64_t a = i < from.size() ? from[i++] : 1, b = j < to.size() ? to[j++] : 1;
-    while (a != b) {
-      if (a < b ? i == from.size() : j == to.size()) return std::nullopt;
-      (a < b ? a : b) *= a < b ? from[i++] : to[j++];
-    }
-    std::int64_t held = 1;
-    for (std::size_t axis = first; axis < i; ++axis) held *= narrow[axis];
-    if (held != a && held != 1) return std::nullopt;
-    for (std::size_t axis = begin; axis < j; ++axis) result.push_back(held == a ? to[axis] : 1);
-  }
-  return result;
-}
-
-}  // namespace
-
 ValueId Rewriting::emit(Kind kind, std::vector<ValueId> operands, Attributes attributes) {
   Op op;
   op.kind = kind;
@@ -111,7 +87,7 @@ void Rewriting::narrow(const Op& op) {
     }
     case Kind::reshape:
       if (small_.count(x))
-        if (const auto shape = reshaped(this->shape(x), this->shape(small(x)), to))
+        if (const auto shape = narrow_reshaped(this->shape(x), this->shape(small(x)), to))
           narrow_to(op, reshape(small(x), *shape));
       return;
     case Kind::concat:
